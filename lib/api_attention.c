@@ -55,24 +55,14 @@ void ecornn_attention_plan_free(ecornn_attention_plan *plan)
 
 void ecornn_attention_plan_sizes(const ecornn_attention_plan *plan, ecornn_attention_sizes *sizes)
 {
-    if (!sizes)
-        eco_fail(ECORNN_BAD_ARGUMENT, "sizes is NULL");
-    else if (!plan)
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    else
+    if (eco_check_sizes(plan, sizes))
         *sizes = plan->sizes;
 }
 
 int ecornn_attention_plan_print(const ecornn_attention_plan *plan, char *text, size_t size)
 {
-    if (!plan) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!eco_check_print(plan, text, size))
         return -1;
-    }
-    if (!text && size > 0) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
-        return -1;
-    }
     fenv_t caller;
     eco_fp_default(&caller);
     const int length = eco_attention_plan_describe(plan, text, size);
@@ -92,14 +82,11 @@ struct pointer {
 
 static ecornn_status check_pointers(const struct pointer *pointer, int count)
 {
-    for (int k = 0; k < count; k++, pointer++) {
-        if (!pointer->at && pointer->required)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", pointer->name);
-        if (((uintptr_t)pointer->at & (pointer->alignment - 1)) != 0)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes",
-                            pointer->name, pointer->at, pointer->alignment);
-    }
-    return ECORNN_OK;
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; status == ECORNN_OK && k < count; k++, pointer++)
+        status =
+            eco_check_pointer(pointer->name, pointer->at, pointer->required, pointer->alignment);
+    return status;
 }
 
 /* All three 0 is what a struct holds that nobody filled in: the plan's. */

@@ -44,11 +44,7 @@ void ecornn_net_plan_free(ecornn_net_plan *plan)
 
 void ecornn_net_plan_sizes(const ecornn_net_plan *plan, ecornn_net_sizes *sizes)
 {
-    if (!sizes)
-        eco_fail(ECORNN_BAD_ARGUMENT, "sizes is NULL");
-    else if (!plan)
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    else
+    if (eco_check_sizes(plan, sizes))
         *sizes = plan->sizes;
 }
 
@@ -60,14 +56,8 @@ static char *rest_of(char *text, size_t size, size_t length)
 
 int ecornn_net_plan_print(const ecornn_net_plan *plan, char *text, size_t size)
 {
-    if (!plan) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!eco_check_print(plan, text, size))
         return -1;
-    }
-    if (!text && size > 0) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
-        return -1;
-    }
     const ecornn_sizes *const blocks = &plan->sizes.blocks;
     struct eco_text words = {text, size, 0};
     eco_text_add(&words,

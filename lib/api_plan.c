@@ -9,6 +9,7 @@
 #include "common/fp.h"
 #include "common/plan.h"
 #include "common/util.h"
+#include "lib/check.h"
 #include "lib/machine.h"
 #include "lib/models.h"
 #include "lib/wisdom_files.h"
@@ -64,24 +65,14 @@ void ecornn_plan_free(ecornn_plan *plan)
 
 void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes)
 {
-    if (!sizes)
-        eco_fail(ECORNN_BAD_ARGUMENT, "sizes is NULL");
-    else if (!plan)
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    else
+    if (eco_check_sizes(plan, sizes))
         *sizes = plan->sizes;
 }
 
 int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
 {
-    if (!plan) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!eco_check_print(plan, text, size))
         return -1;
-    }
-    if (!text && size > 0) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
-        return -1;
-    }
     fenv_t caller;
     eco_fp_default(&caller);
     struct eco_text words = {text, size, 0};

@@ -8,6 +8,7 @@
 
 #include "common/fp.h"
 #include "common/util.h"
+#include "lib/check.h"
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -159,25 +160,15 @@ void ecornn_tangent_plan_free(ecornn_tangent_plan *plan)
 
 void ecornn_tangent_plan_sizes(const ecornn_tangent_plan *plan, ecornn_tangent_sizes *sizes)
 {
-    if (!sizes)
-        eco_fail(ECORNN_BAD_ARGUMENT, "sizes is NULL");
-    else if (!plan)
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    else
+    if (eco_check_sizes(plan, sizes))
         *sizes = plan->sizes;
 }
 
 int ecornn_tangent_plan_print(const ecornn_tangent_plan *plan, char *text, size_t size)
 {
     size_t length = 0;
-    if (!plan) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!eco_check_print(plan, text, size))
         return -1;
-    }
-    if (!text && size > 0) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
-        return -1;
-    }
     for (int k = 0; k < 4; k++) {
         const struct eco_tangent_layer *layer = &plan->layer[k / 2];
         const ecornn_plan *part = k % 2 == 0 ? layer->both.plan : layer->cell.plan;
@@ -191,14 +182,6 @@ int ecornn_tangent_plan_print(const ecornn_tangent_plan *plan, char *text, size_
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
-
-static ecornn_status check_pointer(const char *name, const void *pointer, size_t alignment)
-{
-    if (((uintptr_t)pointer & (alignment - 1)) != 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
-                        pointer, alignment);
-    return ECORNN_OK;
-}
 
 static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
 {
@@ -240,7 +223,7 @@ static ecornn_status check_params(const struct ecornn_tangent_plan *plan,
                 return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%zu] is NULL, all %zu are needed",
                                 lists[i].name, k, plan->sizes.params);
             const ecornn_status status =
-                check_pointer(lists[i].name, pointer, eco_type_bytes(plan->type));
+                eco_check_pointer(lists[i].name, pointer, false, eco_type_bytes(plan->type));
             if (status != ECORNN_OK)
                 return status;
         }
@@ -268,7 +251,7 @@ static ecornn_status check_states(const struct ecornn_tangent_plan *plan,
                                 states[i].name, s, states[i].at, plan->states,
                                 plan->states > 1 ? "s" : "");
             const ecornn_status status =
-                check_pointer(states[i].name, states[i].at, eco_type_bytes(plan->type));
+                eco_check_pointer(states[i].name, states[i].at, false, eco_type_bytes(plan->type));
             if (status != ECORNN_OK)
                 return status;
         }
@@ -302,14 +285,14 @@ static ecornn_status check_sequences(const struct ecornn_tangent_plan *plan,
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s is without ECORNN_TRAINING",
                             arrays[i].name, arrays[i].at, plan->layer[0].cell.plan->problem.text);
         const ecornn_status status =
-            check_pointer(arrays[i].name, arrays[i].at, eco_type_bytes(plan->type));
+            eco_check_pointer(arrays[i].name, arrays[i].at, false, eco_type_bytes(plan->type));
         if (status != ECORNN_OK)
             return status;
     }
     return io->workspace == NULL
                ? eco_fail(ECORNN_BAD_ARGUMENT, "io.workspace is NULL, must have %zu bytes",
                           plan->sizes.workspace)
-               : check_pointer("io.workspace", io->workspace, plan->sizes.alignment);
+               : eco_check_pointer("io.workspace", io->workspace, false, plan->sizes.alignment);
 }
 
 ecornn_status ecornn_tangent_run(const ecornn_tangent_plan *plan, const ecornn_tangent_io *io)

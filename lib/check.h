@@ -29,6 +29,29 @@ static inline ecornn_status eco_check_pointer(const char *name, const void *poin
     return ECORNN_OK;
 }
 
+/* ---- plans of any kind ----------------------------------------------------------------------- */
+
+/* Are both there?  Else that is the thread's last failure: functions of sizes return no status. */
+static inline bool eco_check_sizes(const void *plan, const void *sizes)
+{
+    if (plan && sizes)
+        return true;
+    eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", sizes ? "plan" : "sizes");
+    return false;
+}
+
+/* Likewise of a plan's print, which then is -1. */
+static inline bool eco_check_print(const void *plan, const char *text, size_t size)
+{
+    if (!plan)
+        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    else if (!text && size > 0)
+        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
+    return plan && (text || size == 0);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
 /* How many of the planned a run has. */
 static inline ecornn_status eco_check_count(const char *name, int32_t given, int32_t planned,
                                             int32_t *count)

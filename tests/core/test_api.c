@@ -285,6 +285,30 @@ START_TEST(desc_misuse)
 }
 END_TEST
 
+/* Nothing is written, and the failure is the thread's last one. */
+#define TELLS_NONE(tell, sizes_of)                                                                 \
+    do {                                                                                           \
+        sizes_of sizes, before;                                                                    \
+        memset(&sizes, 7, sizeof sizes);                                                           \
+        memset(&before, 7, sizeof before);                                                         \
+        tell(NULL, NULL);                                                                          \
+        ck_assert_str_eq(ecornn_error_detail(), "sizes is NULL");                                  \
+        tell(NULL, &sizes);                                                                        \
+        ck_assert_str_eq(ecornn_error_detail(), "plan is NULL");                                   \
+        ck_assert_mem_eq(&sizes, &before, sizeof sizes);                                           \
+    } while (0)
+
+START_TEST(sizes_of_no_plan)
+{
+    TELLS_NONE(ecornn_plan_sizes, ecornn_sizes);
+    TELLS_NONE(ecornn_net_plan_sizes, ecornn_net_sizes);
+    TELLS_NONE(ecornn_attention_plan_sizes, ecornn_attention_sizes);
+    TELLS_NONE(ecornn_tangent_plan_sizes, ecornn_tangent_sizes);
+    ck_assert_int_eq(ecornn_tangent_plan_print(NULL, NULL, 0), -1);
+    ck_assert_str_eq(ecornn_error_detail(), "plan is NULL");
+}
+END_TEST
+
 START_TEST(plan_misuse)
 {
     static const ecornn_sizes marked = {1, 2, 3, 4, 5, 6};
@@ -443,6 +467,7 @@ int main(void)
     tcase_add_loop_test(cases, memory_misuse, 0, 4);
     tcase_add_test(cases, cell_misuse);
     tcase_add_test(cases, desc_misuse);
+    tcase_add_test(cases, sizes_of_no_plan);
     tcase_add_test(cases, plan_misuse);
     tcase_add_test(cases, pack_misuse);
     tcase_add_test(cases, import_misuse);
