@@ -1,6 +1,7 @@
 /*
- * The search: one choice after the other, from the planner's plan on; of each the values that the
- * backend calls worth trying, side by side; see tune.h.  What is found goes to the wisdom.
+ * The search: one choice after the other, from the planned plan on, the planner's or wisdom's; of
+ * each the values that the backend calls worth trying, side by side; see tune.h.  What is found
+ * goes to the wisdom.
  */
 #include "lib/tune.h"
 
@@ -17,7 +18,7 @@ enum { GROUP = 8, ROUNDS = 7, LAST_ROUNDS = 11, MAKINGS = 3, PASSES = 2, MOST_SE
 /* Of long runs there are fewer rounds; each is many cycles of what disturbs it. */
 static const double LONG = 0.01;
 enum { LONG_ROUNDS = 5 };
-/* Seconds that nobody asked for: so many runs of the planner's plan, within limits. */
+/* Seconds that nobody asked for: so many runs of the planned plan, within limits. */
 static const double LEAST_SECONDS = 2, MOST_SECONDS = 30, USUAL_RUNS = 200;
 /* What is faster by less may be chance. */
 static const double WORTH = 0.98;
@@ -215,22 +216,38 @@ static ecornn_status try_choices(struct search *search)
     return status;
 }
 
+/* Where wisdom chose the plan: the planner's own, which may be faster. */
+static ecornn_status try_planner(struct search *search)
+{
+    struct eco_trial own = {.data = NULL};
+    ecornn_status status = ECORNN_OK;
+    if (search->tuned->by_wisdom && admit(search, &own, "", &status))
+        status = compare_group(search, &own, 1);
+    eco_trial_free(&own);
+    return status;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* The planner's plan, the data, and what all must compute. */
+/* The plan to begin with, the data, and what all must compute. */
 static ecornn_status begin(struct search *search)
 {
+    char forced[ECO_MAX_FORCE];
     struct ecornn_plan *plan;
-    ecornn_status status = eco_plan_make(&plan, search->device, search->problem);
+    ecornn_status status = search->tuning->wisdom
+                               ? eco_plan_create(&plan, search->device, search->problem)
+                               : eco_plan_make(&plan, search->device, search->problem);
     if (status != ECORNN_OK)
         return status;
+    memcpy(forced, plan->problem.forced, sizeof forced); /* by wisdom, or nothing */
+    search->tuned->by_wisdom = plan->by_wisdom;
     status = eco_tune_data_make(&search->data, plan);
     search->data.problem = search->problem;
     ecornn_plan_free(plan);
     if (status == ECORNN_OK)
-        status = eco_trial_make(&search->planned, &search->data, "");
+        status = eco_trial_make(&search->planned, &search->data, forced);
     if (status == ECORNN_OK)
-        status = eco_trial_make(&search->best, &search->data, "");
+        status = eco_trial_make(&search->best, &search->data, forced);
     if (status == ECORNN_OK)
         status = eco_trial_compute(&search->planned);
     if (status == ECORNN_OK)
@@ -344,6 +361,8 @@ ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
         start + (tuning->seconds > 0
                      ? tuning->seconds
                      : fmin(fmax(LEAST_SECONDS, USUAL_RUNS * search->planned.first), MOST_SECONDS));
+    if (status == ECORNN_OK)
+        status = try_planner(search);
     if (status == ECORNN_OK)
         status = try_choices(search);
     if (status == ECORNN_OK)

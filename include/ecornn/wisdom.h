@@ -63,7 +63,11 @@ typedef struct {
     size_t size;    /**< sizeof(ecornn_tuning) */
     double seconds; /**< to take, about, beside the runs of two plans; 0: 2 to 30, by a run */
     int32_t forget; /**< nonzero: what is found does not become wisdom */
-    /** Called with each candidate, which is gone after that; the planner's choices and the best
+    /** 0: begins with the planner's own plan, whatever wisdom says.  Nonzero: with the plan that
+     * ecornn_plan_create gives, by wisdom where that has the problem; then the planner's own is the
+     * first candidate. */
+    int32_t wisdom;
+    /** Called with each candidate, which is gone after that; the planned choices and the best
      * come last, once more.  NULL: nobody wants to know. */
     void (*report)(void *own, const ecornn_candidate *candidate);
     void *own; /**< the first argument of report */
@@ -71,16 +75,17 @@ typedef struct {
 
 /** What was found. */
 typedef struct {
-    char planned[256], best[256];         /**< choices: the planner's, and the fastest */
+    char planned[256], best[256];         /**< choices: of the plan it began with, the fastest */
     double planned_seconds, best_seconds; /**< medians of runs that took turns */
     double best_low, best_high;           /**< quartiles */
     double seconds;                       /**< that tuning took */
-    double regret;                        /**< time of the planner's plan over the best one's, less
-                                               1: the median of rounds that followed each other */
-    int32_t candidates;                   /**< plans that were made, beside the planner's */
-    int32_t refused;                      /**< choices that no plan has */
-    int32_t wrong;                        /**< plans whose results were others: a fault of ours */
-    uint32_t reserved[5];                 /**< for later versions */
+    double regret;      /**< time of the plan it began with over the best one's, less 1: the median
+                             of rounds that followed each other; 0: none was faster */
+    int32_t candidates; /**< plans that were made, beside that plan */
+    int32_t refused;    /**< choices that no plan has */
+    int32_t wrong;      /**< plans whose results were others: a fault of ours */
+    int32_t by_wisdom;  /**< nonzero: wisdom chose the plan it began with */
+    uint32_t reserved[4]; /**< for later versions */
 } ecornn_tuned;
 
 /**

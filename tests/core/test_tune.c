@@ -1,6 +1,6 @@
 /*
- * Tuning: which candidates a table gives, that the best becomes wisdom and makes plans, that other
- * results do not win, wrong calls, no memory.
+ * Tuning: which candidates a table gives, that the best becomes wisdom and makes plans, which plan
+ * is measured where there is wisdom, that other results do not win, wrong calls, no memory.
  */
 #include <check.h>
 #include <stdio.h>
@@ -187,6 +187,29 @@ static const char *const tuned_problem[] = {
     "lstm/bf16/train/T2/N2/I4/H48/heads:3"};
 enum { TUNED = sizeof tuned_problem / sizeof *tuned_problem };
 
+static void know(const char *problem, const char *choices)
+{
+    const struct eco_wisdom_line line = {.problem = problem,
+                                         .choices = choices,
+                                         .date = "2026-01-31",
+                                         .nanoseconds = 1000,
+                                         .spread = 10};
+    ck_assert_int_eq(eco_wisdom_learn(device, &line), ECORNN_OK);
+}
+
+/* There is no time for more than the plans that are measured anyway. */
+static ecornn_tuned measure(const char *problem, bool wisdom)
+{
+    ecornn_desc desc;
+    ecornn_tuned tuned;
+    const ecornn_tuning tuning = {
+        .size = sizeof tuning, .seconds = 1e-3, .forget = 1, .wisdom = wisdom};
+    ck_assert_int_eq(ecornn_desc_parse(&desc, problem, NULL), ECORNN_OK);
+    ck_assert_msg(ecornn_tune(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
+                  ecornn_error_detail());
+    return tuned;
+}
+
 START_TEST(becomes_wisdom)
 {
     static char print[1 << 14], line[400];
@@ -210,8 +233,68 @@ START_TEST(becomes_wisdom)
     ck_assert_msg(strstr(print, line) != NULL, "%s: %s", tuned.best, print);
     snprintf(line, sizeof line, "\nwisdom: %s, ", tuned_problem[_i]);
     ck_assert_msg(strstr(print, line) != NULL, "%s", print);
+    const ecornn_tuned again = measure(tuned_problem[_i], true);
+    ck_assert_int_eq(again.by_wisdom, 1);
+    ck_assert_str_eq(again.planned, tuned.best);
 }
 END_TEST
+
+/* ---- with wisdom ----------------------------------------------------------------------------- */
+
+#define LSTM "lstm/f32/infer/T20/N20/I64/H64"
+
+/* The plan that is measured is the one that a program gets. */
+START_TEST(measures_what_wisdom_chose)
+{
+    static const struct {
+        const char *problem, *choices, *chosen; /* NULL: it does not choose */
+    } rows[] = {{LSTM, "algorithm=packed,chunk=7", ",chunk=7,"},
+                {"lstm/f32/infer/T24/N19/I64/H64", "algorithm=packed,chunk=9", ",chunk=9,"},
+                {"lstm/f32/infer/T20/N32/I64/H64", "algorithm=packed,chunk=9", NULL},
+                {LSTM, "algorithm=packed,vectors=9", NULL},
+                {LSTM, "algorithm=none", NULL}};
+    static char print[1 << 14];
+    char line[400];
+    const ecornn_tuned without = measure(LSTM, true);
+    ck_assert_int_eq(without.by_wisdom, 0);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        ecornn_wisdom_forget();
+        know(rows[k].problem, rows[k].choices);
+        const ecornn_tuned with = measure(LSTM, true), planner = measure(LSTM, false);
+        ecornn_plan *plan = plan_of(LSTM);
+        ecornn_plan_print(plan, print, sizeof print);
+        ecornn_plan_free(plan);
+        snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", with.planned);
+        ck_assert_msg(strstr(print, line) != NULL, "%s: %s", with.planned, print);
+        ck_assert_int_eq(with.by_wisdom, rows[k].chosen != NULL);
+        ck_assert_int_eq(with.candidates, rows[k].chosen != NULL); /* the planner's own */
+        if (rows[k].chosen != NULL)
+            ck_assert_ptr_nonnull(strstr(with.planned, rows[k].chosen));
+        ck_assert(strcmp(with.planned, with.best) != 0 || with.regret <= 0);
+        ck_assert_int_eq(planner.by_wisdom, 0);
+        ck_assert_str_eq(planner.planned, without.planned);
+    }
+}
+END_TEST
+
+/* What wisdom chose is slower by far: one row at a time.  One thread waits for no other; programs
+ * beside it hide that now and then. */
+START_TEST(wrong_wisdom_has_regret)
+{
+    ecornn_tuned tuned = {.regret = 0};
+    ecornn_device_close(device);
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
+    know(LSTM, "algorithm=packed,block=1");
+    for (int k = 0; k < 10 && tuned.regret <= 0; k++)
+        tuned = measure(LSTM, true);
+    ck_assert_ptr_nonnull(strstr(tuned.planned, ",block=1"));
+    ck_assert_ptr_null(strstr(tuned.best, ",block=1"));
+    ck_assert_double_gt(tuned.regret, 0.1);
+    ck_assert_double_lt(tuned.best_seconds, tuned.planned_seconds);
+}
+END_TEST
+
+/* ---- the machine, and failures --------------------------------------------------------------- */
 
 /* It becomes a line of wisdom, which a device takes that is opened after it. */
 START_TEST(measures_the_machine)
@@ -284,8 +367,9 @@ START_TEST(no_memory)
 {
     ecornn_desc desc;
     ecornn_tuned tuned;
-    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 0.005};
+    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 0.005, .wisdom = 1};
     ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/train/T2/N1/I2/H2", NULL), ECORNN_OK);
+    know("lstm/f32/train/T2/N1/I2/H2", "algorithm=packed,chunk=1");
     int failed = 0;
     for (int k = 1; k < 40; k++) {
         eco_alloc_fail_at(k);
@@ -310,6 +394,8 @@ int main(void)
     tcase_add_test(tests, other_results);
     tcase_add_test(tests, bounds_of_narrow_types);
     tcase_add_loop_test(tests, becomes_wisdom, 0, TUNED);
+    tcase_add_test(tests, measures_what_wisdom_chose);
+    tcase_add_test(tests, wrong_wisdom_has_regret);
     tcase_add_test(tests, measures_the_machine);
     tcase_add_test(tests, forgets);
     tcase_add_test(tests, wrong_calls);

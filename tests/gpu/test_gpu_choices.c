@@ -78,6 +78,11 @@ START_TEST(tunes)
     ecornn_plan_free(plan);
     snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", tuned.best);
     ck_assert_msg(strstr(print, line) != NULL, "%s: %s", tuned.best, print);
+    const ecornn_tuning with = {.size = sizeof with, .seconds = 1e-3, .forget = 1, .wisdom = 1};
+    ecornn_tuned again;
+    ck_assert_int_eq(ecornn_tune(device, &desc, &with, &again), ECORNN_OK);
+    ck_assert_int_eq(again.by_wisdom, 1);
+    ck_assert_str_eq(again.planned, tuned.best);
 }
 END_TEST
 

@@ -104,6 +104,17 @@ has "0 problems dropped" wisdom drop "$work/machine" "$(sed -n 's/^machine \([^ 
 before=$(cat "$work/one")
 json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.05 --device cpu:1 lstm/T4/N2/I4/H8
 has "planner: algorithm=" tune --regret --seconds 0.02 --device cpu:1 lstm/T4/N2/I4/H8
+ECORNN_WISDOM=$work/one has "  wisdom:  algorithm=" tune --regret --wisdom --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
+ECORNN_WISDOM=$work/one has "regret of 3 problems, 2 by wisdom: mean" \
+    tune --regret --wisdom --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 gru/T3/N2/I4/H8 gru/T3/N2/I4/H9
+ECORNN_WISDOM=$work/one json "x[0]['by_wisdom'] and (x[0]['planned'] != x[0]['best'] or x[0]['regret'] == 0)" \
+    tune --json --regret --wisdom --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
+ECORNN_WISDOM=$work/one json "not x[0]['by_wisdom'] and x[0]['wisdom'] is None" \
+    tune --json --regret --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
+ECORNN_WISDOM=$work/one has "  wisdom:  of another device, not used: threads=1" \
+    tune --regret --wisdom --seconds 0.02 --device cpu:2 lstm/T3/N2/I4/H8
+ECORNN_WISDOM=$work/one has "%: planned by wisdom " plan --measure --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
+ECORNN_WISDOM=$work/one json "x[0]['by_wisdom']" plan --json --measure --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
 [ "$before" = "$(cat "$work/one")" ] || fail "--regret wrote"
 ECORNN_WISDOM=$work/one "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 > "$work/out"
 grep -q '^wisdom: lstm/f32/infer/T3/N2/I4/H8, ' "$work/out" || fail "a plan without wisdom: $(cat "$work/out")"
@@ -190,6 +201,9 @@ refuse 2 "needs more operands" wisdom check
 refuse 2 "combine needs -o FILE" wisdom combine "$work/one"
 refuse 2 "plan has no problem" plan
 refuse 2 "tune has no problem" tune --regret
+refuse 2 "--regret writes nothing" tune --regret --machine
+refuse 2 "--regret writes nothing" tune --regret -o "$work/none" lstm/T1/N1/I1/H1
+refuse 2 "--wisdom is only of --regret" tune --wisdom lstm/T1/N1/I1/H1
 refuse 2 "info does not take 'x'" info x
 refuse 2 "check does not take 'x'" check x
 refuse 2 "cell does not take 'gru'" cell lstm gru

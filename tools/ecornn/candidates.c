@@ -46,19 +46,20 @@ static int compare(const void *a, const void *b)
     return (one->seconds > other->seconds) - (one->seconds < other->seconds);
 }
 
-bool tune_problem(ecornn_device *device, const char *problem, const ecornn_cell *cell,
-                  const struct options *options, bool forget, ecornn_tuned *tuned,
+bool tune_problem(const struct session *session, const char *problem, ecornn_tuned *tuned,
                   struct candidates *keep)
 {
+    const struct options *options = session->options;
     const ecornn_tuning tuning = {.size = sizeof tuning,
                                   .seconds = options->seconds,
-                                  .forget = forget,
+                                  .forget = options->measure || options->regret,
+                                  .wisdom = options->measure || options->wisdom,
                                   .report = keep != NULL ? keep_one : NULL,
                                   .own = keep};
     ecornn_desc desc;
-    ecornn_status status = ecornn_desc_parse(&desc, problem, cell);
+    ecornn_status status = ecornn_desc_parse(&desc, problem, session->cell);
     if (status == ECORNN_OK)
-        status = ecornn_tune(device, &desc, &tuning, tuned);
+        status = ecornn_tune(session->device, &desc, &tuning, tuned);
     if (status != ECORNN_OK)
         return say("%s: %s", problem, ecornn_error_detail());
     if (keep != NULL) {
@@ -74,12 +75,13 @@ void candidates_free(struct candidates *candidates)
     *candidates = (struct candidates){.n = 0};
 }
 
-void regrets_add(struct regrets *regrets, const char *problem, double regret)
+void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuned *tuned)
 {
     regrets->n++;
-    regrets->sum += regret;
-    if (regrets->n > 1 && regret <= regrets->most)
+    regrets->by_wisdom += tuned->by_wisdom != 0;
+    regrets->sum += tuned->regret;
+    if (regrets->n > 1 && tuned->regret <= regrets->most)
         return;
-    regrets->most = regret;
+    regrets->most = tuned->regret;
     snprintf(regrets->worst, sizeof regrets->worst, "%s", problem);
 }

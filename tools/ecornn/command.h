@@ -26,11 +26,12 @@ enum {
     TAKES_MACHINE = 1 << 11,
     TAKES_CSV = 1 << 12,
     TAKES_OVER = 1 << 13,
-    TAKES_VERSUS = 1 << 14
+    TAKES_VERSUS = 1 << 14,
+    TAKES_WISDOM = 1 << 15
 };
 
 struct options {
-    bool json, measure, regret, machine, versus, help;
+    bool json, measure, regret, wisdom, machine, versus, help;
     const char *device, *cell, *shapes, *output, *recorded, *csv, *over; /* NULL: not given */
     double seconds;                                                      /* 0: not given */
     int random, seed;
@@ -66,8 +67,14 @@ void problems_free(struct problems *problems);
 
 /* ---- a plan, plan.c -------------------------------------------------------------------------- */
 
+struct session;
+/* In words; the caller frees it.  NULL, and said so. */
+char *plan_text(const struct session *session, const char *problem, ecornn_sizes *sizes);
 /* Its choices, out of what ecornn_plan_print wrote; "": none. */
 void choices_of(const char *text, char choices[256]);
+/* What it says of wisdom, likewise. */
+enum { MOST_NOTE = 1024 };
+void wisdom_of(const char *text, char note[MOST_NOTE]);
 
 /* ---- tuning, candidates.c -------------------------------------------------------------------- */
 
@@ -80,19 +87,19 @@ struct candidates {
     int n, room;
     ecornn_tuned tuned;
 };
-/* Tunes, and keeps what was tried where keep is not NULL; forget: no wisdom comes of it. */
-bool tune_problem(ecornn_device *device, const char *problem, const ecornn_cell *cell,
-                  const struct options *options, bool forget, ecornn_tuned *tuned,
+/* Tunes, and keeps what was tried where keep is not NULL.  Of --measure and --regret no wisdom
+ * comes. */
+bool tune_problem(const struct session *session, const char *problem, ecornn_tuned *tuned,
                   struct candidates *keep);
 void candidates_free(struct candidates *candidates);
 
 /* Mean and worst of so many; worst: of which problem. */
 struct regrets {
-    int n;
+    int n, by_wisdom; /* of these, so many plans were wisdom's */
     double sum, most;
     char worst[256];
 };
-void regrets_add(struct regrets *regrets, const char *problem, double regret);
+void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuned *tuned);
 
 /* ---- one problem after the other, session.c -------------------------------------------------- */
 

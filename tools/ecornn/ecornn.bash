@@ -25,7 +25,7 @@ _ecornn()
     case $command:$word in
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure" -- "$word")) ;;
     bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --versus" -- "$word")) ;;
-    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --machine -o" -- "$word")) ;;
+    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --wisdom --machine -o" -- "$word")) ;;
     plot:-*) COMPREPLY=($(compgen -W '--over --help -o' -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help -o' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;

@@ -31,6 +31,8 @@ static const struct option {
     {"--measure", NULL, "times every candidate", TAKES_MEASURE, FLAG, FIELD(measure)},
     {"--regret", NULL, "only says how far the planner is from the best", TAKES_REGRET, FLAG,
      FIELD(regret)},
+    {"--wisdom", NULL, "with --regret: of plans that wisdom makes, where it can", TAKES_WISDOM,
+     FLAG, FIELD(wisdom)},
     {"--machine", NULL, "measures the device itself, first", TAKES_MACHINE, FLAG, FIELD(machine)},
     {"--csv", "FILE", "adds what is measured to this table", TAKES_CSV, TEXT, FIELD(csv)},
     {"--versus", NULL, "beside ONNX Runtime and PyTorch, where Python has them", TAKES_VERSUS, FLAG,

@@ -8,8 +8,7 @@
 #include "bench/core/say.h"
 #include "command.h"
 
-/* The plan in words; the caller frees it.  NULL, and said so. */
-static char *print_of(const struct session *session, const char *problem, ecornn_sizes *sizes)
+char *plan_text(const struct session *session, const char *problem, ecornn_sizes *sizes)
 {
     ecornn_desc desc;
     ecornn_plan *plan = NULL;
@@ -31,14 +30,26 @@ static char *print_of(const struct session *session, const char *problem, ecornn
     return text;
 }
 
+/* The rest of the line that begins so; "": there is none. */
+static void rest_of(const char *text, const char *head, char *rest, size_t size)
+{
+    const size_t length = strlen(head);
+    rest[0] = '\0';
+    for (const char *line = text; line != NULL && rest[0] == '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, head, length) == 0)
+            snprintf(rest, size, "%.*s", (int)strcspn(line + length, "\n"), line + length);
+    }
+}
+
 void choices_of(const char *text, char choices[256])
 {
-    static const char head[] = "ECORNN_FORCE=";
-    const char *at = strstr(text, head);
-    choices[0] = '\0';
-    if (at != NULL)
-        snprintf(choices, 256, "%.*s", (int)strcspn(at, "\n") - (int)strlen(head),
-                 at + strlen(head));
+    rest_of(text, "ECORNN_FORCE=", choices, 256);
+}
+
+void wisdom_of(const char *text, char note[MOST_NOTE])
+{
+    rest_of(text, "wisdom: ", note, MOST_NOTE);
 }
 
 /* A text of pieces (doc/guide/nets.md). */
@@ -94,6 +105,7 @@ static void write_candidates(struct json *json, const struct candidates *candida
     json_number(json, "planned_seconds", candidates->tuned.planned_seconds);
     json_number(json, "best_seconds", candidates->tuned.best_seconds);
     json_number(json, "regret", candidates->tuned.regret);
+    json_truth(json, "by_wisdom", candidates->tuned.by_wisdom != 0);
     json_text(json, "best", candidates->tuned.best);
     json_array(json, "candidates");
     for (int k = 0; k < candidates->n; k++) {
@@ -117,6 +129,7 @@ static void write_candidates(struct json *json, const struct candidates *candida
 static void print_candidates(const struct candidates *candidates)
 {
     const ecornn_tuned *tuned = &candidates->tuned;
+    const char *whose = tuned->by_wisdom ? "  (wisdom's)" : "  (the planner's)";
     printf("candidates, microseconds of a run, median and quartiles:\n");
     for (int k = 0; k < candidates->n; k++) {
         const struct candidate *one = &candidates->list[k];
@@ -125,10 +138,11 @@ static void print_candidates(const struct candidates *candidates)
         else
             printf("  %10.2f [%.2f, %.2f] %s%s\n", 1e6 * one->seconds, 1e6 * one->low,
                    1e6 * one->high, one->choices,
-                   strcmp(one->choices, tuned->planned) == 0 ? "  (the planner's)" : "");
+                   strcmp(one->choices, tuned->planned) == 0 ? whose : "");
     }
-    printf("regret %.1f %%: planned %.2f us, best %.2f us\n", 100 * tuned->regret,
-           1e6 * tuned->planned_seconds, 1e6 * tuned->best_seconds);
+    printf("regret %.1f %%: planned%s %.2f us, best %.2f us\n", 100 * tuned->regret,
+           tuned->by_wisdom ? " by wisdom" : "", 1e6 * tuned->planned_seconds,
+           1e6 * tuned->best_seconds);
 }
 
 /* ---- one problem, and all -------------------------------------------------------------------- */
@@ -141,13 +155,12 @@ static bool show(struct session *session, const char *problem)
     ecornn_sizes sizes;
     if (is_net(problem) && measured)
         return say("%s: a net is not measured, its layers are", problem);
-    char *text = (is_net(problem) ? print_of_net : print_of)(session, problem, &sizes);
+    char *text = (is_net(problem) ? print_of_net : plan_text)(session, problem, &sizes);
     bool good = text != NULL;
     if (good && measured)
-        good = tune_problem(session->device, problem, session->cell, session->options, true, &tuned,
-                            &candidates);
+        good = tune_problem(session, problem, &tuned, &candidates);
     if (good && measured)
-        regrets_add(&session->regrets, problem, tuned.regret);
+        regrets_add(&session->regrets, problem, &tuned);
     if (good && session->options->json) {
         json_object(&session->json, NULL);
         json_text(&session->json, "problem", problem);
@@ -180,7 +193,8 @@ const struct command command_plan = {
     .about = "Prints what would run and why; with --measure how fast every candidate is",
     .more = "PROBLEM is like lstm/train/T50/N32/I256/H256, @LIST one of the file of shapes.\n"
             "A net is one, too: \"train/T400/N32/I40; lstm/H256/bi; join:2; gru/H256\".\n"
-            "Regret is the time of the planner's plan over the best candidate's, less 1.\n",
+            "Regret is the time of this plan, by wisdom where that has the problem, over the best\n"
+            "candidate's, less 1.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_MEASURE |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
     .most = MANY_OPERANDS,

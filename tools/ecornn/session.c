@@ -46,6 +46,15 @@ static void show_progress(const struct problems *problems, int n, double begin)
                 problems->text[n]);
 }
 
+static void print_regrets(const struct regrets *regrets, bool wisdom)
+{
+    printf("regret of %d problems", regrets->n);
+    if (wisdom || regrets->by_wisdom > 0)
+        printf(", %d by wisdom", regrets->by_wisdom);
+    printf(": mean %.1f %%, at worst %.1f %% (%s)\n", 100 * regrets->sum / regrets->n,
+           100 * regrets->most, regrets->worst);
+}
+
 static bool call_each(struct session *session, const struct problems *problems, session_call *call)
 {
     const struct regrets *regrets = &session->regrets;
@@ -62,8 +71,7 @@ static bool call_each(struct session *session, const struct problems *problems, 
     if (session->options->json)
         json_end(&session->json);
     else if (regrets->n > 1)
-        printf("regret of %d problems: mean %.1f %%, at worst %.1f %% (%s)\n", regrets->n,
-               100 * regrets->sum / regrets->n, 100 * regrets->most, regrets->worst);
+        print_regrets(regrets, session->options->wisdom);
     return good;
 }
 

@@ -21,7 +21,18 @@ static bool add_to_file(struct wisdom_file *file)
     return good;
 }
 
-static void print_tuned(struct session *session, const char *problem, const ecornn_tuned *tuned)
+/* What a program's plan says of wisdom. */
+static void ask_wisdom(const struct session *session, const char *problem, char note[MOST_NOTE])
+{
+    ecornn_sizes sizes;
+    char *text = plan_text(session, problem, &sizes);
+    if (text != NULL)
+        wisdom_of(text, note);
+    free(text);
+}
+
+static void print_tuned(struct session *session, const char *problem, const ecornn_tuned *tuned,
+                        const char *note)
 {
     if (session->options->json) {
         json_object(&session->json, NULL);
@@ -31,6 +42,8 @@ static void print_tuned(struct session *session, const char *problem, const ecor
         json_number(&session->json, "regret", tuned->regret);
         json_text(&session->json, "planned", tuned->planned);
         json_text(&session->json, "best", tuned->best);
+        json_truth(&session->json, "by_wisdom", tuned->by_wisdom != 0);
+        json_text(&session->json, "wisdom", note[0] != '\0' ? note : NULL);
         json_whole(&session->json, "candidates", tuned->candidates);
         json_whole(&session->json, "wrong", tuned->wrong);
         json_end(&session->json);
@@ -41,28 +54,32 @@ static void print_tuned(struct session *session, const char *problem, const ecor
            (int)tuned->candidates);
     const bool other = strcmp(tuned->planned, tuned->best) != 0;
     if (other || session->options->regret)
-        printf("  planner: %s\n", tuned->planned);
+        printf("  %s %s\n", tuned->by_wisdom ? "wisdom: " : "planner:", tuned->planned);
+    if (!tuned->by_wisdom && note[0] != '\0')
+        printf("  wisdom:  %s\n", note);
     if (other)
         printf("  best:    %s\n", tuned->best);
     if (tuned->wrong > 0)
-        printf(
-            "  %d of them had other results than the planner's plan: a fault, please report it\n",
-            (int)tuned->wrong);
+        printf("  %d of them had other results than that plan: a fault, please report it\n",
+               (int)tuned->wrong);
 }
 
 /* What is found is kept at once, so that nothing is lost where this is stopped. */
 static bool tune_one(struct session *session, const char *problem)
 {
-    const bool only_regret = session->options->regret;
+    const struct options *options = session->options;
+    char note[MOST_NOTE] = "";
     ecornn_tuned tuned;
-    ecornn_wisdom_forget(); /* only what is found now is added */
-    if (!tune_problem(session->device, problem, session->cell, session->options, only_regret,
-                      &tuned, NULL))
+    if (!options->wisdom)
+        ecornn_wisdom_forget(); /* only what is found now is added */
+    if (!tune_problem(session, problem, &tuned, NULL))
         return false;
-    if (!only_regret && !add_to_file(session->own))
+    if (options->wisdom)
+        ask_wisdom(session, problem, note);
+    if (!options->regret && !add_to_file(session->own))
         return false;
-    regrets_add(&session->regrets, problem, tuned.regret);
-    print_tuned(session, problem, &tuned);
+    regrets_add(&session->regrets, problem, &tuned);
+    print_tuned(session, problem, &tuned, note);
     return tuned.wrong == 0;
 }
 
@@ -97,6 +114,14 @@ static bool has_problems(const struct options *options)
 static int run(const struct options *options)
 {
     struct wisdom_file file = {.lock = -1};
+    if (options->regret && (options->machine || options->output != NULL)) {
+        say("--regret writes nothing: not with --machine, not with -o");
+        return 2;
+    }
+    if (options->wisdom && !options->regret) {
+        say("--wisdom is only of --regret");
+        return 2;
+    }
     bool good =
         options->regret || (wisdom_file_find(&file, options->output) && wisdom_file_read(&file));
     if (options->machine)
@@ -110,11 +135,14 @@ const struct command command_tune = {
     .name = "tune",
     .operands = "[PROBLEM|@LIST]...",
     .about = "Measures which choices are fastest for problems, and writes wisdom",
-    .more = "What the file holds already stays, but for the same problems of this device.  Best\n"
-            "where nothing else runs.  With --regret nothing is written.  --machine measures what\n"
-            "estimates are made of, in less than a minute, and needs no problem.\n",
+    .more =
+        "What the file holds already stays, but for the same problems of this device.  Best\n"
+        "where nothing else runs.  With --regret nothing is written, and wisdom does not count;\n"
+        "with --wisdom, too, the plans are measured that programs get.  --machine measures\n"
+        "what estimates are made of, in less than a minute, and needs no problem.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_OUTPUT |
-             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_REGRET | TAKES_MACHINE,
+             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_REGRET | TAKES_WISDOM |
+             TAKES_MACHINE,
     .most = MANY_OPERANDS,
     .run = run,
 };
