@@ -3,10 +3,11 @@ The list of vectors, and what each has as inputs.  Inputs are drawn by a generat
 the order and shapes that a case lists; every number is exact in the case's type.
 """
 import math
+import re
 
 import numpy as np
 
-from textbook import GATES, STATES, parameters
+from textbook import GATES, LATER_GATES, STATES, parameters
 
 # What is drawn has so many bits; sums are kept in `sum` of them; smallest: exponent of the least
 # denormal.
@@ -36,6 +37,7 @@ SHAPES = [
 PROJECTED = [("train/T7/N3/I5/H12/P5", {"states": True}),
              ("train/L2/bi/T5/N2/I4/H10/P3", {"states": True, "lengths": [5, 3]})]
 OTHER_TYPES = (1, 2, 4, 6, 7, 8)  # shapes that the types but F32 have
+LATER, LATER_OTHER_TYPES = (0, 1, 3, 4, 5, 9, 10), (1, 4)  # of the cells of LATER_GATES
 
 
 class Case:
@@ -113,7 +115,17 @@ class Case:
         return found
 
 
+def later_shape(cell, type, shape):
+    if cell == "sru":  # it hands x on
+        shape = re.sub(r"/I\d+/H(\d+)", r"/I\1/H\1", shape)
+    if cell == "slstm" and type in ("bf16", "f16"):
+        # max(n, 1) has an edge, and n often rounds to 1: a gradient is of either side
+        shape = shape.replace("train/", "")
+    return shape
+
+
 def all_cases():
+    """Cells that come later stand behind the others: a vector keeps its number."""
     cases = []
     for type in TYPES:
         for cell in GATES:
@@ -121,4 +133,10 @@ def all_cases():
             for k, (shape, more) in enumerate(shapes):
                 if type == "f32" or k in OTHER_TYPES or k >= len(SHAPES):
                     cases.append(Case(cell, type, shape, more, len(cases) + 1))
+    for type in TYPES:
+        for cell in LATER_GATES:
+            for k in LATER if type == "f32" else LATER_OTHER_TYPES:
+                shape, more = SHAPES[k]
+                cases.append(Case(cell, type, later_shape(cell, type, shape), more,
+                                  len(cases) + 1))
     return cases

@@ -1,5 +1,5 @@
 """
-Arithmetic in double that records what it does and differentiates it: a tape of a dozen operations.
+Arithmetic in double that records what it does and differentiates it: a tape of some operations.
 
 Every value has a leading axis of runs.  Run 0 is exact.  In the others each result is off by a
 random part of what a good implementation may be off by (class Errors), so that the spread of the
@@ -58,6 +58,12 @@ class Value:
             other.receive(d)
         return self.tape.result(self.number + other.number, back)
 
+    def __sub__(self, other):
+        def back(d):
+            self.receive(d)
+            other.receive(-d)
+        return self.tape.result(self.number - other.number, back)
+
     def __mul__(self, other):
         errors = self.tape.errors
 
@@ -66,9 +72,19 @@ class Value:
             other.receive(errors.rounded(d * self.number))
         return self.tape.result(self.number * other.number, back)
 
+    def __truediv__(self, other):
+        errors = self.tape.errors
+
+        def back(d):
+            part = errors.rounded(d / other.number)
+            self.receive(part)
+            other.receive(errors.rounded(-part * result.number))
+        result = self.tape.result(self.number / other.number, back)
+        return result
+
 
 class Tape:
-    FUNCTION_ROUNDINGS = 8  # inside a sigmoid or tanh: 4 ulp, 8 halves of one
+    FUNCTION_ROUNDINGS = 8  # inside a sigmoid, tanh, exp or log: 4 ulp, 8 halves of one
 
     def __init__(self, errors):
         self.errors, self.values = errors, []
@@ -124,6 +140,16 @@ class Tape:
     def tanh(self, a):
         return self._function(a, np.tanh(a.number), lambda t: 1 - t * t)
 
+    def exp(self, a):
+        return self._function(a, np.exp(a.number), lambda e: e)
+
+    def log(self, a):
+        return self._function(a, np.log(a.number), lambda _: 1 / a.number)
+
+    def minus_abs(self, a):
+        sign = np.sign(a.number)
+        return Value(self, -np.abs(a.number), lambda d: a.receive(-d * sign))
+
     def relu(self, a):
         positive = a.number > 0
         return Value(self, a.number * positive, lambda d: a.receive(d * positive))
@@ -131,14 +157,25 @@ class Tape:
     def one_minus(self, a):
         return self.result(1 - a.number, lambda d: a.receive(-d))
 
-    def choose(self, mask, a, b):
-        """Rows of a where mask [N], else of b: nothing is computed."""
-        mask = mask[None, :, None]
-
+    def _pick(self, mask, a, b):
+        """a where mask, else b: nothing is computed."""
         def back(d):
             a.receive(d * mask)
             b.receive(d * ~mask)
         return Value(self, np.where(mask, a.number, b.number), back)
+
+    def choose(self, mask, a, b):
+        """Rows of a where mask [N], else of b."""
+        return self._pick(mask[None, :, None], a, b)
+
+    def select(self, condition, a, b):
+        return self._pick(condition.number > 0, a, b)
+
+    def maximum(self, a, b):
+        return self._pick(a.number >= b.number, a, b)
+
+    def minimum(self, a, b):
+        return self._pick(a.number <= b.number, a, b)
 
     def join(self, parts):
         """Side by side, along the last axis."""

@@ -19,6 +19,10 @@ trap 'rm -rf "$folder"' EXIT
 PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 export PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS
 $python "$source/make.py" "$folder"
+for cell in "${srcdir:-.}"/common/cell/*.cell; do # every built-in one
+    cell=$(basename "$cell" .cell)
+    grep -q "\"cell\": \"$cell\"" "$folder/index.json" || { echo "no vector of $cell"; exit 1; }
+done
 $python "$source/check_bounds.py"
 unset OMP_NUM_THREADS
 $python "$source/run.py" "$folder" --library "$library" \

@@ -10,16 +10,22 @@ GATES = {  # in the order of the parameters; R of "q" has no W and is inside r *
     "rnn-tanh": "h", "rnn-relu": "h", "lstm": "ifgo", "lstm-peephole": "ifgo",
     "lstm-coupled": "igo", "gru": "rzqn", "gru-reset-first": "rzn", "mgu": "fn",
 }
-STATES = {"lstm": 2, "lstm-peephole": 2, "lstm-coupled": 2}
+LATER_GATES = {  # of cells whose vectors came behind those, with shapes of their own
+    "min-gru": "zn", "min-lstm": "fin", "sru": "ufr", "qrnn": "zfo", "slstm": "zoif",
+}
+STATES = {"lstm": 2, "lstm-peephole": 2, "lstm-coupled": 2, "sru": 2, "qrnn": 2, "slstm": 4}
+WITHOUT_R = ("min-gru", "min-lstm", "sru", "qrnn")  # the state is read unit by unit
 
 
 def parameters(cell, hidden, width, read):
     """[(name, shape)] of one layer and direction: matrices W [H,I], then R [H,P], then vectors."""
-    gates = GATES[cell]
+    gates = GATES.get(cell) or LATER_GATES[cell]
     rows = [("W." + g, (hidden, width)) for g in gates if g != "q"]
-    rows += [("R." + g, (hidden, read)) for g in gates if cell != "gru" or g != "n"]
+    rows += [("R." + g, (hidden, read)) for g in gates
+             if cell not in WITHOUT_R and (cell, g) != ("gru", "n")]
     for g in gates:
-        rows.append(("b." + g, (hidden,)))
+        if (cell, g) != ("sru", "u"):
+            rows.append(("b." + g, (hidden,)))
         if cell == "lstm-peephole" and g != "g":
             rows.append(("p." + g, (hidden,)))
     return rows
@@ -30,8 +36,7 @@ class Step:
 
     def __init__(self, tape, x, state, of):
         self.t, self.x, self.of = tape, x, of
-        self.h = state[0]
-        self.c = state[1] if len(state) > 1 else None
+        self.h, self.c, self.n, self.m = (state + 3 * [None])[:4]
 
     def W(self, gate):
         return self.t.product(self.x, self.of["W." + gate])
@@ -47,6 +52,9 @@ class Step:
 
     def sum(self, gate):  # W x + R h + b
         return self.b(gate, self.W(gate) + self.R(gate))
+
+    def input_sum(self, gate):  # W x + b
+        return self.b(gate, self.W(gate))
 
     def rnn_tanh(self):
         return [self.t.tanh(self.sum("h"))]
@@ -92,6 +100,40 @@ class Step:
         f = t.sigmoid(self.sum("f"))
         n = t.tanh(self.b("n", self.W("n") + self.R("n", f * self.h)))
         return [t.one_minus(f) * self.h + f * n]
+
+    def min_gru(self):
+        z = self.t.sigmoid(self.input_sum("z"))
+        return [self.t.one_minus(z) * self.h + z * self.input_sum("n")]
+
+    def min_lstm(self):
+        f, i = (self.t.sigmoid(self.input_sum(gate)) for gate in "fi")
+        both = f + i
+        return [f / both * self.h + i / both * self.input_sum("n")]
+
+    def sru(self):
+        t = self.t
+        f, r = (t.sigmoid(self.input_sum(gate)) for gate in "fr")
+        c = f * self.c + t.one_minus(f) * self.W("u")
+        return [r * t.tanh(c) + t.one_minus(r) * self.x, c]
+
+    def qrnn(self):
+        t = self.t
+        z = t.tanh(self.input_sum("z"))
+        f, o = (t.sigmoid(self.input_sum(gate)) for gate in "fo")
+        c = f * self.c + t.one_minus(f) * z
+        return [o * c, c]
+
+    def slstm(self):
+        t = self.t
+        z, o = t.tanh(self.sum("z")), t.sigmoid(self.sum("o"))
+        i, f = self.sum("i"), self.sum("f")
+        zero, one = (t.given(np.full(f.number.shape[1:], k)) for k in (0.0, 1.0))
+        # log(sigmoid(f)) + m
+        kept = t.minimum(f, zero) - t.log(one + t.exp(t.minus_abs(f))) + self.m
+        m = t.select(self.n, t.maximum(kept, i), i)
+        u, v = t.exp(i - m), t.exp(t.minimum(kept - m, zero))
+        c, n = v * self.c + u * z, v * self.n + u
+        return [o * c / t.maximum(n, one), c, n, m]
 
 
 def run_direction(tape, case, reverse, rows, state, of):
