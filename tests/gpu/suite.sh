@@ -56,7 +56,9 @@ others choices
 others graph
 others fail
 others guard
+others models
 others net
+others plan
 if [ -n "${SOAK-}" ]; then others soak 10000 240; else others soak; fi
 
 # A tool over some parts of so many, several at a time.  One test provokes an error of CUDA's, which is

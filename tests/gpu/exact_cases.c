@@ -1,0 +1,192 @@
+/*
+ * Numbers that are known without the reference: zeros, the bits of episodes and of other ways to
+ * compile a cell, and F64 of the device; and cells of tests/cells.
+ */
+#include "tests/gpu/comparison.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Factors of many steps overflow, and states that are 0 stay so until an x is none. */
+START_TEST(zeros_stay_in_scans)
+{
+    enum { T = 600, H = 8, SIZE = T * H };
+    static float host[SIZE];
+    const char *const cell_text = "cell grows(h)\nh' = (1 + 3 * sigmoid(x)) * h + x\n";
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    ck_assert_int_eq(ecornn_cell_parse(&cell, cell_text), ECORNN_OK);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "grows/f32/infer/T600/N1/I8/H8", cell), ECORNN_OK);
+    setenv("ECORNN_FORCE", "algorithm=scan", 1);
+    const ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+    unsetenv("ECORNN_FORCE");
+    ck_assert_msg(status == ECORNN_OK, "%s", ecornn_error_detail());
+    ecornn_plan_sizes(plan, &sizes);
+    void *x = ecornn_alloc(device, sizeof host), *y = ecornn_alloc(device, sizeof host),
+         *workspace = ecornn_alloc(device, sizes.workspace);
+    host[SIZE - 1] = 1;
+    ck_assert_int_eq(ecornn_upload(device, x, host, sizeof host), ECORNN_OK);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .y = y,
+                          .workspace = workspace};
+    ck_assert_msg(ecornn_forward(plan, &io) == ECORNN_OK, "%s", ecornn_error_detail());
+    ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_download(device, host, y, sizeof host), ECORNN_OK);
+    for (int i = 0; i < SIZE; i++)
+        ck_assert_msg(host[i] == (i == SIZE - 1), "element %d is %g", i, (double)host[i]);
+    ecornn_free(device, x);
+    ecornn_free(device, y);
+    ecornn_free(device, workspace);
+    ecornn_plan_free(plan);
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* And with the bits of the same run cut into episodes: of one layer and one input, since large
+ * products may add up in another order where they have more rows, and without dx.  How rows lie is
+ * the same in all, and operands are not split, as they are where rows are many. */
+static const char *const episodes[] = {
+    "lstm/f32/train/T12/N5/I1/H40/states/resets:25/null:dx",
+    "lstm/f32/train/rev/T12/N17/I1/H72/states/resets:25/null:dx/lengths:random",
+    "gru/f32/train/T12/N5/I1/H136/states/resets:25/null:dx",
+    "rnn-tanh/f32/train/rev/T12/N5/I1/H64/states/resets:25/null:dx",
+    "gru-reset-first/f32/train/T12/N5/I1/H64/states/resets:25/null:dx/lengths:random"};
+enum { EPISODES = sizeof episodes / sizeof *episodes, EPISODE_TYPES = 3 };
+
+START_TEST(gives_the_bits_of_episodes)
+{
+    static const char *const type[EPISODE_TYPES] = {"f32/fast", "bf16", "f16"};
+    struct test_case test;
+    struct data inputs = {0};
+    char text[CASE_TEXT];
+    const char *name;
+    snprintf(text, sizeof text, "%s", episodes[nth(_i) / EPISODE_TYPES]);
+    ck_assert(retype(text, type[nth(_i) % EPISODE_TYPES]));
+    ck_assert(case_parse(&test, text));
+    case_inputs(&test, &inputs);
+    const struct machine machine = {device, test.desc.type, 1, NULL};
+    for (int k = 0; k < algorithm_count(device->backend); k++)
+        if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, &test)) {
+            setenv("ECORNN_ROWS", k % 2 ? "padded" : "dense", 1);
+            setenv("ECORNN_EMULATED_F32", "0", 1);
+            ck_assert_msg(episodes_same(&test, &machine, &inputs), "%s: %s", text, name);
+        }
+    setenv("ECORNN_ROWS", "", 1);
+    setenv("ECORNN_EMULATED_F32", "", 1);
+    data_free(&inputs);
+    case_free(&test);
+}
+END_TEST
+
+START_TEST(agrees_for_own_cells)
+{
+    static const char *const type[] = {"f32/fast", "f16"};
+    char text[CASE_TEXT];
+    sweep_own_text(nth(_i), text);
+    ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
+    for (int k = 0; k < 2; k++) {
+        sweep_own_text(nth(_i), text);
+        if (retype(text, type[k]))
+            ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
+    }
+}
+END_TEST
+
+/* Compiled with the module, compiled by NVRTC, interpreted. */
+START_TEST(gives_the_same_bits_however_compiled)
+{
+    static const char *const name[TYPES] = {"f32", "f64", "bf16", "f16"};
+    const int type = nth(_i) % TYPES;
+    const char *cell = ecornn_cell_name(nth(_i) / TYPES);
+    const struct machine machine = {device, (ecornn_type)type, 1, NULL};
+    char rest[CASE_TEXT];
+    snprintf(rest, sizeof rest, "%s/train/L2/bi/T5/N3/I4/H19/states/lengths:random", name[type]);
+    for (int on = 0; on < 2; on++) {
+        set_nvrtc(on ? NULL : "0");
+        const int ran = interpreted_same(cell, rest, &machine);
+        set_nvrtc(NULL);
+        ck_assert_msg(ran > 0 || (ran == 0 && restricted), "%s/%s", cell, rest);
+    }
+}
+END_TEST
+
+/* Layers too large for the reference, next to F64 on the device, which has one way for all: sums of
+ * products added in pieces, of every kind; divisions that algorithm persistent has for such sizes.
+ */
+static const struct {
+    const char *text;
+    double within;
+} beside_f64[] = {{"lstm/f32/train/T7/N90/I300/H720/states", 1e-4},
+                  {"rnn-tanh/f32/train/T40/N80/I64/H720/states", 1e-4},
+                  /* R by four warps: a square of it, two, one in clusters; of some k blocks kept */
+                  {"lstm/f32/infer/T6/N64/I24/H512/states", 1e-5},
+                  {"lstm/f32/infer/T6/N29/I24/H1020/states/lengths:random", 1e-5},
+                  {"lstm/f32/infer/T6/N60/I24/H768/states", 1e-5},
+                  {"gru/f32/infer/T6/N50/I24/H650/states", 1e-5},
+                  {"lstm/f32/fast/train/T6/N64/I24/H1024/states", 5e-3},
+                  {"lstm/f32/fast/infer/T6/N70/I24/H600/states/lengths:random", 5e-3},
+                  {"lstm/f32/fast/infer/T6/N16/I24/H2048/states", 5e-3},
+                  {"gru/bf16/infer/bi/T6/N75/I24/H590/states", 5e-2},
+                  /* scales of k blocks, of a cell from text: not by four warps */
+                  {"four-states/f32/fast/infer/T6/N64/I24/H768/states", 5e-3},
+                  /* the same, multiplied by the warps that gather them: a k block, two, half of
+                   * one; three and six k blocks back */
+                  {"rnn-relu/f32/fast/infer/T6/N20/I24/H800/states", 5e-3},
+                  {"rnn-relu/f32/infer/T6/N1/I24/H1024/states", 1e-5},
+                  {"four-states/f32/fast/infer/T6/N16/I24/H256/states", 5e-3},
+                  {"gru/f32/fast/train/T6/N64/I24/H512/states", 5e-3},
+                  {"gru/f32/train/T6/N64/I24/H256/states", 1e-4},
+                  /* sums where what was multiplied lay */
+                  {"lstm/bf16/train/T6/N16/I24/H2048/states", 5e-2}};
+enum { BESIDE_F64 = sizeof beside_f64 / sizeof *beside_f64 };
+
+static void check_beside_f64(const char *text, const char *split, double within)
+{
+    const struct machine wide = {device, ECORNN_F64, 1, NULL};
+    struct test_case test;
+    struct data inputs = {0}, results = {0}, expected = {0};
+    ck_assert(case_parse(&test, text));
+    const struct machine machine = {device, test.desc.type, BACKWARDS, NULL};
+    case_inputs(&test, &inputs);
+    setenv("ECORNN_EMULATED_F32", split, 1);
+    ck_assert(case_run(&test, &machine, &inputs, &results));
+    setenv("ECORNN_EMULATED_F32", "", 1);
+    ck_assert(case_run(&test, &wide, &inputs, &expected));
+    ck_assert_msg(results_agree_within(&test, "as planned", &expected, &results, within), "%s",
+                  text);
+    data_free(&inputs);
+    data_free(&results);
+    data_free(&expected);
+    case_free(&test);
+}
+
+START_TEST(agrees_with_f64_of_the_device)
+{
+    check_beside_f64(beside_f64[nth(_i)].text, "", beside_f64[nth(_i)].within);
+}
+END_TEST
+
+/* In large products in F16, which has neither a largest zero nor such sizes. */
+START_TEST(zeros_meet_large_gradients)
+{
+    check_beside_f64("lstm/f32/fast/train/T4/N3/I5/H16/scale:0/gradients:1e7/states", "1", 5e-3);
+}
+END_TEST
+
+void add_exact_cases(TCase *tests, TCase *own, bool first)
+{
+    tcase_add_loop_test(own, gives_the_bits_of_episodes, 0, share(EPISODE_TYPES * EPISODES));
+    tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
+    tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
+                        share(TYPES * builtin_count()));
+    tcase_add_loop_test(tests, agrees_with_f64_of_the_device, 0, share(BESIDE_F64));
+    if (!first)
+        return;
+    tcase_add_test(own, zeros_stay_in_scans);
+    tcase_add_test(tests, zeros_meet_large_gradients);
+}

@@ -1,0 +1,262 @@
+/*
+ * Plans for the CUDA device and single runs of them: what they say, force, and refuse.  Skipped,
+ * with the reason, where there is no device.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/gpu/comparison.h"
+#include "tests/kit/suite.h"
+
+/* A plan that has one algorithm to choose from, or ("") all, whatever the environment says. */
+static ecornn_status create_with(const char *algorithm, const ecornn_desc *desc, ecornn_plan **plan)
+{
+    const char *const value = getenv("ECORNN_ALGORITHM");
+    char before[32];
+    snprintf(before, sizeof before, "%s", value ? value : "");
+    setenv("ECORNN_ALGORITHM", algorithm, 1);
+    const ecornn_status status = ecornn_plan_create(plan, device, desc);
+    setenv("ECORNN_ALGORITHM", before, 1);
+    return status;
+}
+
+/* The plan says how its cell runs, and a line here which it was. */
+START_TEST(says_how_a_cell_runs)
+{
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    char text[4000];
+    ck_assert_int_eq(ecornn_cell_parse(&cell, "cell own(h)\nh' = tanh(W x + R h + b)"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "own/f32/infer/T2/N2/I4/H4", cell), ECORNN_OK);
+    for (int on = 0; on < 2; on++) {
+        set_nvrtc(on ? NULL : "0");
+        ck_assert_int_eq(create_with("", &desc, &plan), ECORNN_OK);
+        set_nvrtc(NULL);
+        ecornn_plan_print(plan, text, sizeof text);
+        char *line = strstr(text, "\ncell: ");
+        ck_assert_msg(line != NULL, "%s", text);
+        if (on)
+            printf("# %.*s\n", (int)strcspn(line + 1, "\n"), line + 1);
+        else
+            ck_assert_msg(
+                strstr(line, "interpreted (ECORNN_NVRTC is 0)") != NULL &&
+                    strstr(text, "refuses: kernels compiled at run time where there is no NVRTC"),
+                "%s", text);
+        ecornn_plan_free(plan);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* Cells of one product, of two and with means, built in (no text) and not. */
+static const struct {
+    const char *name, *text;
+} persistent[] = {
+    {"own", "cell own(h)\nh' = R h + tanh(W x + b)"},
+    {"own", "cell own(h, c)\ne = tanh(W x + R h)\nc' = c + R e\nh' = c' + b"},
+    {"own",
+     "cell own(h)\nu = W x + R h\nd = u - mean(u)\nh' = tanh(d / sqrt(mean(d * d) + 1e-5) + b)"},
+    {"gru-reset-first", NULL},
+    {"mgu", NULL},
+};
+enum { PERSISTENT = sizeof persistent / sizeof *persistent };
+
+/* Where the algorithm takes the problem its plan says so, and that no step is another's. */
+static void check_plan(const char *algorithm, const ecornn_desc *desc, const char *says)
+{
+    char text[4000];
+    ecornn_plan *plan;
+    if (create_with(algorithm, desc, &plan) == ECORNN_OK) {
+        ecornn_plan_print(plan, text, sizeof text);
+        ck_assert_msg(strstr(text, says) && !strstr(text, "as algorithm step") &&
+                          !strstr(text, "as of algorithm step"),
+                      "%s", text);
+        ecornn_plan_free(plan);
+    } else {
+        ck_assert_msg(strstr(ecornn_error_detail(), "a device without what it needs") ||
+                          strstr(ecornn_error_detail(), "where there is no NVRTC"),
+                      "%s", ecornn_error_detail());
+    }
+}
+
+/* Where algorithm persistent takes a cell it has kernels both ways, from text by NVRTC: else the
+ * cases above would be those of step. */
+START_TEST(runs_all_steps_at_once)
+{
+    static const char *const type[] = {"f32", "f32/fast", "bf16", "f16"};
+    char name[64];
+    ecornn_cell *cell = NULL;
+    ecornn_desc desc;
+    const int which = _i % PERSISTENT;
+    if (persistent[which].text)
+        ck_assert_int_eq(ecornn_cell_parse(&cell, persistent[which].text), ECORNN_OK);
+    snprintf(name, sizeof name, "%s/%s/train/bi/T2/N2/I4/H64", persistent[which].name,
+             type[_i / PERSISTENT]);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    check_plan("persistent", &desc, "persistent backward: ");
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* The same for algorithm fused, of which steps would be those of step. */
+START_TEST(runs_a_step_at_once)
+{
+    static const char *const type[] = {"f32", "f32/fast", "bf16", "f16"};
+    char name[64];
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ck_assert_int_eq(ecornn_cell_parse(&cell, persistent[0].text), ECORNN_OK);
+    snprintf(name, sizeof name, "own/%s/infer/T1/N2/I4/H64", type[_i]);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    check_plan("fused", &desc, "step: one launch");
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* Memory that the device cannot reach is an error, and the device goes on. */
+START_TEST(refuses_memory_of_the_host)
+{
+    static float x[64];
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "gru/f32/infer/T2/N2/I4/H4", NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ecornn_sizes sizes;
+    ecornn_plan_sizes(plan, &sizes);
+    void *weights = ecornn_alloc(device, sizes.weights);
+    void *workspace = ecornn_alloc(device, sizes.workspace);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .weights = weights,
+                          .workspace = workspace};
+    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), "io.x"), "%s", ecornn_error_detail());
+    ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
+    ecornn_free(device, weights);
+    ecornn_free(device, workspace);
+    ecornn_plan_free(plan);
+}
+END_TEST
+
+/* The reserve has no second copy of y. */
+START_TEST(needs_y_to_train)
+{
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "gru/f32/train/T2/N2/I4/H4", NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ecornn_sizes sizes;
+    ecornn_plan_sizes(plan, &sizes);
+    const size_t bytes = sizes.weights + sizes.workspace + sizes.reserve + 4096;
+    void *memory = ecornn_alloc(device, bytes); /* nothing is read or written */
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = memory,
+                          .weights = memory,
+                          .workspace = memory,
+                          .reserve = memory};
+    const ecornn_gradient gradient = {.size = sizeof gradient};
+    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());
+    ck_assert_int_eq(ecornn_backward(plan, &io, &gradient), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());
+    ecornn_free(device, memory);
+    ecornn_plan_free(plan);
+}
+END_TEST
+
+/* What is forced and cannot be is an error of the plan that says it; what can be is in its print.
+ */
+START_TEST(says_what_cannot_be_forced)
+{
+    static const struct {
+        const char *force, *says; /* NULL: it can */
+    } of[] = {
+        {"algorithm=persistent,forward=mma:16x1", NULL},
+        {"algorithm=persistent,backward=step,groups=1", NULL},
+        {"algorithm=fused,fused=16,projection=8", NULL},
+        {"algorithm=step,grouped=16,stream-k=1,scaled-f16=1,wavefront=1,rows=dense,chunk=1", NULL},
+        {"algorithm=persistent,forward=mma-many:16x1", "the forced division does not fit"},
+        {"algorithm=persistent,backward=wgmma:64x1", "the forced division back does not fit"},
+        {"algorithm=persistent,forward=thin:16x1", "is none of"},
+        {"algorithm=persistent,forward=mma:17x1", "is none of"},
+        {"algorithm=persistent,forward=mma:16", "is none of"},
+        {"algorithm=persistent,forward=mma:x", "is none of"},
+        {"algorithm=persistent,backward=mma", "is none of"},
+        {"algorithm=persistent,groups=0", "groups=0 is none of"},
+        {"algorithm=persistent,groups=x", "groups=x is none of"},
+        {"algorithm=step,groups=1", "wants algorithm persistent"},
+        {"algorithm=step,forward=mma:16x1", "wants algorithm persistent"},
+        {"algorithm=fused,fused=9", "has room for"},
+        {"algorithm=step,fused=8", "wants algorithm fused"},
+        {"algorithm=step,projection=8", "wants algorithm fused"},
+        {"algorithm=step,grouped=9", "grouped=9 is none of"},
+        {"algorithm=step,scaled-f16=2", "scaled-f16=2 is none of"},
+        {"algorithm=step,stream-k=2", "stream-k=2 is none of"},
+        {"algorithm=step,chunk=-1", "chunk=-1 is none of"},
+        {"algorithm=step,wavefront=2", "wavefront=2 is none of"},
+        {"algorithm=step,rows=thin", "rows=thin is none of"},
+        {"algorithm=step,at-once=99", "at-once=99 is none of the values of that key: 1 to 16"},
+        {"algorithm=step,step-tile=splitting:64x32x4", "such products of steps"},
+        {"algorithm=step,step-tile=thin:64x32x4", "is none of"},
+        {"algorithm=step,step-tile=splitting:63x32x4", "is none of"},
+        {"algorithm=step,step-tile=splitting:64x32x9", "is none of"},
+        {"algorithm=step,emulated-f32=1,step-tile=splitting:64x32", "is none of"}};
+    ecornn_desc desc;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/f32/train/T2/N2/I4/H24", NULL), ECORNN_OK);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        ecornn_plan *plan;
+        char text[4000];
+        setenv("ECORNN_FORCE", of[i].force, 1);
+        const ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+        unsetenv("ECORNN_FORCE");
+        if (of[i].says != NULL) {
+            ck_assert_msg(
+                status == ECORNN_UNSUPPORTED && strstr(ecornn_error_detail(), of[i].says) != NULL,
+                "%s: %s", of[i].force, status == ECORNN_OK ? "no error" : ecornn_error_detail());
+            continue;
+        }
+        ck_assert_msg(status == ECORNN_OK, "%s: %s", of[i].force, ecornn_error_detail());
+        ecornn_plan_print(plan, text, sizeof text);
+        ck_assert_msg(strstr(text, "forced: ") != NULL, "%s", text);
+        ecornn_plan_free(plan);
+    }
+}
+END_TEST
+
+START_TEST(says_when_memory_is_out)
+{
+    ck_assert_ptr_null(ecornn_alloc(device, (size_t)1 << 50));
+    ck_assert_msg(strstr(ecornn_error_detail(), "no memory"), "%s", ecornn_error_detail());
+    void *some = ecornn_alloc(device, 1 << 20);
+    ck_assert_ptr_nonnull(some);
+    ecornn_free(device, some);
+}
+END_TEST
+
+int main(void)
+{
+    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
+        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+        return EXIT_SUCCESS;
+    }
+    Suite *suite = suite_create("gpu plans");
+    TCase *tests = tcase_create("cuda");
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, says_how_a_cell_runs);
+    tcase_add_loop_test(tests, runs_all_steps_at_once, 0, TYPES * PERSISTENT);
+    tcase_add_loop_test(tests, runs_a_step_at_once, 0, TYPES);
+    tcase_add_test(tests, refuses_memory_of_the_host);
+    tcase_add_test(tests, needs_y_to_train);
+    tcase_add_test(tests, says_what_cannot_be_forced);
+    tcase_add_test(tests, says_when_memory_is_out);
+    const int status = suite_run(suite, false); /* CUDA does not outlive a fork */
+    ecornn_device_close(device);
+    return status;
+}
