@@ -22,14 +22,4 @@ static const char *const list[] = {
 };
 enum { CASES = sizeof list / sizeof *list };
 
-static bool run(const struct test_case *test, const struct data *inputs)
-{
-    return exact_on("cpu:1", test, inputs, masked_same) &&
-           exact_on("cpu:2", test, inputs, masked_same);
-}
-
-int main(int argc, char **argv)
-{
-    const struct exact_program program = {"masked steps", list, CASES, run};
-    return exact_main(&program, argc, argv);
-}
+const struct exact_program exact_program = {"masked steps", list, CASES, masked_same, NULL};

@@ -24,13 +24,4 @@ static bool same(const struct test_case *test, const struct machine *machine,
            pieces_same(test, machine, inputs, 4, 3);
 }
 
-static bool run(const struct test_case *test, const struct data *inputs)
-{
-    return exact_on("cpu:1", test, inputs, same) && exact_on("cpu:2", test, inputs, same);
-}
-
-int main(int argc, char **argv)
-{
-    const struct exact_program program = {"pieces", list, CASES, run};
-    return exact_main(&program, argc, argv);
-}
+const struct exact_program exact_program = {"pieces", list, CASES, same, NULL};

@@ -1,6 +1,6 @@
 /*
  * Programs that compare bits of runs on the CPU: a list of cases, or that of the argument, by every
- * algorithm whose bits do not depend on how many rows and steps there are.
+ * algorithm whose bits do not depend on how many rows and steps there are.  Their main is here.
  */
 #ifndef ECO_TESTS_EXACT_H
 #define ECO_TESTS_EXACT_H
@@ -19,10 +19,10 @@ struct exact_program {
     const char *suite;
     const char *const *list; /* doc/numerics.md, "Rows", says of which cases it can be asked */
     int cases;
-    /* On some devices, through exact_on. */
+    exact_check *check; /* on one thread and on two; NULL: */
+    /* on some devices, through exact_on. */
     bool (*run)(const struct test_case *test, const struct data *inputs);
 };
-/* All of main. */
-int exact_main(const struct exact_program *program, int argc, char **argv);
+extern const struct exact_program exact_program; /* the test's */
 
 #endif /* ECO_TESTS_EXACT_H */
