@@ -32,15 +32,6 @@ void eco_machine_tell(struct ecornn_device *device, bool last)
 
 enum { ROUNDS = 15 };
 
-/* By the least of some rounds: others only take time from it. */
-static double least_of(const struct eco_trial *trial)
-{
-    double least = INFINITY;
-    for (int k = 0; k < trial->rounds; k++)
-        least = fmin(least, trial->seconds[k]);
-    return least;
-}
-
 static ecornn_status time_problem(struct ecornn_device *device, const struct eco_measure *measure,
                                   double *value)
 {
@@ -63,7 +54,8 @@ static ecornn_status time_problem(struct ecornn_device *device, const struct eco
     for (int round = 0; status == ECORNN_OK && round < ROUNDS; round++)
         status = eco_trial_round(&trial);
     if (status == ECORNN_OK) {
-        const double seconds = least_of(&trial);
+        /* Others only take time from it. */
+        const double seconds = eco_trial_least(&trial);
         *value = measure->work > 0 ? measure->work / seconds / device->caps.threads
                                    : seconds / problem.T;
     }

@@ -85,8 +85,11 @@ ecornn_status eco_trial_compute(struct eco_trial *trial);
 /* One more time, of some runs. */
 ecornn_status eco_trial_round(struct eco_trial *trial);
 void eco_trial_settle(struct eco_trial *trial);
-/* Of a trial's rounds over those of another that took turns with it. */
-struct eco_spread eco_trial_ratio(const struct eco_trial *trial, const struct eco_trial *other);
+/* Seconds of its fastest round; infinite without one. */
+double eco_trial_least(const struct eco_trial *trial);
+/* Is it faster than another that took turns with it, by more than chance?  ratio: of its time. */
+bool eco_trial_is_faster(const struct eco_trial *trial, const struct eco_trial *other,
+                         double *ratio);
 
 /* ---- the search, tune_search.c --------------------------------------------------------------- */
 

@@ -20,9 +20,7 @@ static const double LONG = 0.01;
 enum { LONG_ROUNDS = 5 };
 /* Seconds that nobody asked for: so many runs of the planned plan, within limits. */
 static const double LEAST_SECONDS = 2, MOST_SECONDS = 30, USUAL_RUNS = 200;
-/* What is faster by less may be chance. */
-static const double WORTH = 0.98;
-/* What is slower by more in each of its first rounds is not timed again. */
+/* A candidate that is slower by more in each of its first rounds is not timed again. */
 static const double HOPELESS = 1.5;
 enum { FIRST_ROUNDS = 3 };
 
@@ -106,15 +104,8 @@ static bool admit(struct search *search, struct eco_trial *trial, const char *ch
     return false;
 }
 
-static double least_of(const struct eco_trial *trial)
-{
-    double least = INFINITY;
-    for (int k = 0; k < trial->rounds; k++)
-        least = fmin(least, trial->seconds[k]);
-    return least;
-}
-
-/* All take turns, so that a clock that drifts and neighbours that steal time hit all. */
+/* All take turns, so that a clock that drifts and neighbours that steal time hit all.  The first is
+ * what the others are compared with: of few rounds a single slow one would count. */
 static ecornn_status race(struct eco_trial *const trials[], int n, int rounds)
 {
     ecornn_status status = ECORNN_OK;
@@ -123,23 +114,15 @@ static ecornn_status race(struct eco_trial *const trials[], int n, int rounds)
     for (int round = 0; round < rounds; round++) {
         double fastest = INFINITY;
         for (int k = 0; round >= FIRST_ROUNDS && k < n; k++)
-            fastest = fmin(fastest, least_of(trials[k]));
+            fastest = fmin(fastest, eco_trial_least(trials[k]));
         for (int k = 0; status == ECORNN_OK && k < n; k++) {
             struct eco_trial *trial = trials[(k + round) % n];
-            if (round < FIRST_ROUNDS || least_of(trial) <= HOPELESS * fastest)
+            if (trial == trials[0] || round < FIRST_ROUNDS ||
+                eco_trial_least(trial) <= HOPELESS * fastest)
                 status = eco_trial_round(trial);
         }
     }
     return status;
-}
-
-/* What is faster: by the ratios of rounds that followed each other, which a slow second of the
- * machine changes less than either time.  By their median, and not by chance: a quartile agrees. */
-static bool is_faster(const struct eco_trial *trial, const struct eco_trial *than, double *ratio)
-{
-    const struct eco_spread spread = eco_trial_ratio(trial, than);
-    *ratio = spread.median;
-    return spread.median < WORTH && spread.high < 1;
 }
 
 static bool is_long(const struct search *search)
@@ -160,7 +143,7 @@ static ecornn_status compare_group(struct search *search, struct eco_trial group
         return status;
     for (int k = 0; k < n; k++) {
         report_trial(search, &group[k]);
-        if (is_faster(&group[k], &search->best, &ratio) && ratio < least) {
+        if (eco_trial_is_faster(&group[k], &search->best, &ratio) && ratio < least) {
             least = ratio;
             fastest = k;
         }
@@ -308,7 +291,7 @@ static ecornn_status decide(struct search *search)
     if (status != ECORNN_OK)
         return status;
     const bool other = strcmp(planned.choices, best.choices) != 0;
-    const bool faster = other && is_faster(&best, &planned, &ratio);
+    const bool faster = other && eco_trial_is_faster(&best, &planned, &ratio);
     report_trial(search, &planned);
     if (other)
         report_trial(search, &best);

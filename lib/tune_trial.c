@@ -3,6 +3,7 @@
  */
 #include "lib/tune.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,11 +157,27 @@ void eco_trial_settle(struct eco_trial *trial)
     trial->spread = spread_of(trial->seconds, trial->rounds);
 }
 
-struct eco_spread eco_trial_ratio(const struct eco_trial *trial, const struct eco_trial *other)
+double eco_trial_least(const struct eco_trial *trial)
 {
+    double least = INFINITY;
+    for (int k = 0; k < trial->rounds; k++)
+        least = fmin(least, trial->seconds[k]);
+    return least;
+}
+
+/* By the ratios of rounds that followed each other, which a slow second of the machine changes less
+ * than either time.  By their median, and not by chance: a quartile agrees, or, where neighbours
+ * take many rounds' time, the fastest ones do, clearly. */
+bool eco_trial_is_faster(const struct eco_trial *trial, const struct eco_trial *other,
+                         double *ratio)
+{
+    static const double worth = 0.98, clear = 0.95; /* what is faster by less may be chance */
     const int n = trial->rounds < other->rounds ? trial->rounds : other->rounds;
-    double ratio[ECO_TUNE_ROUNDS];
+    double ratios[ECO_TUNE_ROUNDS];
     for (int k = 0; k < n; k++)
-        ratio[k] = trial->seconds[k] / other->seconds[k];
-    return spread_of(ratio, n);
+        ratios[k] = trial->seconds[k] / other->seconds[k];
+    const struct eco_spread spread = spread_of(ratios, n);
+    *ratio = spread.median;
+    return spread.median < worth &&
+           (spread.high < 1 || eco_trial_least(trial) < clear * eco_trial_least(other));
 }

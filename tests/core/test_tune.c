@@ -134,6 +134,29 @@ START_TEST(other_results)
 }
 END_TEST
 
+/* By more than chance, whatever neighbours take. */
+START_TEST(faster_trials)
+{
+    enum { ROUNDS = 7 };
+    static const struct {
+        double seconds[ROUNDS], other[ROUNDS], ratio; /* 0: it is not faster */
+    } rows[] = {{{1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}, 0},
+                {{.97, .97, .97, .97, .97, .97, .97}, {1, 1, 1, 1, 1, 1, 1}, .97},
+                {{.99, .99, .99, .99, .99, .99, .99}, {1, 1, 1, 1, 1, 1, 1}, 0},
+                {{.97, 5, .97, .97, 5, .97, .97}, {1, 1, 1, 1, 1, 1, 1}, 0},
+                {{.5, 5, .5, .5, 5, .5, .5}, {1, 1, 1, 1, 1, 1, 1}, .5},
+                {{1, 5, 1, 1, 5, 1, 1}, {5, 1, 5, 5, 1, 5, 1}, 0}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        struct eco_trial trial = {.rounds = ROUNDS}, other = {.rounds = ROUNDS};
+        double ratio;
+        memcpy(trial.seconds, rows[k].seconds, sizeof rows[k].seconds);
+        memcpy(other.seconds, rows[k].other, sizeof rows[k].other);
+        ck_assert_msg(eco_trial_is_faster(&trial, &other, &ratio) == (rows[k].ratio > 0), "%zu", k);
+        ck_assert(rows[k].ratio <= 0 || ratio == rows[k].ratio);
+    }
+}
+END_TEST
+
 /* Of 16 bits the roundings of the reference, not more: what is off by a tenth is wrong. */
 START_TEST(bounds_of_narrow_types)
 {
@@ -392,6 +415,7 @@ int main(void)
     tcase_add_test(tests, rows_keep_their_bits);
     tcase_add_test(tests, hash_of_a_table);
     tcase_add_test(tests, other_results);
+    tcase_add_test(tests, faster_trials);
     tcase_add_test(tests, bounds_of_narrow_types);
     tcase_add_loop_test(tests, becomes_wisdom, 0, TUNED);
     tcase_add_test(tests, measures_what_wisdom_chose);
