@@ -23,6 +23,11 @@ void eco_device_identify(struct ecornn_device *device)
     device->id = eco_hash(ECO_HASH, device->identity, strlen(device->identity));
 }
 
+bool eco_identity_of_this_version(const char *words)
+{
+    return strstr(words, " version=" ECORNN_VERSION_STRING " ") != NULL;
+}
+
 void eco_identity_difference(struct eco_text *text, const char *other, const char *here)
 {
     while (*other != '\0' && *here != '\0') {

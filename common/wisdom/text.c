@@ -10,7 +10,8 @@
  * 2026-11-25
  *
  * The second word of a problem is "-", or the identity of a cell from text; then device, choices,
- * median and spread in nanoseconds, date.
+ * median and spread in nanoseconds, date.  What a line of another version calls a problem may be
+ * none here: nothing is read into it.
  */
 #include "common/wisdom/wisdom.h"
 
@@ -183,7 +184,9 @@ static ecornn_status read_problem(const struct reader *reader, char *rest)
     line.date = next_word(&rest);
     if (line.date == NULL || !is_date(line.date) || rest != NULL)
         return refuse(reader, "the line does not end with a date, YYYY-MM-DD");
-    const char *why = eco_wisdom_problem_refuses(line.problem, line.cell == 0);
+    const char *why = eco_identity_of_this_version(to->device[line.device].words)
+                          ? eco_wisdom_problem_refuses(line.problem, line.cell == 0)
+                          : NULL;
     if (why != NULL)
         return refuse(reader, why);
     if (to->lines >= reader->room)

@@ -105,6 +105,8 @@ const char *eco_wisdom_problem_refuses(const char *problem, bool built_in);
 enum { ECO_MAX_IDENTITY = 320 };
 /* What times depend on: "cpu avx512 threads=2 ... version=0.1.0 choices=HASH name=...". */
 void eco_device_identify(struct ecornn_device *device);
+/* Are the words of this version of the library?  Others may know other problems. */
+bool eco_identity_of_this_version(const char *words);
 /* The first word in which others differ, such as "threads=4 is threads=2 here". */
 void eco_identity_difference(struct eco_text *text, const char *other, const char *here);
 

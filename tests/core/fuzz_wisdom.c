@@ -1,6 +1,7 @@
 /*
- * Hostile wisdom: lines after those of a device, which nobody finds by chance; "@" in them is its
- * number.  What is read must write itself, and read what it wrote.
+ * Hostile wisdom: lines after those of two devices, which nobody finds by chance; "@" in them is
+ * the number of one of this version, "&" of one of another.  What is read must write itself, and
+ * read what it wrote.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -12,24 +13,36 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { DIGITS = 16, MOST_WRITTEN = 1 << 20 };
+enum { DIGITS = 16, MOST_WRITTEN = 1 << 20, DEVICES = 2 };
+static const char marks[] = "@&";
 
-/* The lines of the device and its number: the same for all texts, and made once. */
+/* The lines of the devices and their numbers: the same for all texts, and made once. */
 static struct {
-    char text[256], number[DIGITS + 1];
+    char text[256], number[DEVICES][DIGITS + 1];
     size_t bytes;
 } device;
 
-static void describe_device(void)
+static void describe_devices(void)
 {
-    static const char words[] = "cpu plain threads=1";
-    const uint64_t id = eco_hash(ECO_HASH, words, strlen(words));
-    struct eco_text text = {device.text, sizeof device.text, 0},
-                    number = {device.number, sizeof device.number, 0};
+    static const char *const words[DEVICES] = {"cpu plain threads=1 version=" ECORNN_VERSION_STRING
+                                               " name=a",
+                                               "cpu plain threads=1 version=other name=a"};
+    struct eco_text text = {device.text, sizeof device.text, 0};
     eco_wisdom_write(&text, &(struct eco_wisdom){0}, true);
-    eco_wisdom_write_device(&text, &(struct eco_wisdom_device){.id = id, .words = words});
-    eco_text_add(&number, "%016" PRIx64, id);
+    for (int k = 0; k < DEVICES; k++) {
+        const uint64_t id = eco_hash(ECO_HASH, words[k], strlen(words[k]));
+        struct eco_text number = {device.number[k], sizeof device.number[k], 0};
+        eco_wisdom_write_device(&text, &(struct eco_wisdom_device){.id = id, .words = words[k]});
+        eco_text_add(&number, "%016" PRIx64, id);
+    }
     device.bytes = text.length;
+}
+
+/* The number that a byte stands for; NULL: itself. */
+static const char *number_of(uint8_t byte)
+{
+    const char *mark = byte != '\0' ? strchr(marks, byte) : NULL;
+    return mark != NULL ? device.number[mark - marks] : NULL;
 }
 
 /* Of exact size, so that reading past the end shows; NULL: no memory. */
@@ -37,18 +50,20 @@ static char *make_text(const uint8_t *data, size_t size, size_t *bytes)
 {
     size_t numbers = 0;
     for (size_t k = 0; k < size; k++)
-        numbers += data[k] == '@';
+        numbers += number_of(data[k]) != NULL;
     *bytes = device.bytes + size + numbers * (DIGITS - 1);
     char *text = malloc(*bytes);
     if (text == NULL)
         return NULL;
     char *to = text + device.bytes;
     memcpy(text, device.text, device.bytes);
-    for (size_t k = 0; k < size; k++)
-        if (data[k] == '@')
-            to = (char *)memcpy(to, device.number, DIGITS) + DIGITS;
+    for (size_t k = 0; k < size; k++) {
+        const char *number = number_of(data[k]);
+        if (number != NULL)
+            to = (char *)memcpy(to, number, DIGITS) + DIGITS;
         else
             *to++ = (char)data[k];
+    }
     return text;
 }
 
@@ -73,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct eco_wisdom wisdom = {0};
     size_t bytes;
     if (device.bytes == 0)
-        describe_device();
+        describe_devices();
     char *text = make_text(data, size, &bytes);
     if (text == NULL)
         return 0;

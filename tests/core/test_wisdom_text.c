@@ -48,6 +48,26 @@ START_TEST(machines)
 }
 END_TEST
 
+/* A line of another version stays, though its problem is none here; it neither hides nor hinders
+ * others. */
+START_TEST(problems_of_another_version)
+{
+    static char other[ECO_MAX_IDENTITY], text[WISDOM_TEXT];
+    static const char line[] = "none/f32/quickly/T1/N99999999999999999999" CHUNK(1);
+    strcpy(other, wisdom_device->identity);
+    memcpy(strstr(other, "version="), "version=9", 9);
+    learn(LSTM CHUNK(7));
+    strcpy(text, text_of(other, line));
+    ck_assert_msg(ecornn_wisdom_from_text(text) == ECORNN_OK, "%s", ecornn_error_detail());
+    ck_assert_ptr_nonnull(strstr(whole(), "\nnone/f32/quickly/"));
+    ck_assert(says(LSTM, ",chunk=7,"));
+    strcpy(text, whole());
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_OK);
+    ck_assert_str_eq(whole(), text);
+}
+END_TEST
+
 /* Each stays before what it is about; of equal ones the first. */
 START_TEST(keeps_remarks)
 {
@@ -191,6 +211,7 @@ int main(void)
     tcase_add_checked_fixture(texts, wisdom_open, wisdom_close);
     tcase_add_test(texts, says_it_again);
     tcase_add_test(texts, machines);
+    tcase_add_test(texts, problems_of_another_version);
     tcase_add_test(texts, keeps_remarks);
     tcase_add_loop_test(texts, refuses_a_text, 0, WRONG);
     tcase_add_test(texts, refuses_the_rest);
