@@ -49,7 +49,8 @@ enum eco_scratch {
     ECO_SCRATCH_WIDENED,  /* both, by wish: the matrices of a layer and direction, as packed */
     ECO_SCRATCH_TURNED,   /* both, by wish: R of each operand, [row, n*height] */
     ECO_SCRATCH_PREPARED, /* both, by wish: R of each operand as the backend's products read it */
-    ECO_SCRATCH_EXCHANGE, /* both: what blocks of a persistent kernel tell each other */
+    ECO_SCRATCH_EXCHANGE, /* both, by wish: what blocks of a persistent kernel or of a scan, which
+                           * go on side by side, tell each other */
     ECO_SCRATCHES
 };
 

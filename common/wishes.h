@@ -17,6 +17,7 @@ struct eco_wishes {
                       * direction */
     bool fuse_input; /* a step multiplies its input too: accumulators of one step only */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
+    size_t exchange_bytes;         /* of ECO_SCRATCH_EXCHANGE */
     struct eco_cpu_wishes {
         /* packed weights */
         bool wide;     /* matrices in the type of sums, each number rounded to its own before */
@@ -43,6 +44,7 @@ struct eco_wishes {
         bool own_units;  /* a thread's products write the units that its pointwise passes read */
         bool whole_rows; /* a step's products take the whole batch */
         int32_t block;   /* rows that go through all panels together, at most; 0: what stays near */
+        int32_t block_steps; /* of a scan that threads share out by time; 0: by units or rows */
         enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips, help;
     } cpu;
     struct eco_gpu_wishes {
@@ -61,7 +63,6 @@ struct eco_wishes {
         bool turned[2];           /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
         size_t prepared_bytes[2]; /* forward, back: of ECO_SCRATCH_PREPARED */
         size_t product_bytes;     /* of ECO_SCRATCH_PRODUCT */
-        size_t exchange_bytes;    /* of ECO_SCRATCH_EXCHANGE */
     } gpu;
 };
 

@@ -74,7 +74,8 @@ struct eco_cpu_run {
     bool own_units; /* a thread's products write the units that its pointwise passes read */
     bool helps;     /* who is done with its part of a product takes from others' */
     bool scans;     /* steps have no products: all threads take an op, each does all steps of its
-                     * part of the plane */
+                     * part of the plane, */
+    int32_t block_steps; /* or of blocks of so many steps; 0: not */
 };
 
 /* An op of the tape, done by all threads of a team together; it ends with everything it wrote
@@ -194,6 +195,13 @@ struct eco_share eco_cpu_carried_units(const struct eco_cpu_run *run,
 void eco_cpu_show_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t);
 void eco_cpu_add_dstates(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
                          const struct eco_pointwise *call);
+
+/* ops/scan.c: the steps of an op, or those back, of a cell that is linear, in blocks of time. */
+void eco_cpu_scan(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_scan_back(const struct eco_cpu_run *run, const struct eco_bound *bound);
+/* Most numbers of a step that blocks are for, and the bytes that they tell each other. */
+enum { ECO_SCAN_MOST = 256 };
+size_t eco_cpu_scan_bytes(const struct eco_problem *problem, int32_t chunk, int32_t block_steps);
 
 /* ---- what backward computes again, ops/replay.c ---------------------------------------------- */
 
@@ -346,8 +354,9 @@ int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);
 /* Is a step of so many threads so long that one may be late by more than it costs to find out? */
 bool eco_cpu_helps(const struct eco_cpu_run *run, int threads);
-/* How many of the device's threads the run is worth. */
+/* How many of the device's threads the run is worth; a run of scans. */
 int eco_cpu_threads(const struct eco_cpu_run *run);
+int eco_cpu_scan_threads(const struct eco_cpu_run *run);
 /* Seconds of a run, at so many flops a second for products of a step and for large ones; a step is
  * never faster than its weights come from memory. */
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,

@@ -119,11 +119,22 @@ static void print_numbers(const struct source *source, int n)
         }
 }
 
+/* A GPU compiles those of a scan at run time. */
+static int print_scan(const struct source *source)
+{
+    if (!source->cell.lowered.linear.scans)
+        return 0;
+    puts("#ifdef CELL_SCANS");
+    const int failed = print_stages(source, eco_cell_emit_scan_kernels);
+    puts("#endif");
+    return failed;
+}
+
 static int print_kernels(const struct source *source, int n)
 {
     puts("/* Printed by cellgen: the stages of the built-in cells, see doc/cells.md. */");
     for (int i = 0; i < n; i++)
-        if (print_stages(&source[i], eco_cell_emit_kernels) != 0)
+        if (print_stages(&source[i], eco_cell_emit_kernels) != 0 || print_scan(&source[i]) != 0)
             return 1;
     for (int k = 0; k < ECO_MAX_STAGES; k++) {
         print_list(source, n, k, 0);
@@ -136,6 +147,10 @@ static int print_kernels(const struct source *source, int n)
         print_row(&source[i], "forward", source[i].cell.lowered.n_forward);
         printf(",\n");
         print_row(&source[i], "backward", source[i].cell.lowered.n_backward);
+        if (source[i].cell.lowered.linear.scans) {
+            printf(",\n");
+            print_row(&source[i], "scan", 2);
+        }
         printf("},\n");
     }
     puts("};\n#endif");

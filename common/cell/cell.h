@@ -217,6 +217,7 @@ size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t 
 /* Of a cell that is linear: NAME_scan_0 and NAME_scan_1, which give factors and terms forward and
  * back. */
 size_t eco_cell_emit_scan(const struct ecornn_cell *cell, char *text, size_t size);
+size_t eco_cell_emit_scan_kernels(const struct ecornn_cell *cell, char *text, size_t size);
 /* print.c: all of it for people.  False: no memory. */
 struct eco_text;
 bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text);

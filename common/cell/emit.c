@@ -139,6 +139,14 @@ size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t 
     return out.length;
 }
 
+size_t eco_cell_emit_scan_kernels(const struct ecornn_cell *cell, char *text, size_t size)
+{
+    struct eco_text out = {text, size, eco_cell_emit_scan(cell, text, size)};
+    for (int way = 0; way < 2; way++)
+        emit_include(&out, cell->recipe.name, "scan", way, &cell->lowered.linear.program[way]);
+    return out.length;
+}
+
 /* Two products: the second of a value that the first stage computes, back the other way round. */
 static bool is_chain(const struct eco_lowered *lowered)
 {

@@ -193,7 +193,7 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
         put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.product_bytes));
     put_weights(layout, cursor, backward, lanes);
     layout->scratch[backward][ECO_SCRATCH_EXCHANGE] =
-        put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.exchange_bytes));
+        put_bytes(cursor, lanes, eco_size_of(layout->wishes.exchange_bytes));
     put_resets(layout, cursor, backward, lanes);
     if (!backward)
         return;

@@ -224,3 +224,43 @@ int eco_cpu_threads(const struct eco_cpu_run *run)
     const int others = large < (double)RUN_WORK * most ? (int)(large / RUN_WORK) : most;
     return others > steps ? others : steps;
 }
+
+/* ---- scans ----------------------------------------------------------------------------------- */
+
+/* Seconds of the passes of all steps by one thread.  Blocks of time are folded before. */
+static double passes_of(const struct eco_cpu_run *run)
+{
+    const struct eco_problem *problem = run->problem;
+    const struct eco_cpu_rates *rates = eco_cpu_rates_of(run->caps);
+    const double steps = (double)run->args->T * problem->L * problem->D,
+                 cells = (double)run->args->N * problem->H * run->lowered->n_accs;
+    const int times = (run->args->backward ? 2 : 1) * (run->block_steps > 0 ? 2 : 1);
+    return steps * times * (rates->pass * cells + rates->row * run->args->N);
+}
+
+int eco_cpu_scan_threads(const struct eco_cpu_run *run)
+{
+    const int most = run->cpu->threads;
+    const double passes = passes_of(run);
+    const int32_t groups = (run->problem->H + run->unit_group - 1) / run->unit_group,
+                  N = run->args->N,
+                  parts = run->block_steps > 0 ? most
+                          : N > groups         ? N
+                                               : groups;
+    double most_saved = 0;
+    int best = 1;
+    if (run->grid.ops > 0) {
+        const int64_t asked = (int64_t)run->grid.ops * run->grid.rows * run->grid.units;
+        return asked < most ? (int)asked : most;
+    }
+    for (int threads = 2; threads <= most; threads++) {
+        const double saved = passes * (1 - 1. / (threads < parts ? threads : parts)) +
+                             saved_of_large(run, threads) - eco_cpu_rates_of(run->caps)->wake -
+                             waiting_of_levels(run, threads);
+        if (saved > most_saved) {
+            most_saved = saved;
+            best = threads;
+        }
+    }
+    return best;
+}

@@ -20,6 +20,7 @@ static const struct key {
     {"chunk-back", BOTH, 1, STEPS, "ECORNN_FORCE: chunk-back is not 1 to 16777216"},
     {"vectors", ECO_FORCED_PACKED, 1, 4, "ECORNN_FORCE: vectors is not 1 to 4"},
     {"block", ECO_FORCED_PACKED, 1, STEPS, "ECORNN_FORCE: block is not 1 to 16777216"},
+    {"block-steps", BOTH, 0, STEPS, "ECORNN_FORCE: block-steps is not 0 to 16777216"},
     {"pack-rows", ECO_FORCED_PACKED, 1, 1 << 16, "ECORNN_FORCE: pack-rows is not 1 to 65536"},
     {"fuse", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: fuse is not 0 or 1"},
     {"copy", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: copy is not 0 or 1"},
@@ -71,6 +72,8 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorit
         refusal = key_refuses(problem->forced, &key[i], algorithm);
     if (refusal != NULL)
         return refusal;
+    if (eco_cpu_forced(problem, "block-steps", -1) >= 0 && !problem->cell->lowered.linear.scans)
+        return "ECORNN_FORCE asks for block-steps, but the cell is not linear in its states";
     const int fuse = eco_cpu_forced(problem, "fuse", 0),
               own_units = eco_cpu_forced(problem, "own-units", alone);
     if (own_units > alone)
@@ -95,7 +98,7 @@ static void add(struct eco_text *text, const char *name, int value)
 
 /* What each run chooses by its own size, unless it is forced. */
 static const char *const unsaid[] = {"block", "pack-rows", "whole-rows", "pass-after",
-                                     "near",  "strips",    "help"};
+                                     "near",  "strips",    "help",       "block-steps"};
 
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
 {

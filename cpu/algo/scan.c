@@ -1,8 +1,9 @@
 /*
  * Algorithm scan: cells that are linear in their states, element by element, have no product in a
  * step.  So each thread goes through all steps of a chunk by itself, with units or rows of its own,
- * and waits for nobody in between: the bits are those of steps, whatever the number of threads.
- * Products over all steps are those of packed, or of blas where that refuses.
+ * and waits for nobody in between.  Where a step has too few of those, threads take blocks of time.
+ * No bit depends on the number of threads.  Products over all steps are those of packed, or of blas
+ * where that refuses.
  */
 #include "cpu/algo/force.h"
 #include "cpu/gemm/packed/packed.h"
@@ -24,12 +25,51 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return base_of(problem, caps)->refuses(problem, caps);
 }
 
+static bool draws(const struct eco_program *program)
+{
+    for (int i = 0; i < program->n; i++)
+        if (program->code[i].op == ECO_OP_BERNOULLI)
+            return true;
+    return false;
+}
+
+/* Steps of a block of time; 0: there are none.  Blocks round otherwise than steps do, so all that
+ * decides is of the problem, not of the device; and they take a step's arithmetic twice, which a
+ * thread makes up for only where a step is little. */
+static int32_t block_steps(const struct eco_problem *problem)
+{
+    enum { STEPS = 32, LEAST_BLOCKS = 8 };
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int32_t asked = eco_cpu_forced(problem, "block-steps", STEPS);
+    const bool may = (int64_t)problem->N * problem->H <= ECO_SCAN_MOST && !problem->row_invariant &&
+                     !problem->resets && !problem->states && !draws(lowered->forward) &&
+                     !draws(lowered->backward) && problem->saving.policy == ECORNN_SAVE_ALL;
+    const bool forced = eco_cpu_forced(problem, "block-steps", -1) > 0;
+    return may && (forced || problem->T >= LEAST_BLOCKS * asked) ? asked : 0;
+}
+
+static void wish_blocks(const struct eco_problem *problem, struct eco_wishes *wishes)
+{
+    enum { BLOCKS = 32 }; /* of a chunk, for threads to share */
+    const int32_t steps = wishes->cpu.block_steps = block_steps(problem);
+    if (steps == 0)
+        return;
+    wishes->chunk = eco_cpu_forced(problem, "chunk", BLOCKS * steps);
+    wishes->chunk_backward = eco_cpu_forced(problem, "chunk-back", BLOCKS * steps);
+    wishes->cpu.by_rows = false;
+    const int32_t most =
+        wishes->chunk > wishes->chunk_backward ? wishes->chunk : wishes->chunk_backward;
+    wishes->exchange_bytes =
+        eco_cpu_scan_bytes(problem, most < problem->T ? most : problem->T, steps);
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
     base_of(problem, caps)->wishes(problem, caps, wishes);
     wishes->fuse_input = false;
     wishes->cpu.own_units = false;
+    wish_blocks(problem, wishes);
 }
 
 /* As the products, which are most of it; a little less, so that it is taken. */
@@ -45,8 +85,10 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     run.products = plan->wishes.cpu.lanes > 0 ? &eco_packed_products : &eco_dense_products;
     run.near = 1;
     run.scans = true;
+    if (args->lengths == NULL && args->resets == NULL)
+        run.block_steps = plan->wishes.cpu.block_steps;
     eco_cpu_sort(&run);
-    return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
+    return eco_cpu_walk(&run, tape, eco_cpu_scan_threads(&run));
 }
 
 const struct eco_algo eco_algo_scan = {"scan", refuses, wishes, estimate, run_tape, NULL};

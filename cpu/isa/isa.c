@@ -15,6 +15,7 @@
 #define CELL_FUNCTION     ALWAYS_INLINE
 #define CELL_AT           const struct place *
 #define CELL_TEMPLATE     "cpu/isa/pointwise.inc"
+#define CELL_SCANS
 #include "cpu/isa/cells.inc"
 #include "cpu/isa/interpret.inc"
 

@@ -69,6 +69,11 @@ struct eco_pointwise {
     const void *doperand;
     size_t doperand_row;
 
+    /* a scan's stage: of all steps so far as one, factor and term of each state; both are read and
+     * written */
+    void *factor, *term; /* [rows,n_states,H] */
+    size_t linear_row;
+
     const struct eco_program *program; /* the stage, for the interpreter; else ignored */
 };
 
@@ -77,6 +82,7 @@ typedef void (*eco_pointwise_kernel)(const struct eco_pointwise *call);
 /* The compiled stages of one built-in cell. */
 struct eco_cell_kernels {
     eco_pointwise_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
+    eco_pointwise_kernel scan[2]; /* [forward, backward]: steps of a linear cell to factor, term */
 };
 
 /* One instruction set's kernels for one type of rows; rows of cell[] as eco_cell_builtin counts. */

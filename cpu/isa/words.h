@@ -50,7 +50,7 @@ struct place {
     const real *vector, *acc, *dnext, *doperand;
     const void *dy, *state[ECO_MAX_STATES];
     void *next[ECO_MAX_STATES];
-    real *carry[ECO_MAX_STATES], *mean;
+    real *carry[ECO_MAX_STATES], *mean, *factor, *term;
     elem *save, *operand, *y, *dacc;
 };
 
@@ -101,6 +101,8 @@ ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_
     at.mean = row_out(call->mean, call->mean_row * sizeof(real), row);
     at.y = row_out(call->y, call->y_row * sizeof(elem), outside);
     at.dacc = row_out(call->dacc, call->dacc_row * sizeof(elem), row);
+    at.factor = row_out(call->factor, call->linear_row * sizeof(real), row);
+    at.term = row_out(call->term, call->linear_row * sizeof(real), row);
     return at;
 }
 
@@ -218,6 +220,19 @@ ALWAYS_INLINE void store_dstate(const struct place *at, int s, vec v)
 {
     if (s > 0 || at->carry[0])
         place_store(at, at->carry[s], 0, v);
+}
+
+/* A gradient of y comes to the output state before its step back. */
+ALWAYS_INLINE void store_linear(const struct place *at, int s, vec factor, vec term)
+{
+    if (s == 0 && at->dy) {
+        const bool wide = !NARROW || at->call->wide_dy;
+        const vec dy = wide ? place_load(at, at->dy, 0) : place_fetch(at, at->dy, 0);
+        term = v_add(v_mul(factor, dy), term);
+    }
+    const vec factors = place_load(at, at->factor, s), terms = place_load(at, at->term, s);
+    place_store(at, at->factor, s, v_mul(factor, factors));
+    place_store(at, at->term, s, v_add(v_mul(factor, terms), term));
 }
 
 /* ---- row means ------------------------------------------------------------------------------- */

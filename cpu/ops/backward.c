@@ -176,6 +176,10 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_bound *
 void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
+    if (run->block_steps > 0) {
+        eco_cpu_scan_back(run, bound);
+        return;
+    }
     struct step step = begin(run, bound);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);

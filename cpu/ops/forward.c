@@ -317,6 +317,10 @@ void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
     struct stages stages;
+    if (run->block_steps > 0) {
+        eco_cpu_scan(run, bound);
+        return;
+    }
     struct step step = begin(run, bound);
     step.stages = &stages;
     put_stages(&step);

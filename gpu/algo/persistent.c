@@ -292,7 +292,7 @@ static void fit(const struct eco_problem *problem, const struct eco_caps *caps,
                 struct eco_wishes *wishes)
 {
     eco_step_fit(problem, caps, wishes);
-    wishes->gpu.exchange_bytes = exchange_bytes(problem, caps, wishes);
+    wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
 }
 
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,

@@ -41,7 +41,7 @@ static void fit(const struct eco_problem *problem, const struct eco_caps *caps,
                 struct eco_wishes *wishes)
 {
     eco_step_fit(problem, caps, wishes);
-    wishes->gpu.exchange_bytes = eco_scan_bytes(problem);
+    wishes->exchange_bytes = eco_scan_bytes(problem);
 }
 
 static int32_t chunk_of(const struct eco_problem *problem, bool backward)

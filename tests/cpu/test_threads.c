@@ -213,7 +213,8 @@ static void run_on(const char *name, const struct test_case *test, const struct 
     ecornn_device_close(machine.device);
 }
 
-/* Linear cells: each thread goes through all steps by itself, with units or rows of its own. */
+/* Linear cells: each thread goes through all steps by itself, with units or rows of its own, or
+ * takes blocks of time. */
 static const char *const scanned[] = {
     "min-gru/f32/train/L2/bi/T40/N3/I9/H130/states/lengths:random",
     "min-lstm/bf16/train/T300/N2/I8/H70/states/batch-major/all-states",
@@ -221,6 +222,8 @@ static const char *const scanned[] = {
     "qrnn/f64/train/bi/T50/N40/I5/H19/states/lengths:random",
     "two-memories/f32/train/bi/T60/N2/I90/H90/states/save:every:4",
     "decay/bf16/train/L2/T60/N30/I9/H40/states/lengths:random",
+    "min-gru/f32/train/L2/bi/T1100/N1/I4/H70/states",
+    "qrnn/bf16/train/T270/N3/I3/H17/states",
 };
 
 START_TEST(scans_have_the_same_bits)

@@ -205,6 +205,21 @@ static const struct {
     {"help=1,own-units=0", "lstm/bf16/train/T4/N9/I9/H67/states"},
     {"help=1,block=3", "lstm/f32/bf16-weights/train/T4/N9/I9/H67/P5/states"},
     {"help=1,block=2,pass-after=0", "own-lstm/f32/train/T4/N5/I9/H131/states"},
+    {"block-steps=4", "min-gru/f32/train/L2/bi/T19/N2/I5/H19/states"},
+    {"block-steps=9", "min-gru/f64/train/rev/T19/N2/I5/H19"},
+    {"block-steps=4,chunk=12", "min-gru/bf16/train/T19/N1/I5/H33/states"},
+    {"block-steps=3", "min-lstm/f32/train/T20/N4/I8/H35/states"},
+    {"block-steps=3", "min-lstm/f64/train/T10/N1/I8/H20/states"},
+    {"block-steps=3", "min-lstm/bf16/train/rev/T20/N1/I8/H70/states/batch-major"},
+    {"block-steps=5", "sru/f32/train/rev/T11/N3/I33/H33/states"},
+    {"block-steps=5,chunk=7,chunk-back=9", "sru/f64/train/bi/T23/N3/I16/H16/states/batch-major"},
+    {"block-steps=2,chunk=8", "sru/bf16/train/L2/T17/N2/I16/H16/states"},
+    {"block-steps=1", "qrnn/bf16/train/bi/T6/N5/I5/H19/states"},
+    {"block-steps=2", "qrnn/f64/train/T9/N2/I5/H18/states"},
+    {"block-steps=6", "qrnn/f32/train/T25/N2/I5/H33/states"},
+    {"block-steps=4", "qrnn/f32/infer/L2/rev/T25/N2/I5/H33/states"},
+    {"block-steps=8", "two-memories/f32/train/bi/T21/N2/I9/H21/states"},
+    {"block-steps=3", "decay/bf16/train/L2/T10/N3/I9/H40/states"},
 };
 enum { CHOICES = sizeof choice / sizeof *choice };
 
@@ -235,7 +250,9 @@ static bool teams_agree(const struct test_case *test, const struct data *inputs,
 START_TEST(all_choices)
 {
     way.force = choice[_i].force;
-    way.algorithm = strstr(choice[_i].text, "/f64") ? "blas" : "packed";
+    way.algorithm = strncmp(choice[_i].force, "block-steps", 11) == 0 ? "scan"
+                    : strstr(choice[_i].text, "/f64")                 ? "blas"
+                                                                      : "packed";
     turn = _i;
     walk(choice[_i].text, teams_agree);
     done[_i] = true;
@@ -281,6 +298,8 @@ static const struct {
     {"grid=1x2", "lstm/T3/N3/I3/H3", "grid is not OPSxROWSxUNITS"},
     {"grid=8x9x1", "lstm/f64/T3/N3/I3/H3", "grid is not OPSxROWSxUNITS"},
     {"near=x", "lstm/T3/N3/I3/H3", "near is not 0 or 1"},
+    {"block-steps=-1", "min-gru/T3/N3/I3/H3", "block-steps is not 0 to 16777216"},
+    {"block-steps=4", "lstm/T3/N3/I3/H3", "not linear in its states"},
     {"algorithm=nothing", "lstm/T3/N3/I3/H3", "left out"},
     {"algorithm=blas", "lstm/row-invariant/T3/N3/I3/H3", "another order"},
 };

@@ -45,7 +45,13 @@ static void pass(enum passes which, const struct eco_pointwise *call)
 {
     const struct eco_pointwise_kernels *kernels = passes_of(real, which);
     const struct ecornn_cell *cell;
-    for (int c = 0; (cell = eco_cell_builtin(c)); c++)
+    for (int c = 0; (cell = eco_cell_builtin(c)); c++) {
+        for (int way = 0; way < 2; way++)
+            if (call->program == &cell->lowered.linear.program[way]) {
+                ran->stage[which][c][2 * ECO_MAX_STAGES + way] = true;
+                kernels->cell[c].scan[way](call);
+                return;
+            }
         for (int k = 0; k < ECO_MAX_STAGES; k++) {
             if (call->program == &cell->lowered.forward[k]) {
                 ran->stage[which][c][k] = true;
@@ -58,6 +64,7 @@ static void pass(enum passes which, const struct eco_pointwise *call)
                 return;
             }
         }
+    }
     ck_abort_msg("a stage of no built-in cell");
 }
 
@@ -145,9 +152,11 @@ const struct eco_isa *counting_set(const struct eco_isa *of, struct kernel_table
     product[TILE].copy = copy;
     for (int k = 0; k < PASSES; k++) {
         passes[k] = *passes_of(real, k);
-        for (int c = 0; eco_cell_builtin(c); c++)
+        for (int c = 0; eco_cell_builtin(c); c++) {
             for (int stage = 0; stage < ECO_MAX_STAGES; stage++)
                 cell[k][c].forward[stage] = cell[k][c].backward[stage] = by_pass[k];
+            cell[k][c].scan[0] = cell[k][c].scan[1] = by_pass[k];
+        }
         passes[k].cell = cell[k];
     }
     passes[F32].interpret = interpret_F32, passes[F32].add_columns = columns_F32;
@@ -194,6 +203,8 @@ struct count passes_counted(const struct kernel_table *t, enum passes k)
             count_one(&c, t->stage[k][i][stage]);
         for (int stage = 0; stage < cell->lowered.n_backward; stage++)
             count_one(&c, t->stage[k][i][ECO_MAX_STAGES + stage]);
+        for (int way = 0; cell->lowered.linear.scans && way < 2; way++)
+            count_one(&c, t->stage[k][i][2 * ECO_MAX_STAGES + way]);
     }
     count_one(&c, t->interpreted[k][0]);
     count_one(&c, t->interpreted[k][1]);

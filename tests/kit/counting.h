@@ -11,7 +11,7 @@
 enum {
     COUNTED_ROWS = 2 * ECO_NARROW_TALL,
     COUNTED_CELLS = 16,
-    COUNTED_STAGES = 2 * ECO_MAX_STAGES
+    COUNTED_STAGES = 2 * ECO_MAX_STAGES + 2 /* of scans, forward and back */
 };
 enum product { TILE, NARROW, DOT, AMX, PRODUCTS };
 enum passes { F32, F64, BF16, PASSES };
