@@ -63,6 +63,7 @@ class Layer:
     saving: what forward saves for backward, all, states, or every:K; the rest is computed again.
     memory_limit: bytes of what a run of training saves and works in, 0: any.
     heads: K, of which each R has a matrix [H/K,H/K], one under the other: R is [H,H/K].
+    grouped_input: W, too, reads its head's part of the input only, [H,I/K].
     models: M sets of weights in one run; parameters, states, x and y have [M] first.  x [T,N,I]
     is read by all of them, as are lengths, resets and mask then; its gradient is their sum.  The
     bits of a model are those of a layer of its own, with seed + m of training.  None: one, no [M].
@@ -85,11 +86,11 @@ class Layer:
                  dropout: float = 0.0, dtype: str = "f32", device: str | None = "cpu",
                  weights: str | None = None, fast_math: bool = False, row_invariant: bool = False,
                  seed: int = 0, saving: str = "all", memory_limit: int = 0, heads: int = 1,
-                 models: int | None = None):
+                 grouped_input: bool = False, models: int | None = None):
         self.cell = cell if isinstance(cell, Cell) else Cell(cell)
         self.input, self.hidden = _count("input", input, 1), _count("hidden", hidden, 1)
         self.layers, self.proj = _count("layers", layers, 1), _count("proj", proj, 0)
-        self.heads = _count("heads", heads, 1)
+        self.heads, self.grouped_input = _count("heads", heads, 1), bool(grouped_input)
         self.models = None if models is None else _count("models", models, 1)
         self.lead = () if self.models is None else (self.models,)  # first axes of arrays
         self.direction, self.batch_first = direction, bool(batch_first)
@@ -104,7 +105,8 @@ class Layer:
         shape = Shape(
             self.cell.text, self.input, self.hidden, self.proj, self.layers,
             _one_of("direction", direction, _DIRECTIONS), self.batch_first, self.dropout,
-            lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant,
+            lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant |
+            lib.GROUPED_INPUT * self.grouped_input,
             0 if weights in (None, dtype) else self._weight_type(weights), *saving_of(saving),
             self.memory_limit, self.heads, self.models or 1)
         self.directions, self.width = shape.directions, shape.width
@@ -260,7 +262,7 @@ class Layer:
     def _arguments(self) -> dict[str, Any]:
         names = ("input", "hidden", "layers", "direction", "proj", "batch_first", "dropout",
                  "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
-                 "memory_limit", "heads", "models")
+                 "memory_limit", "heads", "grouped_input", "models")
         return {"cell": self.cell, **{name: getattr(self, name) for name in names}}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -273,7 +275,7 @@ class Layer:
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
                  "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False, "saving": "all",
-                 "memory_limit": 0, "heads": 1, "models": None}
+                 "memory_limit": 0, "heads": 1, "grouped_input": False, "models": None}
         said = [repr(self.cell.name), str(self.input), str(self.hidden)]
         said += [f"{name}={value!r}" for name, value in self._arguments().items()
                  if name not in ("cell", "input", "hidden") and value != plain.get(name)]

@@ -480,19 +480,28 @@ def test_no_memory_is_an_exception():
         ecornn.Array(ecornn.arrays.Place("cpu"), (2**50,), 0)
 
 
-def test_heads_are_blocks_of_a_larger_matrix():
-    heads, dense = Layer("slstm", 3, 8, heads=4, seed=1), Layer("slstm", 3, 8, seed=1)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_heads_are_blocks_of_a_larger_matrix(grouped):
+    heads = Layer("slstm", 12, 8, heads=4, grouped_input=grouped, seed=1)
+    dense = Layer("slstm", 12, 8, seed=1)
     for name in dense.parameters:
-        dense.parameters[name] = 0
-        if ".R." not in name:
-            dense.parameters[name] = heads.parameters[name]
-            continue
-        assert heads.parameters[name].shape == (8, 2)
-        whole = np.zeros((8, 8), np.float32)
-        for k in range(0, 8, 2):
-            whole[k:k + 2, k:k + 2] = heads.parameters[name][k:k + 2]
-        dense.parameters[name] = whole
-    x = np.random.default_rng(2).standard_normal((7, 2, 3)).astype(np.float32)
+        blocks = heads.parameters[name]
+        if ".R." in name or (grouped and ".W." in name):
+            columns = dense.parameters[name].shape[1] // 4
+            assert blocks.shape == (8, columns)
+            whole = np.zeros((8, 4 * columns), np.float32)
+            for k in range(4):
+                whole[2 * k:2 * k + 2, columns * k:columns * (k + 1)] = blocks[2 * k:2 * k + 2]
+            blocks = whole
+        dense.parameters[name] = blocks
+    x = np.random.default_rng(2).standard_normal((7, 2, 12)).astype(np.float32)
     assert np.allclose(heads(x)[0], dense(x)[0], atol=1e-6)
+    assert ("grouped_input=True" in repr(heads)) == grouped
+    assert np.array_equal(pickle.loads(pickle.dumps(heads))(x)[0], heads(x)[0])
+
+
+def test_heads_that_do_not_fit():
+    with pytest.raises(ecornn.BadArgument, match="must be 2 or more and divide input, which is 3"):
+        Layer("slstm", 3, 8, heads=2, grouped_input=True)
     with pytest.raises(ecornn.BadArgument, match="heads is 3, must divide hidden, which is 8"):
         Layer("slstm", 3, 8, heads=3)
