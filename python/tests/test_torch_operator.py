@@ -130,7 +130,7 @@ def test_fake_tensors():
 def test_operator_is_registered_well():
     module = et.LSTM(3, 4)
     weights = [p.detach().requires_grad_() for p in module.parameters()]
-    arguments = (torch.randn(5, 2, 3), None, [], weights, "lstm", [3, 4, 1, 1, 0, 0, 0], "all",
+    arguments = (torch.randn(5, 2, 3), None, [], weights, "lstm", [3, 4, 1, 1, 0, 0, 0, 1, 0], "all",
                  0.0, False, False, None, True)
     # Not its outputs' bits: the reserve has places that nobody writes.
     torch.library.opcheck(torch.ops.ecornn.layer.default, arguments, test_utils=(
@@ -153,7 +153,7 @@ def test_operator_refuses(change, error):
                  weights=[p.detach() for p in et.LSTM(3, 4).parameters()])
     given.update(change)
     with pytest.raises((RuntimeError, ValueError), match=error):
-        torch.ops.ecornn.layer(*given.values(), "lstm", [3, 4, 1, 1, 0, 0, 0], "all", 0.0,
+        torch.ops.ecornn.layer(*given.values(), "lstm", [3, 4, 1, 1, 0, 0, 0, 1, 0], "all", 0.0,
                                False, False, None, True)
 
 

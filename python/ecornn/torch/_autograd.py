@@ -236,8 +236,9 @@ def _twice(call: Call, kept, x, lengths, states, weights, outputs, wanted):
     if why is None:
         found = Back.apply(call, kept, wanted, lengths, *outputs, x, *states, *weights)
         return (found[0], None, *found[1:])
-    can = (call.spec.torch and call.spec.models is None and call.resets is None and call.mask is None and not call.shows
-           and not call.drop and x.dtype is call.result and (lengths is None or call.packing is not None))
+    can = (call.spec.torch and call.spec.models is None and call.spec.heads == 1
+           and call.resets is None and call.mask is None and not call.shows and not call.drop
+           and x.dtype is call.result and (lengths is None or call.packing is not None))
     if not can:
         raise NotImplementedError(
             f"ecornn: no gradient of a gradient (create_graph=True) {why}")

@@ -24,6 +24,8 @@ class Forward:
 
     saving = "all"
     memory_limit = 0
+    heads = 1  # only Recurrent has more
+    grouped_input = False
     _forward_mode = False  # does ecornn do forward-mode differentiation, too?
 
     def flatten_parameters(self) -> None:

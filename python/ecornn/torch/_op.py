@@ -23,10 +23,11 @@ torch.library.define(
 
 
 def _spec(cell: str, shape, saving: str, dropout) -> Spec:
-    """shape: input, hidden, layers, bias, bidirectional, proj, memory_limit."""
-    input, hidden, layers, bias, both, proj, limit = (int(number) for number in shape)
+    """shape: sizes, layers, bias, bidirectional, proj, memory_limit, heads, grouped_input."""
+    input, hidden, layers, bias, both, proj, limit, heads, grouped = (
+        int(number) for number in shape)
     return spec_of(cell, input, hidden, layers, bool(bias), float(dropout), bool(both), proj,
-                   saving, limit)
+                   saving, limit, None, heads, bool(grouped))
 
 
 def _check(spec: Spec, x, lengths, states, batch_major: bool) -> None:
@@ -186,7 +187,8 @@ def module(self, x, hx, lengths, weights):
     keep = torch.is_grad_enabled()
     seed = torch.randint(0, 2 ** 62, (1,)) if drop else None
     shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
-             int(self.bidirectional), self.proj_size, self.memory_limit]
+             int(self.bidirectional), self.proj_size, self.memory_limit,
+             self.heads, int(self.grouped_input)]
     out = torch.ops.ecornn.layer(x, lengths, states, weights, cell, shape, self.saving,
                                  self.dropout, self.batch_first, drop, seed, keep)
     y, final = out[0], out[1:-2]

@@ -34,10 +34,10 @@ class Spec:
 
     def __init__(self, name: str, input: int, hidden: int, layers: int, bias: bool,
                  dropout: float, bidirectional: bool, proj: int, saving: str, memory_limit: int,
-                 models: int | None):
+                 models: int | None, heads: int, grouped_input: bool):
         self.cell, self.input, self.hidden, self.proj = name, input, hidden, proj
         self.layers, self.bias, self.dropout = layers, bias, dropout
-        self.models = models
+        self.models, self.heads, self.grouped_input = models, heads, grouped_input
         self.lead = () if models is None else (models,)  # first axes of weights, states and y
         self.directions = 2 if bidirectional else 1
         self.pairs = layers * self.directions
@@ -53,8 +53,9 @@ class Spec:
         self.replays = save != lib.SAVE_ALL or memory_limit > 0  # or may
         shape = Shape(name, input, hidden, proj, layers,
                       lib.BIDIRECTIONAL if bidirectional else lib.FORWARD,
-                      dropout=dropout if layers > 1 and dropout < 1.0 else 0.0, save=save,
-                      save_every=every, memory_limit=limit_of(memory_limit), models=models or 1)
+                      dropout=dropout if layers > 1 and dropout < 1.0 else 0.0,
+                      flags=lib.GROUPED_INPUT * grouped_input, save=save, save_every=every,
+                      memory_limit=limit_of(memory_limit), heads=heads, models=models or 1)
         self._shape = shape
         self.jobs: dict[tuple, object] = {}  # of _run.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
@@ -69,7 +70,8 @@ class Spec:
         plans = self._plans.get(key)
         if plans is None:
             shape = replace(self._shape, cell=self.drawing(drop), batch_major=batch_major,
-                            flags=flags, dropout=self._shape.dropout if drop else 0.0)
+                            flags=self._shape.flags | flags,
+                            dropout=self._shape.dropout if drop else 0.0)
             plans = self._plans.setdefault(key, Plans(shape))
         return plans
 
@@ -120,8 +122,8 @@ class Spec:
         width, hidden = self.input if layer == 0 else self.out, self.hidden
         count = self.counts
         shape = {
-            "weight_ih": (count["W"] * hidden, width),
-            "weight_hh": (count["R"] * hidden, self.width),
+            "weight_ih": (count["W"] * hidden, width // (self.heads if self.grouped_input else 1)),
+            "weight_hh": (count["R"] * hidden, self.width // self.heads),
             "bias": (count["b"] * hidden,),
             "factor": (count["p"] * hidden,),
             "weight_hr": (self.proj, hidden),
@@ -205,8 +207,8 @@ class Spec:
 @functools.lru_cache(maxsize=None)
 def spec_of(name: str, input: int, hidden: int, layers: int, bias: bool, dropout: float,
             bidirectional: bool, proj: int, saving: str = "all", memory_limit: int = 0,
-            models: int | None = None) -> Spec:
+            models: int | None = None, heads: int = 1, grouped_input: bool = False) -> Spec:
     """The spec of such a stack; name: a built-in cell's, or a cell's text; models: None: one,
     whose arrays have no [M] first."""
     return Spec(name, input, hidden, layers, bias, dropout, bidirectional, proj, saving,
-                memory_limit, models)
+                memory_limit, models, heads, grouped_input)

@@ -74,6 +74,8 @@ def refuses(call, x) -> str | None:
         return f"of {call.dtype}"
     if spec.proj:
         return "with a projection"
+    if spec.heads > 1:
+        return "with heads"
     if not call.job.steps or not call.job.batch:
         return "of an empty run"
     if call.drop and spec.dropout > 0 and spec.layers > 1:

@@ -11,15 +11,16 @@ from ._spec import CELLS, Spec, spec_of
 from .recurrent import Recurrent
 
 _SIZES = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
-          "bidirectional", "proj_size")
+          "bidirectional", "proj_size", "heads", "grouped_input")
 
 
 class Ensemble(Recurrent):
     """M sets of weights of the same layers: ``y, final = ensemble(x, hx, lengths)``.
 
     cell: ``lstm``, ``gru``, ``rnn-tanh`` or ``rnn-relu``, with torch.nn's parameters and biases;
-    any other built-in cell, or a text, with those of Recurrent.  All have M first, as
-    torch.func.stack_module_state makes them: ``weight_ih_l0`` is [M,4*H,I].
+    any other built-in cell, or a text, with those of Recurrent.  heads, grouped_input: as
+    Recurrent has them.  All parameters have M first, as torch.func.stack_module_state makes them:
+    ``weight_ih_l0`` is [M,4*H,I].
 
     x is [M,T,N,I], or [T,N,I] that all models read; [M,N,T,I] or [N,T,I] if batch_first.  y and
     the states have M first.  The bits of each model are those of a run by itself, on a GPU of one
@@ -37,7 +38,7 @@ class Ensemble(Recurrent):
     def __init__(self, models: int, cell: str, input_size: int, hidden_size: int,
                  num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-                 device=None, dtype=None):
+                 device=None, dtype=None, *, heads: int = 1, grouped_input: bool = False):
         if not isinstance(models, int) or isinstance(models, bool):
             raise TypeError(f"models is {models!r}, must be an int")
         if models < 1:
@@ -49,7 +50,8 @@ class Ensemble(Recurrent):
                              f"{', '.join(CELLS.values())}: its text has them or not")
         self.models, self.bias = models, bool(bias)  # what _spec reads
         super().__init__(input_size, hidden_size, num_layers, batch_first, dropout, bidirectional,
-                         proj_size, device, dtype, cell=cell)
+                         proj_size, device, dtype, cell=cell, heads=heads,
+                         grouped_input=grouped_input)
 
     @classmethod
     def of(cls, modules) -> Ensemble:
@@ -73,7 +75,7 @@ class Ensemble(Recurrent):
                     raise ValueError(f"modules[{k}].{name} is {_place_of(other)}, must be "
                                      f"{_place_of(one)}, as that of modules[0]")
         like = next(first.parameters(), torch.empty(0))  # of a cell without parameters
-        made = cls(len(modules), *kind, device=like.device, dtype=like.dtype)
+        made = cls(len(modules), **kind, device=like.device, dtype=like.dtype)
         made.load_state_dicts([module.state_dict() for module in modules])
         for name, parameter in first.named_parameters():
             getattr(made, name).requires_grad_(parameter.requires_grad)
@@ -100,7 +102,7 @@ class Ensemble(Recurrent):
     def _spec(self) -> Spec:
         return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers,
                        self.bias, self.dropout, self.bidirectional, self.proj_size, self.saving,
-                       self.memory_limit, self.models)
+                       self.memory_limit, self.models, self.heads, self.grouped_input)
 
     def extra_repr(self) -> str:
         return f"{self.models}, " + super().extra_repr() + ", bias=False" * (not self.bias)
@@ -172,10 +174,11 @@ def _place_of(parameter) -> str:
             f"{parameter.requires_grad}")
 
 
-def _arguments_of(module, k: int) -> tuple:
+def _arguments_of(module, k: int) -> dict[str, object]:
     """Of an ensemble of such modules, all but how many there are."""
     cell = CELLS.get(getattr(module, "mode", None), getattr(module, "cell_text", None))
     if not isinstance(module, (torch.nn.RNNBase, Recurrent)) or isinstance(module, Ensemble):
         raise TypeError(f"modules[{k}] is {type(module).__name__}, must be an LSTM, GRU or RNN of "
                         "torch.nn or of ecornn.torch, or a Recurrent")
-    return (cell, *(getattr(module, name) for name in _SIZES))
+    return {"cell": cell, **{name: getattr(module, name, getattr(Recurrent, name, None))
+                             for name in _SIZES}}

@@ -22,6 +22,10 @@ class Recurrent(Forward, torch.nn.Module):
     text's W one under the other [count*H,I]; ``weight_hh_lk``, its R [count*H,P]; ``bias_lk``, its
     b, and ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
 
+    heads: K, of which each R has a matrix [H/K,H/K], one under the other: ``weight_hh_lk`` is
+    [count*H,H/K].  grouped_input: W, too, reads its head's part of the layer's input only:
+    ``weight_ih_lk`` is [count*H,I/K], above the first layer [count*H,D*H/K].
+
     >>> import torch, ecornn.torch
     >>> layer = ecornn.torch.Recurrent(3, 4, cell=\"\"\"cell mine(h)
     ... u  = sigmoid(W x + R h + b)
@@ -40,22 +44,30 @@ class Recurrent(Forward, torch.nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-                 proj_size: int = 0, device=None, dtype=None, *, cell: str | None = None):
+                 proj_size: int = 0, device=None, dtype=None, *, cell: str | None = None,
+                 heads: int = 1, grouped_input: bool = False):
         super().__init__()
         for name, value, least in (("input_size", input_size, 1), ("hidden_size", hidden_size, 1),
-                                   ("num_layers", num_layers, 1), ("proj_size", proj_size, 0)):
+                                   ("num_layers", num_layers, 1), ("proj_size", proj_size, 0),
+                                   ("heads", heads, 1)):
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"{name} is {value!r}, must be an int")
             if value < least:
                 raise ValueError(f"{name} is {value}, must be at least {least}")
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}, must be 0 to 1")
+        if hidden_size % heads:
+            raise ValueError(f"heads is {heads}, must divide hidden_size, which is {hidden_size}")
+        if grouped_input and (heads == 1 or input_size % heads):
+            raise ValueError(f"heads is {heads} with grouped_input, must be at least 2 and divide "
+                             f"input_size, which is {input_size}")
         self.cell_text = self.cell if cell is None else cell
         if not self.cell_text:
             raise ValueError("cell is missing: a cell's text, or the name of a built-in one")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.batch_first, self.dropout = batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
+        self.heads, self.grouped_input = heads, bool(grouped_input)
         spec = self._spec()
         self._flat_weights_names = []
         for layer in range(num_layers):
@@ -70,7 +82,7 @@ class Recurrent(Forward, torch.nn.Module):
     def _spec(self) -> Spec:
         return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers, True,
                        self.dropout, self.bidirectional, self.proj_size, self.saving,
-                       self.memory_limit)
+                       self.memory_limit, None, self.heads, self.grouped_input)
 
     @property
     def _flat_weights(self) -> list:
@@ -92,7 +104,8 @@ class Recurrent(Forward, torch.nn.Module):
         name = self.cell_text.split("(")[0].split()[-1] if "(" in self.cell_text else self.cell_text
         text = f"{self.input_size}, {self.hidden_size}, cell={name!r}"
         for attribute, default in (("num_layers", 1), ("batch_first", False), ("dropout", 0.0),
-                                   ("bidirectional", False), ("proj_size", 0)):
+                                   ("bidirectional", False), ("proj_size", 0), ("heads", 1),
+                                   ("grouped_input", False)):
             value = getattr(self, attribute)
             if value != default:
                 text += f", {attribute}={value}"
