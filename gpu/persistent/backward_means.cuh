@@ -1,12 +1,12 @@
 /*
  * The backward kernel for cells with means over a row: that of other cells, but that the text of a
- * step is stages, between which blocks tell each other sums (row_means.cuh).
+ * step is stages, between which blocks tell each other sums (means_stages.cuh).
  */
 #ifndef ECO_GPU_PERSISTENT_BACKWARD_MEANS_CUH
 #define ECO_GPU_PERSISTENT_BACKWARD_MEANS_CUH
 
 #include "gpu/persistent/backward.cuh"
-#include "gpu/persistent/row_means.cuh"
+#include "gpu/persistent/means_stages.cuh"
 
 template <class CELL, int STAGE>
 ECO_DEVICE vec load_saved(struct element_ahead<CELL, STAGE> *a, int i)

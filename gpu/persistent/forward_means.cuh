@@ -1,12 +1,12 @@
 /*
  * The forward kernel for cells with means over a row: that of other cells, but that the text of a
- * step is stages, between which blocks tell each other sums (row_means.cuh).
+ * step is stages, between which blocks tell each other sums (means_stages.cuh).
  */
 #ifndef ECO_GPU_PERSISTENT_FORWARD_MEANS_CUH
 #define ECO_GPU_PERSISTENT_FORWARD_MEANS_CUH
 
 #include "gpu/persistent/forward.cuh"
-#include "gpu/persistent/row_means.cuh"
+#include "gpu/persistent/means_stages.cuh"
 
 template <class CELL> ECO_DEVICE void store_save(struct normed_element<CELL> *at, int i, vec v)
 {

@@ -1,0 +1,128 @@
+/*
+ * What is known of a cell's means over a row when its kernel is compiled: how many there are, which
+ * stage of the text has each, and in what order a block sends what it adds up for them.
+ */
+#ifndef ECO_GPU_PERSISTENT_MEANS_OF_CELL_CUH
+#define ECO_GPU_PERSISTENT_MEANS_OF_CELL_CUH
+
+#include "gpu/persistent/elements.cuh"
+
+/* What is said of no cell has no means. */
+#ifndef CELLS_STAGES
+#define CELLS_STAGES      1
+#define CELLS_MEANS       0
+#define CELLS_MEAN_STAGES 0
+#define CELLS_MEAN_WITH   -1
+#define CELLS_MEAN_CURVES 0
+#define CELLS_STAGE_0(CALL)
+#define CELLS_STAGE_1(CALL)
+#define CELLS_STAGE_2(CALL)
+#define CELLS_STAGE_3(CALL)
+#define CELLS_STAGE_4(CALL)
+#define CELLS_STAGE_5(CALL)
+#define CELLS_STAGE_6(CALL)
+#define CELLS_STAGE_7(CALL)
+#define CELLS_AHEAD_0(CALL)
+#define CELLS_AHEAD_1(CALL)
+#define CELLS_AHEAD_2(CALL)
+#define CELLS_AHEAD_3(CALL)
+#define CELLS_AHEAD_4(CALL)
+#define CELLS_AHEAD_5(CALL)
+#define CELLS_AHEAD_6(CALL)
+#define CELLS_AHEAD_7(CALL)
+#endif
+
+/* What the compiler of cells says of means: how many there are; the stage that has each, with which
+ * other one it comes, or -1, and the coefficient of that one's square. */
+struct means_of {
+    enum { stages = CELLS_STAGES, means = CELLS_MEANS, room = means > 0 ? means : 1 };
+    static __device__ constexpr int stage(int m)
+    {
+        constexpr int of[] = {CELLS_MEAN_STAGES};
+        return of[m];
+    }
+    static __device__ constexpr int with(int m)
+    {
+        constexpr int of[] = {CELLS_MEAN_WITH};
+        return of[m];
+    }
+    static __device__ constexpr float curve(int m)
+    {
+        constexpr double of[] = {CELLS_MEAN_CURVES};
+        return (float)of[m];
+    }
+    /* Does another one come with it? */
+    static __device__ constexpr bool leads(int mean)
+    {
+        bool any = false;
+        for (int m = 0; m < means; m++)
+            any = any || with(m) == mean;
+        return any;
+    }
+    static __device__ constexpr bool joins(int of_stage)
+    {
+        bool any = false;
+        for (int m = 0; m < means; m++)
+            any = any || (stage(m) == of_stage && with(m) >= 0);
+        return any;
+    }
+
+    /* What a block sends of a row, stage by stage: sums, one of a mean, or two of one that comes
+     * with another, in the order of means; and behind them each c. */
+    static __device__ constexpr int sums(int of_stage)
+    {
+        int n = 0;
+        for (int m = 0; m < means; m++)
+            n += stage(m) != of_stage ? 0 : with(m) < 0 ? 1 : 2;
+        return n;
+    }
+    static __device__ constexpr int sent(int before_stage)
+    {
+        int n = 0;
+        for (int m = 0; m < means; m++)
+            n += stage(m) >= before_stage ? 0 : with(m) >= 0 || leads(m) ? 2 : 1;
+        return n;
+    }
+    static __device__ constexpr int sum(int mean)
+    {
+        int n = 0;
+        for (int m = 0; m < mean; m++)
+            n += stage(m) != stage(mean) ? 0 : with(m) < 0 ? 1 : 2;
+        return n;
+    }
+    static __device__ constexpr int center(int mean)
+    {
+        int n = sums(stage(mean));
+        for (int m = 0; m < mean; m++)
+            n += stage(m) == stage(mean) && leads(m);
+        return n;
+    }
+
+    /* Items of a stage: a mean that comes with another, and that one, or a mean alone. */
+    static __device__ constexpr int items(int of_stage)
+    {
+        int n = 0;
+        for (int m = 0; m < means; m++)
+            n += stage(m) == of_stage && !leads(m);
+        return n;
+    }
+    static __device__ constexpr int item(int of_stage, int k)
+    {
+        int n = 0;
+        for (int m = 0; m < means; m++)
+            if (stage(m) == of_stage && !leads(m) && n++ == k)
+                return m;
+        return 0;
+    }
+};
+
+/* Calls what(count<M>()) for each number from M up to END: known when the kernel is compiled. */
+template <int M, int END, class WHAT> ECO_DEVICE void for_each_of(WHAT what)
+{
+    if constexpr (M < END) {
+        what(count<M>());
+        for_each_of<M + 1, END>(what);
+    }
+}
+
+#endif /* ECO_GPU_PERSISTENT_MEANS_OF_CELL_CUH */

@@ -1,0 +1,94 @@
+/*
+ * The stages of a step, of a cell with means over the units of a row.  A stage stores values, and
+ * stages after it read the means of these.  Between two stages each block adds up the values of its
+ * units, sends that to the others (means_sums.cuh), and adds up what all sent, always in the same
+ * order (means_gather.cuh).
+ */
+#ifndef ECO_GPU_PERSISTENT_MEANS_STAGES_CUH
+#define ECO_GPU_PERSISTENT_MEANS_STAGES_CUH
+
+#include "gpu/persistent/means_gather.cuh"
+
+/* Where a step is, for all of its stages. */
+struct norming {
+    const struct eco_persistent_call *call;
+    const struct block *block;
+    const struct memory *memory;
+    struct spin_timeout *spin_timeout;
+    const struct thread *thread;
+    int means; /* in shared memory */
+    bool idle; /* no row reads what the others send */
+};
+
+/* One stage of `P` elements of this thread, from batch row n on: text, sums, and what else. */
+template <class CELL, class DIVISION, int STAGE, int P, class FINISH>
+ECO_DEVICE void run_elements(const struct norming *norming, int n, int round,
+                             struct normed_element<CELL> at[P], FINISH finish)
+{
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        read_means<STAGE>(norming->memory, norming->means, n + p * DIVISION::element_rows, &at[p]);
+        run_text<STAGE>(&at[p]);
+    }
+    if constexpr (STAGE + 1 < means_of::stages)
+#pragma unroll
+        for (int p = 0; p < P; p++)
+            send_sums<STAGE, DIVISION>(norming->call, norming->block, norming->memory,
+                                       norming->thread, n + p * DIVISION::element_rows, &at[p]);
+    finish(count<STAGE>(), count<P>(), n, round, at);
+}
+
+template <int STAGE, class DIVISION> ECO_DEVICE void end_stage(const struct norming *norming)
+{
+    if (!norming->idle)
+        gather_means<STAGE, DIVISION>(norming->call, norming->memory, norming->spin_timeout,
+                                      norming->thread, norming->means);
+}
+
+/* Stages from STAGE on, each of all elements; these are read anew for each. */
+template <class CELL, class DIVISION, int STAGE, class READ, class FINISH>
+ECO_DEVICE void run_stages(const struct norming *norming, READ read, FINISH finish)
+{
+    for_elements<DIVISION>(norming->memory, norming->thread, [&](auto elements, int n, int round) {
+        enum { P = decltype(elements)::value };
+        struct normed_element<CELL> at[P];
+#pragma unroll
+        for (int p = 0; p < P; p++)
+            read(count<STAGE>(), n + p * DIVISION::element_rows, round + p, &at[p]);
+        run_elements<CELL, DIVISION, STAGE, P>(norming, n, round, at, finish);
+    });
+    if constexpr (STAGE + 1 < means_of::stages) {
+        end_stage<STAGE, DIVISION>(norming);
+        run_stages<CELL, DIVISION, STAGE + 1>(norming, read, finish);
+    }
+}
+
+/* The same of a thread's only element, which keeps what it has. */
+template <class CELL, class DIVISION, int STAGE, class FINISH>
+ECO_DEVICE void run_kept(const struct norming *norming, struct normed_element<CELL> at[1],
+                         FINISH finish)
+{
+    run_elements<CELL, DIVISION, STAGE, 1>(norming, norming->thread->n, 0, at, finish);
+    if constexpr (STAGE + 1 < means_of::stages) {
+        end_stage<STAGE, DIVISION>(norming);
+        run_kept<CELL, DIVISION, STAGE + 1>(norming, at, finish);
+    }
+}
+
+/* All stages of a step; KEPT: threads have one element each, at most, `first`, which is read in
+ * part in kernels that read early.  Calls read(stage, n, round, element) for what the text finds
+ * at an element of this thread in batch row n, some rounds of all threads on, and finish(stage,
+ * count, n, round, elements) behind each stage's text. */
+template <class CELL, class DIVISION, bool KEPT, class READ, class FINISH>
+ECO_DEVICE void run_all_stages(const struct norming *norming, struct normed_element<CELL> first[1],
+                               READ read, FINISH finish)
+{
+    if constexpr (KEPT || DIVISION::reads_early) {
+        read(count<0>(), norming->thread->n, 0, first);
+        run_kept<CELL, DIVISION, 0>(norming, first, finish);
+    } else {
+        run_stages<CELL, DIVISION, 0>(norming, read, finish);
+    }
+}
+
+#endif /* ECO_GPU_PERSISTENT_MEANS_STAGES_CUH */

@@ -1,0 +1,175 @@
+/*
+ * Sums for means over a row, as a block sends them: it adds up what a stage stored of its units, in
+ * a fixed order.  A sum is a float, in words that are not yet written as those of the exchange are
+ * (exchange.cuh); they lie there behind what products gather.
+ *
+ * A mean that is a polynomial in another one comes with it (common/cell/means.c).  With that one
+ * a block sends for its units the sums of the polynomial and of its derivative where the other mean
+ * would be c, the value of the first of these units, and c.  From the mean c is no farther than
+ * what the variance has of that unit alone, so what cancels is not large.
+ */
+#ifndef ECO_GPU_PERSISTENT_MEANS_SUMS_CUH
+#define ECO_GPU_PERSISTENT_MEANS_SUMS_CUH
+
+#include "gpu/persistent/means_element.cuh"
+
+/* Of a group in a step: [sums, rows, parts], parts in whole vectors of four.  A block has a part
+ * for each warp's width of units. */
+template <class DIVISION> struct sums_of_blocks {
+    enum {
+        UNITS = 1 << DIVISION::shift,
+        LANES = UNITS < WARP ? UNITS : WARP, /* that have units of one row, of a part */
+        OF_BLOCK = UNITS / LANES,
+        SENT = means_of::sent(means_of::stages)
+    };
+    int parts, vectors, rows;
+
+    __device__ __forceinline__ sums_of_blocks(const struct eco_persistent_call *call,
+                                              const struct memory *memory)
+    {
+        parts = call->shape.members * OF_BLOCK;
+        vectors = (parts + 3) / 4;
+        rows = memory->row_tiles * ECO_PERSISTENT_N;
+    }
+
+    /* Of 16 bytes. */
+    __device__ __forceinline__ int pieces(void) const
+    {
+        return SENT * rows * vectors;
+    }
+
+    /* Units of a part, of which there may be none. */
+    __device__ __forceinline__ float units(const struct eco_persistent_call *call, int part) const
+    {
+        return (float)max(min(call->hidden - part * LANES, (int)LANES), 0);
+    }
+};
+
+/* In the step at hand. */
+template <class DIVISION>
+ECO_DEVICE unsigned *sent_sums(const struct eco_persistent_call *call, const struct memory *memory,
+                               const struct thread *thread)
+{
+    return (unsigned *)((const uint4 *)thread->sent + sent_of<DIVISION>(call, memory));
+}
+
+/* Of 16 bytes, all that a group exchanges in a step. */
+template <class DIVISION>
+ECO_DEVICE int64_t exchanged_of(const struct eco_persistent_call *call, const struct memory *memory)
+{
+    return sent_of<DIVISION>(call, memory) + sums_of_blocks<DIVISION>(call, memory).pieces();
+}
+
+/* After a step: the next one's part of the exchange. */
+template <class DIVISION>
+ECO_DEVICE void advance_with_means(const struct eco_persistent_call *call,
+                                   const struct memory *memory, struct thread *thread, int step)
+{
+    const int64_t all = call->shape.groups * exchanged_of<DIVISION>(call, memory);
+    thread->sent += all * PIECE;
+    if (step > 0)
+        thread->received += all;
+}
+
+/* Of `N` values of LANES neighbouring lanes the sums, in a fixed order; a NaN becomes that of
+ * additions.  The lanes share them out: a lane has those from `first` on, `left` of them, or
+ * `copies` lanes have the same one. */
+template <int N, int LANES> struct shared_sums {
+    float x[N];
+    int first;
+
+    static __device__ constexpr int left(void)
+    {
+        return N > LANES ? N / LANES : 1;
+    }
+    static __device__ constexpr int copies(void)
+    {
+        return N < LANES ? LANES / N : 1;
+    }
+    /* With the lane that is APART from this one; `COUNT` values are left. */
+    template <int APART, int COUNT> __device__ __forceinline__ void add_up_from(int lane)
+    {
+        if constexpr (APART > 0 && COUNT > 1) {
+            enum { HALF = COUNT / 2 };
+            const bool upper = lane & APART;
+            first += upper ? (int)HALF : 0;
+#pragma unroll
+            for (int i = 0; i < HALF; i++) {
+                const float mine = upper ? x[HALF + i] : x[i], other = upper ? x[i] : x[HALF + i];
+                x[i] = mine + __shfl_xor_sync(0xffffffffu, other, APART);
+            }
+            add_up_from<APART / 2, HALF>(lane);
+        } else if constexpr (APART > 0) {
+            x[0] += __shfl_xor_sync(0xffffffffu, x[0], APART);
+            add_up_from<APART / 2, 1>(lane);
+        }
+    }
+    __device__ __forceinline__ void add_up(int lane)
+    {
+        first = 0;
+        add_up_from<LANES / 2, N>(lane);
+    }
+};
+
+/* A power of two that is not less. */
+ECO_DEVICE constexpr int whole_pow2(int n)
+{
+    int whole = 1;
+    while (whole < n)
+        whole *= 2;
+    return whole;
+}
+
+/* Of row n, by all lanes that have units of it: what they have stored in this stage. */
+template <int STAGE, class DIVISION, class CELL>
+ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct block *block,
+                          const struct memory *memory, const struct thread *thread, int n,
+                          struct normed_element<CELL> *at)
+{
+    typedef sums_of_blocks<DIVISION> of_blocks;
+    enum { SUMS = means_of::sums(STAGE), FIRST = means_of::sent(STAGE), LANES = of_blocks::LANES };
+    typedef shared_sums<whole_pow2(SUMS), LANES> shared_out;
+    const of_blocks all(call, memory);
+    const int u = (int)threadIdx.x & (of_blocks::UNITS - 1), lane = u % LANES,
+              apart = all.rows * all.vectors * 4;
+    unsigned *const to = sent_sums<DIVISION>(call, memory, thread) +
+                         (FIRST * all.rows + n) * all.vectors * 4 +
+                         block->member * of_blocks::OF_BLOCK + u / WARP;
+    if constexpr (means_of::joins(STAGE)) {
+        struct element_ahead<CELL, STAGE> ahead = {
+            at,
+            {
+            }
+        };
+        for_each_of<0, means_of::means>([&](auto mean) {
+            enum { M = decltype(mean)::value };
+            if constexpr (means_of::stage(M) == STAGE && means_of::leads(M)) {
+                enum { CENTER = means_of::center(M) };
+                const float own = at->there ? at->summand[M] : 0;
+                const float c = __shfl_sync(
+                    0xffffffffu, own == own ? own : __int_as_float(0x7FFFFFFF), 0, LANES);
+                ahead.center[M] = c;
+                store_relaxed_if(n < all.rows && lane == M % LANES, to + CENTER * apart,
+                                 __float_as_uint(c));
+            }
+        });
+        run_ahead<STAGE>(&ahead);
+    }
+    shared_out sums = {};
+    for_each_of<0, means_of::means>([&](auto mean) {
+        enum { M = decltype(mean)::value };
+        if constexpr (means_of::stage(M) == STAGE) {
+            enum { SUM = means_of::sum(M) };
+            sums.x[SUM] = at->there ? at->summand[M] : 0;
+            if constexpr (means_of::with(M) >= 0)
+                sums.x[SUM + 1] = at->there ? at->slope[M] : 0;
+        }
+    });
+    sums.add_up(lane);
+#pragma unroll
+    for (int i = 0; i < shared_out::left(); i++)
+        store_relaxed_if(n < all.rows && sums.first + i < SUMS && lane % shared_out::copies() == 0,
+                         to + (sums.first + i) * apart, __float_as_uint(sums.x[i]));
+}
+
+#endif /* ECO_GPU_PERSISTENT_MEANS_SUMS_CUH */
