@@ -128,48 +128,51 @@ ECO_DEVICE void product_of_step(const struct eco_persistent_call *call, const st
     }
 }
 
-template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
-ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
+/* All steps of a block, and what comes after the last one, which finish_elements() sees to or the
+ * text.  TEXT: text_at_once (elements.cuh) or text_in_stages (backward_means.cuh). */
+template <class CELL, class DIVISION, class TEXT>
+ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
 {
-#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
-    typedef cell_traits<NUMBER> cell;
-    typedef division<1, SHIFT, CLUSTER_LOG2, MAINLOOP, cell::first> divided;
-    const struct block block = block_of<divided>(&call);
+    const struct block block = block_of<DIVISION>(&call);
     wait_on_dependent_grids(); /* one of which may transpose R */
-    const struct scales scales = scales_of_r<divided, divided>(&call, &block, &block);
-    struct fragment r[divided::k_blocks][divided::wide];
-    read_fragments<divided>(&call, &block, &scales, r);
-    const struct memory memory = memory_of<divided>(&call, &block);
+    const struct scales scales = scales_of_r<DIVISION, DIVISION>(&call, &block, &block);
+    struct fragment r[DIVISION::k_blocks][DIVISION::wide];
+    read_fragments<DIVISION>(&call, &block, &scales, r);
+    const struct memory memory = memory_of<DIVISION>(&call, &block);
     const struct eco_persistent_job *job = &call.job[block.job];
     struct thread thread =
-        thread_of<divided>(&call, &block, &memory, sent_of<divided>(&call, &memory));
+        thread_of<DIVISION>(&call, &block, &memory, TEXT::exchanged(&call, &memory));
     begin_walk(&call, &block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;
     clear_operand(&memory); /* what comes after the last step */
     const struct span span = span_of(&call, &block, &memory);
     struct resets resets = begin_resets(&call, &block, &memory, -1);
-    if (CLUSTER_LOG2 > 0)
+    if (DIVISION::blocks > 1)
         open_cluster();
-    begin<cell, divided>(&call, &block, &memory, &thread);
+    begin<CELL, DIVISION>(&call, &block, &memory, &thread);
     publish_addresses(0);
     __syncthreads();
     tell_first_resets(&call, &block, &memory, &resets);
-    for (int step = 0; step <= job->steps; step++) {
+    for (int step = 0; TEXT::in_stages || step <= job->steps; step++) {
         tell_resets(&call, &block, &memory, &resets); /* of the step after this one */
         const auto read_ahead = [&] {
-            fetch<cell, divided>(&call, &block, &memory, &thread, step);
+            fetch<CELL, DIVISION>(&call, &block, &memory, &thread, step);
         };
-        const auto begin = [&](int n, int round, struct element_of<cell> *at) {
-            begin_element<cell, divided>(&call, &block, &memory, &thread, step, n, round, at);
+        const auto begin = [&](int n, int round, struct element_of<CELL> *at) {
+            begin_element<CELL, DIVISION>(&call, &block, &memory, &thread, step, n, round, at);
         };
-        struct element_of<cell> first[1];
+        typename TEXT::element first[1];
         const auto read_first = [&] {
-            if (!divided::reads_early)
+            if (!DIVISION::reads_early)
                 return;
-            begin(thread.n, 0, first);
-            if (step < job->steps)
-                read_fields(&memory, first, (int)threadIdx.x);
+            if constexpr (TEXT::in_stages) {
+                TEXT::read_first(&call, &block, &memory, &thread, step, first);
+            } else {
+                begin(thread.n, 0, first);
+                if (step < job->steps)
+                    read_fields(&memory, first, (int)threadIdx.x);
+            }
         };
         const bool idle = is_idle(&span, step);
         if (idle) {
@@ -177,17 +180,35 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
             __syncthreads();
             read_first();
         } else {
-            product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r, step,
-                                     read_ahead, read_first);
+            product_of_step<DIVISION>(&call, &block, &memory, &spin_timeout, &thread, r, step,
+                                      read_ahead, read_first);
         }
-        finish_all<cell, divided>(
-            &memory, &thread, first, begin,
-            [&](auto elements, int n, int round, struct element_of<cell> *at) {
-                finish_elements<cell, divided, decltype(elements)::value>(&memory, &thread, step,
-                                                                          idle, n, round, at);
-            });
-        advance<divided>(&call, &memory, &thread, step);
+        if constexpr (TEXT::in_stages) {
+            if (step == job->steps) {
+                TEXT::end_all(&call, &block, &memory, &thread, step, idle);
+                break;
+            }
+            TEXT::finish(&call, &block, &memory, &spin_timeout, &thread, step, idle, first);
+            TEXT::prefetch(&call, &block, &thread, step);
+        } else {
+            finish_all<CELL, DIVISION>(
+                &memory, &thread, first, begin,
+                [&](auto elements, int n, int round, struct element_of<CELL> *at) {
+                    finish_elements<CELL, DIVISION, decltype(elements)::value>(
+                        &memory, &thread, step, idle, n, round, at);
+                });
+        }
+        advance<TEXT>(&call, &memory, &thread, step);
     }
+}
+
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
+ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
+{
+#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
+    typedef cell_traits<NUMBER> cell;
+    typedef division<1, SHIFT, CLUSTER_LOG2, MAINLOOP, cell::first> divided;
+    walk_steps<cell, divided, struct text_at_once<cell, divided>>(call);
 #endif
 }
 

@@ -112,61 +112,76 @@ ECO_DEVICE void prefetch_saved(const struct eco_persistent_call *call, const str
     }
 }
 
-/* After the last step. */
-template <class CELL, class DIVISION>
-ECO_DEVICE void end_all(const struct eco_persistent_call *call, const struct block *block,
-                        const struct memory *memory, const struct thread *thread, int step,
-                        bool idle)
-{
-    for_elements<DIVISION>(memory, thread, [&](auto elements, int n, int round) {
+/* What walk_steps() calls. */
+template <class CELL, class DIVISION, bool KEPT>
+struct text_in_stages : text_of_stages<CELL, DIVISION> {
+    /* In kernels that read early. */
+    ECO_DEVICE void read_first(const struct eco_persistent_call *call, const struct block *block,
+                               const struct memory *memory, const struct thread *thread, int step,
+                               struct normed_element<CELL> first[1])
+    {
+        read_alone<CELL, DIVISION>(call, block, memory, thread, step, thread->n, 0, first);
+    }
+    /* All stages of a step, and what goes round between them. */
+    ECO_DEVICE void finish(const struct eco_persistent_call *call, const struct block *block,
+                           const struct memory *memory, struct spin_timeout *spin_timeout,
+                           const struct thread *thread, int step, bool idle,
+                           struct normed_element<CELL> first[1])
+    {
+        enum { LAST = means_of::stages - 1 };
+        const struct norming norming = {
+            call, block, memory, spin_timeout, thread, means_at<CELL>(memory), idle};
+        run_all_stages<CELL, DIVISION, KEPT>(
+            &norming, first,
+            [&](auto stage, int n, int round, auto *at) {
+                read_whole<CELL, DIVISION, decltype(stage)::value>(call, block, memory, thread,
+                                                                   step, idle, n, round, at);
+            },
+            [&](auto stage, auto elements, int n, int round, auto *at) {
+                enum { P = decltype(elements)::value, ENDS = decltype(stage)::value == LAST };
+                if constexpr (ENDS) {
 #pragma unroll
-        for (int p = 0; p < decltype(elements)::value; p++) {
-            const int row = n + p * DIVISION::element_rows;
-            const int sums = sums_at<DIVISION>(memory, thread, step, row);
-            struct element_of<CELL> at;
-            begin_element<CELL, DIVISION>(call, block, memory, thread, step, row, round + p, &at);
-            at.dstate = idle ? 0 : sum_of<DIVISION>(memory, sums, 0);
-            end(&at);
-        }
-    });
-}
-
-/* All stages of a step, and what goes round between them. */
-template <int NUMBER, class DIVISION, bool KEPT>
-ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct block *block,
-                            const struct memory *memory, struct spin_timeout *spin_timeout,
-                            const struct thread *thread, int step, bool idle,
-                            struct normed_element<cell_traits<NUMBER>> first[1])
-{
-    typedef cell_traits<NUMBER> cell;
-    enum { LAST = means_of::stages - 1 };
-    const struct norming norming = {
-        call, block, memory, spin_timeout, thread, means_at<cell>(memory), idle};
-    run_all_stages<cell, DIVISION, KEPT>(
-        &norming, first,
-        [&](auto stage, int n, int round, auto *at) {
-            read_whole<cell, DIVISION, decltype(stage)::value>(call, block, memory, thread, step,
-                                                               idle, n, round, at);
-        },
-        [&](auto stage, auto elements, int n, int round, auto *at) {
-            enum { P = decltype(elements)::value, ENDS = decltype(stage)::value == LAST };
-            if constexpr (ENDS) {
+                    for (int p = 0; p < P; p++)
+                        send_dacc<0, typename DIVISION::scale_block>(&at[p]);
 #pragma unroll
-                for (int p = 0; p < P; p++)
-                    send_dacc<0, typename DIVISION::scale_block>(&at[p]);
+                    for (int p = 0; p < P; p++)
 #pragma unroll
-                for (int p = 0; p < P; p++)
+                        for (int a = 0; a < CELL::accs; a++)
+                            write_dacc(&at[p], a, at[p].dacc_of[a]);
+                }
 #pragma unroll
-                    for (int a = 0; a < cell::accs; a++)
-                        write_dacc(&at[p], a, at[p].dacc_of[a]);
-            }
+                for (int p = 0; p < P; p++) {
+                    write_dvectors(&at[p]);
+                    begin_stage(&at[p]);
+                }
+            });
+    }
+    /* When the step is done. */
+    ECO_DEVICE void prefetch(const struct eco_persistent_call *call, const struct block *block,
+                             const struct thread *thread, int step)
+    {
+        if (KEPT && CELL::saves > 0)
+            prefetch_saved<CELL, DIVISION>(call, block, thread, step);
+    }
+    /* After the last step. */
+    ECO_DEVICE void end_all(const struct eco_persistent_call *call, const struct block *block,
+                            const struct memory *memory, const struct thread *thread, int step,
+                            bool idle)
+    {
+        for_elements<DIVISION>(memory, thread, [&](auto elements, int n, int round) {
 #pragma unroll
-            for (int p = 0; p < P; p++) {
-                write_dvectors(&at[p]);
-                begin_stage(&at[p]);
+            for (int p = 0; p < decltype(elements)::value; p++) {
+                const int row = n + p * DIVISION::element_rows;
+                const int sums = sums_at<DIVISION>(memory, thread, step, row);
+                struct element_of<CELL> at;
+                begin_element<CELL, DIVISION>(call, block, memory, thread, step, row, round + p,
+                                              &at);
+                at.dstate = idle ? 0 : sum_of<DIVISION>(memory, sums, 0);
+                end(&at);
             }
         });
-}
+    }
+};
 
 template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP, bool KEPT>
 ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
@@ -174,57 +189,7 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     typedef cell_traits<NUMBER> cell;
     typedef division<1, SHIFT, CLUSTER_LOG2, MAINLOOP, cell::first> divided;
-    const struct block block = block_of<divided>(&call);
-    wait_on_dependent_grids(); /* one of which may transpose R */
-    const struct scales scales = scales_of_r<divided, divided>(&call, &block, &block);
-    struct fragment r[divided::k_blocks][divided::wide];
-    read_fragments<divided>(&call, &block, &scales, r);
-    const struct memory memory = memory_of<divided>(&call, &block);
-    const struct eco_persistent_job *job = &call.job[block.job];
-    struct thread thread =
-        thread_of<divided>(&call, &block, &memory, exchanged_of<divided>(&call, &memory));
-    begin_walk(&call, &block);
-    struct spin_timeout spin_timeout = {0, 0};
-    thread.scales = scales;
-    clear_operand(&memory); /* what comes after the last step */
-    const struct span span = span_of(&call, &block, &memory);
-    struct resets resets = begin_resets(&call, &block, &memory, -1);
-    if (CLUSTER_LOG2 > 0)
-        open_cluster();
-    begin<cell, divided>(&call, &block, &memory, &thread);
-    publish_addresses(0);
-    __syncthreads();
-    tell_first_resets(&call, &block, &memory, &resets);
-    for (int step = 0;; step++) {
-        tell_resets(&call, &block, &memory, &resets); /* of the step after this one */
-        const auto read_ahead = [&] {
-            fetch<cell, divided>(&call, &block, &memory, &thread, step);
-        };
-        struct normed_element<cell> first[1];
-        const auto read_first = [&] {
-            if (divided::reads_early)
-                read_alone<cell, divided>(&call, &block, &memory, &thread, step, thread.n, 0,
-                                          first);
-        };
-        const bool idle = is_idle(&span, step);
-        if (idle) {
-            publish_addresses(step + 1);
-            __syncthreads();
-            read_first();
-        } else {
-            product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r, step,
-                                     read_ahead, read_first);
-        }
-        if (step == job->steps) {
-            end_all<cell, divided>(&call, &block, &memory, &thread, step, idle);
-            break;
-        }
-        finish_step<NUMBER, divided, KEPT>(&call, &block, &memory, &spin_timeout, &thread, step,
-                                           idle, first);
-        if (KEPT && cell::saves > 0)
-            prefetch_saved<cell, divided>(&call, &block, &thread, step);
-        advance_with_means<divided>(&call, &memory, &thread, step);
-    }
+    walk_steps<cell, divided, struct text_in_stages<cell, divided, KEPT>>(call);
 #endif
 }
 

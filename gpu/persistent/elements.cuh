@@ -51,12 +51,12 @@ ECO_DEVICE struct thread thread_of(const struct eco_persistent_call *call,
     return thread;
 }
 
-/* After a step: the next one's part of the exchange. */
-template <class DIVISION>
+/* After a step: the next one's part of the exchange.  TEXT: see text_at_once. */
+template <class TEXT>
 ECO_DEVICE void advance(const struct eco_persistent_call *call, const struct memory *memory,
                         struct thread *thread, int step)
 {
-    const int64_t sent = call->shape.groups * sent_of<DIVISION>(call, memory);
+    const int64_t sent = call->shape.groups * TEXT::exchanged(call, memory);
     thread->sent += sent * PIECE;
     if (step > 0)
         thread->received += sent;
@@ -228,9 +228,21 @@ ECO_DEVICE void for_elements(const struct memory *memory, const struct thread *t
         finish(count<1>(), n, round);
 }
 
+/* What walk_steps() knows of the text of cells without means over a row: its elements, and in
+ * pieces what a group exchanges in a step.  That of others runs in stages (means_stages.cuh). */
+template <class CELL> struct element_of;
+template <class CELL, class DIVISION> struct text_at_once {
+    typedef struct element_of<CELL> element;
+    enum { in_stages = false };
+    ECO_DEVICE int64_t exchanged(const struct eco_persistent_call *call,
+                                 const struct memory *memory)
+    {
+        return sent_of<DIVISION>(call, memory);
+    }
+};
+
 /* Pairs of this thread in a step: what each has, read(n, round, place), and finish(count, n, round,
  * places); of kernels that read early the only one's is there. */
-template <class CELL> struct element_of;
 template <class CELL, class DIVISION, class READ, class FINISH>
 ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thread,
                            struct element_of<CELL> *first, READ read, FINISH finish)

@@ -244,39 +244,38 @@ ECO_DEVICE void skip_products(struct address_walker *address_walker, int step, b
     __syncthreads();
 }
 
-template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
-ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
+/* All steps of a block.  TEXT: text_at_once (elements.cuh) or text_in_stages (forward_means.cuh).
+ */
+template <class CELL, class DIVISION, class TEXT>
+ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
 {
-#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
-    typedef cell_traits<NUMBER> cell;
-    typedef division<cell::first, SHIFT, CLUSTER_LOG2, MAINLOOP, 1> divided;
-    const struct block block = block_of<divided>(&call);
-    const struct scales scales = scales_of_r<divided, divided>(&call, &block, &block);
-    struct fragment r[divided::k_blocks][divided::wide];
-    read_fragments<divided>(&call, &block, &scales, r);
-    const struct memory memory = memory_of<divided>(&call, &block);
+    const struct block block = block_of<DIVISION>(&call);
+    const struct scales scales = scales_of_r<DIVISION, DIVISION>(&call, &block, &block);
+    struct fragment r[DIVISION::k_blocks][DIVISION::wide];
+    read_fragments<DIVISION>(&call, &block, &scales, r);
+    const struct memory memory = memory_of<DIVISION>(&call, &block);
     const int steps = call.job[block.job].steps;
     struct thread thread =
-        thread_of<divided>(&call, &block, &memory, sent_of<divided>(&call, &memory));
+        thread_of<DIVISION>(&call, &block, &memory, TEXT::exchanged(&call, &memory));
     struct address_walker address_walker = address_walker_of(&call, &block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;
-    read_biases<cell, divided>(&call, &block, &memory);
+    read_biases<CELL, DIVISION>(&call, &block, &memory);
     clear_operand(&memory);
     wait_on_dependent_grids(); /* none of which writes weights */
     const struct span span = span_of(&call, &block, &memory);
     struct resets resets = begin_resets(&call, &block, &memory, 1);
     tell_resets(&call, &block, &memory, &resets);
-    read_states<cell, divided>(&call, &block, &memory, &thread);
-    if (CLUSTER_LOG2 > 0)
+    read_states<CELL, DIVISION>(&call, &block, &memory, &thread);
+    if (DIVISION::blocks > 1)
         open_cluster();
     else
         __syncthreads();
-    load_initial_state<divided>(&call, &block, &memory, &thread.scales);
-    struct input_prefetch<cell, divided> inputs(&call, &block, &memory, span.first);
+    load_initial_state<DIVISION>(&call, &block, &memory, &thread.scales);
+    struct input_prefetch<CELL, DIVISION> inputs(&call, &block, &memory, span.first);
     if (!is_idle(&span, 0))
         inputs.ask(&call, &block, &memory);
-    if (divided::direct)
+    if (DIVISION::direct)
         __syncthreads(); /* the first operands are there */
     for (int step = 0; step < steps; step++) {
         tell_resets(&call, &block, &memory, &resets); /* of the step after the next */
@@ -284,29 +283,42 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
             if (step > 0)
                 inputs.ask(&call, &block, &memory);
         };
-        const auto read = [&](int n, int round, struct element_of<cell> *at) {
-            read_element<cell, divided>(&call, &block, &memory, &thread, step, n, round, at);
+        const auto read = [&](int n, int round, struct element_of<CELL> *at) {
+            read_element<CELL, DIVISION>(&call, &block, &memory, &thread, step, n, round, at);
         };
-        struct element_of<cell> first[1];
+        typename TEXT::element first[1];
         const auto read_first = [&] {
-            if (divided::reads_early)
+            if (DIVISION::reads_early)
                 read(thread.n, 0, first);
         };
-        if (is_idle(&span, step)) {
-            skip_products<divided>(&address_walker, step, step == steps - 1);
+        const bool idle = is_idle(&span, step);
+        if (idle) {
+            skip_products<DIVISION>(&address_walker, step, step == steps - 1);
             read_first();
         } else {
-            product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r,
-                                     &address_walker, step, ask, read_first);
+            product_of_step<DIVISION>(&call, &block, &memory, &spin_timeout, &thread, r,
+                                      &address_walker, step, ask, read_first);
         }
-        finish_all<cell, divided>(
-            &memory, &thread, first, read,
-            [&](auto elements, int n, int round, struct element_of<cell> *at) {
-                finish_elements<cell, divided, decltype(elements)::value>(&call, &memory, &thread,
-                                                                          step, n, round, at);
-            });
-        advance<divided>(&call, &memory, &thread, step);
+        if constexpr (TEXT::in_stages)
+            TEXT::finish(&call, &block, &memory, &spin_timeout, &thread, step, idle, first);
+        else
+            finish_all<CELL, DIVISION>(
+                &memory, &thread, first, read,
+                [&](auto elements, int n, int round, struct element_of<CELL> *at) {
+                    finish_elements<CELL, DIVISION, decltype(elements)::value>(
+                        &call, &memory, &thread, step, n, round, at);
+                });
+        advance<TEXT>(&call, &memory, &thread, step);
     }
+}
+
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
+ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
+{
+#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
+    typedef cell_traits<NUMBER> cell;
+    typedef division<cell::first, SHIFT, CLUSTER_LOG2, MAINLOOP, 1> divided;
+    walk_steps<cell, divided, struct text_at_once<cell, divided>>(call);
 #endif
 }
 

@@ -91,4 +91,15 @@ ECO_DEVICE void run_all_stages(const struct norming *norming, struct normed_elem
     }
 }
 
+/* As text_at_once (elements.cuh), of cells with means; each way adds functions. */
+template <class CELL, class DIVISION> struct text_of_stages {
+    typedef struct normed_element<CELL> element;
+    enum { in_stages = true };
+    ECO_DEVICE int64_t exchanged(const struct eco_persistent_call *call,
+                                 const struct memory *memory)
+    {
+        return exchanged_of<DIVISION>(call, memory);
+    }
+};
+
 #endif /* ECO_GPU_PERSISTENT_MEANS_STAGES_CUH */

@@ -60,17 +60,6 @@ ECO_DEVICE int64_t exchanged_of(const struct eco_persistent_call *call, const st
     return sent_of<DIVISION>(call, memory) + sums_of_blocks<DIVISION>(call, memory).pieces();
 }
 
-/* After a step: the next one's part of the exchange. */
-template <class DIVISION>
-ECO_DEVICE void advance_with_means(const struct eco_persistent_call *call,
-                                   const struct memory *memory, struct thread *thread, int step)
-{
-    const int64_t all = call->shape.groups * exchanged_of<DIVISION>(call, memory);
-    thread->sent += all * PIECE;
-    if (step > 0)
-        thread->received += all;
-}
-
 /* Of `N` values of LANES neighbouring lanes the sums, in a fixed order; a NaN becomes that of
  * additions.  The lanes share them out: a lane has those from `first` on, `left` of them, or
  * `copies` lanes have the same one. */
