@@ -148,8 +148,9 @@ static int print_kernels(const struct source *source, int n)
         printf(",\n");
         print_row(&source[i], "backward", source[i].cell.lowered.n_backward);
         if (source[i].cell.lowered.linear.scans) {
-            printf(",\n");
+            puts(",\n#ifdef CELL_SCANS");
             print_row(&source[i], "scan", 2);
+            puts("\n#endif");
         }
         printf("},\n");
     }
