@@ -308,6 +308,8 @@ void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct ec
 /* This thread's part of the [N,H] plane of step t; in a scan the same units of the same rows in all
  * steps. */
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call);
+/* Do so many threads share out these rows, each with all units?  Else they share out units. */
+bool eco_cpu_by_rows(const struct eco_cpu_run *run, int32_t rows, int threads);
 /* The kernel of a stage. */
 eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage);
 /* The first stage after this one that begins with a product, or the number of stages. */

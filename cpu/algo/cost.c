@@ -238,15 +238,19 @@ static double passes_of(const struct eco_cpu_run *run)
     return steps * times * (rates->pass * cells + rates->row * run->args->N);
 }
 
+/* What of them the busiest of so many threads does. */
+static double share_of(const struct eco_cpu_run *run, int threads)
+{
+    const bool by_rows = eco_cpu_by_rows(run, run->args->N, threads);
+    const int32_t groups = (run->problem->H + run->unit_group - 1) / run->unit_group,
+                  parts = by_rows ? run->args->N : groups;
+    return run->block_steps > 0 ? 1. / threads : (double)((parts + threads - 1) / threads) / parts;
+}
+
 int eco_cpu_scan_threads(const struct eco_cpu_run *run)
 {
     const int most = run->cpu->threads;
     const double passes = passes_of(run);
-    const int32_t groups = (run->problem->H + run->unit_group - 1) / run->unit_group,
-                  N = run->args->N,
-                  parts = run->block_steps > 0 ? most
-                          : N > groups         ? N
-                                               : groups;
     double most_saved = 0;
     int best = 1;
     if (run->grid.ops > 0) {
@@ -254,9 +258,8 @@ int eco_cpu_scan_threads(const struct eco_cpu_run *run)
         return asked < most ? (int)asked : most;
     }
     for (int threads = 2; threads <= most; threads++) {
-        const double saved = passes * (1 - 1. / (threads < parts ? threads : parts)) +
-                             saved_of_large(run, threads) - eco_cpu_rates_of(run->caps)->wake -
-                             waiting_of_levels(run, threads);
+        const double saved = passes * (1 - share_of(run, threads)) + saved_of_large(run, threads) -
+                             eco_cpu_rates_of(run->caps)->wake - waiting_of_levels(run, threads);
         if (saved > most_saved) {
             most_saved = saved;
             best = threads;

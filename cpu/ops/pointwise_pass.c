@@ -42,13 +42,17 @@ void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct ec
     }
 }
 
+bool eco_cpu_by_rows(const struct eco_cpu_run *run, int32_t rows, int threads)
+{
+    return !run->own_units && (rows >= 4 * threads || run->lowered->has_means);
+}
+
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call)
 {
     const struct eco_share active = eco_cpu_step_rows(run, t),
                            rows = run->scans ? run->rows : active;
     const int32_t H = run->problem->H;
-    const bool by_rows =
-        !run->own_units && (rows.to - rows.from >= 4 * run->count || run->lowered->has_means);
+    const bool by_rows = eco_cpu_by_rows(run, rows.to - rows.from, run->count);
     struct eco_share row = by_rows ? eco_cpu_part_of(run, rows, 1) : rows;
     const struct eco_share unit =
         by_rows ? (struct eco_share){0, H} : eco_cpu_part(run, H, run->unit_group);

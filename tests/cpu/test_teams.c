@@ -65,11 +65,39 @@ START_TEST(teams)
 }
 END_TEST
 
+/* Rows that are too few to be shared out leave units, in groups of 16. */
+static const struct {
+    const char *problem;
+    int threads;
+} scan[] = {
+    {"min-gru/infer/T400/N7/I4/H16", 1},
+    {"min-gru/infer/T2000/N31/I16/H33", 7},
+    {"min-gru/infer/T2000/N8/I16/H128", 8},
+};
+
+START_TEST(teams_of_scans)
+{
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_desc desc;
+    check_ok(ecornn_device_open(&device, "cpu:8"));
+    pretend(&device->caps);
+    check_ok(ecornn_desc_parse(&desc, scan[_i].problem, NULL));
+    check_ok(ecornn_plan_create(&plan, device, &desc));
+    const struct eco_args args = {.T = plan->problem.T, .N = plan->problem.N};
+    const struct eco_cpu_run run = eco_cpu_run_of(plan, plan->layout, &args);
+    ck_assert_int_eq(eco_cpu_scan_threads(&run), scan[_i].threads);
+    ecornn_plan_free(plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("teams");
     TCase *tests = tcase_create("cpu");
     tcase_add_loop_test(tests, teams, 0, (int)(sizeof choice / sizeof *choice));
+    tcase_add_loop_test(tests, teams_of_scans, 0, (int)(sizeof scan / sizeof *scan));
     suite_add_tcase(suite, tests);
     return suite_run(suite, true);
 }
