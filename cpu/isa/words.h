@@ -222,7 +222,8 @@ ALWAYS_INLINE void store_dstate(const struct place *at, int s, vec v)
         place_store(at, at->carry[s], 0, v);
 }
 
-/* A gradient of y comes to the output state before its step back. */
+/* A gradient of y comes to the output state before its step back.  A factor of 0 forgets what came
+ * before, be it too large for a number; a NaN is none. */
 ALWAYS_INLINE void store_linear(const struct place *at, int s, vec factor, vec term)
 {
     if (s == 0 && at->dy) {
@@ -231,7 +232,8 @@ ALWAYS_INLINE void store_linear(const struct place *at, int s, vec factor, vec t
         term = v_add(v_mul(factor, dy), term);
     }
     const vec factors = place_load(at, at->factor, s), terms = place_load(at, at->term, s);
-    place_store(at, at->factor, s, v_mul(factor, factors));
+    const vec together = v_select(v_abs(factor), v_mul(factor, factors), factor);
+    place_store(at, at->factor, s, together);
     place_store(at, at->term, s, v_add(v_mul(factor, terms), term));
 }
 

@@ -277,16 +277,17 @@ union sums {
     double f64[ECO_SCAN_MOST];
 };
 
+/* Factors of a block together may be infinite, where a value that is 0 stays so. */
 static void follow_f32(float *value, const float *factor, const float *term, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        value[i] = factor[i] * value[i] + term[i];
+        value[i] = value[i] == 0 ? term[i] : factor[i] * value[i] + term[i];
 }
 
 static void follow_f64(double *value, const double *factor, const double *term, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        value[i] = factor[i] * value[i] + term[i];
+        value[i] = value[i] == 0 ? term[i] : factor[i] * value[i] + term[i];
 }
 
 /* The values before the thread's blocks: those before the op, from block to block.  Each thread

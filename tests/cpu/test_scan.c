@@ -1,0 +1,116 @@
+/*
+ * Scans in blocks of time: numbers of a block that are too large together.
+ * That they agree with the reference: test_walk; that no bit depends on threads: test_threads.
+ */
+#include <check.h>
+#include <stdlib.h>
+
+#include "common/plan.h"
+#include "cpu/isa/isa.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+/* ---- too large together ---------------------------------------------------------------------- */
+
+enum { STEPS = 160, UNITS = 19, SIZE = STEPS * UNITS, BLOCK = 32 };
+
+/* 32 at each step, but forgets where x is negative; all powers of two, so that nothing rounds. */
+static const char grows[] = "cell grows(h)\nh' = select(-x, 0, 32) * h + x\n";
+
+/* Zeros for a block; then each of these ends a growth that would be too large with its block. */
+static const struct {
+    int t;
+    float x;
+} input[] = {{40, -0x1p-120F}, {62, -0x1p-60F}, {90, -0x1p-100F}, {100, -0x1p-120F}, {128, -1}};
+enum { INPUTS = sizeof input / sizeof *input };
+
+struct growth {
+    float x[SIZE], y[SIZE], dy[SIZE], dx[SIZE];
+};
+
+static void fill(struct growth *growth)
+{
+    for (int i = 0; i < INPUTS * UNITS; i++)
+        growth->x[input[i / UNITS].t * UNITS + i % UNITS] = input[i / UNITS].x;
+    for (int j = 0; j < UNITS; j++)
+        growth->dy[127 * UNITS + j] = 0x1p-100F;
+}
+
+static float factor_of(float x)
+{
+    return -x > 0 ? 0 : 32;
+}
+
+/* Step by step. */
+static void compare(const struct growth *growth, const char *set)
+{
+    for (int j = 0; j < UNITS; j++) {
+        float state = 0, carry = 0;
+        for (int t = 0; t < STEPS; t++) {
+            const int i = t * UNITS + j, back = SIZE - UNITS - t * UNITS + j;
+            state = factor_of(growth->x[i]) * state + growth->x[i];
+            ck_assert_msg(growth->y[i] == state, "%s: y of step %d is %g, not %g", set, t,
+                          (double)growth->y[i], (double)state);
+            carry += growth->dy[back];
+            ck_assert_msg(growth->dx[back] == carry, "%s: dx of step %d is %g, not %g", set,
+                          STEPS - 1 - t, (double)growth->dx[back], (double)carry);
+            carry *= factor_of(growth->x[back]);
+        }
+    }
+}
+
+static void run(const ecornn_plan *plan, ecornn_device *device, struct growth *growth)
+{
+    ecornn_sizes sizes;
+    ecornn_plan_sizes(plan, &sizes);
+    void *workspace = ecornn_alloc(device, sizes.workspace),
+         *reserve = ecornn_alloc(device, sizes.reserve);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = growth->x,
+                          .y = growth->y,
+                          .workspace = workspace,
+                          .reserve = reserve};
+    const ecornn_gradient gradient = {.size = sizeof gradient, .dy = growth->dy, .dx = growth->dx};
+    check_ok(ecornn_forward(plan, &io));
+    check_ok(ecornn_backward(plan, &io, &gradient));
+    ecornn_free(device, workspace);
+    ecornn_free(device, reserve);
+}
+
+START_TEST(forgets_what_is_too_large)
+{
+    static struct growth growth;
+    const struct eco_isa *isa;
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    fill(&growth);
+    setenv("ECORNN_FORCE", "algorithm=scan,block-steps=32", 1);
+    check_ok(ecornn_cell_parse(&cell, grows));
+    check_ok(ecornn_desc_parse(&desc, "grows/f32/train/T160/N1/I19/H19", cell));
+    for (int k = 0; (isa = eco_isa_supported(k)) != NULL; k++) {
+        ecornn_device *device;
+        ecornn_plan *plan;
+        setenv("ECORNN_ISA", isa->name, 1);
+        check_ok(ecornn_device_open(&device, "cpu:2"));
+        check_ok(ecornn_plan_create(&plan, device, &desc));
+        ck_assert_int_eq(plan->wishes.cpu.block_steps, BLOCK);
+        run(plan, device, &growth);
+        compare(&growth, isa->name);
+        ecornn_plan_free(plan);
+        ecornn_device_close(device);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("scan");
+    TCase *tests = tcase_create("cpu");
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, forgets_what_is_too_large);
+    return suite_run(suite, true);
+}
