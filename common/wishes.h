@@ -45,6 +45,7 @@ struct eco_wishes {
         bool whole_rows; /* a step's products take the whole batch */
         int32_t block;   /* rows that go through all panels together, at most; 0: what stays near */
         int32_t block_steps; /* of a scan that threads share out by time; 0: by units or rows */
+        int32_t block_from;  /* steps of a run that has such blocks, at least */
         enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips, help;
     } cpu;
     struct eco_gpu_wishes {

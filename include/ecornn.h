@@ -26,8 +26,8 @@
  *
  * Rows: on a CPU the bits of a row of y, final, dx and dinitial depend on that row's inputs and the
  * weights alone: not on N, its place, what other rows hold (NaN too) or where T is cut.  So it is
- * for F32; other types and GPUs: with ECORNN_ROW_INVARIANT (doc/numerics.md, "Rows").  Random
- * numbers depend on step and place.
+ * for F32; other types, GPUs, and cells that are linear in their states: with ECORNN_ROW_INVARIANT
+ * (doc/numerics.md, "Rows").  Random numbers depend on step and place.
  *
  * Memory: the caller owns x, y, states, weights, workspace and reserve, all in memory the device
  * can use (ecornn_alloc; on a CPU any memory aligned to ecornn_sizes.alignment for the last three).

@@ -33,27 +33,28 @@ static bool draws(const struct eco_program *program)
     return false;
 }
 
-/* Steps of a block of time; 0: there are none.  Blocks round otherwise than steps do, so all that
- * decides is of the problem, not of the device; and they take a step's arithmetic twice, which a
- * thread makes up for only where a step is little. */
-static int32_t block_steps(const struct eco_problem *problem)
+/* Blocks round otherwise than steps do, so all that decides is of problem and run, not of the
+ * device; and they take a step's arithmetic twice, which a thread makes up for only where a step is
+ * little.  From 8 rows on two threads share out those. */
+static bool may_block(const struct eco_problem *problem)
 {
-    enum { STEPS = 32, LEAST_BLOCKS = 8 };
+    enum { FEW_ROWS = 7 };
     const struct eco_lowered *lowered = &problem->cell->lowered;
-    const int32_t asked = eco_cpu_forced(problem, "block-steps", STEPS);
-    const bool may = (int64_t)problem->N * problem->H <= ECO_SCAN_MOST && !problem->row_invariant &&
-                     !problem->resets && !problem->states && !draws(lowered->forward) &&
-                     !draws(lowered->backward) && problem->saving.policy == ECORNN_SAVE_ALL;
-    const bool forced = eco_cpu_forced(problem, "block-steps", -1) > 0;
-    return may && (forced || problem->T >= LEAST_BLOCKS * asked) ? asked : 0;
+    return problem->N <= FEW_ROWS && (int64_t)problem->N * problem->H <= ECO_SCAN_MOST &&
+           !problem->row_invariant && !problem->resets && !problem->states &&
+           !draws(lowered->forward) && !draws(lowered->backward) &&
+           problem->saving.policy == ECORNN_SAVE_ALL;
 }
 
 static void wish_blocks(const struct eco_problem *problem, struct eco_wishes *wishes)
 {
-    enum { BLOCKS = 32 }; /* of a chunk, for threads to share */
-    const int32_t steps = wishes->cpu.block_steps = block_steps(problem);
-    if (steps == 0)
+    enum { STEPS = 32, BLOCKS = 32, LEAST_BLOCKS = 8 }; /* of a chunk, for threads; of a run */
+    const int32_t steps = eco_cpu_forced(problem, "block-steps", STEPS);
+    const bool forced = eco_cpu_forced(problem, "block-steps", 0) > 0;
+    wishes->cpu.block_from = forced ? 1 : LEAST_BLOCKS * steps;
+    if (steps == 0 || problem->T < wishes->cpu.block_from || !may_block(problem))
         return;
+    wishes->cpu.block_steps = steps;
     wishes->chunk = eco_cpu_forced(problem, "chunk", BLOCKS * steps);
     wishes->chunk_backward = eco_cpu_forced(problem, "chunk-back", BLOCKS * steps);
     wishes->cpu.by_rows = false;
@@ -85,7 +86,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     run.products = plan->wishes.cpu.lanes > 0 ? &eco_packed_products : &eco_dense_products;
     run.near = 1;
     run.scans = true;
-    if (args->lengths == NULL && args->resets == NULL)
+    if (args->lengths == NULL && args->resets == NULL && args->T >= plan->wishes.cpu.block_from)
         run.block_steps = plan->wishes.cpu.block_steps;
     eco_cpu_sort(&run);
     return eco_cpu_walk(&run, tape, eco_cpu_scan_threads(&run));

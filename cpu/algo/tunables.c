@@ -1,8 +1,8 @@
 /*
  * Choices of plans for a CPU that are worth measuring, in the order of what they gain.  Those that
- * cut sums elsewhere may change last bits: chunk-back and pack-rows of gradients, chunk of F64 and
- * blas; they are not of plans whose rows keep their bits.  The others change none.  So the
- * algorithm is no choice here, nor are wide and gradient-rows.
+ * cut sums elsewhere may change last bits: chunk-back and pack-rows of gradients, chunk of F64, of
+ * blas and of scans in blocks of time; they are not of plans whose rows keep their bits.  The
+ * others change none.  So the algorithm is no choice here, nor are wide and gradient-rows.
  */
 #include "cpu/algo/force.h"
 #include "common/backend.h"

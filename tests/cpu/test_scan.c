@@ -1,5 +1,5 @@
 /*
- * Scans in blocks of time: numbers of a block that are too large together.
+ * Scans in blocks of time: when there are some, and numbers of a block that are too large together.
  * That they agree with the reference: test_walk; that no bit depends on threads: test_threads.
  */
 #include <check.h>
@@ -106,11 +106,67 @@ START_TEST(forgets_what_is_too_large)
 }
 END_TEST
 
+/* ---- when there are some --------------------------------------------------------------------- */
+
+static void results_of(const char *text, const char *force, struct test_case *test,
+                       struct data *results)
+{
+    struct machine machine = {.backwards = 1};
+    struct data inputs = {0};
+    setenv("ECORNN_FORCE", force, 1);
+    ck_assert(case_parse(test, text));
+    machine.type = test->desc.type;
+    case_inputs(test, &inputs);
+    check_ok(ecornn_device_open(&machine.device, "cpu:2"));
+    ck_assert(case_run(test, &machine, &inputs, results));
+    ecornn_device_close(machine.device);
+    data_free(&inputs);
+}
+
+static const char by_steps[] = "algorithm=scan,block-steps=0", usual[] = "algorithm=scan";
+static const struct {
+    const char *text, *force, *other, *other_force;
+    bool same;
+} pair[] = {
+    /* a problem of many steps */
+    {"min-gru/f32/train/T300/N2/I5/H17/states", usual, "min-gru/f32/train/T300/N2/I5/H17/states",
+     by_steps, false},
+    /* a run of few, on a plan of many and on one of its own */
+    {"min-gru/f32/train/T300/N2/I5/H17/states/run:200x2", usual,
+     "min-gru/f32/train/T200/N2/I5/H17/states", usual, true},
+    {"min-gru/f32/train/T600/N2/I5/H17/states/run:300x2", usual,
+     "min-gru/f32/train/T300/N2/I5/H17/states", usual, true},
+    /* bits of a row are its own, or it has a length */
+    {"min-gru/f32/train/row-invariant/T300/N2/I5/H17/states", usual,
+     "min-gru/f32/train/T300/N2/I5/H17/states", by_steps, true},
+    {"min-gru/f32/train/T300/N2/I5/H17/states/lengths:full", usual,
+     "min-gru/f32/train/T300/N2/I5/H17/states/lengths:full", by_steps, true},
+};
+enum { PAIRS = sizeof pair / sizeof *pair };
+
+START_TEST(has_blocks_or_not)
+{
+    struct test_case test[2];
+    struct data results[2] = {{0}, {0}};
+    results_of(pair[_i].text, pair[_i].force, &test[0], &results[0]);
+    results_of(pair[_i].other, pair[_i].other_force, &test[1], &results[1]);
+    if (pair[_i].same)
+        ck_assert(results_same(&test[1], pair[_i].text, &results[0], &results[1]));
+    else
+        ck_assert(!results_same(&test[1], "that differs, as it should", &results[0], &results[1]));
+    for (int k = 0; k < 2; k++) {
+        data_free(&results[k]);
+        case_free(&test[k]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("scan");
     TCase *tests = tcase_create("cpu");
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, forgets_what_is_too_large);
+    tcase_add_loop_test(tests, has_blocks_or_not, 0, PAIRS);
     return suite_run(suite, true);
 }
