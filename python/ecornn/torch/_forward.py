@@ -29,7 +29,8 @@ class Forward:
     _forward_mode = False  # does ecornn do forward-mode differentiation, too?
 
     def flatten_parameters(self) -> None:
-        """Forgets packed weights: for writes to parameters that torch does not see."""
+        """Forgets packed weights, for writes to parameters that torch does not see, and frees
+        memory that is kept for training."""
         _weights.forget(self.__dict__.get("_flat_weights"))
 
     def _tensors(self) -> list:

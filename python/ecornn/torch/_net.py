@@ -14,7 +14,7 @@ from .._library import check, library, pack_gradient, pack_io
 from .._plan import Parameter, cell
 from .._plan import device as library_device
 from ..cell import Cell, expected
-from . import _run
+from . import _reserve, _run
 from ._attention import _lengths
 from ._stream import stream_of
 
@@ -77,6 +77,11 @@ class _Run:
     def bytes(self, count: int):
         return torch.empty(count, dtype=torch.uint8, device=self.x.device)
 
+    def reserve(self, params):
+        """Memory for backward."""
+        count = self.plan.sizes.blocks.reserve
+        return self.bytes(count) if self.x.is_cuda else _reserve.lend(params, count)
+
     def pack(self, params) -> None:
         self.weights = self.bytes(self.plan.sizes.blocks.weights)
         check(library.ecornn_net_pack(self.plan.handle, _addresses(params),
@@ -114,7 +119,7 @@ class _Function(torch.autograd.Function):
         run = _Run(plan, x, lengths, None, net.batch_first, seed)
         y = x.new_empty(net._y_shape(plan, run.steps, run.batch))
         final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
-        reserve = run.bytes(plan.sizes.blocks.reserve) if training else None
+        reserve = run.reserve(tensors[:count]) if training else None
         run.pack(tensors[:count])
         states = _states(net._counts, initial=tensors[count:], final=final)
         check(library.ecornn_net_forward(plan.handle, run.io(y, reserve), states))

@@ -14,7 +14,7 @@ import torch
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
 from .._plan import Plan
-from . import _native, _weights
+from . import _native, _reserve, _weights
 from ._spec import Spec
 from ._stream import capturing, stream_of
 
@@ -137,7 +137,8 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         cached = cached and not capturing()
     if packed is None and cached and job.steps and job.batch:
         packed = _weights.packed(spec, job, weights, stream, cached)
-    if job.native and resets is None and mask is None and not shows:
+    lent = keep and not job.on_gpu and plan.reserve >= _reserve.LARGE
+    if job.native and resets is None and mask is None and not shows and not lent:
         made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, stream)
         if made is not None:
             return made
@@ -146,7 +147,10 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
                          device=y.device) for width in spec.widths if shows]
     if packed is None and job.steps and job.batch:
         packed = _weights.packed(spec, job, weights, stream, False)
-    reserve = torch.empty(plan.reserve, dtype=torch.uint8, device=device) if keep else None
+    reserve = None
+    if keep:
+        reserve = (torch.empty(plan.reserve, dtype=torch.uint8, device=device) if job.on_gpu else
+                   _reserve.lend(weights, plan.reserve))
     workspace = _scratch(plan.workspace, device, "workspace")
     io = pack_io(
         job.steps, job.batch, _address(lengths), x.data_ptr(), y.data_ptr(),

@@ -18,7 +18,7 @@ import torch
 
 from .._library import check, library
 from .._plan import Plan
-from . import _native
+from . import _native, _reserve
 from ._spec import NOWHERE, Spec
 
 _fingerprint = library.ecornn_fingerprint
@@ -158,7 +158,8 @@ def _packed_anew(spec: Spec, job, weights, stream: int, key: int) -> torch.Tenso
 
 
 def forget(weights) -> None:
-    """Drops the packed weights of a layer."""
+    """Drops the packed weights of a layer, and memory that it keeps."""
+    _reserve.forget(weights)
     if weights:
         _entries.pop(id(weights[0]), None)
 

@@ -89,7 +89,8 @@ class Recurrent(Forward, torch.nn.Module):
         return [getattr(self, name) for name in self._flat_weights_names]
 
     def flatten_parameters(self) -> None:
-        """Forgets packed weights: for writes to parameters that torch does not see."""
+        """Forgets packed weights, for writes to parameters that torch does not see, and frees
+        memory that is kept for training."""
         from . import _weights
 
         _weights.forget(self._flat_weights)

@@ -1,0 +1,66 @@
+"""Memory from a forward run to its backward, on a CPU: large blocks serve the next run again.
+
+malloc maps large blocks anew each time, and the faults of fresh pages take up to a fifth of a
+training step.  A block is lent as a tensor of its own, and comes back when nothing uses that
+tensor's storage any more: no graph, no alias, no hook.  So two runs never share one.  Blocks are
+kept by the first weight of a layer, and go with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+LARGE = 8 << 20  # bytes; smaller ones malloc keeps itself
+_MOST = 2        # blocks that a layer keeps
+
+
+class _Blocks:
+    """What one layer keeps.  Each block is in this list or lent, and only list's own methods, which
+    no other thread can interrupt, move it: it may come back at any point of any thread."""
+
+    def __init__(self):
+        self.kept: list[torch.Tensor] = []
+
+    def lend(self, bytes: int) -> torch.Tensor:
+        block = self._take(bytes)
+        lease = (ctypes.c_uint8 * block.numel()).from_address(block.data_ptr())
+        weakref.finalize(lease, self._give, block).atexit = False
+        return torch.frombuffer(lease, dtype=torch.uint8, count=bytes)
+
+    def _take(self, bytes: int) -> torch.Tensor:
+        """One that is kept, else a new one; those that are too small go."""
+        try:
+            while True:
+                block = self.kept.pop()
+                if block.numel() >= bytes:
+                    return block
+        except IndexError:  # none is left
+            with torch.inference_mode(False):
+                return torch.empty(bytes, dtype=torch.uint8, device="cpu")
+
+    def _give(self, block: torch.Tensor) -> None:
+        self.kept.append(block)
+        del self.kept[:-_MOST]
+
+
+_all = WeakTensorKeyDictionary()
+
+
+def lend(weights, bytes: int) -> torch.Tensor:
+    """[bytes] of a CPU's memory for a run of a layer with these weights."""
+    if not weights or bytes < LARGE:
+        return torch.empty(bytes, dtype=torch.uint8, device="cpu")
+    blocks = _all.get(weights[0])
+    if blocks is None:
+        blocks = _all.setdefault(weights[0], _Blocks())
+    return blocks.lend(bytes)
+
+
+def forget(weights) -> None:
+    """Frees what a layer keeps."""
+    if weights:
+        _all.pop(weights[0], None)

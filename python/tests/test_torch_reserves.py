@@ -1,0 +1,154 @@
+"""Memory that a CPU's runs keep for the next one's backward: never of two runs at once."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+et = pytest.importorskip("ecornn.torch")
+from ecornn.torch import _reserve  # noqa: E402
+
+T, N, I, H = 6, 2, 3, 5
+
+
+@pytest.fixture(autouse=True)
+def every_reserve_is_large(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(_reserve, "LARGE", 1)
+
+
+@pytest.fixture
+def lent(monkeypatch):
+    """Addresses of what was lent, in order."""
+    found, lend = [], _reserve.lend
+
+    def noted(*args):
+        made = lend(*args)
+        found.append(made.data_ptr())
+        return made
+
+    monkeypatch.setattr(_reserve, "lend", noted)
+    return found
+
+
+def kept(module):
+    blocks = _reserve._all.get(next(module.parameters()))
+    return [] if blocks is None else [block.numel() for block in blocks.kept]
+
+
+def gradients(module, x, **more):
+    return torch.autograd.grad(module(x)[0].square().sum(), list(module.parameters()), **more)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: et.LSTM(I, H), lambda: et.Ensemble(2, "lstm", I, H), lambda: et.Net(I, f"lstm/H{H}")])
+def test_the_next_run_has_the_same_block(make, lent):
+    module, x = make(), torch.randn(T, N, I)
+    first = gradients(module, x)
+    assert len(kept(module)) == 1
+    assert all(map(torch.equal, first, gradients(module, x))) and lent[0] == lent[1]
+    gradients(module, torch.randn(2, N, I))  # a shorter one, too
+    assert lent[2] == lent[0]
+    gradients(module, torch.randn(5 * T, N, I))  # the shorter block goes
+    assert len(kept(module)) == 1
+    with torch.no_grad():
+        module(x)
+    assert len(lent) == 4
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_that_wait(turned, lent):
+    module = et.LSTM(I, H)
+    xs = [torch.randn(T, N, I) for _ in range(3)]
+    right = [gradients(module, x) for x in xs]
+    runs = list(enumerate([module(x)[0] for x in xs]))
+    assert len(set(lent[3:])) == 3
+    for k, y in reversed(runs) if turned else runs:
+        found = torch.autograd.grad(y.square().sum(), list(module.parameters()))
+        assert all(map(torch.equal, found, right[k]))
+    del runs, y
+    assert len(kept(module)) == _reserve._MOST
+    module.flatten_parameters()
+    assert not kept(module)
+
+
+def test_kept_graphs():
+    module, x, other = et.LSTM(I, H), torch.randn(T, N, I), torch.randn(T, N, I)
+    right = gradients(module, x)
+    loss = module(x)[0].square().sum()
+    for _ in range(2):
+        found = torch.autograd.grad(loss, list(module.parameters()), retain_graph=True)
+        assert all(map(torch.equal, found, right))
+        gradients(module, other)
+    module.double()
+    x = x.double().requires_grad_()
+    one, = torch.autograd.grad(module(x)[0].square().sum(), x, create_graph=True)
+    gradients(module, other.double())
+    two, = torch.autograd.grad(one.square().sum(), x)
+    again, = torch.autograd.grad(module(x)[0].square().sum(), x, create_graph=True)
+    assert torch.equal(two, torch.autograd.grad(again.square().sum(), x)[0])
+
+
+def test_what_hooks_hold_is_not_lent(lent):
+    """An alias holds the storage alone, no tensor that the run made."""
+    module, x = et.LSTM(I, H), torch.randn(T, N, I)
+    right = gradients(module, x)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach(), lambda t: t):
+        loss = module(x)[0].square().sum()
+    gradients(module, torch.randn(T, N, I))
+    assert lent[1] != lent[2]
+    found = torch.autograd.grad(loss, list(module.parameters()))
+    assert all(map(torch.equal, found, right))
+
+
+def test_threads():
+    module = et.LSTM(I, H)
+    xs = [torch.randn(T, N, I) for _ in range(4)]
+    right, wrong = [gradients(module, x) for x in xs], []
+
+    def work(k):
+        for _ in range(20):
+            if not all(map(torch.equal, gradients(module, xs[k]), right[k])):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and len(kept(module)) <= _reserve._MOST
+
+
+def test_blocks_go_with_the_module():
+    gc.collect()
+    before, module = len(_reserve._all), et.LSTM(I, H)
+    loss = module(torch.randn(T, N, I))[0].sum()
+    assert len(_reserve._all) == before + 1
+    weight = module.weight_hh_l0
+    del module
+    loss.backward()  # the graph has its block until here
+    assert weight.grad.abs().sum() > 0
+    del loss
+    gc.collect()
+    assert len(_reserve._all) == before
+
+
+def test_the_operator_of_compiled_graphs(lent):
+    module, x = et.LSTM(I, H), torch.randn(T, N, I)
+    weights, right = list(module.parameters()), gradients(module, x)
+    ys = [torch.ops.ecornn.layer(x, None, [], weights, "lstm", [I, H, 1, 1, 0, 0, 0, 1, 0], "all",
+                                 0.0, False, False, None, True)[0] for _ in range(2)]
+    assert len(set(lent)) == 2
+    for y in ys:
+        found = torch.autograd.grad(y.square().sum(), weights)
+        assert all(map(torch.equal, found, right))
+
+
+def test_small_ones_are_malloc_s(monkeypatch):
+    monkeypatch.setattr(_reserve, "LARGE", 1 << 20)
+    module, x = et.LSTM(I, H, 3), torch.randn(T, N, I)
+    gradients(module, x)
+    assert not kept(module)
