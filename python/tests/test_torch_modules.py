@@ -374,3 +374,29 @@ def test_wrong_tensors_are_refused():
         ours(x)
     with pytest.raises((RuntimeError, ValueError)):
         et.LSTM(3, 4)(x, (torch.zeros(1, 2, 4, device="meta"), torch.zeros(1, 2, 4, device="meta")))
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_the_default_device_is_no_part_of_a_run(native, monkeypatch):
+    from ecornn.torch import _native, _reserve
+
+    if not native:
+        monkeypatch.setattr(_native, "_module", None)
+        monkeypatch.setattr(_native, "pack", lambda *_: False)
+        monkeypatch.setattr(_reserve, "LARGE", 1)
+    x = torch.randn(6, 3, 5, requires_grad=True)
+    packed = pack_padded_sequence(x, torch.tensor([6, 4, 1]))
+    layer = et.LSTM(5, 7 + native, num_layers=2, dropout=0.5)
+    net = et.Net(5, "lstm/L2/H4/dropout:0.5")
+
+    def results():
+        torch.manual_seed(1)
+        rows = packed._replace(batch_sizes=packed.batch_sizes.clone())  # not seen before
+        ys = [layer(x)[0], layer(x, lengths=[6, 1, 3])[0], layer(rows)[0].data,
+              net(x, [6, 1, 3])[0], et.attention(x, x, x, lengths=[6, 1, 3])[0]]
+        return [*ys, torch.autograd.grad(sum(y.square().sum() for y in ys), x,
+                                         retain_graph=True)[0]]
+
+    right = results()
+    with torch.device("meta"):
+        assert all(map(torch.equal, results(), right))

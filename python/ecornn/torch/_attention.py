@@ -114,7 +114,7 @@ def _lengths(lengths, batch: int, source: int, device):
     """[N] int32 where the run is.  Those of the host are checked; a GPU's cannot be."""
     if lengths is None:
         return None
-    lengths = torch.as_tensor(lengths)
+    lengths = _run.host(lengths)
     if tuple(lengths.shape) != (batch,) or lengths.is_floating_point():
         raise ValueError(f"lengths is {list(lengths.shape)}, {lengths.dtype}, must be [{batch}] "
                          "of integers")

@@ -87,7 +87,7 @@ def flags_of(kind: str, dtype: torch.dtype) -> int:
 
 def draw_seed() -> int:
     """From torch's generator, so that torch.manual_seed and checkpointing hold."""
-    return int(torch.empty((), dtype=torch.int64).random_())
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_())
 
 
 def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: bool,

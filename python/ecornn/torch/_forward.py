@@ -10,7 +10,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from .. import _library as lib
-from . import _call, _op, _weights
+from . import _call, _op, _run, _weights
 from ._packing import packing_of
 
 
@@ -216,7 +216,7 @@ def _all_rows(state, batch: int):
 
 def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.Tensor:
     """Of those rows, [N] or [M,N], int32 on that device.  On a CPU values out of 0..T are refused, naming them."""
-    lengths = torch.as_tensor(lengths)
+    lengths = _run.host(lengths)
     if lengths.shape != rows:
         raise ValueError(f"lengths has shape {list(lengths.shape)}, must be {list(rows)}")
     if lengths.device.type == "cpu" and lengths.numel():

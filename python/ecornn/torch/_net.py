@@ -299,7 +299,7 @@ class Net(torch.nn.Module):
         text = self._text(self._types(x, params), max(steps, 1), max(batch, 1), training, draws)
         cells = self.cells if draws else tuple(map(expected, self.cells))  # every reserve draws
         plan = _plan(_run.device_name(x.device), text, cells)
-        seed = int(torch.randint(2**62, ())) if draws else 0
+        seed = int(torch.randint(2**62, (), device="cpu")) if draws else 0
         y, *final = _Function.apply(self, plan, training, _lengths(lengths, batch, steps, x.device),
                                     seed, x.contiguous(), *params, *states)
         found = iter(final)

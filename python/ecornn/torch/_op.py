@@ -185,7 +185,7 @@ def module(self, x, hx, lengths, weights):
     if lengths is not None:
         lengths = lengths.to(x.device, torch.int32)
     keep = torch.is_grad_enabled()
-    seed = torch.randint(0, 2 ** 62, (1,)) if drop else None
+    seed = torch.randint(0, 2 ** 62, (1,), device="cpu") if drop else None
     shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
              int(self.bidirectional), self.proj_size, self.memory_limit,
              self.heads, int(self.grouped_input)]

@@ -25,20 +25,21 @@ class Packing:
     def __init__(self, batch_sizes: torch.Tensor, device: torch.device):
         sizes = batch_sizes.to(torch.int64)
         self.steps, self.batch = len(sizes), int(sizes[0])
-        rows = torch.arange(self.batch)
+        rows = torch.arange(self.batch, device="cpu")
         inside = rows < sizes[:, None]  # [T,N]
         first = torch.cumsum(sizes, 0) - sizes
         total = int(sizes.sum())
         # Past a row's length anything may be read: some row of the data, another for each.
         padded = torch.where(inside, first[:, None] + rows,
-                             torch.arange(self.steps * self.batch).view(inside.shape) % total)
+                             torch.arange(self.steps * self.batch, device="cpu").view(
+                                 inside.shape) % total)
         self.lengths = inside.sum(0).to(device, torch.int32)
         self.padded = padded.flatten().to(device)
         self.packed = inside.flatten().nonzero().flatten().to(device)
 
     def batch_sizes(self) -> torch.Tensor:
         """As PackedSequence has them, [T]."""
-        steps = torch.arange(self.steps)
+        steps = torch.arange(self.steps, device="cpu")
         return (self.lengths.cpu() > steps[:, None]).sum(1)
 
     def pad(self, data: torch.Tensor) -> torch.Tensor:

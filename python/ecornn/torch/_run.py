@@ -39,6 +39,11 @@ def dense(tensor):
     return None if tensor is None else tensor.contiguous()
 
 
+def host(numbers) -> torch.Tensor:
+    """A tensor as it is; other numbers on the CPU, whatever torch's default device is."""
+    return numbers if torch.is_tensor(numbers) else torch.as_tensor(numbers, device="cpu")
+
+
 def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
             training: bool, drop: bool, flags: int) -> Plan:
     """The plan of runs in that type, where x is, of [T,N] or [N,T] = first."""
@@ -101,11 +106,12 @@ def job_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_
 def _scratch(bytes: int, device, name: str) -> torch.Tensor:
     """[bytes] for one call; device None: the CPU thread's own, whose pages are there already."""
     if device is not None or bytes > _SCRATCH:
-        return torch.empty(bytes, dtype=torch.uint8, device=device)
+        return torch.empty(bytes, dtype=torch.uint8, device=device or "cpu")
     kept = _local.__dict__.get(name)
     if kept is None or kept.numel() < bytes:
         with torch.inference_mode(False):
-            kept = _local.__dict__[name] = torch.empty(bytes, dtype=torch.uint8)
+            kept = _local.__dict__[name] = torch.empty(bytes, dtype=torch.uint8,
+                                                       device="cpu")
     return kept
 
 
