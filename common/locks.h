@@ -1,6 +1,7 @@
 /*
- * The locks of the process: every mutex that outlives a call.  A fork takes all of them before and
- * gives them back after, so that a child, which has one thread only, finds none held for ever.
+ * The locks of the process: every mutex that outlives a call, but for those of a GPU's device,
+ * which no child of a fork can use.  A fork takes all of them before and gives them back after, so
+ * that a child, which has one thread only, finds none held for ever.
  */
 #ifndef ECO_COMMON_LOCKS_H
 #define ECO_COMMON_LOCKS_H
@@ -14,6 +15,7 @@ enum eco_lock {
     ECO_LOCKS
 };
 
+/* Waits for it; not again in the same thread, nor while the thread forks. */
 void eco_lock(enum eco_lock which);
 void eco_unlock(enum eco_lock which);
 
