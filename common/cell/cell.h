@@ -136,6 +136,10 @@ struct eco_program { /* instruction i may use the values of instructions before 
     bool uniform[ECO_MAX_CODE];
     int16_t slot[ECO_MAX_CODE];
     int n_uniform, n_slots;
+    /* For one that takes rows through neighbouring stages (handed.c): in which column of a row does
+     * the value lie for later stages, -1: in none; is it taken from there, or of no use then? */
+    int16_t column[ECO_MAX_CODE];
+    bool skipped[ECO_MAX_CODE];
 };
 
 /*
@@ -153,15 +157,17 @@ struct eco_linear {
 /*
  * Forward stage k: products of the operands with forward == k are added to the accumulators, then
  * program forward[k] runs on every (row, unit).  Row means of STORE_MEAN are ready for the stage
- * after.  Every stage may read states, accumulators and vectors and recompute what it needs; no
- * other value crosses a stage.  Backward likewise, from ECO_OP_DNEXT to STORE_DACC.
+ * after.  Every stage may read states, accumulators and vectors and recompute what it needs; other
+ * values cross a stage in columns only, where somebody has them.  Backward likewise, from
+ * ECO_OP_DNEXT to STORE_DACC.
  * Row layout of dacc: n_accs accumulators, then n_extra vectors that are not a bias (peepholes);
  * the gradient of a vector is the sum of its column over all rows and steps.
  */
 struct eco_lowered {
     int n_accs, n_operands, n_slots, n_saves, n_extra;
-    int raw;        /* the accumulator that is x itself, without a product; -1: none */
-    int n_means[2]; /* [0] forward, [1] backward: slots of the row means */
+    int raw;          /* the accumulator that is x itself, without a product; -1: none */
+    int n_means[2];   /* [0] forward, [1] backward: slots of the row means */
+    int n_columns[2]; /* likewise, of values that stages hand on to later ones */
     int n_forward, n_backward;
     bool has_means;   /* a stage ends in a reduction over the units of a row */
     bool projectable; /* the output state occurs only as operand of R, its next value nowhere */
@@ -206,6 +212,9 @@ bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,
 /* lower.c: graph and gradient to stages; nodes behind the gradient's are scratch. */
 bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoint,
                       struct eco_lowered *lowered, struct eco_cell_error *error);
+
+/* handed.c: the first stage after this one that begins with a product, or the number of stages. */
+int eco_cell_next_product(const struct eco_lowered *lowered, bool backward, int stage);
 
 /* compile.c: the three above in a row. */
 bool eco_cell_compile(struct ecornn_cell *cell, const char *text, struct eco_cell_error *error);

@@ -1,7 +1,8 @@
 /*
  * What the parts of lowering share.  lower.c cuts the graph into stages, and asks all others:
  * levels.c how soon a value can be had, accumulate.c which products are summed, saved.c what the
- * gradient keeps of forward, program.c for the code of a stage, slots.c where its values lie.
+ * gradient keeps of forward, program.c for the code of a stage, slots.c where its values lie,
+ * handed.c what it hands on.
  */
 #ifndef ECO_LOWERING_H
 #define ECO_LOWERING_H
@@ -62,7 +63,16 @@ void eco_lower_need(const struct eco_lowering *lowering, bool backward,
 bool eco_lower_program(struct eco_lowering *lowering, bool backward,
                        const struct eco_demand *demand, struct eco_program *program);
 
+/* Does an instruction write memory?  It has no value. */
+static inline bool eco_lower_stores(int op)
+{
+    return op >= ECO_OP_STORE_OPERAND;
+}
+
 /* slots.c: where an interpreter keeps the values of a finished program. */
 void eco_lower_slots(struct eco_program *program);
+
+/* handed.c: which values stages hand on to later ones; all programs are finished. */
+void eco_lower_handed(struct eco_lowered *lowered);
 
 #endif /* ECO_LOWERING_H */

@@ -7,11 +7,6 @@
 
 #include <string.h>
 
-static bool is_store(int op)
-{
-    return op >= ECO_OP_STORE_OPERAND;
-}
-
 /* Made of constants and row means alone? */
 static bool is_uniform(const struct eco_program *program, int at)
 {
@@ -19,7 +14,7 @@ static bool is_uniform(const struct eco_program *program, int at)
     const int16_t argument[3] = {code->a, code->b, code->c};
     if (code->op == ECO_OP_CONST || code->op == ECO_OP_MEAN)
         return true;
-    bool uniform = eco_opcode_info[code->op].arguments > 0 && !is_store(code->op);
+    bool uniform = eco_opcode_info[code->op].arguments > 0 && !eco_lower_stores(code->op);
     for (int k = 0; k < 3; k++)
         uniform &= argument[k] < 0 || program->uniform[argument[k]];
     return uniform;
@@ -70,7 +65,7 @@ void eco_lower_slots(struct eco_program *program)
     }
     for (int i = 0; i < program->n; i++) {
         n_unused += release(program, last, i, unused + n_unused);
-        if (program->slot[i] < 0 && !is_store(program->code[i].op))
+        if (program->slot[i] < 0 && !eco_lower_stores(program->code[i].op))
             program->slot[i] = n_unused > 0 ? unused[--n_unused] : (int16_t)program->n_slots++;
     }
 }

@@ -192,6 +192,31 @@ static double *target(const struct eco_node *code)
     }
 }
 
+bool hands_on;
+static double column[ECO_MAX_CODE][PLANE];
+
+/* The value of an instruction of a stage, for one element. */
+static double value_of(const struct eco_program *program, int i, int e, const double *value)
+{
+    const struct eco_node *code = &program->code[i];
+    if (eco_opcode_info[code->op].arguments == 0 || code->op == ECO_OP_MEAN)
+        return load(code, e);
+    return arithmetic(code->op, value[code->a], code->b < 0 ? 0 : value[code->b],
+                      code->c < 0 ? 0 : value[code->c]);
+}
+
+/* Likewise, from its column or into it. */
+static double handed_value(const struct eco_program *program, int i, int e, const double *value)
+{
+    const int to = program->column[i];
+    if (program->skipped[i])
+        return to < 0 ? NAN : column[to][e];
+    const double v = value_of(program, i, e, value);
+    if (to >= 0)
+        column[to][e] = v;
+    return v;
+}
+
 /* in_place: the next states overwrite the previous ones, element by element, as in inference. */
 void run_stage(const struct eco_program *program, bool in_place)
 {
@@ -207,11 +232,8 @@ void run_stage(const struct eco_program *program, bool in_place)
                     memory.state[code->index][e] = value[code->a];
                 if (code->op == ECO_OP_STORE_LINEAR)
                     memory.term[code->index][e] = value[code->b];
-            } else if (eco_opcode_info[code->op].arguments == 0 || code->op == ECO_OP_MEAN) {
-                value[i] = load(code, e);
             } else {
-                value[i] = arithmetic(code->op, value[code->a], code->b < 0 ? 0 : value[code->b],
-                                      code->c < 0 ? 0 : value[code->c]);
+                value[i] = (hands_on ? handed_value : value_of)(program, i, e, value);
             }
         }
     }

@@ -348,6 +348,21 @@ static void expect_writes(int op, int n)
                       cell.recipe.name, op, i, memory.writes[op][i]);
 }
 
+/* The same bits where stages take from others what these hand on. */
+static void check_handed(void)
+{
+    static struct memory computed;
+    run_forward(false);
+    run_backward();
+    computed = memory;
+    hands_on = true;
+    run_forward(false);
+    run_backward();
+    hands_on = false;
+    ck_assert_msg(memcmp(&computed, &memory, offsetof(struct memory, stage)) == 0, "%s",
+                  cell.recipe.name);
+}
+
 static void check_text(const char *text)
 {
     compile(text);
@@ -366,6 +381,7 @@ static void check_text(const char *text)
     expect_writes(ECO_OP_STORE_DSTATE, cell.recipe.n_states);
     check_gradients();
     check_linear(true);
+    check_handed();
 }
 
 static void check_file(const char *folder, const char *name)
