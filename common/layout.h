@@ -100,6 +100,7 @@ struct eco_layout {
         dstart[ECO_MAX_STATES],         /* backward */
         dinput;                         /* by layer */
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
+    int32_t threads;                    /* that have some */
     size_t team_offset;                 /* of what threads share in the workspace, if wished */
     size_t starts, squeezed;            /* of what starts.h has there, and squeeze.h */
     struct eco_packing own;             /* last: a layout of another size does without */
@@ -206,6 +207,8 @@ struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, i
 /* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */
 struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
 
+/* Elements of a column of what stages hand on: whole vectors may begin at every unit. */
+size_t eco_layout_handed_column(const struct eco_problem *problem);
 /* Are weight gradients summed in groups of rows, by wish? */
 bool eco_layout_sums_apart(const struct eco_layout *layout);
 /* The step at which dacc of a backward op begins, and what lies beside it. */

@@ -312,8 +312,6 @@ void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_poin
 bool eco_cpu_by_rows(const struct eco_cpu_run *run, int32_t rows, int threads);
 /* The kernel of a stage. */
 eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage);
-/* The first stage after this one that begins with a product, or the number of stages. */
-int eco_cpu_next_product(const struct eco_cpu_run *run, bool backward, int stage);
 /* Stages stage.from .. stage.to over the call's part, none but the first behind a product. */
 void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, bool backward,
                   struct eco_share stage);

@@ -217,10 +217,10 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
                     eco_wishes_row(&layout->wishes, (size_t)problem->D * (size_t)problem->P)});
 }
 
-/* Scratch of each thread: enough of the second-level cache, and at least some rows of floats of all
+/* For rows of products: enough of the second-level cache, and at least some rows of floats of all
  * that a stage multiplies, or of dacc, and of a panel of its result.  GROUP: what a row is filled
  * up by, and kept from the next. */
-static void put_threads(struct eco_layout *layout, struct cursor *cursor)
+static struct eco_size copied_bytes(const struct eco_layout *layout)
 {
     enum { BYTES = 256 << 10, ROWS = 40, PANEL = 64, GROUP = 48 };
     const struct eco_problem *problem = layout->problem;
@@ -237,10 +237,32 @@ static void put_threads(struct eco_layout *layout, struct cursor *cursor)
         width = input + read;
     const struct eco_size rows =
         eco_size_align(eco_size_mul(eco_size_of(width + 2 * PANEL), ROWS * sizeof(float)));
+    return rows.overflow || rows.value > BYTES ? rows : eco_size_of(BYTES);
+}
+
+static struct eco_size handed_bytes(const struct eco_layout *layout, bool backward)
+{
+    return eco_size_align(
+        eco_layout_product_bytes(layout->sum, (size_t)layout->wishes.cpu.handed_rows[backward],
+                                 (size_t)layout->problem->cell->lowered.n_columns[backward],
+                                 eco_layout_handed_column(layout->problem)));
+}
+
+/* Scratch of each thread, which rows of products and of passes have in turn. */
+static void put_threads(struct eco_layout *layout, struct cursor *cursor)
+{
+    const struct eco_cpu_wishes *wishes = &layout->wishes.cpu;
+    const struct eco_size bytes[3] = {wishes->threads > 0 ? copied_bytes(layout) : eco_size_of(0),
+                                      handed_bytes(layout, false), handed_bytes(layout, true)};
+    struct eco_size most = bytes[0];
+    for (int i = 1; i < 3; i++)
+        if (bytes[i].overflow || (!most.overflow && bytes[i].value > most.value))
+            most = bytes[i];
+    layout->threads =
+        wishes->threads > wishes->handed_threads ? wishes->threads : wishes->handed_threads;
     layout->thread_offset = cursor->end.value;
-    layout->thread_bytes = rows.value > BYTES ? rows.value : BYTES;
-    cursor->end = eco_size_add(cursor->end, eco_size_mul(eco_size_of(layout->thread_bytes),
-                                                         (size_t)layout->wishes.cpu.threads));
+    layout->thread_bytes = most.value;
+    cursor->end = eco_size_add(cursor->end, eco_size_mul(most, (size_t)layout->threads));
 }
 
 static size_t cursor_bytes(const struct cursor *cursor)

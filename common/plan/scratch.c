@@ -23,6 +23,12 @@ struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int lay
     return bytes;
 }
 
+size_t eco_layout_handed_column(const struct eco_problem *problem)
+{
+    enum { GROUP = 16 };
+    return ((size_t)problem->H + 2 * GROUP - 1) / GROUP * GROUP;
+}
+
 enum { ONE_BLOCK = 31 }; /* the shift of a block that has all units */
 
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)

@@ -38,6 +38,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
             eco_cpu_forced(problem, "chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
     };
+    eco_cpu_wish_handed(problem, caps, &wishes->cpu);
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)

@@ -17,6 +17,7 @@ static const struct key {
     const char *wrong;
 } key[] = {
     {"chunk", BOTH, 1, STEPS, "ECORNN_FORCE: chunk is not 1 to 16777216"},
+    {"handed", BOTH, 0, 1, "ECORNN_FORCE: handed is not 0 or 1"},
     {"chunk-back", BOTH, 1, STEPS, "ECORNN_FORCE: chunk-back is not 1 to 16777216"},
     {"vectors", ECO_FORCED_PACKED, 1, 4, "ECORNN_FORCE: vectors is not 1 to 4"},
     {"block", ECO_FORCED_PACKED, 1, STEPS, "ECORNN_FORCE: block is not 1 to 16777216"},
@@ -80,6 +81,8 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorit
         return "ECORNN_FORCE: own-units is 1, but the cell has means or a projection";
     if (fuse > 0 && problem->cell->lowered.raw >= 0)
         return "ECORNN_FORCE: fuse is 1, but the cell reads x unit by unit";
+    if (eco_cpu_forced(problem, "handed", 0) > eco_cpu_hands_on(problem))
+        return "ECORNN_FORCE: handed is 1, but no stage of the cell hands on values";
     return fuse > own_units ? "ECORNN_FORCE: fuse is 1, but threads do not own units" : NULL;
 }
 
@@ -105,6 +108,8 @@ void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     const struct eco_wishes *wishes = &plan->wishes;
     struct eco_grid grid;
     int value;
+    if (eco_cpu_hands_on(&plan->problem))
+        add(text, "handed", wishes->cpu.handed_threads > 0);
     add(text, "chunk", plan->tape[false][0].chunk);
     if (plan->problem.training)
         add(text, "chunk-back", plan->tape[true][0].chunk);

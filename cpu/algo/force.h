@@ -19,6 +19,12 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorit
 /* What a key was forced to, which is in its range; or what is usual. */
 int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual);
 
+/* handed.c: has the cell stages that hand on values to later ones? */
+bool eco_cpu_hands_on(const struct eco_problem *problem);
+/* The wishes for such values. */
+void eco_cpu_wish_handed(const struct eco_problem *problem, const struct eco_caps *caps,
+                         struct eco_cpu_wishes *wishes);
+
 /* The same of how threads share out steps; false: nothing is forced, the grid stays. */
 bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid);
 

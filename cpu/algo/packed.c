@@ -191,6 +191,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .cpu.strips = asked(problem, "strips"),
         .cpu.help = asked(problem, "help"),
     };
+    eco_cpu_wish_handed(problem, caps, &wishes->cpu);
     if (is_narrow(problem))
         wish_narrow(wishes, problem, caps);
 }

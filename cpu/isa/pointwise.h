@@ -45,6 +45,8 @@ struct eco_pointwise {
     void *mean; /* [N,heads,means]; not NULL where the cell has means */
     size_t mean_row;
     int32_t mean_units; /* of a head; 0: means are of rows, and there is one */
+    void *handed; /* [row1-row0,columns,H]: what stages hand on, sums; NULL: each computes all */
+    size_t handed_row, handed_column; /* column: H and more, to whole vectors behind it */
 
     /* forward */
     const void *acc;

@@ -139,7 +139,7 @@ static void run_step(struct step *step, int32_t t)
                                   run->layout->sum, step->call.doperand, (size_t)operand->slot * H),
                               .c_row = step->call.doperand_row});
         }
-        next = eco_cpu_next_product(run, true, stage);
+        next = eco_cell_next_product(lowered, true, stage);
         eco_cpu_pass(run, &step->call, true, (struct eco_share){stage, next});
         eco_cpu_after_step(run);
     }

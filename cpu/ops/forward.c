@@ -200,7 +200,7 @@ static int run_stages(struct step *step, int i)
         run->products->multiply(run, &stage->product[k]);
         eco_cpu_after_product(run);
     }
-    const int next = eco_cpu_next_product(run, false, i);
+    const int next = eco_cell_next_product(run->lowered, false, i);
     eco_cpu_pass(run, &step->call, false, (struct eco_share){i, next});
     return next;
 }

@@ -72,28 +72,26 @@ eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool ba
     return backward ? cell->backward[stage] : cell->forward[stage];
 }
 
-int eco_cpu_next_product(const struct eco_cpu_run *run, bool backward, int stage)
+/* Rows that go through all stages while they are near; none hands on anything where there is no
+ * room for a row. */
+static int32_t rows_of(const struct eco_cpu_run *run, bool backward, struct eco_pointwise *call)
 {
-    const struct eco_lowered *lowered = run->lowered;
-    int next = backward ? lowered->n_backward : lowered->n_forward;
-    for (int o = 0; o < lowered->n_operands; o++) {
-        const struct eco_operand *operand = &lowered->operand[o];
-        const int at = backward ? operand->backward : operand->forward;
-        if (at > stage && at < next)
-            next = at;
-    }
-    return next;
+    enum { NEAR_ROWS = 4 };
+    const int32_t rows = run->layout->wishes.cpu.handed_rows[backward];
+    call->handed = rows > 0 ? eco_cpu_scratch(run) : NULL;
+    call->handed_column = eco_layout_handed_column(run->problem);
+    call->handed_row = call->handed_column * (size_t)run->lowered->n_columns[backward];
+    return rows > 0 ? rows : NEAR_ROWS;
 }
 
-/* Means make stages too, but of a row alone: a few rows go through all stages while they are near.
- */
+/* Means make stages too, but of a row alone. */
 void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, bool backward,
                   struct eco_share stage)
 {
-    enum { NEAR_ROWS = 4 };
     const struct eco_program *program = backward ? run->lowered->backward : run->lowered->forward;
     const struct eco_share rows = {call->row0, call->row1};
-    const int32_t some = stage.to - stage.from > 1 ? NEAR_ROWS : rows.to - rows.from;
+    const bool several = stage.to - stage.from > 1;
+    const int32_t some = several ? rows_of(run, backward, call) : rows.to - rows.from;
     for (int32_t row = rows.from; row < rows.to; row += some) {
         call->row0 = row;
         call->row1 = rows.to - row < some ? rows.to : row + some;
@@ -103,6 +101,7 @@ void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, boo
         }
     }
     call->row0 = rows.from, call->row1 = rows.to;
+    call->handed = NULL;
 }
 
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run)

@@ -195,7 +195,7 @@ static void paint_shared(struct map *map)
     if (layout->wishes.cpu.by_length)
         paint_bytes(map, ECO_BLOCK_WORKSPACE, layout->order,
                     sizeof(int32_t) * ((size_t)layout->N + (size_t)layout->T + 1));
-    for (int32_t k = 0; k < layout->wishes.cpu.threads; k++) {
+    for (int32_t k = 0; k < layout->threads; k++) {
         const size_t from = layout->thread_offset + (size_t)k * layout->thread_bytes;
         map->id++;
         check_aligned(map, from);

@@ -176,6 +176,53 @@ START_TEST(interprets_the_same_bits)
 }
 END_TEST
 
+/* ---- what stages hand on --------------------------------------------------------------------- */
+
+/* Rows that end one by one, strips, numbers of all types. */
+static const char *const handed[] = {"f32/train/T2/N11/I4/H37/states/lengths:random",
+                                     "bf16/train/T2/N9/I4/H51/states/resets:30",
+                                     "f64/train/T1/N3/I2/H291/states"};
+enum { HANDED = sizeof handed / sizeof *handed };
+
+/* By a set, where stages hand on values, and where each computes all that it needs. */
+static void hands_on_the_same(const struct test_case *test, const char *set,
+                              const struct data *inputs)
+{
+    struct machine machine = {.type = test->desc.type, .backwards = 1};
+    struct data results[2] = {{0}};
+    for (int k = 0; k < 2; k++) {
+        setenv("ECORNN_FORCE", k ? "handed=1" : "handed=0", 1);
+        if (open_set(&machine.device, "cpu:1", set)) {
+            ck_assert(case_run(test, &machine, inputs, &results[k]));
+            ecornn_device_close(machine.device);
+        }
+    }
+    unsetenv("ECORNN_FORCE");
+    ck_assert(results[0].n == results[1].n);
+    ck_assert(results[0].n == 0 || results_same(test, set, &results[0], &results[1]));
+    data_free(&results[0]);
+    data_free(&results[1]);
+}
+
+START_TEST(hands_on_the_same_bits)
+{
+    char name[64], text[CASE_TEXT];
+    struct test_case test;
+    struct data inputs = {0};
+    ck_assert(sweep_own_cell(_i / HANDED, name));
+    snprintf(text, sizeof text, "%s/%s", name, handed[_i % HANDED]);
+    if (!case_parse(&test, text))
+        ck_abort_msg("%s", text);
+    const int *columns = test.desc.cell->lowered.n_columns;
+    case_inputs(&test, &inputs);
+    unsetenv("ECORNN_ALGORITHM");
+    for (int k = 0; k < SETS && columns[0] + columns[1] > 0; k++)
+        hands_on_the_same(&test, sets[k], &inputs);
+    data_free(&inputs);
+    case_free(&test);
+}
+END_TEST
+
 static const char *const types[] = {"f32", "bf16", "f32/bf16-weights"};
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -277,6 +324,8 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tests, agrees_with_reference, 0, sweep_count(only));
     if (!only) {
         tcase_add_loop_test(tests, agrees_for_own_cells, 0, sweep_own_count());
+        if (!getenv("ECORNN_ALGORITHM"))
+            tcase_add_loop_test(tests, hands_on_the_same_bits, 0, HANDED * sweep_own_cells());
         tcase_add_loop_test(tests, interprets_the_same_bits, 0, 2 * builtin_count());
         tcase_add_loop_test(tests, sets_of_a_kind_give_the_same_bits, 0, TYPES * builtin_count());
         tcase_add_loop_test(tests, keeps_rows_apart, 0,

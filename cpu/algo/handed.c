@@ -1,0 +1,29 @@
+/*
+ * Room for what stages of a cell with means hand on to later ones (common/cell/handed.c).
+ */
+#include "cpu/algo/force.h"
+
+/* Rows that go through all stages while they are near, at most: enough that a stage's beginning is
+ * nothing beside them.  Their values have this part of a second-level cache. */
+enum { MOST_ROWS = 8, PART = 2 };
+
+bool eco_cpu_hands_on(const struct eco_problem *problem)
+{
+    const int *n = problem->cell->lowered.n_columns;
+    return n[false] + n[true] > 0;
+}
+
+void eco_cpu_wish_handed(const struct eco_problem *problem, const struct eco_caps *caps,
+                         struct eco_cpu_wishes *wishes)
+{
+    const size_t column =
+        eco_layout_handed_column(problem) * eco_type_bytes(eco_type_sum(problem->type));
+    if (!eco_cpu_hands_on(problem) || !eco_cpu_forced(problem, "handed", true))
+        return;
+    wishes->handed_threads = caps->threads;
+    for (int way = 0; way < 2; way++) {
+        const size_t row = column * (size_t)problem->cell->lowered.n_columns[way];
+        const size_t rows = row > 0 ? caps->cpu.cache_bytes / PART / row : 0;
+        wishes->handed_rows[way] = (int32_t)(rows < MOST_ROWS ? rows : MOST_ROWS);
+    }
+}
