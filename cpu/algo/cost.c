@@ -227,15 +227,30 @@ int eco_cpu_threads(const struct eco_cpu_run *run)
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-/* Seconds of the passes of all steps by one thread.  Blocks of time are folded before. */
+/* Of all layers, those back twice as long as forward.  Blocks of time are folded before. */
+static double scan_steps(const struct eco_cpu_run *run)
+{
+    const int times = (run->args->backward ? 2 : 1) * (run->block_steps > 0 ? 2 : 1);
+    return (double)run->args->T * run->problem->L * run->problem->D * times;
+}
+
+/* Seconds of the passes of all steps by one thread. */
 static double passes_of(const struct eco_cpu_run *run)
 {
-    const struct eco_problem *problem = run->problem;
     const struct eco_cpu_rates *rates = eco_cpu_rates_of(run->caps);
-    const double steps = (double)run->args->T * problem->L * problem->D,
-                 cells = (double)run->args->N * problem->H * run->lowered->n_accs;
-    const int times = (run->args->backward ? 2 : 1) * (run->block_steps > 0 ? 2 : 1);
-    return steps * times * (rates->pass * cells + rates->row * run->args->N);
+    const double cells = (double)run->args->N * run->problem->H * run->lowered->n_accs;
+    return scan_steps(run) * (rates->pass * cells + rates->row * run->args->N);
+}
+
+/* Seconds that lines take from one thread to the other, where both write units of the same row:
+ * with odd rows the very same lines, else neighbours, which a processor fetches in pairs. */
+static double crossing_of(const struct eco_cpu_run *run, int threads)
+{
+    static const double neighbours = 0.25;
+    const bool apart = run->block_steps > 0 || eco_cpu_by_rows(run, run->args->N, threads);
+    const double row = eco_cpu_rates_of(run->caps)->barrier *
+                       (run->problem->H % run->unit_group > 0 ? 1 : neighbours);
+    return apart ? 0 : scan_steps(run) * run->args->N * row;
 }
 
 /* What of them the busiest of so many threads does. */
@@ -259,7 +274,8 @@ int eco_cpu_scan_threads(const struct eco_cpu_run *run)
     }
     for (int threads = 2; threads <= most; threads++) {
         const double saved = passes * (1 - share_of(run, threads)) + saved_of_large(run, threads) -
-                             eco_cpu_rates_of(run->caps)->wake - waiting_of_levels(run, threads);
+                             eco_cpu_rates_of(run->caps)->wake - waiting_of_levels(run, threads) -
+                             crossing_of(run, threads);
         if (saved > most_saved) {
             most_saved = saved;
             best = threads;
