@@ -246,10 +246,10 @@ static double passes_of(const struct eco_cpu_run *run)
  * with odd rows the very same lines, else neighbours, which a processor fetches in pairs. */
 static double crossing_of(const struct eco_cpu_run *run, int threads)
 {
-    static const double neighbours = 0.25;
+    static const double same = 0.4, neighbours = 0.1; /* of a barrier */
     const bool apart = run->block_steps > 0 || eco_cpu_by_rows(run, run->args->N, threads);
     const double row = eco_cpu_rates_of(run->caps)->barrier *
-                       (run->problem->H % run->unit_group > 0 ? 1 : neighbours);
+                       (run->problem->H % run->unit_group > 0 ? same : neighbours);
     return apart ? 0 : scan_steps(run) * run->args->N * row;
 }
 

@@ -6,8 +6,9 @@
 
 #include "cpu/isa/isa.h"
 
-/* Rows of an input product below which threads share out its weights instead. */
-enum { ROWS_TO_SHARE = 32 };
+/* Rows of a thread's part of an input product, at least, so that threads rather share out its
+ * weights; where these have fewer blocks than there are threads. */
+enum { ROWS_TO_SHARE = 32, ROWS_OF_FEW = 8 };
 /* Runs of neighbouring accumulators of an operand, which a product back takes one by one. */
 enum { MAX_RUNS = (ECO_MAX_ACCS + 1) / 2 };
 
@@ -27,9 +28,10 @@ static struct eco_packed_part part_of_whole(const struct eco_packed_work *w, int
     const int32_t rows = w->product->multiply->rows, units = w->product->panels->units;
     const int32_t blocks = (units + w->width - 1) / w->width;
     const bool rather_units = w->product->form->copied > 0;
+    const int32_t enough = blocks < run->count ? ROWS_OF_FEW : ROWS_TO_SHARE;
     int64_t least = INT64_MAX;
     int parts = 1;
-    for (int p = 1; p <= run->count && (p == 1 || rows >= ROWS_TO_SHARE * p); p++) {
+    for (int p = 1; p <= run->count && (p == 1 || rows >= enough * p); p++) {
         const int across = run->count / p;
         const int64_t work = (int64_t)((rows + p - 1) / p) * ((blocks + across - 1) / across);
         if (run->count % p == 0 && (work < least || (work == least && !rather_units))) {
