@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "cpu/cpu.h"
+#include "cpu/gemm/packed/packed.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -92,11 +93,42 @@ START_TEST(teams_of_scans)
 }
 END_TEST
 
+/* An input product: all rows and units are some thread's, and none is idle that need not be. */
+static const struct {
+    int threads, rows, units, busy;
+} shared[] = {{2, 48, 39, 2}, {2, 15, 64, 1},  {2, 16, 64, 2},    {4, 48, 128, 4},
+              {8, 48, 39, 4}, {2, 10, 128, 2}, {16, 400, 64, 16}, {3, 30, 64, 3}};
+
+START_TEST(parts_of_products)
+{
+    enum { WIDTH = 64 };
+    const struct eco_cpu_run run = {.count = shared[_i].threads};
+    const struct eco_multiply multiply = {.part = ECO_PART_INPUT, .rows = shared[_i].rows};
+    const struct eco_panels panels = {.units = shared[_i].units};
+    const struct eco_packed_form form = {.copied = 0};
+    struct eco_packed_product product = {.multiply = &multiply, .panels = &panels, .form = &form};
+    const struct eco_packed_work work = {.run = &run, .product = &product, .width = WIDTH};
+    int64_t done = 0;
+    int busy = 0;
+    for (int id = 0; id < run.count; id++) {
+        const struct eco_packed_part part = eco_packed_part_of(&work, id);
+        const int64_t mine =
+            (int64_t)(part.rows.to - part.rows.from) *
+            (part.units.to > part.units.from ? part.units.to - part.units.from : 0);
+        done += mine;
+        busy += mine > 0;
+    }
+    ck_assert_int_eq(done, (int64_t)shared[_i].rows * shared[_i].units);
+    ck_assert_int_eq(busy, shared[_i].busy);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("teams");
     TCase *tests = tcase_create("cpu");
     tcase_add_loop_test(tests, teams, 0, (int)(sizeof choice / sizeof *choice));
+    tcase_add_loop_test(tests, parts_of_products, 0, (int)(sizeof shared / sizeof *shared));
     tcase_add_loop_test(tests, teams_of_scans, 0, (int)(sizeof scan / sizeof *scan));
     suite_add_tcase(suite, tests);
     return suite_run(suite, true);
