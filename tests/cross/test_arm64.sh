@@ -61,7 +61,7 @@ for problem in lstm/f32/train/L2/bi/T5/N4/I7/H19/states gru/f32/infer/T3/N13/I33
 done
 
 # Cells from text by the interpreter, which is one for all: some of each kind.
-CHECK_EVERY='4 rows_of_own_cells_are_alone'
+CHECK_EVERY='12 rows_of_own_cells_are_alone'
 export CHECK_EVERY
 emulated tests/core/test_rows
 
