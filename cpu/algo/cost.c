@@ -92,7 +92,7 @@ static double step_seconds(const struct eco_cpu_run *run, int ops, int rows, int
     const int stages = run->args->backward ? run->lowered->n_backward : run->lowered->n_forward;
     const int barriers = run->own_units ? stages : 2 * stages + 2 * problem->projected;
     const double busy = reading > computing ? reading : computing;
-    return busy + rates->pass * cells + rates->row * stages * row +
+    return busy + rates->pass * cells + stages * (rates->row * row + rates->step) +
            barriers * waiting_seconds(run, units) + first_seconds(run, ops, bytes - far, busy) +
            sharing_seconds(run, ops * rows * units);
 }

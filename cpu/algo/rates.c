@@ -16,6 +16,7 @@ const struct eco_cpu_rates eco_cpu_rates_usual = {
     .from_shared = 40e9,
     .pass = 0.35e-9,
     .row = 15e-9,
+    .step = 0.1e-6,
     .barrier = 0.25e-6,
     .share = 0.02e-6,
     .wake = 4e-6,
@@ -56,6 +57,7 @@ void eco_cpu_rates_measured(struct eco_cpu_rates *rates, struct eco_caps *caps,
         rates->from_cache *= speed;
         rates->pass /= speed;
         rates->row /= speed;
+        rates->step /= speed;
         caps->flops *= speed;
     }
     if (f32 > 0 && f64 > 0)

@@ -18,6 +18,7 @@ struct eco_cpu_rates {
     double from_shared;               /* bytes a second from a cache that threads share */
     double pass;                      /* s: of an accumulator in the pointwise pass */
     double row;                       /* s: and of each of its rows */
+    double step;                      /* s: of a stage of a step, however small */
     double barrier;                   /* s: for each doubling of the threads */
     double share;                     /* s: of a step, of each thread after two */
     double wake;                      /* s: until other threads are awake */
