@@ -21,6 +21,8 @@ static const struct {
     /* directions apart: half as many hand-offs, or each thread reads the weights of one only */
     {"gru/infer/L2/bi/T14/N62/I15/H46", 8, 2, 4, 1},
     {"lstm-coupled/train/bi/T8/N8/I12/H547", 8, 2, 1, 4},
+    /* what each step takes however small */
+    {"rnn-relu/infer/bi/T57/N2/I16/H19", 2, 2, 1, 1},
     /* parts of the batch would read weights again that do not stay near */
     {"gru/train/L2/T13/N9/I324/H565", 8, 1, 1, 8},
     /* rows apart need no hand-offs */
@@ -38,15 +40,21 @@ static void pretend(struct eco_caps *caps)
     caps->cpu.rates = NULL;
 }
 
+static ecornn_plan *plan_on(ecornn_device **device, const char *problem)
+{
+    ecornn_plan *plan;
+    ecornn_desc desc;
+    check_ok(ecornn_device_open(device, "cpu:8"));
+    pretend(&(*device)->caps);
+    check_ok(ecornn_desc_parse(&desc, problem, NULL));
+    check_ok(ecornn_plan_create(&plan, *device, &desc));
+    return plan;
+}
+
 START_TEST(teams)
 {
     ecornn_device *device;
-    ecornn_plan *plan;
-    ecornn_desc desc;
-    check_ok(ecornn_device_open(&device, "cpu:8"));
-    pretend(&device->caps);
-    check_ok(ecornn_desc_parse(&desc, choice[_i].problem, NULL));
-    check_ok(ecornn_plan_create(&plan, device, &desc));
+    ecornn_plan *const plan = plan_on(&device, choice[_i].problem);
     const bool packed = plan->wishes.cpu.lanes > 0; /* else this processor has no kernels for it */
     for (int backward = 0; packed && backward <= plan->problem.training; backward++) {
         const struct eco_args args = {
@@ -74,17 +82,14 @@ static const struct {
     {"min-gru/infer/T400/N7/I4/H16", 1},
     {"min-gru/infer/T2000/N31/I16/H33", 7},
     {"min-gru/infer/T2000/N8/I16/H128", 8},
+    /* lines that two threads write would go from one to the other */
+    {"min-gru/infer/T219/N2/I38/H22", 1},
 };
 
 START_TEST(teams_of_scans)
 {
     ecornn_device *device;
-    ecornn_plan *plan;
-    ecornn_desc desc;
-    check_ok(ecornn_device_open(&device, "cpu:8"));
-    pretend(&device->caps);
-    check_ok(ecornn_desc_parse(&desc, scan[_i].problem, NULL));
-    check_ok(ecornn_plan_create(&plan, device, &desc));
+    ecornn_plan *const plan = plan_on(&device, scan[_i].problem);
     const struct eco_args args = {.T = plan->problem.T, .N = plan->problem.N};
     const struct eco_cpu_run run = eco_cpu_run_of(plan, plan->layout, &args);
     ck_assert_int_eq(eco_cpu_scan_threads(&run), scan[_i].threads);
