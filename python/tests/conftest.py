@@ -7,6 +7,19 @@ import threading
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def full_precision():
+    """torch's own layers, which results are compared with, calculate in full F32 on a GPU, too."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    # Not the attribute: torch.testing forbids to set it.
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
 @pytest.fixture
 def runs(monkeypatch):
     """A list that grows by one with every run of torch's layers by the library."""

@@ -16,11 +16,8 @@ T, N, I, H, P = 6, 4, 5, 7, 3
 
 
 @pytest.fixture(autouse=True)
-def full_precision():
+def seed():
     torch.manual_seed(0)
-    # Not the attribute: torch.testing forbids to set it.
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        yield
 
 
 def _states(kind, layers, both, proj, unbatched, dtype, device):

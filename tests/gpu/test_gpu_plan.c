@@ -193,7 +193,7 @@ START_TEST(says_what_cannot_be_forced)
         {"algorithm=persistent,groups=x", "groups=x is none of"},
         {"algorithm=step,groups=1", "wants algorithm persistent"},
         {"algorithm=step,forward=mma:16x1", "wants algorithm persistent"},
-        {"algorithm=fused,fused=9", "has room for"},
+        {"algorithm=fused,fused=9", "fused=9 is none of"},
         {"algorithm=step,fused=8", "wants algorithm fused"},
         {"algorithm=step,projection=8", "wants algorithm fused"},
         {"algorithm=step,grouped=9", "grouped=9 is none of"},
