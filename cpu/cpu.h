@@ -199,7 +199,8 @@ void eco_cpu_add_dstates(const struct eco_cpu_run *run, const struct eco_bound *
 /* ops/scan.c: the steps of an op, or those back, of a cell that is linear, in blocks of time. */
 void eco_cpu_scan(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_scan_back(const struct eco_cpu_run *run, const struct eco_bound *bound);
-/* Most numbers of a step that blocks are for, and the bytes that they tell each other. */
+/* Most numbers of a step that blocks are for; ops/scan_blocks.c: the bytes that they tell each
+ * other. */
 enum { ECO_SCAN_MOST = 256 };
 size_t eco_cpu_scan_bytes(const struct eco_problem *problem, int32_t chunk, int32_t block_steps);
 
