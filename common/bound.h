@@ -71,8 +71,9 @@ struct eco_bound {
      * first step lies apart from those before other steps, in `initial`, where `begins` says so. */
     struct eco_view initial[ECO_MAX_STATES];
     bool begins[ECO_MAX_STATES];
-    bool copied;              /* lean: next[0] is a copy that D_STEP makes of y first */
-    struct eco_view dy;       /* D_STEP: [N,P] of this direction */
+    bool copied;             /* lean: next[0] is a copy that D_STEP makes of y first */
+    struct eco_view dvector; /* D_STEP, D_WEIGHTS: sums of vectors' gradients, from 0 on, by wish */
+    struct eco_view dy;      /* D_STEP: [N,P] of this direction */
     struct eco_view doperand; /* gradients of operands [N,slots,H] */
     struct eco_view du;       /* of u [N,H] */
 

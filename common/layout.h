@@ -35,7 +35,8 @@ enum eco_scratch {
     ECO_SCRATCH_DGATHER,  /* backward, the same memory: dx in time order, as sums */
     ECO_SCRATCH_OPERAND,  /* forward [N,slots,H]; backward [chunk,N,slots,H] */
     ECO_SCRATCH_MEAN,     /* both     [N,heads,means]; one head where means are of rows */
-    ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H] */
+    ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H]; by wish without extra, */
+    ECO_SCRATCH_DVECTOR,  /* then [sums,N,extra,H]: each of ECO_SUM_STEPS steps */
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
     ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
@@ -53,6 +54,9 @@ enum eco_scratch {
                            * go on side by side, tell each other */
     ECO_SCRATCHES
 };
+
+/* Steps that add to one sum of ECO_SCRATCH_DVECTOR: a short chain. */
+enum { ECO_SUM_STEPS = 32 };
 
 /* Where packed weights and their gradients lie; knows neither T nor N. */
 struct eco_packing {

@@ -311,6 +311,8 @@ void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct ec
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call);
 /* Do so many threads share out these rows, each with all units?  Else they share out units. */
 bool eco_cpu_by_rows(const struct eco_cpu_run *run, int32_t rows, int threads);
+/* Has the cell no compiled stages? */
+bool eco_cpu_is_interpreted(const struct eco_problem *problem);
 /* The kernel of a stage. */
 eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage);
 /* Stages stage.from .. stage.to over the call's part, none but the first behind a product. */
@@ -334,6 +336,18 @@ void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_bound *bound);
+
+/* ---- gradients of vectors, ops/vector_gradients.c -------------------------------------------- */
+
+/* The wish sums_vectors. */
+bool eco_cpu_sums_vectors(const struct eco_problem *problem);
+/* D_STEP: where its step number i, in backward's order, adds them up.  The caller says afterwards
+ * how many rows have a sum. */
+void eco_cpu_point_at_sums(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t i,
+                           struct eco_pointwise *call);
+/* D_WEIGHTS: those of the op to where weight gradients are summed; multiply: its dacc. */
+void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_bound *bound,
+                       const struct eco_multiply *multiply);
 
 /* ---- where weight gradients are summed, ops/gradient_sums.c ---------------------------------- */
 

@@ -417,6 +417,16 @@ static void begin_back(const struct binding *b)
     bind_caller_states(b, b->args->dfinal, b->args->dinitial);
 }
 
+/* Counted by sums, not by steps. */
+static struct eco_view dvector_of(const struct binding *b)
+{
+    struct eco_view sums = scratch_of(b, ECO_SCRATCH_DVECTOR);
+    sums.from = 0;
+    if (!b->layout->wishes.cpu.sums_vectors)
+        sums.first = NULL;
+    return sums;
+}
+
 static void step_back(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;
@@ -428,6 +438,7 @@ static void step_back(const struct binding *b)
     bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
     bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
     bound->doperand = scratch_of(b, ECO_SCRATCH_DOPERAND);
+    bound->dvector = dvector_of(b);
     bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
     bound->save = save_of(b);
     bound->dy = dy_of(b);
@@ -473,6 +484,7 @@ static void weights(const struct binding *b)
     bind_input(b);
     bind_projection(b);
     b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
+    b->bound->dvector = dvector_of(b);
     b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
 }
 

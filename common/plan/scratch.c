@@ -98,7 +98,8 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H, P = (size_t)problem->P;
     const size_t column = eco_wishes_row(&layout->wishes, H); /* as in ECO_SCRATCH_ACC */
-    const size_t dacc_columns = (size_t)(lowered->n_accs + lowered->n_extra);
+    const bool sums = layout->wishes.cpu.sums_vectors;
+    const size_t dacc_columns = (size_t)(lowered->n_accs + (sums ? 0 : lowered->n_extra));
     switch (scratch) {
     case ECO_SCRATCH_ACC:
         return backward ? 0 : (size_t)lowered->n_accs * acc_units(layout);
@@ -110,6 +111,8 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
         return (size_t)lowered->n_means[backward] * (H / (size_t)eco_problem_mean(problem));
     case ECO_SCRATCH_DACC:
         return backward ? eco_layout_apart(layout, dacc_columns * column) : 0;
+    case ECO_SCRATCH_DVECTOR:
+        return backward && sums ? (size_t)lowered->n_extra * H : 0;
     case ECO_SCRATCH_DOPERAND:
         return backward ? (size_t)lowered->n_slots * column : 0;
     case ECO_SCRATCH_STEP:
@@ -153,6 +156,8 @@ static int32_t steps_of(const struct eco_layout *layout, bool backward, enum eco
     case ECO_SCRATCH_OPERAND:
     case ECO_SCRATCH_STEP:
         return backward ? layout->weights_steps : 0;
+    case ECO_SCRATCH_DVECTOR:
+        return (layout->weights_steps + ECO_SUM_STEPS - 1) / ECO_SUM_STEPS;
     case ECO_SCRATCH_HISTORY:
         return backward ? layout->weights_steps + 1 : 0;
     default:

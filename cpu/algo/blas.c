@@ -37,6 +37,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .chunk_backward =
             eco_cpu_forced(problem, "chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
+        .cpu.sums_vectors = eco_cpu_sums_vectors(problem),
     };
     eco_cpu_wish_handed(problem, caps, &wishes->cpu);
 }

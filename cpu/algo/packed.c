@@ -173,6 +173,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
             eco_cpu_forced(problem, "chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
         .cpu.pack_rows = eco_cpu_forced(problem, "pack-rows", PACK_ROWS),
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
+        .cpu.sums_vectors = eco_cpu_sums_vectors(problem),
         .cpu.spans = spans,
         .cpu.lanes = caps->cpu.lanes,
         .cpu.vectors = vectors,

@@ -76,7 +76,13 @@ struct eco_pointwise {
     void *factor, *term; /* [rows,n_states,H] */
     size_t linear_row;
 
-    const struct eco_program *program; /* the stage, for the interpreter; else ignored */
+    /* for the interpreter; else ignored */
+    const struct eco_program *program; /* the stage */
+    void *dvector; /* [N,extra,H], sums: gradients of vectors, added up over steps, instead of
+                      dacc's columns from first_vector on; NULL: these */
+    size_t dvector_row;
+    int first_vector;
+    int32_t summed; /* so many rows have a sum there; others begin one */
 };
 
 typedef void (*eco_pointwise_kernel)(const struct eco_pointwise *call);

@@ -216,6 +216,17 @@ ALWAYS_INLINE void store_dacc(const struct place *at, int a, vec v)
     place_keep(at, at->dacc, a, v);
 }
 
+/* A gradient of a vector, counted as in dacc, to the row's sum. */
+ALWAYS_INLINE void add_dvector(const struct place *at, int a, vec v)
+{
+    const struct eco_pointwise *call = at->call;
+    const int column = a - call->first_vector;
+    real *row = row_out(call->dvector, call->dvector_row * sizeof(real), at->row);
+    if (at->row < call->summed)
+        v = v_add(place_load(at, row, column), v);
+    place_store(at, row, column, v);
+}
+
 ALWAYS_INLINE void store_dstate(const struct place *at, int s, vec v)
 {
     if (s > 0 || at->carry[0])

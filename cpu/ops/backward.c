@@ -181,6 +181,10 @@ void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_bound *bound
         return;
     }
     struct step step = begin(run, bound);
-    for (int32_t i = 0; i < op->t1 - op->t0; i++)
-        run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
+    for (int32_t i = 0; i < op->t1 - op->t0; i++) {
+        const int32_t t = op->reversed ? op->t0 + i : op->t1 - 1 - i;
+        eco_cpu_point_at_sums(run, bound, i, &step.call);
+        run_step(&step, t);
+        step.call.summed = eco_cpu_active(run, t);
+    }
 }

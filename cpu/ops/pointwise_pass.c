@@ -63,12 +63,16 @@ void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_poin
     call->unit1 = unit.to;
 }
 
+bool eco_cpu_is_interpreted(const struct eco_problem *problem)
+{
+    return problem->cell->builtin < 0 || problem->cell->recipe.head_means;
+}
+
 eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage)
 {
-    const int builtin = run->problem->cell->builtin;
-    if (builtin < 0 || run->problem->cell->recipe.head_means)
+    if (eco_cpu_is_interpreted(run->problem))
         return run->kernels->interpret;
-    const struct eco_cell_kernels *cell = &run->kernels->cell[builtin];
+    const struct eco_cell_kernels *cell = &run->kernels->cell[run->problem->cell->builtin];
     return backward ? cell->backward[stage] : cell->forward[stage];
 }
 

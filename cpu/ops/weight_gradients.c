@@ -4,7 +4,6 @@
  */
 #include "cpu/cpu.h"
 
-#include <math.h>
 #include <string.h>
 
 /* dx of a cell without W: there is no product to write it. */
@@ -57,79 +56,6 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *boun
     }
 }
 
-/* Columns of which sums are at hand, with what was lost of them. */
-enum { COLUMNS = 64 };
-struct column_sums {
-    union {
-        float f32[COLUMNS];
-        double f64[COLUMNS];
-    } sum, lost;
-};
-
-/* What an infinity lost is no number. */
-static double whole(double sum, double lost)
-{
-    return isfinite(sum) ? sum + lost : sum;
-}
-
-/* to (+)= the sums. */
-static void take_sums(void *to, const struct column_sums *sums, int32_t n, ecornn_type type,
-                      bool add)
-{
-    float *f32 = to;
-    double *f64 = to;
-    for (int32_t i = 0; type == ECORNN_F32 && i < n; i++) {
-        const double all = whole((double)sums->sum.f32[i], (double)sums->lost.f32[i]);
-        f32[i] = (float)(add ? (double)f32[i] + all : all);
-    }
-    for (int32_t i = 0; type == ECORNN_F64 && i < n; i++) {
-        const double all = whole(sums->sum.f64[i], sums->lost.f64[i]);
-        f64[i] = add ? f64[i] + all : all;
-    }
-}
-
-/* Of n columns of all rows of the op, from `first` on, COLUMNS at a time. */
-static void sum_columns(const struct eco_cpu_run *run, const struct eco_multiply *multiply,
-                        size_t first, int32_t n, void *to)
-{
-    const ecornn_type type = run->layout->sum;
-    for (int32_t j = 0; j < n; j += COLUMNS) {
-        struct column_sums sums;
-        const int32_t some = n - j < COLUMNS ? n - j : COLUMNS;
-        memset(&sums.sum, 0, (size_t)some * eco_type_bytes(type));
-        memset(&sums.lost, 0, (size_t)some * eco_type_bytes(type));
-        for (struct eco_stretch at = {0}; eco_cpu_stretch(run, multiply->op, &at);) {
-            const size_t row = (size_t)at.step * (size_t)run->args->N;
-            run->kernels->add_columns(&sums.sum, &sums.lost,
-                                      eco_cpu_after(run->layout->type, multiply->a,
-                                                    row * multiply->a_row + first + (size_t)j),
-                                      multiply->a_row, at.rows, some);
-        }
-        take_sums(eco_cpu_after_mutable(type, to, (size_t)j), &sums, some, type, multiply->add);
-    }
-}
-
-static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
-{
-    const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    const size_t H = (size_t)run->problem->H;
-    const struct eco_share share = eco_cpu_part(run, run->problem->H, 16);
-    const size_t n = (size_t)(share.to - share.from);
-    const ecornn_type type = run->layout->sum;
-    void *sum = eco_cpu_after_mutable(type, eco_cpu_gradient(run, multiply->op, ECO_PART_VECTORS),
-                                      (size_t)share.from);
-    for (int i = 0; i < recipe->n_params; i++) {
-        if (recipe->param[i].kind != ECO_PARAM_VECTOR)
-            continue;
-        const int column = eco_vector_column(run->lowered, i);
-        if (column >= 0)
-            sum_columns(run, multiply, (size_t)column * H + (size_t)share.from, (int32_t)n, sum);
-        else if (!multiply->add)
-            memset(sum, 0, n * eco_type_bytes(type));
-        sum = eco_cpu_after_mutable(type, sum, H);
-    }
-}
-
 /* The projection's gradient: dh^T u. */
 static void projection(const struct eco_cpu_run *run, const struct eco_bound *bound,
                        struct eco_multiply multiply)
@@ -178,7 +104,7 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_bound *bo
                                     .a = eco_view_at(&bound->acc, op->t0),
                                     .a_row = bound->acc.row,
                                     .add = eco_cpu_gradient_begin(run, op)};
-    vectors(run, &multiply);
+    eco_cpu_d_vectors(run, bound, &multiply);
     for (int i = 0; i < n; i++) {
         part[i] = multiply;
         point_at_operand(run, bound, i - 1, &part[i]);

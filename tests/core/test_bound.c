@@ -101,7 +101,8 @@ static void check_chain(const struct run *run, const struct eco_bound *bound)
 static size_t accs(const struct run *run, bool backward)
 {
     const struct eco_lowered *lowered = &run->problem->cell->lowered;
-    return (size_t)(lowered->n_accs + (backward ? lowered->n_extra : 0)) * (size_t)run->problem->H;
+    const bool extra = backward && !run->layout->wishes.cpu.sums_vectors;
+    return (size_t)(lowered->n_accs + (extra ? lowered->n_extra : 0)) * (size_t)run->problem->H;
 }
 
 static void check_step(const struct run *run, const struct eco_bound *bound)

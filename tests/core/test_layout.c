@@ -277,12 +277,15 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     const size_t H = (size_t)problem->H;
     const bool gathers = eco_layout_gathers(problem, &map->layout->wishes, backward) &&
                          (backward || !is_replay(map->layout));
+    const bool sums = map->layout->wishes.cpu.sums_vectors;
     const size_t width[ECO_SCRATCHES] = {
         [ECO_SCRATCH_GATHER] = layer == 0 && !backward && gathers ? (size_t)problem->I : 0,
         [ECO_SCRATCH_DGATHER] = layer == 0 && backward ? (size_t)problem->I : 0,
         [ECO_SCRATCH_OPERAND] = (size_t)lowered->n_slots * H,
         [ECO_SCRATCH_MEAN] = (size_t)lowered->n_means[backward],
-        [ECO_SCRATCH_DACC] = backward ? (size_t)(lowered->n_accs + lowered->n_extra) * H : 0,
+        [ECO_SCRATCH_DACC] =
+            backward ? (size_t)(lowered->n_accs + (sums ? 0 : lowered->n_extra)) * H : 0,
+        [ECO_SCRATCH_DVECTOR] = backward && sums ? (size_t)lowered->n_extra * H : 0,
         [ECO_SCRATCH_DOPERAND] = backward ? (size_t)lowered->n_slots * H : 0,
         [ECO_SCRATCH_STEP] = problem->projected ? (size_t)problem->P : 0,
         [ECO_SCRATCH_DOUTPUT] = backward && problem->projected ? H : 0,
@@ -305,6 +308,8 @@ static void paint_scratch(struct map *map, int layer, bool backward)
             for (size_t k = 0; k < sizeof chunked / sizeof *chunked; k++)
                 steps = chunked[k] == (enum eco_scratch)i ? chunk : steps;
             steps += i == ECO_SCRATCH_HISTORY;
+            if (i == ECO_SCRATCH_DVECTOR)
+                steps = (steps + ECO_SUM_STEPS - 1) / ECO_SUM_STEPS;
             if (i == ECO_SCRATCH_ACC && !backward)
                 paint_acc(map, layer, d);
             else

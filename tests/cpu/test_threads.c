@@ -226,27 +226,48 @@ static const char *const scanned[] = {
     "qrnn/bf16/train/T270/N3/I3/H17/states",
 };
 
-START_TEST(scans_have_the_same_bits)
+/* Cells with means, whose steps add up gradients of vectors: in several sums, over rows that end.
+ */
+static const char *const meant[] = {
+    "norm-lstm-torch/f32/train/bi/T67/N9/I3/H35/states/lengths:random",
+    "norm-lstm-gates/bf16/train/rev/T34/N11/I3/H19/states",
+};
+
+static void has_the_same_bits(const char *text, const char *const *device, int devices)
 {
-    static const char *const device[] = {"cpu:2", "cpu:3"};
-    const char *asked = getenv("ECORNN_ALGORITHM");
     struct test_case test;
     struct data inputs = {0}, alone = {0};
-    ck_assert_ptr_null(asked);
-    setenv("ECORNN_ALGORITHM", "scan", 1);
-    ck_assert(case_parse(&test, scanned[_i]));
+    ck_assert(case_parse(&test, text));
     case_inputs(&test, &inputs);
     run_on("cpu:1", &test, &inputs, &alone);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < devices; k++) {
         struct data together = {0};
         run_on(device[k], &test, &inputs, &together);
         ck_assert(results_same(&test, device[k], &alone, &together));
         data_free(&together);
     }
-    unsetenv("ECORNN_ALGORITHM");
     data_free(&inputs);
     data_free(&alone);
     case_free(&test);
+}
+
+START_TEST(scans_have_the_same_bits)
+{
+    static const char *const device[] = {"cpu:2", "cpu:3"};
+    const char *asked = getenv("ECORNN_ALGORITHM");
+    ck_assert_ptr_null(asked);
+    setenv("ECORNN_ALGORITHM", "scan", 1);
+    has_the_same_bits(scanned[_i], device, 2);
+    unsetenv("ECORNN_ALGORITHM");
+}
+END_TEST
+
+START_TEST(means_have_the_same_bits)
+{
+    static const char *const device[] = {"cpu:2", "cpu:3", "cpu:5", "cpu:9"};
+    setenv("ECORNN_GRID", "1x9x1", 1); /* of nine threads; fewer share as they like */
+    has_the_same_bits(meant[_i], device, 4);
+    unsetenv("ECORNN_GRID");
 }
 END_TEST
 
@@ -379,6 +400,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, many_threads_same_bits);
     tcase_add_loop_test(tests, scans_have_the_same_bits, 0,
                         (int)(sizeof scanned / sizeof *scanned));
+    tcase_add_loop_test(tests, means_have_the_same_bits, 0, (int)(sizeof meant / sizeof *meant));
     tcase_add_test(tests, sums_of_steps_that_end_wait_for_each_other);
     tcase_add_test(tests, child_runs_alone);
     tcase_add_loop_test(tests, runs_inside_a_region, 1, 3);

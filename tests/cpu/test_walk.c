@@ -206,6 +206,8 @@ static const struct {
     {"help=1,block=3", "lstm/f32/bf16-weights/train/T4/N9/I9/H67/P5/states"},
     {"handed=0", "norm-lstm-haste/f32/train/T3/N9/I5/H67/states"},
     {"handed=1", "norm-lstm-torch/bf16/train/T3/N9/I5/H67/states"},
+    {"chunk-back=70", "norm-lstm-torch/f32/train/bi/T67/N5/I3/H17/states/lengths:random"},
+    {"chunk-back=40", "norm-lstm-gates/f64/train/rev/T35/N3/I3/H5/states/lengths:random"},
     {"help=1,block=2,pass-after=0", "own-lstm/f32/train/T4/N5/I9/H131/states"},
     {"block-steps=4", "min-gru/f32/train/L2/bi/T19/N2/I5/H19/states"},
     {"block-steps=9", "min-gru/f64/train/rev/T19/N2/I5/H19"},
