@@ -11,8 +11,9 @@
 
 #include "common/cell/limits.h"
 
-/* Units and warps of a block; each thread has some steps of one unit, a warp the next ones. */
-enum { ECO_SCAN_UNITS = 32, ECO_SCAN_WARPS = 8 };
+/* Each thread has some steps of so many neighbouring units, a warp the next ones: units and warps
+ * of a block. */
+enum { ECO_SCAN_WIDE = 2, ECO_SCAN_UNITS = 32 * ECO_SCAN_WIDE, ECO_SCAN_WARPS = 8 };
 /* Steps of a thread, fewer where a step has more numbers in registers. */
 #define ECO_SCAN_STEPS(numbers) ((numbers) <= 6 ? 8 : (numbers) <= 12 ? 4 : 2)
 
@@ -24,9 +25,9 @@ struct eco_scan_array {
 };
 
 /*
- * Blocks take tiles, so many steps of 32 units of a row, by ticket: those of earlier steps first.
+ * Blocks take tiles, so many steps of some units of a row, by ticket: those of earlier steps first.
  * The tile before tells what its states are, or gradients of states on the way back, in `value` and
- * then `flag`, one for each 32 units of a row; all flags and the ticket are 0 before.
+ * then `flag`, one for each ECO_SCAN_UNITS of a row; all flags and the ticket are 0 before.
  *
  * Masked rows (t >= length), forward: states stay and y is 0; backward: dacc is 0, carry stays.
  * Types as of a stage (cell/args.h).
@@ -36,6 +37,7 @@ struct eco_scan_call {
     int32_t t0, steps;            /* of the chunk */
     bool falls;                   /* the last step comes first */
     bool training, wide_dy;
+    bool pairs;           /* neighbouring units of every array may be read, and written, as one */
     uint16_t wide_states; /* bit s: state s before the chunk, and after, is kept as a sum */
     uint16_t zero_states; /* bit s: it is 0 before */
     uint16_t zero_carry;

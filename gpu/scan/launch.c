@@ -66,7 +66,7 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound 
 
 /* ---- what blocks tell each other ------------------------------------------------------------- */
 
-/* A ticket and a flag for each 32 units of a row, zeros before a launch; then states. */
+/* A ticket and a flag for each group of units of a row, zeros before a launch; then states. */
 enum { WORDS_ALIGNMENT = 256 };
 
 static size_t groups_of(const struct eco_problem *problem, int32_t rows)
@@ -85,6 +85,32 @@ size_t eco_scan_bytes(const struct eco_problem *problem)
     const size_t groups = groups_of(problem, problem->N);
     return words_bytes(groups) + groups * (size_t)problem->cell->recipe.n_states * ECO_SCAN_UNITS *
                                      eco_type_bytes(eco_type_sum(problem->type));
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* Whether an array's elements may be read ECO_SCAN_WIDE at a time, whatever their type: each is
+ * `bytes` long, or a sum. */
+static bool is_wide(const struct eco_scan_array *array, size_t bytes)
+{
+    return array->data == NULL ||
+           ((uintptr_t)array->data % (bytes * ECO_SCAN_WIDE) == 0 &&
+            array->step % ECO_SCAN_WIDE == 0 && array->row % ECO_SCAN_WIDE == 0);
+}
+
+/* Of those that whole tiles read and write; states at the ends of a chunk are taken one by one. */
+static bool has_pairs(const struct eco_gpu_run *run, const struct eco_scan_call *call)
+{
+    const size_t sum = eco_type_bytes(eco_type_sum(run->layout->type)),
+                 element = eco_type_bytes(run->layout->type);
+    const bool backward = run->args->backward;
+    bool wide = call->hidden % ECO_SCAN_WIDE == 0 && call->column % ECO_SCAN_WIDE == 0 &&
+                is_wide(&call->acc, backward ? element : sum) && is_wide(&call->save, element) &&
+                is_wide(&call->y, call->wide_dy ? sum : element);
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
+        wide = wide && is_wide(&call->kept[s], element) && is_wide(&call->before[s], element) &&
+               is_wide(&call->next[s], call->wide_states >> s & 1 ? sum : element);
+    return wide;
 }
 
 /* ---- the launch ------------------------------------------------------------------------------ */
@@ -116,6 +142,7 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
         .value = room + words_bytes(groups_of(run->problem, run->args->N)),
     };
     (backward ? point_at_kept : point_at_planes)(run, bound, &call);
+    call.pairs = has_pairs(run, &call);
     return call;
 }
 
@@ -136,8 +163,7 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
     const size_t groups = groups_of(run->problem, call.rows);
     const int32_t steps = tile_steps(run->problem, backward);
     const size_t tiles = ((size_t)call.steps + (size_t)steps - 1) / (size_t)steps;
-    const dim3 blocks = {(unsigned)(groups * tiles), 1, 1},
-               threads = {ECO_SCAN_UNITS, ECO_SCAN_WARPS, 1};
+    const dim3 blocks = {(unsigned)(groups * tiles), 1, 1}, threads = {32, ECO_SCAN_WARPS, 1};
     void *arguments[] = {&call};
     if (run->status != ECORNN_OK)
         return;

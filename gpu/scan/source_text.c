@@ -45,7 +45,7 @@ static void print(const void *what, struct eco_text *text)
     eco_text_add(text, "#include \"gpu/scan/words.cuh\"\n");
     add(text, eco_cell_emit, cell);
     add(text, eco_cell_emit_scan, cell);
-    eco_text_add(text, "#include \"gpu/scan/kernels.cuh\"\n");
+    eco_text_add(text, "#include \"gpu/scan/forward.cuh\"\n#include \"gpu/scan/backward.cuh\"\n");
 }
 
 char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows)

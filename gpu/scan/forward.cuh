@@ -1,0 +1,220 @@
+/*
+ * The scan forward, behind the printed text of a cell: a thread folds some steps into one factor
+ * and term of each state, a block those of its threads, and blocks hand on states one after the
+ * other; then each thread does its steps as any stage does them.  So memory is read and written
+ * once, and what is handed on does not depend on timing.  Tiles of which everything counts have no
+ * branches.
+ */
+#ifndef ECO_GPU_SCAN_FORWARD_CUH
+#define ECO_GPU_SCAN_FORWARD_CUH
+
+#include "gpu/scan/tiles.cuh"
+
+ECO_DEVICE bool is_sum_state(const struct eco_scan_call *call, int s)
+{
+    return sizeof(narrow) < sizeof(real) && (call->wide_states >> s & 1);
+}
+
+/* A state before the chunk. */
+ECO_DEVICE vec state_at_begin(const struct eco_scan_call *call, const struct scan_place *place,
+                              int s, int w)
+{
+    if (call->zero_states >> s & 1)
+        return 0;
+    return is_sum_state(call, s) ? *plane_at<const real>(&call->first[s], place, w)
+                                 : to_real(*plane_at<const narrow>(&call->first[s], place, w));
+}
+
+ECO_DEVICE void write_at_end(const struct eco_scan_call *call, const struct scan_place *place,
+                             int s, int w, vec v)
+{
+    if (is_sum_state(call, s))
+        *plane_at<real>(&call->last[s], place, w) = v;
+    else
+        *plane_at<narrow>(&call->last[s], place, w) = to_narrow(v);
+}
+
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void read_accs(const struct eco_scan_call *call, const struct scan_place *place,
+                          struct scan_step step[STEPS][ECO_SCAN_WIDE])
+{
+    const int32_t last = last_of(call, place);
+#pragma unroll
+    for (int a = 0; a < SCAN_ACCS; a++) {
+        const struct elements<const real> acc =
+            elements_of<const real>(call, place, &call->acc, (int64_t)call->column * a);
+#pragma unroll
+        for (int k = 0; k < STEPS; k++) {
+            const struct scan_units<real> units =
+                read_units<WHOLE, real>(place, scan_element(&acc, inside<WHOLE>(k, last)));
+#pragma unroll
+            for (int w = 0; w < ECO_SCAN_WIDE; w++)
+                step[k][w].acc[a] = units.of[w];
+        }
+    }
+#pragma unroll
+    for (int a = 0; a < SCAN_ACCS; a++)
+#pragma unroll
+        for (int w = 0; w < ECO_SCAN_WIDE; w++) {
+            const vec bias = call->bias[a] < 0 ? (vec)0 : load_vector(&step[0][w], call->bias[a]);
+#pragma unroll
+            for (int k = 0; k < STEPS; k++)
+                step[k][w].acc[a] += bias;
+        }
+}
+
+/* States where planes are: all but the last step's, which have their place in `last`. */
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void write_planes(const struct eco_scan_call *call, const struct scan_place *place,
+                             int s, const struct scan_units<vec> values[STEPS])
+{
+    const struct elements<real> sums = elements_of<real>(call, place, &call->next[s], 0);
+    const struct elements<narrow> rows = elements_of<narrow>(call, place, &call->next[s], 0);
+#pragma unroll
+    for (int k = 0; k < STEPS; k++) {
+        if (place->first + k + 1 >= call->steps)
+            continue;
+        if (is_sum_state(call, s))
+            write_units<WHOLE>(place, scan_element(&sums, k), values[k]);
+        else
+            write_units<WHOLE>(place, scan_element(&rows, k), narrow_units(values[k]));
+    }
+}
+
+/* A state after the last of the row's steps, if that is one of the thread's. */
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void write_last(const struct eco_scan_call *call, const struct scan_place *place, int s,
+                           const struct scan_units<vec> values[STEPS])
+{
+#pragma unroll
+    for (int k = WHOLE ? STEPS - 1 : 0; k < STEPS; k++)
+#pragma unroll
+        for (int w = 0; w < ECO_SCAN_WIDE; w++)
+            if (place->there[w] && counts(place, place->first + k) &&
+                place->first + k + 1 == place->to)
+                write_at_end(call, place, s, w, values[k].of[w]);
+}
+
+/* What the steps leave: saved values, states where they are wanted, y. */
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void leave_steps(const struct eco_scan_call *call, const struct scan_place *place,
+                            const struct scan_step step[STEPS][ECO_SCAN_WIDE])
+{
+    struct scan_units<vec> values[STEPS];
+#pragma unroll
+    for (int i = 0; i < SCAN_SAVES; i++) {
+#pragma unroll
+        for (int k = 0; k < STEPS; k++)
+#pragma unroll
+            for (int w = 0; w < ECO_SCAN_WIDE; w++)
+                values[k].of[w] =
+                    WHOLE || counts(place, place->first + k) ? step[k][w].saved[i] : (vec)0;
+        write_steps<STEPS, WHOLE>(call, place, &call->save, (int64_t)call->hidden * i, values);
+    }
+#pragma unroll
+    for (int s = SCAN_STATES - 1; s >= 0; s--) {
+#pragma unroll
+        for (int k = 0; k < STEPS; k++)
+#pragma unroll
+            for (int w = 0; w < ECO_SCAN_WIDE; w++)
+                values[k].of[w] = step[k][w].next[s];
+        if (s > 0)
+            write_steps<STEPS, WHOLE>(call, place, &call->kept[s], 0, values);
+        if (call->next[s].data)
+            write_planes<STEPS, WHOLE>(call, place, s, values);
+        write_last<STEPS, WHOLE>(call, place, s, values);
+    }
+#pragma unroll
+    for (int k = 0; k < STEPS; k++)
+#pragma unroll
+        for (int w = 0; w < ECO_SCAN_WIDE; w++)
+            values[k].of[w] =
+                WHOLE || counts(place, place->first + k) ? step[k][w].next[0] : (vec)0;
+    write_steps<STEPS, WHOLE>(call, place, &call->y, 0, values);
+}
+
+/* Factor and term of all steps of unit w. */
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void
+fold_steps(const struct scan_place *place, int w, struct scan_step step[STEPS][ECO_SCAN_WIDE],
+           vec factor[SCAN_STATES][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
+{
+#pragma unroll
+    for (int k = 0; k < STEPS; k++) {
+        if (!WHOLE && !counts(place, place->first + k))
+            continue;
+        SCAN_LINEAR_FORWARD(&step[k][w]);
+#pragma unroll
+        for (int s = 0; s < SCAN_STATES; s++)
+            if (is_linear(s))
+                fold(&factor[s][w], &term[s][w], step[k][w].factor[s], step[k][w].term[s]);
+    }
+}
+
+/* The steps of unit w, one after the other. */
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void do_steps(const struct scan_place *place, int w,
+                         struct scan_step step[STEPS][ECO_SCAN_WIDE],
+                         vec state[SCAN_STATES][ECO_SCAN_WIDE])
+{
+#pragma unroll
+    for (int k = 0; k < STEPS; k++) {
+#pragma unroll
+        for (int s = 0; s < SCAN_STATES; s++)
+            step[k][w].before[s] = step[k][w].next[s] = state[s][w];
+        if (WHOLE || counts(place, place->first + k))
+            SCAN_FORWARD(&step[k][w]);
+#pragma unroll
+        for (int s = 0; s < SCAN_STATES; s++)
+            state[s][w] = step[k][w].next[s];
+    }
+}
+
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_place *place,
+                          struct scan_shared *shared)
+{
+    struct scan_step step[STEPS][ECO_SCAN_WIDE];
+    vec factor[SCAN_STATES][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
+        state[SCAN_STATES][ECO_SCAN_WIDE];
+    begin_steps<STEPS>(call, place, step);
+    read_accs<STEPS, WHOLE>(call, place, step);
+#pragma unroll
+    for (int w = 0; w < ECO_SCAN_WIDE; w++) {
+#pragma unroll
+        for (int s = 0; s < SCAN_STATES; s++) {
+            const bool begins = place->tile == 0 && is_linear(s);
+            factor[s][w] = 1;
+            term[s][w] = 0;
+            state[s][w] = begins ? state_at_begin(call, place, s, w) : (vec)0;
+        }
+        fold_steps<STEPS, WHOLE>(place, w, step, factor, term);
+    }
+    hand_on(call, place, shared, factor, term, state);
+#pragma unroll
+    for (int w = 0; w < ECO_SCAN_WIDE; w++)
+        do_steps<STEPS, WHOLE>(place, w, step, state);
+    leave_steps<STEPS, WHOLE>(call, place, step);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS, SCAN_BLOCKS)
+    scan_forward(const __grid_constant__ struct eco_scan_call call)
+{
+    enum { STEPS = ECO_SCAN_STEPS(SCAN_ACCS + SCAN_STATES) };
+    __shared__ struct scan_shared shared;
+    const struct scan_place place = scan_place_of(&call, &shared.ticket, STEPS);
+    if (place.whole)
+        scan_tile<STEPS, true>(&call, &place, &shared);
+    else
+        scan_tile<STEPS, false>(&call, &place, &shared);
+    /* A row that has no step in the chunk keeps its states. */
+    if (place.from == place.to && place.tile == 0 && place.warp == 0)
+#pragma unroll
+        for (int s = 0; s < SCAN_STATES; s++)
+#pragma unroll
+            for (int w = 0; w < ECO_SCAN_WIDE; w++)
+                if (place.there[w])
+                    write_at_end(&call, &place, s, w, state_at_begin(&call, &place, s, w));
+}
+
+#endif /* ECO_GPU_SCAN_FORWARD_CUH */

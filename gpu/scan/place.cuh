@@ -1,0 +1,202 @@
+/*
+ * Where a thread of a scan is, and how it reads and writes the rows of its steps.
+ */
+#ifndef ECO_GPU_SCAN_PLACE_CUH
+#define ECO_GPU_SCAN_PLACE_CUH
+
+#include "gpu/scan/words.cuh"
+
+/* ---- a thread's place ------------------------------------------------------------------------ */
+
+/* Steps are counted in the order of the scan.  Of the chunk's those from `from` to `to` count: all,
+ * but for a row that has ended or not begun. */
+struct scan_place {
+    int32_t lane, warp, tile, tiles, group; /* group: ECO_SCAN_UNITS of a row */
+    int32_t n, first;                       /* the thread's first step */
+    int32_t unit[ECO_SCAN_WIDE];
+    int32_t from, to;
+    bool there[ECO_SCAN_WIDE]; /* else a unit is read in its place, and not written */
+    bool whole;                /* all steps and units of the tile count, and are pairs */
+};
+
+ECO_DEVICE struct scan_place scan_place_of(const struct eco_scan_call *call,
+                                           uint32_t *shared_ticket, int32_t steps)
+{
+    const int32_t across = (call->hidden + ECO_SCAN_UNITS - 1) / ECO_SCAN_UNITS;
+    const int32_t groups = across * call->rows, tile = steps * ECO_SCAN_WARPS;
+    struct scan_place at;
+    at.lane = (int32_t)threadIdx.x;
+    at.warp = (int32_t)threadIdx.y;
+    if (at.lane == 0 && at.warp == 0)
+        *shared_ticket = atomicAdd(call->ticket, 1u);
+    __syncthreads();
+    at.tile = (int32_t)(*shared_ticket / (uint32_t)groups);
+    at.tiles = (call->steps + tile - 1) / tile;
+    at.group = (int32_t)(*shared_ticket % (uint32_t)groups);
+    at.n = at.group / across;
+    const int32_t unit = at.group % across * ECO_SCAN_UNITS;
+    at.first = (at.tile * ECO_SCAN_WARPS + at.warp) * steps;
+    const int32_t length = call->lengths ? call->lengths[at.n] - call->t0 : call->steps;
+    const int32_t some = length < 0 ? 0 : length < call->steps ? length : call->steps;
+    at.from = call->falls ? call->steps - some : 0;
+    at.to = call->falls ? call->steps : some;
+    at.whole = at.from <= at.tile * tile && (at.tile + 1) * tile <= at.to &&
+               unit + ECO_SCAN_UNITS <= call->hidden && call->pairs;
+#pragma unroll
+    for (int w = 0; w < ECO_SCAN_WIDE; w++) {
+        at.unit[w] = unit + at.lane * ECO_SCAN_WIDE + w;
+        at.there[w] = at.unit[w] < call->hidden;
+        if (!at.there[w])
+            at.unit[w] = call->hidden - 1;
+    }
+    return at;
+}
+
+ECO_DEVICE bool counts(const struct scan_place *place, int32_t p)
+{
+    return p >= place->from && p < place->to;
+}
+
+ECO_DEVICE int32_t time_of(const struct eco_scan_call *call, int32_t p)
+{
+    return call->t0 + (call->falls ? call->steps - 1 - p : p);
+}
+
+/* ---- rows of steps --------------------------------------------------------------------------- */
+
+/* A thread's elements of an array, of its first unit, one for each of its steps; NULL: there are
+ * none. */
+template <class T> struct elements {
+    T *at;
+    int64_t stride;
+};
+
+/* Of the column that begins `column` elements behind the first.  Steps past the chunk's are read
+ * where its last one lies. */
+template <class T>
+ECO_DEVICE struct elements<T> elements_of(const struct eco_scan_call *call,
+                                          const struct scan_place *place,
+                                          const struct eco_scan_array *array, int64_t column) {
+    const int32_t first = place->first < call->steps ? place->first : call->steps - 1;
+    const int64_t step = (int64_t)(time_of(call, first) - call->t0) * array->step;
+    T *data = (T *)array->data;
+    return {data ? data + step + place->n * array->row + place->unit[0] + column : data,
+            call->falls ? -array->step : array->step};
+}
+
+template <class T>
+ECO_DEVICE T *scan_element(const struct elements<T> *of, int32_t k)
+{
+    return of->at + k * of->stride;
+}
+
+/* Whether a tile of so many steps has the one whose states before lie in `initial`. */
+ECO_DEVICE bool has_begin(const struct eco_scan_call *call, const struct scan_place *place,
+                          int32_t steps)
+{
+    const int32_t one = time_of(call, place->tile * steps),
+                  other = time_of(call, place->tile * steps + steps - 1);
+    const bool between = (one <= call->begin && call->begin <= other) ||
+                         (other <= call->begin && call->begin <= one);
+    return call->begins != 0 && between;
+}
+
+/* How many of a thread's steps there are, at least one: others are read in place of the last. */
+ECO_DEVICE int32_t last_of(const struct eco_scan_call *call, const struct scan_place *place)
+{
+    const int32_t left = call->steps - 1 - place->first;
+    return left < 0 ? 0 : left;
+}
+
+/* The step that is read for step k. */
+template <bool WHOLE> ECO_DEVICE int32_t inside(int k, int32_t last)
+{
+    return WHOLE || k < last ? k : last;
+}
+
+/* The steps of a thread: their places; nothing is read. */
+template <int STEPS>
+ECO_DEVICE void begin_steps(const struct eco_scan_call *call, const struct scan_place *place,
+                            struct scan_step step[STEPS][ECO_SCAN_WIDE])
+{
+#pragma unroll
+    for (int k = 0; k < STEPS; k++)
+#pragma unroll
+        for (int w = 0; w < ECO_SCAN_WIDE; w++) {
+            step[k][w].call = call;
+            step[k][w].n = place->n;
+            step[k][w].unit = place->unit[w];
+            step[k][w].t = time_of(call, place->first + k);
+        }
+}
+
+/* All units of a thread, from where its first one is. */
+template <class T> struct __align__(sizeof(T) * ECO_SCAN_WIDE) scan_units
+{
+    T of[ECO_SCAN_WIDE];
+};
+
+template <bool WHOLE, class T>
+ECO_DEVICE struct scan_units<T> read_units(const struct scan_place *place, const T *from) {
+    struct scan_units<T> units;
+    if (WHOLE)
+        return *(const struct scan_units<T> *)from;
+#pragma unroll
+    for (int w = 0; w < ECO_SCAN_WIDE; w++)
+        units.of[w] = from[place->unit[w] - place->unit[0]];
+    return units;
+}
+
+template <bool WHOLE, class T>
+ECO_DEVICE void write_units(const struct scan_place *place, T *to,
+                            const struct scan_units<T> &units)
+{
+    if (WHOLE) {
+        *(struct scan_units<T> *)to = units;
+        return;
+    }
+#pragma unroll
+    for (int w = 0; w < ECO_SCAN_WIDE; w++)
+        if (place->there[w])
+            to[w] = units.of[w];
+}
+
+ECO_DEVICE struct scan_units<narrow> narrow_units(const struct scan_units<vec> &units) {
+    struct scan_units<narrow> narrows;
+#pragma unroll
+    for (int w = 0; w < ECO_SCAN_WIDE; w++)
+        narrows.of[w] = to_narrow(units.of[w]);
+    return narrows;
+}
+
+ECO_DEVICE struct scan_units<real>
+real_units(const struct scan_units<narrow> &units) {
+    struct scan_units<real> reals;
+#pragma unroll
+    for (int w = 0; w < ECO_SCAN_WIDE; w++)
+        reals.of[w] = to_real(units.of[w]);
+    return reals;
+}
+
+/* values[k] to the steps that there are. */
+template <int STEPS, bool WHOLE>
+ECO_DEVICE void write_steps(const struct eco_scan_call *call, const struct scan_place *place,
+                            const struct eco_scan_array *array, int64_t column,
+                            const struct scan_units<vec> values[STEPS])
+{
+    const struct elements<narrow> to = elements_of<narrow>(call, place, array, column);
+    if (to.at)
+#pragma unroll
+        for (int k = 0; k < STEPS; k++)
+            if (WHOLE || place->first + k < call->steps)
+                write_units<WHOLE>(place, scan_element(&to, k), narrow_units(values[k]));
+}
+
+/* An element of one step's rows, such as states at the chunk's begin; of the thread's unit w. */
+template <class T>
+ECO_DEVICE T *plane_at(const struct eco_scan_array *plane, const struct scan_place *place, int w)
+{
+    return (T *)plane->data + place->n * plane->row + place->unit[w];
+}
+
+#endif /* ECO_GPU_SCAN_PLACE_CUH */
