@@ -44,148 +44,187 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
 /* ---- sum ------------------------------------------------------------------------------------- */
 
 /*
- * Rows in parts, a block for each part of 32 * WIDE columns: 8 threads to each, every one its rows
- * in order, then pairs of them.  Parts are added by a second kernel, in order.
+ * A block has some neighbouring columns, 16 bytes to a thread, and a part of the rows.  Threads
+ * have rows as far apart as all parts have threads: blocks go through memory together, from the
+ * rows that steps back wrote last and the L2 still has.  A thread adds its rows in order; threads
+ * of a warp are added in pairs, warps in order.  A second kernel adds parts.
  */
-enum { ACROSS = 32, DOWN = 8, ROWS_OF_PART = 64, MOST_PARTS = 64 };
+enum { AT_ONCE = 8 }; /* rows that a thread asks for together */
 
-/* So many neighbouring columns, read as one. */
-template <typename row, int WIDE> struct __align__(sizeof(row) * WIDE) columns
+/* Numbers that are read as one. */
+template <typename row> struct __align__(16) columns
 {
-    row of[WIDE];
+    row of[16 / sizeof(row)];
 };
 
-template <typename row, typename element, int WIDE>
-static __global__ void sum_parts(const __grid_constant__ struct eco_columns_call call, int32_t each)
+/* A number of a gradient, or nothing for a column that is padding. */
+template <typename element>
+ECO_DEVICE void put_sum(const struct eco_columns_call *call, int32_t i, element sum)
 {
-    __shared__ element share[DOWN][ACROSS * WIDE + 1];
-    const int32_t i = (int32_t)(blockIdx.x * ACROSS + threadIdx.x) * WIDE;
-    const int32_t columns_in_all = call.groups * call.column;
-    const int32_t place = i < columns_in_all ? call.place[i / call.column] : -1;
-    const row *from = (const row *)call.rows_of.data +
-                      (size_t)(place < 0 ? 0 : place) * call.column + (size_t)(i % call.column);
-    const int32_t first = (int32_t)blockIdx.y * each;
-    const int32_t end = first + each < call.rows ? first + each : call.rows;
-    element sum[WIDE] = {0};
-    launch_dependent_grids();
-#pragma unroll 8
-    for (int32_t r = first + (int32_t)threadIdx.y; place >= 0 && r < end; r += DOWN) {
-        const columns<row, WIDE> at =
-            *(const columns<row, WIDE> *)&from[(size_t)r * call.rows_of.row];
-        for (int w = 0; w < WIDE; w++)
-            sum[w] += (element)at.of[w];
-    }
-    for (int w = 0; w < WIDE; w++)
-        share[threadIdx.y][threadIdx.x * WIDE + w] = sum[w];
-    for (unsigned half = DOWN / 2; half > 0; half /= 2) {
-        __syncthreads();
-        for (int w = 0; w < WIDE && threadIdx.y < half; w++)
-            share[threadIdx.y][threadIdx.x * WIDE + w] +=
-                share[threadIdx.y + half][threadIdx.x * WIDE + w];
-    }
-    element *to = (element *)call.parts + (size_t)blockIdx.y * columns_in_all;
-    for (int w = 0; w < WIDE && threadIdx.y == 0 && i < columns_in_all; w++)
-        to[i + w] = share[0][threadIdx.x * WIDE + w];
+    const int32_t unit = i % call->column;
+    if (i >= call->groups * call->column || unit >= call->hidden)
+        return;
+    element *to = (element *)call->vectors + (size_t)(i / call->column) * call->hidden + unit;
+    *to = call->add ? *to + sum : sum;
 }
+
+/* To the sums of a thread's columns n of AT_ONCE rows so far apart; where the next row is. */
+template <typename row, typename element>
+ECO_DEVICE const row *add_rows(element *sum, const row *at, size_t apart, int32_t n)
+{
+    uint4 part[AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++, at += apart)
+        part[k] = k < n ? *(const uint4 *)at : make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++)
+#pragma unroll
+        for (int w = 0; w < (int)(16 / sizeof(row)); w++)
+            sum[w] += (element)((const columns<row> *)&part[k])->of[w];
+    return at;
+}
+
+/* ACROSS threads beside each other, DOWN to each column.  One part is all there is to add. */
+template <typename row, typename element, int ACROSS, int DOWN>
+static __global__ void __launch_bounds__(ACROSS *DOWN, 1024 / (ACROSS * DOWN))
+    sum_parts(const __grid_constant__ struct eco_columns_call call)
+{
+    enum { WIDE = 16 / sizeof(row), COLUMNS = ACROSS * WIDE, WARPS = ACROSS * DOWN / WARP };
+    __shared__ element share[WARPS][COLUMNS];
+    const int32_t thread = (int32_t)threadIdx.x, across = thread % ACROSS,
+                  parts = (int32_t)gridDim.y, apart = parts * DOWN,
+                  first = (int32_t)blockIdx.y * DOWN + thread / ACROSS;
+    const int32_t begin = (int32_t)blockIdx.x * COLUMNS, i = begin + across * WIDE,
+                  columns_in_all = call.groups * call.column;
+    const int32_t place = i < columns_in_all ? call.place[i / call.column] : -1;
+    element sum[WIDE] = {}, all = 0;
+    launch_dependent_grids();
+    if (place >= 0) {
+        const row *at = (const row *)call.rows_of.data + (size_t)first * call.rows_of.row +
+                        (size_t)place * call.column + (size_t)(i % call.column);
+        int32_t n = first < call.rows ? (call.rows - first - 1) / apart + 1 : 0;
+        for (; n > AT_ONCE; n -= AT_ONCE)
+            at = add_rows(sum, at, (size_t)apart * call.rows_of.row, AT_ONCE);
+        add_rows(sum, at, (size_t)apart * call.rows_of.row, n);
+    }
+#pragma unroll
+    for (int lanes = ACROSS; lanes < WARP; lanes *= 2)
+#pragma unroll
+        for (int w = 0; w < WIDE; w++)
+            sum[w] += __shfl_xor_sync(~0u, sum[w], lanes);
+    for (int w = 0; w < WIDE && thread % WARP < ACROSS; w++)
+        share[thread / WARP][across * WIDE + w] = sum[w];
+    __syncthreads();
+    if (thread >= COLUMNS || begin + thread >= columns_in_all)
+        return;
+#pragma unroll
+    for (int k = 0; k < WARPS; k++)
+        all += share[k][thread];
+    if (parts == 1)
+        put_sum(&call, begin + thread, all);
+    else
+        ((element *)call.parts)[(size_t)blockIdx.y * columns_in_all + begin + thread] = all;
+}
+
+/* 32 columns to a block; of each some threads add every so manieth part, in order, read side by
+ * side; then these. */
+enum { MOST_PARTS = 128, ADDERS = 8 };
 
 template <typename element>
-static __global__ void add_parts(const __grid_constant__ struct eco_columns_call call,
-                                 int32_t parts)
+static __global__ void __launch_bounds__(WARP *ADDERS)
+    add_parts(const __grid_constant__ struct eco_columns_call call, int32_t parts)
 {
-    const int32_t columns_in_all = call.groups * call.column;
-    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i >= columns_in_all || i % call.column >= call.hidden)
-        return;
+    __shared__ element share[ADDERS][WARP];
+    const int32_t columns_in_all = call.groups * call.column, adder = (int32_t)threadIdx.y;
+    const int32_t i = (int32_t)(blockIdx.x * WARP + threadIdx.x);
     const element *from = (const element *)call.parts + i;
-    element *to =
-        (element *)call.vectors + (size_t)(i / call.column) * call.hidden + i % call.column;
-    element part[MOST_PARTS], sum = 0; /* added one by one, but read side by side */
+    element part[MOST_PARTS / ADDERS], sum = 0;
     wait_on_dependent_grids();
 #pragma unroll
-    for (int32_t k = 0; k < MOST_PARTS; k++)
-        part[k] = k < parts ? from[(size_t)k * columns_in_all] : (element)0;
+    for (int32_t k = 0; k < MOST_PARTS / ADDERS; k++)
+        part[k] = i < columns_in_all && k * ADDERS + adder < parts
+                      ? from[(size_t)(k * ADDERS + adder) * columns_in_all]
+                      : (element)0;
 #pragma unroll
-    for (int32_t k = 0; k < MOST_PARTS; k++)
+    for (int32_t k = 0; k < MOST_PARTS / ADDERS; k++)
         sum += part[k];
-    *to = call.add ? *to + sum : sum;
+    share[adder][threadIdx.x] = sum;
+    __syncthreads();
+    if (adder > 0)
+        return;
+#pragma unroll
+    for (int32_t k = 1; k < ADDERS; k++)
+        sum += share[k][threadIdx.x];
+    put_sum(&call, i, sum);
 }
 
-/* Of so few rows that one kernel sums them as fast as two: 32 threads to a column, every one its
- * rows in order, then pairs of them. */
+/* Blocks of so many threads across and down. */
+enum { LINE = 8, LINES = 32, FEW_ACROSS = 4, FEW_DOWN = 256 };
+
+/* Of so few rows one kernel sums them as fast as two. */
 enum { FEW_ROWS = 1024 };
 
-template <typename row, typename element>
-static __global__ void __launch_bounds__(ACROSS *ACROSS)
-    sum_few(const __grid_constant__ struct eco_columns_call call)
+/* n / each, rounded up. */
+static int32_t shares(int32_t n, int32_t each)
 {
-    __shared__ element share[ACROSS][ACROSS + 1];
-    const int32_t i = (int32_t)(blockIdx.x * ACROSS + threadIdx.x);
-    const int32_t group = i / call.column, unit = i % call.column;
-    const int32_t place = group < call.groups ? call.place[group] : -1;
-    const row *from = (const row *)call.rows_of.data +
-                      (size_t)(place < 0 ? 0 : place) * call.column + (size_t)unit;
-    element sum = 0;
-    launch_dependent_grids();
-#pragma unroll 16
-    for (int32_t r = (int32_t)threadIdx.y; r < call.rows; r += ACROSS)
-        sum += place < 0 ? (element)0 : (element)from[(size_t)r * call.rows_of.row];
-    share[threadIdx.y][threadIdx.x] = sum;
-    for (unsigned half = ACROSS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.y < half)
-            share[threadIdx.y][threadIdx.x] += share[threadIdx.y + half][threadIdx.x];
-    }
-    if (threadIdx.y > 0 || group >= call.groups || unit >= call.hidden)
-        return;
-    element *to = (element *)call.vectors + (size_t)group * call.hidden + unit;
-    *to = (call.add ? *to : (element)0) + share[0][threadIdx.x];
+    return n / each + (n % each > 0);
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* As many as make blocks enough for a large device, whichever it is, so that bits are the same
+ * everywhere; more, where a thread had more rows in a chain than a sum should. */
+static int32_t parts_for(int32_t rows, int32_t blocks, size_t room)
+{
+    enum { BLOCKS = 528, LEAST_ROWS = 4, MOST_ROWS = 64 };
+    const int32_t enough = least(BLOCKS / blocks, shares(rows, LINES * LEAST_ROWS)),
+                  chains = shares(rows, LINES * MOST_ROWS);
+    const int32_t parts = least(enough > chains ? enough : chains, MOST_PARTS);
+    return room < (size_t)parts ? (int32_t)room : parts;
 }
 
 template <typename row, typename element>
-static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts, bool overlap,
+static cudaError_t launch_sum(const struct eco_columns_call *call, bool overlap,
                               cudaStream_t stream)
 {
-    enum { WIDE = 8 / sizeof(row), THREADS = 256, OF_BLOCK = ACROSS * WIDE };
-    const unsigned columns = (unsigned)(call->groups * call->column);
-    int32_t each = (call->rows + parts - 1) / parts;
-    void *few[] = {(void *)call};
+    enum { WIDE = 16 / sizeof(row), OF_BLOCK = LINE * WIDE, OF_FEW = FEW_ACROSS * WIDE };
+    const int32_t columns = call->groups * call->column,
+                  blocks = (columns + OF_BLOCK - 1) / OF_BLOCK,
+                  parts = parts_for(call->rows, blocks,
+                                    call->parts_bytes / ((size_t)columns * sizeof(element)));
+    void *summed[] = {(void *)call}, *added[] = {(void *)call, (void *)&parts};
     if (call->column % WIDE != 0 || call->rows_of.row % WIDE != 0)
         return cudaErrorInvalidValue; /* rows lie in whole groups */
     if (call->rows <= FEW_ROWS)
-        return cudaLaunchKernel((const void *)sum_few<row, element>,
-                                dim3((columns + ACROSS - 1) / ACROSS), dim3(ACROSS, ACROSS), few, 0,
-                                stream);
-    void *summed[] = {(void *)call, &each}, *added[] = {(void *)call, &parts};
-    const cudaError_t error =
-        cudaLaunchKernel((const void *)sum_parts<row, element, WIDE>,
-                         dim3((columns + OF_BLOCK - 1) / OF_BLOCK, (unsigned)parts),
-                         dim3(ACROSS, DOWN), summed, 0, stream);
-    if (error != cudaSuccess)
+        return cudaLaunchKernel((const void *)sum_parts<row, element, FEW_ACROSS, FEW_DOWN>,
+                                dim3(((unsigned)columns + OF_FEW - 1) / OF_FEW),
+                                dim3(FEW_ACROSS * FEW_DOWN), summed, 0, stream);
+    if (parts == 0)
+        return cudaErrorInvalidValue;
+    const cudaError_t error = cudaLaunchKernel((const void *)sum_parts<row, element, LINE, LINES>,
+                                               dim3((unsigned)blocks, (unsigned)parts),
+                                               dim3(LINE * LINES), summed, 0, stream);
+    if (error != cudaSuccess || parts == 1)
         return error;
-    return eco_launch((const void *)add_parts<element>, dim3((columns + THREADS - 1) / THREADS),
-                      dim3(THREADS), added, overlap, stream);
+    return eco_launch((const void *)add_parts<element>, dim3(((unsigned)columns + WARP - 1) / WARP),
+                      dim3(WARP, ADDERS), added, overlap, stream);
 }
 
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cudaStream_t stream)
 {
-    const size_t columns = (size_t)call->groups * (size_t)call->column;
-    if (columns == 0)
+    if (call->groups * call->column == 0)
         return cudaSuccess;
-    const size_t room = call->parts_bytes / (columns * (call->vector_type == ECORNN_F64 ? 8 : 4));
-    int32_t parts = (call->rows + ROWS_OF_PART - 1) / ROWS_OF_PART;
-    parts = parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : parts;
-    if ((size_t)parts > room)
-        parts = (int32_t)room;
-    if (parts == 0)
-        return cudaErrorInvalidValue;
     switch (call->rows_of.type) {
     case ECORNN_F64:
-        return launch_sum<double, double>(call, parts, overlap, stream);
+        return launch_sum<double, double>(call, overlap, stream);
     case ECORNN_BF16:
-        return launch_sum<__nv_bfloat16, float>(call, parts, overlap, stream);
+        return launch_sum<__nv_bfloat16, float>(call, overlap, stream);
     case ECORNN_F16:
-        return launch_sum<__half, float>(call, parts, overlap, stream);
+        return launch_sum<__half, float>(call, overlap, stream);
     default:
-        return launch_sum<float, float>(call, parts, overlap, stream);
+        return launch_sum<float, float>(call, overlap, stream);
     }
 }
