@@ -5,6 +5,7 @@
 #include "gpu/algo/algo.h"
 
 #include "gpu/device/rates.h"
+#include "gpu/persistent/persistent.h"
 #include "gpu/run/run.h"
 
 /* Where no part is given away: as many as keep a device busy. */
@@ -71,6 +72,24 @@ static int asked_at_once(void)
     return eco_gpu_forced_at_once(eco_environment("ECORNN_FORCE"));
 }
 
+/* Do steps back stay on the chip? */
+static bool has_back(const struct eco_problem *one, const struct eco_caps *caps)
+{
+    struct eco_persistent_shape shape;
+    if (eco_persistent_refuses(one, true) != NULL)
+        return false;
+    const struct eco_persistent_need need = eco_persistent_need(one, caps, true, one->N, 1, 1);
+    return eco_persistent_shape(&need, &shape) > 0;
+}
+
+/* A part that is too small for them: those of algorithm step take all of the device, model by
+ * model. */
+static bool loses_back(const struct eco_problem *one, const struct eco_caps *all,
+                       const struct eco_caps *part)
+{
+    return one->training && !has_back(one, part) && has_back(one, all);
+}
+
 void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
                        int models, struct eco_models_share *share)
 {
@@ -83,7 +102,8 @@ void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_prob
     for (int n = models < ECO_GPU_LANES ? models : ECO_GPU_LANES; n > 1 && asked != 1; n /= 2) {
         const int at_once = asked == 0 ? n : asked < models ? asked : models;
         const struct eco_caps part = eco_gpu_part(&device->caps, at_once);
-        if (eco_algo_persistent.refuses(one, &part) != NULL)
+        if (eco_algo_persistent.refuses(one, &part) != NULL ||
+            (asked == 0 && loses_back(one, &device->caps, &part)))
             continue;
         const double time = time_of_parts(one, &part, models, at_once);
         if (least > 0 && time >= least && asked == 0)

@@ -167,12 +167,19 @@ START_TEST(cuts_waves)
 }
 END_TEST
 
-/* Models side by side, so many as are asked for or as there are, have equal parts of the device. */
+/* Models side by side, so many as are asked for or as there are, have equal parts of the device; of
+ * more rows none too small for steps back. */
 static const struct {
     const char *force; /* NULL: the planner chooses */
     int models, at_once;
-} shares[] = {{"at-once=8", 4, 4}, {"at-once=8", 3, 3},    {"at-once=3", 16, 3},
-              {"at-once=1", 9, 1}, {"at-once=16", 40, 16}, {NULL, 16, 16}};
+    const char *problem; /* NULL: a small one */
+} shares[] = {{"at-once=8", 4, 4, NULL},
+              {"at-once=8", 3, 3, NULL},
+              {"at-once=3", 16, 3, NULL},
+              {"at-once=1", 9, 1, NULL},
+              {"at-once=16", 40, 16, NULL},
+              {NULL, 16, 16, NULL},
+              {NULL, 16, 8, "lstm/bf16/train/T365/N256/I32/H128"}};
 
 START_TEST(shares_out)
 {
@@ -180,7 +187,9 @@ START_TEST(shares_out)
     struct eco_models_share share;
     ecornn_desc desc;
     struct eco_problem problem;
-    ck_assert_int_eq(eco_problem_parse(&desc, "lstm/bf16/train/T50/N32/I32/H64", NULL), ECORNN_OK);
+    const char *text =
+        shares[_i].problem != NULL ? shares[_i].problem : "lstm/bf16/train/T50/N32/I32/H64";
+    ck_assert_int_eq(eco_problem_parse(&desc, text, NULL), ECORNN_OK);
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
     if (shares[_i].force != NULL)
         setenv("ECORNN_FORCE", shares[_i].force, 1);
