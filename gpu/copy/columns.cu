@@ -159,7 +159,7 @@ static __global__ void __launch_bounds__(WARP *ADDERS)
 }
 
 /* Blocks of so many threads across and down. */
-enum { LINE = 8, LINES = 32, FEW_ACROSS = 4, FEW_DOWN = 256 };
+enum { LINE = 8, LINES = 32, FEW_ACROSS = 2, FEW_DOWN = 256 };
 
 /* Of so few rows one kernel sums them as fast as two. */
 enum { FEW_ROWS = 1024 };
@@ -179,7 +179,7 @@ static int32_t least(int32_t a, int32_t b)
  * everywhere; more, where a thread had more rows in a chain than a sum should. */
 static int32_t parts_for(int32_t rows, int32_t blocks, size_t room)
 {
-    enum { BLOCKS = 528, LEAST_ROWS = 4, MOST_ROWS = 64 };
+    enum { BLOCKS = 264, LEAST_ROWS = 4, MOST_ROWS = 64 };
     const int32_t enough = least(BLOCKS / blocks, shares(rows, LINES * LEAST_ROWS)),
                   chains = shares(rows, LINES * MOST_ROWS);
     const int32_t parts = least(enough > chains ? enough : chains, MOST_PARTS);
