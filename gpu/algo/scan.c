@@ -57,6 +57,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     eco_algo_step.wishes(problem, caps, wishes);
     wishes->wavefront = false;
     wishes->gpu.weights_chunks = 0;
+    wishes->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT);
     for (int way = 0; way < 2; way++) {
         wishes->gpu.turned[way] = false;
         wishes->gpu.prepared_bytes[way] = 0;

@@ -52,8 +52,9 @@ ECO_DEVICE void read_states_around(const struct eco_scan_call *call, const struc
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
             const int32_t from = inside<false>(k, last);
-            const bool begins =
-                (call->begins >> s & 1) && time_of(call, place->first + from) == call->begin;
+            const int32_t p =
+                place->first + from < call->steps ? place->first + from : call->steps - 1;
+            const bool begins = (call->begins >> s & 1) && time_of(call, p) == call->begin;
             const bool zero = begins && !call->initial[s].data;
 #pragma unroll
             for (int w = 0; w < ECO_SCAN_WIDE; w++) {
