@@ -91,11 +91,12 @@ static double lost(const struct eco_problem *problem, const struct eco_caps *cap
     return time + (outside & ECO_OUTSIDE_STEPS && !whole ? step_work(problem) / step : 0);
 }
 
-/* And those of copies instead: of x and, back, of x, y and dx, for a layer and chunk. */
+/* And those of copies instead, for a layer and chunk: in training of x and, back, of x, y and dx;
+ * in inference of x, which everything waits for, so that it takes as long as two. */
 static double copied(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double copies = problem->training ? 4 : 1;
+    const double copies = problem->training ? 4 : 2;
     const double rows = (double)problem->T * problem->N, chunks = 1 + floor(rows / ECO_STEP_ROWS);
     double time = 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
