@@ -121,7 +121,7 @@ static const char *const scanned[] = {
     "sru/f32/train/bi/T200/N3/I128/H128/states/lengths:random",
     "qrnn/f32/train/T70/N11/I121/H254",
     "two-memories/f32/train/rev/T50/N4/I66/H66/states/lengths:random",
-    "two-memories/f32/train/bi/T20/N3/I40/H40/states/null:dy,final/mask:20",
+    "two-memories/f32/train/bi/T12/N3/I40/H40/states/null:dy,final/mask:20",
     "decay/f32/infer/L3/T257/N2/I5/H129/states/alias"};
 enum { SCANNED = sizeof scanned / sizeof *scanned };
 
