@@ -146,7 +146,7 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
     return call;
 }
 
-/* Numbers that a step has in registers, as kernels.cuh counts them. */
+/* Numbers that a step has in registers, as forward.cuh and backward.cuh count them. */
 static int32_t tile_steps(const struct eco_problem *problem, bool backward)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
