@@ -20,9 +20,13 @@ enum { SCAN_BLOCKS = sizeof(real) == 4 ? 2 : 1 };
 struct scan_shared {
     vec factor[ECO_SCAN_WARPS][SCAN_STATES][ECO_SCAN_WIDE][32];
     vec term[ECO_SCAN_WARPS][SCAN_STATES][ECO_SCAN_WIDE][32];
-    vec start[ECO_SCAN_WARPS][SCAN_STATES][ECO_SCAN_WIDE][32];
-    uint32_t ticket;
+    union {
+        uint32_t ticket; /* all have read it before states come to the block */
+        vec start[ECO_SCAN_WARPS][SCAN_STATES][ECO_SCAN_WIDE][32];
+    };
 };
+/* A kernel has no more unless it asks; of ECO_MAX_STATES in doubles this is all. */
+static_assert(sizeof(struct scan_shared) <= 48 << 10, "shared memory of a scan");
 
 /* Where state s of a thread's unit w lies in what one tile tells the next, so that a warp reads,
  * and writes, whole lines. */

@@ -201,19 +201,41 @@ START_TEST(compiles_fused_kernels)
 }
 END_TEST
 
+static void compile_scan(const struct ecornn_cell *cell, ecornn_type type, int a)
+{
+    char *text = eco_scan_text(cell, type);
+    const struct eco_source source = {text, architecture[a], NULL};
+    struct eco_code code;
+    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+    ck_assert(contains(&code, "scan_forward") && contains(&code, "scan_backward"));
+    eco_free(code.data);
+    eco_free(text);
+}
+
 /* All steps of a chunk, where the cell is linear: of each one type, for one architecture. */
 START_TEST(compiles_scans)
 {
     ecornn_cell *cell = cell_number(_i);
-    if (cell->lowered.linear.scans) {
-        char *text = eco_scan_text(cell, (ecornn_type)(_i % ECO_TYPES));
-        const struct eco_source source = {text, architecture[_i / ECO_TYPES % ARCHITECTURES], NULL};
-        struct eco_code code;
-        ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
-        ck_assert(contains(&code, "scan_forward") && contains(&code, "scan_backward"));
-        eco_free(code.data);
-        eco_free(text);
-    }
+    if (cell->lowered.linear.scans)
+        compile_scan(cell, (ecornn_type)(_i % ECO_TYPES), _i / ECO_TYPES % ARCHITECTURES);
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* As many states as a cell may have, in doubles: all shared memory that a kernel has unasked. */
+START_TEST(compiles_scans_of_most_states)
+{
+    ecornn_cell *cell = NULL;
+    ck_assert_int_eq(ecornn_cell_parse(&cell, "cell most(h, c, d, e)\n"
+                                              "f = sigmoid(W x + b)\n"
+                                              "c' = f * c + x\n"
+                                              "d' = f * d - x\n"
+                                              "e' = x * e + f\n"
+                                              "h' = c' * d' + e'\n"),
+                     ECORNN_OK);
+    ck_assert_int_eq(cell->recipe.n_states, ECO_MAX_STATES);
+    ck_assert(cell->lowered.linear.scans);
+    compile_scan(cell, ECORNN_F64, 0);
     ecornn_cell_free(cell);
 }
 END_TEST
@@ -411,6 +433,7 @@ int main(void)
     tcase_add_loop_test(tests, compiles_every_cell, 0, cells());
     tcase_add_loop_test(tests, compiles_fused_kernels, 0, cells() - builtins());
     tcase_add_loop_test(tests, compiles_scans, 0, cells());
+    tcase_add_test(tests, compiles_scans_of_most_states);
     tcase_add_loop_test(tests, says_what_is_missing, 0, 2);
     tcase_add_test(tests, says_what_is_wrong);
     tcase_add_test(tests, key_has_all_of_it);
