@@ -126,8 +126,8 @@ static __global__ void __launch_bounds__(ACROSS *DOWN, 1024 / (ACROSS * DOWN))
         ((element *)call.parts)[(size_t)blockIdx.y * columns_in_all + begin + thread] = all;
 }
 
-/* 32 columns to a block; of each some threads add every so manieth part, in order, read side by
- * side; then these. */
+/* 32 columns to a block; ADDERS threads to a column.  Each asks for every eighth part at once, and
+ * adds them in order; then the threads' sums are added. */
 enum { MOST_PARTS = 128, ADDERS = 8 };
 
 template <typename element>

@@ -89,8 +89,7 @@ size_t eco_scan_bytes(const struct eco_problem *problem)
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-/* Whether an array's elements may be read ECO_SCAN_WIDE at a time, whatever their type: each is
- * `bytes` long, or a sum. */
+/* Whether an array's elements, each of so many bytes, may be read ECO_SCAN_WIDE at a time. */
 static bool is_wide(const struct eco_scan_array *array, size_t bytes)
 {
     return array->data == NULL ||
