@@ -6,6 +6,7 @@ in it, forward and back.  Both take turns, eager; microseconds a step, medians o
 smallest in brackets.  No results are compared: the two start the stabiliser from other values.
 """
 import argparse
+import importlib.util
 import statistics
 import sys
 
@@ -75,6 +76,8 @@ def main():
     args = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("needs a GPU that torch sees")
+    if importlib.util.find_spec("flashrnn") is None:
+        sys.exit("needs the package flashrnn")
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
     for heads in args.heads:
         for backend in args.backends:
