@@ -7,30 +7,14 @@ smallest in brackets.  No results are compared: the two start the stabiliser fro
 """
 import argparse
 import importlib.util
-import statistics
 import sys
 
 import torch
 
 import ecornn.torch as et
+from turns import time_in_turns
 
-ROUNDS, RUNS = 9, 5
-
-
-def time_in_turns(sides):
-    """{name: (median, spread)} in microseconds a run."""
-    times = {name: [] for name in sides}
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for round_ in range(ROUNDS + 1):  # the first is not counted
-        for name, run in sides.items():
-            begin.record()
-            for _ in range(RUNS):
-                run()
-            end.record()
-            end.synchronize()
-            if round_:
-                times[name].append(1e3 * begin.elapsed_time(end) / RUNS)
-    return {name: (statistics.median(t), max(t) - min(t)) for name, t in times.items()}
+RUNS = 5  # of a side, in each round
 
 
 def sides_of(args, heads, backend):
@@ -82,7 +66,7 @@ def main():
     for heads in args.heads:
         for backend in args.backends:
             try:
-                found = time_in_turns(sides_of(args, heads, backend))
+                found = time_in_turns(sides_of(args, heads, backend), RUNS)
             except (RuntimeError, OSError, ValueError, AssertionError) as error:  # it does not build here
                 print(f"heads {heads}, {backend}: {str(error)[-300:]}", flush=True)
                 continue

@@ -9,15 +9,15 @@ medians of rounds, largest less smallest in brackets; gradients are compared bef
 are is known before the clock starts.
 """
 import argparse
-import statistics
 import sys
 
 import torch
 
 import ecornn.torch as et
+from turns import time_in_turns
 
 KINDS = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN"}
-ROUNDS, RUNS = 9, 20
+RUNS = 20  # of a side, in each round
 
 
 def tuple_of(states):
@@ -50,24 +50,6 @@ def graph_of(run):
     return graph.replay
 
 
-def time_in_turns(sides):
-    """{name: (median, spread)} in microseconds a run."""
-    times = {name: [] for name in sides}
-    for run in sides.values():
-        run()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(ROUNDS):
-        for name, run in sides.items():
-            run()
-            begin.record()
-            for _ in range(RUNS):
-                run()
-            end.record()
-            end.synchronize()
-            times[name].append(1e3 * begin.elapsed_time(end) / RUNS)
-    return {name: (statistics.median(t), max(t) - min(t)) for name, t in times.items()}
-
-
 def compare(args, steps, percent):
     torch.manual_seed(steps)
     dtype = torch.bfloat16 if args.type == "bf16" else torch.float32
@@ -91,7 +73,7 @@ def compare(args, steps, percent):
         error = ((mine - other).abs().max() / other.abs().max()).item()
         assert error < args.tolerance, f"gradients differ by {error}"
     for how, wrap in (("eager", lambda run: run), ("graph", graph_of)):
-        found = time_in_turns({name: wrap(run) for name, run in sides.items()})
+        found = time_in_turns({name: wrap(run) for name, run in sides.items()}, RUNS)
         ratio = found["cut"][0] / found["ecornn"][0]
         row = ", ".join(f"{name} {median:.0f} ({spread:.0f})" for name, (median, spread) in found.items())
         print(f"{args.cell}/{args.type}/train/T{steps}/N{args.batch}/I{args.input}/H{args.hidden} resets "

@@ -9,6 +9,13 @@
 
 /* ---- what steps read ------------------------------------------------------------------------- */
 
+/* Of a state, as backward has it. */
+ECO_DEVICE struct elements<const narrow> states_of(const struct eco_scan_call *call,
+                                                   const struct scan_place *place,
+                                                   const struct eco_scan_array *array) {
+    return elements_of<const narrow>(call, place, array, 0);
+}
+
 /* States after steps, and before: those after the step before, which is the thread's next one, so
  * that one step's are read besides. */
 template <int STEPS>
@@ -18,10 +25,8 @@ ECO_DEVICE void read_states_of_whole(const struct eco_scan_call *call,
 {
 #pragma unroll
     for (int s = 0; s < SCAN_STATES; s++) {
-        const struct elements<const narrow> before = elements_of<const narrow>(call, place,
-                                                                               &call->before[s], 0),
-                                            next = elements_of<const narrow>(call, place,
-                                                                             &call->next[s], 0);
+        const struct elements<const narrow> before = states_of(call, place, &call->before[s]),
+                                            next = states_of(call, place, &call->next[s]);
         struct scan_units<narrow> units[STEPS + 1];
 #pragma unroll
         for (int k = 0; k < STEPS; k++)
@@ -45,10 +50,8 @@ ECO_DEVICE void read_states_around(const struct eco_scan_call *call, const struc
     const int32_t last = last_of(call, place);
 #pragma unroll
     for (int s = 0; s < SCAN_STATES; s++) {
-        const struct elements<const narrow> before = elements_of<const narrow>(call, place,
-                                                                               &call->before[s], 0),
-                                            next = elements_of<const narrow>(call, place,
-                                                                             &call->next[s], 0);
+        const struct elements<const narrow> before = states_of(call, place, &call->before[s]),
+                                            next = states_of(call, place, &call->next[s]);
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
             const int32_t from = inside<false>(k, last);
