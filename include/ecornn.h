@@ -336,8 +336,8 @@ ECORNN_API ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *co
                                          void *weights, void *stream);
 /** May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
  * those of weights of its own.  UNSUPPORTED: the detail says in what the two differ.  T and N may
- * differ where the fastest form does not; weights packed for training fit inference, never the
- * other way round.  Gradients belong to the plan that ran backward. */
+ * differ where the fastest form does not; weights packed for training fit inference, except
+ * those of several models, never the other way round.  Gradients belong to the plan that ran backward. */
 ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
 /** A number that changes when blocks of host memory do: blocks[k] has bytes[k] bytes, or is NULL.
  * Of a block of up to 16 KB it sees every change, of a larger one such as an optimizer's step,

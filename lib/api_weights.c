@@ -118,6 +118,12 @@ ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *const *params
     return status;
 }
 
+/* Bytes from a model's part of the block to the next one's; 0 of one model. */
+static size_t stride_of(const ecornn_plan *plan)
+{
+    return plan->one ? eco_models_stride(plan->one->sizes.weights) : 0;
+}
+
 ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used)
 {
     if (!packed || !used)
@@ -133,6 +139,9 @@ ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *u
         eco_text_add(&why, "its device is %s, must be %s", from->backend->name, to->backend->name);
     else if (from != to && to->caps.own_memory)
         eco_text_add(&why, "its device is another one");
+    else if (stride_of(packed) != stride_of(used))
+        eco_text_add(&why, "its models have %zu bytes each, must have %zu", stride_of(packed),
+                     stride_of(used));
     else
         fit = eco_layout_weights_fit(&(packed->one ? packed->one : packed)->layout[0],
                                      &(used->one ? used->one : used)->layout[0], &why);
