@@ -1,6 +1,5 @@
-"""Imports packages in the order of the arguments, and runs a layer by an installed ecornn.
-
-Fails where ecornn is slow to import, takes another library than its own, brings a second libgomp
+"""Imports packages in the order of the arguments, runs a layer by an installed ecornn, and trains
+one where numpy is there.  Fails where ecornn is slow to import, takes another library than its own, brings a second libgomp
 into the process, or computes something else than the reference.
 """
 
@@ -11,7 +10,7 @@ import os
 import sys
 import time
 
-MOST_SECONDS = 0.3  # of import ecornn, beyond what came before
+MOST_SECONDS = 0.3  # of import ecornn, beyond what came before, on a busy machine
 STEPS, BATCH, INPUT, HIDDEN = 5, 3, 40, 64
 
 
@@ -64,8 +63,25 @@ def forward(device):
     return list(y)
 
 
+def losses(ecornn, numpy):
+    """Squared errors of the mean of a GRU's outputs against that of x, at each step of training."""
+    layer = ecornn.Layer("gru", 2, 8)
+    x = numpy.random.default_rng(1).uniform(-1, 1, (STEPS, 16, 2)).astype("float32")
+    wanted = x.mean((0, 2))
+    for _ in range(50):
+        run = layer.forward(x)
+        error = run.y[-1].mean(1) - wanted
+        yield float((error**2).mean())
+        dy = numpy.zeros_like(run.y)
+        dy[-1] = error[:, None] / error.size
+        gradients = run.backward(dy=dy).parameters
+        for name, parameter in layer.parameters.items():
+            parameter -= gradients[name]
+
+
 def main():
     seconds = imported(sys.argv[1:])
+    assert "torch._dynamo" not in sys.modules
     import ecornn
     from ecornn import _library
 
@@ -78,9 +94,11 @@ def main():
     gomp, blas = loaded("libgomp"), [path for path in loaded("openblas") if "numpy" not in path]
     assert len(gomp) == 1, gomp
     assert not blas, blas
+    if "numpy" in sys.modules:
+        first, *_, last = losses(ecornn, sys.modules["numpy"])
+        assert last < first / 4, (first, last)
     if "torch" in sys.modules:
-        import torch
-
+        torch = sys.modules["torch"]
         assert torch.nn.LSTM(4, 5)(torch.ones(2, 3, 4))[0].isfinite().all()
         assert loaded("libgomp") == gomp
     print(f"{' '.join(sys.argv[1:])}: import ecornn {1000 * seconds:.0f} ms, error {error:.1g}, {gomp[0]}")

@@ -15,7 +15,7 @@ OLDEST = (2, 28)
 HERE = Path(__file__).resolve().parent
 
 # Functions without an older version, and what stands for them: old_stat.c.
-REPLACED = {"stat": "eco_old_stat", "fstat": "eco_old_fstat", "fstatat": "eco_old_fstatat"}
+REPLACED = {name: f"eco_old_{name}" for name in ("stat", "lstat", "fstat", "fstatat")}
 
 # Newer headers rename these; the functions of old do the same for what C17 knows.
 RENAMED = re.compile(r"^__isoc23_(strto[a-z]+|v?[fs]?scanf)$")

@@ -7,16 +7,23 @@
 enum { STRUCT_OF_X86_64 = 1 };
 
 int __xstat(int version, const char *path, struct stat *info);
+int __lxstat(int version, const char *path, struct stat *info);
 int __fxstat(int version, int file, struct stat *info);
 int __fxstatat(int version, int folder, const char *path, struct stat *info, int flags);
 
 int eco_old_stat(const char *path, struct stat *info);
+int eco_old_lstat(const char *path, struct stat *info);
 int eco_old_fstat(int file, struct stat *info);
 int eco_old_fstatat(int folder, const char *path, struct stat *info, int flags);
 
 int eco_old_stat(const char *path, struct stat *info)
 {
     return __xstat(STRUCT_OF_X86_64, path, info);
+}
+
+int eco_old_lstat(const char *path, struct stat *info)
+{
+    return __lxstat(STRUCT_OF_X86_64, path, info);
 }
 
 int eco_old_fstat(int file, struct stat *info)
