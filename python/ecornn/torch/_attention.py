@@ -15,6 +15,7 @@ from .. import _library as lib
 from .._library import check, library, pack_attention_gradient, pack_attention_io
 from .._plan import device as library_device
 from . import _run
+from ._eager import eager
 from ._stream import stream_of
 
 
@@ -145,7 +146,7 @@ def _check(query, keys, values, vector, batch_first: bool) -> None:
                          f"[{query.shape[2]}] on {query.device}")
 
 
-@torch.compiler.disable
+@eager
 def attention(query, keys, values, vector=None, *, lengths=None, scale: float | None = None,
               batch_first: bool = False, need_weights: bool = False):
     """Contexts [T,N,V] of queries [T,N,H]; with need_weights also the weights [T,N,S].

@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .. import _library as lib
 from . import _call, _op, _run, _weights
+from ._eager import eager
 from ._packing import packing_of
 
 
@@ -142,7 +143,7 @@ class Forward:
             out = (out[0].squeeze(0 if batch_major else 1), *[s.squeeze(1) for s in out[1:]])
         return out[0], out[1] if spec.states == 1 else out[1:]
 
-    @torch.compiler.disable
+    @eager
     def _with_steps(self, x, hx, lengths, given, flags):
         """Of a padded input, with (resets, reset_state, mask); what ecornn does not take is an
         error: torch has none of these."""

@@ -16,6 +16,7 @@ from .._plan import device as library_device
 from ..cell import Cell, expected
 from . import _reserve, _run
 from ._attention import _lengths
+from ._eager import eager
 from ._stream import stream_of
 
 _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
@@ -281,7 +282,7 @@ class Net(torch.nn.Module):
                 raise ValueError(f"a state of initial is on {state.device}, must be on {x.device}")
         return [None if state is None else state.to(x.dtype).contiguous() for state in states]
 
-    @torch.compiler.disable
+    @eager
     def forward(self, x, lengths=None, initial=None):
         if x.dim() != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"x is {list(x.shape)}, must have three dimensions, the last "

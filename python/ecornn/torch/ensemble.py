@@ -6,6 +6,7 @@ import torch
 
 from .. import _library as lib
 from . import _call
+from ._eager import eager
 from ._forward import check_lengths
 from ._spec import CELLS, Spec, spec_of
 from .recurrent import Recurrent
@@ -107,7 +108,7 @@ class Ensemble(Recurrent):
     def extra_repr(self) -> str:
         return f"{self.models}, " + super().extra_repr() + ", bias=False" * (not self.bias)
 
-    @torch.compiler.disable
+    @eager
     def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None, mask=None,
                 repeat_padding=False, all_states=False):
         """y and the final states, as Recurrent gives them, with M first.

@@ -1,0 +1,42 @@
+"""import ecornn.torch is quick, and what torch.compile leaves alone is so although it comes later."""
+
+import subprocess
+import sys
+
+import torch
+
+import ecornn.torch as et
+
+IMPORT = """
+import sys, time, torch
+assert "torch._dynamo" not in sys.modules
+start = time.perf_counter()
+import ecornn.torch as et
+print(f"{1000 * (time.perf_counter() - start):.0f} ms")
+layer = et.LSTM(3, 4)
+layer(torch.ones(5, 2, 3), mask=torch.ones(5, 2))[0].sum().backward()
+et.attention(torch.ones(2, 2, 4), torch.ones(3, 2, 4), torch.ones(3, 2, 4))
+print(*(name for name in ("torch._dynamo", "torch._inductor", "torch.onnx") if name in sys.modules))
+"""
+
+
+def test_without_the_compiler():
+    """The time is printed: a busy machine says nothing.  A quiet one takes 40 ms."""
+    done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    took, compiler = done.stdout.split("\n")[:2]
+    print("import ecornn.torch beyond torch:", took)
+    assert compiler == ""
+
+
+def test_compile_goes_around():
+    """With masks; the first call is a compiled one, and the second has other shapes."""
+    layer = et.GRU(3, 4)
+
+    def step(x, mask):
+        return 2 * layer(x + 1, mask=mask)[0] - 1
+
+    compiled = torch.compile(step, backend="eager")
+    for steps in (5, 7, 5):
+        given = torch.rand(steps, 2, 3), torch.rand(steps, 2) > 0.5
+        assert torch.equal(compiled(*given), step(*given))
