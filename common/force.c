@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util.h"
+
 bool eco_force_text(const char *forced, const char *key, char *value, size_t size)
 {
     const char *at = forced;
@@ -36,4 +38,14 @@ bool eco_force_number(const char *forced, const char *key, int *value)
         return false;
     *value = (int)number;
     return true;
+}
+
+bool eco_force_algorithm(const char *forced, char name[ECO_MAX_ALGORITHM])
+{
+    const char *only = eco_environment("ECORNN_ALGORITHM");
+    struct eco_text text = {name, ECO_MAX_ALGORITHM, 0};
+    if (eco_force_text(forced, "algorithm", name, ECO_MAX_ALGORITHM))
+        return name[0] != '\0';
+    eco_text_add(&text, "%s", only != NULL ? only : "");
+    return text.length > 0;
 }

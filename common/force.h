@@ -16,5 +16,9 @@ enum { ECO_MAX_FORCE = 256 };
 bool eco_force_text(const char *forced, const char *key, char *value, size_t size);
 /* As a number of int's range; false also where the value is none. */
 bool eco_force_number(const char *forced, const char *key, int *value);
+/* The one algorithm that is left: that of forced choices, else that of ECORNN_ALGORITHM; false: any
+ * may be. */
+enum { ECO_MAX_ALGORITHM = 16 };
+bool eco_force_algorithm(const char *forced, char name[ECO_MAX_ALGORITHM]);
 
 #endif /* ECO_FORCE_H */

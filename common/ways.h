@@ -10,17 +10,18 @@
 struct eco_way {
     const struct eco_algo *algo;
     struct eco_saving saving;
+    int halvings; /* how often the steps of its chunks are halved */
     struct eco_wishes wishes;
     size_t reserve, workspace; /* bytes, 0: not counted yet; SIZE_MAX: too many to count */
     double seconds;            /* of a run, forward and backward */
 };
 
-/* The way of the plan's problem with this algorithm, which can; halvings: how often the steps of
- * its chunks are halved. */
+/* The way of the plan's problem with this algorithm, which can, and its usual chunks. */
 struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo *algo,
-                          struct eco_saving saving, int halvings);
-/* The fastest within the plan's memory_limit: of all policies, if the plan's is to save all.  can:
- * whether an algorithm can.  BAD_ARGUMENT: none fits, and the detail names the least that does. */
+                          struct eco_saving saving);
+/* The fastest within the plan's memory_limit: of all policies, if the plan's is to save all.  What
+ * its bits depend on is the same for any number of a CPU's threads.  can: whether an algorithm can.
+ *   BAD_ARGUMENT: none fits, and the detail names the least that does. */
 ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan,
                              bool (*can)(const struct ecornn_plan *plan,
                                          const struct eco_algo *algo));

@@ -39,10 +39,11 @@ struct eco_wishes {
         int32_t threads; /* that have scratch of their own for rows of a product; 0: none */
         int32_t handed_threads, handed_rows[2]; /* that have room for what stages hand on, of so
                                                  * many rows forward and back; 0: none */
-        bool sums_vectors; /* steps add up gradients of vectors: ECO_SCRATCH_DVECTOR */
-        size_t team_bytes; /* that the threads of a run share */
-        size_t crowded;    /* rows that products read, of a multiple of so many bytes, get
-                            * ECO_ALIGNMENT more; 0: none */
+        bool sums_vectors;   /* steps add up gradients of vectors: ECO_SCRATCH_DVECTOR */
+        int32_t run_threads; /* of a run, at most; */
+        size_t team_bytes;   /* that they share */
+        size_t crowded;      /* rows that products read, of a multiple of so many bytes, get
+                              * ECO_ALIGNMENT more; 0: none */
         /* steps: nothing lies elsewhere for them */
         bool own_units;  /* a thread's products write the units that its pointwise passes read */
         bool whole_rows; /* a step's products take the whole batch */

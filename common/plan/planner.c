@@ -15,11 +15,8 @@
  * ECORNN_FORCE. */
 static bool left_out(const struct eco_problem *problem, const struct eco_algo *algo)
 {
-    char forced[16];
-    const char *only = eco_force_text(problem->forced, "algorithm", forced, sizeof forced)
-                           ? forced
-                           : eco_environment("ECORNN_ALGORITHM");
-    return only != NULL && *only != '\0' && strcmp(only, algo->name) != 0 &&
+    char only[ECO_MAX_ALGORITHM];
+    return eco_force_algorithm(problem->forced, only) && strcmp(only, algo->name) != 0 &&
            strcmp(algo->name, "graph") != 0;
 }
 
@@ -116,7 +113,7 @@ static ecornn_status choose_way(struct ecornn_plan *plan)
     if (plan->problem.memory_limit > 0)
         status = eco_way_choose(&way, plan, can);
     else
-        way = eco_way_of(plan, plan->algo, plan->problem.saving, 0);
+        way = eco_way_of(plan, plan->algo, plan->problem.saving);
     if (status != ECORNN_OK)
         return status;
     plan->algo = way.algo;

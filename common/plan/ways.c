@@ -63,23 +63,33 @@ static void count_bytes(struct eco_way *way, const struct ecornn_plan *plan)
     }
 }
 
-struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo *algo,
-                          struct eco_saving saving, int halvings)
+/* On so many threads of a CPU; a GPU has all it has. */
+static struct eco_way way_on(const struct ecornn_plan *plan, const struct eco_way *wanted,
+                             int threads)
 {
-    const struct eco_caps *caps = &plan->device->caps;
+    struct eco_caps caps = plan->device->caps;
     struct eco_problem problem = plan->problem;
-    struct eco_way way = {.algo = algo, .saving = saving};
-    problem.saving = saving;
-    algo->wishes(&problem, caps, &way.wishes);
+    struct eco_way way = {
+        .algo = wanted->algo, .saving = wanted->saving, .halvings = wanted->halvings};
+    caps.threads = threads;
+    problem.saving = way.saving;
+    way.algo->wishes(&problem, &caps, &way.wishes);
     const int32_t wished[] = {way.wishes.chunk, way.wishes.chunk_backward};
-    halve_chunks(&way.wishes, &problem, halvings);
+    halve_chunks(&way.wishes, &problem, way.halvings);
     way.wishes.chunk_backward = eco_saving_chunk(
         &problem, way.wishes.chunk_backward > 0 ? way.wishes.chunk_backward : problem.T);
-    if (algo->fit != NULL &&
+    if (way.algo->fit != NULL &&
         (way.wishes.chunk != wished[0] || way.wishes.chunk_backward != wished[1]))
-        algo->fit(&problem, caps, &way.wishes);
-    way.seconds = slower[halvings] * seconds_of(&problem, caps, algo);
+        way.algo->fit(&problem, &caps, &way.wishes);
+    way.seconds = slower[way.halvings] * seconds_of(&problem, &caps, way.algo);
     return way;
+}
+
+struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo *algo,
+                          struct eco_saving saving)
+{
+    const struct eco_way wanted = {.algo = algo, .saving = saving};
+    return way_on(plan, &wanted, plan->device->caps.threads);
 }
 
 static size_t bytes_of(const struct eco_way *way)
@@ -113,26 +123,51 @@ static bool is_better(const struct eco_way *way, const struct eco_way *other)
     return bytes_of(way) < bytes_of(other);
 }
 
+/* Chunks decide where sums are cut, so last bits of gradients.  They must not depend on how many
+ * threads a CPU has, whose scratch takes part of the limit: the way is one thread's, and other
+ * threads join as far as there is room. */
+static int threads_to_choose_for(const struct ecornn_plan *plan)
+{
+    const bool on_threads = plan->device->backend->share == NULL;
+    return on_threads ? 1 : plan->device->caps.threads;
+}
+
+static void add_threads(struct eco_way *way, const struct ecornn_plan *plan)
+{
+    for (int threads = plan->device->caps.threads; threads > 1; threads -= (threads + 7) / 8) {
+        struct eco_way more = way_on(plan, way, threads);
+        count_bytes(&more, plan);
+        if (bytes_of(&more) <= plan->problem.memory_limit) {
+            *way = more;
+            return;
+        }
+    }
+}
+
 ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan,
                              bool (*can)(const struct ecornn_plan *plan,
                                          const struct eco_algo *algo))
 {
     const struct eco_algo *const *algos = plan->device->backend->algos;
+    const int threads = threads_to_choose_for(plan);
     struct eco_way least = {.algo = NULL};
     struct eco_saving saving;
     way->algo = NULL;
     for (int k = 0; policy_of(plan, k, &saving); k++)
         for (int i = 0; algos[i] != NULL; i++)
             for (int halvings = 0; can(plan, algos[i]) && halvings < HALVINGS; halvings++) {
-                struct eco_way now = eco_way_of(plan, algos[i], saving, halvings);
+                struct eco_way now = {.algo = algos[i], .saving = saving, .halvings = halvings};
+                now = way_on(plan, &now, threads);
                 count_bytes(&now, plan);
                 if (least.algo == NULL || bytes_of(&now) < bytes_of(&least))
                     least = now;
                 if (bytes_of(&now) <= plan->problem.memory_limit && is_better(&now, way))
                     *way = now;
             }
-    if (way->algo != NULL)
+    if (way->algo != NULL) {
+        add_threads(way, plan);
         return ECORNN_OK;
+    }
     return eco_fail(ECORNN_BAD_ARGUMENT,
                     "memory_limit is %" PRIu64 ", must be at least %zu for %s: reserve %zu, "
                     "workspace %zu",
@@ -167,7 +202,7 @@ void eco_ways_describe(struct eco_text *text, const struct ecornn_plan *plan)
         const struct eco_saving saving = {.policy = k < 2 ? (ecornn_save)k : ECORNN_SAVE_EVERY,
                                           .every = every[k],
                                           .type = problem->saving.type};
-        struct eco_way way = eco_way_of(plan, plan->algo, saving, 0);
+        struct eco_way way = eco_way_of(plan, plan->algo, saving);
         if (same_saving(saving, problem->saving))
             continue;
         count_bytes(&way, plan);

@@ -6,11 +6,23 @@
 #include "cpu/cpu.h"
 #include "cpu/algo/force.h"
 
+#include <string.h>
+
+#include "common/util.h"
+
+/* By the user, in the environment; not by a line of wisdom. */
+static bool is_asked_for(void)
+{
+    char name[ECO_MAX_ALGORITHM];
+    return eco_force_algorithm(eco_environment("ECORNN_FORCE"), name) &&
+           strcmp(name, eco_algo_blas.name) == 0;
+}
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     (void)caps;
-    if (problem->row_invariant && problem->type != ECORNN_F64)
-        return "row-invariant: the CBLAS takes another order for other numbers of rows";
+    if (problem->type == ECORNN_F32 && (problem->row_invariant || !is_asked_for()))
+        return "F32: the CBLAS takes another order for other numbers of rows";
     const bool same = problem->weight_type == problem->type;
     return same && !eco_type_narrow(problem->type)
                ? eco_cpu_force_refuses(problem, ECO_FORCED_BLAS, false)
@@ -32,6 +44,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     *wishes = (struct eco_wishes){
         .cpu.by_length = true,
+        .cpu.run_threads = caps->threads,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
         .chunk = eco_cpu_forced(problem, "chunk", steps_for(FORWARD_ROWS, problem->N)),
         .chunk_backward =

@@ -216,7 +216,7 @@ enum { RUN_WORK = 1 << 20 };
 int eco_cpu_threads(const struct eco_cpu_run *run)
 {
     const double large = input_work(run) * run->args->N * run->args->T;
-    const int most = run->cpu->threads;
+    const int most = run->layout->wishes.cpu.run_threads;
     if (most == 1)
         return 1;
     const struct eco_grid grid = eco_cpu_grid(run, most);
@@ -264,7 +264,7 @@ static double share_of(const struct eco_cpu_run *run, int threads)
 
 int eco_cpu_scan_threads(const struct eco_cpu_run *run)
 {
-    const int most = run->cpu->threads;
+    const int most = run->layout->wishes.cpu.run_threads;
     const double passes = passes_of(run);
     double most_saved = 0;
     int best = 1;

@@ -179,6 +179,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .cpu.vectors = vectors,
         .cpu.acc_units = acc_units(problem, caps, caps->cpu.lanes * (spans > 1 ? spans : vectors)),
         .cpu.threads = eco_cpu_forced(problem, "copy", crowds(problem)) ? caps->threads : 0,
+        .cpu.run_threads = caps->threads,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
         .cpu.crowded = ECO_CROWDED_BYTES,
         .cpu.by_rows = true,

@@ -233,7 +233,8 @@ bool session_open(struct session *session)
     ecornn_device_info info;
     ecornn_device_query(session->machine->device, &info);
     session->reads_y = (desc.flags & ECORNN_TRAINING) && !test->noreserve &&
-                       (strcmp(info.backend, "cuda") == 0 || desc.save != ECORNN_SAVE_ALL);
+                       (strcmp(info.backend, "cuda") == 0 || desc.save != ECORNN_SAVE_ALL ||
+                        desc.memory_limit > 0);
     session->param = calloc((size_t)session->params, sizeof *session->param);
     session->dparam = calloc((size_t)session->params, sizeof *session->dparam);
     make_sequences(session);
