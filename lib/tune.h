@@ -69,14 +69,20 @@ struct eco_trial {
     void *weights, *workspace, *reserve, *dweights;
     int set, repeats; /* the next input; runs of a round */
     double first;     /* seconds of a run when it was made */
+    double estimate;  /* the planner's, of a run */
     int rounds;
     double seconds[ECO_TUNE_ROUNDS]; /* of a run */
     struct eco_spread spread;        /* after eco_trial_settle */
 };
-/* A plan with these choices, "": the planner's, and its blocks. */
+/* A plan with these choices, "": the planner's, without blocks. */
+ecornn_status eco_trial_plan(struct eco_trial *trial, const struct eco_tune_data *data,
+                             const char *choices);
+/* Its blocks, and first runs of it.  When it fails the trial is still to be freed. */
+ecornn_status eco_trial_start(struct eco_trial *trial);
+/* A plan with its blocks. */
 ecornn_status eco_trial_open(struct eco_trial *trial, const struct eco_tune_data *data,
                              const char *choices);
-/* The same, and first runs of it. */
+/* All of that. */
 ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data *data,
                              const char *choices);
 void eco_trial_free(struct eco_trial *trial);
@@ -90,6 +96,15 @@ double eco_trial_least(const struct eco_trial *trial);
 /* Is it faster than another that took turns with it, by more than chance?  ratio: of its time. */
 bool eco_trial_is_faster(const struct eco_trial *trial, const struct eco_trial *other,
                          double *ratio);
+
+/* ---- races, tune_race.c ---------------------------------------------------------------------- */
+
+/* Some trials take turns; those that are hopeless beside the fastest only at first. */
+ecornn_status eco_trials_race(struct eco_trial *const trials[], int n);
+/* For longer, and made anew several times.  times[n]: the rounds of all these races, and choices;
+ * no plans. */
+ecornn_status eco_trials_race_again(struct eco_trial *const trials[], int n,
+                                    struct eco_trial times[]);
 
 /* ---- the search, tune_search.c --------------------------------------------------------------- */
 

@@ -28,17 +28,24 @@ static double draw(uint64_t *state)
     return (double)(*state >> 11) * 0x1p-52 - 1;
 }
 
-/* Room in the device's memory, and random numbers there. */
+/* Room in the device's memory, and random numbers there.  They repeat after PERIOD elements, a
+ * prime, so that drawing them takes little of the time beside large problems. */
 static void *random_block(const struct eco_tune_data *data, size_t elements, ecornn_type type,
                           double bound)
 {
-    const size_t bytes = (elements > 0 ? elements : 1) * eco_type_bytes(type);
-    void *host = eco_alloc(bytes), *block = ecornn_alloc(data->device, bytes);
+    enum { PERIOD = 1048583 };
+    const size_t element = eco_type_bytes(type), drawn = elements < PERIOD ? elements : PERIOD;
+    void *host = eco_alloc((drawn + 1) * element),
+         *block = ecornn_alloc(data->device, (elements + 1) * element);
     uint64_t state = 0x9E3779B97F4A7C15u ^ elements;
-    for (size_t i = 0; host != NULL && i < elements; i++)
+    bool good = host != NULL && block != NULL;
+    for (size_t i = 0; host != NULL && i < drawn; i++)
         eco_type_set(host, i, type, bound * draw(&state));
-    const bool good = host != NULL && block != NULL &&
-                      ecornn_upload(data->device, block, host, bytes) == ECORNN_OK;
+    for (size_t at = 0; good && at < elements; at += drawn) {
+        const size_t left = elements - at, n = left < drawn ? left : drawn;
+        good = ecornn_upload(data->device, (char *)block + at * element, host, n * element) ==
+               ECORNN_OK;
+    }
     eco_free(host);
     if (good)
         return block;
@@ -111,14 +118,27 @@ void eco_tune_data_free(struct eco_tune_data *data)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* Large results as evenly spaced pieces, the first and the last elements among them: comparing all
+ * of them would take longer than the runs. */
 static ecornn_status fetch(struct eco_tune_results *results, int which, ecornn_device *device,
                            const void *from)
 {
-    const size_t bytes = results->count[which] * eco_type_bytes(results->type[which]);
-    results->value[which] = eco_alloc(bytes);
+    enum { PIECE = 1 << 15, PIECES = 64 };
+    const size_t element = eco_type_bytes(results->type[which]), all = results->count[which];
+    const size_t pieces = all > (size_t)PIECE * PIECES ? PIECES : 1,
+                 piece = pieces > 1 ? PIECE : all;
+    ecornn_status status = ECORNN_OK;
+    results->count[which] = pieces * piece;
+    results->value[which] = eco_alloc(pieces * piece * element);
     if (results->value[which] == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of results", bytes);
-    return ecornn_download(device, results->value[which], from, bytes);
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu results", pieces * piece);
+    for (size_t k = 0; status == ECORNN_OK && k < pieces; k++) {
+        const size_t at = pieces > 1 ? (all - piece) / (PIECES - 1) * k : 0,
+                     begin = k + 1 < pieces || pieces == 1 ? at : all - piece;
+        status = ecornn_download(device, (char *)results->value[which] + k * piece * element,
+                                 (const char *)from + begin * element, piece * element);
+    }
+    return status;
 }
 
 ecornn_status eco_tune_results_fetch(struct eco_tune_results *results,

@@ -14,15 +14,15 @@
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 
-enum { GROUP = 8, ROUNDS = 7, LAST_ROUNDS = 11, MAKINGS = 3, PASSES = 2, MOST_SEEN = 1024 };
-/* Of long runs there are fewer rounds; each is many cycles of what disturbs it. */
-static const double LONG = 0.01;
-enum { LONG_ROUNDS = 5 };
+enum { GROUP = 8, PASSES = 2, MOST_SEEN = 1024 };
+/* Each problem has so many candidates measured at least, whatever the time, if there are as many;
+ * and of each choice, before all of any, so many that the planner calls fastest. */
+enum { LEAST_MEASURED = 3, FIRST_GUESSES = 2 };
+/* Plans that race keep their blocks; so many bytes of them at most, where one does not need more.
+ */
+static const double GROUP_BYTES = 4e9;
 /* Seconds that nobody asked for: so many runs of the planned plan, within limits. */
 static const double LEAST_SECONDS = 2, MOST_SECONDS = 30, USUAL_RUNS = 200;
-/* A candidate that is slower by more in each of its first rounds is not timed again. */
-static const double HOPELESS = 1.5;
-enum { FIRST_ROUNDS = 3 };
 
 struct search {
     ecornn_device *device;
@@ -30,11 +30,13 @@ struct search {
     const ecornn_tuning *tuning;
     ecornn_tuned *tuned;
     double end; /* of the time that the caller gave */
+    bool left;  /* a candidate was not measured, for want of time or memory */
     struct eco_tune_data data;
     struct eco_tune_results expected;
     struct eco_tune_bounds bounds;
     struct eco_trial planned, best;
-    uint64_t seen[MOST_SEEN]; /* choices that were tried */
+    struct eco_trial guess[ECO_MAX_CANDIDATES]; /* plans of one choice, without blocks */
+    uint64_t seen[MOST_SEEN];                   /* choices that were tried */
     int n_seen;
 };
 
@@ -52,82 +54,72 @@ static void report_trial(const struct search *search, struct eco_trial *trial)
     const ecornn_candidate candidate = {.choices = trial->choices,
                                         .seconds = trial->spread.median,
                                         .low = trial->spread.low,
-                                        .high = trial->spread.high};
+                                        .high = trial->spread.high,
+                                        .estimate = trial->estimate};
     report(search, &candidate);
 }
 
 /* ---- one group ------------------------------------------------------------------------------- */
 
-static bool is_new(struct search *search, const char *choices)
+static bool is_seen(const struct search *search, const char *choices)
 {
     const uint64_t hash = eco_hash(ECO_HASH, choices, strlen(choices));
     for (int k = 0; k < search->n_seen; k++)
         if (search->seen[k] == hash)
-            return false;
-    if (search->n_seen < MOST_SEEN)
-        search->seen[search->n_seen++] = hash;
-    return true;
-}
-
-/* A plan with these choices, if it can be, is none that was tried, and computes the same.  status:
- * what nobody can go on after. */
-static bool admit(struct search *search, struct eco_trial *trial, const char *choices,
-                  ecornn_status *status)
-{
-    struct eco_tune_results results = {0};
-    char text[128];
-    const char *refusal = NULL;
-    const ecornn_status made = eco_trial_make(trial, &search->data, choices);
-    if (made != ECORNN_OK)
-        refusal = ecornn_error_detail();
-    if (made == ECORNN_OK && !is_new(search, trial->choices)) {
-        eco_trial_free(trial);
-        return false;
-    }
-    search->tuned->candidates += made == ECORNN_OK;
-    search->tuned->refused += made != ECORNN_OK;
-    if (made == ECORNN_OK) {
-        *status = eco_trial_compute(trial);
-        if (*status == ECORNN_OK)
-            *status = eco_tune_results_fetch(&results, &search->data);
-        if (*status == ECORNN_OK)
-            refusal = eco_tune_difference(&search->expected, &results, &search->bounds, text);
-        eco_tune_results_free(&results);
-        search->tuned->wrong += refusal != NULL;
-    } else if (made == ECORNN_FAILED) {
-        *status = made;
-    }
-    if (refusal == NULL && *status == ECORNN_OK)
-        return true;
-    report(search, &(ecornn_candidate){.choices = choices, .refusal = refusal});
-    eco_trial_free(trial);
+            return true;
     return false;
 }
 
-/* All take turns, so that a clock that drifts and neighbours that steal time hit all.  The first is
- * what the others are compared with: of few rounds a single slow one would count. */
-static ecornn_status race(struct eco_trial *const trials[], int n, int rounds)
+static void see(struct search *search, const char *choices)
 {
-    ecornn_status status = ECORNN_OK;
-    for (int k = 0; k < n; k++)
-        trials[k]->rounds = 0;
-    for (int round = 0; round < rounds; round++) {
-        double fastest = INFINITY;
-        for (int k = 0; round >= FIRST_ROUNDS && k < n; k++)
-            fastest = fmin(fastest, eco_trial_least(trials[k]));
-        for (int k = 0; status == ECORNN_OK && k < n; k++) {
-            struct eco_trial *trial = trials[(k + round) % n];
-            if (trial == trials[0] || round < FIRST_ROUNDS ||
-                eco_trial_least(trial) <= HOPELESS * fastest)
-                status = eco_trial_round(trial);
-        }
-    }
+    if (search->n_seen < MOST_SEEN && !is_seen(search, choices))
+        search->seen[search->n_seen++] = eco_hash(ECO_HASH, choices, strlen(choices));
+}
+
+static void refuse(struct search *search, const char *choices, const char *why)
+{
+    search->tuned->refused++;
+    report(search, &(ecornn_candidate){.choices = choices, .refusal = why});
+    see(search, choices);
+}
+
+/* Does it compute the same?  Else it leaves the race, and says why. */
+static ecornn_status check(struct search *search, struct eco_trial *trial)
+{
+    struct eco_tune_results results = {0};
+    char text[128];
+    const char *difference = NULL;
+    ecornn_status status = eco_trial_compute(trial);
+    if (status == ECORNN_OK)
+        status = eco_tune_results_fetch(&results, &search->data);
+    if (status == ECORNN_OK)
+        difference = eco_tune_difference(&search->expected, &results, &search->bounds, text);
+    eco_tune_results_free(&results);
+    if (difference == NULL)
+        return status;
+    search->tuned->wrong++;
+    report(search, &(ecornn_candidate){.choices = trial->choices, .refusal = difference});
+    eco_trial_free(trial);
     return status;
 }
 
-static bool is_long(const struct search *search)
+/* A plan becomes one that can be timed, and is none that was.  status: what nobody can go on
+ * after. */
+static bool admit(struct search *search, struct eco_trial *trial, ecornn_status *status)
 {
-    return search->planned.first > LONG;
+    see(search, trial->choices);
+    const ecornn_status started = eco_trial_start(trial);
+    if (started == ECORNN_OK) {
+        search->tuned->candidates++;
+        *status = check(search, trial);
+        return *status == ECORNN_OK && trial->data != NULL;
+    }
+    if (started == ECORNN_FAILED)
+        *status = started;
+    search->left = true;
+    refuse(search, trial->choices, ecornn_error_detail());
+    eco_trial_free(trial);
+    return false;
 }
 
 /* The fastest of some plans becomes the best, if it is faster than that. */
@@ -138,7 +130,7 @@ static ecornn_status compare_group(struct search *search, struct eco_trial group
     int fastest = -1;
     for (int k = 0; k < n; k++)
         trials[k + 1] = &group[k];
-    const ecornn_status status = race(trials, n + 1, is_long(search) ? LONG_ROUNDS : ROUNDS);
+    const ecornn_status status = eco_trials_race(trials, n + 1);
     if (status != ECORNN_OK)
         return status;
     for (int k = 0; k < n; k++) {
@@ -158,42 +150,112 @@ static ecornn_status compare_group(struct search *search, struct eco_trial group
 
 /* ---- one choice ------------------------------------------------------------------------------ */
 
-static bool is_late(const struct search *search)
+static bool is_algorithm(const struct eco_choice *choice)
 {
-    return eco_tune_now() > search->end;
+    return strcmp(choice->key, "algorithm") == 0;
 }
 
-static ecornn_status try_choice(struct search *search, const struct eco_choice *choice)
+/* Is there no time for another candidate?  Each algorithm is measured whatever the time. */
+static bool is_late(const struct search *search, const struct eco_choice *choice)
+{
+    return eco_tune_now() > search->end && !is_algorithm(choice) &&
+           search->tuned->candidates - search->tuned->wrong >= LEAST_MEASURED;
+}
+
+/* Plans of a choice's values that were not measured, by estimate, the fastest first.  Returns how
+ * many. */
+static int make_guesses(struct search *search, const struct eco_choice *choice,
+                        ecornn_status *status)
 {
     char candidates[ECO_MAX_CANDIDATES][ECO_MAX_FORCE];
-    ecornn_status status = ECORNN_OK;
     const int count = eco_choice_applies(choice, search->best.plan)
                           ? eco_candidates(choice, search->best.plan, candidates)
                           : 0;
-    for (int k = 0; status == ECORNN_OK && k < count && !is_late(search);) {
+    int n = 0;
+    for (int k = 0; *status == ECORNN_OK && k < count; k++) {
+        struct eco_trial made;
+        if (is_seen(search, candidates[k]))
+            continue;
+        const ecornn_status planned = eco_trial_plan(&made, &search->data, candidates[k]);
+        if (planned == ECORNN_FAILED)
+            *status = planned;
+        if (planned != ECORNN_OK) {
+            search->left = search->left || planned == ECORNN_NO_MEMORY;
+            refuse(search, candidates[k], ecornn_error_detail());
+            continue;
+        }
+        bool is_new = !is_seen(search, made.choices);
+        for (int i = 0; i < n; i++)
+            is_new = is_new && strcmp(search->guess[i].choices, made.choices) != 0;
+        if (!is_new) {
+            eco_trial_free(&made);
+            continue;
+        }
+        int at = n++;
+        for (; at > 0 && search->guess[at - 1].estimate > made.estimate; at--)
+            search->guess[at] = search->guess[at - 1];
+        search->guess[at] = made;
+    }
+    return n;
+}
+
+/* Plans that may race at once. */
+static int group_of(const struct search *search)
+{
+    const ecornn_sizes *sizes = &search->planned.plan->sizes;
+    const double bytes = (double)sizes->weights + (double)sizes->dweights +
+                         (double)sizes->workspace + (double)sizes->reserve;
+    return bytes * GROUP < GROUP_BYTES ? GROUP : (int)fmax(1, GROUP_BYTES / bytes);
+}
+
+/* The candidates of a choice, or of these so many that should be fastest. */
+static ecornn_status try_choice(struct search *search, const struct eco_choice *choice, int most)
+{
+    ecornn_status status = ECORNN_OK;
+    const int made = make_guesses(search, choice, &status), size = group_of(search),
+              count = made < most ? made : most;
+    int k = 0;
+    while (status == ECORNN_OK && k < count && !is_late(search, choice)) {
         struct eco_trial group[GROUP] = {{.data = NULL}};
         int n = 0;
-        for (; status == ECORNN_OK && k < count && n < GROUP && !is_late(search); k++)
-            n += admit(search, &group[n], candidates[k], &status);
+        for (; status == ECORNN_OK && k < count && n < size && !is_late(search, choice); k++) {
+            group[n] = search->guess[k];
+            search->guess[k].data = NULL; /* it is the group's */
+            n += admit(search, &group[n], &status);
+        }
         if (status == ECORNN_OK && n > 0)
             status = compare_group(search, group, n);
         for (int i = 0; i < GROUP; i++)
             eco_trial_free(&group[i]);
     }
+    search->left = search->left || k < count;
+    for (; k < made; k++)
+        eco_trial_free(&search->guess[k]);
     return status;
 }
 
-static ecornn_status try_choices(struct search *search)
+static ecornn_status try_choices(struct search *search, int most)
 {
     ecornn_status status = ECORNN_OK;
-    for (int pass = 0; pass < PASSES; pass++) {
+    for (const struct eco_choice *choice = search->device->backend->tunables;
+         choice != NULL && choice->key != NULL && status == ECORNN_OK; choice++) {
+        if (is_late(search, choice))
+            search->left = true;
+        else
+            status = try_choice(search, choice, is_algorithm(choice) ? ECO_MAX_CANDIDATES : most);
+    }
+    return status;
+}
+
+/* What the planner calls fastest of each choice, then everything, until nothing changes. */
+static ecornn_status try_all(struct search *search)
+{
+    ecornn_status status = try_choices(search, FIRST_GUESSES);
+    for (int pass = 0; status == ECORNN_OK && pass < PASSES; pass++) {
         char before[ECO_MAX_FORCE];
         memcpy(before, search->best.choices, sizeof before);
-        for (const struct eco_choice *choice = search->device->backend->tunables;
-             choice != NULL && choice->key != NULL && status == ECORNN_OK && !is_late(search);
-             choice++)
-            status = try_choice(search, choice);
-        if (status != ECORNN_OK || strcmp(before, search->best.choices) == 0)
+        status = try_choices(search, ECO_MAX_CANDIDATES);
+        if (strcmp(before, search->best.choices) == 0)
             break;
     }
     return status;
@@ -204,7 +266,12 @@ static ecornn_status try_planner(struct search *search)
 {
     struct eco_trial own = {.data = NULL};
     ecornn_status status = ECORNN_OK;
-    if (search->tuned->by_wisdom && admit(search, &own, "", &status))
+    if (!search->tuned->by_wisdom)
+        return ECORNN_OK;
+    const ecornn_status planned = eco_trial_plan(&own, &search->data, "");
+    if (planned != ECORNN_OK)
+        return planned;
+    if (!is_seen(search, own.choices) && admit(search, &own, &status))
         status = compare_group(search, &own, 1);
     eco_trial_free(&own);
     return status;
@@ -238,71 +305,40 @@ static ecornn_status begin(struct search *search)
     if (status == ECORNN_OK)
         status = eco_tune_bounds_find(&search->bounds, search->problem);
     if (status == ECORNN_OK)
-        is_new(search, search->planned.choices);
+        see(search, search->planned.choices);
     return status;
-}
-
-/* Made anew, in memory that lies elsewhere. */
-static ecornn_status make_again(struct search *search, struct eco_trial *trial)
-{
-    char choices[ECO_MAX_FORCE];
-    memcpy(choices, trial->choices, sizeof choices);
-    eco_trial_free(trial);
-    return eco_trial_make(trial, &search->data, choices);
-}
-
-static void append(struct eco_trial *all, const struct eco_trial *trial, int rounds)
-{
-    for (int k = 0; k < rounds && all->rounds < ECO_TUNE_ROUNDS; k++)
-        all->seconds[all->rounds++] = trial->seconds[k];
 }
 
 /* Once more, the two that matter, for longer: chance made one of many the fastest.  Where their
  * memory lies is chance, too (large pages, aliases in a cache): they are made several times. */
-static ecornn_status race_again(struct search *search, struct eco_trial *planned,
-                                struct eco_trial *best)
-{
-    struct eco_trial *trials[2] = {&search->planned, &search->best};
-    const int rounds = is_long(search) ? LONG_ROUNDS : LAST_ROUNDS;
-    ecornn_status status = ECORNN_OK;
-    for (int making = 0; making < MAKINGS; making++) {
-        for (int k = 0; status == ECORNN_OK && making > 0 && k < 2; k++)
-            status = make_again(search, trials[k]);
-        if (status == ECORNN_OK)
-            status = race(trials, 2, rounds);
-        if (status != ECORNN_OK)
-            return status;
-        const int both =
-            trials[0]->rounds < trials[1]->rounds ? trials[0]->rounds : trials[1]->rounds;
-        append(planned, trials[0], both);
-        append(best, trials[1], both);
-    }
-    return ECORNN_OK;
-}
-
 static ecornn_status decide(struct search *search)
 {
-    struct eco_trial planned = {.rounds = 0}, best = {.rounds = 0};
+    struct eco_trial *trials[2] = {&search->planned, &search->best}, times[2];
+    struct eco_trial *planned = &times[0], *best = &times[1];
     ecornn_tuned *tuned = search->tuned;
     double ratio = 1;
-    memcpy(planned.choices, search->planned.choices, sizeof planned.choices);
-    memcpy(best.choices, search->best.choices, sizeof best.choices);
-    const ecornn_status status = race_again(search, &planned, &best);
+    const bool other = strcmp(search->planned.choices, search->best.choices) != 0;
+    const ecornn_status status = eco_trials_race_again(trials, 1 + other, times);
     if (status != ECORNN_OK)
         return status;
-    const bool other = strcmp(planned.choices, best.choices) != 0;
-    const bool faster = other && eco_trial_is_faster(&best, &planned, &ratio);
-    report_trial(search, &planned);
-    if (other)
-        report_trial(search, &best);
-    const struct eco_trial *taken = faster ? &best : &planned;
-    memcpy(tuned->planned, planned.choices, sizeof tuned->planned);
+    const bool faster = other && eco_trial_is_faster(best, planned, &ratio);
+    planned->estimate = search->planned.estimate;
+    report_trial(search, planned);
+    if (other) {
+        best->estimate = search->best.estimate;
+        report_trial(search, best);
+    }
+    const struct eco_trial *taken = faster ? best : planned;
+    memcpy(tuned->planned, planned->choices, sizeof tuned->planned);
     memcpy(tuned->best, taken->choices, sizeof tuned->best);
-    tuned->planned_seconds = planned.spread.median;
+    tuned->planned_seconds = planned->spread.median;
     tuned->best_seconds = taken->spread.median;
     tuned->best_low = taken->spread.low;
     tuned->best_high = taken->spread.high;
     tuned->regret = faster ? 1 / ratio - 1 : 0;
+    tuned->complete = !search->left;
+    tuned->measured = tuned->candidates - tuned->wrong >= LEAST_MEASURED ||
+                      (tuned->complete && tuned->candidates > tuned->wrong);
     return ECORNN_OK;
 }
 
@@ -341,13 +377,14 @@ ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
     search->tuned = tuned;
     ecornn_status status = begin(search);
     search->end =
-        start + (tuning->seconds > 0
-                     ? tuning->seconds
-                     : fmin(fmax(LEAST_SECONDS, USUAL_RUNS * search->planned.first), MOST_SECONDS));
+        eco_tune_now() +
+        (tuning->seconds > 0
+             ? tuning->seconds
+             : fmin(fmax(LEAST_SECONDS, USUAL_RUNS * search->planned.first), MOST_SECONDS));
     if (status == ECORNN_OK)
         status = try_planner(search);
     if (status == ECORNN_OK)
-        status = try_choices(search);
+        status = try_all(search);
     if (status == ECORNN_OK)
         status = decide(search);
     if (status == ECORNN_OK && !tuning->forget)

@@ -67,18 +67,18 @@ static ecornn_status warm_up(struct eco_trial *trial)
 {
     ecornn_status status = eco_trial_compute(trial);
     trial->repeats = 1;
-    for (int again = 0; status == ECORNN_OK && again < 2; again++) {
+    for (int again = 0; status == ECORNN_OK && again < 2 && trial->first < ROUND_SECONDS; again++) {
         trial->rounds = 0;
         status = eco_trial_round(trial);
         const double runs = ROUND_SECONDS / (trial->seconds[0] > 0 ? trial->seconds[0] : 1e-9);
         trial->repeats = runs < 1 ? 1 : runs > MOST_REPEATS ? MOST_REPEATS : (int)runs;
+        trial->first = trial->seconds[0];
     }
-    trial->first = trial->seconds[0];
     trial->rounds = 0;
     return status;
 }
 
-ecornn_status eco_trial_open(struct eco_trial *trial, const struct eco_tune_data *data,
+ecornn_status eco_trial_plan(struct eco_trial *trial, const struct eco_tune_data *data,
                              const char *choices)
 {
     struct eco_problem problem = *data->problem;
@@ -86,23 +86,43 @@ ecornn_status eco_trial_open(struct eco_trial *trial, const struct eco_tune_data
                     chosen = {trial->choices, sizeof trial->choices, 0};
     *trial = (struct eco_trial){.data = data};
     eco_text_add(&forced, "%s", choices);
-    ecornn_status status = eco_plan_make(&trial->plan, data->device, &problem);
-    if (status == ECORNN_OK)
-        status = make_blocks(trial);
+    const ecornn_status status = eco_plan_make(&trial->plan, data->device, &problem);
     if (status == ECORNN_OK)
         eco_plan_choices(trial->plan, &chosen);
     else
         eco_trial_free(trial);
+    if (status == ECORNN_OK)
+        trial->estimate = trial->plan->seconds;
+    return status;
+}
+
+ecornn_status eco_trial_open(struct eco_trial *trial, const struct eco_tune_data *data,
+                             const char *choices)
+{
+    ecornn_status status = eco_trial_plan(trial, data, choices);
+    if (status != ECORNN_OK)
+        return status;
+    status = make_blocks(trial);
+    if (status != ECORNN_OK)
+        eco_trial_free(trial);
+    return status;
+}
+
+ecornn_status eco_trial_start(struct eco_trial *trial)
+{
+    ecornn_status status = make_blocks(trial);
+    if (status == ECORNN_OK)
+        status = warm_up(trial);
     return status;
 }
 
 ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data *data,
                              const char *choices)
 {
-    ecornn_status status = eco_trial_open(trial, data, choices);
+    ecornn_status status = eco_trial_plan(trial, data, choices);
     if (status != ECORNN_OK)
         return status;
-    status = warm_up(trial);
+    status = eco_trial_start(trial);
     if (status != ECORNN_OK)
         eco_trial_free(trial);
     return status;

@@ -56,12 +56,15 @@ typedef struct {
     const char *refusal; /**< why they were not timed; NULL: they were */
     double seconds;      /**< the median of a run: forward, in training backward too */
     double low, high;    /**< its quartiles */
+    double estimate;     /**< seconds of a run as the planner predicted them */
 } ecornn_candidate;
 
 /** How to tune. */
 typedef struct {
-    size_t size;    /**< sizeof(ecornn_tuning) */
-    double seconds; /**< to take, about, beside the runs of two plans; 0: 2 to 30, by a run */
+    size_t size; /**< sizeof(ecornn_tuning) */
+    /** To take for candidates, about; 0: 2 to 30, by a run.  Each algorithm is measured, and three
+     * candidates if there are so many, even if that takes longer. */
+    double seconds;
     int32_t forget; /**< nonzero: what is found does not become wisdom */
     /** 0: begins with the planner's own plan, whatever wisdom says.  Nonzero: with the plan that
      * ecornn_plan_create gives, by wisdom where that has the problem; then the planner's own is the
@@ -85,7 +88,10 @@ typedef struct {
     int32_t refused;    /**< choices that no plan has */
     int32_t wrong;      /**< plans whose results were others: a fault of ours */
     int32_t by_wisdom;  /**< nonzero: wisdom chose the plan it began with */
-    uint32_t reserved[4]; /**< for later versions */
+    int32_t complete;   /**< nonzero: no candidate was left out for want of time or memory */
+    int32_t measured;   /**< nonzero: at least three candidates were measured, or all there are and
+                             at least one; else regret says nothing */
+    uint32_t reserved[2]; /**< for later versions */
 } ecornn_tuned;
 
 /**

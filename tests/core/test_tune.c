@@ -188,6 +188,7 @@ END_TEST
 
 struct seen {
     int timed, refused;
+    double estimate;
     char last[ECO_MAX_FORCE];
 };
 
@@ -199,6 +200,7 @@ static void see(void *own, const ecornn_candidate *candidate)
         return;
     }
     seen->timed++;
+    seen->estimate = candidate->estimate;
     ck_assert(0 < candidate->low && candidate->low <= candidate->seconds &&
               candidate->seconds <= candidate->high);
     snprintf(seen->last, sizeof seen->last, "%s", candidate->choices);
@@ -220,7 +222,7 @@ static void know(const char *problem, const char *choices)
     ck_assert_int_eq(eco_wisdom_learn(device, &line), ECORNN_OK);
 }
 
-/* There is no time for more than the plans that are measured anyway. */
+/* There is no time for more than what is measured anyway. */
 static ecornn_tuned measure(const char *problem, bool wisdom)
 {
     ecornn_desc desc;
@@ -262,41 +264,106 @@ START_TEST(becomes_wisdom)
 }
 END_TEST
 
+/* Whatever the time: three candidates, and not complete; or all there are. */
+START_TEST(measures_three_in_no_time)
+{
+    static const char *const problem[] = {"lstm/f32/train/T40/N64/I64/H64",
+                                          "gru/f32/infer/T3/N200/I40/H72",
+                                          "lstm/bf16/infer/L2/T2/N33/I16/H32"};
+    struct seen seen = {0};
+    ecornn_desc desc;
+    ecornn_tuned tuned;
+    const ecornn_tuning tuning = {
+        .size = sizeof tuning, .seconds = 1e-9, .forget = 1, .report = see, .own = &seen};
+    ck_assert_int_eq(ecornn_desc_parse(&desc, problem[_i], NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_tune(device, &desc, &tuning, &tuned), ECORNN_OK);
+    ck_assert_int_eq(tuned.candidates, 3);
+    ck_assert_int_ge(seen.timed, 4); /* and the plan */
+    ck_assert_int_eq(tuned.measured, 1);
+    ck_assert_int_eq(tuned.complete, 0);
+    ck_assert_double_gt(seen.estimate, 0);
+}
+END_TEST
+
+/* One algorithm of a backend whose other ones, or their plans, cannot be: nothing was compared. */
+START_TEST(says_what_was_not_measured)
+{
+    static const struct eco_choice none[] = {{.key = NULL}},
+                                   two[] = {{"chunk", NULL, "1 3", NULL, false, false},
+                                            {.key = NULL}};
+    const struct eco_choice *const tables[] = {none, two};
+    const struct eco_backend *const own = device->backend;
+    for (int k = 0; k < 2; k++) {
+        struct eco_backend backend = *own;
+        backend.tunables = tables[k];
+        device->backend = &backend;
+        const ecornn_tuned tuned = measure("lstm/f32/infer/T9/N5/I12/H24", false);
+        device->backend = own;
+        ck_assert_int_eq(tuned.candidates, k == 0 ? 0 : 2);
+        ck_assert_int_eq(tuned.measured, k); /* two are all there are */
+        ck_assert_int_eq(tuned.complete, 1);
+    }
+}
+END_TEST
+
+/* Pieces of large results: their ends are among them. */
+START_TEST(fetches_pieces)
+{
+    enum { ALL = 5000011 };
+    float *const y = malloc(ALL * sizeof *y);
+    const struct eco_problem problem = {.type = ECORNN_F32, .param_type = ECORNN_F32};
+    const struct eco_tune_data data = {
+        .device = device, .problem = &problem, .y = y, .y_elements = ALL};
+    struct eco_tune_results results;
+    ck_assert_ptr_nonnull(y);
+    for (int i = 0; i < ALL; i++)
+        y[i] = (float)i;
+    ck_assert_int_eq(eco_tune_results_fetch(&results, &data), ECORNN_OK);
+    const float *const got = results.value[0];
+    const size_t n = results.count[0];
+    ck_assert_uint_lt(n, ALL);
+    ck_assert(got[0] <= 0 && got[n - 1] >= ALL - 1);
+    for (size_t i = 1; i < n; i++)
+        ck_assert_float_gt(got[i], got[i - 1]);
+    eco_tune_results_free(&results);
+    free(y);
+}
+END_TEST
+
 /* ---- with wisdom ----------------------------------------------------------------------------- */
 
 #define LSTM "lstm/f32/infer/T20/N20/I64/H64"
 
 /* The plan that is measured is the one that a program gets. */
+static const struct {
+    const char *problem, *choices, *chosen; /* NULL: it does not choose */
+} known[] = {{LSTM, "algorithm=packed,chunk=7", ",chunk=7,"},
+             {"lstm/f32/infer/T24/N19/I64/H64", "algorithm=packed,chunk=9", ",chunk=9,"},
+             {"lstm/f32/infer/T20/N32/I64/H64", "algorithm=packed,chunk=9", NULL},
+             {LSTM, "algorithm=packed,vectors=9", NULL},
+             {LSTM, "algorithm=none", NULL}};
+enum { KNOWN = sizeof known / sizeof *known };
+
 START_TEST(measures_what_wisdom_chose)
 {
-    static const struct {
-        const char *problem, *choices, *chosen; /* NULL: it does not choose */
-    } rows[] = {{LSTM, "algorithm=packed,chunk=7", ",chunk=7,"},
-                {"lstm/f32/infer/T24/N19/I64/H64", "algorithm=packed,chunk=9", ",chunk=9,"},
-                {"lstm/f32/infer/T20/N32/I64/H64", "algorithm=packed,chunk=9", NULL},
-                {LSTM, "algorithm=packed,vectors=9", NULL},
-                {LSTM, "algorithm=none", NULL}};
     static char print[1 << 14];
     char line[400];
     const ecornn_tuned without = measure(LSTM, true);
     ck_assert_int_eq(without.by_wisdom, 0);
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        ecornn_wisdom_forget();
-        know(rows[k].problem, rows[k].choices);
-        const ecornn_tuned with = measure(LSTM, true), planner = measure(LSTM, false);
-        ecornn_plan *plan = plan_of(LSTM);
-        ecornn_plan_print(plan, print, sizeof print);
-        ecornn_plan_free(plan);
-        snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", with.planned);
-        ck_assert_msg(strstr(print, line) != NULL, "%s: %s", with.planned, print);
-        ck_assert_int_eq(with.by_wisdom, rows[k].chosen != NULL);
-        ck_assert_int_eq(with.candidates, rows[k].chosen != NULL); /* the planner's own */
-        if (rows[k].chosen != NULL)
-            ck_assert_ptr_nonnull(strstr(with.planned, rows[k].chosen));
-        ck_assert(strcmp(with.planned, with.best) != 0 || with.regret <= 0);
-        ck_assert_int_eq(planner.by_wisdom, 0);
-        ck_assert_str_eq(planner.planned, without.planned);
-    }
+    know(known[_i].problem, known[_i].choices);
+    const ecornn_tuned with = measure(LSTM, true), planner = measure(LSTM, false);
+    ecornn_plan *plan = plan_of(LSTM);
+    ecornn_plan_print(plan, print, sizeof print);
+    ecornn_plan_free(plan);
+    snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", with.planned);
+    ck_assert_msg(strstr(print, line) != NULL, "%s: %s", with.planned, print);
+    ck_assert_int_eq(with.by_wisdom, known[_i].chosen != NULL);
+    ck_assert_int_ge(with.candidates, 3); /* the planner's own is the first */
+    if (known[_i].chosen != NULL)
+        ck_assert_ptr_nonnull(strstr(with.planned, known[_i].chosen));
+    ck_assert(strcmp(with.planned, with.best) != 0 || with.regret <= 0);
+    ck_assert_int_eq(planner.by_wisdom, 0);
+    ck_assert_str_eq(planner.planned, without.planned);
 }
 END_TEST
 
@@ -346,8 +413,6 @@ START_TEST(forgets)
     const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 1e-3, .forget = 1};
     ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[0], NULL), ECORNN_OK);
     ck_assert_int_eq(ecornn_tune(device, &desc, &tuning, &tuned), ECORNN_OK);
-    ck_assert_int_eq(tuned.candidates, 0); /* there was no time */
-    ck_assert_str_eq(tuned.planned, tuned.best);
     ecornn_wisdom_to_text(text, sizeof text);
     ck_assert_str_eq(text, "ecornn-wisdom 1\n");
 }
@@ -418,7 +483,10 @@ int main(void)
     tcase_add_test(tests, faster_trials);
     tcase_add_test(tests, bounds_of_narrow_types);
     tcase_add_loop_test(tests, becomes_wisdom, 0, TUNED);
-    tcase_add_test(tests, measures_what_wisdom_chose);
+    tcase_add_loop_test(tests, measures_three_in_no_time, 0, 3);
+    tcase_add_test(tests, says_what_was_not_measured);
+    tcase_add_test(tests, fetches_pieces);
+    tcase_add_loop_test(tests, measures_what_wisdom_chose, 0, KNOWN);
     tcase_add_test(tests, wrong_wisdom_has_regret);
     tcase_add_test(tests, measures_the_machine);
     tcase_add_test(tests, forgets);

@@ -66,6 +66,8 @@ json "any('seconds' in c for c in x[0]['candidates'])" \
 printf '[few]\nlstm/T2/N1/I2/H3 # a remark\ngru/T2/N1/I2/H3\n[other]\nmgu/T2/N1/I2/H3\n' > "$work/lists"
 json "len(x) == 2" plan --json --device cpu:1 --shapes "$work/lists" @few
 json "len(x) == 7" plan --json --device cpu:1 --random 7 --seed 3
+json "max(int(p['problem'].split('/N')[1].split('/')[0]) for p in x) > 1024" \
+    plan --json --device cpu:1 --random 40
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 lstm/T2/N3/I4/H8/lengths:uniform
 json "x[0]['rounds'] >= 5 and x[0]['low'] <= x[0]['seconds']" \
     bench --json --seconds 0.01 --device cpu:1 gru/train/T2/N3/I4/H8
@@ -103,6 +105,11 @@ has "0 problems dropped" wisdom drop "$work/machine" "$(sed -n 's/^machine \([^ 
 [ "$(wc -l < "$work/machine")" = 1 ] || fail "a machine stays: $(cat "$work/machine")"
 before=$(cat "$work/one")
 json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.05 --device cpu:1 lstm/T4/N2/I4/H8
+json "x[0]['candidates'] >= 3 and x[0]['measured'] and not x[0]['complete'] and x[0]['regret'] is not None" \
+    tune --json --regret --seconds 0.0001 --device cpu:1 lstm/T20/N128/I64/H64
+has "3 candidates each" tune --regret --seconds 0.0001 --device cpu:1 --shapes "$work/lists" --csv "$work/tried" @few
+[ "$(wc -l < "$work/tried")" -ge 9 ] || fail "rows of candidates: $(cat "$work/tried")"
+has "" tune --regret --again 1 --seconds 0.0001 --device cpu:1 --shapes "$work/lists" @few
 has "planner: algorithm=" tune --regret --seconds 0.02 --device cpu:1 lstm/T4/N2/I4/H8
 ECORNN_WISDOM=$work/one has "  wisdom:  algorithm=" tune --regret --wisdom --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
 ECORNN_WISDOM=$work/one has "regret of 3 problems, 2 by wisdom: mean" \
@@ -203,6 +210,8 @@ refuse 2 "plan has no problem" plan
 refuse 2 "tune has no problem" tune --regret
 refuse 2 "--regret writes nothing" tune --regret --machine
 refuse 2 "--regret writes nothing" tune --regret -o "$work/none" lstm/T1/N1/I1/H1
+refuse 2 "--again is for" tune --again 1 lstm/T1/N1/I1/H1
+refuse 2 "--again is for" tune --regret --again 33 lstm/T1/N1/I1/H1
 refuse 2 "--wisdom is only of --regret" tune --wisdom lstm/T1/N1/I1/H1
 refuse 2 "info does not take 'x'" info x
 refuse 2 "check does not take 'x'" check x

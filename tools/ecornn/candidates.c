@@ -30,8 +30,10 @@ static void keep_one(void *own, const ecornn_candidate *candidate)
     struct candidate *place = place_of(own, candidate->choices);
     if (place == NULL)
         return;
-    *place = (struct candidate){
-        .seconds = candidate->seconds, .low = candidate->low, .high = candidate->high};
+    *place = (struct candidate){.seconds = candidate->seconds,
+                                .low = candidate->low,
+                                .high = candidate->high,
+                                .estimate = candidate->estimate};
     snprintf(place->choices, sizeof place->choices, "%s", candidate->choices);
     if (candidate->refusal != NULL)
         snprintf(place->refusal, sizeof place->refusal, "%s", candidate->refusal);
@@ -73,15 +75,4 @@ void candidates_free(struct candidates *candidates)
 {
     free(candidates->list);
     *candidates = (struct candidates){.n = 0};
-}
-
-void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuned *tuned)
-{
-    regrets->n++;
-    regrets->by_wisdom += tuned->by_wisdom != 0;
-    regrets->sum += tuned->regret;
-    if (regrets->n > 1 && tuned->regret <= regrets->most)
-        return;
-    regrets->most = tuned->regret;
-    snprintf(regrets->worst, sizeof regrets->worst, "%s", problem);
 }

@@ -27,14 +27,15 @@ enum {
     TAKES_CSV = 1 << 12,
     TAKES_OVER = 1 << 13,
     TAKES_VERSUS = 1 << 14,
-    TAKES_WISDOM = 1 << 15
+    TAKES_WISDOM = 1 << 15,
+    TAKES_AGAIN = 1 << 16
 };
 
 struct options {
     bool json, measure, regret, wisdom, machine, versus, help;
     const char *device, *cell, *shapes, *output, *recorded, *csv, *over; /* NULL: not given */
     double seconds;                                                      /* 0: not given */
-    int random, seed;
+    int random, seed, again;
     int n;        /* operands */
     char **words; /* [n] */
 };
@@ -82,7 +83,7 @@ void wisdom_of(const char *text, char note[MOST_NOTE]);
 struct candidates {
     struct candidate {
         char choices[256], refusal[160];
-        double seconds, low, high;
+        double seconds, low, high, estimate;
     } * list; /* fastest first, then those refused */
     int n, room;
     ecornn_tuned tuned;
@@ -93,13 +94,24 @@ bool tune_problem(const struct session *session, const char *problem, ecornn_tun
                   struct candidates *keep);
 void candidates_free(struct candidates *candidates);
 
-/* Mean and worst of so many; worst: of which problem. */
+/* ---- regrets.c ------------------------------------------------------------------------------- */
+
+/* Mean and worst of the problems whose alternatives were measured; the others are only counted. */
+enum { REGRETS_KEPT = 32 };
 struct regrets {
-    int n, by_wisdom; /* of these, so many plans were wisdom's */
-    double sum, most;
-    char worst[256];
+    int n, by_wisdom;          /* measured; plans of all that wisdom chose */
+    int alone, missed, failed; /* no other plan; alternatives not measured; no measurement at all */
+    int least;                 /* candidates of a measured problem, at least */
+    double sum;
+    int n_worst;
+    struct {
+        double regret;
+        char problem[256];
+    } worst[REGRETS_KEPT]; /* largest first */
 };
 void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuned *tuned);
+/* One line, as snprintf writes it; wisdom: says how many plans are wisdom's even if none is. */
+int regrets_print(const struct regrets *regrets, bool wisdom, char *text, size_t size);
 
 /* ---- one problem after the other, session.c -------------------------------------------------- */
 
@@ -113,8 +125,9 @@ struct session {
 };
 typedef bool session_call(struct session *session, const char *problem);
 /* Calls for each problem of the options, with progress and time left on standard error, where that
- * is a terminal; then says how large regrets were.  measures: says where the machine is busy.  The
- * exit status. */
+ * is a terminal; then says how large regrets were, and measures the worst --again in a new process.
+ * measures: says where the machine is busy.  The exit status: not 0 if a call was false, or a
+ * problem's alternatives were not measured. */
 int session_run(const struct options *options, bool measures, session_call *call, void *own);
 /* Says on standard error that other programs run, which measurements suffer from. */
 void warn_if_busy(void);

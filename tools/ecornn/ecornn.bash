@@ -19,13 +19,13 @@ _ecornn()
     --over)
         COMPREPLY=($(compgen -W 'H N I T threads memory intensity' -- "$word"))
         return ;;
-    --seconds | --random | --seed)
+    --seconds | --random | --seed | --again)
         return ;;
     esac
     case $command:$word in
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure" -- "$word")) ;;
     bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --versus" -- "$word")) ;;
-    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --wisdom --machine -o" -- "$word")) ;;
+    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --wisdom --again --csv --machine -o" -- "$word")) ;;
     plot:-*) COMPREPLY=($(compgen -W '--over --help -o' -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help -o' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;

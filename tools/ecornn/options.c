@@ -33,6 +33,8 @@ static const struct option {
      FIELD(regret)},
     {"--wisdom", NULL, "with --regret: of plans that wisdom makes, where it can", TAKES_WISDOM,
      FLAG, FIELD(wisdom)},
+    {"--again", "N", "with --regret: the N worst problems once more, in a new process", TAKES_AGAIN,
+     NUMBER, FIELD(again)},
     {"--machine", NULL, "measures the device itself, first", TAKES_MACHINE, FLAG, FIELD(machine)},
     {"--csv", "FILE", "adds what is measured to this table", TAKES_CSV, TEXT, FIELD(csv)},
     {"--versus", NULL, "beside ONNX Runtime and PyTorch, where Python has them", TAKES_VERSUS, FLAG,

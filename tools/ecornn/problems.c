@@ -64,27 +64,39 @@ static int count_cells(void)
     return count;
 }
 
-/* Half of them LSTM or GRU, as in the world; of up to so many multiply-adds a run. */
+/* Extents of random problems.  A GPU has as many multiply-adds in a fraction of a second as two
+ * threads of a CPU in minutes. */
+static const struct extents {
+    int most_N, most_I, most_H, layers;
+    double work, bytes; /* multiply-adds of a run, and what it keeps in training, at most */
+} of_cpu = {4096, 1024, 1024, 5, 4e10, 1e9}, of_gpu = {4096, 4096, 4096, 5, 1e13, 8e9};
+
+/* Half of them LSTM or GRU, as in the world; a third with several layers. */
 static bool add_random(struct problems *problems, const struct options *options, uint64_t *state)
 {
-    static const char *const type[] = {"f32", "f32", "f32", "bf16"}, *const common[] = {"lstm",
-                                                                                        "gru"};
-    static const double most_work = 4e9;
+    static const char *const type[] = {"f32", "f32", "f32/fast", "bf16", "bf16", "f16"},
+                             *const common[] = {"lstm", "gru"};
     const bool gpu = options->device != NULL && strncmp(options->device, "cuda", 4) == 0;
-    char text[256];
+    const struct extents *most = gpu ? &of_gpu : &of_cpu;
+    char text[256], layers[16] = "";
     for (;;) {
         const char *cell =
             draw(state, 2) ? common[draw(state, 2)] : ecornn_cell_name(draw(state, count_cells()));
-        const int L = draw(state, 3) ? 1 : 2, T = draw_extent(state, 1, 300),
-                  N = draw_extent(state, 1, 128), I = draw_extent(state, 8, 1024),
-                  H = draw_extent(state, 8, 1024);
+        const char *of_type = type[gpu ? draw(state, 6) : draw(state, 4) < 3 ? 0 : 3];
+        const int L = draw(state, 3) ? 1 : 2 + draw(state, most->layers - 1),
+                  T = draw_extent(state, 1, 400), N = draw_extent(state, 1, most->most_N),
+                  I = draw_extent(state, 8, most->most_I), H = draw_extent(state, 8, most->most_H);
         const bool bi = draw(state, 5) == 0, training = draw(state, 2) == 0;
-        const double work = (double)L * (bi ? 2 : 1) * T * N * 4 * H * ((double)I + H);
-        snprintf(text, sizeof text, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d", cell, type[draw(state, 4)],
-                 training ? "train" : "infer", L > 1 ? "/L2" : "", bi ? "/bi" : "", T, N, I, H);
+        const double rows = (double)L * (bi ? 2 : 1) * T * N,
+                     work = rows * 4 * H * ((double)I + H) * (training ? 3 : 1),
+                     bytes = rows * 8 * H * 4;
+        if (L > 1)
+            snprintf(layers, sizeof layers, "/L%d", L);
+        snprintf(text, sizeof text, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d", cell, of_type,
+                 training ? "train" : "infer", L > 1 ? layers : "", bi ? "/bi" : "", T, N, I, H);
         ecornn_desc desc; /* of cells that read x unit by unit most sizes are none */
-        if (ecornn_desc_parse(&desc, text, NULL) == ECORNN_OK &&
-            work * (training ? 3 : 1) <= (gpu ? 1000 : 1) * most_work)
+        if (ecornn_desc_parse(&desc, text, NULL) == ECORNN_OK && work <= most->work &&
+            bytes <= most->bytes)
             return add(problems, text);
     }
 }

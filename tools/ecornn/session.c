@@ -4,6 +4,7 @@
 #define _DEFAULT_SOURCE 1 /* isatty, getloadavg */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/core/files.h"
@@ -48,31 +49,72 @@ static void show_progress(const struct problems *problems, int n, double begin)
 
 static void print_regrets(const struct regrets *regrets, bool wisdom)
 {
-    printf("regret of %d problems", regrets->n);
-    if (wisdom || regrets->by_wisdom > 0)
-        printf(", %d by wisdom", regrets->by_wisdom);
-    printf(": mean %.1f %%, at worst %.1f %% (%s)\n", 100 * regrets->sum / regrets->n,
-           100 * regrets->most, regrets->worst);
+    char text[1024];
+    regrets_print(regrets, wisdom, text, sizeof text);
+    printf("%s", text);
+    fflush(stdout);
+}
+
+/* The worst problems with a regret once more, in a process that has nothing of this one. */
+static bool measure_again(const struct session *session)
+{
+    const struct options *options = session->options;
+    const struct regrets *regrets = &session->regrets;
+    char seconds[32];
+    const char *words[REGRETS_KEPT + 12] = {"ecornn", "tune", "--regret"};
+    int n = 3, status;
+    if (options->wisdom)
+        words[n++] = "--wisdom";
+    if (options->device != NULL) {
+        words[n++] = "--device";
+        words[n++] = options->device;
+    }
+    if (options->cell != NULL) {
+        words[n++] = "--cell";
+        words[n++] = options->cell;
+    }
+    if (options->seconds > 0) {
+        snprintf(seconds, sizeof seconds, "%g", options->seconds);
+        words[n++] = "--seconds";
+        words[n++] = seconds;
+    }
+    const int before = n;
+    for (int k = 0; k < regrets->n_worst && k < options->again && regrets->worst[k].regret > 0; k++)
+        words[n++] = regrets->worst[k].problem;
+    if (n == before)
+        return true;
+    printf("the worst again, in a new process:\n");
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        execv("/proc/self/exe", (char **)(void *)words);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        return say("the measurement in a new process failed");
+    return true;
 }
 
 static bool call_each(struct session *session, const struct problems *problems, session_call *call)
 {
-    const struct regrets *regrets = &session->regrets;
+    struct regrets *regrets = &session->regrets;
     const double begin = now();
     bool good = true;
     if (session->options->json)
         json_array(&session->json, NULL);
     for (int k = 0; k < problems->n; k++) {
         show_progress(problems, k, begin);
-        good = call(session, problems->text[k]) && good;
+        const bool done = call(session, problems->text[k]);
+        regrets->failed += !done;
+        good = done && good;
         fflush(stdout);
     }
     show_progress(problems, problems->n, begin);
     if (session->options->json)
         json_end(&session->json);
-    else if (regrets->n > 1)
+    else if (problems->n > 1 && (regrets->n > 0 || session->options->regret))
         print_regrets(regrets, session->options->wisdom);
-    return good;
+    return good && !(session->options->regret && regrets->missed > 0);
 }
 
 int session_run(const struct options *options, bool measures, session_call *call, void *own)
@@ -88,5 +130,7 @@ int session_run(const struct options *options, bool measures, session_call *call
     ecornn_device_close(session.device);
     ecornn_cell_free(session.cell);
     problems_free(&problems);
+    if (options->again > 0)
+        good = measure_again(&session) && good;
     return !good;
 }

@@ -1,6 +1,7 @@
 /*
  * ecornn tune: measures problems, and writes wisdom; or says how far the planner is from the best.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,9 @@ static void print_tuned(struct session *session, const char *problem, const ecor
         json_text(&session->json, "problem", problem);
         json_number(&session->json, "planned_seconds", tuned->planned_seconds);
         json_number(&session->json, "best_seconds", tuned->best_seconds);
-        json_number(&session->json, "regret", tuned->regret);
+        json_number(&session->json, "regret", tuned->measured ? tuned->regret : NAN);
+        json_truth(&session->json, "measured", tuned->measured != 0);
+        json_truth(&session->json, "complete", tuned->complete != 0);
         json_text(&session->json, "planned", tuned->planned);
         json_text(&session->json, "best", tuned->best);
         json_truth(&session->json, "by_wisdom", tuned->by_wisdom != 0);
@@ -49,9 +52,14 @@ static void print_tuned(struct session *session, const char *problem, const ecor
         json_end(&session->json);
         return;
     }
-    printf("%-52s %10.2f us, best %10.2f, regret %5.1f %%, %d candidates\n", problem,
-           1e6 * tuned->planned_seconds, 1e6 * tuned->best_seconds, 100 * tuned->regret,
-           (int)tuned->candidates);
+    printf("%-52s %10.2f us, best %10.2f, ", problem, 1e6 * tuned->planned_seconds,
+           1e6 * tuned->best_seconds);
+    if (tuned->measured)
+        printf("regret %5.1f %%, %d candidates\n", 100 * tuned->regret, (int)tuned->candidates);
+    else if (tuned->complete)
+        printf("no other plan\n");
+    else
+        printf("not measured: only %d candidates\n", (int)tuned->candidates);
     const bool other = strcmp(tuned->planned, tuned->best) != 0;
     if (other || session->options->regret)
         printf("  %s %s\n", tuned->by_wisdom ? "wisdom: " : "planner:", tuned->planned);
@@ -64,15 +72,38 @@ static void print_tuned(struct session *session, const char *problem, const ecor
                (int)tuned->wrong);
 }
 
+/* A row for each candidate: what the planner predicted, and what it takes. */
+static bool add_rows(const char *path, const char *problem, const struct candidates *candidates)
+{
+    FILE *file = fopen(path, "a");
+    if (file == NULL)
+        return say("%s cannot be opened", path);
+    if (fseek(file, 0, SEEK_END) == 0 && ftell(file) == 0)
+        fprintf(file, "problem;choices;planned;estimate_us;us;low;high\n");
+    for (int k = 0; k < candidates->n; k++) {
+        const struct candidate *one = &candidates->list[k];
+        if (one->refusal[0] == '\0')
+            fprintf(file, "%s;%s;%d;%.3f;%.3f;%.3f;%.3f\n", problem, one->choices,
+                    strcmp(one->choices, candidates->tuned.planned) == 0, 1e6 * one->estimate,
+                    1e6 * one->seconds, 1e6 * one->low, 1e6 * one->high);
+    }
+    return fclose(file) == 0 || say("%s cannot be written", path);
+}
+
 /* What is found is kept at once, so that nothing is lost where this is stopped. */
 static bool tune_one(struct session *session, const char *problem)
 {
     const struct options *options = session->options;
     char note[MOST_NOTE] = "";
+    struct candidates candidates = {.n = 0};
     ecornn_tuned tuned;
     if (!options->wisdom)
         ecornn_wisdom_forget(); /* only what is found now is added */
-    if (!tune_problem(session, problem, &tuned, NULL))
+    bool good = tune_problem(session, problem, &tuned, options->csv != NULL ? &candidates : NULL);
+    if (good && options->csv != NULL)
+        good = add_rows(options->csv, problem, &candidates);
+    candidates_free(&candidates);
+    if (!good)
         return false;
     if (options->wisdom)
         ask_wisdom(session, problem, note);
@@ -122,6 +153,11 @@ static int run(const struct options *options)
         say("--wisdom is only of --regret");
         return 2;
     }
+    if (options->again > 0 &&
+        (!options->regret || options->json || options->again > REGRETS_KEPT)) {
+        say("--again is for at most %d problems, with --regret, without --json", REGRETS_KEPT);
+        return 2;
+    }
     bool good =
         options->regret || (wisdom_file_find(&file, options->output) && wisdom_file_read(&file));
     if (options->machine)
@@ -142,7 +178,7 @@ const struct command command_tune = {
         "what estimates are made of, in less than a minute, and needs no problem.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_OUTPUT |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_REGRET | TAKES_WISDOM |
-             TAKES_MACHINE,
+             TAKES_MACHINE | TAKES_AGAIN | TAKES_CSV,
     .most = MANY_OPERANDS,
     .run = run,
 };
