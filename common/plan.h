@@ -49,6 +49,8 @@ const char *eco_plan_asked(const struct eco_backend *backend);
 ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *device,
                             const struct eco_problem *problem);
 void eco_plan_free(struct ecornn_plan *plan);
+/* Of a run of up to the planned steps and rows. */
+ecornn_sizes eco_plan_sizes(const struct ecornn_plan *plan, int32_t T, int32_t N);
 /* describe.c: as snprintf. */
 int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);
 /* pack.c, host memory: parameters to packed weights, gradients to those of the parameters.  Each of

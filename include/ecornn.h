@@ -296,6 +296,16 @@ ECORNN_API ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *d
 ECORNN_API void ecornn_plan_free(ecornn_plan *plan);
 /** The sizes of the blocks of its runs, of the planned T and N: enough for every smaller run. */
 ECORNN_API void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes);
+/** The sizes of a run of fewer steps or rows, each up to the planned number or ECORNN_ALL: never
+ * more than those of the plan.  Weights and their gradient are the plan's. */
+ECORNN_API ecornn_status ecornn_run_sizes(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                                          ecornn_sizes *sizes);
+/** The number of steps or rows to plan for where T or N changes from run to run: the size itself up
+ * to 16, beyond it the next of 18, 20, 22 ... 32, 36, 40 ... 64, 72 and so on, eight for each power
+ * of two.  It depends on nothing else.  So a plan of these T and N serves every run that they are
+ * the bucket of, a run's bits do not depend on the sizes that came before it, and with
+ * ecornn_run_sizes it takes no more memory than a plan of its own. */
+ECORNN_API int32_t ecornn_bucket(int32_t size);
 /** Writes the plan in words (problem string, algorithms tried and why one was chosen, tape, sizes),
  * as snprintf does; returns the length it needs. */
 ECORNN_API int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size);

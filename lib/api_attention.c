@@ -96,11 +96,12 @@ static ecornn_status check_counts(struct eco_attention_args *args,
 {
     const bool unset = io->steps == 0 && io->source == 0 && io->batch == 0;
     ecornn_status status =
-        eco_check_count("steps", unset ? ECORNN_ALL : io->steps, problem->T, &args->T);
+        eco_check_count("io.steps", unset ? ECORNN_ALL : io->steps, problem->T, &args->T);
     if (status == ECORNN_OK)
-        status = eco_check_count("source", unset ? ECORNN_ALL : io->source, problem->S, &args->S);
+        status =
+            eco_check_count("io.source", unset ? ECORNN_ALL : io->source, problem->S, &args->S);
     if (status == ECORNN_OK)
-        status = eco_check_count("batch", unset ? ECORNN_ALL : io->batch, problem->N, &args->N);
+        status = eco_check_count("io.batch", unset ? ECORNN_ALL : io->batch, problem->N, &args->N);
     return status;
 }
 

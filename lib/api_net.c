@@ -163,9 +163,9 @@ static ecornn_status check_counts(struct eco_net_run *run)
                         "for the plan's %d and %d, or the batch of an empty run",
                         T, N);
     const ecornn_status status =
-        eco_check_count("steps", unset ? ECORNN_ALL : io->steps, T, &run->T);
+        eco_check_count("io.steps", unset ? ECORNN_ALL : io->steps, T, &run->T);
     return status == ECORNN_OK
-               ? eco_check_count("batch", unset ? ECORNN_ALL : io->batch, N, &run->N)
+               ? eco_check_count("io.batch", unset ? ECORNN_ALL : io->batch, N, &run->N)
                : status;
 }
 

@@ -69,6 +69,30 @@ void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes)
         *sizes = plan->sizes;
 }
 
+ecornn_status ecornn_run_sizes(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                               ecornn_sizes *sizes)
+{
+    int32_t T = 0, N = 0;
+    if (!eco_check_sizes(plan, sizes))
+        return ECORNN_BAD_ARGUMENT;
+    ecornn_status status = eco_check_count("steps", steps, plan->problem.T, &T);
+    if (status == ECORNN_OK)
+        status = eco_check_count("batch", batch, plan->problem.N, &N);
+    if (status == ECORNN_OK)
+        *sizes = plan->one ? eco_models_sizes(plan, T, N) : eco_plan_sizes(plan, T, N);
+    return status;
+}
+
+int32_t ecornn_bucket(int32_t size)
+{
+    enum { EXACT = 16 };
+    int32_t step = 1;
+    while ((size - 1) / step >= EXACT)
+        step *= 2;
+    const int64_t rounded = ((int64_t)size + step - 1) / step * step;
+    return size <= EXACT || rounded > INT32_MAX ? size : (int32_t)rounded;
+}
+
 int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
 {
     if (!eco_check_print(plan, text, size))

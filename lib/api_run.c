@@ -76,8 +76,8 @@ static ecornn_status check_counts(struct eco_args *args, const struct ecornn_pla
                             (int)T, (int)N);
         return ECORNN_OK;
     }
-    const ecornn_status status = eco_check_count("steps", io->steps, T, &args->T);
-    return status == ECORNN_OK ? eco_check_count("batch", io->batch, N, &args->N) : status;
+    const ecornn_status status = eco_check_count("io.steps", io->steps, T, &args->T);
+    return status == ECORNN_OK ? eco_check_count("io.batch", io->batch, N, &args->N) : status;
 }
 
 /* Of no steps or no rows: reads and writes nothing but states and gradients of weights. */

@@ -57,7 +57,7 @@ static inline ecornn_status eco_check_count(const char *name, int32_t given, int
                                             int32_t *count)
 {
     if (given != ECORNN_ALL && (given < 0 || given > planned))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 0 to %d or ECORNN_ALL", name,
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be 0 to %d or ECORNN_ALL", name,
                         (int)given, (int)planned);
     *count = given == ECORNN_ALL ? planned : given;
     return ECORNN_OK;

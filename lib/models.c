@@ -18,31 +18,43 @@ static size_t block_bytes(size_t bytes, int models, size_t more, bool *overflow)
 }
 
 /* dx of every model, before they are added up. */
-static size_t shared_bytes(const struct eco_problem *problem, bool *overflow)
+static size_t shared_bytes(const struct eco_problem *problem, int32_t T, int32_t N, bool *overflow)
 {
     if (!problem->training || !problem->shared)
         return 0;
     struct eco_size bytes = eco_size_of(eco_type_bytes(problem->type));
-    const int32_t extent[] = {problem->models, problem->T, problem->N, problem->I};
+    const int32_t extent[] = {problem->models, T, N, problem->I};
     for (int k = 0; k < 4; k++)
         bytes = eco_size_mul(bytes, (size_t)extent[k]);
     *overflow |= bytes.overflow;
     return bytes.value;
 }
 
+/* Of a run whose models have the sizes `one` each. */
+static ecornn_sizes sizes_of(const ecornn_plan *plan, const ecornn_sizes *one, int32_t T, int32_t N,
+                             bool *overflow)
+{
+    const int models = plan->problem.models;
+    const size_t shared = shared_bytes(&plan->problem, T, N, overflow);
+    return (ecornn_sizes){.params = (size_t)models * one->params,
+                          .weights = block_bytes(one->weights, models, 0, overflow),
+                          .dweights = block_bytes(one->dweights, models, 0, overflow),
+                          .workspace = block_bytes(one->workspace, plan->at_once, shared, overflow),
+                          .reserve = block_bytes(one->reserve, models, 0, overflow),
+                          .alignment = one->alignment};
+}
+
+ecornn_sizes eco_models_sizes(const ecornn_plan *plan, int32_t T, int32_t N)
+{
+    const ecornn_sizes one = eco_plan_sizes(plan->one, T, N);
+    bool overflow = false;
+    return sizes_of(plan, &one, T, N, &overflow);
+}
+
 static ecornn_status fix_sizes(ecornn_plan *plan)
 {
-    const ecornn_sizes *one = &plan->one->sizes;
-    const int models = plan->problem.models;
     bool overflow = false;
-    const size_t shared = shared_bytes(&plan->problem, &overflow);
-    plan->sizes =
-        (ecornn_sizes){.params = (size_t)models * one->params,
-                       .weights = block_bytes(one->weights, models, 0, &overflow),
-                       .dweights = block_bytes(one->dweights, models, 0, &overflow),
-                       .workspace = block_bytes(one->workspace, plan->at_once, shared, &overflow),
-                       .reserve = block_bytes(one->reserve, models, 0, &overflow),
-                       .alignment = one->alignment};
+    plan->sizes = sizes_of(plan, &plan->one->sizes, plan->problem.T, plan->problem.N, &overflow);
     return overflow
                ? eco_fail(ECORNN_UNSUPPORTED, "%s: its blocks have more bytes than can be counted",
                           plan->problem.text)

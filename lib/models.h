@@ -16,6 +16,8 @@ ecornn_status eco_models_create(ecornn_plan **plan, ecornn_device *device,
 ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_device *device,
                                       const struct eco_problem *one,
                                       const struct eco_models_share *share);
+/* Of a run of up to the planned steps and rows. */
+ecornn_sizes eco_models_sizes(const ecornn_plan *plan, int32_t T, int32_t N);
 /* As the public functions do it. */
 ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params, void *weights,
                               void *stream);

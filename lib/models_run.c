@@ -16,8 +16,9 @@ struct models {
     const ecornn_io *io;
     const ecornn_gradient *gradient; /* NULL: forward */
     int32_t T, N;
-    char *dx;        /* [M,T,N,I] of all models where x is shared and dx wanted; else NULL */
-    atomic_int next; /* the first model that nobody has taken */
+    ecornn_sizes one; /* of each in this run */
+    char *dx;         /* [M,T,N,I] of all models where x is shared and dx wanted; else NULL */
+    atomic_int next;  /* the first model that nobody has taken */
     atomic_flag failed;
     ecornn_status status; /* of the first that failed, and why */
     char detail[ECO_MAX_DETAIL];
@@ -60,7 +61,7 @@ static void take_input(const struct models *models, int m, ecornn_io *io)
 static ecornn_io io_of(const struct models *models, int m, int place)
 {
     const struct eco_problem *problem = &models->plan->problem;
-    const ecornn_sizes *one = &models->plan->one->sizes;
+    const ecornn_sizes *one = &models->one;
     ecornn_io io = *models->io;
     io.steps = models->T;
     io.batch = models->N;
@@ -95,8 +96,7 @@ static ecornn_gradient gradient_of(const struct models *models, int m)
         gradient.dreset_state[s] = part(gradient.dreset_state[s], bytes, m);
         gradient.dstates[s] = part(gradient.dstates[s], (size_t)models->T * bytes, m);
     }
-    gradient.dweights =
-        part(gradient.dweights, eco_models_stride(models->plan->one->sizes.dweights), m);
+    gradient.dweights = part(gradient.dweights, eco_models_stride(models->one.dweights), m);
     return gradient;
 }
 
@@ -221,19 +221,19 @@ ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
                             .gradient = gradient,
                             .T = args->T,
                             .N = args->N,
+                            .one = eco_plan_sizes(plan->one, args->T, args->N),
                             .next = 0,
                             .failed = ATOMIC_FLAG_INIT,
                             .status = ECORNN_OK};
-    ecornn_status status =
-        eco_check_bytes("workspace_bytes", io->workspace_bytes, plan->sizes.workspace);
+    const ecornn_sizes sizes = eco_models_sizes(plan, args->T, args->N);
+    ecornn_status status = eco_check_bytes("workspace_bytes", io->workspace_bytes, sizes.workspace);
     if (status == ECORNN_OK && io->reserve != NULL)
-        status = eco_check_bytes("reserve_bytes", io->reserve_bytes, plan->sizes.reserve);
+        status = eco_check_bytes("reserve_bytes", io->reserve_bytes, sizes.reserve);
     if (status != ECORNN_OK)
         return status;
     if (gradient != NULL && gradient->dx != NULL && plan->problem.shared && args->T > 0 &&
         args->N > 0)
-        models.dx =
-            part(io->workspace, eco_models_stride(plan->one->sizes.workspace), plan->at_once);
+        models.dx = part(io->workspace, eco_models_stride(models.one.workspace), plan->at_once);
     return plan->device->backend->share != NULL ? run_on_stream(&models, args)
                                                 : run_on_threads(&models);
 }

@@ -72,13 +72,36 @@ static void build_tapes(struct ecornn_plan *plan)
                            ragged);
 }
 
+/* What layouts of one run need. */
+static void add_run(ecornn_sizes *sizes, const struct eco_layout layout[ECO_LAYOUTS])
+{
+    for (int i = 0; i < ECO_LAYOUTS; i++) {
+        sizes->workspace = larger(sizes->workspace, layout[i].workspace_bytes);
+        sizes->reserve = larger(sizes->reserve, layout[i].reserve_bytes);
+    }
+}
+
+ecornn_sizes eco_plan_sizes(const struct ecornn_plan *plan, int32_t T, int32_t N)
+{
+    struct eco_layout layout[ECO_LAYOUTS];
+    ecornn_sizes sizes = plan->sizes;
+    if (T == plan->problem.T && N == plan->problem.N)
+        return sizes;
+    sizes.workspace = sizes.reserve = 0;
+    for (int i = 0; i < ECO_LAYOUTS; i++)
+        if (T > 0 && N > 0 && plan->layout[i].problem != NULL)
+            eco_layout_resize(&layout[i], &plan->layout[i], T, N);
+        else
+            layout[i].workspace_bytes = layout[i].reserve_bytes = 0;
+    add_run(&sizes, layout);
+    return sizes;
+}
+
 /* A training plan may run inference too, and a run may be smaller: its arrays never take more. */
 static ecornn_status fix_sizes(struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_layout *infer = &plan->layout[ECO_LAYOUT_INFER],
-                            *train = &plan->layout[ECO_LAYOUT_TRAIN],
-                            *back = &plan->layout[ECO_LAYOUT_BACK];
+    const struct eco_layout *infer = &plan->layout[ECO_LAYOUT_INFER];
     const bool replays = problem->saving.policy != ECORNN_SAVE_ALL;
     for (int i = 0; i < ECO_LAYOUTS && (i < ECO_LAYOUT_BACK || replays); i++)
         eco_layout_build(&plan->layout[i], problem, &plan->wishes, problem->T, problem->N,
@@ -87,11 +110,9 @@ static ecornn_status fix_sizes(struct ecornn_plan *plan)
         .params = eco_problem_param_elements(problem),
         .weights = infer->weights_bytes,
         .dweights = problem->training ? infer->dweights_bytes : 0,
-        .workspace =
-            larger(larger(infer->workspace_bytes, train->workspace_bytes), back->workspace_bytes),
-        .reserve = problem->training ? train->reserve_bytes : 0,
         .alignment = ECO_ALIGNMENT,
     };
+    add_run(&plan->sizes, plan->layout);
     const size_t most = larger(larger(plan->sizes.params, plan->sizes.weights),
                                larger(plan->sizes.workspace, plan->sizes.reserve));
     if (most > PTRDIFF_MAX)

@@ -223,6 +223,8 @@ _FUNCTIONS = {
     "ecornn_plan_free": (None, [c_void_p]),
     "ecornn_plan_sizes": (None, [c_void_p, POINTER(Sizes)]),
     "ecornn_plan_print": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "ecornn_run_sizes": (_STATUS, [c_void_p, c_int32, c_int32, POINTER(Sizes)]),
+    "ecornn_bucket": (c_int32, [c_int32]),
     "ecornn_param_count": (c_int, [c_void_p]),
     "ecornn_param_get": (_STATUS, [c_void_p, c_int, POINTER(Param)]),
     "ecornn_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),

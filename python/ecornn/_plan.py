@@ -138,9 +138,13 @@ class Parameter:
 
 
 class Plan:
-    """A plan of the library: handle and sizes, and packed weights of which plans it can take."""
+    """A plan of the library: handle and sizes, and packed weights of which plans it can take.
 
-    __slots__ = ("handle", "weights", "dweights", "workspace", "reserve", "alignment", "_fits")
+    steps, batch: the most that a run may have; workspace, reserve: bytes of such a run.
+    """
+
+    __slots__ = ("handle", "weights", "dweights", "steps", "batch", "workspace",
+                 "reserve", "_fits")
 
     def __init__(self, on: str, shape: Shape, steps: int, batch: int, type: int, params: int,
                  training: bool, flags: int = 0):
@@ -160,14 +164,24 @@ class Plan:
         library.ecornn_plan_sizes(handle, ctypes.byref(sizes))
         self.handle = handle.value
         self.weights, self.dweights = sizes.weights, sizes.dweights
+        self.steps, self.batch = steps, batch
         self.workspace, self.reserve = sizes.workspace, sizes.reserve
-        self.alignment = sizes.alignment
         self._fits: tuple[Plan | None, bool] = (None, False)  # the last answer
 
     def __del__(self, free=library.ecornn_plan_free):
         handle = getattr(self, "handle", None)
         if handle is not None:
             free(handle)
+
+    def sizes(self, steps: int, batch: int) -> tuple[int, int]:
+        """Bytes of workspace and reserve of a run of T and N; of an empty one as of one step or
+        row."""
+        steps, batch = max(steps, 1), max(batch, 1)
+        if (steps, batch) == (self.steps, self.batch):
+            return self.workspace, self.reserve
+        sizes = lib.Sizes()
+        check(library.ecornn_run_sizes(self.handle, steps, batch, ctypes.byref(sizes)))
+        return sizes.workspace, sizes.reserve
 
     def takes(self, packed: Plan) -> bool:
         """May runs of this plan take weights that were packed for that one?"""
@@ -195,35 +209,25 @@ class Plan:
         return text.value.decode("utf-8", "replace")
 
 
-def round_up(size: int) -> int:
-    """The next size that plans are made for: steps of an eighth of a power of two."""
-    if size <= 16:
-        return size
-    grain = 1 << ((size - 1).bit_length() - 4)
-    return (size + grain - 1) // grain * grain
-
-
 class Plans:
-    """The plans of one shape, made when they are asked for; the oldest go first."""
+    """The plans of one shape, made when they are asked for; the oldest go first.
 
-    LIMIT = 64
-    EXACT = 8  # plans of exactly the steps asked for, where making one takes long
+    A plan serves all runs of a bucket of T and N (ecornn_bucket): so what runs does not depend on
+    the sizes that came before, and sizes that change do not each take the time of a plan.
+    """
+
+    LIMIT = 128
 
     def __init__(self, shape: Shape):
         self.shape = shape
         self._plans: dict[tuple, Plan] = {}
         self._lock = threading.Lock()
 
-    def near(self, on: str, steps: int, batch: int, *rest) -> Plan:
-        """As get, for a device whose plans take long to make: where many sizes come, of more
-        steps than asked for, so that a plan serves several."""
-        if (on, steps, batch, *rest) not in self._plans and len(self._plans) >= self.EXACT:
-            steps = round_up(steps)
-        return self.get(on, steps, batch, *rest)
-
     def get(self, on: str, steps: int, batch: int, type: int, params: int, training: bool,
             flags: int = 0) -> Plan:
         """A plan for runs of up to that many steps and rows; flags: beside the shape's."""
+        if not (training and self.shape.memory_limit):  # which the larger might not keep
+            steps, batch = library.ecornn_bucket(steps), library.ecornn_bucket(batch)
         key = (on, steps, batch, type, params, training, flags)
         plan = self._plans.get(key)
         if plan is None:

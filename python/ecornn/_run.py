@@ -84,7 +84,7 @@ class Job:
     """What a run reads: arrays as the library sees them, and the plan."""
 
     __slots__ = ("layer", "plan", "stream", "steps", "batch", "x", "initial", "lengths", "weights",
-                 "seed", "more", "resets", "starts", "mask", "lead")
+                 "seed", "more", "resets", "starts", "mask", "lead", "workspace", "reserve")
 
     def __init__(self, layer: Layer, x, initial, lengths, training: bool, seed: int, stream,
                  more: Steps = PLAIN):
@@ -109,9 +109,9 @@ class Job:
         self.lengths = None if lengths is None else _lengths(
             lengths, self.steps, (*self.lead, self.batch), layer, self.stream)
         shared = lib.SHARED_INPUT * (self.lead != layer.lead and layer.lead[0] > 1)
-        get = layer._plans.near if place.on_gpu else layer._plans.get
-        self.plan = get(layer.device, max(self.steps, 1), max(self.batch, 1), type,
-                        layer._param_type, training, more.flags | shared)
+        self.plan = layer._plans.get(layer.device, max(self.steps, 1), max(self.batch, 1), type,
+                                     layer._param_type, training, more.flags | shared)
+        self.workspace, self.reserve = self.plan.sizes(self.steps, self.batch)
         self.weights = layer._packed.of(self.plan) if self.steps and self.batch else None
 
     def _states(self, given: Any, name: str) -> list[View | None]:
@@ -150,8 +150,7 @@ class Job:
 
     def io(self, y: int, final: list[int], reserve: Memory | None, shown: Sequence[int] = ()):
         """ecornn_io, and the workspace that it names."""
-        plan = self.plan
-        space = scratch(self.layer.device, plan.workspace, self.stream, "workspace")
+        space = scratch(self.layer.device, self.workspace, self.stream, "workspace")
         pad = (0,) * (lib.MAX_STATES - len(self.initial))
         return space, pack_io(
             self.steps, self.batch, _address(self.lengths), self.x.address, y,
@@ -251,7 +250,7 @@ class Run:
 
     def __init__(self, job: Job):
         self._job, self._out = job, Outputs(job)
-        self._reserve = reserve(job.layer.device, job.plan.reserve, job.stream)
+        self._reserve = reserve(job.layer.device, job.reserve, job.stream)
         y, final, shown = self._out.addresses
         _space, io = job.io(y, final, self._reserve, shown)
         check(library.ecornn_forward(job.plan.handle, io))

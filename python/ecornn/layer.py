@@ -203,7 +203,8 @@ class Layer:
         return self._plans_of_one.get(self.device, 1, 1, self._type, self._param_type, False)
 
     def plan(self, steps: int, batch: int, training: bool = False) -> Plan:
-        """The plan of runs of that T and N; as a str it says what was chosen, and why."""
+        """The plan of runs of that T and N, which is that of their bucket; as a str it says what
+        was chosen, and why."""
         return self._plans.get(self.device, _count("steps", steps, 1), _count("batch", batch, 1),
                                self._type, self._param_type, bool(training))
 

@@ -94,22 +94,22 @@ def _shape(sizes) -> list[int]:
     return [len(sizes), *sizes]
 
 
-def handle(spec, plan, device, type: int, param_type: int, size: int, steps: int, batch: int, x, y,
+def handle(spec, job, device, type: int, param_type: int, size: int, x, y,
            states) -> Handle | None:
-    """For runs of that plan; None where they are not for the module.
+    """For runs of that job; None where they are not for the module.
 
     x, y, states: their shapes.  type, param_type: the library's numbers.  size: bytes of an
     element of the parameters.
     """
     weights = [shape for pair in range(spec.pairs)
                for shape in spec.shapes(pair // spec.directions)]
-    places = spec.places
-    if _module is None or not steps or not batch or not weights or spec.models is not None:
+    places, plan = spec.places, job.plan
+    if _module is None or not job.steps or not job.batch or not weights or spec.models is not None:
         return None
     zeros = torch.zeros(spec.hidden * size, dtype=torch.uint8, device=device)
     cuda = device.type == "cuda"
-    numbers = [plan.handle, plan.reserve, plan.workspace, plan.weights, plan.dweights, int(cuda),
-               device.index if cuda else 0, type, param_type, steps, batch, spec.states,
+    numbers = [plan.handle, job.reserve, job.workspace, plan.weights, plan.dweights, int(cuda),
+               device.index if cuda else 0, type, param_type, job.steps, job.batch, spec.states,
                len(weights), len(places), zeros.data_ptr(), *_shape(x), *_shape(y)]
     for shape in itertools.chain(states, weights):
         numbers += _shape(shape)

@@ -95,7 +95,8 @@ def _layer_fake(x, lengths, states, weights, cell, shape, saving, dropout, batch
         first = (int(x.shape[0]), int(x.shape[1]))
         params = weights[0].dtype if weights else x.dtype
         plan = _run.plan_of(spec, x, x.dtype, params, first, batch_major, True, drop, flags)
-        sizes = (plan.reserve, plan.weights if first[0] and first[1] else 0)
+        steps, batch = first[::-1] if batch_major else first
+        sizes = (plan.sizes(steps, batch)[1], plan.weights if steps and batch else 0)
     return [y, *final, *(x.new_empty(size, dtype=torch.uint8) for size in sizes)]
 
 

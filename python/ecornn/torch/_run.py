@@ -49,17 +49,15 @@ def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch
     """The plan of runs in that type, where x is, of [T,N] or [N,T] = first."""
     steps, batch = (first[1], first[0]) if batch_major else first
     plans = spec.plans(batch_major, drop, flags)
-    # On a GPU the choice of algorithm takes a millisecond.
-    get = plans.get if x.device.type == "cpu" else plans.near
-    return get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype], TYPES[params],
-               training)
+    return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype],
+                     TYPES[params], training)
 
 
 class Job:
     """What all runs of one shape share: the plan, and the shapes of what they write."""
 
-    __slots__ = ("plan", "steps", "batch", "y", "final", "on_gpu", "reads_y", "index", "pad",
-                 "native", "handle")
+    __slots__ = ("plan", "steps", "batch", "workspace", "reserve", "y", "final", "on_gpu",
+                 "reads_y", "index", "pad", "native", "handle")
 
     def __init__(self, spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first,
                  batch_major: bool, training: bool, drop: bool, flags: int):
@@ -68,14 +66,14 @@ class Job:
         self.reads_y = self.on_gpu or spec.replays  # backward does
         self.plan = plan_of(spec, x, dtype, params, first, batch_major, training, drop, flags)
         self.steps, self.batch = steps, batch
+        self.workspace, self.reserve = self.plan.sizes(steps, batch)
         shapes = [(*spec.lead, *first, spec.out),
                   *((*spec.lead, spec.pairs, batch, width) for width in spec.widths)]
         makers = [_maker(shape, dtype, x.device) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
         self.pad = _NONE[spec.states:]
-        self.handle = _native.handle(spec, self.plan, x.device, TYPES[dtype], TYPES[params],
-                                     params.itemsize, steps, batch, (*first, spec.input),
-                                     shapes[0], shapes[1:])
+        self.handle = _native.handle(spec, self, x.device, TYPES[dtype], TYPES[params],
+                                     params.itemsize, (*first, spec.input), shapes[0], shapes[1:])
         self.native = self.handle.number if self.handle else 0
 
 
@@ -143,7 +141,7 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         cached = cached and not capturing()
     if packed is None and cached and job.steps and job.batch:
         packed = _weights.packed(spec, job, weights, stream, cached)
-    lent = keep and not job.on_gpu and plan.reserve >= _reserve.LARGE
+    lent = keep and not job.on_gpu and job.reserve >= _reserve.LARGE
     if job.native and resets is None and mask is None and not shows and not lent:
         made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, stream)
         if made is not None:
@@ -155,15 +153,15 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         packed = _weights.packed(spec, job, weights, stream, False)
     reserve = None
     if keep:
-        reserve = (torch.empty(plan.reserve, dtype=torch.uint8, device=device) if job.on_gpu else
-                   _reserve.lend(weights, plan.reserve))
-    workspace = _scratch(plan.workspace, device, "workspace")
+        reserve = (torch.empty(job.reserve, dtype=torch.uint8, device=device) if job.on_gpu else
+                   _reserve.lend(weights, job.reserve))
+    workspace = _scratch(job.workspace, device, "workspace")
     io = pack_io(
         job.steps, job.batch, _address(lengths), x.data_ptr(), y.data_ptr(),
         *[_address(state) for state in states], *job.pad,
         *[state.data_ptr() for state in final], *job.pad,
         _address(packed), workspace.data_ptr(), _address(reserve), seed, stream,
-        workspace.numel(), plan.reserve if keep else 0, resets=_resets(job, resets, starts),
+        workspace.numel(), job.reserve if keep else 0, resets=_resets(job, resets, starts),
         mask=_address(mask), states=(*map(_address, shown), *job.pad) if shows else _NONE)
     check(library.ecornn_forward(plan.handle, io))
     return y, final + shown, reserve, packed
@@ -260,7 +258,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
                for want, make in zip(wanted[1:1 + count], job.final * 2)]
     some = asked > 0
     dweights = _scratch(plan.dweights, device, "dweights") if some else None
-    workspace = _scratch(plan.workspace, device, "workspace")
+    workspace = _scratch(job.workspace, device, "workspace")
     io = pack_io(
         job.steps, job.batch, _address(lengths), x.data_ptr(), _address(y),
         *[_address(state) for state in states], *job.pad, *_NONE, _address(packed),

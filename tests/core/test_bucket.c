@@ -1,0 +1,185 @@
+/*
+ * Plans of a bucket of T and N: which sizes share one, and what the runs of its sizes need beside
+ * plans of their own, of random problems, on each device that is here.
+ */
+#include <check.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ecornn.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+/* ---- the rule -------------------------------------------------------------------------------- */
+
+START_TEST(a_bucket_is_up_to_an_eighth_larger)
+{
+    for (int32_t size = 1; size < 100000; size++) {
+        const int32_t bucket = ecornn_bucket(size);
+        ck_assert(bucket >= size && 8 * (int64_t)(bucket - size) < size);
+        ck_assert(size > 16 || bucket == size);
+        ck_assert_int_eq(ecornn_bucket(bucket), bucket);
+        ck_assert_int_ge(ecornn_bucket(size + 1), bucket);
+    }
+}
+END_TEST
+
+START_TEST(a_power_of_two_has_eight)
+{
+    for (int32_t power = 16; power <= 1 << 29; power *= 2) {
+        int count = 0;
+        for (int32_t size = power; size < 2 * power; size = ecornn_bucket(size + 1))
+            count++;
+        ck_assert_int_eq(count, 8);
+    }
+}
+END_TEST
+
+START_TEST(the_largest_sizes_are_exact)
+{
+    ck_assert_int_eq(ecornn_bucket(INT32_MAX), INT32_MAX);
+    ck_assert_int_eq(ecornn_bucket(INT32_MAX - (1 << 27)), 15 << 27);
+    ck_assert_int_eq(ecornn_bucket(0), 0);
+    ck_assert_int_eq(ecornn_bucket(INT32_MIN), INT32_MIN);
+}
+END_TEST
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static const char *const names[] = {"cpu:1", "cpu:2", "reference", "cuda:0"};
+enum { DEVICES = sizeof names / sizeof *names, ROUNDS = 1000 };
+
+static int dice(uint64_t *state, int sides)
+{
+    return (int)(uniform(state) * sides);
+}
+
+/* As many small ones as large ones. */
+static int extent(uint64_t *state, int octaves)
+{
+    const int least = 1 << dice(state, octaves);
+    return least + dice(state, least);
+}
+
+struct shape {
+    char head[80], tail[40];
+    int32_t T, N;
+};
+
+static struct shape draw(uint64_t *state)
+{
+    static const char *const
+        cells[] = {"lstm", "gru", "mgu", "qrnn", "lstm-peephole"},
+        *const types[] = {"f32", "f64", "bf16", "f32/fast"},
+        *const more[] = {"", "/L2", "/bi", "/L2/bi", "/batch-major", "/resets", "/models:3", ""},
+        *const saves[] = {"", "", "/save:states", "/save:every:5"};
+    struct shape shape = {.T = extent(state, 10), .N = extent(state, 10)};
+    const bool training = dice(state, 2);
+    const int save = dice(state, 4);
+    snprintf(shape.head, sizeof shape.head, "%s/%s/%s%s%s", cells[dice(state, 5)],
+             types[dice(state, 4)], training ? "train" : "infer", more[dice(state, 8)],
+             training && (save < 3 || shape.T >= 5) ? saves[save] : "");
+    snprintf(shape.tail, sizeof shape.tail, "I%d/H%d", 8 * extent(state, 7), 8 * extent(state, 7));
+    return shape;
+}
+
+/* NULL: the device does not have it. */
+static ecornn_plan *plan_of(ecornn_device *device, const struct shape *shape, int32_t T, int32_t N)
+{
+    char problem[200];
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    snprintf(problem, sizeof problem, "%s/T%d/N%d/%s", shape->head, (int)T, (int)N, shape->tail);
+    ck_assert_msg(ecornn_desc_parse(&desc, problem, NULL) == ECORNN_OK, "%s: %s", problem,
+                  ecornn_error_detail());
+    return ecornn_plan_create(&plan, device, &desc) == ECORNN_OK ? plan : NULL;
+}
+
+static void compare(ecornn_device *device, const struct shape *shape, double *most)
+{
+    ecornn_sizes own, run, all;
+    ecornn_plan *exact = plan_of(device, shape, shape->T, shape->N),
+                *near = plan_of(device, shape, ecornn_bucket(shape->T), ecornn_bucket(shape->N));
+    if (exact != NULL && near != NULL) {
+        ecornn_plan_sizes(exact, &own);
+        ecornn_plan_sizes(near, &all);
+        ck_assert_int_eq(ecornn_run_sizes(near, shape->T, shape->N, &run), ECORNN_OK);
+        ck_assert(run.workspace <= all.workspace && run.reserve <= all.reserve);
+        ck_assert(run.weights == all.weights && run.dweights == all.dweights);
+        const double ratio =
+            (double)(run.workspace + run.reserve) / ((double)own.workspace + (double)own.reserve);
+        ck_assert_msg(!(ratio > 1.05), "%s/T%d/N%d/%s: %zu + %zu bytes, alone %zu + %zu",
+                      shape->head, (int)shape->T, (int)shape->N, shape->tail, run.workspace,
+                      run.reserve, own.workspace, own.reserve);
+        *most = ratio > *most ? ratio : *most;
+    }
+    ecornn_plan_free(exact);
+    ecornn_plan_free(near);
+}
+
+START_TEST(runs_take_what_their_own_plan_would)
+{
+    ecornn_device *device;
+    uint64_t state = (uint64_t)_i;
+    double most = 0;
+    if (ecornn_device_open(&device, names[_i]) != ECORNN_OK) {
+        printf("# no device %s\n", names[_i]);
+        return;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        const struct shape shape = draw(&state);
+        compare(device, &shape, &most);
+    }
+    printf("# %s: runs of %d buckets take up to %.3f of the memory of their own plans\n", names[_i],
+           ROUNDS, most);
+    ecornn_device_close(device);
+}
+END_TEST
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static void check_refused(ecornn_status status, const char *why)
+{
+    ck_assert_int_eq(status, ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), why) != NULL, "%s", ecornn_error_detail());
+}
+
+START_TEST(sizes_of_a_run)
+{
+    ecornn_device *device;
+    ecornn_sizes all, run;
+    const struct shape shape = {"lstm/f32/train", "I8/H8", 20, 6};
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
+    ecornn_plan *plan = plan_of(device, &shape, shape.T, shape.N);
+    ecornn_plan_sizes(plan, &all);
+    ck_assert_int_eq(ecornn_run_sizes(plan, ECORNN_ALL, ECORNN_ALL, &run), ECORNN_OK);
+    ck_assert(run.workspace == all.workspace && run.reserve == all.reserve);
+    ck_assert_int_eq(ecornn_run_sizes(plan, 10, 6, &run), ECORNN_OK);
+    ck_assert(run.reserve < all.reserve && run.params == all.params);
+    ck_assert_int_eq(ecornn_run_sizes(plan, 0, 6, &run), ECORNN_OK);
+    ck_assert(run.reserve == 0 && run.workspace == 0 && run.weights == all.weights);
+    check_refused(ecornn_run_sizes(plan, 21, 6, &run),
+                  "steps is 21, must be 0 to 20 or ECORNN_ALL");
+    check_refused(ecornn_run_sizes(plan, 20, -2, &run),
+                  "batch is -2, must be 0 to 6 or ECORNN_ALL");
+    check_refused(ecornn_run_sizes(NULL, 1, 1, &run), "plan is NULL");
+    check_refused(ecornn_run_sizes(plan, 1, 1, NULL), "sizes is NULL");
+    ecornn_plan_free(plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("cases");
+    tcase_add_test(cases, a_bucket_is_up_to_an_eighth_larger);
+    tcase_add_test(cases, a_power_of_two_has_eight);
+    tcase_add_test(cases, the_largest_sizes_are_exact);
+    tcase_add_loop_test(cases, runs_take_what_their_own_plan_would, 0, DEVICES);
+    tcase_add_test(cases, sizes_of_a_run);
+    tcase_set_timeout(cases, 60);
+    Suite *suite = suite_create("bucket");
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}
