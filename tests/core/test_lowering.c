@@ -103,7 +103,7 @@ static const char *const known[] = {
     "min-gru: W.z W.n b.z b.n | acc W.z+b.z@0 W.n+b.n@0 | save sigmoid:z@0 acc:n@0 "
     "| 0 operands 0 slots 0 extra 1+1 stages linear:1",
     "min-lstm: W.f W.i W.n b.f b.i b.n | acc W.f+b.f@0 W.i+b.i@0 W.n+b.n@0 "
-    "| save sigmoid:f@0 sigmoid:i@0 acc:n@0 "
+    "| save acc:f@0 acc:i@0 acc:n@0 "
     "| 0 operands 0 slots 0 extra 1+1 stages linear:1",
     "sru: W.u W.f W.r b.f b.r | acc W.u@0 W.f+b.f@0 W.r+b.r@0 x@0 "
     "| save acc:u@0 sigmoid:f@0 sigmoid:r@0 acc:x@0 "
@@ -113,7 +113,7 @@ static const char *const known[] = {
     "| 0 operands 0 slots 0 extra 1+1 stages projectable linear:2",
     "slstm: W.z W.o W.i W.f R.z R.o R.i R.f b.z b.o b.i b.f "
     "| acc W.z+b.z+R.z@0 W.o+b.o+R.o@0 W.i+b.i+R.i@0 W.f+b.f+R.f@0 "
-    "| save tanh:z@0 sigmoid:o@0 acc:i@0 acc:f@0 "
+    "| save tanh:z@0 sigmoid:o@0 acc:f@0 sub:f@0 "
     "| 1 operands 0 slots 0 extra 1+1 stages projectable",
 };
 

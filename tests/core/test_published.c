@@ -1,13 +1,16 @@
 /*
- * Cells as their authors have published them, forward, from the equations by hand: layer-normalised
- * LSTM and GRU of haste, of TensorFlow 1 and with a norm for each product, root mean squares, the
- * sLSTM of xLSTM and the block GRU of Dreamer with heads.  Gradients are test_reference's business.
+ * Cells as their authors have published them, from the equations by hand: layer-normalised LSTM and
+ * GRU of haste, of TensorFlow 1 and with a norm for each product, root mean squares, the sLSTM of
+ * xLSTM, the block GRU of Dreamer with heads, and minLSTM.  Outputs of all of them; gradients of
+ * initial states of those with a corner there, by differences of the same equations.
  */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/cell/cell.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -17,6 +20,7 @@ enum { MOST = 16, GATES = 4 };
 struct row {
     const struct data *inputs;
     int I, H, heads;
+    double epsilon;                 /* of its norms */
     double x[MOST], state[4][MOST]; /* states as the cell has them, the output first */
 };
 
@@ -66,7 +70,7 @@ static void sums(const struct row *row, const char *const *line, int n, gates ou
 }
 
 /* Layer normalisation of n gates together, without gain and shift; mean: is it taken away? */
-static void normalise(const struct row *row, double (*a)[MOST], int n, double epsilon, bool mean)
+static void normalise(const struct row *row, double (*a)[MOST], int n, bool mean)
 {
     double sum = 0, squares = 0;
     for (int g = 0; g < n; g++)
@@ -77,7 +81,7 @@ static void normalise(const struct row *row, double (*a)[MOST], int n, double ep
             squares += (a[g][j] - sum) * (a[g][j] - sum) / (n * row->H);
     for (int g = 0; g < n; g++)
         for (int j = 0; j < row->H; j++)
-            a[g][j] = (a[g][j] - sum) / sqrt(squares + epsilon);
+            a[g][j] = (a[g][j] - sum) / sqrt(squares + row->epsilon);
 }
 
 /* p of a line times a, plus its b. */
@@ -95,7 +99,7 @@ static void lstm(struct row *row, gates a, const char *out, const char *kept)
     if (!kept)
         memcpy(row->state[1], c[0], sizeof c[0]);
     if (out || kept)
-        normalise(row, c, 1, 1e-5, true);
+        normalise(row, c, 1, true);
     for (int j = 0; j < row->H; j++) {
         if (out || kept)
             c[0][j] = scaled(row, out ? out : kept, c[0][j], j);
@@ -116,8 +120,8 @@ static void norm_lstm(struct row *row, bool together)
         add_recurrent(row, r[g], recurrent[g]);
     }
     for (int g = 0; g < GATES; g += together ? GATES : 1) {
-        normalise(row, input + g, together ? GATES : 1, 1e-5, true);
-        normalise(row, recurrent + g, together ? GATES : 1, 1e-5, true);
+        normalise(row, input + g, together ? GATES : 1, true);
+        normalise(row, recurrent + g, together ? GATES : 1, true);
     }
     for (int g = 0; g < GATES; g++)
         for (int j = 0; j < row->H; j++) {
@@ -144,7 +148,7 @@ static void sums_lstm(struct row *row, bool together)
     gates a;
     sums(row, line, GATES, a);
     for (int g = 0; g < GATES; g += together ? GATES : 1)
-        normalise(row, a + g, together ? GATES : 1, 1e-5, !together);
+        normalise(row, a + g, together ? GATES : 1, !together);
     for (int g = 0; g < GATES; g++)
         for (int j = 0; j < row->H; j++)
             a[g][j] = scaled(row, to[g], a[g][j], j) + (!together && g == 1);
@@ -169,8 +173,8 @@ static void haste_gru(struct row *row)
         add_input(row, x[g], input[g]);
         add_recurrent(row, r[g], recurrent[g]);
     }
-    normalise(row, input, 3, 1e-5, true);
-    normalise(row, recurrent, 3, 1e-5, true);
+    normalise(row, input, 3, true);
+    normalise(row, recurrent, 3, true);
     for (int j = 0; j < row->H; j++) {
         const double z =
             sigmoid(scaled(row, "uz", input[0][j], j) + param(row, "p", "z")[j] * recurrent[0][j]);
@@ -187,7 +191,7 @@ static void block_gru(struct row *row)
     static const char *const line[] = {"ar", "an", "az"};
     gates a;
     sums(row, line, 3, a);
-    normalise(row, a, 3, 1e-3, true);
+    normalise(row, a, 3, true);
     for (int j = 0; j < row->H; j++) {
         const double r = sigmoid(scaled(row, "r", a[0][j], j));
         const double n = tanh(r * scaled(row, "n", a[1][j], j));
@@ -196,7 +200,8 @@ static void block_gru(struct row *row)
     }
 }
 
-/* As the authors' program has it: m of the first step is i; gates are at most 1. */
+/* As the paper has it, in logarithms of what the memory and its norm are weighted with: no scale of
+ * them matters.  The first step's m is i, as in the authors' program. */
 static void slstm(struct row *row)
 {
     static const char *const line[] = {"z", "o", "i", "f"};
@@ -206,9 +211,9 @@ static void slstm(struct row *row)
         for (int g = 0; g < GATES; g++)
             a[g][j] += param(row, "b", line[g])[j];
         double *c = &row->state[1][j], *n = &row->state[2][j], *m = &row->state[3][j];
-        const double l = *m - log1p(exp(-a[3][j])), i = a[2][j];
-        const double next = *n == 0 ? i : fmax(l, i);
-        const double u = fmin(exp(i - next), 1), v = fmin(exp(l - next), 1);
+        const double f = fmin(a[3][j], 0) - log1p(exp(-fabs(a[3][j]))), i = a[2][j];
+        const double next = *n > 0 ? fmax(f + *m, i) : i;
+        const double u = exp(i - next), v = *n == 0 && *c == 0 ? 0 : exp(f + *m - next);
         *m = next;
         *c = v * *c + u * tanh(a[0][j]);
         *n = v * *n + u;
@@ -216,47 +221,205 @@ static void slstm(struct row *row)
     }
 }
 
-static const struct {
+/* log(1 + exp(a)) */
+static double softplus(double a)
+{
+    return fmax(a, 0) + log1p(exp(-fabs(a)));
+}
+
+/* f / (f + i) in logarithms, as the paper's program. */
+static void min_lstm(struct row *row)
+{
+    static const char *const line[] = {"f", "i", "n"};
+    gates a = {{0}};
+    for (int g = 0; g < 3; g++) {
+        add_input(row, line[g], a[g]);
+        for (int j = 0; j < row->H; j++)
+            a[g][j] += param(row, "b", line[g])[j];
+    }
+    for (int j = 0; j < row->H; j++) {
+        const double d = softplus(-a[1][j]) - softplus(-a[0][j]);
+        row->state[0][j] = sigmoid(d) * row->state[0][j] + sigmoid(-d) * a[2][j];
+    }
+}
+
+static const struct published {
     const char *text;
     void (*step)(struct row *);
+    double epsilon;
 } published[] = {
-    {"norm-lstm-haste/f64/infer/T5/N2/I3/H6", haste_lstm},
-    {"norm-lstm-gates/f64/infer/T5/N2/I3/H6", gates_lstm},
-    {"norm-lstm-tf1/f64/infer/T5/N2/I3/H6", tf1_lstm},
-    {"rms-lstm/f64/infer/T5/N2/I3/H6", rms_lstm},
-    {"norm-gru-haste/f64/infer/T5/N2/I3/H6", haste_gru},
-    {"block-gru/f64/infer/T5/N2/I3/H12/heads:3", block_gru},
-    {"slstm/f64/infer/T9/N2/I3/H12/heads:2", slstm},
-    {"slstm/f64/infer/T9/N2/I3/H12/scale:400", slstm}, /* gates far beyond what exp can be */
+    {"norm-lstm-haste/f64/infer/T5/N2/I3/H6", haste_lstm, 1e-5},
+    {"norm-lstm-gates/f64/infer/T5/N2/I3/H6", gates_lstm, 1e-5},
+    {"norm-lstm-tf1/f64/infer/T5/N2/I3/H6", tf1_lstm, 1e-12},
+    {"rms-lstm/f64/infer/T5/N2/I3/H6", rms_lstm, 1e-5},
+    {"norm-gru-haste/f64/infer/T5/N2/I3/H6", haste_gru, 1e-5},
+    {"block-gru/f64/infer/T5/N2/I3/H12/heads:3", block_gru, 1e-3},
+    {"slstm/f64/infer/T9/N2/I3/H12/heads:2", slstm, 0},
+    {"slstm/f64/infer/T9/N2/I3/H12/scale:400", slstm, 0}, /* gates far beyond what exp can be */
+    {"slstm/f64/infer/T9/N2/I3/H12/states", slstm, 0},    /* n between 0 and 1 */
+    {"min-lstm/f64/infer/T9/N2/I3/H6/states", min_lstm, 0},
+    {"min-lstm/f64/infer/T9/N2/I3/H6/scale:4000", min_lstm, 0}, /* both gates are 0 in doubles */
 };
+
+/* Row n from its initial states: y [T,H] by the equations. */
+static void run_row(const struct test_case *test, const struct data *inputs, int n,
+                    const struct published *by, double *y)
+{
+    const int H = test->desc.hidden;
+    struct row row = {.inputs = inputs,
+                      .I = test->desc.input,
+                      .H = H,
+                      .heads = test->desc.heads > 0 ? test->desc.heads : 1,
+                      .epsilon = by->epsilon};
+    for (int s = 0; s < test->states; s++) {
+        char name[32];
+        snprintf(name, sizeof name, "initial%d", s);
+        const struct array *initial = data_find(inputs, name);
+        if (initial)
+            memcpy(row.state[s], initial->value + n * H, (size_t)H * sizeof(double));
+    }
+    const double *x = data_find(inputs, "x")->value;
+    for (int t = 0; t < test->T; t++) {
+        memcpy(row.x, x + (t * test->N + n) * row.I, (size_t)row.I * sizeof *x);
+        by->step(&row);
+        memcpy(y + t * H, row.state[0], (size_t)H * sizeof *y);
+    }
+}
+
+static void run_case(struct test_case *test, const char *device, struct data *inputs,
+                     struct data *results)
+{
+    struct machine machine = {.type = test->desc.type, .backwards = 1};
+    ck_assert_int_eq(ecornn_device_open(&machine.device, device), ECORNN_OK);
+    ck_assert(case_run(test, &machine, inputs, results));
+    ecornn_device_close(machine.device);
+}
 
 START_TEST(is_as_published)
 {
     struct test_case test;
-    struct machine machine = {.type = ECORNN_F64};
     struct data inputs = {0}, results = {0};
-    ck_assert_int_eq(ecornn_device_open(&machine.device, "reference"), ECORNN_OK);
     ck_assert(case_parse(&test, published[_i].text));
     case_inputs(&test, &inputs);
-    ck_assert(case_run(&test, &machine, &inputs, &results));
-    const double *x = data_find(&inputs, "x")->value, *y = data_find(&results, "y")->value;
-    const int heads = test.desc.heads > 0 ? test.desc.heads : 1;
+    run_case(&test, "reference", &inputs, &results);
+    const double *y = data_find(&results, "y")->value;
+    const int H = test.desc.hidden;
     for (int n = 0; n < test.N; n++) {
-        struct row row = {
-            .inputs = &inputs, .I = test.desc.input, .H = test.desc.hidden, .heads = heads};
-        for (int t = 0; t < test.T; t++) {
-            memcpy(row.x, x + (t * test.N + n) * row.I, (size_t)row.I * sizeof *x);
-            published[_i].step(&row);
-            for (int j = 0; j < row.H; j++)
-                ck_assert_msg(fabs(row.state[0][j] - y[(t * test.N + n) * row.H + j]) < 1e-12,
+        double should[MOST * MOST];
+        run_row(&test, &inputs, n, &published[_i], should);
+        for (int t = 0; t < test.T; t++)
+            for (int j = 0; j < H; j++)
+                ck_assert_msg(fabs(should[t * H + j] - y[(t * test.N + n) * H + j]) <
+                                  1e-12 * fmax(1, fabs(should[t * H + j])),
                               "%s: step %d: y is %.15g, must be %.15g", test.text, t,
-                              y[(t * test.N + n) * row.H + j], row.state[0][j]);
-        }
+                              y[(t * test.N + n) * H + j], should[t * H + j]);
     }
     data_free(&inputs);
     data_free(&results);
     case_free(&test);
-    ecornn_device_close(machine.device);
+}
+END_TEST
+
+/* ---- gradients where an equation has a corner ------------------------------------------------ */
+
+/* Whose states begin at 0, where slstm's n is by default. */
+static const struct {
+    const char *text, *device;
+    void (*step)(struct row *);
+} corner[] = {{"slstm/f64/train/T3/N2/I3/H12/states/null:dfinal", "reference", slstm},
+              {"slstm/f64/train/T3/N2/I3/H12/states/null:dfinal", "cpu:1", slstm},
+              {"min-lstm/f64/train/T3/N2/I3/H12/states/null:dfinal", "cpu:1", min_lstm}};
+
+static double loss_of(const struct test_case *test, const struct data *inputs, int n,
+                      void (*step)(struct row *))
+{
+    const double *dy = data_find(inputs, "dy")->value;
+    const int H = test->desc.hidden;
+    double y[MOST * MOST], loss = 0;
+    run_row(test, inputs, n, &(struct published){.step = step}, y);
+    for (int t = 0; t < test->T; t++)
+        for (int j = 0; j < H; j++)
+            loss += dy[(t * test->N + n) * H + j] * y[t * H + j];
+    return loss;
+}
+
+static void check_state(const struct test_case *test, int which, const struct data *inputs,
+                        const struct data *results, int s)
+{
+    const double off = 1e-6;
+    char name[32], dname[32];
+    snprintf(name, sizeof name, "initial%d", s);
+    snprintf(dname, sizeof dname, "dinitial%d", s);
+    const struct array *initial = data_find(inputs, name), *d = data_find(results, dname);
+    for (int i = 0; i < test->N * test->desc.hidden; i++) {
+        const int n = i / test->desc.hidden;
+        const double here = initial->value[i];
+        initial->value[i] = here + off;
+        const double above = loss_of(test, inputs, n, corner[which].step);
+        initial->value[i] = here - off;
+        const double difference =
+            (above - loss_of(test, inputs, n, corner[which].step)) / (2 * off);
+        initial->value[i] = here;
+        ck_assert_msg(fabs(d->value[i] - difference) < 1e-7 * fmax(1, fabs(difference)),
+                      "%s: %s: %s[%d] is %.12g, must be %.12g", test->text, corner[which].device,
+                      dname, i, d->value[i], difference);
+    }
+}
+
+START_TEST(has_the_gradient_of_its_start)
+{
+    struct test_case test;
+    struct data inputs = {0}, results = {0};
+    ck_assert(case_parse(&test, corner[_i].text));
+    case_inputs(&test, &inputs);
+    for (int s = 0; s < test.states; s++) {
+        char name[32];
+        snprintf(name, sizeof name, "initial%d", s);
+        struct array *initial = data_find(&inputs, name);
+        memset(initial->value, 0, initial->count * sizeof(double));
+    }
+    run_case(&test, corner[_i].device, &inputs, &results);
+    for (int s = 0; s < test.states; s++)
+        check_state(&test, _i, &inputs, &results, s);
+    data_free(&inputs);
+    data_free(&results);
+    case_free(&test);
+}
+END_TEST
+
+/* ---- gates beyond what exp can be ------------------------------------------------------------ */
+
+/* Cells whose gates are no function of their output: nothing may overflow. */
+static const char *const far_off[] = {
+    "min-lstm/f32/train/T5/N3/I4/H40/scale:500",     "min-lstm/f64/train/T5/N3/I4/H40/scale:4000",
+    "min-lstm/bf16/train/T5/N3/I4/H40/scale:500",    "min-gru/f32/train/T5/N3/I4/H40/scale:500",
+    "qrnn/f32/train/T5/N3/I4/H40/scale:500",         "sru/f32/train/T5/N3/I40/H40/scale:500",
+    "slstm/f32/train/T5/N3/I4/H40/scale:500",        "slstm/bf16/train/T5/N3/I4/H40/scale:500",
+    "slstm/f64/train/T5/N3/I4/H40/scale:4000",       "lstm/f32/train/T5/N3/I4/H40/scale:500",
+    "lstm-coupled/f32/train/T5/N3/I4/H40/scale:500", "gru/f32/train/T5/N3/I4/H40/scale:500",
+};
+
+START_TEST(stays_finite)
+{
+    static const char *const algorithm[] = {"", "scan", "packed"};
+    for (int a = 0; a < 3; a++) {
+        struct test_case test;
+        struct data inputs = {0}, results = {0};
+        ck_assert(case_parse(&test, far_off[_i]));
+        const bool linear = test.desc.cell->lowered.linear.scans;
+        if (a > 0 && linear && test.desc.type != ECORNN_F64)
+            setenv("ECORNN_ALGORITHM", algorithm[a], 1);
+        case_inputs(&test, &inputs);
+        run_case(&test, "cpu:1", &inputs, &results);
+        unsetenv("ECORNN_ALGORITHM");
+        for (int i = 0; i < results.n; i++)
+            for (size_t j = 0; j < results.array[i].count; j++)
+                ck_assert_msg(isfinite(results.array[i].value[j]), "%s: %s[%d] is %g", test.text,
+                              results.array[i].name, (int)j, results.array[i].value[j]);
+        data_free(&inputs);
+        data_free(&results);
+        case_free(&test);
+    }
 }
 END_TEST
 
@@ -264,6 +427,8 @@ int main(void)
 {
     TCase *cases = tcase_create("cases");
     tcase_add_loop_test(cases, is_as_published, 0, sizeof published / sizeof *published);
+    tcase_add_loop_test(cases, has_the_gradient_of_its_start, 0, sizeof corner / sizeof *corner);
+    tcase_add_loop_test(cases, stays_finite, 0, sizeof far_off / sizeof *far_off);
     Suite *suite = suite_create("published");
     suite_add_tcase(suite, cases);
     return suite_run(suite, true);

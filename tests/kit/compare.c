@@ -8,13 +8,14 @@
  * the case as an F32 machine would (common/ref/ref.h): every operand, intermediate value and
  * running sum rounded, sums in ascending order, gradients of weights as sums of chains
  * (common/ref/ref_sum.c): a bound does not grow with the number of rows.  The largest error of an
- * array may be twice the largest of those runs, plus one ulp of the array's largest magnitude. One
- * rounded run may be lucky, above all where there are few numbers: one of them may come out exact.
- * So there are twelve, one rounding to nearest and the others at random, with functions off by up
- * to an ulp: their errors stand for those of other orders of summation and other code for tanh.
- * With three runs about one case in thirty would fail by a few percent, on no error at all.  Where
- * weights have 16 bits four more let an accumulator be one chain from the bias on, as the CPU does.
- * A bound only grows with the runs: what is within that of a few needs no more of them.
+ * array may be twice the largest of those runs, plus one ulp of the array's largest magnitude, of a
+ * bias' gradients also of its gate's W's. One rounded run may be lucky, above all where there are
+ * few numbers: one of them may come out exact. So there are twelve, one rounding to nearest and the
+ * others at random, with functions off by up to an ulp: their errors stand for those of other
+ * orders of summation and other code for tanh. With three runs about one case in thirty would fail
+ * by a few percent, on no error at all.  Where weights have 16 bits four more let an accumulator be
+ * one chain from the bias on, as the CPU does. A bound only grows with the runs: what is within
+ * that of a few needs no more of them.
  */
 #include "tests/kit/testing.h"
 
@@ -129,6 +130,20 @@ struct rounds {
     int done, all;
 };
 
+/* How large the terms are of which an array's numbers are sums.  A bias' gradients may cancel, as
+ * those of slstm's input gate do, on which nothing depends as a whole: those of the same gate's W
+ * tell. */
+static double largest_term(const struct data *expected, const struct array *array)
+{
+    char name[sizeof array->name];
+    snprintf(name, sizeof name, "%s", array->name);
+    char *const bias = strncmp(name, "d:", 2) == 0 ? strstr(name, ".b.") : NULL;
+    if (bias)
+        bias[1] = 'W';
+    const struct array *const matrix = bias ? data_find(expected, name) : NULL;
+    return fmax(largest(array), matrix ? largest(matrix) : 0);
+}
+
 /* Bounds of one rounded run more. */
 static bool expect_round(const struct data *expected)
 {
@@ -149,26 +164,12 @@ static bool expect_round(const struct data *expected)
     for (int i = 0; ok && i < expected->n; i++) {
         struct array *exact = &expected->array[i];
         const double error = largest_error(data_find(&rounded, exact->name), exact);
-        const double unit = ulp(largest(exact), case_type(test, exact->name));
+        const double unit = ulp(largest_term(expected, exact), case_type(test, exact->name));
         exact->bound = fmax(exact->bound, 2 * error + unit);
     }
     data_free(&rounded);
     ecornn_device_close(reference.device);
     return ok && bounds_are_finite(test, expected);
-}
-
-/* How large the terms are of which an array's numbers are sums.  A bias' gradients may cancel, as
- * those of slstm's input gate do, on which nothing depends as a whole: those of the same gate's W
- * tell. */
-static double largest_term(const struct data *expected, const struct array *array)
-{
-    char name[sizeof array->name];
-    snprintf(name, sizeof name, "%s", array->name);
-    char *const bias = strncmp(name, "d:", 2) == 0 ? strstr(name, ".b.") : NULL;
-    if (bias)
-        bias[1] = 'W';
-    const struct array *const matrix = bias ? data_find(expected, name) : NULL;
-    return fmax(largest(array), matrix ? largest(matrix) : 0);
 }
 
 bool case_expect(const struct test_case *test, const struct data *inputs, struct data *expected)

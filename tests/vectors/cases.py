@@ -112,6 +112,8 @@ class Case:
             size = math.prod(shape)
             found[name] = scale * numbers[at:at + size].reshape(shape)
             at += size
+        if self.cell == "slstm" and "initial2" in found:  # what n adds up is not negative
+            found["initial2"] = np.abs(found["initial2"])
         return found
 
 
@@ -119,7 +121,8 @@ def later_shape(cell, type, shape):
     if cell == "sru":  # it hands x on
         shape = re.sub(r"/I\d+/H(\d+)", r"/I\1/H\1", shape)
     if cell == "slstm" and type in ("bf16", "f16"):
-        # max(n, 1) has an edge, and n often rounds to 1: a gradient is of either side
+        # m is the larger of two numbers that are often nearer than rounding, and its gradient
+        # belongs to one of them
         shape = shape.replace("train/", "")
     return shape
 

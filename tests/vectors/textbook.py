@@ -131,9 +131,9 @@ class Step:
         # log(sigmoid(f)) + m
         kept = t.minimum(f, zero) - t.log(one + t.exp(t.minus_abs(f))) + self.m
         m = t.select(self.n, t.maximum(kept, i), i)
-        u, v = t.exp(i - m), t.exp(t.minimum(kept - m, zero))
+        u, v = t.exp(i - m), t.exp(kept - m)
         c, n = v * self.c + u * z, v * self.n + u
-        return [o * c / t.maximum(n, one), c, n, m]
+        return [o * c / n, c, n, m]
 
 
 def run_direction(tape, case, reverse, rows, state, of):
