@@ -69,14 +69,3 @@ struct eco_fp eco_fp_enter(enum eco_fp_mode mode)
     eco_fp_set(of_mode(mode));
     return before;
 }
-
-void eco_fp_default(fenv_t *before)
-{
-    fegetenv(before);
-    fesetenv(FE_DFL_ENV);
-}
-
-void eco_fp_restore(const fenv_t *before)
-{
-    fesetenv(before);
-}

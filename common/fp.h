@@ -6,7 +6,6 @@
 #ifndef ECO_FP_H
 #define ECO_FP_H
 
-#include <fenv.h>
 #include <stdint.h>
 
 /* Of a run: to nearest, no traps; FLUSH takes denormals for zeros, in what is read and in results,
@@ -23,10 +22,5 @@ struct eco_fp eco_fp_get(void);
 void eco_fp_set(struct eco_fp fp);
 /* Sets a mode and returns what was there before.  Some ten nanoseconds. */
 struct eco_fp eco_fp_enter(enum eco_fp_mode mode);
-
-/* Outside runs: C's default environment, also of what parses and prints numbers.  *before goes to
- * eco_fp_restore. */
-void eco_fp_default(fenv_t *before);
-void eco_fp_restore(const fenv_t *before);
 
 #endif /* ECO_FP_H */

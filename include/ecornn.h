@@ -14,7 +14,7 @@
  * Threads: every function may be called from any thread.  A device, a cell and a plan do not change
  * once created; one plan may run in many threads at a time if each run has its own workspace and
  * reserve.  A device must outlive its plans, a parsed cell the plans made from it.  On a CPU a
- * call, and each thread that it takes, wants 256 KB of stack.
+ * call, and each thread that it takes, wants 256 KB of stack.  pthread_cancel acts after a call.
  *
  * A CPU device takes its threads from OpenMP.  After a fork of a process that had more threads than
  * one, the child's runs take one thread, and ecornn_device_query says so.  Where the system gives
@@ -346,8 +346,8 @@ ECORNN_API ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *co
                                          void *weights, void *stream);
 /** May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
  * those of weights of its own.  UNSUPPORTED: the detail says in what the two differ.  T and N may
- * differ where the fastest form does not; weights packed for training fit inference, except
- * those of several models, never the other way round.  Gradients belong to the plan that ran backward. */
+ * differ where the fastest form does not; weights packed for training fit inference, except those
+ * of several models, never the other way round.  Gradients are those of the plan of backward. */
 ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
 /** A number that changes when blocks of host memory do: blocks[k] has bytes[k] bytes, or is NULL.
  * Of a block of up to 16 KB it sees every change, of a larger one such as an optimizer's step,

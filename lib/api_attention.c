@@ -5,6 +5,7 @@
 #include "ecornn.h"
 
 #include "common/backend.h"
+#include "common/caller.h"
 #include "common/util.h"
 #include "lib/check.h"
 
@@ -17,10 +18,10 @@ ecornn_status ecornn_attention_desc_parse(ecornn_attention_desc *desc, const cha
     if (!problem)
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem is NULL");
     ecornn_attention_desc parsed = {0};
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     const ecornn_status status = eco_attention_parse(&parsed, problem);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     if (status == ECORNN_OK)
         *desc = parsed;
     return status;
@@ -37,12 +38,12 @@ ecornn_status ecornn_attention_plan_create(ecornn_attention_plan **plan, ecornn_
         return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
     struct eco_attention problem;
     struct ecornn_attention_plan *created;
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     ecornn_status status = eco_attention_build(&problem, desc);
     if (status == ECORNN_OK)
         status = eco_attention_plan_create(&created, device, &problem);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     if (status == ECORNN_OK)
         *plan = created;
     return status;
@@ -50,7 +51,10 @@ ecornn_status ecornn_attention_plan_create(ecornn_attention_plan **plan, ecornn_
 
 void ecornn_attention_plan_free(ecornn_attention_plan *plan)
 {
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_attention_plan_free(plan);
+    eco_caller_end(&caller);
 }
 
 void ecornn_attention_plan_sizes(const ecornn_attention_plan *plan, ecornn_attention_sizes *sizes)
@@ -63,10 +67,10 @@ int ecornn_attention_plan_print(const ecornn_attention_plan *plan, char *text, s
 {
     if (!eco_check_print(plan, text, size))
         return -1;
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     const int length = eco_attention_plan_describe(plan, text, size);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     return length;
 }
 
@@ -238,9 +242,10 @@ static ecornn_status run(const struct ecornn_attention_plan *plan, const ecornn_
         status = eco_attention_mark_check(plan, args);
     if (status != ECORNN_OK)
         return status;
-    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, plan->device->backend);
     status = plan->device->backend->attention->run(plan, args);
-    eco_fp_set(caller);
+    eco_caller_end(&caller);
     if (status == ECORNN_OK && marks && !args->backward)
         eco_attention_mark_write(plan, args);
     return status;

@@ -5,7 +5,7 @@
 #include "ecornn.h"
 
 #include "common/cell/cell.h"
-#include "common/fp.h"
+#include "common/caller.h"
 #include "common/util.h"
 
 #include <limits.h>
@@ -36,10 +36,10 @@ ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
     if (!parsed)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a cell", sizeof *parsed);
     struct eco_cell_error error;
-    fenv_t caller;
-    eco_fp_default(&caller); /* constants are folded */
+    struct eco_caller caller;
+    eco_caller_begin(&caller); /* constants are folded */
     const bool compiled = eco_cell_compile(parsed, text, &error);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     if (!compiled) {
         eco_free(parsed);
         return eco_fail(ECORNN_BAD_CELL, "%d:%d: %s", error.line, error.column, error.message);

@@ -5,6 +5,7 @@
 #include "ecornn.h"
 
 #include "common/backend.h"
+#include "common/caller.h"
 #include "common/util.h"
 #include "lib/machine.h"
 
@@ -90,10 +91,7 @@ static ecornn_status open_device(ecornn_device **device, int place, int argument
     if (!opened)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a device", sizeof *opened);
     opened->backend = backend;
-    fenv_t caller;
-    eco_fp_default(&caller);
     const ecornn_status status = backend->open(opened, argument);
-    eco_fp_restore(&caller);
     if (status != ECORNN_OK) {
         eco_free(opened);
         return status;
@@ -121,25 +119,38 @@ ecornn_status ecornn_device_open(ecornn_device **device, const char *name)
 {
     if (!device)
         return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    if (!name)
-        return open_fastest(device);
     int place = 0, argument = -1;
-    const ecornn_status status = parse_name(name, &place, &argument);
-    return status == ECORNN_OK ? open_device(device, place, argument) : status;
+    ecornn_status status = name ? parse_name(name, &place, &argument) : ECORNN_OK;
+    if (status != ECORNN_OK)
+        return status;
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
+    status = name ? open_device(device, place, argument) : open_fastest(device);
+    eco_caller_end(&caller);
+    return status;
 }
 
 void ecornn_device_close(ecornn_device *device)
 {
     if (!device)
         return;
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     device->backend->close(device);
     eco_free(device);
+    eco_caller_end(&caller);
 }
 
 int ecornn_device_count(const char *backend)
 {
     const int place = backend ? find_backend(backend, strlen(backend)) : -1;
-    return place < 0 ? 0 : backends[place].backend->count();
+    if (place < 0)
+        return 0;
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
+    const int count = backends[place].backend->count();
+    eco_caller_end(&caller);
+    return count;
 }
 
 const char *ecornn_device_algorithm(const ecornn_device *device, int index)
@@ -174,7 +185,10 @@ void *ecornn_alloc(ecornn_device *device, size_t bytes)
     }
     if (bytes == 0)
         return NULL;
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     void *memory = device->backend->alloc(device, bytes);
+    eco_caller_end(&caller);
     if (!memory)
         eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes", bytes);
     return memory;
@@ -182,8 +196,12 @@ void *ecornn_alloc(ecornn_device *device, size_t bytes)
 
 void ecornn_free(ecornn_device *device, void *memory)
 {
-    if (device && memory)
-        device->backend->free(device, memory);
+    if (!device || !memory)
+        return;
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
+    device->backend->free(device, memory);
+    eco_caller_end(&caller);
 }
 
 static ecornn_status copy(ecornn_device *device, void *to, const void *from, size_t bytes,
@@ -199,7 +217,11 @@ static ecornn_status copy(ecornn_device *device, void *to, const void *from, siz
     if (!from)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes",
                         to_device ? "from_host" : "from", bytes);
-    return device->backend->copy(device, to, from, bytes, to_device);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
+    const ecornn_status status = device->backend->copy(device, to, from, bytes, to_device);
+    eco_caller_end(&caller);
+    return status;
 }
 
 ecornn_status ecornn_upload(ecornn_device *device, void *to, const void *from_host, size_t bytes)
@@ -216,5 +238,9 @@ ecornn_status ecornn_wait(ecornn_device *device, void *stream)
 {
     if (!device)
         return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    return device->backend->wait(device, stream);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
+    const ecornn_status status = device->backend->wait(device, stream);
+    eco_caller_end(&caller);
+    return status;
 }

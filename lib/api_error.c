@@ -5,6 +5,7 @@
 #include "ecornn.h"
 
 #include "common/backend.h"
+#include "common/caller.h"
 #include "common/util.h"
 
 const char *ecornn_status_name(ecornn_status status)
@@ -35,11 +36,16 @@ const char *ecornn_version(void)
     if (version[0])
         return version;
     struct ecornn_device device = {.backend = &eco_backend_cpu};
-    if (device.backend->open(&device, 1) != ECORNN_OK)
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
+    const bool opened = device.backend->open(&device, 1) == ECORNN_OK;
+    if (opened)
+        device.backend->close(&device);
+    eco_caller_end(&caller);
+    if (!opened)
         return ECORNN_VERSION_STRING;
     struct eco_text text = {.data = version, .size = sizeof version};
     eco_text_add(&text, "%s %s:%s", ECORNN_VERSION_STRING, device.backend->name,
                  device.info.variant);
-    device.backend->close(&device);
     return version;
 }

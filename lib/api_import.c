@@ -4,7 +4,7 @@
  */
 #include "ecornn.h"
 
-#include "common/fp.h"
+#include "common/caller.h"
 #include "common/plan.h"
 #include "common/type.h"
 #include "common/util.h"
@@ -190,9 +190,10 @@ static ecornn_status move(struct walk *walk, enum action action, ecornn_type typ
     walk->action = action;
     walk->type = type;
     walk->at = 0;
-    const struct eco_fp caller = eco_fp_enter(ECO_FP_EXACT); /* two biases are added */
+    struct eco_caller caller;
+    eco_caller_begin(&caller); /* two biases are added */
     walk_block(walk);
-    eco_fp_set(caller);
+    eco_caller_end(&caller);
     return ECORNN_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/backend.h"
+#include "common/caller.h"
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 #include "lib/wisdom_files.h"
@@ -35,6 +36,8 @@ int ecornn_info(char *text, size_t size)
         eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
         return -1;
     }
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_text_add(&info, "version: %s\n", ECORNN_VERSION_STRING);
 #ifdef __VERSION__
     eco_text_add(&info, "compiler: %s\n", __VERSION__);
@@ -43,5 +46,6 @@ int ecornn_info(char *text, size_t size)
         if (backends[k]->about)
             backends[k]->about(&info);
     add_wisdom(&info);
+    eco_caller_end(&caller);
     return info.length > INT_MAX ? INT_MAX : (int)info.length;
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "common/fp.h"
+#include "common/caller.h"
 #include "common/plan.h"
 #include "common/util.h"
 #include "lib/check.h"
@@ -21,10 +21,10 @@ ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ec
     if (!problem)
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem is NULL");
     ecornn_desc parsed = {0};
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     const ecornn_status status = eco_problem_parse(&parsed, problem, cell);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     if (status == ECORNN_OK)
         *desc = parsed;
     return status;
@@ -40,27 +40,30 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
         return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
     struct eco_problem problem;
     struct ecornn_plan *created;
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_wisdom_open();
     eco_machine_tell(device, true);
     ecornn_status status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
         status = problem.models > 1 ? eco_models_create(&created, device, &problem)
                                     : eco_plan_create(&created, device, &problem);
-    eco_fp_restore(&caller);
-    if (status != ECORNN_OK)
-        return status;
-    struct ecornn_plan *one = created->one ? created->one : created;
-    struct eco_text note = {one->note, sizeof one->note, strlen(one->note)};
-    eco_record(one->problem.text, &note);
-    *plan = created;
-    return ECORNN_OK;
+    if (status == ECORNN_OK) {
+        struct ecornn_plan *one = created->one ? created->one : created;
+        struct eco_text note = {one->note, sizeof one->note, strlen(one->note)};
+        eco_record(one->problem.text, &note);
+        *plan = created;
+    }
+    eco_caller_end(&caller);
+    return status;
 }
 
 void ecornn_plan_free(ecornn_plan *plan)
 {
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_plan_free(plan);
+    eco_caller_end(&caller);
 }
 
 void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes)
@@ -97,8 +100,8 @@ int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
 {
     if (!eco_check_print(plan, text, size))
         return -1;
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     struct eco_text words = {text, size, 0};
     if (plan->one)
         eco_text_add(&words, "%s: %d at once, each as\n", plan->problem.text, plan->at_once);
@@ -106,6 +109,6 @@ int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
     const int length =
         eco_plan_describe(plan->one ? plan->one : plan, fits ? text + words.length : NULL,
                           fits ? size - words.length : 0);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     return length < 0 ? length : length + (int)words.length;
 }

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "common/backend.h"
+#include "common/caller.h"
 #include "common/mark.h"
 #include "common/squeeze.h"
 #include "common/starts.h"
@@ -310,9 +311,10 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
         status = eco_mark_check(plan, args);
     if (status != ECORNN_OK)
         return status;
-    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, plan->device->backend);
     status = run_started(plan, layout, args);
-    eco_fp_set(caller);
+    eco_caller_end(&caller);
     if (status == ECORNN_OK && marks && !args->backward)
         eco_mark_write(plan, args);
     return status;

@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-#include "common/fp.h"
+#include "common/caller.h"
 #include "common/util.h"
 #include "lib/check.h"
 
@@ -76,14 +76,14 @@ static ecornn_status make_tangent(struct ecornn_tangent_plan *plan,
                                   const struct eco_problem *problem)
 {
     struct eco_cell_error error;
-    fenv_t caller;
+    struct eco_caller caller;
     plan->tangent = eco_alloc(sizeof *plan->tangent);
     if (plan->tangent == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a cell",
                         sizeof *plan->tangent);
-    eco_fp_default(&caller); /* constants are folded */
+    eco_caller_begin(&caller); /* constants are folded */
     const bool made = eco_cell_tangent(plan->tangent, problem->cell, &error);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     return made ? ECORNN_OK : refuse(problem, error.message);
 }
 
@@ -126,10 +126,10 @@ ecornn_status ecornn_tangent_plan_create(ecornn_tangent_plan **plan, ecornn_devi
     if (!desc)
         return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
     struct eco_problem problem;
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     ecornn_status status = eco_problem_build(&problem, desc);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     if (status == ECORNN_OK)
         status = check_problem(&problem);
     if (status != ECORNN_OK)

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "common/backend.h"
-#include "common/fp.h"
+#include "common/caller.h"
 #include "common/util.h"
 #include "lib/machine.h"
 #include "lib/tune.h"
@@ -60,8 +60,8 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
     ecornn_status status = check(device, desc, tuning, tuned);
     if (status != ECORNN_OK)
         return status;
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_wisdom_open();
     eco_machine_tell(device, true);
     status = eco_problem_build(&problem, desc);
@@ -69,7 +69,7 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
         status = check_limit(&problem);
     if (status == ECORNN_OK)
         status = eco_tune(device, &problem, tuning ? tuning : &usual, &found);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     if (status == ECORNN_OK)
         *tuned = found;
     return status;
@@ -85,11 +85,11 @@ ecornn_status ecornn_tune_machine(ecornn_device *device)
     const char *asked = eco_plan_asked(device->backend);
     if (asked)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is set, which takes choices from tuning", asked);
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_wisdom_open();
     eco_machine_tell(device, true);
     const ecornn_status status = eco_machine_measure(device);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     return status;
 }

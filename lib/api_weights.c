@@ -5,6 +5,7 @@
 #include "ecornn.h"
 
 #include "common/backend.h"
+#include "common/caller.h"
 #include "common/util.h"
 #include "lib/models.h"
 
@@ -76,9 +77,10 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, vo
     for (int k = 0; k < count; k++)
         if (!params[k])
             return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
-    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, plan->device->backend);
     const ecornn_status packed = plan->device->backend->pack(plan, params, weights, stream);
-    eco_fp_set(caller);
+    eco_caller_end(&caller);
     return packed;
 }
 
@@ -112,9 +114,10 @@ ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *const *params
         status = check_added(plan, params, count);
     if (status != ECORNN_OK || count == 0)
         return status;
-    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, plan->device->backend);
     status = plan->device->backend->pack_add(plan, params, weights, stream);
-    eco_fp_set(caller);
+    eco_caller_end(&caller);
     return status;
 }
 
@@ -167,9 +170,10 @@ ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void 
         return status;
     if (plan->one)
         return eco_models_unpack(plan, dweights, dparams, add, stream);
-    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, plan->device->backend);
     const ecornn_status unpacked =
         plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);
-    eco_fp_set(caller);
+    eco_caller_end(&caller);
     return unpacked;
 }

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "common/fp.h"
+#include "common/caller.h"
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 #include "lib/wisdom_files.h"
@@ -14,34 +14,41 @@
 /* What the process would have read by itself comes before what it asks for. */
 ecornn_status ecornn_wisdom_load(const char *path)
 {
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_wisdom_open();
     const ecornn_status status = eco_wisdom_load(path);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     return status;
 }
 
 ecornn_status ecornn_wisdom_save(const char *path)
 {
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_wisdom_open();
-    return eco_wisdom_save(path);
+    const ecornn_status status = eco_wisdom_save(path);
+    eco_caller_end(&caller);
+    return status;
 }
 
 void ecornn_wisdom_forget(void)
 {
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_wisdom_begin_anew();
+    eco_caller_end(&caller);
 }
 
 ecornn_status ecornn_wisdom_from_text(const char *text)
 {
     if (!text)
         return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_wisdom_open();
     const ecornn_status status = eco_wisdom_add(text, strlen(text), "text");
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     return status;
 }
 
@@ -51,7 +58,10 @@ int ecornn_wisdom_to_text(char *text, size_t size)
         eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
         return -1;
     }
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     eco_wisdom_open();
     const size_t length = eco_wisdom_print(text, size);
+    eco_caller_end(&caller);
     return length > INT_MAX ? INT_MAX : (int)length;
 }

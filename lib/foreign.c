@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/fp.h"
+#include "common/caller.h"
 #include "common/ref/ref_op.h"
 #include "common/util.h"
 
@@ -168,11 +168,11 @@ static ecornn_status check_share(const struct eco_foreign_system *system,
     bool negated;
     if (!strchr(row->gates[ECO_FOREIGN_BIAS], 'z'))
         return ECORNN_OK;
-    fenv_t caller;
-    eco_fp_default(&caller);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
     const double kept =
         next_state(recipe, eco_foreign_param(recipe, ECO_FOREIGN_BIAS, 'z', &negated));
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     if (!negated && fabs(kept) < 0.01)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "z of '%s' is the share of the new state, in %s of the old one: call it u",

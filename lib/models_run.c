@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "common/caller.h"
 #include "common/util.h"
 #include "lib/check.h"
 
@@ -156,9 +157,10 @@ static ecornn_status run_on_threads(struct models *models)
     if (models->status != ECORNN_OK)
         return eco_fail(models->status, "%s", models->detail);
     if (models->dx != NULL) {
-        const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+        struct eco_caller caller;
+        eco_caller_begin_run(&caller, plan->device->backend);
         plan->device->backend->together(plan->device, add_some, models);
-        eco_fp_set(caller);
+        eco_caller_end(&caller);
     }
     return ECORNN_OK;
 }

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/fp.h"
+#include "common/caller.h"
 #include "common/util.h"
 #include "lib/machine.h"
 #include "lib/models.h"
@@ -85,26 +85,26 @@ static ecornn_status check_layer(const struct eco_problem *problem, const struct
 static ecornn_status parse_problem(struct eco_problem *problem, const struct making *making, int k)
 {
     ecornn_desc desc;
-    fenv_t caller;
+    struct eco_caller caller;
     ecornn_status status = parse_layer(&desc, making, making->text->layer[k]);
     if (status != ECORNN_OK)
         return status;
-    eco_fp_default(&caller);
+    eco_caller_begin(&caller);
     status = eco_problem_build(problem, &desc);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     return status;
 }
 
 static ecornn_status plan_in_part(struct ecornn_net_plan *plan, const struct making *making, int k)
 {
     struct eco_problem problem;
-    fenv_t caller;
+    struct eco_caller caller;
     ecornn_status status = parse_problem(&problem, making, k);
     if (status != ECORNN_OK)
         return status;
-    eco_fp_default(&caller);
+    eco_caller_begin(&caller);
     status = eco_models_plan_in_part(&plan->layer[k].plan, plan->device, &problem, &making->share);
-    eco_fp_restore(&caller);
+    eco_caller_end(&caller);
     return status;
 }
 
@@ -154,12 +154,12 @@ static ecornn_status share_device(const struct ecornn_net_plan *plan, struct mak
         layer[i] = &problems[i];
     }
     if (status == ECORNN_OK) {
-        fenv_t caller;
-        eco_fp_default(&caller);
+        struct eco_caller caller;
+        eco_caller_begin(&caller);
         eco_wisdom_open();
         eco_machine_tell(plan->device, true);
         plan->device->backend->share_layers(plan->device, layer, text->layers, &making->share);
-        eco_fp_restore(&caller);
+        eco_caller_end(&caller);
     }
     eco_free(problems);
     return ECORNN_OK;

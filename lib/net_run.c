@@ -4,6 +4,7 @@
  */
 #include "lib/net.h"
 
+#include "common/caller.h"
 #include "common/util.h"
 #include "lib/models.h"
 
@@ -188,9 +189,10 @@ static ecornn_status join(const struct eco_net_run *run, int p, const struct eco
     join.type = eco_net_problem(plan)->type;
     if (join.T == 0 || join.N == 0)
         return ECORNN_OK;
-    const struct eco_fp caller = eco_fp_enter(backend->mode);
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, backend);
     const ecornn_status status = backend->join(plan->device, &join, stream);
-    eco_fp_set(caller);
+    eco_caller_end(&caller);
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include <omp.h>
 
+#include "common/caller.h"
 #include "common/util.h"
 
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
@@ -233,18 +234,23 @@ static int threads_to_have(int threads)
 void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own)
 {
     const struct eco_fp mode = eco_fp_get();
-    const int count = omp_in_parallel() ? 1 : threads_to_have(threads);
-    if (count == 1) {
+    if (threads == 1 || omp_in_parallel()) {
         work(own, 0, 1);
         return;
     }
+    const int held = eco_cancel_hold(), count = threads_to_have(threads);
+    if (count == 1)
+        work(own, 0, 1);
+    else {
 #pragma omp parallel num_threads(count)
-    {
-        const struct eco_fp before = eco_fp_get();
-        eco_fp_set(mode);
-        work(own, omp_get_thread_num(), omp_get_num_threads());
-        eco_fp_set(before);
+        {
+            const struct eco_fp before = eco_fp_get();
+            eco_fp_set(mode);
+            work(own, omp_get_thread_num(), omp_get_num_threads());
+            eco_fp_set(before);
+        }
     }
+    eco_cancel_release(held);
 }
 
 static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
@@ -262,10 +268,14 @@ static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, 
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
     const bool alone = run->cpu->blas_threads && run->products == &eco_dense_products;
+    const bool waits = alone || threads > 1;
+    const int held = waits ? eco_cancel_hold() : 0;
     if (alone)
         eco_cpu_blas_alone();
     walk_on(run, tape, run->args->alone ? 1 : threads_to_have(threads));
     if (alone)
         eco_cpu_blas_as_before();
+    if (waits)
+        eco_cancel_release(held);
     return ECORNN_OK;
 }

@@ -1,0 +1,174 @@
+/*
+ * A thread that is cancelled: a request that waits when a public function is called acts after the
+ * call, not at a point of cancellation inside it.  So no lock is held for ever, no file stays open,
+ * and none is left half written.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <check.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/wisdom.h"
+
+static struct net net;
+static struct buffers *buffers;
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static ecornn_status open_close(void)
+{
+    ecornn_device *device;
+    const ecornn_status status = ecornn_device_open(&device, "cpu");
+    ecornn_device_close(status == ECORNN_OK ? device : NULL);
+    return ecornn_device_count("cuda") < 0 ? ECORNN_FAILED : status;
+}
+
+static ecornn_status plan(void)
+{
+    ecornn_desc desc;
+    ecornn_plan *made;
+    ecornn_status status = ecornn_desc_parse(&desc, LSTM, NULL);
+    if (status == ECORNN_OK)
+        status = ecornn_plan_create(&made, wisdom_device, &desc);
+    if (status == ECORNN_OK)
+        ecornn_plan_free(made);
+    return status;
+}
+
+static ecornn_status load(void)
+{
+    return ecornn_wisdom_load(in_folder("saved"));
+}
+
+static ecornn_status save(void)
+{
+    return ecornn_wisdom_save(in_folder("saved"));
+}
+
+static ecornn_status text(void)
+{
+    ecornn_wisdom_forget();
+    return ecornn_wisdom_to_text(NULL, 0) > 0 ? ecornn_wisdom_from_text(WISDOM_HEAD)
+                                              : ECORNN_FAILED;
+}
+
+static ecornn_status info(void)
+{
+    return ecornn_info(NULL, 0) > 0 && *ecornn_version() != '\0' ? ECORNN_OK : ECORNN_FAILED;
+}
+
+static ecornn_status memory(void)
+{
+    char byte = 1;
+    void *block = ecornn_alloc(wisdom_device, 1);
+    ecornn_status status = ecornn_upload(wisdom_device, block, &byte, 1);
+    if (status == ECORNN_OK)
+        status = ecornn_download(wisdom_device, &byte, block, 1);
+    ecornn_free(wisdom_device, block);
+    return status == ECORNN_OK ? ecornn_wait(wisdom_device, NULL) : status;
+}
+
+static ecornn_status train(void)
+{
+    const ecornn_status status = ecornn_forward(net.plan, &buffers->io);
+    return status == ECORNN_OK ? ecornn_backward(net.plan, &buffers->io, &buffers->gradient)
+                               : status;
+}
+
+static ecornn_status tune(void)
+{
+    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 0.02};
+    ecornn_tuned tuned;
+    ecornn_desc desc;
+    const ecornn_status status = ecornn_desc_parse(&desc, "gru/f32/infer/T2/N2/I3/H4", NULL);
+    return status == ECORNN_OK ? ecornn_tune(wisdom_device, &desc, &tuning, &tuned) : status;
+}
+
+static ecornn_status (*const calls[])(void) = {open_close, plan,   load,  save, text,
+                                               info,       memory, train, tune};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+struct call {
+    ecornn_status (*call)(void);
+    bool returned;
+    ecornn_status status;
+};
+
+static void *call_cancelled(void *own)
+{
+    struct call *call = own;
+    pthread_cancel(pthread_self()); /* acts at the next point of cancellation */
+    call->status = call->call();
+    call->returned = true;
+    pthread_testcancel();
+    return NULL;
+}
+
+static int count_files(const char *folder)
+{
+    int count = 0;
+    DIR *list = opendir(folder);
+    ck_assert_ptr_nonnull(list);
+    while (readdir(list) != NULL)
+        count++;
+    closedir(list);
+    return count;
+}
+
+START_TEST(acts_after_the_call)
+{
+    struct call call = {.call = calls[_i]};
+    pthread_t thread;
+    void *result;
+    ck_assert_int_eq(setenv("ECORNN_RECORD", in_folder("recorded"), 1), 0);
+    ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("saved"), 1), 0); /* the first plan's */
+    write_file(in_folder("saved"), WISDOM_HEAD);
+    write_file(in_folder("recorded"), "");
+    if (call.call == train) {
+        net_open(&net, "cpu:2", NET_PROBLEM);
+        buffers = buffers_open(&net);
+    }
+    const int open = count_files("/proc/self/fd"), files = count_files(wisdom_folder);
+    ck_assert_int_eq(pthread_create(&thread, NULL, call_cancelled, &call), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+    ck_assert_msg(call.returned, "call %d did not return", _i);
+    ck_assert_msg(call.status == ECORNN_OK, "call %d: %s", _i, ecornn_status_name(call.status));
+    ck_assert_int_eq(count_files("/proc/self/fd"), open);
+    ck_assert_int_eq(count_files(wisdom_folder), files);
+    if (call.call == train) {
+        buffers_close(&net, buffers);
+        net_close(&net);
+    }
+    check_ok(plan());
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(plan() != ECORNN_OK);
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cancel");
+    TCase *tcase = tcase_create("cancel");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, make_folder, remove_folder);
+    tcase_add_loop_test(tcase, acts_after_the_call, 0, CALLS);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite, true);
+}
