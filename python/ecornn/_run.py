@@ -134,9 +134,12 @@ class Job:
             raise BadArgument(f"{name} are {host.dtype}, must be numbers")
         if host.shape != first:
             raise BadArgument(f"{name} are {list(host.shape)}, must be {list(first)}")
+        found = host != 0
+        if host.dtype.kind == "f" and (found != host).any():
+            raise BadArgument(f"{name} have {host[found != host][0]}, floats must be 0 or 1")
         if self.layer.batch_first:
-            host = host.swapaxes(-1, -2)
-        host = numpy.ascontiguousarray(host != 0)
+            found = found.swapaxes(-1, -2)
+        host = numpy.ascontiguousarray(found)
         return _placed(host.view(numpy.uint8), given, self.layer)
 
     def y_shape(self) -> tuple[int, ...]:

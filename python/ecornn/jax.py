@@ -68,9 +68,18 @@ def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
         raise BadArgument(f"parameters are {sorted(parameters)}, must be {sorted(layer._block)}")
     flat = jnp.concatenate([jnp.ravel(parameters[name]) for name in layer._block])
     flat = flat.astype(layer._block.block.dtype)
-    lengths = jnp.full(batch, steps, jnp.int32) if lengths is None else jnp.asarray(lengths)
+    lengths = (jnp.full(batch, steps, jnp.int32) if lengths is None
+               else _integers("lengths", lengths, jnp.int32))
     return _run(layer, seed is not None, flat, x, (states, starts), (lengths, *steps_of),
-                jnp.asarray(0 if seed is None else seed, jnp.uint32))
+                _integers("seed", 0 if seed is None else seed, jnp.uint32))
+
+
+def _integers(name: str, given: Any, dtype) -> jax.Array:
+    """Not cut from floats or bools without a word."""
+    kind = given.dtype if hasattr(given, "dtype") else numpy.asarray(given).dtype
+    if kind.kind not in "iu" and numpy.size(given):
+        raise BadArgument(f"{name} is {kind}, must be integers")
+    return jnp.asarray(given, dtype)
 
 
 def _states(layer: Layer, given: Any, name: str, shapes) -> tuple[jax.Array, ...]:

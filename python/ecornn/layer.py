@@ -31,21 +31,22 @@ def _one_of(name: str, value: Any, table: dict[str, int]) -> int:
     return found
 
 
-def _count(name: str, value: Any, least: int) -> int:
+def _whole(name: str, value: Any) -> int:
     try:
-        number = operator.index(value)
+        return operator.index(None if isinstance(value, bool) else value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}, must be a whole number") from None
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    number = _whole(name, value)
     if not least <= number <= _LARGEST:
         raise BadArgument(f"{name} is {number}, must be {least} to {_LARGEST}")
     return number
 
 
 def _seed(value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"seed is {value!r}, must be a whole number") from None
+    number = _whole("seed", value)
     if not 0 <= number < 2**64:
         raise BadArgument(f"seed is {number}, must be 0 to 2**64 - 1")
     return number

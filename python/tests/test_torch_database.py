@@ -70,7 +70,7 @@ def test_forward_and_copies(info, device, training):
         want, have = _tensors(theirs(*args, **kwargs)), _tensors(ours(*args, **kwargs))
         for a, b in zip(want, have):
             torch.testing.assert_close(a, b, atol=2e-3 if device == "cuda" else 1e-5, rtol=1e-3)
-        assert repr(theirs) == repr(ours)
+        assert repr(ours) == "ecornn.torch." + repr(theirs)
         file = io.BytesIO()
         torch.save(ours, file)
         file.seek(0)

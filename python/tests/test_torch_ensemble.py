@@ -48,7 +48,8 @@ def test_equals_modules(kind, more, shared, device):
     for m, module in enumerate(each):
         hx = tuple(state[m] for state in states)
         own = module(x if shared else x[m], hx if len(hx) > 1 else hx[0],
-                     lengths if shared else lengths[m], resets if shared else resets[m])
+                     lengths=lengths if shared else lengths[m],
+                     resets=resets if shared else resets[m])
         assert same(y[m], own[0], device)
         assert all(same(a[m], b, device) for a, b in zip(_final((y, final)), _final(own)))
         dx_m, *rest = gradients(own, [x, *states, *(dict(module.named_parameters())[name]

@@ -79,7 +79,7 @@ def test_copies_know_them():
     torch.manual_seed(0)
     module, x = et.Recurrent(I, H, cell="slstm", heads=K, grouped_input=True), torch.randn(T, N, I)
     y, _ = module(x)
-    assert repr(module) == "Recurrent(4, 6, cell='slstm', heads=2, grouped_input=True)"
+    assert repr(module) == "ecornn.torch.Recurrent(4, 6, cell='slstm', heads=2, grouped_input=True)"
     other = et.Recurrent(I, H, cell="slstm", heads=K, grouped_input=True)
     other.load_state_dict(module.state_dict())
     for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), other):
@@ -90,7 +90,7 @@ def test_copies_know_them():
     other.load_state_dict(ensemble.state_dicts()[1])
     ensemble.load_state_dicts([module.state_dict(), module.state_dict()])
     assert torch.equal(ensemble(x)[0][1], y) and not torch.equal(other(x)[0], y)
-    with pytest.raises(ValueError, match=r"modules\[1\] is Recurrent.*, must be as modules\[0\]"):
+    with pytest.raises(ValueError, match=r"modules\[1\] is ecornn.torch.Recurrent.*, must be as modules\[0\]"):
         et.Ensemble.of([module, et.Recurrent(I, H, cell="slstm")])
 
 

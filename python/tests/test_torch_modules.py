@@ -88,7 +88,7 @@ def test_copies(kind):
     for other in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours)),
                   torch.load(file, weights_only=False)):
         assert torch.equal(other(x)[0], y)
-        assert repr(other) == repr(theirs)
+        assert repr(other) == "ecornn.torch." + repr(theirs)
         with torch.no_grad():
             other.weight_ih_l0.zero_()
         assert not torch.equal(other(x)[0], y)

@@ -27,7 +27,7 @@ def gradients(module, x, states, lengths, dtype):
     x = x.clone().requires_grad_()
     states = None if states is None else [state.clone().requires_grad_() for state in states]
     given = states if states is None or len(states) > 1 else states[0]
-    y, final = module(x, given, lengths)
+    y, final = module(x, given, lengths=lengths)
     final = final if isinstance(final, tuple) else (final,)
     loss = y.sin().sum() + sum(state.cos().sum() for state in final)
     asked = [x, *(states or ()), *module.parameters()]

@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said():
         net(torch.zeros(5, 2, 4))
     with pytest.raises(ValueError, match="must be floats"):
         net(torch.zeros(5, 2, 3, dtype=torch.float64))
-    with pytest.raises(ValueError, match="lengths is"):
+    with pytest.raises(ValueError, match="lengths has 6, must be 0 to 5"):
         net(torch.zeros(5, 2, 3), torch.tensor([6, 1]))
     with pytest.raises(ValueError, match="initial has 1 layers with the shapes"):
         net(torch.zeros(5, 2, 3), initial=[(torch.zeros(1, 2, 4),)])

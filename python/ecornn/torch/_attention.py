@@ -16,6 +16,7 @@ from .._library import check, library, pack_attention_gradient, pack_attention_i
 from .._plan import device as library_device
 from . import _run
 from ._eager import eager
+from ._given import check_lengths
 from ._stream import stream_of
 
 
@@ -111,19 +112,6 @@ class _Attend(torch.autograd.Function):
         return (*found, None, None, None, None)
 
 
-def _lengths(lengths, batch: int, source: int, device):
-    """[N] int32 where the run is.  Those of the host are checked; a GPU's cannot be."""
-    if lengths is None:
-        return None
-    lengths = _run.host(lengths)
-    if tuple(lengths.shape) != (batch,) or lengths.is_floating_point():
-        raise ValueError(f"lengths is {list(lengths.shape)}, {lengths.dtype}, must be [{batch}] "
-                         "of integers")
-    if lengths.is_cpu and batch and (int(lengths.min()) < 0 or int(lengths.max()) > source):
-        raise ValueError(f"lengths is {lengths.tolist()}, must be 0 to {source}")
-    return lengths.to(device=device, dtype=torch.int32).contiguous()
-
-
 def _check(query, keys, values, vector, batch_first: bool) -> None:
     which = 0 if batch_first else 1
     for name, tensor in (("keys", keys), ("values", values)):
@@ -172,11 +160,12 @@ def attention(query, keys, values, vector=None, *, lengths=None, scale: float | 
     if query.dtype is torch.float64 and scale is not None:
         query, scale = query * scale, None  # the library's is a float
     batch, source = (keys.shape[0], keys.shape[1]) if batch_first else keys.shape[1::-1]
+    if lengths is not None:
+        lengths = check_lengths(lengths, source, (batch,), query.device)
     context, weights = _Attend.apply(
         query.contiguous(), keys.contiguous(), values.contiguous(),
         None if vector is None else vector.contiguous(),
-        _lengths(lengths, batch, source, query.device), 1.0 if scale is None else float(scale),
-        batch_first, need_weights)
+        lengths, 1.0 if scale is None else float(scale), batch_first, need_weights)
     if step:
         context = context.squeeze(1 if batch_first else 0)
         weights = weights if weights is None else weights.squeeze(1 if batch_first else 0)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import NamedTuple
 
 import torch
 
 from .. import _library as lib
-from . import _run, _tangent
+from . import _operators, _run, _tangent
 from ._packing import Packing
 from ._spec import Spec
 
@@ -23,7 +22,7 @@ class Call(NamedTuple):
     drop: bool
     packing: Packing | None
     dtype: torch.dtype  # of rows and states in the run: x and given states may have another
-    result: torch.dtype
+    result: tuple[torch.dtype, torch.dtype, torch.dtype]  # of y, the first state, others
     resets: torch.Tensor | None = None  # [T,N] bytes
     mask: torch.Tensor | None = None
     flags: int = 0  # of the plan
@@ -44,11 +43,44 @@ def forward_mode() -> bool:
     return torch.autograd.forward_ad._current_level >= 0
 
 
+def _is_batched(tensor) -> bool:
+    """Does a vmap stand behind this tensor, torch.func's or that of torch.autograd?"""
+    return tensor is not None and (torch._C._functorch.is_legacy_batchedtensor(tensor)
+                                   or torch._C._functorch.is_batchedtensor(tensor))
+
+
+def _vmap_level() -> int:
+    """How deep in vmaps of torch.autograd: is_grads_batched, and vectorize of its functional."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    return level
+
+
+def _each(work, outputs):
+    """work for each gradient of such a vmap in turn; what it gives is batched again."""
+    level = _vmap_level()
+    parts = [None if d is None else torch._remove_batch_dim(d, level, 1, 0) for d in outputs]
+    size = max(part.shape[0] for part in parts if part is not None)
+    found = [work([None if part is None else part[k % part.shape[0]] for part in parts])
+             for k in range(size)]
+    return [None if each[0] is None else torch._add_batch_dim(torch.stack(each), 0, level)
+            for each in zip(*found)]
+
+
 def in_run(tensor, dtype: torch.dtype):
     """Dense, in the run's type; or None.  Here a conversion costs no node of the graph."""
     if tensor is None:
         return None
     return tensor.contiguous() if tensor.dtype is dtype else tensor.to(dtype).contiguous()
+
+
+def as_results(call: Call, found):
+    """y and states, those of every step too, in the types that the caller gets."""
+    y, first, other = call.result
+    count = call.spec.states
+    kinds = [y, *([first] + [other] * (count - 1)) * (1 + call.shows)]
+    return tuple(tensor if tensor.dtype is kind else tensor.to(kind)
+                 for tensor, kind in zip(found, kinds))
 
 
 def _back(gradient, like):
@@ -81,9 +113,7 @@ class Run(torch.autograd.Function):
                               *weights)
         if forward_mode():
             ctx.save_for_forward(x, lengths, *states, *weights)
-        if call.result is not dtype:
-            return (out.to(call.result), *[state.to(call.result) for state in final])
-        return (out, *final)
+        return as_results(call, (out, *final))
 
     @staticmethod
     def backward(ctx, dy, *dfinal):
@@ -92,16 +122,22 @@ class Run(torch.autograd.Function):
         rows, reserve, packed, y, lengths, x, _, _, *tensors = ctx.saved_tensors
         states, weights = tensors[:call.given], tensors[call.given:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
-        if torch.is_grad_enabled() or forward_mode():
+        many = any(map(_is_batched, (dy, *dfinal)))
+        if torch.is_grad_enabled() or forward_mode() or many and not _vmap_level():
             x = rows if x is None else x
             return (None, *_twice(call, (reserve, packed, y), x, lengths, states, weights,
-                                  (dy, *dfinal), wanted))
-        dx, dstates, dweights = _backward(call, (reserve, packed, y), rows, lengths, states,
-                                          weights, (dy, *dfinal), wanted)
-        if ctx.types is not None:
-            dx = _back(dx, ctx.types[0])
-            dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
-        return (None, dx, None, *dstates, *dweights)
+                                  (dy, *dfinal), wanted, many))
+
+        def work(outputs):
+            dx, dstates, dweights = _backward(call, (reserve, packed, y), rows, lengths, states,
+                                              weights, outputs, wanted)
+            if ctx.types is not None:
+                dx = _back(dx, ctx.types[0])
+                dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
+            return (dx, *dstates, *dweights)
+
+        found = _each(work, (dy, *dfinal)) if many else work((dy, *dfinal))
+        return (None, found[0], None, *found[1:])
 
     @staticmethod
     def jvp(ctx, _, x_tangent, __, *tangents):
@@ -203,10 +239,12 @@ class Back(torch.autograd.Function):
             results = (found.y, *found.final, found.dx, *found.dstates, *found.dweights)
             return tuple(result if need else None for result, need in zip(results, needed))
 
-        if not torch.is_grad_enabled():
-            found = work(*tensors, *tangents)
-        elif call.spec.torch and (lengths is None or call.packing is not None):
-            found = _thrice(call, tensors, tangents, ctx.wanted, needed)
+        many = any(map(_is_batched, tangents))
+        if not torch.is_grad_enabled() and (not many or _vmap_level()):
+            found = (_each(lambda each: work(*tensors, *each), tangents) if many
+                     else work(*tensors, *tangents))
+        elif call.spec.torch and (many or lengths is None or call.packing is not None):
+            found = _thrice(call, lengths, tensors, tangents, ctx.wanted, needed)
         else:
             found = Last.apply(work, *tensors, *tangents)
         return (None, None, None, None, *found)
@@ -227,33 +265,37 @@ def _split(call: Call, tensors):
             tensors[2 + 2 * count:])
 
 
-_TORCH = {"lstm": "lstm", "gru": "gru", "rnn-tanh": "rnn_tanh", "rnn-relu": "rnn_relu"}
-
-
-def _twice(call: Call, kept, x, lengths, states, weights, outputs, wanted):
-    """Gradients that have a gradient themselves: by tangents, or through torch's own layers."""
-    why = _tangent.refuses(call, x)
+def _twice(call: Call, kept, x, lengths, states, weights, outputs, wanted, many: bool):
+    """Gradients that have a gradient themselves: by tangents, or by elementary operators.
+    many: they are batched by a vmap, as the library's tangents are not."""
+    why = "under vmap" if many else _tangent.refuses(call, x)
     if why is None:
         found = Back.apply(call, kept, wanted, lengths, *outputs, x, *states, *weights)
         return (found[0], None, *found[1:])
-    can = (call.spec.torch and call.spec.models is None and call.spec.heads == 1
-           and call.resets is None and call.mask is None and not call.shows and not call.drop
-           and x.dtype is call.result and (lengths is None or call.packing is not None))
-    if not can:
+    if not _can_by_operators(call, x):
         raise NotImplementedError(
             f"ecornn: no gradient of a gradient (create_graph=True) {why}")
-    gradients = _by_torch(call, x, states, weights, outputs, wanted)
+    gradients = _by_operators(call, x, lengths, states, weights, outputs, wanted)
     return (gradients[0], None, *gradients[1:])
 
 
-def _by_torch(call: Call, x, states, weights, outputs, wanted):
-    """The gradients, through torch's own layers, which can be differentiated any number of times."""
+def _can_by_operators(call: Call, x) -> bool:
+    return (call.spec.torch and call.spec.models is None and call.spec.heads == 1
+            and call.resets is None and call.mask is None and not call.flags & lib.REPEAT_PADDING
+            and not call.shows and not call.drop and call.result == (x.dtype,) * 3)
+
+
+def _by_operators(call: Call, x, lengths, states, weights, outputs, wanted):
+    """The gradients, through torch's elementary operators, which can be differentiated and batched
+    any number of times."""
     spec = call.spec
     rows = call.packing.batch if call.packing else x.shape[0 if call.batch_major else 1]
     states = [x.new_zeros((spec.pairs, rows, width)) if state is None else state
               for state, width in zip(states, spec.widths)]
-    with torch.enable_grad(), differentiable():
-        result = native(spec, x, states, weights, call.batch_major, call.packing)
+    with torch.enable_grad():
+        result = _operators.run(spec.cell, x, states, weights, batch_first=call.batch_major,
+                                packing=call.packing, lengths=lengths, bias=spec.bias,
+                                count=spec.layers, both=spec.directions == 2)
         asked = [tensor for tensor, want in zip([x, *states, *weights], wanted) if want]
         pairs = [(out, d) for out, d in zip(result, outputs) if d is not None]
         found = iter(torch.autograd.grad([out for out, _ in pairs], asked,
@@ -262,39 +304,14 @@ def _by_torch(call: Call, x, states, weights, outputs, wanted):
     return [next(found) if want else None for want in wanted]
 
 
-def _thrice(call: Call, tensors, tangents, wanted, needed):
+def _thrice(call: Call, lengths, tensors, tangents, wanted, needed):
     """The gradients of Back's results, which have gradients themselves."""
     # Aliases: what one of them owes to another is not counted here.
     tensors = [None if tensor is None else tensor.view_as(tensor) for tensor in tensors]
     outputs, x, states, weights = _split(call, tensors)
-    gradients = _by_torch(call, x, states, weights, outputs, wanted)
+    gradients = _by_operators(call, x, lengths, states, weights, outputs, wanted)
     asked = [tensor for tensor, need in zip(tensors, needed) if need]
     pairs = [(out, d) for out, d in zip(gradients, tangents) if d is not None and out is not None]
     found = iter(torch.autograd.grad([out for out, _ in pairs], asked, [d for _, d in pairs],
                                      create_graph=True, allow_unused=True))
     return [next(found) if need else None for need in needed]
-
-
-@contextlib.contextmanager
-def differentiable():
-    """torch's layers of operators that can be differentiated any number of times, both ways."""
-    # The public flags() of torch.backends set precisions too, with a warning.
-    cudnn, onednn = torch._C._get_cudnn_enabled(), torch._C._get_mkldnn_enabled()
-    torch._C._set_cudnn_enabled(False)
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_cudnn_enabled(cudnn)
-        torch._C._set_mkldnn_enabled(onednn)
-
-
-def native(spec: Spec, x, states, weights, batch_major: bool, packing: Packing | None):
-    """torch's own layers on the same tensors: y and the final states."""
-    op = getattr(torch.ops.aten, _TORCH[spec.cell])
-    hx = list(states) if spec.states > 1 else states[0]
-    rest = (spec.bias, spec.layers, 0.0, False, spec.directions == 2)
-    # Taken apart at once: nothing that is registered for these operators is asked.
-    if packing is not None:
-        return op.data.decompose(x, packing.batch_sizes(), hx, list(weights), *rest)
-    return op.input.decompose(x, hx, list(weights), *rest, batch_major)

@@ -9,7 +9,7 @@ import torch
 
 from .. import _library as lib
 from . import _run, _weights
-from ._autograd import Call, apply, forward_mode, in_run
+from ._autograd import Call, apply, as_results, forward_mode, in_run
 from ._packing import Packing
 from ._spec import Spec
 from ._stream import capturing, stream_of
@@ -52,28 +52,45 @@ def plain(x, weights, forward: bool = False) -> bool:
     return True
 
 
-def number_types(cell: str, kind: str, x, weights):
-    """The type of x in the run and that of the results: (run, parameters, result), or None where
-    torch should say what is wrong."""
+def number_types(cell: str, kind: str, x, weights, states=(), packed=False, proj=0):
+    """The types of rows in the run, of parameters, and of the results (y, the first state, others),
+    or None where torch should say what is wrong.  states: the initial ones, or None each."""
     dtype = x.dtype
     params = weights[0].dtype if weights else dtype
-    result = dtype
-    if torch.is_autocast_enabled(kind):
-        lower = torch.get_autocast_dtype(kind)
-        # On a CPU torch's own autocast leaves GRUs as they are.
-        if params == torch.float32 and dtype != torch.float64 and lower != torch.float32:
-            result = lower if kind != "cpu" or cell != "gru" else torch.float32
-        else:
-            result = params
-        dtype = result
-    elif dtype != params:
-        return None
+    given = [state.dtype for state in states if state is not None]
+    if dtype == torch.float64 or not torch.is_autocast_enabled(kind):
+        if params != dtype or any(other != dtype for other in given):
+            return None
+        results = (dtype, dtype, dtype)
+    else:
+        if torch.float64 in (params, *given):
+            return None
+        dtype = torch.get_autocast_dtype(kind)
+        results = (dtype, dtype, dtype)
+        if kind == "cpu":
+            apart = packed or proj > 0 or (x.dtype == torch.float16 and torch.is_grad_enabled())
+            results = _cpu_autocast(cell, dtype, [state.dtype if state is not None else x.dtype
+                                                  for state in (states or (None, None))],
+                                    apart, proj)
+            if cell == "gru":
+                dtype = results[0]
+        params = params if params == torch.float32 else dtype
     if kind == "cpu" and torch.float16 in (dtype, params):
-        return torch.float32, torch.float32, result
-    if params not in (dtype, torch.float32) or (dtype == torch.float64) != (
-            params == torch.float64):
-        return None
-    return dtype, params, result
+        return torch.float32, torch.float32, results
+    return dtype, params, results
+
+
+def _cpu_autocast(cell: str, lower: torch.dtype, states, apart: bool, proj: int):
+    """The types that torch's layers come to on a CPU: products are in the lower type, but a state
+    that goes on element by element, c of an LSTM and h of a GRU, stays as wide as it begins.
+    apart: torch runs an LSTM operator by operator, not by oneDNN, which has one type."""
+    wide = [lower if state == lower else torch.float32 for state in states]
+    if cell == "gru":
+        return wide[0], wide[0], wide[0]
+    if cell != "lstm" or not apart:
+        return lower, lower, lower
+    first = lower if proj else wide[1]
+    return first, first, wide[1]
 
 
 def flags_of(kind: str, dtype: torch.dtype) -> int:
@@ -101,7 +118,7 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     ALL_STATES those of every step come behind the final states.
     """
     kind = "cpu" if x.is_cpu else "cuda"
-    types = number_types(spec.cell, kind, x, weights)
+    types = number_types(spec.cell, kind, x, weights, states, packing is not None, spec.proj)
     if types is None or (train and spec.drops_all):
         return None
     dtype, params, result = types
@@ -135,10 +152,7 @@ def run(call: Call, x, lengths, states, weights):
     y, final, _, _ = _run.forward(call.spec, call.job, rows, lengths, states[:count], weights,
                                   call.drop, call.seed, True, None, call.resets, states[count:],
                                   call.mask, call.shows)
-    out = (y if call.packing is None else call.packing.pack(y), *final)
-    if call.result is not call.dtype:
-        out = tuple(tensor.to(call.result) for tensor in out)
-    return out
+    return as_results(call, (y if call.packing is None else call.packing.pack(y), *final))
 
 
 def _wants_gradient(x, states, weights) -> bool:
@@ -242,11 +256,11 @@ def _where(x) -> int:
 
 def again(spec: Spec, x, weights, batch_major: bool, train: bool, gradient: bool) -> Again | None:
     """For calls like this one, which ran; None where one is not to be kept."""
-    types = number_types(spec.cell, "cpu" if x.is_cpu else "cuda", x, weights)
+    types = number_types(spec.cell, "cpu" if x.is_cpu else "cuda", x, weights, proj=spec.proj)
     if types is None or type(x) is not torch.Tensor or not weights:
         return None
     dtype, params, result = types
-    if (result is not dtype or weights[0].dtype is not params
+    if (result != (dtype, dtype, dtype) or weights[0].dtype is not params
             or (train and (spec.random or spec.dropout > 0))):
         return None
     flags = 0 if x.is_cpu else flags_of("cuda", dtype)

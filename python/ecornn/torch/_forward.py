@@ -10,8 +10,10 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from .. import _library as lib
-from . import _call, _op, _run, _weights
+from .._plan import limit_of, saving_of
+from . import _call, _op, _weights
 from ._eager import eager
+from ._given import check_lengths, check_steps
 from ._packing import packing_of
 
 
@@ -29,6 +31,20 @@ class Forward:
     grouped_input = False
     _forward_mode = False  # does ecornn do forward-mode differentiation, too?
 
+    def _keep(self, saving: str, memory_limit: int) -> None:
+        """Takes a constructor's words on what training keeps."""
+        saving_of(saving)
+        self.saving, self.memory_limit = saving, limit_of(memory_limit)
+
+    def _kept_repr(self) -> str:
+        return (f", saving={self.saving!r}" * (self.saving != "all")
+                + f", memory_limit={self.memory_limit}" * (self.memory_limit != 0))
+
+    def _get_name(self) -> str:
+        """For repr: torch.nn's classes have the same names."""
+        return ("ecornn.torch." * type(self).__module__.startswith("ecornn.")
+                + type(self).__name__)
+
     def flatten_parameters(self) -> None:
         """Forgets packed weights, for writes to parameters that torch does not see, and frees
         memory that is kept for training."""
@@ -42,7 +58,7 @@ class Forward:
         except KeyError:
             return [getattr(self, name) for name in self._flat_weights_names]
 
-    def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None, mask=None,
+    def forward(self, input, hx=None, *, lengths=None, resets=None, reset_state=None, mask=None,
                 repeat_padding=False, all_states=False):
         """y and the final states, as torch.nn's module gives them.
 
@@ -64,6 +80,8 @@ class Forward:
         """
         if reset_state is not None and resets is None:
             raise ValueError("reset_state is given, but no resets")
+        if lengths is not None and isinstance(input, PackedSequence):
+            raise ValueError("lengths is given, but a PackedSequence has its own")
         if resets is not None or mask is not None or repeat_padding or all_states:
             flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
             return self._with_steps(input, hx, lengths, (resets, reset_state, mask), flags)
@@ -155,7 +173,8 @@ class Forward:
                              "without transforms of torch.func")
         batch, steps = x.shape[:2] if self.batch_first else (x.shape[1], x.shape[0])
         resets, reset_state, mask = given
-        resets, mask = self._steps("resets", resets, x), self._steps("mask", mask, x)
+        resets = check_steps("resets", resets, x, self.batch_first)
+        mask = check_steps("mask", mask, x, self.batch_first)
         spec, states = self._states(hx, batch, 3, x.device)
         _, starts = self._states(_all_rows(reset_state, batch), batch, 3, x.device)
         for name, found in (("hx", states), ("reset_state", starts)):
@@ -172,16 +191,6 @@ class Forward:
         parts = [out[1:1 + spec.states], out[1 + spec.states:]]
         final, shown = (part[0] if len(part) == 1 else part for part in parts)
         return (out[0], final, shown) if flags & lib.ALL_STATES else (out[0], final)
-
-    def _steps(self, name: str, given, x):
-        """Bytes [T,N] of [T,N] or [N,T], or None; of models as x has them first."""
-        if given is None:
-            return None
-        given, first = torch.as_tensor(given, device=x.device), tuple(x.shape[:-1])
-        if tuple(given.shape) != first:
-            raise ValueError(f"{name} has shape {list(given.shape)}, must be {list(first)}")
-        given = given.transpose(-1, -2) if self.batch_first else given
-        return given.ne(0).to(torch.uint8).contiguous()
 
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input
@@ -213,15 +222,3 @@ def _all_rows(state, batch: int):
     if state is not None and state.dim() == 3 and state.shape[1] == 1:
         return state.expand(-1, batch, -1)
     return state
-
-
-def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.Tensor:
-    """Of those rows, [N] or [M,N], int32 on that device.  On a CPU values out of 0..T are refused, naming them."""
-    lengths = _run.host(lengths)
-    if lengths.shape != rows:
-        raise ValueError(f"lengths has shape {list(lengths.shape)}, must be {list(rows)}")
-    if lengths.device.type == "cpu" and lengths.numel():
-        low, high = int(lengths.min()), int(lengths.max())
-        if low < 0 or high > steps:
-            raise ValueError(f"lengths has {low if low < 0 else high}, must be 0 to {steps}")
-    return lengths.to(device, torch.int32).contiguous()

@@ -15,8 +15,8 @@ from .._plan import Parameter, cell
 from .._plan import device as library_device
 from ..cell import Cell, expected
 from . import _reserve, _run
-from ._attention import _lengths
 from ._eager import eager
+from ._given import check_lengths, integers
 from ._stream import stream_of
 
 _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
@@ -243,7 +243,7 @@ class Net(torch.nn.Module):
 
     def output_lengths(self, lengths):
         """How many steps of y rows of so many steps of x have."""
-        return (torch.as_tensor(lengths) + self.joined - 1) // self.joined
+        return (integers("lengths", lengths) + self.joined - 1) // self.joined
 
     def _y_shape(self, plan, steps: int, batch: int) -> tuple[int, int, int]:
         steps = -(-steps // self.joined)
@@ -301,8 +301,10 @@ class Net(torch.nn.Module):
         cells = self.cells if draws else tuple(map(expected, self.cells))  # every reserve draws
         plan = _plan(_run.device_name(x.device), text, cells)
         seed = int(torch.randint(2**62, (), device="cpu")) if draws else 0
-        y, *final = _Function.apply(self, plan, training, _lengths(lengths, batch, steps, x.device),
-                                    seed, x.contiguous(), *params, *states)
+        if lengths is not None:
+            lengths = check_lengths(lengths, steps, (batch,), x.device)
+        y, *final = _Function.apply(self, plan, training, lengths, seed, x.contiguous(), *params,
+                                    *states)
         found = iter(final)
         return y, [tuple(next(found) for _ in range(count)) for count in self._counts]
 

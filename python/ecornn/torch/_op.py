@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from . import _call, _run
+from ._given import integers
 from ._spec import CELLS, Spec, spec_of
 
 torch.library.define(
@@ -167,24 +168,26 @@ def module(self, x, hx, lengths, weights):
     Written so that torch.compile can follow it: no caches, no library.
     """
     cell = self.cell_text if self.mode == "TEXT" else CELLS[self.mode]
-    types = _call.number_types(cell, x.device.type, x, weights) if torch.is_tensor(x) else None
-    if types is None or x.dim() not in (2, 3) or x.shape[-1] != self.input_size:
+    states = [] if hx is None else list(hx) if isinstance(hx, (tuple, list)) else [hx]
+    if not torch.is_tensor(x) or x.dim() not in (2, 3) or x.shape[-1] != self.input_size:
+        return None
+    types = _call.number_types(cell, x.device.type, x, weights, states, False, self.proj_size)
+    if types is None:
         return None
     drop = self.training and (self.num_layers > 1 and self.dropout > 0 or "bernoulli" in cell)
     if drop and self.dropout >= 1:
         return None
-    dtype, params, result = types
+    dtype, params, results = types
     unbatched = x.dim() == 2
     batch_dim = 0 if self.batch_first else 1
     if unbatched:
         x = x.unsqueeze(batch_dim)
-    states = [] if hx is None else list(hx) if isinstance(hx, (tuple, list)) else [hx]
     states = [state.unsqueeze(1) if unbatched else state for state in states]
     states = [state if state.dtype == dtype else state.to(dtype) for state in states]
     x = x if x.dtype == dtype else x.to(dtype)
     weights = [weight if weight.dtype == params else weight.to(params) for weight in weights]
     if lengths is not None:
-        lengths = lengths.to(x.device, torch.int32)
+        lengths = integers("lengths", lengths).to(x.device, torch.int32)
     keep = torch.is_grad_enabled()
     seed = torch.randint(0, 2 ** 62, (1,), device="cpu") if drop else None
     shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
@@ -195,6 +198,6 @@ def module(self, x, hx, lengths, weights):
     y, final = out[0], out[1:-2]
     if unbatched:
         y, final = y.squeeze(batch_dim), [state.squeeze(1) for state in final]
-    if result != dtype:
-        y, final = y.to(result), [state.to(result) for state in final]
+    y = y.to(results[0])
+    final = [state.to(results[1 + (k > 0)]) for k, state in enumerate(final)]
     return y, final[0] if len(final) == 1 else tuple(final)

@@ -53,6 +53,10 @@ class Packing:
 
 def packing_of(batch_sizes: torch.Tensor, device: torch.device) -> Packing:
     """The packing of these batch sizes; the last ones are kept, since layers share them."""
+    functorch = torch._C._functorch
+    while functorch.is_batchedtensor(batch_sizes):  # under vmap, all of them alike
+        batch_sizes = functorch.get_unwrapped(batch_sizes).select(
+            functorch.maybe_get_bdim(batch_sizes), 0)
     stream = 0
     if device.type != "cpu":
         if capturing():  # its tensors would belong to the graph

@@ -39,11 +39,6 @@ def dense(tensor):
     return None if tensor is None else tensor.contiguous()
 
 
-def host(numbers) -> torch.Tensor:
-    """A tensor as it is; other numbers on the CPU, whatever torch's default device is."""
-    return numbers if torch.is_tensor(numbers) else torch.as_tensor(numbers, device="cpu")
-
-
 def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
             training: bool, drop: bool, flags: int) -> Plan:
     """The plan of runs in that type, where x is, of [T,N] or [N,T] = first."""

@@ -103,7 +103,8 @@ class Spec:
             names = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.bias
         else:
             kinds = {"W": "weight_ih", "R": "weight_hh", "b": "bias", "p": "factor"}
-            names = [kinds[kind] for kind, count in self.counts.items() if count]
+            names = [kinds[kind] for kind, count in self.counts.items()
+                     if count and (kind != "b" or self.bias)]
         return names + ["weight_hr"] * (self.proj > 0)
 
     def shapes(self, layer: int) -> list[tuple[int, ...]]:
@@ -160,7 +161,7 @@ class Spec:
             turn = seen.get((pair, kind), 0)
             seen[pair, kind] = turn + 1
             size = parameter.rows * parameter.cols
-            if kind == "b" and self.torch:
+            if kind == "b" and (self.torch or not self.bias):
                 found.append(self._bias(first, number, turn, size))
                 continue
             name = {"W": "weight_ih", "R": "weight_hh", "b": "bias", "p": "factor"}.get(

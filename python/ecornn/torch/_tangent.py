@@ -68,7 +68,7 @@ def refuses(call, x) -> str | None:
         return "with repeated padding"
     if call.shows:
         return "with states of every step"
-    if x.dtype is not call.result or call.result is not call.dtype:
+    if x.dtype is not call.dtype or call.result != (x.dtype,) * 3:
         return "with autocast: call the layer outside of it"
     if call.dtype not in (torch.float32, torch.float64):
         return f"of {call.dtype}"

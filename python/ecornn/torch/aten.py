@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _call
+from . import _call, _operators
 from ._packing import packing_of
 from ._spec import GATES, spec_of
 
@@ -60,7 +60,8 @@ def _kernels(name: str):
     lstm = cell == "lstm"
 
     def original(overload, *args):
-        return overload.decompose(*args)
+        # Not decompose(): torch's LSTM in Python gives states a dimension too many.
+        return overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args)
 
     def input(x, hx, params, has_biases, layers, dropout, train, both, batch_first):
         states = list(hx) if lstm else [hx]
@@ -92,7 +93,7 @@ def _register() -> None:
     global _registered
     if _registered is not None:
         return
-    allow_vmap()
+    _allow_vmap()
     library = torch.library.Library("aten", "IMPL")
     for name in _OPS:
         for overload, kernel in _kernels(name).items():
@@ -101,16 +102,36 @@ def _register() -> None:
     _registered = library
 
 
-def allow_vmap() -> None:
-    """vmap over aten's layers, which torch refuses: they are taken apart.  For good."""
+def _batched_kernels(cell: str):
+    """Those of vmap, which torch lacks, for both overloads."""
+
+    def sizes(layers, dropout, train, both, has_biases):
+        return {"count": layers, "dropout": dropout, "train": train, "both": both,
+                "bias": has_biases}
+
+    def input(x, hx, params, has_biases, layers, dropout, train, both, batch_first):
+        states = hx if cell == "lstm" else [hx]
+        return _operators.run(cell, x, states, params, batch_first=batch_first,
+                              **sizes(layers, dropout, train, both, has_biases))
+
+    def data(rows, batch_sizes, hx, params, has_biases, layers, dropout, train, both):
+        states = hx if cell == "lstm" else [hx]
+        return _operators.run(cell, rows, states, params,
+                              packing=packing_of(batch_sizes, rows.device),
+                              **sizes(layers, dropout, train, both, has_biases))
+
+    return {"input": input, "data": data}
+
+
+def _allow_vmap() -> None:
+    """vmap over aten's layers, which torch refuses.  For good."""
     global _batched
     if _batched is not None:
         return
     _batched = torch.library.Library("aten", "IMPL")
-    for name in _OPS:
-        for overload in ("input", "data"):
-            op = getattr(getattr(torch.ops.aten, name), overload)
-            _batched.impl(f"{name}.{overload}", op.decompose, "FuncTorchBatched")
+    for name, cell in _OPS.items():
+        for overload, kernel in _batched_kernels(cell).items():
+            _batched.impl(f"{name}.{overload}", kernel, "FuncTorchBatched")
 
 
 def _unregister() -> None:

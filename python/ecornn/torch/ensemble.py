@@ -7,7 +7,7 @@ import torch
 from .. import _library as lib
 from . import _call
 from ._eager import eager
-from ._forward import check_lengths
+from ._given import check_lengths, check_steps
 from ._spec import CELLS, Spec, spec_of
 from .recurrent import Recurrent
 
@@ -19,9 +19,9 @@ class Ensemble(Recurrent):
     """M sets of weights of the same layers: ``y, final = ensemble(x, hx, lengths)``.
 
     cell: ``lstm``, ``gru``, ``rnn-tanh`` or ``rnn-relu``, with torch.nn's parameters and biases;
-    any other built-in cell, or a text, with those of Recurrent.  heads, grouped_input: as
-    Recurrent has them.  All parameters have M first, as torch.func.stack_module_state makes them:
-    ``weight_ih_l0`` is [M,4*H,I].
+    any other built-in cell, or a text, with those of Recurrent.  heads, grouped_input, saving: as
+    Recurrent has them; memory_limit must be 0.  All parameters have M first, as
+    torch.func.stack_module_state makes them: ``weight_ih_l0`` is [M,4*H,I].
 
     x is [M,T,N,I], or [T,N,I] that all models read; [M,N,T,I] or [N,T,I] if batch_first.  y and
     the states have M first.  The bits of each model are those of a run by itself, on a GPU of one
@@ -39,20 +39,21 @@ class Ensemble(Recurrent):
     def __init__(self, models: int, cell: str, input_size: int, hidden_size: int,
                  num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-                 device=None, dtype=None, *, heads: int = 1, grouped_input: bool = False):
+                 device: torch.device | str | int | None = None,
+                 dtype: torch.dtype | None = None, *, heads: int = 1, grouped_input: bool = False,
+                 saving: str = "all", memory_limit: int = 0) -> None:
         if not isinstance(models, int) or isinstance(models, bool):
             raise TypeError(f"models is {models!r}, must be an int")
         if models < 1:
             raise ValueError(f"models is {models}, must be at least 1")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout is {dropout}, must be 0 to less than 1")
-        if not bias and cell not in CELLS.values():
-            raise ValueError(f"bias is False, must be True of a cell other than "
-                             f"{', '.join(CELLS.values())}: its text has them or not")
-        self.models, self.bias = models, bool(bias)  # what _spec reads
-        super().__init__(input_size, hidden_size, num_layers, batch_first, dropout, bidirectional,
-                         proj_size, device, dtype, cell=cell, heads=heads,
-                         grouped_input=grouped_input)
+        if memory_limit != 0:
+            raise ValueError(f"memory_limit is {memory_limit!r}, must be 0 with models")
+        self.models = models  # what _spec reads
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, proj_size, device, dtype, cell=cell, heads=heads,
+                         grouped_input=grouped_input, saving=saving)
 
     @classmethod
     def of(cls, modules) -> Ensemble:
@@ -106,7 +107,7 @@ class Ensemble(Recurrent):
                        self.memory_limit, self.models, self.heads, self.grouped_input)
 
     def extra_repr(self) -> str:
-        return f"{self.models}, " + super().extra_repr() + ", bias=False" * (not self.bias)
+        return f"{self.models}, " + super().extra_repr()
 
     @eager
     def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None, mask=None,
@@ -131,8 +132,8 @@ class Ensemble(Recurrent):
         flags = (lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
                  | lib.SHARED_INPUT * (not lead and self.models > 1))
         out = _call.layer(spec, input, lengths, states, weights, self.batch_first, self.training,
-                          None, self._steps("resets", resets, input), starts,
-                          self._steps("mask", mask, input), flags)
+                          None, check_steps("resets", resets, input, self.batch_first), starts,
+                          check_steps("mask", mask, input, self.batch_first), flags)
         if out is None:
             raise ValueError(f"x is {input.dtype}, which does not go with parameters of "
                              f"{weights[0].dtype}")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
-from . import _call, aten
-from ._autograd import differentiable
+from . import _call, _dynamo, _operators
 from ._forward import Forward
+from ._packing import packing_of
 from ._spec import CELLS, Spec, spec_of
 
 _nn = torch.nn
+# What torch's compiler can be told of is a subclass of torch.nn's class, so isinstance finds it.
+_SUBCLASS = _dynamo.can_be_told()
 
 
-class _Layers(Forward, _nn.RNNBase):
-    """What LSTM, GRU and RNN share.  Constructor, names, state_dict and checks are torch's own."""
+class _Layers(Forward):
+    """What LSTM, GRU and RNN share.  Names, state_dict and checks are torch's own."""
 
     _torch: type  # torch.nn's class: what it does where this one has no faster way
 
@@ -26,59 +29,174 @@ class _Layers(Forward, _nn.RNNBase):
         """TorchScript compiles torch's own module, with these parameters."""
         return to_torch(self)
 
+    def extra_repr(self) -> str:
+        return super().extra_repr() + self._kept_repr()
+
     def _otherwise(self, input, hx, lengths):
         """torch's own code: it runs the rest, or says what is wrong."""
         if lengths is not None:
             raise ValueError("lengths: the input is not one that ecornn takes "
                              f"({getattr(input, 'dtype', None)}, {getattr(input, 'shape', None)})")
-        if _call.transformed():
-            aten.allow_vmap()
-            with differentiable():
-                return self._torch.forward(self, input, hx)
+        x = input.data if isinstance(input, PackedSequence) else input
+        if _call.transformed() and x.dim() in (2, 3) and x.numel():
+            return self._by_operators(input, hx)
         return self._torch.forward(self, input, hx)
 
+    def _by_operators(self, input, hx):
+        """For transforms of torch.func and forward-mode differentiation."""
+        x, sizes, packing, order, back = input, None, None, None, None
+        if isinstance(input, PackedSequence):
+            x, sizes, order, back = input
+            packing = packing_of(sizes, x.device)
+        alone = packing is None and x.dim() == 2
+        if alone:
+            x = x.unsqueeze(0 if self.batch_first else 1)
+        batch = packing.batch if packing else x.shape[0 if self.batch_first else 1]
+        spec = self._spec()
+        if hx is None:
+            states = [x.new_zeros(spec.pairs, batch, width) for width in spec.widths]
+        else:
+            states = [state.unsqueeze(1) if alone else state if order is None
+                      else state.index_select(1, order)
+                      for state in (hx if spec.states > 1 else [hx])]
+        self.check_forward_args(x, tuple(states) if spec.states > 1 else states[0],
+                                packing and packing.batch_sizes())
+        y, *final = _operators.run(
+            spec.cell, x, states, self._tensors(), batch_first=self.batch_first, packing=packing,
+            bias=self.bias, count=self.num_layers, dropout=self.dropout, train=self.training,
+            both=self.bidirectional)
+        if alone:
+            y = y.squeeze(0 if self.batch_first else 1)
+            final = [state.squeeze(1) for state in final]
+        elif back is not None:
+            final = [state.index_select(1, back) for state in final]
+        y = y if packing is None else PackedSequence(y, sizes, order, back)
+        return y, final[0] if len(final) == 1 else tuple(final)
 
-class LSTM(_Layers):
-    """torch.nn.LSTM, run by ecornn: same arguments, parameters, results and errors."""
+
+class LSTM(_Layers, _nn.LSTM if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
+    """torch.nn.LSTM, run by ecornn: the same arguments, parameters, results and errors.
+
+    Arguments, as torch.nn.LSTM's:
+        input_size: I, the width of x.  hidden_size: H.  num_layers: L.
+        bias: False: no bias_ih_lk, bias_hh_lk.
+        batch_first: x and y are [N,T,*]; states are [L*D,N,*] all the same.
+        dropout: the probability that an element of a layer's output, but the last one's, becomes
+            0 in training.
+        bidirectional: D is 2, and y has both directions side by side.
+        proj_size: P, to which h is projected; 0: none, and P is H.
+        device, dtype: of the parameters; float32, float64, bfloat16 or float16.
+    Of ecornn, by name only; both are attributes, too, and may be set at any time:
+        saving: what forward saves for backward, "all", "states" or "every:K"; the rest is computed
+            again.
+        memory_limit: bytes of what a run of training saves and works in, 0: any.
+
+    Call: ``y, (h, c) = lstm(x, (h0, c0))``, or ``lstm(x)`` that begins with zeros.
+        x: [T,N,I], [N,T,I] with batch_first, [T,I], or a PackedSequence.
+        h0, h: [L*D,N,P].  c0, c: [L*D,N,H].  y: as x with D*P.  Without N where x is [T,I].
+        By name only, more than torch.nn's: lengths, resets, reset_state, mask, repeat_padding,
+        all_states; see ``forward``.
+
+    Parameters, for each layer k, with ``_reverse`` those of the other direction: weight_ih_lk
+    [4*H,I] (I is D*P above the first layer), weight_hh_lk [4*H,P], bias_ih_lk, bias_hh_lk [4*H],
+    weight_hr_lk [P,H] with a projection.  Rows of gates are in the order i, f, g, o.
+
+    Raises what torch.nn.LSTM raises: ValueError and TypeError for arguments, RuntimeError for wrong
+    shapes, types and devices of a call.  ValueError also for saving, memory_limit, and what only
+    ecornn takes.
+
+    >>> import torch, ecornn.torch
+    >>> lstm = ecornn.torch.LSTM(3, 4, num_layers=2, bidirectional=True)
+    >>> y, (h, c) = lstm(torch.zeros(5, 2, 3))
+    >>> tuple(y.shape), tuple(h.shape), isinstance(lstm, torch.nn.LSTM)
+    ((5, 2, 8), (4, 2, 4), True)
+    """
 
     _torch = _nn.LSTM
     get_expected_cell_size = _nn.LSTM.get_expected_cell_size
     check_forward_args = _nn.LSTM.check_forward_args
     permute_hidden = _nn.LSTM.permute_hidden
 
-    def __init__(self, *args, **kwargs):
-        super().__init__("LSTM", *args, **kwargs)
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 proj_size: int = 0, device: torch.device | str | int | None = None,
+                 dtype: torch.dtype | None = None, *, saving: str = "all",
+                 memory_limit: int = 0) -> None:
+        _nn.RNNBase.__init__(self, "LSTM", input_size, hidden_size, num_layers, bias, batch_first,
+                             dropout, bidirectional, proj_size, device, dtype)
+        self._keep(saving, memory_limit)
 
 
-class GRU(_Layers):
-    """torch.nn.GRU, run by ecornn: same arguments, parameters, results and errors."""
+class GRU(_Layers, _nn.GRU if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
+    """torch.nn.GRU, run by ecornn: the same arguments, parameters, results and errors.
+
+    Arguments are LSTM's but for proj_size, which only LSTM has: a ValueError.
+
+    Call: ``y, h = gru(x, h0)``; h0, h: [L*D,N,H]; y: as x with D*H.
+
+    Parameters are weight_ih_lk [3*H,I], weight_hh_lk [3*H,H], bias_ih_lk, bias_hh_lk [3*H]; rows of
+    gates are in the order r, z, n.
+
+    >>> import torch, ecornn.torch
+    >>> y, h = ecornn.torch.GRU(3, 4, batch_first=True)(torch.zeros(2, 5, 3))
+    >>> tuple(y.shape), tuple(h.shape)
+    ((2, 5, 4), (1, 2, 4))
+    """
 
     _torch = _nn.GRU
 
-    def __init__(self, *args, **kwargs):
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size: only LSTM has it, not GRU")
-        super().__init__("GRU", *args, **kwargs)
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 proj_size: int = 0, device: torch.device | str | int | None = None,
+                 dtype: torch.dtype | None = None, *, saving: str = "all",
+                 memory_limit: int = 0) -> None:
+        _no_projection(self, proj_size)
+        _nn.RNNBase.__init__(self, "GRU", input_size, hidden_size, num_layers, bias, batch_first,
+                             dropout, bidirectional, 0, device, dtype)
+        self._keep(saving, memory_limit)
 
 
-class RNN(_Layers):
-    """torch.nn.RNN, run by ecornn: same arguments, parameters, results and errors."""
+class RNN(_Layers, _nn.RNN if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
+    """torch.nn.RNN, run by ecornn: the same arguments, parameters, results and errors.
+
+    Arguments are GRU's, with nonlinearity, "tanh" or "relu", as the fourth.
+
+    Call: ``y, h = rnn(x, h0)``; h0, h: [L*D,N,H]; y: as x with D*H.
+
+    Parameters are weight_ih_lk [H,I], weight_hh_lk [H,H], bias_ih_lk, bias_hh_lk [H].
+
+    >>> import torch, ecornn.torch
+    >>> y, h = ecornn.torch.RNN(3, 4, nonlinearity="relu")(torch.zeros(5, 3))
+    >>> tuple(y.shape), tuple(h.shape)
+    ((5, 4), (1, 4))
+    """
 
     _torch = _nn.RNN
 
-    def __init__(self, *args, **kwargs):
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size: only LSTM has it, not RNN")
-        if len(args) > 3:
-            self.nonlinearity = args[3]
-            args = args[:3] + args[4:]
-        else:
-            self.nonlinearity = kwargs.pop("nonlinearity", "tanh")
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1,
+                 nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+                 device: torch.device | str | int | None = None,
+                 dtype: torch.dtype | None = None, *, saving: str = "all",
+                 memory_limit: int = 0) -> None:
+        _no_projection(self, proj_size)
         modes = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
-        if self.nonlinearity not in modes:
-            raise ValueError(f"nonlinearity is {self.nonlinearity!r}, must be 'tanh' or 'relu'")
-        super().__init__(modes[self.nonlinearity], *args, **kwargs)
+        if nonlinearity not in modes:
+            raise ValueError(f"nonlinearity is {nonlinearity!r}, must be 'tanh' or 'relu'")
+        self.nonlinearity = nonlinearity
+        _nn.RNNBase.__init__(self, modes[nonlinearity], input_size, hidden_size, num_layers, bias,
+                             batch_first, dropout, bidirectional, 0, device, dtype)
+        self._keep(saving, memory_limit)
 
+
+def _no_projection(module, proj_size: int) -> None:
+    if proj_size != 0:
+        raise ValueError(f"proj_size is {proj_size!r}, must be 0: only LSTM has it, not "
+                         f"{type(module).__name__}")
+
+
+if _SUBCLASS:
+    _dynamo.take(_Layers)
 
 OURS = {_nn.LSTM: LSTM, _nn.GRU: GRU, _nn.RNN: RNN}
 

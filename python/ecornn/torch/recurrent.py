@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch.nn import Parameter
@@ -14,17 +15,24 @@ from ._spec import Spec, spec_of
 class Recurrent(Forward, torch.nn.Module):
     """Recurrent layers of a cell that is given as a text (doc/cells.md), or by name, as "mgu".
 
-    Arguments and results are torch.nn.LSTM's: ``y, final = layer(x, hx, lengths, resets)``; hx and
-    final are a tensor where the cell has one state, else a tuple of them.  The first is
-    [L*D,N,P], others [L*D,N,H].
+    Arguments and results are torch.nn.LSTM's: ``y, final = layer(x, hx)``; hx and final are a
+    tensor where the cell has one state, else a tuple of them.  The first is [L*D,N,P], others
+    [L*D,N,H].  What torch.nn has not is given by name: ``cell``, and what follows.
 
     Parameters, for each layer k and, with ``_reverse``, its other direction: ``weight_ih_lk``, the
     text's W one under the other [count*H,I]; ``weight_hh_lk``, its R [count*H,P]; ``bias_lk``, its
     b, and ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
 
+    bias: False: every b of the text is 0, and ``bias_lk`` is not there.
+
     heads: K, of which each R has a matrix [H/K,H/K], one under the other: ``weight_hh_lk`` is
     [count*H,H/K].  grouped_input: W, too, reads its head's part of the layer's input only:
     ``weight_ih_lk`` is [count*H,I/K], above the first layer [count*H,D*H/K].
+
+    saving: what forward saves for backward, ``all``, ``states`` or ``every:K``: the rest is
+    computed again.  memory_limit: bytes of what a run of training saves and works in, 0: any.
+
+    Raises TypeError or ValueError for a wrong argument, naming it and its limit.
 
     >>> import torch, ecornn.torch
     >>> layer = ecornn.torch.Recurrent(3, 4, cell=\"\"\"cell mine(h)
@@ -39,14 +47,15 @@ class Recurrent(Forward, torch.nn.Module):
 
     mode = "TEXT"
     _forward_mode = True
-    bias = True
     cell = ""  # of a class that is one cell
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1,
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-                 proj_size: int = 0, device=None, dtype=None, *, cell: str | None = None,
-                 heads: int = 1, grouped_input: bool = False):
+                 proj_size: int = 0, device: torch.device | str | int | None = None,
+                 dtype: torch.dtype | None = None, *, cell: str | None = None, heads: int = 1,
+                 grouped_input: bool = False, saving: str = "all", memory_limit: int = 0) -> None:
         super().__init__()
+        self._keep(saving, memory_limit)
         for name, value, least in (("input_size", input_size, 1), ("hidden_size", hidden_size, 1),
                                    ("num_layers", num_layers, 1), ("proj_size", proj_size, 0),
                                    ("heads", heads, 1)):
@@ -54,7 +63,11 @@ class Recurrent(Forward, torch.nn.Module):
                 raise TypeError(f"{name} is {value!r}, must be an int")
             if value < least:
                 raise ValueError(f"{name} is {value}, must be at least {least}")
-        if not 0 <= dropout <= 1:
+        for name, value in (("bias", bias), ("batch_first", batch_first),
+                            ("bidirectional", bidirectional), ("grouped_input", grouped_input)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} is {value!r}, must be a bool")
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}, must be 0 to 1")
         if hidden_size % heads:
             raise ValueError(f"heads is {heads}, must divide hidden_size, which is {hidden_size}")
@@ -65,9 +78,9 @@ class Recurrent(Forward, torch.nn.Module):
         if not self.cell_text:
             raise ValueError("cell is missing: a cell's text, or the name of a built-in one")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.batch_first, self.dropout = batch_first, float(dropout)
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
-        self.heads, self.grouped_input = heads, bool(grouped_input)
+        self.heads, self.grouped_input = heads, grouped_input
         spec = self._spec()
         self._flat_weights_names = []
         for layer in range(num_layers):
@@ -80,20 +93,13 @@ class Recurrent(Forward, torch.nn.Module):
         self.reset_parameters()
 
     def _spec(self) -> Spec:
-        return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers, True,
+        return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers, self.bias,
                        self.dropout, self.bidirectional, self.proj_size, self.saving,
                        self.memory_limit, None, self.heads, self.grouped_input)
 
     @property
     def _flat_weights(self) -> list:
         return [getattr(self, name) for name in self._flat_weights_names]
-
-    def flatten_parameters(self) -> None:
-        """Forgets packed weights, for writes to parameters that torch does not see, and frees
-        memory that is kept for training."""
-        from . import _weights
-
-        _weights.forget(self._flat_weights)
 
     def reset_parameters(self) -> None:
         """Uniform within 1 / sqrt(H), as torch.nn's layers begin."""
@@ -104,13 +110,13 @@ class Recurrent(Forward, torch.nn.Module):
     def extra_repr(self) -> str:
         name = self.cell_text.split("(")[0].split()[-1] if "(" in self.cell_text else self.cell_text
         text = f"{self.input_size}, {self.hidden_size}, cell={name!r}"
-        for attribute, default in (("num_layers", 1), ("batch_first", False), ("dropout", 0.0),
-                                   ("bidirectional", False), ("proj_size", 0), ("heads", 1),
-                                   ("grouped_input", False)):
+        for attribute, default in (("num_layers", 1), ("bias", True), ("batch_first", False),
+                                   ("dropout", 0.0), ("bidirectional", False), ("proj_size", 0),
+                                   ("heads", 1), ("grouped_input", False)):
             value = getattr(self, attribute)
             if value != default:
                 text += f", {attribute}={value}"
-        return text
+        return text + self._kept_repr()
 
     def _otherwise(self, input, hx, lengths):
         data = input[0] if isinstance(input, tuple) else input
@@ -120,7 +126,7 @@ class Recurrent(Forward, torch.nn.Module):
             f"{type(self).__name__} takes x [T,N,{self.input_size}], unbatched or packed, on a CPU "
             f"or CUDA device, with {kind} as its weights, without transforms of torch.func; "
             f"x is {list(data.shape)}, {data.dtype} on {data.device}, states "
-            f"{[list(state.shape) for state in states]}")
+            f"{[(list(state.shape), state.dtype) for state in states]}")
 
 
 class PeepholeLSTM(Recurrent):
@@ -194,7 +200,8 @@ class ZoneoutLSTM(Recurrent):
     """LSTM whose units keep their value for a step with some probability, in training
     (Krueger et al. 2017); out of training they take the mixture that is expected."""
 
-    def __init__(self, *args, zoneout_h: float = 0.1, zoneout_c: float = 0.5, **kwargs):
+    def __init__(self, *args: Any, zoneout_h: float = 0.1, zoneout_c: float = 0.5,
+                 **kwargs: Any) -> None:
         for name, value in (("zoneout_h", zoneout_h), ("zoneout_c", zoneout_c)):
             if not 0 <= value < 1:
                 raise ValueError(f"{name} is {value}, must be at least 0 and below 1")

@@ -26,7 +26,9 @@ def _reason(module) -> str | None:
             if not parameter.is_floating_point():
                 return f"its {name} is {parameter.dtype}"
         return None
-    if isinstance(module, (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)):
+    if isinstance(module, tuple(OURS.values())):
+        return None
+    if isinstance(module, tuple(OURS)):
         return f"{type(module).__module__}.{type(module).__qualname__} is a class of its own"
     if isinstance(module, torch.nn.RNNCellBase):
         return "a single step without packed weights: torch.nn's cells stay"

@@ -1,0 +1,56 @@
+"""What a caller says of steps beside x, checked: lengths, resets and masks.
+
+Values are looked at on a CPU only: on a GPU that would wait for the device.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def host(numbers) -> torch.Tensor:
+    """A tensor as it is; other numbers on the CPU, whatever torch's default device is."""
+    return numbers if torch.is_tensor(numbers) else torch.as_tensor(numbers, device="cpu")
+
+
+def integers(name: str, given) -> torch.Tensor:
+    """A tensor of integers: floats and bools would be cut to 0 and 1 without a word."""
+    tensor = host(given)
+    kind = tensor.dtype
+    if kind is torch.bool or kind.is_floating_point or kind.is_complex:
+        if torch.is_tensor(given) or tensor.numel():  # an empty list has no type of its own
+            raise ValueError(f"{name} is {kind}, must be of integers")
+        tensor = tensor.to(torch.int64)
+    return tensor
+
+
+def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.Tensor:
+    """Lengths of rows, [N] or [M,N], as int32 on that device.  On a CPU values out of 0..T are
+    refused, naming them."""
+    lengths = integers("lengths", lengths)
+    if tuple(lengths.shape) != tuple(rows):
+        raise ValueError(f"lengths has shape {list(lengths.shape)}, must be {list(rows)}")
+    if lengths.device.type == "cpu" and lengths.numel():
+        low, high = int(lengths.min()), int(lengths.max())
+        if low < 0 or high > steps:
+            raise ValueError(f"lengths has {low if low < 0 else high}, must be 0 to {steps}")
+    return lengths.to(device, torch.int32).contiguous()
+
+
+def check_steps(name: str, given, x, batch_first: bool):
+    """Bytes [T,N] of a tensor of yes and no [T,N] or [N,T], or None; of models as x has them first.
+
+    Floats must be 0 or 1: others are likely weights, or a mask that is added to scores.
+    """
+    if given is None:
+        return None
+    given, first = torch.as_tensor(given, device=x.device), tuple(x.shape[:-1])
+    if tuple(given.shape) != first:
+        raise ValueError(f"{name} has shape {list(given.shape)}, must be {list(first)}")
+    if given.is_complex():
+        raise ValueError(f"{name} is {given.dtype}, must be bools, integers, or floats 0 and 1")
+    found = given.ne(0)
+    if given.is_floating_point() and given.is_cpu and bool((found != given).any()):
+        raise ValueError(f"{name} has {given[found != given][0].item()}, floats must be 0 or 1")
+    found = found.transpose(-1, -2) if batch_first else found
+    return found.to(torch.uint8).contiguous()

@@ -1,0 +1,101 @@
+"""torch.nn's layers from torch's elementary operators, a step at a time, nothing in place.
+
+Slow, but every transform of torch.func, vmap and forward-mode differentiation go through, any
+number of times, one inside another.  torch's own ways do not: its LSTM in Python gives states a
+dimension too many, its GRU and RNN in C++ write in place to what vmap has not batched.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.functional import dropout as drop_out
+from torch.nn.functional import linear
+
+
+def _lstm(a, states, weights):
+    h, c = states
+    i, f, g, o = (a + linear(h, *weights["hh"])).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    h = torch.sigmoid(o) * torch.tanh(c)
+    return (h if weights["hr"] is None else linear(h, weights["hr"])), c
+
+
+def _gru(a, states, weights):
+    h, = states
+    xr, xz, xn = a.chunk(3, -1)
+    hr, hz, hn = linear(h, *weights["hh"]).chunk(3, -1)
+    n = torch.tanh(xn + torch.sigmoid(xr + hr) * hn)
+    return n + torch.sigmoid(xz + hz) * (h - n),
+
+
+def _tanh(a, states, weights):
+    return torch.tanh(a + linear(states[0], *weights["hh"])),
+
+
+def _relu(a, states, weights):
+    return torch.relu(a + linear(states[0], *weights["hh"])),
+
+
+_STEPS = {"lstm": _lstm, "gru": _gru, "rnn-tanh": _tanh, "rnn-relu": _relu}
+
+
+def _direction(cell: str, x, states, weights, inside, reverse: bool):
+    """y [T,N,P] and the final states of one layer and direction; inside: [T,N,1], or None."""
+    a = linear(x, *weights["ih"])
+    rows = [None] * x.shape[0]
+    for t in reversed(range(len(rows))) if reverse else range(len(rows)):
+        found = _STEPS[cell](a[t], states, weights)
+        rows[t] = found[0]
+        if inside is not None:
+            rows[t] = torch.where(inside[t], found[0], torch.zeros_like(found[0]))
+            found = [torch.where(inside[t], new, old) for new, old in zip(found, states)]
+        states = found
+    return torch.stack(rows), states
+
+
+def _pairs(weights, bias: bool, pairs: int):
+    """The weights of each layer and direction, by name."""
+    each = len(weights) // pairs
+    for first in range(0, len(weights), each):
+        own = weights[first:first + each]
+        yield {"ih": (own[0], own[2] if bias else None), "hh": (own[1], own[3] if bias else None),
+               "hr": own[-1] if each % 2 else None}
+
+
+def layers(cell: str, x, states, weights, *, bias: bool, count: int, dropout: float = 0.0,
+           train: bool = False, both: bool = False, lengths=None):
+    """y [T,N,D*P] and the final states [L*D,N,*] of x [T,N,I] and the initial states; weights:
+    flat, as torch.nn has them; lengths: [N], or None: y is 0 past them."""
+    inside = None
+    if lengths is not None:
+        steps = torch.arange(x.shape[0], device=x.device)
+        inside = (steps[:, None] < lengths)[..., None]
+    directions = 2 if both else 1
+    final, each = [], list(_pairs(weights, bias, count * directions))
+    for layer in range(count):
+        out = []
+        for direction in range(directions):
+            pair = layer * directions + direction
+            y, last = _direction(cell, x, tuple(state[pair] for state in states), each[pair],
+                                 inside, direction == 1)
+            out.append(y)
+            final.append(last)
+        x = torch.cat(out, -1) if both else out[0]
+        if train and dropout > 0 and layer + 1 < count:
+            x = drop_out(x, dropout)
+    return (x, *map(torch.stack, zip(*final)))
+
+
+def run(cell: str, x, states, weights, *, batch_first: bool = False, packing=None, lengths=None,
+        **sizes):
+    """As layers, of x as a module has it: [T,N,I], [N,T,I], or packed rows [sum of lengths,I]."""
+    if packing is not None:
+        x, lengths = packing.pad(x), packing.lengths
+    elif batch_first:
+        x = x.transpose(0, 1)
+    y, *final = layers(cell, x, states, weights, lengths=lengths, **sizes)
+    if packing is not None:
+        y = packing.pack(y)
+    elif batch_first:
+        y = y.transpose(0, 1)
+    return (y, *final)

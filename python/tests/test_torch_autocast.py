@@ -1,0 +1,81 @@
+"""Autocast: the types of y and of each final state are torch.nn's, whatever is given."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+et = pytest.importorskip("ecornn.torch")
+from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
+
+F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
+PAIRS = [(F32, F32), (BF16, F32), (F16, F32), (F32, BF16), (BF16, BF16), (F64, F64), (F64, F32)]
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+
+
+def _types(module, x, hx):
+    """Of y and the final states; None where it is refused."""
+    try:
+        y, final = module(x, hx)
+    except (RuntimeError, ValueError):
+        return None
+    y = y if torch.is_tensor(y) else y.data
+    return [tensor.dtype for tensor in (y, *(final if isinstance(final, tuple) else (final,)))]
+
+
+def _given(kind, x_type, states, device, packed, proj):
+    x = torch.randn(4, 3, 5, device=device).to(x_type)
+    if packed:
+        x = pack_padded_sequence(x, torch.tensor([4, 2, 1]))
+    if states is None:
+        return x, None
+    h, c = (torch.zeros(1, 3, width, dtype=states, device=device) for width in (proj or 6, 6))
+    return x, (h, c) if kind == "LSTM" else h
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind, proj, packed", [
+    (kind, proj, packed) for kind in ("LSTM", "GRU", "RNN") for proj in (0, 2)
+    for packed in (False, True) if kind == "LSTM" or not proj])
+def test_types(kind, proj, packed, device):
+    more = {"proj_size": proj} if proj else {}
+    taken = 0
+    for x_type, params in PAIRS:
+        theirs = getattr(torch.nn, kind)(5, 6, dtype=params, device=device, **more)
+        ours = getattr(et, kind)(5, 6, dtype=params, device=device, **more)
+        for lower, states, grad in itertools.product(
+                [None, BF16, F16], [None, F32, BF16, F64], [0, 1] if x_type is F16 else [1]):
+            x, hx = _given(kind, x_type, states, device, packed, proj)
+            with torch.set_grad_enabled(bool(grad)), torch.autocast(
+                    device, dtype=lower or BF16, enabled=lower is not None):
+                want, have = _types(theirs, x, hx), _types(ours, x, hx)
+            case = (x_type, params, lower, states, grad)
+            if want is not None:
+                assert have == want, case
+                taken += 1
+            elif device == "cpu" and F16 not in (x_type, params, lower, states):
+                assert have is None, case  # of F16 this CPU may lack torch's kernel
+    assert taken > 12
+
+
+@pytest.mark.parametrize("kind, packed", [("LSTM", True), ("GRU", False), ("GRU", True)])
+def test_values_and_gradients(kind, packed):
+    torch.manual_seed(0)
+    theirs, ours = (getattr(where, kind)(5, 6) for where in (torch.nn, et))
+    ours.load_state_dict(theirs.state_dict())
+    for x_type in (F32, BF16):
+        x, _ = _given(kind, x_type, None, "cpu", packed, 0)
+        found = []
+        for module in (theirs, ours):
+            with torch.autocast("cpu", dtype=BF16):
+                y, final = module(x)
+            y = y if torch.is_tensor(y) else y.data
+            state = final[1] if kind == "LSTM" else final
+            gradients = torch.autograd.grad(y.float().sum() + state.float().pow(2).sum(),
+                                            list(module.parameters()))
+            found.append([y, state, *gradients])
+        for a, b in zip(*found):
+            assert a.dtype == b.dtype
+            torch.testing.assert_close(a.float(), b.float(), rtol=0.05, atol=0.05)

@@ -1,0 +1,152 @@
+"""What a caller gives to a module: what is not torch's goes by name, and nothing is cut silently."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+torch = pytest.importorskip("torch")
+et = pytest.importorskip("ecornn.torch")
+from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
+
+KINDS = ["LSTM", "GRU", "RNN"]
+T, N, I, H = 5, 3, 4, 6
+NOT_INTEGERS = [torch.tensor([1.0, 0.8, 0.5]), [9.9, 2.7, 1.0], torch.tensor([True, False, True]),
+                torch.tensor([1, 2, 3], dtype=torch.complex64)]
+TAKERS = {
+    "LSTM": lambda lengths: et.LSTM(I, H)(torch.zeros(T, N, I), lengths=lengths),
+    "MGU": lambda lengths: et.MGU(I, H)(torch.zeros(T, N, I), lengths=lengths),
+    "with a mask": lambda lengths: et.GRU(I, H)(torch.zeros(T, N, I), lengths=lengths,
+                                                mask=torch.ones(T, N)),
+    "Net": lambda lengths: et.Net(I, "lstm/H4")(torch.zeros(T, N, I), lengths),
+    "output_lengths": lambda lengths: et.Net(I, "lstm/H4; join:2; gru/H4").output_lengths(lengths),
+    "Ensemble": lambda lengths: et.Ensemble(2, "gru", I, H)(torch.zeros(T, N, I), None, lengths),
+    "attention": lambda lengths: et.attention(torch.zeros(T, N, I), torch.zeros(T, N, I),
+                                              torch.zeros(T, N, I), lengths=lengths)}
+
+
+@pytest.mark.parametrize("lengths", NOT_INTEGERS, ids=str)
+@pytest.mark.parametrize("name", list(TAKERS))
+def test_lengths_are_integers(name, lengths):
+    with pytest.raises(ValueError, match="lengths is torch.*must be of integers"):
+        TAKERS[name](lengths)
+
+
+@pytest.mark.parametrize("name", list(TAKERS))
+def test_lengths_of_any_integers(name):
+    for lengths in ([1, 2, 3], torch.tensor([1, 2, 3], dtype=torch.int16), (torch.tensor(1), 2, 3)):
+        TAKERS[name](lengths)
+
+
+def test_compiled_lengths_are_integers():
+    module = torch.compile(et.GRU(I, H), backend="eager")
+    with pytest.raises(ValueError, match="must be of integers"):
+        module(torch.zeros(T, N, I), lengths=NOT_INTEGERS[0])
+
+
+@pytest.mark.parametrize("name", ["mask", "resets"])
+def test_floats_of_steps_are_0_or_1(name):
+    module, x = et.LSTM(I, H), torch.randn(T, N, I)
+    steps = torch.randint(0, 2, (T, N))
+    want = module(x, **{name: steps.bool()})[0]
+    for good in (steps, steps.float(), 3 * steps):
+        assert torch.equal(module(x, **{name: good})[0], want)
+    for bad in (steps - 0.5, torch.full((T, N), float("-inf")), steps * float("nan")):
+        with pytest.raises(ValueError, match=f"{name} has .*floats must be 0 or 1"):
+            module(x, **{name: bad})
+
+
+def test_lengths_of_packed_rows_are_refused():
+    packed = pack_padded_sequence(torch.zeros(T, N, I), [5, 3, 1])
+    for make in (et.LSTM, et.MGU):
+        with pytest.raises(ValueError, match="lengths"):
+            make(I, H)(packed, lengths=[5, 3, 1])
+
+
+@pytest.mark.parametrize("make", [et.LSTM, et.GRU, et.RNN, et.MGU, et.PeepholeLSTM])
+def test_what_torch_has_not_goes_by_name(make):
+    module, x = make(I, H), torch.zeros(T, N, I)
+    with pytest.raises(TypeError, match="positional"):
+        module(x, None, [1, 2, 3])
+    order = list(inspect.signature(make).parameters.values())
+    named = [p.name for p in order if p.kind is p.KEYWORD_ONLY]
+    assert set(named) >= {"saving", "memory_limit"}
+
+
+@pytest.mark.parametrize("make", [et.PeepholeLSTM, et.CoupledLSTM, et.ResetFirstGRU, et.MGU,
+                                  et.IndRNN, et.LayerNormLSTM, et.ZoneoutLSTM])
+def test_positions_are_those_of_torch(make):
+    torch.manual_seed(0)
+    theirs = torch.nn.LSTM(I, H, 2, False, True, 0.25, True)
+    ours = make(I, H, 2, False, True, 0.25, True)
+    for name in ("num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert not any(name.startswith("bias") for name, _ in ours.named_parameters())
+    assert "bias=False, batch_first=True" in repr(ours)
+    ours.eval()
+    other = make(I, H, 2, True, True, 0.25, True).eval()
+    for name, value in other.named_parameters():
+        with torch.no_grad():
+            value.copy_(getattr(ours, name)) if not name.startswith("bias") else value.zero_()
+    x = torch.randn(N, T, I)
+    y = ours(x)[0]
+    assert torch.equal(y, other(x)[0])
+    for a, b in zip(torch.autograd.grad(y.sum(), list(ours.parameters())),
+                    torch.autograd.grad(other(x)[0].sum(), [
+                        p for name, p in other.named_parameters() if not name.startswith("bias")])):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["bias", "batch_first", "bidirectional"])
+def test_flags_are_bools(name):
+    with pytest.raises(TypeError, match=f"{name} is 1, must be a bool"):
+        et.MGU(I, H, **{name: 1})
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", [*KINDS, "MGU"])
+def test_states_of_another_type_are_refused(kind, packed):
+    module = getattr(et, kind)(I, H)
+    x = torch.zeros(T, N, I)
+    x = pack_padded_sequence(x, [5, 3, 1]) if packed else x
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        h = torch.zeros(1, N, H, dtype=dtype)
+        with pytest.raises((RuntimeError, ValueError)):
+            module(x, (h, h) if kind == "LSTM" else h)
+    h = torch.zeros(1, N, H)
+    module(x, (h, h) if kind == "LSTM" else h)
+
+
+@pytest.mark.parametrize("make", [et.LSTM, et.GRU, et.RNN, et.MGU,
+                                  lambda *a, **k: et.Recurrent(*a, cell="slstm", **k),
+                                  lambda *a, **k: et.Ensemble(2, "gru", *a, **k)])
+def test_constructors_check_what_is_kept(make):
+    module = make(I, H, saving="every:2")
+    assert module.saving == "every:2" and "saving='every:2'" in repr(module)
+    for bad, kind in (({"saving": "evry:2"}, ValueError), ({"saving": None}, ValueError),
+                      ({"memory_limit": -1}, ValueError), ({"memory_limit": 1.5}, (TypeError,
+                                                                                   ValueError))):
+        with pytest.raises(kind, match=next(iter(bad))):
+            make(I, H, **bad)
+    assert "saving" not in repr(make(I, H))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_of_torch(kind):
+    ours = getattr(et, kind)(I, H)
+    assert isinstance(ours, getattr(torch.nn, kind))
+    assert repr(ours) == f"ecornn.torch.{kind}({I}, {H})"
+    theirs = getattr(torch.nn, kind)(I, H)
+    report = et.Report()
+    et.replace(torch.nn.Sequential(ours, theirs), report)
+    assert report == [] and report.swapped == 1
+    torch._dynamo.reset()
+
+    class Mine(getattr(et, kind)):
+        pass
+
+    x = torch.randn(T, N, I)
+    for module in (ours, Mine(I, H), torch.nn.Sequential(ours)):
+        compiled = torch.compile(module, fullgraph=True, backend="eager")
+        assert torch.equal(compiled(x)[0], module(x)[0])
