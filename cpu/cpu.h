@@ -112,6 +112,11 @@ void eco_cpu_blas_alone(void);
 void eco_cpu_blas_as_before(void);
 /* In the child of a fork: the runs of other threads are not in it. */
 void eco_cpu_blas_forked(void);
+/* Before a run of so many threads multiplies with the CBLAS: how many of them have memory for that,
+ * 0: none.  As many are given back after it; in the child of a fork all.  run/blas_memory.c. */
+int eco_cpu_blas_take(int threads);
+void eco_cpu_blas_give(int threads);
+void eco_cpu_blas_give_all(void);
 
 /* This thread's part of n things, in whole groups; of the team's rows, or other things. */
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);

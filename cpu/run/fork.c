@@ -37,6 +37,7 @@ static void child_after_fork(void)
         return;
     atomic_store(&forked, true);
     eco_cpu_blas_forked();
+    eco_cpu_blas_give_all();
 }
 
 __attribute__((constructor)) static void watch(void)

@@ -265,17 +265,36 @@ static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, 
     omp_set_num_threads(before);
 }
 
+/* Where products are the CBLAS's, no more threads than it has memory for.  That comes before stacks
+ * of threads, for which OpenMP would end the process where there is no room. */
+static ecornn_status walk_with_blas(const struct eco_cpu_run *run, const struct eco_tape *tape,
+                                    int threads)
+{
+    const int taken = eco_cpu_blas_take(threads);
+    if (taken == 0)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for the CBLAS, which takes up to 128 MiB of "
+                                          "address space for each thread of a run");
+    walk_on(run, tape, threads_to_have(taken));
+    eco_cpu_blas_give(taken);
+    return ECORNN_OK;
+}
+
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
-    const bool alone = run->cpu->blas_threads && run->products == &eco_dense_products;
-    const bool waits = alone || threads > 1;
+    const bool dense = run->products == &eco_dense_products;
+    const bool alone = run->cpu->blas_threads && dense, waits = dense || threads > 1;
     const int held = waits ? eco_cancel_hold() : 0;
+    ecornn_status status = ECORNN_OK;
     if (alone)
         eco_cpu_blas_alone();
-    walk_on(run, tape, run->args->alone ? 1 : threads_to_have(threads));
+    const int most = run->args->alone ? 1 : threads;
+    if (dense)
+        status = walk_with_blas(run, tape, most);
+    else
+        walk_on(run, tape, threads_to_have(most));
     if (alone)
         eco_cpu_blas_as_before();
     if (waits)
         eco_cancel_release(held);
-    return ECORNN_OK;
+    return status;
 }

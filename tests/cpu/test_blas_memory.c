@@ -1,0 +1,125 @@
+/*
+ * Little address space: OpenBLAS would ask for its buffers again and again, for ever.  A run takes
+ * fewer threads, with the same bits, or fails in words, and runs once there is room.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "ecornn.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { LIMITS = 0 }; /* which need address space of their own */
+#else
+enum { LIMITS = 1 };
+#endif
+
+enum { STEPS = 20, ROWS = 16, INPUT = 64, HIDDEN = 128, MIB = 1 << 20 };
+static double x[STEPS * ROWS * INPUT], y[2][STEPS * ROWS * HIDDEN];
+
+struct run {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    void *weights, *workspace, *params;
+};
+
+static void make(struct run *run, const char *device)
+{
+    ecornn_desc desc;
+    ecornn_sizes sizes;
+    ecornn_param param;
+    const void *pointers[16];
+    char text[64];
+    snprintf(text, sizeof text, "gru/f64/T%d/N%d/I%d/H%d", STEPS, ROWS, INPUT, HIDDEN);
+    check_ok(ecornn_device_open(&run->device, device));
+    check_ok(ecornn_desc_parse(&desc, text, NULL));
+    check_ok(ecornn_plan_create(&run->plan, run->device, &desc));
+    ecornn_plan_sizes(run->plan, &sizes);
+    double *params = run->params = calloc(sizes.params, sizeof *params);
+    for (size_t k = 0; k < sizes.params; k++)
+        params[k] = (double)(k * 2654435761u % 1000) / 8000 - 0.06;
+    for (int k = 0; k < ecornn_param_count(run->plan); k++) {
+        check_ok(ecornn_param_get(run->plan, k, &param));
+        pointers[k] = params + param.offset;
+    }
+    run->weights = ecornn_alloc(run->device, sizes.weights);
+    run->workspace = ecornn_alloc(run->device, sizes.workspace);
+    check_ok(ecornn_pack(run->plan, pointers, run->weights, NULL));
+}
+
+static void end(struct run *run)
+{
+    ecornn_free(run->device, run->weights);
+    ecornn_free(run->device, run->workspace);
+    ecornn_plan_free(run->plan);
+    ecornn_device_close(run->device);
+    free(run->params);
+}
+
+static ecornn_status forward(const struct run *run, double *to)
+{
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .y = to,
+                          .weights = run->weights,
+                          .workspace = run->workspace};
+    return ecornn_forward(run->plan, &io);
+}
+
+/* MiB more than the process has. */
+static void limit(struct rlimit *before, int more)
+{
+    unsigned long pages;
+    FILE *file = fopen("/proc/self/statm", "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, before), 0);
+    struct rlimit now = *before;
+    now.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (rlim_t)more * MIB;
+    if (LIMITS)
+        ck_assert_int_eq(setrlimit(RLIMIT_AS, &now), 0);
+}
+
+static const int more[] = {8, 40, 150, 300, 700};
+enum { MORE = sizeof more / sizeof *more };
+
+START_TEST(a_run_ends)
+{
+    struct rlimit before;
+    struct run four, one;
+    for (size_t k = 0; k < sizeof x / sizeof *x; k++)
+        x[k] = (double)(k * 40503u % 2000) / 1000 - 1;
+    make(&four, "cpu:4");
+    make(&one, "cpu:1");
+    limit(&before, more[_i]);
+    const ecornn_status status = forward(&four, y[0]);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
+    if (status != ECORNN_OK) {
+        check_refused(status, ECORNN_NO_MEMORY, "address space");
+        ck_assert_int_lt(more[_i], 150); /* a buffer, and some more */
+        check_ok(forward(&four, y[0]));
+    }
+    check_ok(forward(&one, y[1]));
+    ck_assert_mem_eq(y[0], y[1], sizeof y[0]);
+    end(&four);
+    end(&one);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("blas memory");
+    TCase *tests = tcase_create("cpu");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, a_run_ends, 0, MORE);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, true);
+}
