@@ -24,18 +24,18 @@
 
 struct eco_size eco_size_of(size_t value)
 {
-    return (struct eco_size){value, false};
+    return (struct eco_size){value, value > PTRDIFF_MAX};
 }
 
 struct eco_size eco_size_add(struct eco_size a, struct eco_size b)
 {
-    const size_t sum = a.value + b.value;
-    return (struct eco_size){sum, a.overflow || b.overflow || sum < a.value};
+    const bool overflow = b.value > PTRDIFF_MAX || a.value > PTRDIFF_MAX - b.value;
+    return (struct eco_size){a.value + b.value, a.overflow || b.overflow || overflow};
 }
 
 struct eco_size eco_size_mul(struct eco_size a, size_t b)
 {
-    const bool overflow = b != 0 && a.value > SIZE_MAX / b;
+    const bool overflow = b != 0 && a.value > PTRDIFF_MAX / b;
     return (struct eco_size){a.value * b, a.overflow || overflow};
 }
 

@@ -43,7 +43,8 @@
 
 enum { ECO_ALIGNMENT = 64 }; /* of blocks and of every array inside them: a cache line, a zmm */
 
-/* Sizes that remember an overflow: sticky, checked once at the end. */
+/* Sizes that remember an overflow: sticky, checked once at the end.  No array is larger than
+ * PTRDIFF_MAX, so what is more is an overflow, too. */
 struct eco_size {
     size_t value;
     bool overflow;

@@ -8,6 +8,7 @@
 #include "common/plan.h"
 #include "common/type.h"
 #include "common/util.h"
+#include "lib/check.h"
 #include "lib/foreign.h"
 
 #include <string.h>
@@ -176,13 +177,19 @@ ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system, si
 /* Either way, between `elements` of a block of this type and the parameters. */
 static ecornn_status move(struct walk *walk, enum action action, ecornn_type type, size_t elements)
 {
-    if (!walk->from || !walk->to)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL",
-                        (action == IMPORT) == !walk->from ? "block" : "params");
     if ((unsigned)type >= ECO_TYPES)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "type is %d, must be ECORNN_F32, ECORNN_F64, ECORNN_BF16 or ECORNN_F16",
                         (int)type);
+    const ecornn_type params = walk->problem->param_type;
+    ecornn_status status =
+        eco_check_pointer(action == IMPORT ? "block" : "params", walk->from, true,
+                          eco_type_bytes(action == IMPORT ? type : params));
+    if (status == ECORNN_OK)
+        status = eco_check_pointer(action == IMPORT ? "params" : "block", walk->to, true,
+                                   eco_type_bytes(action == IMPORT ? params : type));
+    if (status != ECORNN_OK)
+        return status;
     walk_block(walk);
     if (elements != walk->at)
         return eco_fail(ECORNN_BAD_ARGUMENT, "elements is %zu, but a block of %s for %s has %zu",

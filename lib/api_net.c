@@ -223,6 +223,7 @@ static ecornn_status check_blocks(const struct eco_net_run *run)
         bool required;
         size_t alignment;
     } all[] = {{"io.x", io->x, runs, element},
+               {"io.lengths", io->lengths, false, sizeof *io->lengths},
                {"io.y", io->y, false, element},
                {"io.weights", io->weights, runs && blocks->weights > 0, ECO_ALIGNMENT},
                {"io.workspace", io->workspace, runs && blocks->workspace > 0, ECO_ALIGNMENT},

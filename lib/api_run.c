@@ -116,6 +116,8 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
     const bool runs = !is_empty(args);
     ecornn_status status = eco_check_pointer("io.x", io->x, runs, element);
     if (status == ECORNN_OK)
+        status = eco_check_pointer("io.lengths", io->lengths, false, sizeof *io->lengths);
+    if (status == ECORNN_OK)
         status = eco_check_pointer("io.y", io->y, false, element);
     if (status == ECORNN_OK)
         status = check_states("io.initial", io->initial, &plan->problem);

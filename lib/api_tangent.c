@@ -289,6 +289,10 @@ static ecornn_status check_sequences(const struct ecornn_tangent_plan *plan,
         if (status != ECORNN_OK)
             return status;
     }
+    const ecornn_status status =
+        eco_check_pointer("io.lengths", io->lengths, false, sizeof *io->lengths);
+    if (status != ECORNN_OK)
+        return status;
     return io->workspace == NULL
                ? eco_fail(ECORNN_BAD_ARGUMENT, "io.workspace is NULL, must have %zu bytes",
                           plan->sizes.workspace)

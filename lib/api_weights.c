@@ -7,6 +7,7 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
+#include "lib/check.h"
 #include "lib/models.h"
 
 static ecornn_status check_weights(const char *name, const void *weights, size_t bytes,
@@ -61,6 +62,17 @@ ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param 
     return ECORNN_OK;
 }
 
+static bool is_aligned_param(const ecornn_plan *plan, const void *param)
+{
+    return eco_is_aligned(param, eco_type_bytes(plan->problem.param_type));
+}
+
+static ecornn_status misaligned(const char *name, int k, const void *param, const ecornn_plan *plan)
+{
+    return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, must be aligned to %zu bytes", name, k,
+                    param, eco_type_bytes(plan->problem.param_type));
+}
+
 ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream)
 {
@@ -77,6 +89,8 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, vo
     for (int k = 0; k < count; k++)
         if (!params[k])
             return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
+        else if (!is_aligned_param(plan, params[k]))
+            return misaligned("params", k, params[k], plan);
     struct eco_caller caller;
     eco_caller_begin_run(&caller, plan->device->backend);
     const ecornn_status packed = plan->device->backend->pack(plan, params, weights, stream);
@@ -90,6 +104,8 @@ static ecornn_status check_added(const ecornn_plan *plan, const void *const *par
     for (int k = 0; k < count; k++) {
         struct eco_param_place place;
         int before;
+        if (!is_aligned_param(plan, params[k]))
+            return misaligned("params", k, params[k], plan);
         eco_problem_place(&plan->problem, k, &place);
         if (params[k] && eco_problem_part(&plan->problem, &place, &before) != ECO_PART_VECTORS)
             return eco_fail(ECORNN_BAD_ARGUMENT,
@@ -170,6 +186,9 @@ ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void 
         return status;
     if (plan->one)
         return eco_models_unpack(plan, dweights, dparams, add, stream);
+    for (int k = 0; k < count; k++)
+        if (!is_aligned_param(plan, dparams[k]))
+            return misaligned("dparams", k, dparams[k], plan);
     struct eco_caller caller;
     eco_caller_begin_run(&caller, plan->device->backend);
     const ecornn_status unpacked =

@@ -36,7 +36,9 @@ static ecornn_sizes sizes_of(const ecornn_plan *plan, const ecornn_sizes *one, i
 {
     const int models = plan->problem.models;
     const size_t shared = shared_bytes(&plan->problem, T, N, overflow);
-    return (ecornn_sizes){.params = (size_t)models * one->params,
+    const struct eco_size params = eco_size_mul(eco_size_of(one->params), (size_t)models);
+    *overflow |= params.overflow;
+    return (ecornn_sizes){.params = params.value,
                           .weights = block_bytes(one->weights, models, 0, overflow),
                           .dweights = block_bytes(one->dweights, models, 0, overflow),
                           .workspace = block_bytes(one->workspace, plan->at_once, shared, overflow),

@@ -3,6 +3,7 @@
  * with the value named in the detail and nothing written.
  */
 #include <check.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -350,6 +351,9 @@ START_TEST(pack_misuse)
     REFUSES(ecornn_pack(net.plan, NULL, weights, NULL), "params is NULL");
     REFUSES(ecornn_pack(net.plan, given, NULL, NULL), "weights is NULL");
     REFUSES(ecornn_pack(net.plan, given, weights + 8, NULL), "64 bytes");
+    given[46] = (char *)value + 2;
+    REFUSES(ecornn_pack(net.plan, given, weights, NULL), "must be aligned to 4 bytes");
+    given[46] = value;
     given[47] = NULL;
     REFUSES(ecornn_pack(net.plan, given, weights, NULL), "params[47] is NULL");
     struct buffers *b = buffers_open(&net);
@@ -358,6 +362,9 @@ START_TEST(pack_misuse)
     REFUSES(ecornn_unpack(net.plan, NULL, params, 0, NULL), "dweights is NULL");
     REFUSES(ecornn_unpack(net.plan, dweights + 4, params, 0, NULL), "64 bytes");
     REFUSES(ecornn_unpack(net.plan, dweights, NULL, 0, NULL), "dparams is NULL");
+    params[3] = (char *)value + 1;
+    REFUSES(ecornn_unpack(net.plan, dweights, params, 0, NULL), "dparams[3] is");
+    params[3] = value;
     ck_assert(value[0] == 0);
     net_train(&net, b);
     memset(params, 0, sizeof params);
@@ -391,6 +398,10 @@ START_TEST(import_misuse)
     REFUSES(ecornn_export(net.plan, NULL, params, block, ECORNN_F32, elements), "system is NULL");
     REFUSES(ecornn_export(net.plan, "tf", params, block, ECORNN_F32, elements), "'tf'");
     REFUSES(ecornn_export(net.plan, "keras", NULL, block, ECORNN_F32, elements), "params is NULL");
+    REFUSES(ecornn_import(net.plan, "onnx", (char *)block + 1, ECORNN_F32, elements, params),
+            "block is");
+    REFUSES(ecornn_export(net.plan, "keras", params, (char *)block + 2, ECORNN_F32, elements),
+            "must be aligned to 4 bytes");
     REFUSES(ecornn_export(net.plan, "keras", params, NULL, ECORNN_F32, elements), "block is NULL");
     ck_assert_uint_eq(elements, 99);
     ck_assert(params[0] == 5);
@@ -456,6 +467,58 @@ START_TEST(detail_is_per_thread)
 }
 END_TEST
 
+/* Plans of any size are refused before a block of them would be larger than any memory. */
+static void check_block(const char *problem, ecornn_status status, size_t bytes, int *too_large)
+{
+    ck_assert_msg(status == ECORNN_OK ? bytes <= PTRDIFF_MAX
+                                      : strstr(ecornn_error_detail(), "bytes") != NULL,
+                  "%s: %s, %zu bytes", problem, ecornn_error_detail(), bytes);
+    *too_large += status != ECORNN_OK;
+}
+
+START_TEST(sizes_are_counted)
+{
+    ecornn_device *device;
+    int refused[3] = {0};
+    check_ok(ecornn_device_open(&device, "cpu:2"));
+    for (int k = 0; k < 120; k++) {
+        const int extent = (int)(pow(2, k / 5.) + 0.5);
+        char text[3][160];
+        ecornn_desc desc;
+        ecornn_sizes sizes = {0};
+        ecornn_net_sizes of_net = {0};
+        ecornn_tangent_sizes of_tangent = {0};
+        ecornn_plan *plan = NULL;
+        ecornn_net_plan *net = NULL;
+        ecornn_tangent_plan *tangent = NULL;
+        snprintf(text[0], sizeof text[0], "gru/f32/T1/N1/I%d/H%d/models:4000", extent, extent);
+        snprintf(text[1], sizeof text[1], "f64/train/T16777216/N16777216/I%d; gru/H1; gru/H%d",
+                 extent, extent / 2 + 1);
+        snprintf(text[2], sizeof text[2], "gru/f32/train/L2/T16777216/N16777216/I1/H%d", extent);
+        check_ok(ecornn_desc_parse(&desc, text[0], NULL));
+        ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+        if (status == ECORNN_OK)
+            ecornn_plan_sizes(plan, &sizes);
+        check_block(text[0], status, sizes.weights, &refused[0]);
+        status = ecornn_net_plan_create(&net, device, text[1], NULL);
+        if (status == ECORNN_OK)
+            ecornn_net_plan_sizes(net, &of_net);
+        check_block(text[1], status, of_net.blocks.reserve, &refused[1]);
+        check_ok(ecornn_desc_parse(&desc, text[2], NULL));
+        status = ecornn_tangent_plan_create(&tangent, device, &desc);
+        if (status == ECORNN_OK)
+            ecornn_tangent_plan_sizes(tangent, &of_tangent);
+        check_block(text[2], status, of_tangent.workspace, &refused[2]);
+        ecornn_plan_free(plan);
+        ecornn_net_plan_free(net);
+        ecornn_tangent_plan_free(tangent);
+    }
+    for (int k = 0; k < 3; k++)
+        ck_assert_msg(refused[k] > 0 && refused[k] < 120, "%d: %d of 120", k, refused[k]);
+    ecornn_device_close(device);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("cases");
@@ -471,6 +534,7 @@ int main(void)
     tcase_add_test(cases, plan_misuse);
     tcase_add_test(cases, pack_misuse);
     tcase_add_test(cases, import_misuse);
+    tcase_add_test(cases, sizes_are_counted);
     tcase_add_test(cases, detail_is_one_line);
     tcase_add_test(cases, detail_is_per_thread);
     Suite *suite = suite_create("api");

@@ -44,6 +44,8 @@ START_TEST(run_misuse)
     BAD_RUN(io.steps = b.io.batch = 0, "write ECORNN_ALL for the plan's 5 and 3");
     BAD_RUN(io.batch = -7, "io.batch is -7");
     BAD_RUN(io.lengths = below, "io.lengths[1] is -1, must be 0 to 5");
+    BAD_RUN(io.lengths = (const int32_t *)(const void *)((const char *)above + 1),
+            "must be aligned to 4 bytes");
     BAD_RUN(io.lengths = above, "io.lengths[2] is 6, must be 0 to 5");
     BAD_RUN(io.x = NULL, "io.x is NULL");
     BAD_RUN(io.x = odd, "4 bytes");

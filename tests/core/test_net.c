@@ -350,6 +350,8 @@ START_TEST(wrong_calls_are_refused)
             "io.steps is 5, must be 0 to 4");
     io = good, io.x = NULL;
     refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.x is NULL");
+    io = good, io.lengths = (const int32_t *)((const char *)lengths + 2);
+    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.lengths is");
     io = good, io.lengths = lengths;
     refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT,
             "io.lengths[1] is 5, must be 0 to 4");

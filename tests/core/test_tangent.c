@@ -448,6 +448,7 @@ START_TEST(wrong_calls_are_refused)
     REFUSED((io.steps = ECORNN_ALL, io.batch = -3), "io.batch is -3");
     REFUSED(io.x = NULL, "io.x is NULL");
     REFUSED(io.y_tangent = (char *)number + 1, "io.y_tangent is");
+    REFUSED(io.lengths = (const int32_t *)((char *)number + 1), "io.lengths is");
     REFUSED(io.initial_tangent[2] = number, "io.initial_tangent[2] is");
     REFUSED(io.params = NULL, "io.params is NULL");
     REFUSED(io.dparams = dparams, "is without ECORNN_TRAINING");
