@@ -94,24 +94,54 @@ void gpu_print_case(const struct gpu_case *one)
     const ecornn_desc *desc = &one->desc;
     const struct cudnn_best *theirs = &one->theirs;
     const double us = 1e6 / desc->steps / (desc->layers ? desc->layers : 1);
-    const bool ours = one->graph > 0;
+    const bool ours = one->graph.median > 0;
     printf("%-44s us/step", one->problem);
     if (ours)
-        printf(" eager %6.2f graph %6.2f", us * one->eager, us * one->graph);
-    if (one->packed > 0)
-        printf(" with pack %6.2f", us * one->packed);
-    if (theirs->eager > 0)
-        printf("%s cuDNN eager %6.2f (%s) graph %6.2f (%s)", ours ? " |" : "", us * theirs->eager,
-               theirs->eager_how, us * theirs->graph, theirs->graph_how);
-    if (theirs->eager > 0 && ours)
-        printf(" | ratio %.2f eager %.2f", theirs->graph / one->graph, theirs->eager / one->eager);
+        printf(" eager %6.2f graph %6.2f", us * one->eager.median, us * one->graph.median);
+    if (one->packed.median > 0)
+        printf(" with pack %6.2f", us * one->packed.median);
+    if (theirs->eager.median > 0)
+        printf("%s cuDNN eager %6.2f (%s) graph %6.2f (%s)", ours ? " |" : "",
+               us * theirs->eager.median, theirs->eager_how, us * theirs->graph.median,
+               theirs->graph_how);
+    if (theirs->eager.median > 0 && ours)
+        printf(" | ratio %.2f eager %.2f", theirs->graph.median / one->graph.median,
+               theirs->eager.median / one->eager.median);
     if (ours)
         printf(" | plan ms first %.2f again %.2f | MiB workspace %.1f reserve %.1f",
                1e3 * one->plan[0], 1e3 * one->plan[1], mebibytes(one->sizes.workspace),
                mebibytes(one->sizes.reserve));
-    if (theirs->eager > 0)
+    if (theirs->eager.median > 0)
         printf(", theirs %.1f %.1f", mebibytes(theirs->workspace), mebibytes(theirs->reserve));
     printf("\n");
+    fflush(stdout);
+}
+
+void gpu_print_row_head(void)
+{
+    printf("problem,way,us,spread us,peer,peer us,peer spread us,workspace MiB,reserve MiB\n");
+    fflush(stdout); /* before processes copy it */
+}
+
+/* Ours and cuDNN's of one way to run; nothing where ours was not measured. */
+static void print_way(const struct gpu_case *one, const char *way, struct gpu_seconds ours,
+                      struct gpu_seconds theirs, const char *how)
+{
+    const double us = 1e6 / one->desc.steps / (one->desc.layers ? one->desc.layers : 1);
+    if (!(ours.median > 0))
+        return;
+    printf("%s,%s,%.4g,%.2g,", one->problem, way, us * ours.median, us * ours.spread);
+    if (theirs.median > 0)
+        printf("cuDNN %s,%.4g,%.2g", how, us * theirs.median, us * theirs.spread);
+    else
+        printf(",,");
+    printf(",%.1f,%.1f\n", mebibytes(one->sizes.workspace), mebibytes(one->sizes.reserve));
+}
+
+void gpu_print_row(const struct gpu_case *one)
+{
+    print_way(one, "graph", one->graph, one->theirs.graph, one->theirs.graph_how);
+    print_way(one, "eager", one->eager, one->theirs.eager, one->theirs.eager_how);
     fflush(stdout);
 }
 
@@ -149,12 +179,12 @@ static void count(struct kind *kind, const struct gpu_case *one)
     const ecornn_desc *desc = &one->desc;
     const struct cudnn_best *theirs = &one->theirs;
     const bool deep = desc->layers > 1 || desc->direction == ECORNN_BIDIRECTIONAL;
-    const double ratio = theirs->graph / one->graph;
+    const double ratio = theirs->graph.median / one->graph.median;
     for (int k = 0; k < 2; k++) {
         struct means *mean = &kind->mean[k == 0 ? deep : 2];
         mean->n++;
         mean->graph += log(ratio);
-        mean->eager += log(theirs->eager / one->eager);
+        mean->eager += log(theirs->eager.median / one->eager.median);
     }
     if (!kind->which || ratio < kind->least) {
         kind->least = ratio;
@@ -177,7 +207,7 @@ static void print_kind(const struct kind *kind, const struct gpu_case *cases, in
         printf(", reserve %.3f of theirs", kind->reserve);
     for (int i = 0; i < n; i++) {
         kind_name(&cases[i].desc, name);
-        if (strcmp(name, kind->name) == 0 && cases[i].theirs.graph > 0 &&
+        if (strcmp(name, kind->name) == 0 && cases[i].theirs.graph.median > 0 &&
             strcmp(cases[i].theirs.graph_how, "standard") != 0)
             printf(" | %s: theirs is %s", cases[i].problem, cases[i].theirs.graph_how);
     }
@@ -195,7 +225,7 @@ void gpu_print_means(const struct gpu_case *cases, int n)
         while (k < KINDS - 1 && kinds[k].name[0] && strcmp(kinds[k].name, name) != 0)
             k++;
         snprintf(kinds[k].name, sizeof kinds[k].name, "%s", name);
-        if (cases[i].graph > 0 && cases[i].theirs.graph > 0)
+        if (cases[i].graph.median > 0 && cases[i].theirs.graph.median > 0)
             count(&kinds[k], &cases[i]);
     }
     for (int k = 0; k < KINDS; k++)

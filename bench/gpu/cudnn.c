@@ -193,9 +193,10 @@ static void destroy(struct net *net)
     cudaGetLastError();
 }
 
-static void keep(double *best, const char **how, double seconds, const char *name)
+static void keep(struct gpu_seconds *best, const char **how, struct gpu_seconds seconds,
+                 const char *name)
 {
-    if (seconds > 0 && (*best < 0 || seconds < *best)) {
+    if (seconds.median > 0 && (best->median < 0 || seconds.median < best->median)) {
         *best = seconds;
         *how = name;
     }
@@ -204,15 +205,15 @@ static void keep(double *best, const char **how, double seconds, const char *nam
 struct cudnn_best cudnn_measure(const ecornn_desc *desc, const char *cell, cudaStream_t stream)
 {
     static const char *const name[] = {"standard", "static", "dynamic", "small-h"};
-    struct cudnn_best best = {-1, -1, "none", "none", 0, 0};
+    struct cudnn_best best = {{-1, 0}, {-1, 0}, "none", "none", 0, 0};
     const struct mode *mode = find_mode(desc, cell);
     for (int algo = 0; mode && algo < CUDNN_RNN_ALGO_COUNT; algo++) {
         struct net net = {.desc = desc};
         if (make(&net, (cudnnRNNAlgo_t)algo, mode)) {
             const struct gpu_work work = {queue, &net};
-            const double eager = gpu_time(&work, stream);
+            const struct gpu_seconds eager = gpu_time(&work, stream);
             keep(&best.eager, &best.eager_how, eager, name[algo]);
-            if (eager > 0)
+            if (eager.median > 0)
                 keep(&best.graph, &best.graph_how, gpu_time_graph(&work, stream), name[algo]);
             keep(&best.graph, &best.graph_how, eager, name[algo]); /* persistent: no graph needed */
             if (best.graph_how == name[algo]) {
@@ -307,7 +308,7 @@ struct cudnn_best cudnn_measure(const ecornn_desc *desc, const char *cell, cudaS
     (void)desc;
     (void)cell;
     (void)stream;
-    return (struct cudnn_best){-1, -1, "none", "none", 0, 0};
+    return (struct cudnn_best){{-1, 0}, {-1, 0}, "none", "none", 0, 0};
 }
 
 bool cudnn_run(const ecornn_desc *desc, const char *cell, const double *params,

@@ -37,10 +37,14 @@ struct gpu_work {
     bool (*queue)(void *self, cudaStream_t stream);
     void *self;
 };
-/* Median seconds of one, queued many times without waiting; negative: it failed. */
-double gpu_time(const struct gpu_work *work, cudaStream_t stream);
+/* Seconds of one run: the median of some samples, and half the distance between their quartiles. */
+struct gpu_seconds {
+    double median, spread;
+};
+/* Queued many times without waiting; a negative median: it failed. */
+struct gpu_seconds gpu_time(const struct gpu_work *work, cudaStream_t stream);
 /* The same of a graph captured from it; negative: it cannot be captured. */
-double gpu_time_graph(const struct gpu_work *work, cudaStream_t stream);
+struct gpu_seconds gpu_time_graph(const struct gpu_work *work, cudaStream_t stream);
 
 /* ---- ours, ours.c ---------------------------------------------------------------------------- */
 
@@ -71,9 +75,9 @@ size_t gpu_y_elements(const ecornn_desc *desc);
 
 /* ---- cuDNN, cudnn.c -------------------------------------------------------------------------- */
 
-/* At its best; seconds are negative where it cannot. */
+/* At its best; medians are negative where it cannot. */
 struct cudnn_best {
-    double eager, graph;
+    struct gpu_seconds eager, graph;
     const char *eager_how, *graph_how; /* algorithm */
     size_t workspace, reserve;
 };
@@ -97,8 +101,8 @@ bool cudnn_run(const ecornn_desc *desc, const char *cell, const double *params,
 struct gpu_case {
     char problem[160], cell[32]; /* with "/resets:3", in percent, runs have resets */
     ecornn_desc desc;
-    double eager, graph, packed; /* packed: of a graph, with pack and unpack */
-    double plan[2];              /* of making the plan, first and again */
+    struct gpu_seconds eager, graph, packed; /* packed: of a graph, with pack and unpack */
+    double plan[2];                          /* of making the plan, first and again */
     ecornn_sizes sizes;
     struct cudnn_best theirs;
 };
@@ -108,6 +112,10 @@ struct gpu_case *gpu_cases(int *n, const char *shapes, char **arguments, int cou
                            const ecornn_cell *own);
 /* A line: microseconds of a step of a layer, and the rest. */
 void gpu_print_case(const struct gpu_case *one);
+/* The same as a row of a table, and the table's head: spreads are half the distance of quartiles.
+ */
+void gpu_print_row(const struct gpu_case *one);
+void gpu_print_row_head(void);
 /* Geometric means of theirs over ours, by type and mode, problems of one layer and direction apart;
  * and what is worst. */
 void gpu_print_means(const struct gpu_case *cases, int n);

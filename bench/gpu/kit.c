@@ -133,7 +133,7 @@ void gpu_be_quick(void)
     quick = true;
 }
 
-double gpu_time(const struct gpu_work *work, cudaStream_t stream)
+struct gpu_seconds gpu_time(const struct gpu_work *work, cudaStream_t stream)
 {
     enum { SAMPLES = 9, QUICK_SAMPLES = 5, WARM_UP = 3 };
     const int samples = quick ? QUICK_SAMPLES : SAMPLES;
@@ -144,7 +144,7 @@ double gpu_time(const struct gpu_work *work, cudaStream_t stream)
     int repeats = 1;
     for (int k = 0; k < WARM_UP; k++)
         if (!work->queue(work->self, stream))
-            return -1;
+            return (struct gpu_seconds){-1, 0};
     gpu_check(cudaEventCreate(&from), "event");
     gpu_check(cudaEventCreate(&to), "event");
     for (int k = -1; k < samples; k++) { /* number -1 finds out how many make a sample */
@@ -162,7 +162,8 @@ double gpu_time(const struct gpu_work *work, cudaStream_t stream)
     cudaEventDestroy(from);
     cudaEventDestroy(to);
     qsort(sample, (size_t)samples, sizeof *sample, by_size);
-    return sample[samples / 2];
+    return (struct gpu_seconds){sample[samples / 2],
+                                (sample[3 * samples / 4] - sample[samples / 4]) / 2};
 }
 
 static bool launch(void *self, cudaStream_t stream)
@@ -170,16 +171,16 @@ static bool launch(void *self, cudaStream_t stream)
     return cudaGraphLaunch(*(cudaGraphExec_t *)self, stream) == cudaSuccess;
 }
 
-double gpu_time_graph(const struct gpu_work *work, cudaStream_t stream)
+struct gpu_seconds gpu_time_graph(const struct gpu_work *work, cudaStream_t stream)
 {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     if (!work->queue(work->self, stream) || cudaStreamSynchronize(stream) != cudaSuccess ||
         cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != cudaSuccess)
-        return -1;
+        return (struct gpu_seconds){-1, 0};
     const bool queued = work->queue(work->self, stream);
     const bool ended = cudaStreamEndCapture(stream, &graph) == cudaSuccess;
-    double seconds = -1;
+    struct gpu_seconds seconds = {-1, 0};
     if (queued && ended && cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess)
         seconds = gpu_time(&(struct gpu_work){launch, &exec}, stream);
     if (exec)

@@ -284,7 +284,7 @@ double step_time(chain *l, const start *from, const float *should, cudaStream_t 
         fprintf(stderr, "bench_gpu: a layout's h is off by %g\n", (double)most);
     set(l, from);
     const gpu_work work = {queue, l};
-    return gpu_time_graph(&work, stream) / STEPS;
+    return gpu_time_graph(&work, stream).median / STEPS;
 }
 
 layout_time measure(chain *l, const start *from, const float *should, cudaStream_t stream)

@@ -3,7 +3,7 @@
  * with each of its algorithms, where cuDNN was found.
  *
  *     bench_gpu [--device cuda:K] [--cell FILE] [--shapes FILE] [--versus unfused|layouts|error]
- *               [--quick ours|cudnn|both] PROBLEM|@LIST[/PARTS]...
+ *               [--quick ours|cudnn|both] [--print csv] PROBLEM|@LIST[/PARTS]...
  *     bench_gpu [--device cuda:K] --versus order NET...
  *
  * Each in a process of its own: in one where cuDNN had run before, graphs of ours took up to 13 %
@@ -17,6 +17,7 @@
  * errors of F32 against F64 (error.c); order: nets, and with their layers in order (nets.c).
  * --quick: few samples, all problems in one process, or in two, one for each side, in turns: for
  * many problems (plot_gpu.py).
+ * --print csv: a table with spreads, which bench/claims.py reads.
  */
 #include "gpu.h"
 
@@ -31,7 +32,7 @@
 struct options {
     const char *device, *shapes;
     ecornn_cell *own;
-    bool loops, layouts, errors, nets;
+    bool loops, layouts, errors, nets, table;
     bool quick[2]; /* ours, theirs; neither: slowly, both */
 };
 
@@ -46,12 +47,12 @@ static ecornn_device *open_device(const char *name, const char *graph)
     return device;
 }
 
-static double time_ours(ecornn_device *device, struct gpu_case *one, double *plan, bool packs,
-                        cudaStream_t stream)
+static struct gpu_seconds time_ours(ecornn_device *device, struct gpu_case *one, double *plan,
+                                    bool packs, cudaStream_t stream)
 {
     struct gpu_ours ours = {.device = device, .packs = packs};
     gpu_ours_make(&ours, one->problem, &one->desc);
-    const double seconds = gpu_time(&(struct gpu_work){gpu_ours_queue, &ours}, stream);
+    const struct gpu_seconds seconds = gpu_time(&(struct gpu_work){gpu_ours_queue, &ours}, stream);
     *plan = ours.plan_seconds;
     one->sizes = ours.sizes;
     gpu_ours_free(&ours);
@@ -59,11 +60,11 @@ static double time_ours(ecornn_device *device, struct gpu_case *one, double *pla
 }
 
 /* On a device opened for it. */
-static double time_alone(const char *name, struct gpu_case *one, const char *graph, double *plan,
-                         bool packs, cudaStream_t stream)
+static struct gpu_seconds time_alone(const char *name, struct gpu_case *one, const char *graph,
+                                     double *plan, bool packs, cudaStream_t stream)
 {
     ecornn_device *device = open_device(name, graph);
-    const double seconds = time_ours(device, one, plan, packs, stream);
+    const struct gpu_seconds seconds = time_ours(device, one, plan, packs, stream);
     ecornn_device_close(device);
     return seconds;
 }
@@ -83,8 +84,8 @@ static void measure_loops(const struct gpu_case *one, cudaStream_t stream)
     for (int naive = 0; naive < 2; naive++)
         if (unfused_measure(desc, naive, stream, &eager, &graph))
             printf("%-44s %s eager %6.2f graph %6.2f | ratio eager %.2f graph %.2f\n", one->problem,
-                   name[naive], 1e6 * eager / steps, 1e6 * graph / steps, eager / one->graph,
-                   graph / one->graph);
+                   name[naive], 1e6 * eager / steps, 1e6 * graph / steps, eager / one->graph.median,
+                   graph / one->graph.median);
 }
 
 static void measure_layouts(const struct gpu_case *one, cudaStream_t stream)
@@ -116,7 +117,7 @@ static void measure_times(const struct options *options, struct gpu_case *one, c
     if (one->desc.flags & ECORNN_TRAINING)
         one->packed = time_alone(device, one, "1", &again, true, stream);
     one->theirs = cudnn_measure(&one->desc, one->cell, stream);
-    gpu_print_case(one);
+    (options->table ? gpu_print_row : gpu_print_case)(one);
     if (options->loops)
         measure_loops(one, stream);
 }
@@ -182,7 +183,7 @@ static void take_turns(const struct options *options, int side, struct gpu_case 
             one->theirs = cudnn_measure(&one->desc, one->cell, stream);
         }
         if (side == THEIRS || !options->quick[THEIRS])
-            gpu_print_case(one);
+            (options->table ? gpu_print_row : gpu_print_case)(one);
         if (write(pass, &byte, 1) != 1)
             break;
     }
@@ -258,6 +259,8 @@ static bool read_option(struct options *options, const char *name, const char *v
         options->errors = true;
     else if (versus && strcmp(value, "order") == 0)
         options->nets = true;
+    else if (strcmp(name, "--print") == 0 && strcmp(value, "csv") == 0)
+        options->table = true;
     else if (strcmp(name, "--quick") == 0) {
         options->quick[OURS] = both || strcmp(value, "ours") == 0;
         options->quick[THEIRS] = both || strcmp(value, "cudnn") == 0;
@@ -278,20 +281,23 @@ int main(int argc, char **argv)
     if (k >= argc || strncmp(argv[k], "--", 2) == 0) {
         fprintf(stderr, "usage: bench_gpu [--device cuda:K] [--cell FILE] [--shapes FILE] "
                         "[--versus unfused|layouts|error|order] [--quick ours|cudnn|both] "
-                        "PROBLEM|@LIST[/PARTS]|NET...\n");
+                        "[--print csv] PROBLEM|@LIST[/PARTS]|NET...\n");
         return 2;
     }
     if (options.nets) {
         measure_nets(&options, argv + k, argc - k);
         return 0;
     }
+    if (options.table)
+        gpu_print_row_head();
     struct gpu_case *cases = gpu_cases(&n, options.shapes, argv + k, argc - k, options.own);
     if (options.quick[OURS] || options.quick[THEIRS])
         good = measure_quickly(&options, cases, n);
     else
         for (int i = 0; i < n; i++)
             good = measure_alone(&options, &cases[i]) && good;
-    gpu_print_means(cases, n);
+    if (!options.table)
+        gpu_print_means(cases, n);
     ecornn_cell_free(options.own);
     return good ? 0 : 1;
 }

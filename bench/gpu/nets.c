@@ -126,8 +126,8 @@ static struct net_time time_net(ecornn_device *device, const char *text, const c
         unsetenv("ECORNN_FORCE");
     ecornn_net_plan_print(net.plan, printed, sizeof printed);
     const struct gpu_work work = {queue, &net};
-    const struct net_time time = {.run = 1e6 * gpu_time(&work, stream),
-                                  .graph = 1e6 * gpu_time_graph(&work, stream),
+    const struct net_time time = {.run = 1e6 * gpu_time(&work, stream).median,
+                                  .graph = 1e6 * gpu_time_graph(&work, stream).median,
                                   .at_once = strstr(printed, " at once, each in a part") != NULL};
     free_net(&net);
     return time;
