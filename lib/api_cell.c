@@ -7,6 +7,7 @@
 #include "common/cell/cell.h"
 #include "common/caller.h"
 #include "common/util.h"
+#include "lib/check.h"
 
 #include <limits.h>
 #include <string.h>
@@ -26,26 +27,40 @@ const char *ecornn_cell_name(int index)
     return cell ? cell->recipe.name : NULL;
 }
 
+/* A cell of the caller's, and its text behind it. */
+enum { WITH_TEXT = -2 }; /* as its place in the list of built-in cells */
+struct parsed {
+    struct ecornn_cell cell;
+    char text[];
+};
+
+const char *eco_cell_text(const ecornn_cell *cell)
+{
+    return cell->builtin == WITH_TEXT ? ((const struct parsed *)cell)->text : NULL;
+}
+
 ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
 {
     if (!cell)
         return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
     if (!text)
         return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
-    struct ecornn_cell *parsed = eco_alloc_zeroed(sizeof *parsed);
+    const size_t length = strlen(text), bytes = sizeof(struct parsed) + length + 1;
+    struct parsed *parsed = eco_alloc_zeroed(bytes);
     if (!parsed)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a cell", sizeof *parsed);
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a cell", bytes);
     struct eco_cell_error error;
     struct eco_caller caller;
     eco_caller_begin(&caller); /* constants are folded */
-    const bool compiled = eco_cell_compile(parsed, text, &error);
+    const bool compiled = eco_cell_compile(&parsed->cell, text, &error);
     eco_caller_end(&caller);
     if (!compiled) {
         eco_free(parsed);
         return eco_fail(ECORNN_BAD_CELL, "%d:%d: %s", error.line, error.column, error.message);
     }
-    parsed->builtin = -1;
-    *cell = parsed;
+    parsed->cell.builtin = WITH_TEXT;
+    memcpy(parsed->text, text, length + 1);
+    *cell = &parsed->cell;
     return ECORNN_OK;
 }
 

@@ -50,6 +50,10 @@ static inline bool eco_check_print(const void *plan, const char *text, size_t si
     return plan && (text || size == 0);
 }
 
+/* The text that a caller's cell was parsed from; NULL: it is built in, or a tangent.  api_cell.c.
+ */
+const char *eco_cell_text(const ecornn_cell *cell);
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* How many of the planned a run has. */

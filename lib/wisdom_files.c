@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/cell/limits.h"
 #include "common/locks.h"
 #include "common/wisdom/wisdom.h"
 #include "lib/paths.h"
@@ -290,13 +291,26 @@ ecornn_status eco_wisdom_save(const char *path)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-void eco_record(const char *problem, struct eco_text *note)
+static void add_cell(struct eco_text *text, const char *cell)
+{
+    eco_text_add(text, "#cell ");
+    for (; *cell != '\0'; cell++)
+        if (*cell == '\n' || *cell == '\\')
+            eco_text_add(text, "%s", *cell == '\n' ? "\\n" : "\\\\");
+        else
+            eco_text_add(text, "%c", *cell);
+    eco_text_add(text, "\n");
+}
+
+void eco_record(const char *problem, const char *cell, struct eco_text *note)
 {
     const char *path = eco_environment("ECORNN_RECORD");
-    char line[ECO_MAX_PROBLEM_TEXT + 2];
+    char line[2 * ECO_MAX_TEXT + ECO_MAX_PROBLEM_TEXT + 16];
     struct eco_text text = {line, sizeof line, 0};
     if (!is_given(path))
         return;
+    if (cell != NULL)
+        add_cell(&text, cell);
     eco_text_add(&text, "%s\n", problem);
     const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     /* One write at the end of a file is whole. */

@@ -24,8 +24,9 @@ void eco_wisdom_begin_anew(void);
 ecornn_status eco_wisdom_load(const char *path);
 ecornn_status eco_wisdom_save(const char *path);
 
-/* ECORNN_RECORD: a line more for the problem of a plan, whole, whatever other processes do; note:
- * what plans say where that is not possible. */
-void eco_record(const char *problem, struct eco_text *note);
+/* ECORNN_RECORD: a line more for the problem of a plan, before it one with the text of a cell of
+ * the caller's, "#cell TEXT", whose line ends are "\n" and whose "\" is "\\"; whole, whatever other
+ * processes do.  cell: NULL: built in.  note: what plans say where that is not possible. */
+void eco_record(const char *problem, const char *cell, struct eco_text *note);
 
 #endif /* ECO_WISDOM_FILES_H */

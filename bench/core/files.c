@@ -43,6 +43,19 @@ bool read_text(const char *path, char text[CELL_BYTES])
     return whole || say("%s is too long for a cell, or cannot be read", path);
 }
 
+bool names_cell(const char *problem, const ecornn_cell *cell, const char *path)
+{
+    static const char head[] = "cell ";
+    char print[LINE_BYTES] = "";
+    ecornn_cell_print(cell, print, sizeof print);
+    const char *name = strncmp(print, head, sizeof head - 1) == 0 ? print + sizeof head - 1 : print;
+    const size_t length = strcspn(name, ":\n"), own = strcspn(problem, "/");
+    if (length == own && strncmp(name, problem, own) == 0)
+        return true;
+    return say("%s: the problem names %.*s, but %s defines %.*s", problem, (int)own, problem, path,
+               (int)length, name);
+}
+
 ecornn_cell *read_cell(const char *path)
 {
     char text[CELL_BYTES];

@@ -18,6 +18,9 @@ bool list_each(const char *path, const char *name, bool (*each)(void *own, const
  */
 enum { CELL_BYTES = 1 << 14 };
 bool read_text(const char *path, char text[CELL_BYTES]);
+/* Does the problem name this cell, which it would run?  False, with a line on standard error: its
+ * results would bear another name.  path: of the cell's file. */
+bool names_cell(const char *problem, const ecornn_cell *cell, const char *path);
 /* A cell from a file; NULL, with a line on standard error, if there is none. */
 ecornn_cell *read_cell(const char *path);
 

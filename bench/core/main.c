@@ -138,6 +138,8 @@ static bool run_problem(const struct settings *s, const char *problem)
     const char *at = s->threads;
     bool good = true;
     request.problem = problem;
+    if (request.cell && !names_cell(problem, request.cell, s->cell))
+        return false;
     if (!at)
         return measure(&request);
     while (*at) {

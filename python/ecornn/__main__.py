@@ -6,13 +6,18 @@ Ends with 0 if every device computes what the reference does.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from ._errors import Error
 from ._info import info, self_check
 
 
-def main() -> int:
-    """Prints the report; 0, or 1 where a check failed."""
+def main(words: Sequence[str] = ()) -> int:
+    """Prints the report; 0, or 1 where a check failed, 2 where a word is given."""
+    if words:
+        print(f"python -m ecornn takes no argument, not {words[0]!r}; the command ecornn does",
+              file=sys.stderr)
+        return 2
     found = info()
     print(f"ecornn {found['version']}, Python {found['python']}, numpy {found['numpy']}")
     print(f"library: {found['library']}")
@@ -44,4 +49,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -47,7 +47,9 @@ fi
     mgu/train/f64/L2/bi/T4/N3/I5/H6/lengths:uniform > /dev/null || fail "lengths"
 "$bench" --seconds 0 --threads 1 gru/T1/N1/I5/H6 | grep -q "99th percentile" || fail "single calls"
 "$bench" --seconds 0 --cell "$source/tests/cells/two-products.cell" --threads 1 \
-    mine/infer/T4/N3/I5/H6 > /dev/null || fail "a user's cell"
+    two-products/infer/T4/N3/I5/H6 > /dev/null || fail "a user's cell"
+"$bench" --seconds 0 --cell "$source/tests/cells/two-products.cell" --threads 1 lstm/infer/T4/N3/I5/H6 > /dev/null 2>&1 &&
+    fail "a user's cell under another name"
 
 [ "$("$bench" --seconds 0 --threads 1 --isa sse2 --markdown lstm/T2/N1/I3/H4 |
     awk -F'|' '{ print NF }' | sort -u)" = 14 ] || fail "columns of --markdown"

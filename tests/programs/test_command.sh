@@ -71,7 +71,32 @@ json "max(int(p['problem'].split('/N')[1].split('/')[0]) for p in x) > 1024" \
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 lstm/T2/N3/I4/H8/lengths:uniform
 json "x[0]['rounds'] >= 5 and x[0]['low'] <= x[0]['seconds']" \
     bench --json --seconds 0.01 --device cpu:1 gru/train/T2/N3/I4/H8
-has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --cell "$source/tests/cells/two-products.cell" mine/T4/N3/I5/H6
+has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --cell "$source/tests/cells/two-products.cell" two-products/T4/N3/I5/H6
+
+# A problem bears the name of the cell that runs; a net's cells are found by name.
+for command in "plan" "plan --measure --seconds 0.02" "bench --seconds 0.02" "bench --json --seconds 0.02" \
+    "tune --regret --seconds 0.02"; do
+    refuse 1 "the problem names lstm, but " $command --device cpu:1 --cell "$source/tests/cells/two-products.cell" \
+        lstm/T4/N3/I5/H6
+done
+has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-products.cell" two-products/T4/N3/I5/H6
+has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-products.cell" "T4/N3/I5; two-products/H6; gru/H4"
+# What has no one plan is refused in words.
+for command in "bench --seconds 0.02" "tune --seconds 0.02" "plan --measure"; do
+    refuse 1 "a net is not measured, its layers are" $command --device cpu:1 "f32/T20/N4/I8; lstm/H8/bi"
+    refuse 1 "measured by bench_attention" $command --device cpu:1 attention/dot/T5/S5/N2/H8
+done
+refuse 1 "models" bench --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
+refuse 1 "models" tune --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
+# No word is ignored.
+refuse 2 "--seed requires --random" plan --seed 3 --device cpu:1 lstm/T2/N1/I1/H1
+refuse 2 "--shapes requires an operand @LIST" plan --shapes "$work/lists" --device cpu:1 lstm/T2/N1/I1/H1
+refuse 2 "--seconds requires --measure" plan --seconds 1 --device cpu:1 lstm/T2/N1/I1/H1
+refuse 2 "--seconds requires a problem" tune --machine --seconds 1
+refuse 2 "not with --cell" bench --versus --json lstm/T1/N1/I1/H1
+refuse 2 "--version takes no 'word'" --version word
+refuse 2 "wisdom list does not take -o" wisdom list -o "$work/x"
+refuse 2 "wisdom combine does not take --json" wisdom combine --json "$work/lists" -o "$work/x"
 
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --csv "$work/csv" gru/T2/N3/I4/H8 gru/T2/N3/I4/H16
 has "GFLOP/s" bench --seconds 0.01 --device cpu:2 --csv "$work/csv" gru/T2/N3/I4/H16 gru/train/save:states/T4/N3/I4/H8
@@ -103,6 +128,24 @@ has "0 problems, 1 devices" wisdom check "$work/machine"
 json "x['machines'][0]['values'].startswith('f32-mflops=')" wisdom list --json "$work/machine"
 has "0 problems dropped" wisdom drop "$work/machine" "$(sed -n 's/^machine \([^ ]*\) .*/\1/p' "$work/machine")"
 [ "$(wc -l < "$work/machine")" = 1 ] || fail "a machine stays: $(cat "$work/machine")"
+# A program's own cells are in what it records, with their text.
+cat > "$work/mine.cell" << 'EOF'
+# A remark with a \ in it.
+cell mine(h)
+u  = sigmoid(W x + R h + b)
+h' = u * h + (1 - u) * tanh(W x + R h + b)
+EOF
+sed 's/mine/ours/; s/u \* h/h/' "$work/mine.cell" > "$work/ours.cell"
+for cell in mine ours; do
+    ECORNN_RECORD=$work/own "$ecornn" plan --device cpu:1 --cell "$work/$cell.cell" $cell/T3/N2/I4/H8 > "$work/out"
+done
+ECORNN_RECORD=$work/own "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 > "$work/out"
+sed 's/ours/mine/' "$work/ours.cell" > "$work/other.cell" # of the same name
+ECORNN_RECORD=$work/own "$ecornn" plan --device cpu:1 --cell "$work/other.cell" mine/T3/N2/I4/H8 > "$work/out"
+json "[p['problem'].split('/')[0] for p in x] == ['mine', 'ours', 'lstm', 'mine']" \
+    tune --json --regret --seconds 0.02 --device cpu:1 --recorded "$work/own"
+has "" tune --seconds 0.02 --device cpu:1 --recorded "$work/own" -o "$work/own-wisdom"
+json "sorted(bool(p['cell']) for p in x['problems']) == [False, True, True, True]" wisdom list --json "$work/own-wisdom"
 before=$(cat "$work/one")
 json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.05 --device cpu:1 lstm/T4/N2/I4/H8
 json "x[0]['candidates'] >= 3 and x[0]['measured'] and not x[0]['complete'] and x[0]['regret'] is not None" \

@@ -85,7 +85,7 @@ static bool measure(struct session *session, const char *text)
 {
     struct problem problem;
     struct ours ours = {.problem = NULL};
-    if (!problem_parse(&problem, text, session->cell))
+    if (!is_one_plan(text) || !problem_parse(&problem, text, session->cell))
         return false;
     int rounds = 0;
     if (ours_plan(&ours, &problem, session->options->device) &&

@@ -60,7 +60,10 @@ void options_print(const struct command *command);
 
 /* Problem strings, from operands (PROBLEM or @LIST), a recorded file, chance; none twice. */
 struct problems {
-    char (*text)[256];
+    struct one_problem {
+        char text[256];
+        char *cell; /* the text of its cell, out of a recorded file; NULL: none is there */
+    } * list;
     int n, room;
 };
 bool problems_read(struct problems *problems, const struct options *options);
@@ -71,6 +74,10 @@ void problems_free(struct problems *problems);
 struct session;
 /* In words; the caller frees it.  NULL, and said so. */
 char *plan_text(const struct session *session, const char *problem, ecornn_sizes *sizes);
+/* False, and said so: a net or attention, which is no single plan that a command could measure. */
+bool is_one_plan(const char *problem);
+/* A net: a text of pieces (doc/guide/nets.md). */
+bool is_net(const char *problem);
 /* Its choices, out of what ecornn_plan_print wrote; "": none. */
 void choices_of(const char *text, char choices[256]);
 /* What it says of wisdom, likewise. */
@@ -118,7 +125,7 @@ int regrets_print(const struct regrets *regrets, bool wisdom, char *text, size_t
 struct session {
     const struct options *options;
     ecornn_device *device;
-    ecornn_cell *cell; /* of the problems; NULL: built in */
+    ecornn_cell *cell; /* of the problem; NULL: built in */
     struct json json;  /* in an array */
     struct regrets regrets;
     void *own; /* of the command */

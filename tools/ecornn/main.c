@@ -37,9 +37,15 @@ static int print_command_help(const struct command *command)
 
 static int run(int count, char **words)
 {
-    if (count < 2 || strcmp(words[1], "--help") == 0)
+    const bool help = count > 1 && strcmp(words[1], "--help") == 0,
+               version = count > 1 && strcmp(words[1], "--version") == 0;
+    if ((help || version) && count > 2) {
+        say("%s takes no '%s'", words[1], words[2]);
+        return 2;
+    }
+    if (count < 2 || help)
         return print_help() + 2 * (count < 2);
-    if (strcmp(words[1], "--version") == 0)
+    if (version)
         return printf("ecornn %s\n", ecornn_version()) < 0;
     for (int k = 0; k < COMMANDS; k++) {
         struct options options;

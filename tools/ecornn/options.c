@@ -112,6 +112,15 @@ static const struct option *find(const struct command *command, const char *name
     return NULL;
 }
 
+static bool has_list(const struct options *options)
+{
+    for (int k = 0; k < options->n; k++)
+        if (options->words[k][0] == '@')
+            return true;
+    return false;
+}
+
+/* Every word means something: what would be ignored is refused. */
 static bool check_operands(const struct options *options, const struct command *command)
 {
     if (options->n < command->least)
@@ -120,6 +129,14 @@ static bool check_operands(const struct options *options, const struct command *
         return say("%s does not take '%s'; \"ecornn %s --help\" says what it takes", command->name,
                    options->words[command->most], command->name);
     const bool problems = options->n > 0 || options->recorded != NULL || options->random > 0;
+    if (options->seed > 0 && options->random == 0)
+        return say("--seed requires --random");
+    if (options->shapes != NULL && !has_list(options))
+        return say("--shapes requires an operand @LIST");
+    if (options->seconds > 0 && !problems)
+        return say("--seconds requires a problem");
+    if (options->seconds > 0 && (command->takes & TAKES_MEASURE) != 0 && !options->measure)
+        return say("--seconds requires --measure");
     if ((command->takes & TAKES_RECORDED) != 0 && !problems && !options->machine)
         return say("%s has no problem; --help says where they come from", command->name);
     return true;
@@ -128,7 +145,7 @@ static bool check_operands(const struct options *options, const struct command *
 bool options_read(struct options *options, const struct command *command, int count, char **words)
 {
     bool operands = false; /* after "--" all are */
-    *options = (struct options){.seed = 1, .words = words};
+    *options = (struct options){.words = words};
     for (int k = 0; k < count; k++) {
         if (operands || words[k][0] != '-' || words[k][1] == '\0') {
             words[options->n++] = words[k];

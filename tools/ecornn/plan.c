@@ -52,10 +52,19 @@ void wisdom_of(const char *text, char note[MOST_NOTE])
     rest_of(text, "wisdom: ", note, MOST_NOTE);
 }
 
-/* A text of pieces (doc/guide/nets.md). */
-static bool is_net(const char *problem)
+bool is_net(const char *problem)
 {
     return strchr(problem, ';') != NULL;
+}
+
+bool is_one_plan(const char *problem)
+{
+    if (is_net(problem))
+        return say("%s: a net is not measured, its layers are: \"ecornn plan\" prints them",
+                   problem);
+    if (strncmp(problem, "attention/", strlen("attention/")) == 0)
+        return say("%s: attention is measured by bench_attention, not by this command", problem);
+    return true;
 }
 
 /* The same of a net. */
@@ -153,8 +162,8 @@ static bool show(struct session *session, const char *problem)
     struct candidates candidates = {.n = 0};
     ecornn_tuned tuned;
     ecornn_sizes sizes;
-    if (is_net(problem) && measured)
-        return say("%s: a net is not measured, its layers are", problem);
+    if ((measured || !is_net(problem)) && !is_one_plan(problem))
+        return false;
     char *text = (is_net(problem) ? print_of_net : plan_text)(session, problem, &sizes);
     bool good = text != NULL;
     if (good && measured)

@@ -1,6 +1,7 @@
 /*
  * Which problems a command is about.
  */
+#define _POSIX_C_SOURCE 200809L /* getline, strdup */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,24 +14,85 @@
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static bool add(void *own, const char *problem)
+static bool is_same(const char *cell, const char *other)
 {
-    struct problems *problems = own;
+    return cell == NULL || other == NULL ? cell == other : strcmp(cell, other) == 0;
+}
+
+/* cell: the text of the problem's own, or NULL. */
+static bool add_with(struct problems *problems, const char *problem, const char *cell)
+{
     for (int k = 0; k < problems->n; k++)
-        if (strcmp(problems->text[k], problem) == 0)
+        if (strcmp(problems->list[k].text, problem) == 0 && is_same(cell, problems->list[k].cell))
             return true;
-    if (strlen(problem) >= sizeof *problems->text)
+    if (strlen(problem) >= sizeof problems->list->text)
         return say("%.40s...: too long for a problem", problem);
     if (problems->n == problems->room) {
         const int room = 2 * problems->room + 16;
-        void *text = realloc(problems->text, (size_t)room * sizeof *problems->text);
-        if (text == NULL)
+        void *list = realloc(problems->list, (size_t)room * sizeof *problems->list);
+        if (list == NULL)
             return say("no memory for %d problems", room);
-        problems->text = text;
+        problems->list = list;
         problems->room = room;
     }
-    strcpy(problems->text[problems->n++], problem);
+    struct one_problem *one = &problems->list[problems->n];
+    strcpy(one->text, problem);
+    one->cell = cell != NULL ? strdup(cell) : NULL;
+    if (cell != NULL && one->cell == NULL)
+        return say("no memory for the cell of %s", problem);
+    problems->n++;
     return true;
+}
+
+static bool add(void *own, const char *problem)
+{
+    return add_with(own, problem, NULL);
+}
+
+/* ---- recorded -------------------------------------------------------------------------------- */
+
+/* "\\n" and "\\\\" to what they are, in place. */
+static void unescape(char *text)
+{
+    char *to = text;
+    for (; *text != '\0'; text++) {
+        if (*text == '\\' && text[1] != '\0')
+            *to++ = *++text == 'n' ? '\n' : *text;
+        else
+            *to++ = *text;
+    }
+    *to = '\0';
+}
+
+/* Lines of ECORNN_RECORD: problems, and "#cell TEXT" before that of a program's own cell. */
+static bool read_recorded(struct problems *problems, const char *path)
+{
+    static const char head[] = "#cell ";
+    enum { HEAD = sizeof head - 1 };
+    char *line = NULL, *cell = NULL;
+    size_t room = 0;
+    bool good = true;
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return say("%s cannot be opened", path);
+    while (getline(&line, &room, file) >= 0) {
+        const bool defines = strncmp(line, head, HEAD) == 0;
+        line[strcspn(line, defines ? "\r\n" : " \t\r\n#")] = '\0';
+        if (defines) {
+            free(cell);
+            cell = strdup(line + HEAD);
+            if (cell != NULL)
+                unescape(cell);
+        } else if (line[0] != '\0') {
+            good = add_with(problems, line, cell) && good;
+            free(cell);
+            cell = NULL;
+        }
+    }
+    free(cell);
+    free(line);
+    fclose(file);
+    return good;
 }
 
 /* ---- chance ---------------------------------------------------------------------------------- */
@@ -106,7 +168,7 @@ static bool add_random(struct problems *problems, const struct options *options,
 bool problems_read(struct problems *problems, const struct options *options)
 {
     const char *shapes = options->shapes != NULL ? options->shapes : ECORNN_SHAPES;
-    uint64_t state = (uint64_t)options->seed;
+    uint64_t state = options->seed > 0 ? (uint64_t)options->seed : 1;
     bool good = true;
     *problems = (struct problems){.n = 0};
     for (int k = 0; k < options->n; k++)
@@ -115,7 +177,7 @@ bool problems_read(struct problems *problems, const struct options *options)
         else
             good = add(problems, options->words[k]) && good;
     if (options->recorded != NULL)
-        good = list_each(options->recorded, NULL, add, problems) && good;
+        good = read_recorded(problems, options->recorded) && good;
     for (int k = 0; good && k < options->random; k++)
         good = add_random(problems, options, &state);
     if (good && problems->n == 0)
@@ -125,6 +187,8 @@ bool problems_read(struct problems *problems, const struct options *options)
 
 void problems_free(struct problems *problems)
 {
-    free(problems->text);
+    for (int k = 0; k < problems->n; k++)
+        free(problems->list[k].cell);
+    free(problems->list);
     *problems = (struct problems){.n = 0};
 }

@@ -12,12 +12,27 @@
 #include "bench/core/stats.h"
 #include "command.h"
 
-static bool open_cell(struct session *session)
+/* The cell of a problem: its own, out of a recorded file, or that of --cell, which it must name. */
+static bool take_cell(struct session *session, const struct one_problem *problem)
 {
     const char *path = session->options->cell;
-    if (path != NULL)
-        session->cell = read_cell(path);
-    return path == NULL || session->cell != NULL;
+    session->cell = NULL;
+    if (problem->cell != NULL)
+        return ecornn_cell_parse(&session->cell, problem->cell) == ECORNN_OK ||
+               say("%s: its cell: %s", problem->text, ecornn_error_detail());
+    if (path == NULL)
+        return true;
+    session->cell = read_cell(path);
+    return session->cell != NULL &&
+           (is_net(problem->text) || names_cell(problem->text, session->cell, path));
+}
+
+static bool call_one(struct session *session, const struct one_problem *problem, session_call *call)
+{
+    const bool good = take_cell(session, problem) && call(session, problem->text);
+    ecornn_cell_free(session->cell);
+    session->cell = NULL;
+    return good;
 }
 
 ecornn_device *open_device(const struct options *options)
@@ -44,7 +59,7 @@ static void show_progress(const struct problems *problems, int n, double begin)
     fprintf(stderr, "\r\033[K");
     if (n < problems->n && problems->n > 1)
         fprintf(stderr, "%d of %d, %.0f s left: %.60s", n + 1, problems->n, left,
-                problems->text[n]);
+                problems->list[n].text);
 }
 
 static void print_regrets(const struct regrets *regrets, bool wisdom)
@@ -104,7 +119,7 @@ static bool call_each(struct session *session, const struct problems *problems, 
         json_array(&session->json, NULL);
     for (int k = 0; k < problems->n; k++) {
         show_progress(problems, k, begin);
-        const bool done = call(session, problems->text[k]);
+        const bool done = call_one(session, &problems->list[k], call);
         regrets->failed += !done;
         good = done && good;
         fflush(stdout);
@@ -121,14 +136,13 @@ int session_run(const struct options *options, bool measures, session_call *call
 {
     struct session session = {.options = options, .own = own};
     struct problems problems;
-    bool good = problems_read(&problems, options) && open_cell(&session);
+    bool good = problems_read(&problems, options);
     if (good)
         good = (session.device = open_device(options)) != NULL;
     if (good && measures)
         warn_if_busy();
     good = good && call_each(&session, &problems, call);
     ecornn_device_close(session.device);
-    ecornn_cell_free(session.cell);
     problems_free(&problems);
     if (options->again > 0)
         good = measure_again(&session) && good;

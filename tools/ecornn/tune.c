@@ -97,6 +97,8 @@ static bool tune_one(struct session *session, const char *problem)
     char note[MOST_NOTE] = "";
     struct candidates candidates = {.n = 0};
     ecornn_tuned tuned;
+    if (!is_one_plan(problem))
+        return false;
     if (!options->wisdom)
         ecornn_wisdom_forget(); /* only what is found now is added */
     bool good = tune_problem(session, problem, &tuned, options->csv != NULL ? &candidates : NULL);

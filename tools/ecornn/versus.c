@@ -46,6 +46,10 @@ int versus_run(const struct options *options)
     enum { BEFORE = 8 };
     char threads[16], seconds[32];
     struct problems problems;
+    if (options->cell != NULL || options->csv != NULL || options->json) {
+        say("--versus is for built-in cells, and prints a table: not with --cell, --csv, --json");
+        return 2;
+    }
     const int count = find_threads(options);
     if (count == 0 || !problems_read(&problems, options))
         return 1;
@@ -57,7 +61,7 @@ int versus_run(const struct options *options)
     if (words != NULL) {
         memcpy(words, first, sizeof first);
         for (int k = 0; k < problems.n; k++)
-            words[BEFORE + k] = problems.text[k];
+            words[BEFORE + k] = problems.list[k].text;
         fflush(stdout);
         if (access(ECORNN_PEERS, R_OK) == 0)
             execvp(words[0], (char *const *)(uintptr_t)words);

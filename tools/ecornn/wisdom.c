@@ -277,19 +277,23 @@ static int run(const struct options *options)
     static const struct {
         const char *name;
         bool (*run)(const struct options *options);
-        int least;   /* operands after it */
-        bool output; /* needs -o */
-    } actions[] = {{"list", list, 0, false},
-                   {"check", check, 1, false},
-                   {"combine", combine, 1, true},
-                   {"drop", drop, 2, false}};
+        int least;                           /* operands after it */
+        enum { NO, MAY, MUST } output, json; /* -o, --json */
+    } actions[] = {{"list", list, 0, NO, MAY},
+                   {"check", check, 1, NO, MAY},
+                   {"combine", combine, 1, MUST, NO},
+                   {"drop", drop, 2, MAY, MAY}};
     for (size_t k = 0; k < sizeof actions / sizeof *actions; k++) {
         if (strcmp(options->words[0], actions[k].name) != 0)
             continue;
         if (options->n <= actions[k].least)
             say("wisdom %s needs more operands; --help lists them", actions[k].name);
-        else if (actions[k].output && options->output == NULL)
+        else if (actions[k].output == MUST && options->output == NULL)
             say("wisdom %s needs -o FILE", actions[k].name);
+        else if ((actions[k].output == NO && options->output != NULL) ||
+                 (actions[k].json == NO && options->json))
+            say("wisdom %s does not take %s", actions[k].name,
+                actions[k].json == NO && options->json ? "--json" : "-o");
         else
             return !actions[k].run(options);
         return 2;
