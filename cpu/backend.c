@@ -82,13 +82,18 @@ static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
 
 static ecornn_status open(struct ecornn_device *device, int argument)
 {
-    struct eco_cpu *cpu = eco_alloc_zeroed(sizeof *cpu);
-    if (cpu == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes", sizeof *cpu);
+    struct own {
+        struct eco_cpu cpu;
+        struct eco_busy busy;
+    } *own = eco_alloc_zeroed(sizeof *own);
+    if (own == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes", sizeof *own);
+    struct eco_cpu *cpu = &own->cpu;
     cpu->isa = eco_isa_choose();
     cpu->cpus = eco_cpu_affinity();
     cpu->threads = argument > 0 ? argument : usual_threads(cpu);
     cpu->spins = eco_cpu_spins();
+    cpu->busy = cpu->threads <= cpu->cpus ? &own->busy : NULL;
     const ecornn_status status = eco_cpu_grid_wanted(&cpu->grid);
     if (status != ECORNN_OK) {
         eco_free(cpu);
@@ -189,7 +194,8 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
 {
     (void)stream;
     struct packing packing = {.plan = plan, .params = params, .weights = weights};
-    eco_cpu_together(threads_for(plan, plan->sizes.weights), pack_portion, &packing);
+    eco_cpu_together(plan->device->own, threads_for(plan, plan->sizes.weights), pack_portion,
+                     &packing);
     return ECORNN_OK;
 }
 
@@ -206,7 +212,8 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
 {
     (void)stream;
     struct packing packing = {.plan = plan, .dweights = weights, .dparams = params, .add = add};
-    eco_cpu_together(threads_for(plan, plan->sizes.dweights), unpack_portion, &packing);
+    eco_cpu_together(plan->device->own, threads_for(plan, plan->sizes.dweights), unpack_portion,
+                     &packing);
     return ECORNN_OK;
 }
 
@@ -214,7 +221,7 @@ static void together(struct ecornn_device *device, void (*work)(void *own, int i
                      void *own)
 {
     const struct eco_cpu *cpu = device->own;
-    eco_cpu_together(cpu->threads, work, own);
+    eco_cpu_together(cpu, cpu->threads, work, own);
 }
 
 /* ---- the backend ----------------------------------------------------------------------------- */

@@ -29,7 +29,8 @@ struct eco_cpu {
     bool blas_threads;    /* this CBLAS has threads of its own, which OpenMP knows nothing of */
     int spins;            /* looks of a waiting thread before it sleeps, if each thread has a CPU */
     int cpus;             /* of the affinity mask */
-    bool small_products;  /* this CBLAS multiplies small matrices without packing them */
+    struct eco_busy *busy;      /* changes with what runs find; NULL: more threads than CPUs */
+    bool small_products;        /* this CBLAS multiplies small matrices without packing them */
     struct eco_cpu_rates rates; /* where they were measured */
 };
 
@@ -89,7 +90,8 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
  * waiting in between. */
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
 /* Calls work on at most so many threads, each as id of count. */
-void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own);
+void eco_cpu_together(const struct eco_cpu *cpu, int threads,
+                      void (*work)(void *own, int id, int count), void *own);
 /* ops/squeeze.c: the backend's. */
 ecornn_status eco_cpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
                               bool out);

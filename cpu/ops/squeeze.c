@@ -159,6 +159,7 @@ ecornn_status eco_cpu_squeeze(const struct ecornn_plan *plan, const struct eco_s
                  worth = 1 + bytes / BYTES_OF_A_THREAD;
     const int threads = plan->device->info.threads;
     struct job job = {squeeze, out};
-    eco_cpu_together(worth < (size_t)threads ? (int)worth : threads, do_part, &job);
+    eco_cpu_together(plan->device->own, worth < (size_t)threads ? (int)worth : threads, do_part,
+                     &job);
     return ECORNN_OK;
 }

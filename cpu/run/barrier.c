@@ -11,6 +11,8 @@
 /* Looks between announcing a sleep and falling asleep: a word on its way from a thread that saw no
  * sleepers arrives meanwhile.  Should it not, a sleep ends by itself. */
 enum { LOOKS_BEFORE_SLEEP = 50 };
+/* Some 100 us: shorter waits are not timed. */
+enum { LOOKS_OF_USUAL_WAITS = 2500 };
 
 static bool heard(const _Atomic unsigned *word, unsigned turn)
 {
@@ -28,15 +30,27 @@ static bool look(const _Atomic unsigned *word, unsigned turn, int looks)
     return heard(word, turn);
 }
 
-/* A thread that spins keeps the system from moving one that has no processor to this one. */
-static void hear(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
+static void sleep_until(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
 {
-    if (look(word, turn, team->spins))
-        return;
     atomic_fetch_add(team->sleepers, 1);
     for (int looks = LOOKS_BEFORE_SLEEP; !look(word, turn, looks); looks = 0)
         eco_sleep_while(word, turn - 1);
     atomic_fetch_sub(team->sleepers, 1);
+}
+
+/* A thread that spins keeps the system from moving one that has no processor to this one. */
+static void hear(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
+{
+    const int soon = team->spins < LOOKS_OF_USUAL_WAITS ? team->spins : LOOKS_OF_USUAL_WAITS;
+    if (look(word, turn, soon))
+        return;
+    const int64_t begin = eco_busy_now();
+    const bool spun = look(word, turn, team->spins - soon);
+    const int64_t then = eco_busy_now();
+    if (!spun)
+        sleep_until(team, word, turn);
+    if (team->waits != NULL)
+        eco_waits_add(team->waits, then - begin, spun ? 0 : eco_busy_now() - then);
 }
 
 static void tell(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)

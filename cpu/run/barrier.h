@@ -4,6 +4,8 @@
 #ifndef ECO_BARRIER_H
 #define ECO_BARRIER_H
 
+#include "cpu/run/busy.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +24,7 @@ struct eco_team {
     _Atomic unsigned *sleepers; /* threads that sleep; teams may share it */
     int count;                  /* threads, at most ECO_TEAM_MOST */
     int spins;                  /* looks before a waiting thread sleeps */
+    struct eco_waits *waits;    /* of the thread; NULL: nobody asks */
 };
 
 void eco_team_clear(const struct eco_team *team);

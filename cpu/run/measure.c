@@ -86,7 +86,7 @@ static double measure_barrier(struct ecornn_device *device)
                  .spins = cpu->threads <= cpu->cpus ? cpu->spins : 0}, /* as in a run */
         .least = INFINITY};
     eco_team_clear(&waiting.team);
-    eco_cpu_together(cpu->threads, wait_often, &waiting);
+    eco_cpu_together(cpu, cpu->threads, wait_often, &waiting);
     eco_free(block);
     return isfinite(waiting.least) ? waiting.least : 0;
 }

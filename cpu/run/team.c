@@ -129,7 +129,8 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
     place->team = (struct eco_team){.line = shared->line + (size_t)group * (size_t)grid.units,
                                     .sleepers = &shared->in_steps,
                                     .count = grid.units,
-                                    .spins = shared->spins};
+                                    .spins = shared->spins,
+                                    .waits = run->team->waits};
     place->turn = 0;
     place->product = 0;
     place->steps = &place->run;
@@ -194,22 +195,27 @@ static void walk_alone(const struct eco_cpu_run *run, const struct eco_tape *tap
 }
 
 /* Each thread in the mode that the calling one is in, whatever OpenMP's had before. */
-static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
+static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *tape,
+                          struct eco_region *region)
 {
     const struct eco_fp mode = eco_fp_get();
-    const int steps = step_threads(threads);
+    const int threads = region->threads, steps = step_threads(threads);
     struct shared *shared = shared_of(run);
     shared->spins = threads <= run->cpu->cpus ? run->cpu->spins : 0;
     atomic_init(&shared->sleepers, 0);
     atomic_init(&shared->in_steps, 0);
-    const struct eco_team all = {shared->line + steps, &shared->sleepers, threads, shared->spins};
+    const struct eco_team all = {.line = shared->line + steps,
+                                 .sleepers = &shared->sleepers,
+                                 .count = threads,
+                                 .spins = shared->spins};
     eco_team_clear(&all);
-    eco_team_clear(&(struct eco_team){shared->line, NULL, steps, 0});
+    eco_team_clear(&(struct eco_team){.line = shared->line, .count = steps});
 #pragma omp parallel num_threads(threads)
     {
         const struct eco_fp before = eco_fp_get();
         struct eco_cpu_run mine = *run;
         struct eco_team team = all;
+        struct eco_waits waits;
         unsigned turn = 0;
         uint32_t product = 0;
         mine.id = mine.thread = omp_get_thread_num();
@@ -218,10 +224,14 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
         mine.turn = &turn;
         mine.product = &product;
         team.count = mine.count;
+        team.waits = &waits;
+        eco_region_enter(region, &waits);
         eco_fp_set(mode);
         walk(&mine, tape, shared);
         eco_fp_set(before);
+        eco_region_leave(region, &waits, mine.id);
     }
+    eco_region_end(region);
 }
 
 /* So many threads, or as many as OpenMP can have: where the system has no more it would end the
@@ -231,24 +241,38 @@ static int threads_to_have(int threads)
     return threads == 1 || eco_cpu_forked() ? 1 : eco_cpu_try_threads(threads);
 }
 
-void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own)
+/* The same, or fewer where other work has some of the CPUs. */
+static void begin_region(struct eco_region *region, struct eco_busy *busy, int threads)
+{
+    eco_region_begin(region, threads > 1 ? busy : NULL, threads);
+    region->threads = threads_to_have(region->threads);
+}
+
+void eco_cpu_together(const struct eco_cpu *cpu, int threads,
+                      void (*work)(void *own, int id, int count), void *own)
 {
     const struct eco_fp mode = eco_fp_get();
+    struct eco_region region;
     if (threads == 1 || omp_in_parallel()) {
         work(own, 0, 1);
         return;
     }
-    const int held = eco_cancel_hold(), count = threads_to_have(threads);
-    if (count == 1)
+    const int held = eco_cancel_hold();
+    begin_region(&region, cpu->busy, threads);
+    if (region.threads == 1)
         work(own, 0, 1);
     else {
-#pragma omp parallel num_threads(count)
+#pragma omp parallel num_threads(region.threads)
         {
             const struct eco_fp before = eco_fp_get();
+            struct eco_waits waits;
+            eco_region_enter(&region, &waits);
             eco_fp_set(mode);
             work(own, omp_get_thread_num(), omp_get_num_threads());
             eco_fp_set(before);
+            eco_region_leave(&region, &waits, omp_get_thread_num());
         }
+        eco_region_end(&region);
     }
     eco_cancel_release(held);
 }
@@ -257,11 +281,14 @@ static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, 
 {
     /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
     const int before = omp_get_max_threads();
+    struct eco_region region;
+    /* a grid that somebody asked for is kept */
+    begin_region(&region, run->grid.ops == 0 ? run->cpu->busy : NULL, threads);
     omp_set_num_threads(1);
-    if (threads == 1)
+    if (region.threads == 1)
         walk_alone(run, tape);
     else
-        walk_together(run, tape, threads);
+        walk_together(run, tape, &region);
     omp_set_num_threads(before);
 }
 
@@ -274,7 +301,7 @@ static ecornn_status walk_with_blas(const struct eco_cpu_run *run, const struct 
     if (taken == 0)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for the CBLAS, which takes up to 128 MiB of "
                                           "address space for each thread of a run");
-    walk_on(run, tape, threads_to_have(taken));
+    walk_on(run, tape, taken);
     eco_cpu_blas_give(taken);
     return ECORNN_OK;
 }
@@ -291,7 +318,7 @@ ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape 
     if (dense)
         status = walk_with_blas(run, tape, most);
     else
-        walk_on(run, tape, threads_to_have(most));
+        walk_on(run, tape, most);
     if (alone)
         eco_cpu_blas_as_before();
     if (waits)

@@ -40,7 +40,8 @@ START_TEST(barrier_waits_for_all)
     static int wrong;
     _Atomic unsigned sleepers = 0;
     const int threads = barrier[_i].threads;
-    const struct eco_team team = {line, &sleepers, threads, barrier[_i].spins};
+    const struct eco_team team = {
+        .line = line, .sleepers = &sleepers, .count = threads, .spins = barrier[_i].spins};
     eco_team_clear(&team);
     memset(written, 0, sizeof written);
     wrong = 0;

@@ -1,0 +1,136 @@
+/*
+ * Takes fewer threads while other work has some of the CPUs, and all of them again when it has
+ * ended; see busy.h.  Results do not depend on the number of threads.  Knows nothing of what the
+ * threads do.
+ */
+#include "cpu/run/busy.h"
+
+#include <time.h>
+
+/* ns: no wait on a quiet machine lasts as long, except where shares are uneven, and less than a
+ * scheduler lets another thread run. */
+static const int64_t LONG_WAIT = 50000;
+/* Regions that are measured after a long wait: a thread that has just slept is not late at once. */
+enum { MEASURED = 16 };
+/* A thread is late if it had no CPU for this part of the region. */
+enum { LATE_PART = 8 };
+/* Fewer threads, with a CPU each, do less than they could: other things than products. */
+static const double FEWER = 0.9;
+/* A pause is so many times the time that was lost, and twice the one before if that has just ended;
+ * so tries cost little where they fail, and a single loss costs little. */
+enum { FIRST_PAUSE = 2, JUST = 8, LONGEST = 16 };
+static const int64_t LONGEST_PAUSE = 1000000000;
+
+static int64_t read_clock(clockid_t clock)
+{
+    struct timespec time = {0};
+    clock_gettime(clock, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+int64_t eco_busy_now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- a region -------------------------------------------------------------------------------- */
+
+/* Is it time to try all threads again?  Of several regions one does. */
+static bool may_try(struct eco_busy *busy, int64_t now)
+{
+    int64_t again = atomic_load_explicit(&busy->again, memory_order_relaxed);
+    const int64_t next = now + atomic_load_explicit(&busy->pause, memory_order_relaxed);
+    return now >= again && atomic_compare_exchange_strong(&busy->again, &again, next);
+}
+
+void eco_region_begin(struct eco_region *region, struct eco_busy *busy, int threads)
+{
+    *region = (struct eco_region){.busy = busy, .threads = threads};
+    if (busy == NULL)
+        return;
+    const int free = atomic_load_explicit(&busy->most, memory_order_relaxed);
+    region->begin = eco_busy_now();
+    region->measured = atomic_load_explicit(&busy->measure, memory_order_relaxed) > 0;
+    if (free == 0 || threads <= free)
+        return;
+    region->tries = may_try(busy, region->begin);
+    region->measured = region->measured || region->tries;
+    if (!region->tries)
+        region->threads = free;
+}
+
+void eco_region_enter(const struct eco_region *region, struct eco_waits *waits)
+{
+    *waits = (struct eco_waits){.cpu = region->measured ? read_clock(CLOCK_THREAD_CPUTIME_ID) : 0};
+}
+
+void eco_waits_add(struct eco_waits *waits, int64_t spun, int64_t slept)
+{
+    if (spun + slept < LONG_WAIT)
+        return;
+    waits->spun += spun;
+    waits->slept += slept;
+}
+
+void eco_region_leave(struct eco_region *region, const struct eco_waits *waits, int id)
+{
+    if (region->busy == NULL)
+        return;
+    if (waits->spun + waits->slept > 0)
+        atomic_store_explicit(&region->waited, true, memory_order_relaxed);
+    if (id == 0)
+        region->left = eco_busy_now();
+    if (!region->measured)
+        return;
+    const int64_t cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - waits->cpu,
+                  elapsed = eco_busy_now() - region->begin, lost = elapsed - cpu - waits->slept;
+    atomic_fetch_add_explicit(&region->done, most(cpu - waits->spun, 0), memory_order_relaxed);
+    if (lost >= LONG_WAIT && lost > elapsed / LATE_PART)
+        atomic_fetch_add_explicit(&region->late, 1, memory_order_relaxed);
+}
+
+/* ---- what follows from it -------------------------------------------------------------------- */
+
+static void take_fewer(struct eco_busy *busy, int threads, int64_t now, int64_t lost)
+{
+    const int64_t before = atomic_load_explicit(&busy->pause, memory_order_relaxed),
+                  last = atomic_exchange_explicit(&busy->last, now, memory_order_relaxed);
+    int64_t pause = FIRST_PAUSE * lost;
+    if (now - last < JUST * before)
+        pause = most(pause, 2 * before);
+    pause = least(pause, most(LONGEST_PAUSE, LONGEST * lost));
+    atomic_store_explicit(&busy->pause, pause, memory_order_relaxed);
+    atomic_store_explicit(&busy->again, now + pause, memory_order_relaxed);
+    atomic_store_explicit(&busy->most, threads, memory_order_relaxed);
+}
+
+void eco_region_end(struct eco_region *region)
+{
+    struct eco_busy *const busy = region->busy;
+    if (busy == NULL)
+        return;
+    const int64_t now = eco_busy_now(), wall = now - region->begin, tail = now - region->left;
+    const bool long_tail = tail >= LONG_WAIT, waited = region->waited || long_tail;
+    const int late = region->late + (long_tail && tail > wall / LATE_PART);
+    const int fewer = region->threads > late ? region->threads - late : 1;
+    if (waited || region->tries)
+        atomic_store_explicit(&busy->measure, MEASURED, memory_order_relaxed);
+    else if (region->measured)
+        atomic_fetch_sub_explicit(&busy->measure, 1, memory_order_relaxed);
+    if (!region->measured)
+        return;
+    if (late > 0 && (double)region->done < FEWER * fewer * (double)wall)
+        take_fewer(busy, fewer, now, wall - region->done / region->threads);
+    else if (region->tries)
+        atomic_store_explicit(&busy->most, 0, memory_order_relaxed);
+}

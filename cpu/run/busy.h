@@ -1,0 +1,54 @@
+/*
+ * How many threads runs of a device take while other work has some of the CPUs, busy.c.
+ *
+ * A thread whose CPU runs something else is late by milliseconds, and all others wait for it.  A
+ * region of threads notices long waits and has the next regions measured.  A measured region
+ * compares what its threads did with what fewer threads would do, and says how many the next ones
+ * take.  After a pause one region tries all of them again.  Example with two CPUs, one of which is
+ * busy: a run takes 3 ms instead of 60 us, so one thread does all runs of the next 6 ms.  The run
+ * that tries two threads after that takes 3 ms again, so the next pause is 12 ms, and so on up to a
+ * second.
+ */
+#ifndef ECO_BUSY_H
+#define ECO_BUSY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One of each device, zero at first; every thread that runs something may change it.  ns. */
+struct eco_busy {
+    _Atomic int most;                   /* threads that a region may take; 0: as many as it wants */
+    _Atomic int measure;                /* regions that are still to be measured */
+    _Atomic int64_t again, pause, last; /* the next try, the pause before it, the last loss */
+};
+
+/* One region of threads; on the caller's stack. */
+struct eco_region {
+    struct eco_busy *busy; /* NULL: this region takes what it wants, and nothing is measured */
+    int threads;
+    bool tries, measured; /* takes more threads than `most` */
+    int64_t begin, left;  /* when the caller came, and when its thread was done; ns */
+    _Atomic int64_t done; /* CPU time of all threads without long waits; ns */
+    _Atomic bool waited;  /* a thread waited for a LONG_WAIT */
+    _Atomic int late;     /* threads that did not have a CPU for long */
+};
+
+/* What one thread of a region waited for others, in long waits only; ns. */
+struct eco_waits {
+    int64_t spun, slept;
+    int64_t cpu; /* its CPU time when it came, in a region that is measured */
+};
+void eco_waits_add(struct eco_waits *waits, int64_t spun, int64_t slept);
+
+/* A region that wants so many threads is to have region->threads. */
+void eco_region_begin(struct eco_region *region, struct eco_busy *busy, int threads);
+/* Called by each thread when it comes and before it leaves. */
+void eco_region_enter(const struct eco_region *region, struct eco_waits *waits);
+void eco_region_leave(struct eco_region *region, const struct eco_waits *waits, int id);
+/* Called by the caller, thread 0, when all have left. */
+void eco_region_end(struct eco_region *region);
+
+int64_t eco_busy_now(void); /* ns */
+
+#endif /* ECO_BUSY_H */
