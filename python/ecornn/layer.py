@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import threading
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,10 @@ from .cell import Cell
 _DIRECTIONS = {"forward": lib.FORWARD, "reverse": lib.REVERSE, "both": lib.BIDIRECTIONAL}
 _TYPES = {"f32": lib.F32, "f64": lib.F64, "bf16": lib.BF16, "f16": lib.F16}
 _LARGEST = 2**31 - 1
+# Plans and arrays are made for these: another value would do nothing.
+_FIXED = {"cell", "input", "hidden", "layers", "direction", "bidirectional", "proj", "batch_first",
+          "dropout", "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
+          "memory_limit", "heads", "grouped_input", "models"}
 
 
 def _one_of(name: str, value: Any, table: dict[str, int]) -> int:
@@ -56,7 +61,8 @@ class Layer:
     """A stack of recurrent layers: parameters in host memory, runs on one device.
 
     cell: a Cell, a built-in one's name, or a text.  input I, hidden H, proj P (0: none, P is H),
-    layers L.  direction: forward, reverse, or both (D is 2).  batch_first: x and y are [N,T,*].
+    layers L.  bidirectional: D is 2; direction: of one that is not, forward or reverse.
+    batch_first: x and y are [N,T,*].
     dropout: on the input of layers 1 to L-1, in training.  dtype: of arrays, f32, f64, bf16 or f16.
     device: cpu, cpu:K with K threads, cuda:K, reference (slow, double), None: the fastest.
     weights: the type that matrices are packed to, None: dtype; bf16 halves what f32 reads.
@@ -69,6 +75,7 @@ class Layer:
     is read by all of them, as are lengths, resets and mask then; its gradient is their sum.  The
     bits of a model are those of a layer of its own, with seed + m of training.  None: one, no [M].
 
+    All these are attributes, too, that cannot be changed.
     Parameters are float32, or float64 of f64, uniform in +-1/sqrt(H).  Any thread may run a layer,
     several at a time.  Raises BadArgument or TypeError for a wrong value, BadCell for a text,
     NoDevice, and Unsupported for what the device cannot do.
@@ -87,25 +94,33 @@ class Layer:
                  dropout: float = 0.0, dtype: str = "f32", device: str | None = "cpu",
                  weights: str | None = None, fast_math: bool = False, row_invariant: bool = False,
                  seed: int = 0, saving: str = "all", memory_limit: int = 0, heads: int = 1,
-                 grouped_input: bool = False, models: int | None = None):
+                 grouped_input: bool = False, models: int | None = None,
+                 bidirectional: bool = False) -> None:
         self.cell = cell if isinstance(cell, Cell) else Cell(cell)
         self.input, self.hidden = _count("input", input, 1), _count("hidden", hidden, 1)
         self.layers, self.proj = _count("layers", layers, 1), _count("proj", proj, 0)
         self.heads, self.grouped_input = _count("heads", heads, 1), bool(grouped_input)
         self.models = None if models is None else _count("models", models, 1)
         self.lead = () if self.models is None else (self.models,)  # first axes of arrays
-        self.direction, self.batch_first = direction, bool(batch_first)
+        self.direction, self.bidirectional = direction, bool(bidirectional)
+        self.batch_first = bool(batch_first)
         self.dtype, self.weights = dtype, weights
         self.fast_math, self.row_invariant = bool(fast_math), bool(row_invariant)
         self.saving, self.memory_limit = saving, limit_of(memory_limit)
         self.dropout = float(dropout)
         if not 0.0 <= self.dropout < 1.0:
             raise BadArgument(f"dropout is {self.dropout}, must be 0 to less than 1")
+        if self.dropout > 0 and self.layers == 1:
+            warnings.warn(f"dropout is {self.dropout}, but goes between layers, of which there is "
+                          "one", stacklevel=2)
+        if self.bidirectional and direction == "reverse":
+            raise BadArgument("direction is 'reverse', must be 'forward' with bidirectional")
         self._type = _one_of("dtype", dtype, _TYPES)
         self.device = arrays.device_name(device)
         shape = Shape(
             self.cell.text, self.input, self.hidden, self.proj, self.layers,
-            _one_of("direction", direction, _DIRECTIONS), self.batch_first, self.dropout,
+            _one_of("direction", "both" if self.bidirectional else direction, _DIRECTIONS),
+            self.batch_first, self.dropout,
             lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant |
             lib.GROUPED_INPUT * self.grouped_input,
             0 if weights in (None, dtype) else self._weight_type(weights), *saving_of(saving),
@@ -120,6 +135,11 @@ class Layer:
         self._lock = threading.Lock()
         self._last: Parameters | None = None
         self._take_block(self._initial(_seed(seed)))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and "_last" in self.__dict__:  # made
+            raise AttributeError(f"{name} of a layer cannot be changed: make another one")
+        super().__setattr__(name, value)
 
     def _weight_type(self, weights: Any) -> int:
         number = _one_of("weights", weights, _TYPES)
@@ -264,7 +284,7 @@ class Layer:
     def _arguments(self) -> dict[str, Any]:
         names = ("input", "hidden", "layers", "direction", "proj", "batch_first", "dropout",
                  "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
-                 "memory_limit", "heads", "grouped_input", "models")
+                 "memory_limit", "heads", "grouped_input", "models", "bidirectional")
         return {"cell": self.cell, **{name: getattr(self, name) for name in names}}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -277,7 +297,8 @@ class Layer:
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
                  "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False, "saving": "all",
-                 "memory_limit": 0, "heads": 1, "grouped_input": False, "models": None}
+                 "memory_limit": 0, "heads": 1, "grouped_input": False, "models": None,
+                 "bidirectional": False}
         said = [repr(self.cell.name), str(self.input), str(self.hidden)]
         said += [f"{name}={value!r}" for name, value in self._arguments().items()
                  if name not in ("cell", "input", "hidden") and value != plain.get(name)]

@@ -505,3 +505,28 @@ def test_heads_that_do_not_fit():
         Layer("slstm", 3, 8, heads=2, grouped_input=True)
     with pytest.raises(ecornn.BadArgument, match="heads is 3, must divide hidden, which is 8"):
         Layer("slstm", 3, 8, heads=3)
+
+
+def test_bidirectional():
+    x = np.ones((5, 2, 3), np.float32)
+    layer, other = (Layer("gru", 3, 4, seed=1, **{name: value}) for name, value in (
+        ("bidirectional", True), ("direction", "both")))
+    assert (layer(x)[0] == other(x)[0]).all() and "bidirectional=True" in repr(layer)
+    assert pickle.loads(pickle.dumps(layer)).bidirectional
+    with pytest.raises(ecornn.BadArgument, match="direction is 'reverse'"):
+        Layer("gru", 3, 4, direction="reverse", bidirectional=True)
+
+
+def test_attributes_are_fixed():
+    layer = Layer("gru", 3, 4)
+    for name in ("saving", "memory_limit", "dropout", "batch_first", "bidirectional", "device"):
+        with pytest.raises(AttributeError, match=f"{name} of a layer cannot be changed"):
+            setattr(layer, name, getattr(layer, name))
+    for bad in (True, 2.0, "2"):
+        with pytest.raises(TypeError, match="must be a whole number"):
+            Layer("gru", 3, 4, layers=bad)
+    with pytest.warns(UserWarning, match="goes between layers"):
+        Layer("gru", 3, 4, dropout=0.5)
+    x = np.ones((5, 2, 3), np.float32)
+    with pytest.raises(ecornn.BadArgument, match="floats must be 0 or 1"):
+        layer(x, mask=np.full((5, 2), 0.5))

@@ -150,3 +150,28 @@ def test_a_class_of_torch(kind):
     for module in (ours, Mine(I, H), torch.nn.Sequential(ours)):
         compiled = torch.compile(module, fullgraph=True, backend="eager")
         assert torch.equal(compiled(x)[0], module(x)[0])
+
+
+def test_replace_names_what_stays():
+    class Own(torch.nn.LSTM):
+        pass
+
+    parametrized = torch.nn.utils.parametrizations.weight_norm(torch.nn.GRU(I, H), "weight_hh_l0")
+    model = torch.nn.Sequential(torch.nn.LSTM(I, H), Own(I, H), parametrized)
+    with pytest.warns(UserWarning, match="left.*1: .*Own is.*; 2: .*ParametrizedGRU"):
+        et.replace(model)
+    assert type(model[0]) is et.LSTM and type(model[1]) is Own
+    with pytest.warns(UserWarning, match="left.*the model: "):
+        et.replace(Own(I, H))
+
+
+def test_quantisation_is_warned_of():
+    model = torch.nn.Sequential(et.LSTM(I, H)).eval()
+    with pytest.warns(UserWarning, match="quantise before ecornn.torch.replace"):
+        torch.ao.quantization.quantize_dynamic(model, {torch.nn.LSTM}, dtype=torch.qint8)
+
+
+def test_dropout_of_one_layer_is_warned_of():
+    for make in (et.LSTM, et.MGU):
+        with pytest.warns(UserWarning, match="dropout"):
+            make(I, H, dropout=0.5)

@@ -155,3 +155,50 @@ def test_what_is_wrong_is_said():
     y, _ = net(torch.zeros(5, 2, 3))
     with pytest.raises(NotImplementedError, match="gradient of a gradient"):
         torch.autograd.grad(y.sum(), list(net.parameters()), create_graph=True)
+
+
+def _saved(net, x):
+    """Bytes that a forward keeps, beside x and y."""
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: (kept.append(t.numel() * t.element_size()), t)[1], lambda t: t):
+        net(x)
+    return sum(kept)
+
+
+@pytest.mark.parametrize("text, small", [
+    ("lstm/H32", 150000), ("lstm/H16/bi; join:2; gru/H24 + lstm/H8/save:every:3", 500000)])
+def test_what_is_saved(text, small):
+    net, x = et.Net(16, text), torch.randn(100, 4, 16)
+
+    def gradients():
+        return torch.autograd.grad(net(x)[0].pow(2).sum(), list(net.parameters()))
+
+    right, all_of_it = gradients(), _saved(net, x)
+    for saving, limit in (("states", 0), ("every:8", 0), ("all", small)):
+        net.saving, net.memory_limit = saving, limit
+        assert _saved(net, x) < 0.75 * all_of_it
+        for ours, theirs in zip(gradients(), right):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+        again = et.Net(16, text, saving=saving, memory_limit=limit)
+        assert _saved(again, x) == _saved(net, x)
+    net.memory_limit = 50000
+    with pytest.raises(ValueError, match="memory_limit is 50000"):
+        net(x)
+    with torch.no_grad():
+        net(x)
+    for bad in ({"saving": "evry:2"}, {"memory_limit": -1}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            et.Net(16, text, **bad)
+
+
+def test_y_may_change_in_place():
+    net, x = et.Net(3, "lstm/H4; join:2; gru/H4 + lstm/H2"), torch.randn(5, 2, 3)
+    right = torch.autograd.grad((2 * net(x)[0]).sum(), list(net.parameters()))
+    found = torch.autograd.grad(net(x)[0].mul_(2).sum(), list(net.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(found, right))
+
+
+def test_attention_has_nothing_to_save():
+    with pytest.raises(AttributeError, match="saving"):
+        et.AdditiveAttention(3, 4, 5).saving = "states"

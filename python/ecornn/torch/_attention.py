@@ -179,7 +179,8 @@ class AdditiveAttention(torch.nn.Module):
     """
 
     def __init__(self, query_size: int, memory_size: int, hidden_size: int, *, bias: bool = True,
-                 batch_first: bool = False, device=None, dtype=None):
+                 batch_first: bool = False, device: torch.device | str | int | None = None,
+                 dtype: torch.dtype | None = None) -> None:
         super().__init__()
         where = {"device": device, "dtype": dtype}
         self.batch_first = batch_first
@@ -187,6 +188,11 @@ class AdditiveAttention(torch.nn.Module):
         self.key_projection = torch.nn.Linear(memory_size, hidden_size, bias=bias, **where)
         self.vector = torch.nn.Parameter(torch.empty(hidden_size, **where))
         self.reset_parameters()
+
+    def __setattr__(self, name, value):
+        if name in ("saving", "memory_limit"):
+            raise AttributeError(f"{name}: attention keeps no more than it needs")
+        super().__setattr__(name, value)
 
     def reset_parameters(self) -> None:
         self.query_projection.reset_parameters()

@@ -6,6 +6,8 @@ with an input that ecornn does not take.
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
@@ -109,6 +111,9 @@ class Forward:
     # ---- the last call, for the next one: never copied, forgotten with any change --------------
 
     def __setattr__(self, name, value):
+        if name == "qconfig":  # as torch.ao.quantization marks the modules of a model
+            warnings.warn(f"torch's quantisation leaves {self._get_name()} as it is: quantise "
+                          "before ecornn.torch.replace", stacklevel=2)
         self.__dict__.pop("_again", None)
         super().__setattr__(name, value)
 

@@ -11,7 +11,7 @@ import torch
 
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
-from .._plan import Parameter, cell
+from .._plan import Parameter, cell, limit_of, saving_of
 from .._plan import device as library_device
 from ..cell import Cell, expected
 from . import _reserve, _run
@@ -32,7 +32,7 @@ class _Plan:
         handle = ctypes.c_void_p()
         check(library.ecornn_net_plan_create(ctypes.byref(handle), library_device(on),
                                              text.encode(), own))
-        self.handle, self.sizes = handle.value, lib.NetSizes()
+        self.handle, self.sizes, self.text = handle.value, lib.NetSizes(), text
         library.ecornn_net_plan_sizes(self.handle, ctypes.byref(self.sizes))
         self.layers = [self._layer(index) for index in range(self.sizes.layers)]
 
@@ -60,6 +60,34 @@ class _Plan:
 
 
 _plan = functools.lru_cache(maxsize=128)(_Plan)
+
+
+@functools.lru_cache(maxsize=128)
+def _plan_within(on: str, text: str, cells: tuple[str, ...], limit: int) -> _Plan:
+    """The plan of a net whose reserve and workspace are within a limit: the text's memory: is of
+    each layer alone, so the largest that does is looked for."""
+    few, many, found, least = 0, limit + 1, None, None
+    while many - few > max(limit >> 8, 1):
+        each = limit if many > limit else (few + many) // 2
+        try:
+            plan = _plan(on, _with_words(text, "memory", f"memory:{each}"), cells)
+        except lib.BY_STATUS[1]:
+            few = each
+            if each == limit:
+                raise
+            continue
+        took = plan.sizes.blocks.reserve + plan.sizes.blocks.workspace
+        least = took if least is None else min(least, took)
+        if took > limit:
+            many = each
+        else:
+            few, found = each, plan
+            if each == limit:
+                break
+    if found is None:
+        raise lib.BY_STATUS[1](f"memory_limit is {limit}, must be at least about {least} for "
+                               f"this net: {text}")
+    return found
 
 
 def _addresses(tensors):
@@ -93,7 +121,7 @@ class _Run:
         self.workspace = _run._scratch(blocks.workspace, x.device if x.is_cuda else None, "net")
         address = _run._address
         sizes = (self.steps, self.batch) if self.steps or self.batch else (lib.ALL, 0)
-        return pack_io(*sizes, address(self.lengths), x.data_ptr(), y.data_ptr(), *_NONE, *_NONE,
+        return pack_io(*sizes, address(self.lengths), x.data_ptr(), address(y), *_NONE, *_NONE,
                        self.weights.data_ptr(), self.workspace.data_ptr(), address(reserve),
                        self.seed, self.stream, blocks.workspace,
                        0 if reserve is None else blocks.reserve)
@@ -126,7 +154,8 @@ class _Function(torch.autograd.Function):
         check(library.ecornn_net_forward(plan.handle, run.io(y, reserve), states))
         if training:
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
-            ctx.save_for_backward(x, y, reserve, lengths, run.weights, *tensors[count:])
+            ctx.save_for_backward(x, y if net._reads_y(x, plan) else None, reserve, lengths,
+                                  run.weights, *tensors[count:])
         return (y, *final)
 
     @staticmethod
@@ -161,6 +190,20 @@ def _number(words: str, letter: str, default: int) -> int:
     return int(found.group(1)) if found else default
 
 
+def _with_words(text: str, name: str, words: str) -> str:
+    """A net's text whose layers have those words, but where they have such words of their own."""
+    first, *pieces = text.split(";")
+
+    def layer(piece: str) -> str:
+        if piece.strip().startswith("join:") or re.search(rf"/{name}:", piece):
+            return piece
+        return f"{piece.rstrip()}/{words}"
+
+    if re.search(rf"/{name}:", first):
+        return text
+    return ";".join([first, *("+".join(map(layer, piece.split("+"))) for piece in pieces)])
+
+
 def _fit_saving(pieces: str, steps: int) -> str:
     """save:every:K with K no more than the steps that the layer has, as Layer takes it."""
     done = []
@@ -184,6 +227,10 @@ class Net(torch.nn.Module):
     None: where the cell begins.  Parameter 0.fwd.W.i of layer k is called lk_0_fwd_W_i.  Under
     autocast x is of the lower type.
 
+    saving: what forward saves for backward, ``all``, ``states`` or ``every:K``, of layers without a
+    ``save:`` of their own.  memory_limit: bytes of what a run of training saves and works in, 0:
+    any.  Both may be set at any time.
+
     >>> import torch, ecornn.torch
     >>> net = ecornn.torch.Net(3, "lstm/H4/bi; join:2; gru/H5")
     >>> y, final = net(torch.zeros(7, 2, 3))
@@ -192,8 +239,12 @@ class Net(torch.nn.Module):
     """
 
     def __init__(self, input_size: int, pieces: str, *, batch_first: bool = False, cells=(),
-                 common: str = "", device=None, dtype=None):
+                 common: str = "", device: torch.device | str | int | None = None,
+                 dtype: torch.dtype | None = None, saving: str = "all",
+                 memory_limit: int = 0) -> None:
         super().__init__()
+        saving_of(saving)
+        self.saving, self.memory_limit = saving, limit_of(memory_limit)
         self.input_size, self.pieces, self.batch_first = input_size, pieces, batch_first
         self.cells, self.common = tuple(cells), common
         self._draws = ("dropout:" in pieces + common
@@ -231,10 +282,26 @@ class Net(torch.nn.Module):
         said = [words, self.common, "train" if training else "",
                 "batch-major" if self.batch_first else "", f"T{steps}", f"N{batch}",
                 f"I{self.input_size}"]
-        text = "/".join(word for word in said if word) + "; " + _fit_saving(self.pieces, steps)
+        text = "/".join(word for word in said if word) + "; " + self.pieces
+        saving_of(self.saving)
+        if self.saving != "all" and training:
+            text = _with_words(text, "save", f"save:{self.saving}")
+        first, _, pieces = text.partition("; ")
+        text = f"{_fit_saving(first, steps)}; {_fit_saving(pieces, steps)}"
         if not training:
             text = re.sub(r"/(save:|bf16-save|f16-save)[^/;+]*", "", text)
         return text if draws else re.sub(r"/dropout:[^/;+]*", "", text)
+
+    def _reads_y(self, x, plan) -> bool:
+        """Does backward read y?"""
+        return x.is_cuda or bool(re.search(r"save|memory:", plan.text))
+
+    def _plan(self, x, steps: int, batch: int, params, training: bool, draws: bool) -> _Plan:
+        text = self._text(self._types(x, params), max(steps, 1), max(batch, 1), training, draws)
+        cells = self.cells if draws else tuple(map(expected, self.cells))  # every reserve draws
+        on, limit = _run.device_name(x.device), limit_of(self.memory_limit)
+        return _plan_within(on, text, cells, limit) if limit and training else _plan(
+            on, text, cells)
 
     def reset_parameters(self) -> None:
         """Uniform within 1 / sqrt(H) of the layer, as torch.nn's layers begin."""
@@ -297,9 +364,7 @@ class Net(torch.nn.Module):
         draws = self.training and self._draws
         training = draws or torch.is_grad_enabled() and any(
             tensor is not None and tensor.requires_grad for tensor in (x, *params, *states))
-        text = self._text(self._types(x, params), max(steps, 1), max(batch, 1), training, draws)
-        cells = self.cells if draws else tuple(map(expected, self.cells))  # every reserve draws
-        plan = _plan(_run.device_name(x.device), text, cells)
+        plan = self._plan(x, steps, batch, params, training, draws)
         seed = int(torch.randint(2**62, (), device="cpu")) if draws else 0
         if lengths is not None:
             lengths = check_lengths(lengths, steps, (batch,), x.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import torch
@@ -69,6 +70,9 @@ class Recurrent(Forward, torch.nn.Module):
                 raise TypeError(f"{name} is {value!r}, must be a bool")
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}, must be 0 to 1")
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(f"dropout is {dropout}, but goes between layers, of which there is one",
+                          stacklevel=2)
         if hidden_size % heads:
             raise ValueError(f"heads is {heads}, must divide hidden_size, which is {hidden_size}")
         if grouped_input and (heads == 1 or input_size % heads):

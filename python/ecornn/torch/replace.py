@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 
 from .modules import OURS, from_torch
@@ -40,7 +42,8 @@ def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Mo
 
     Parameters, hooks and mode stay: they are the same objects, so an optimizer made before goes
     on.  The model is changed in place and returned; where it is a recurrent layer itself, the new
-    module is returned.  report: a Report to be filled with what stays, and why.
+    module is returned.  report: a Report to be filled with what stays, and why.  A warning names
+    recurrent layers that stay, such as those of a class of their own or with parametrizations.
     """
     report = Report() if report is None else report
     replace.report = report
@@ -48,6 +51,10 @@ def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Mo
         report.swapped += 1
         return from_torch(model)
     made: dict[int, torch.nn.Module] = {}
+    left: list[str] = []
+    if isinstance(model, tuple(OURS)) and (why := _reason(model)) is not None:
+        report.append(("", why))
+        left.append(f"the model: {why}")
     for path, module in list(model.named_modules(remove_duplicate=False)):
         for name, child in list(module._modules.items()):
             if child is None:
@@ -56,10 +63,16 @@ def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Mo
             if why is not None:
                 if id(child) not in made:
                     made[id(child)] = child
-                    report.append((f"{path}.{name}" if path else name, why))
+                    found = f"{path}.{name}" if path else name
+                    if isinstance(child, tuple(OURS)):
+                        left.append(f"{found}: {why}")
+                    report.append((found, why))
             elif type(child) in OURS:
                 if id(child) not in made:
                     made[id(child)] = from_torch(child)
                     report.swapped += 1
                 module._modules[name] = made[id(child)]
+    if left:
+        warnings.warn("ecornn.torch.replace left what torch.nn runs: " + "; ".join(left),
+                      stacklevel=2)
     return model
