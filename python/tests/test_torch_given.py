@@ -175,3 +175,33 @@ def test_dropout_of_one_layer_is_warned_of():
     for make in (et.LSTM, et.MGU):
         with pytest.warns(UserWarning, match="dropout"):
             make(I, H, dropout=0.5)
+
+
+def test_what_help_and_dir_say():
+    import ecornn
+
+    for module in (ecornn, et):
+        assert not {"Any", "annotations", "importlib", "TYPE_CHECKING"} & set(dir(module))
+        assert set(module.__all__) <= set(dir(module))
+    for name in KINDS:
+        kind = getattr(et, name)
+        arguments = inspect.signature(kind).parameters.values()
+        assert all(a.annotation is not a.empty and a.kind is not a.VAR_POSITIONAL
+                   for a in arguments)
+    for word in ("input_size", "proj_size", "saving", "memory_limit", "Raises", "[L*D,N,P]"):
+        assert word in et.LSTM.__doc__
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_may_be_swapped(kind):
+    module = getattr(et, kind)(I, H)
+    module(torch.zeros(T, N, I))[0].sum().backward()
+    with torch.no_grad():
+        module(torch.zeros(T, N, I))
+    module.zero_grad()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        module.double()
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    assert module(torch.zeros(T, N, I).double())[0].dtype is torch.float64

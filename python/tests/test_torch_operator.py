@@ -320,3 +320,32 @@ def test_replace():
     net.a(torch.randn(5, 2, 3))
     assert seen == [1]
     assert type(et.replace(torch.nn.RNN(2, 3, nonlinearity="relu").eval())) is et.RNN
+
+
+@pytest.mark.parametrize("budget", [0.9, 0.3, 0.0])
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("make", [lambda: et.LSTM(6, 8, 3, dropout=0.5),
+                                  lambda: et.ZoneoutLSTM(6, 8)])
+def test_dropout_is_not_drawn_again(make, wrapped, budget):
+    """Whatever a compiled graph computes again in backward, gradients are those of its loss."""
+    from torch.utils.checkpoint import checkpoint
+
+    module, x = make(), torch.randn(20, 4, 6, requires_grad=True)
+
+    def loss(x):
+        return torch.sin(module(torch.tanh(x * 2))[0]).pow(2).sum()
+
+    def run(x):
+        return checkpoint(loss, x, use_reentrant=False) if wrapped else loss(x)
+
+    found = []
+    for share, function in ((1.0, loss), (budget, run)):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        with torch._functorch.config.patch(activation_memory_budget=share):
+            compiled = torch.compile(function, backend="aot_eager_decomp_partition",
+                                     fullgraph=True)
+            value = compiled(x)
+            found.append([value, *torch.autograd.grad(value, [x, *module.parameters()])])
+    for a, b in zip(*found):
+        torch.testing.assert_close(a, b)

@@ -56,7 +56,9 @@ def terms(patterns: tuple[str, ...], what: str) -> bytes:
 
 def fields(summary: str, licence: str, needs: list[str], licences: list[str]):
     """Fields of METADATA that both wheels have."""
-    most = [("Summary", summary), ("License-Expression", licence)]
+    # No home page: the project states none.
+    author = re.search(r'^authors:\n  - name: "(.*)"', (ROOT / "CITATION.cff").read_text(), re.M)
+    most = [("Summary", summary), ("Author", author[1]), ("License-Expression", licence)]
     most += [("License-File", name) for name in licences]
     most += [("Requires-Python", ">=3.9")]
     return most + [("Requires-Dist", need) for need in needs]

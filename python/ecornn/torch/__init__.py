@@ -19,3 +19,7 @@ from .replace import Report, replace
 __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "IndRNN", "LSTM", "LayerNormLSTM", "MGU",
            "Net", "PeepholeLSTM", "RNN", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM",
            "attention", "enabled", "replace"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

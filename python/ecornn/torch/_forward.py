@@ -108,6 +108,10 @@ class Forward:
             return input.tracer.create_proxy("call_module", path, (input, hx), {})
         return self._otherwise(input, hx, lengths) if out is None else out
 
+    def _apply(self, fn, recurse=True):
+        self.flatten_parameters()  # weak references forbid torch.utils.swap_tensors
+        return super()._apply(fn, recurse)
+
     # ---- the last call, for the next one: never copied, forgotten with any change --------------
 
     def __setattr__(self, name, value):

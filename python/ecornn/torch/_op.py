@@ -14,8 +14,11 @@ from ._spec import CELLS, Spec, spec_of
 
 torch.library.define(
     "ecornn::layer",
-    "(Tensor x, Tensor? lengths, Tensor[] states, Tensor[] weights, str cell, int[] shape, "
+    "(Tensor x, Tensor? lengths, Tensor[]? states, Tensor[] weights, str cell, int[] shape, "
     "str saving, float dropout, bool batch_major, bool drop, Tensor? seed, bool keep) -> Tensor[]")
+# x is not read: torch's checkpoints have inputs.
+torch.library.define("ecornn::draw", "(Tensor x) -> Tensor",
+                     tags=(torch.Tag.nondeterministic_seeded,))
 torch.library.define(
     "ecornn::layer_backward",
     "(Tensor? dy, Tensor?[] dfinal, Tensor x, Tensor y, Tensor? lengths, Tensor[] states, "
@@ -38,6 +41,7 @@ def _check(spec: Spec, x, lengths, states, batch_major: bool) -> None:
     steps, batch = (x.shape[1], x.shape[0]) if batch_major else (x.shape[0], x.shape[1])
     if steps < 1:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    states = states or ()
     if len(states) not in (0, spec.states):
         raise RuntimeError(f"{len(states)} initial states, must be 0 or {spec.states}")
     for state, width in zip(states, spec.widths):
@@ -52,7 +56,7 @@ def _check(spec: Spec, x, lengths, states, batch_major: bool) -> None:
 
 
 def _given(spec: Spec, states):
-    return list(states) or [None] * spec.states
+    return list(states or ()) or [None] * spec.states
 
 
 def _job(spec: Spec, x, weights, batch_major: bool, drop: bool, keep: bool):
@@ -60,6 +64,16 @@ def _job(spec: Spec, x, weights, batch_major: bool, drop: bool, keep: bool):
     params = weights[0].dtype if weights else x.dtype
     return _run.job_of(spec, x, x.dtype, params, x.shape[:2], batch_major, keep or drop, drop,
                        flags)
+
+
+@torch.library.impl("ecornn::draw", ("cpu", "cuda"))
+def _draw(x):
+    return torch.randint(0, 2 ** 62, (1,), device="cpu")
+
+
+@torch.library.register_fake("ecornn::draw")
+def _draw_fake(x):
+    return torch.empty(1, dtype=torch.int64, device="cpu")
 
 
 def _seed(seed) -> int:
@@ -140,26 +154,35 @@ def _layer_backward_fake(dy, dfinal, x, y, lengths, states, weights, reserve, pa
 def _setup(ctx, inputs, output):
     x, lengths, states, weights, *ctx.stack, ctx.batch_major, ctx.drop, seed, _ = inputs
     y, *_, reserve, packed = output
-    ctx.count = len(states)
-    ctx.save_for_backward(x, y, lengths, seed, reserve, packed, *states, *weights)
+    ctx.count = None if states is None else len(states)
+    ctx.save_for_backward(x, y, lengths, seed, reserve, packed, *(states or ()), *weights)
 
 
 def _backward(ctx, gradients):
     x, y, lengths, seed, reserve, packed, *tensors = ctx.saved_tensors
-    states, weights = tensors[:ctx.count], tensors[ctx.count:]
+    count = ctx.count or 0
+    states, weights = tensors[:count], tensors[count:]
     need = ctx.needs_input_grad
     spec = _spec(*ctx.stack)
-    given = list(need[2]) if ctx.count else [False] * spec.states
+    given = list(need[2]) if count else [False] * spec.states
     wanted = [need[0], *given, *need[3]]
     found = torch.ops.ecornn.layer_backward(
         gradients[0], list(gradients[1:1 + spec.states]), x, y, lengths, states, weights, reserve,
         packed, *ctx.stack, ctx.batch_major, ctx.drop, seed, wanted)
     found = [gradient if want else None for gradient, want in zip(found, wanted)]
-    dstates = found[1:1 + spec.states] if ctx.count else []
+    dstates = found[1:1 + spec.states] if count else None if ctx.count is None else []
     return (found[0], None, dstates, found[1 + spec.states:], *[None] * 8)
 
 
 torch.library.register_autograd("ecornn::layer", _backward, setup_context=_setup)
+
+
+def _drawn(x):
+    """A seed, [1].  torch's partitioner may draw again in backward, where it would be another one
+    (torch._functorch.config.activation_memory_budget): in a checkpoint it replays the generator."""
+    if torch.is_grad_enabled() and torch.compiler.is_dynamo_compiling():
+        return torch.utils.checkpoint.checkpoint(torch.ops.ecornn.draw, x, use_reentrant=False)
+    return torch.ops.ecornn.draw(x)
 
 
 def module(self, x, hx, lengths, weights):
@@ -189,11 +212,12 @@ def module(self, x, hx, lengths, weights):
     if lengths is not None:
         lengths = integers("lengths", lengths).to(x.device, torch.int32)
     keep = torch.is_grad_enabled()
-    seed = torch.randint(0, 2 ** 62, (1,), device="cpu") if drop else None
+    seed = _drawn(x) if drop else None
     shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
              int(self.bidirectional), self.proj_size, self.memory_limit,
              self.heads, int(self.grouped_input)]
-    out = torch.ops.ecornn.layer(x, lengths, states, weights, cell, shape, self.saving,
+    # None, not an empty list, which AOTInductor's packages do not keep.
+    out = torch.ops.ecornn.layer(x, lengths, states or None, weights, cell, shape, self.saving,
                                  self.dropout, self.batch_first, drop, seed, keep)
     y, final = out[0], out[1:-2]
     if unbatched:
