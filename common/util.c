@@ -183,7 +183,8 @@ static size_t shown_bytes(const char *text)
     }
     if (code < least[more] || code > 0x10FFFF || code >> 11 == 0xD800 >> 11)
         return 0;
-    if ((code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069))
+    if ((code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069) ||
+        code == 0x200E || code == 0x200F || code == 0x061C)
         return 0;
     return (size_t)more + 1;
 }

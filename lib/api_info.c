@@ -3,6 +3,7 @@
  */
 #include "ecornn.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 
 static void add_wisdom(struct eco_text *text)
 {
+    char wrong[ECO_MAX_IDENTITY] = "";
+    struct eco_text complaint = {wrong, sizeof wrong, 0};
     static const char *const name[ECO_WISDOM_FILES] = {"system", "user", "ECORNN_WISDOM"};
     for (int which = 0; which < ECO_WISDOM_FILES; which++) {
         char data[ECO_MOST_PATH], line[4 * ECO_MOST_PATH] = ""; /* "\xNN" */
@@ -24,8 +27,13 @@ static void add_wisdom(struct eco_text *text)
         eco_text_add(text, "wisdom, %s: %s%s\n", name[which], line,
                      path.length >= path.size  ? "... (too long a path)"
                      : access(data, R_OK) == 0 ? ""
-                                               : " (not there)");
+                     : errno == ENOENT         ? " (not there)"
+                                               : " (cannot be read)");
     }
+    eco_wisdom_open();
+    eco_wisdom_complaint(&complaint);
+    if (wrong[0] != '\0')
+        eco_text_add(text, "wisdom, not read: %s\n", wrong);
 }
 
 int ecornn_info(char *text, size_t size)

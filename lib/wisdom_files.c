@@ -23,7 +23,7 @@
 #include "common/wisdom/wisdom.h"
 #include "lib/paths.h"
 
-enum { MOST_FILE = 64 << 20 };
+enum { MOST_FILE = 16 << 20 };
 _Static_assert(ECO_MOST_PATH >= PATH_MAX, "realpath wants room");
 
 /* What an error has room for of a path: its end, where long ones differ. */
@@ -111,7 +111,7 @@ static ecornn_status load_open(int file, const char *path)
     if (!S_ISREG(about.st_mode))
         return eco_fail(ECORNN_FAILED, "cannot read: %s: no regular file", shown(path).text);
     if (about.st_size > MOST_FILE)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s:1: the text is larger than 64 MiB",
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s:1: the text is larger than 16 MiB",
                         shown(path).text);
     const size_t bytes = (size_t)about.st_size;
     char *text = eco_alloc(bytes + 1);
@@ -160,7 +160,8 @@ static void open_one(enum eco_wisdom_file which)
     if (!eco_wisdom_path(which, &path))
         return;
     const bool fits = path.length < path.size;
-    if (fits && which != ECO_WISDOM_ASKED && access(data, F_OK) != 0)
+    if (fits && which != ECO_WISDOM_ASKED && access(data, F_OK) != 0 &&
+        (errno == ENOENT || errno == ENOTDIR))
         return;
     eco_fail_keep(before);
     if ((fits ? eco_wisdom_load(data) : too_long(data, path.length)) == ECORNN_OK)
@@ -202,6 +203,18 @@ static bool write_all(int file, const char *text, size_t bytes)
     return true;
 }
 
+/* A folder that root made to whom the folder belongs that it is in. */
+static void give_folder(const char *path)
+{
+    struct stat above;
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const bool theirs = folder >= 0 && fstatat(folder, "..", &above, 0) == 0 && above.st_uid != 0;
+    if (theirs && fchown(folder, above.st_uid, above.st_gid) != 0)
+        errno = 0; /* it stays root's */
+    if (folder >= 0)
+        close(folder);
+}
+
 /* The folders that a file is in, those of the user's configuration. */
 static void make_folders(const char *path)
 {
@@ -210,7 +223,8 @@ static void make_folders(const char *path)
     eco_text_add(&text, "%s", path);
     for (char *at = folder + 1; (at = strchr(at, '/')) != NULL; at++) {
         *at = '\0';
-        mkdir(folder, 0777); /* what fails, opening a file there says */
+        if (mkdir(folder, 0777) == 0 && geteuid() == 0) /* what fails, opening a file there says */
+            give_folder(folder);
         *at = '/';
     }
 }
@@ -229,6 +243,26 @@ static ecornn_status resolve(const char *path, char place[ECO_MOST_PATH])
     return S_ISREG(about.st_mode)
                ? ECORNN_OK
                : eco_fail(ECORNN_FAILED, "cannot write: %s: no regular file", shown(path).text);
+}
+
+/* A file that is replaced keeps its mode and group, and where root writes, its owner; a new one of
+ * root's in a user's folder is that user's.  Where the group may not be kept, the new one can do
+ * what others can. */
+static int own(int file, const char *path)
+{
+    char folder[ECO_MOST_PATH];
+    struct stat old;
+    struct eco_text text = {folder, sizeof folder, 0};
+    const bool replaces = stat(path, &old) == 0, root = geteuid() == 0;
+    const char *end = strrchr(path, '/');
+    eco_text_add(&text, "%.*s", end != NULL ? (int)(end - path) : 1, end != NULL ? path : ".");
+    if (!replaces && (!root || stat(folder[0] != '\0' ? folder : "/", &old) != 0))
+        return 0;
+    const bool kept = fchown(file, root ? old.st_uid : (uid_t)-1, old.st_gid) == 0;
+    const mode_t mode = old.st_mode & 0777;
+    if (!replaces)
+        return kept ? 0 : errno;
+    return fchmod(file, kept ? mode : (mode & 0707) | (mode & 07) << 3) == 0 ? 0 : errno;
 }
 
 /* A new file beside it; one that a process of this number left behind stays.  -1: errno says. */
@@ -254,7 +288,9 @@ static ecornn_status replace(const char *link, const char *text, size_t bytes)
     const int file = open_beside(path, data, sizeof data);
     if (file < 0)
         return fail("cannot write", data, errno);
-    int error = write_all(file, text, bytes) && fsync(file) == 0 ? 0 : errno;
+    int error = own(file, path);
+    if (error == 0 && !(write_all(file, text, bytes) && fsync(file) == 0))
+        error = errno;
     if (close(file) != 0 && error == 0)
         error = errno;
     if (error == 0 && rename(data, path) != 0)

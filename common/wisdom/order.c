@@ -86,8 +86,28 @@ static void arrange_remarks(struct eco_wisdom *wisdom)
     qsort(remark, kept, sizeof *remark, compare_remark_orders);
 }
 
+/* ---- machines -------------------------------------------------------------------------------- */
+
+static int compare_machines(const void *a, const void *b)
+{
+    const struct eco_wisdom_machine *one = a, *other = b;
+    return (one->order > other->order) - (one->order < other->order);
+}
+
+/* Read, each is at the place of its device. */
+static void arrange_machines(struct eco_wisdom *wisdom)
+{
+    wisdom->machines = 0;
+    for (int32_t k = 0; k < wisdom->devices; k++)
+        if (wisdom->machine[k].device >= 0)
+            wisdom->machine[wisdom->machines++] = wisdom->machine[k];
+    if (wisdom->machines > 1)
+        qsort(wisdom->machine, (size_t)wisdom->machines, sizeof *wisdom->machine, compare_machines);
+}
+
 void eco_wisdom_arrange(struct eco_wisdom *wisdom)
 {
+    arrange_machines(wisdom);
     arrange_lines(wisdom);
     arrange_remarks(wisdom);
 }

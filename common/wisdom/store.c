@@ -39,8 +39,10 @@ ecornn_status eco_wisdom_add(const char *text, size_t bytes, const char *name)
     if (status != ECORNN_OK)
         return status;
     eco_lock(ECO_LOCK_WISDOM);
-    status = join(&more, &joined);
-    if (status == ECORNN_OK) {
+    if (store.text == NULL) { /* nothing to read it with again */
+        store = more;
+        more = (struct eco_wisdom){0};
+    } else if ((status = join(&more, &joined)) == ECORNN_OK) {
         eco_wisdom_free(&store);
         store = joined;
     }
@@ -87,6 +89,13 @@ void eco_wisdom_complain(const char *about)
     eco_lock(ECO_LOCK_WISDOM);
     struct eco_text text = {complaint, sizeof complaint, strlen(complaint)};
     eco_text_add(&text, "%s%s", text.length > 0 ? "; " : "", about);
+    eco_unlock(ECO_LOCK_WISDOM);
+}
+
+void eco_wisdom_complaint(struct eco_text *text)
+{
+    eco_lock(ECO_LOCK_WISDOM);
+    eco_text_add(text, "%s", complaint);
     eco_unlock(ECO_LOCK_WISDOM);
 }
 
@@ -151,8 +160,9 @@ static const struct eco_wisdom_line *best_of(const struct eco_problem *problem,
 void eco_wisdom_find(const struct eco_problem *problem, const struct ecornn_device *device,
                      struct eco_wisdom_found *found)
 {
+    char said[sizeof found->note] = ""; /* with words out of files, which may hold anything */
     struct eco_text choices = {found->choices, sizeof found->choices, 0},
-                    note = {found->note, sizeof found->note, 0};
+                    note = {said, sizeof said, 0}, shown = {found->note, sizeof found->note, 0};
     const struct eco_wisdom_line *other = NULL;
     found->choices[0] = found->note[0] = '\0';
     eco_lock(ECO_LOCK_WISDOM);
@@ -168,4 +178,5 @@ void eco_wisdom_find(const struct eco_problem *problem, const struct ecornn_devi
     if (complaint[0] != '\0')
         eco_text_add(&note, "%s%s", note.length > 0 ? "; " : "", complaint);
     eco_unlock(ECO_LOCK_WISDOM);
+    eco_text_add_shown(&shown, said);
 }

@@ -23,7 +23,7 @@
 
 /* The least line is a device's, of one letter: every line has its bytes, with the one that ends it.
  */
-enum { MOST_BYTES = 64 << 20, MOST_LINE = 1024, MOST_DEVICES = 4096, MOST_REMARKS = 1 << 16 };
+enum { MOST_BYTES = 16 << 20, MOST_LINE = 1024, MOST_DEVICES = 4096, MOST_REMARKS = 1 << 16 };
 enum { LEAST_LINE = sizeof ECO_WISDOM_DEVICE "0123456789abcdef x", LEAST_REMARK = sizeof "#" };
 
 struct reader {
@@ -32,6 +32,7 @@ struct reader {
     uint32_t number;        /* of the line, from 1 on */
     uint32_t room, remarks; /* lines of problems, and remarks, that fit */
     int32_t devices;        /* so many of these */
+    int32_t *by_id;         /* places of devices, by identity */
 };
 
 static ecornn_status refuse(const struct reader *reader, const char *why)
@@ -109,15 +110,42 @@ static bool is_choices(const char *word)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static int32_t find_device(const struct eco_wisdom *wisdom, uint64_t id)
+/* Where in the order of identities this one is, or would be. */
+static int32_t place_of(const struct reader *reader, uint64_t id)
 {
-    int32_t k = wisdom->devices - 1;
-    while (k >= 0 && wisdom->device[k].id != id)
-        k--;
-    return k;
+    int32_t from = 0, to = reader->to->devices;
+    while (from < to) {
+        const int32_t middle = from + (to - from) / 2;
+        if (reader->to->device[reader->by_id[middle]].id < id)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
 }
 
-static ecornn_status read_device(const struct reader *reader, char *rest)
+static int32_t find_device(const struct reader *reader, uint64_t id)
+{
+    const int32_t place = place_of(reader, id);
+    if (place == reader->to->devices)
+        return -1;
+    const int32_t k = reader->by_id[place];
+    return reader->to->device[k].id == id ? k : -1;
+}
+
+static void add_device(struct reader *reader, struct eco_wisdom_device device)
+{
+    struct eco_wisdom *to = reader->to;
+    const int32_t place = place_of(reader, device.id), k = to->devices;
+    memmove(reader->by_id + place + 1, reader->by_id + place,
+            (size_t)(k - place) * sizeof *reader->by_id);
+    reader->by_id[place] = k;
+    to->machine[k] = (struct eco_wisdom_machine){.device = -1};
+    to->device[k] = device;
+    to->devices++;
+}
+
+static ecornn_status read_device(struct reader *reader, char *rest)
 {
     struct eco_wisdom *to = reader->to;
     uint64_t id = 0;
@@ -127,11 +155,11 @@ static ecornn_status read_device(const struct reader *reader, char *rest)
         return refuse(reader, "the words of the device are too long");
     if (id != eco_hash(ECO_HASH, rest, strlen(rest)))
         return refuse(reader, "the words of the device are not those of its identity");
-    if (find_device(to, id) >= 0)
+    if (find_device(reader, id) >= 0)
         return ECORNN_OK;
     if (to->devices >= reader->devices)
         return refuse(reader, "too many devices");
-    to->device[to->devices++] = (struct eco_wisdom_device){id, rest, reader->number};
+    add_device(reader, (struct eco_wisdom_device){id, rest, reader->number});
     return ECORNN_OK;
 }
 
@@ -142,7 +170,7 @@ static ecornn_status read_machine(const struct reader *reader, char *rest)
     uint64_t device = 0;
     if (!read_hex(next_word(&rest), &device))
         return refuse(reader, "the machine is not 16 digits of a device");
-    machine.device = find_device(to, device);
+    machine.device = find_device(reader, device);
     if (machine.device < 0)
         return refuse(reader, "no line before this one describes the device");
     machine.values = next_word(&rest);
@@ -151,12 +179,7 @@ static ecornn_status read_machine(const struct reader *reader, char *rest)
     machine.date = next_word(&rest);
     if (machine.date == NULL || !is_date(machine.date) || rest != NULL)
         return refuse(reader, "the line does not end with a date, YYYY-MM-DD");
-    int32_t kept = 0; /* the later counts */
-    for (int32_t k = 0; k < to->machines; k++)
-        if (to->machine[k].device != machine.device)
-            to->machine[kept++] = to->machine[k];
-    to->machine[kept++] = machine;
-    to->machines = kept;
+    to->machine[machine.device] = machine; /* the later counts */
     return ECORNN_OK;
 }
 
@@ -172,7 +195,7 @@ static ecornn_status read_problem(const struct reader *reader, char *rest)
         return refuse(reader, "the cell is neither - nor 16 digits");
     if (!read_hex(next_word(&rest), &device))
         return refuse(reader, "the device is not 16 digits");
-    line.device = find_device(to, device);
+    line.device = find_device(reader, device);
     if (line.device < 0)
         return refuse(reader, "no line before this one describes the device");
     line.choices = next_word(&rest);
@@ -204,7 +227,7 @@ static ecornn_status read_remark(const struct reader *reader, const char *line)
     return ECORNN_OK;
 }
 
-static ecornn_status read_line(const struct reader *reader, char *line)
+static ecornn_status read_line(struct reader *reader, char *line)
 {
     if (reader->number == 1)
         return strcmp(line, ECO_WISDOM_HEAD) == 0
@@ -255,14 +278,15 @@ static bool make_room(struct eco_wisdom *wisdom, size_t bytes, struct reader *re
     reader->room = (uint32_t)lines;
     reader->devices = (int32_t)devices;
     reader->remarks = (uint32_t)remarks;
+    reader->by_id = eco_alloc(devices * sizeof *reader->by_id);
     wisdom->text = eco_alloc(bytes + 1);
     wisdom->line = eco_alloc(lines * sizeof *wisdom->line);
     wisdom->place = eco_alloc(lines * sizeof *wisdom->place);
     wisdom->device = eco_alloc(devices * sizeof *wisdom->device);
     wisdom->machine = eco_alloc(devices * sizeof *wisdom->machine);
     wisdom->remark = eco_alloc(remarks * sizeof *wisdom->remark);
-    return wisdom->text && wisdom->line && wisdom->place && wisdom->device && wisdom->machine &&
-           wisdom->remark;
+    return reader->by_id && wisdom->text && wisdom->line && wisdom->place && wisdom->device &&
+           wisdom->machine && wisdom->remark;
 }
 
 ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_t bytes,
@@ -271,7 +295,7 @@ ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_
     struct eco_wisdom made = {0};
     struct reader reader = {.to = &made, .name = name, .number = 1};
     if (bytes > MOST_BYTES)
-        return refuse(&reader, "the text is larger than 64 MiB");
+        return refuse(&reader, "the text is larger than 16 MiB");
     ecornn_status status = ECORNN_OK;
     if (!make_room(&made, bytes, &reader))
         status = eco_fail(ECORNN_NO_MEMORY, "no memory for wisdom of %zu bytes", bytes);
@@ -279,6 +303,7 @@ ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_
         memcpy(made.text, text, bytes);
         status = read_lines(&reader, made.text, bytes);
     }
+    eco_free(reader.by_id);
     if (status != ECORNN_OK) {
         eco_wisdom_free(&made);
         return status;

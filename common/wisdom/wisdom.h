@@ -125,6 +125,7 @@ void eco_wisdom_forget(void);
 size_t eco_wisdom_print(char *text, size_t size);
 /* A file that could not be read: what plans say of it, until all is forgotten. */
 void eco_wisdom_complain(const char *about);
+void eco_wisdom_complaint(struct eco_text *text); /* adds all of that */
 
 /* What the store knows of a problem on a device. */
 struct eco_wisdom_found {

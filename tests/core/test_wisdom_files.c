@@ -45,6 +45,11 @@ START_TEST(says_which_file_is_wrong)
 }
 END_TEST
 
+static void check_saved(const char *path)
+{
+    ck_assert_msg(ecornn_wisdom_save(path) == ECORNN_OK, "%s", ecornn_error_detail());
+}
+
 START_TEST(saves_and_loads)
 {
     static char text[WISDOM_TEXT];
@@ -71,6 +76,51 @@ START_TEST(saves_and_loads)
     snprintf(command, sizeof command, "test \"$(cd '%s' && echo *)\" = 'ecornn saved taken'",
              wisdom_folder);
     ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* Mode and group of a file that is replaced, and for root its owner; a new one of root's, and its
+ * folders, belong to whom the folder does. */
+START_TEST(keeps_mode_and_owner)
+{
+    static const mode_t modes[] = {0600, 0640, 0604, 0666};
+    const bool root = geteuid() == 0;
+    struct stat about;
+    learn(LSTM CHUNK(7));
+    check_saved(in_folder("kept"));
+    for (size_t k = 0; k < sizeof modes / sizeof *modes; k++) {
+        ck_assert_int_eq(chmod(in_folder("kept"), modes[k]), 0);
+        if (root)
+            ck_assert_int_eq(chown(in_folder("kept"), 1234, 5678), 0);
+        check_saved(in_folder("kept"));
+        ck_assert_int_eq(stat(in_folder("kept"), &about), 0);
+        ck_assert_int_eq(about.st_mode & 0777, modes[k]);
+        ck_assert(!root || (about.st_uid == 1234 && about.st_gid == 5678));
+    }
+    if (!root)
+        return;
+    ck_assert_int_eq(chown(wisdom_folder, 4321, 8765), 0);
+    check_saved(NULL);
+    static const char *const made[] = {"ecornn", "ecornn/wisdom"};
+    for (int k = 0; k < 2; k++) {
+        ck_assert_int_eq(stat(in_folder(made[k]), &about), 0);
+        ck_assert_msg(about.st_uid == 4321 && about.st_gid == 8765, "%s: %u", made[k],
+                      (unsigned)about.st_uid);
+    }
+}
+END_TEST
+
+/* A folder that may not be searched is not the same as no file. */
+START_TEST(says_what_it_may_not_read)
+{
+    char text[1 << 14];
+    ck_assert_int_eq(mkdir(in_folder("ecornn"), 0777), 0);
+    ck_assert_int_eq(symlink("wisdom", in_folder("ecornn/wisdom")), 0); /* for root, too */
+    ck_assert_int_eq(unsetenv("ECORNN_WISDOM"), 0);
+    ck_assert(says(LSTM, "wisdom: "));
+    ck_assert_int_lt(ecornn_info(text, sizeof text), (int)sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "wisdom, not read: "));
+    ck_assert_ptr_nonnull(strstr(text, "symbolic links"));
 }
 END_TEST
 
@@ -145,6 +195,8 @@ int main(void)
     tcase_add_test(files, reads_files_by_itself);
     tcase_add_test(files, says_which_file_is_wrong);
     tcase_add_test(files, saves_and_loads);
+    tcase_add_test(files, keeps_mode_and_owner);
+    tcase_add_test(files, says_what_it_may_not_read);
     tcase_add_test(files, left_behind);
     tcase_add_test(files, replaces_only_files);
     tcase_add_test(files, no_room);

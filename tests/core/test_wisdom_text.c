@@ -4,6 +4,8 @@
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 #include <string.h>
 
 #include "common/backend.h"
@@ -86,6 +88,46 @@ START_TEST(keeps_remarks)
         n += (size_t)snprintf(text + n, sizeof text - n, "#%c\n", 'a' + k % 26);
     ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT);
     ck_assert(strstr(ecornn_error_detail(), "text:65538: too many remarks") != NULL);
+}
+END_TEST
+
+/* As many devices as there may be, each measured three times: the last counts.  As large as a text
+ * may be, it is read in a moment: searches do not go through all devices. */
+START_TEST(large_text)
+{
+    enum { MANY = 4096, MOST = 16 << 20, TIMES = 3 };
+    static char text[MOST + 2];
+    static uint64_t id[MANY];
+    size_t n = (size_t)snprintf(text, MOST, WISDOM_HEAD);
+    for (int k = 0; k < MANY; k++) {
+        char words[40];
+        snprintf(words, sizeof words, "cpu plain threads=%d name=x", k);
+        id[k] = eco_hash(ECO_HASH, words, strlen(words));
+        n += (size_t)snprintf(text + n, MOST - n, "device %016" PRIx64 " %s\n", id[k], words);
+    }
+    int lines = 0;
+    for (; n + 64 < MOST; lines++)
+        n += (size_t)snprintf(text + n, MOST - n,
+                              "machine %016" PRIx64 " f32-mflops=%d 2026-01-31\n",
+                              id[lines * 7 % MANY], lines + 1);
+    ck_assert_int_gt(lines, TIMES * MANY);
+    const clock_t begin = clock();
+    ck_assert_msg(ecornn_wisdom_from_text(text) == ECORNN_OK, "%s", ecornn_error_detail());
+    ck_assert_msg(clock() - begin < 20 * CLOCKS_PER_SEC, "%.1f s",
+                  (double)(clock() - begin) / CLOCKS_PER_SEC);
+    const int length = ecornn_wisdom_to_text(NULL, 0);
+    char *written = malloc((size_t)length + 1), last[64];
+    ecornn_wisdom_to_text(written, (size_t)length + 1);
+    int kept = 0;
+    for (const char *at = written; (at = strstr(at, "\nmachine ")) != NULL; at++)
+        kept++;
+    ck_assert_int_eq(kept, MANY);
+    snprintf(last, sizeof last, "f32-mflops=%d 2026-01-31\n", lines); /* by order of lines */
+    ck_assert_str_eq(written + length - strlen(last), last);
+    free(written);
+    memset(text + n, '\n', sizeof text - 1 - n);
+    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ecornn_error_detail(), "larger than 16 MiB"));
 }
 END_TEST
 
@@ -213,6 +255,7 @@ int main(void)
     tcase_add_test(texts, machines);
     tcase_add_test(texts, problems_of_another_version);
     tcase_add_test(texts, keeps_remarks);
+    tcase_add_test(texts, large_text);
     tcase_add_loop_test(texts, refuses_a_text, 0, WRONG);
     tcase_add_test(texts, refuses_the_rest);
     tcase_add_test(texts, many_devices);

@@ -146,6 +146,45 @@ json "[p['problem'].split('/')[0] for p in x] == ['mine', 'ours', 'lstm', 'mine'
     tune --json --regret --seconds 0.02 --device cpu:1 --recorded "$work/own"
 has "" tune --seconds 0.02 --device cpu:1 --recorded "$work/own" -o "$work/own-wisdom"
 json "sorted(bool(p['cell']) for p in x['problems']) == [False, True, True, True]" wisdom list --json "$work/own-wisdom"
+# Words of other devices, and files that cannot be read.
+if command -v python3 > /dev/null; then
+    python3 - "$work/words" << 'EOF'
+import sys
+def fnv(text, value=0xcbf29ce484222325):
+    for byte in text:
+        value = ((value ^ byte) * 0x100000001B3) % 2**64
+    return value
+words = b"cpu \xc2\x9b31m\xe2\x80\xae\xe2\x80\x8f\xff threads=3 version=0.1.0 name=x"
+open(sys.argv[1], "wb").write(b"ecornn-wisdom 1\ndevice %016x %s\nlstm/f32/infer/T2/N2/I4/H8 - %016x algorithm=packed 5 1 2026-01-01\n"
+                              % (fnv(words), words, fnv(words)))
+EOF
+    for command in "plan --device cpu:1 lstm/T2/N2/I4/H8" "plan --json --device cpu:1 lstm/T2/N2/I4/H8" \
+        "wisdom list $work/words" "wisdom list --json $work/words" "wisdom list --json $work/one"; do
+        ECORNN_WISDOM=$work/words "$ecornn" $command > "$work/out" 2>&1 || fail "$command"
+        ! LC_ALL=C grep -q "$(printf '\302\233\|\342\200\256\|\342\200\217\|\377')" "$work/out" || fail "raw: $command"
+    done
+    ECORNN_WISDOM=$work/words has '\xC2\x9B31m\xE2\x80\xAE' plan --device cpu:1 lstm/T2/N2/I4/H8
+    has '\xC2\x9B31m\xE2\x80\xAE\xE2\x80\x8F\xFF' wisdom list "$work/words"
+    json "'\u009b31m\u202e' in x['devices'][0]['words']" wisdom list --json "$work/words"
+    printf 'lstm/T2/N2/I4/H8\302\233\n' > "$work/raw"
+    refuse 1 '\xC2\x9B: a problem is text in ASCII' plan --device cpu:1 --recorded "$work/raw"
+fi
+ECORNN_WISDOM=$work/none refuse 1 "none: No such file" wisdom list
+ECORNN_WISDOM=$work refuse 1 "no regular file" wisdom list --json
+if [ "$(id -u)" != 0 ]; then
+    echo 'ecornn-wisdom 1' > "$work/closed" && chmod 0 "$work/closed"
+    ECORNN_WISDOM=$work/closed refuse 1 "closed: Permission denied" wisdom list
+fi
+echo 'ecornn-wisdom 1' > "$work/moded" && chmod 640 "$work/moded"
+has "" wisdom combine "$work/moded" -o "$work/moded"
+case $(ls -l "$work/moded") in -rw-r-----*) ;; *) fail "mode: $(ls -l "$work/moded")" ;; esac
+[ "$(id -u)" != 0 ] || {
+    mkdir "$work/home" && chown 1234 "$work/home"
+    XDG_CONFIG_HOME=$work/home has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
+    for name in ecornn ecornn/wisdom ecornn/wisdom.lock; do
+        [ "$(stat -c %u "$work/home/$name")" = 1234 ] || fail "owner of $name: $(ls -ln "$work/home/ecornn")"
+    done
+}
 before=$(cat "$work/one")
 json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.05 --device cpu:1 lstm/T4/N2/I4/H8
 json "x[0]['candidates'] >= 3 and x[0]['measured'] and not x[0]['complete'] and x[0]['regret'] is not None" \

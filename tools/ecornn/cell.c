@@ -30,7 +30,9 @@ static void show_error(const struct options *options, const char *text, const ch
         return;
     }
     const int length = (int)strcspn(text, "\n");
-    fprintf(stderr, "%s:%s\n  %.*s\n  ", path, detail, length, text);
+    fprintf(stderr, "%s:%s\n  ", path, detail);
+    print_shown(stderr, text, (size_t)length);
+    fprintf(stderr, "\n  ");
     for (int k = 0; k + 1 < column && k < length; k++)
         fputc(text[k] == '\t' ? '\t' : ' ', stderr);
     fputc('^', stderr);

@@ -7,35 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of the character in UTF-8 at text; 0: it is none (RFC 3629). */
-static size_t character(const unsigned char *text, size_t bytes)
-{
-    static const unsigned long least[] = {0, 0x80, 0x800, 0x10000};
-    const size_t more = text[0] >= 0xF0 ? 3 : text[0] >= 0xE0 ? 2 : text[0] >= 0xC0 ? 1 : 0;
-    unsigned long code = more > 0 ? text[0] & (0x3Fu >> more) : text[0];
-    if (more >= bytes || text[0] > 0xF4 || (more == 0 && text[0] >= 0x80))
-        return 0;
-    for (size_t k = 1; k <= more; k++) {
-        if ((text[k] & 0xC0) != 0x80)
-            return 0;
-        code = code << 6 | (text[k] & 0x3F);
-    }
-    return code < least[more] || code > 0x10FFFF || code >> 11 == 0xD800 >> 11 ? 0 : more + 1;
-}
+#include "bench/core/say.h"
 
-/* What is no character is written as errors show it, "\\xNN": a file may have any name. */
 static void write_string(const char *text, size_t bytes)
 {
     putchar('"');
     for (size_t i = 0, n; i<bytes; i += n> 0 ? n : 1) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        n = character(at, bytes - i);
-        if (n == 0)
-            printf("\\\\x%02X", *at);
+        const char *at = text + i;
+        unsigned long code;
+        n = shown_character(at, bytes - i, &code);
+        if (n == 0) /* no character: a file may have any name */
+            printf("\\\\x%02X", (unsigned char)*at);
         else if (*at == '"' || *at == '\\')
             printf("\\%c", *at);
-        else if (*at < ' ')
-            printf("\\u%04x", *at);
+        else if (controls_terminal(code))
+            printf("\\u%04lx", code);
         else
             fwrite(at, 1, n, stdout);
     }

@@ -25,6 +25,9 @@ static bool add_with(struct problems *problems, const char *problem, const char 
     for (int k = 0; k < problems->n; k++)
         if (strcmp(problems->list[k].text, problem) == 0 && is_same(cell, problems->list[k].cell))
             return true;
+    for (const char *at = problem; *at != '\0'; at++)
+        if (*at < ' ' || *at > '~')
+            return say("%.200s: a problem is text in ASCII", problem);
     if (strlen(problem) >= sizeof problems->list->text)
         return say("%.40s...: too long for a problem", problem);
     if (problems->n == problems->room) {

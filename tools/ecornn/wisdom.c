@@ -71,16 +71,18 @@ static void each_line(char *text,
 
 static void print_line(struct json *json, char *word[WORDS], enum kind kind)
 {
+    char line[2048]; /* of the file at most 1024 */
     (void)json;
     if (kind == DEVICE)
-        printf("device %s: %s\n", word[1], word[2]);
+        snprintf(line, sizeof line, "device %s: %s\n", word[1], word[2]);
     else if (kind == MACHINE)
-        printf("machine %s: %s  %s\n", word[1], word[2], word[3]);
+        snprintf(line, sizeof line, "machine %s: %s  %s\n", word[1], word[2], word[3]);
     else
-        printf("%-52s %12.2f us [%.2f]  %s  %s\n    %s%s%s\n", word[0], 1e-3 * atof(word[4]),
-               1e-3 * atof(word[5]), word[6], word[2], word[3],
-               strcmp(word[1], "-") != 0 ? "  cell " : "",
-               strcmp(word[1], "-") != 0 ? word[1] : "");
+        snprintf(line, sizeof line, "%-52s %12.2f us [%.2f]  %s  %s\n    %s%s%s\n", word[0],
+                 1e-3 * atof(word[4]), 1e-3 * atof(word[5]), word[6], word[2], word[3],
+                 strcmp(word[1], "-") != 0 ? "  cell " : "",
+                 strcmp(word[1], "-") != 0 ? word[1] : "");
+    print_shown(stdout, line, strlen(line));
 }
 
 static void write_device(struct json *json, char *word[WORDS], enum kind kind)
@@ -119,6 +121,22 @@ static void write_problem(struct json *json, char *word[WORDS], enum kind kind)
     json_end(json);
 }
 
+/* Has every file been read that each program reads?  What is wrong with one ecornn_info says. */
+static bool all_were_read(void)
+{
+    static const char head[] = "\nwisdom, not read: ";
+    const int length = ecornn_info(NULL, 0);
+    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
+    if (text == NULL)
+        return say("no memory");
+    ecornn_info(text, (size_t)length + 1);
+    const char *wrong = strstr(text, head);
+    if (wrong != NULL)
+        say("%.*s", (int)strcspn(wrong + sizeof head - 1, "\n"), wrong + sizeof head - 1);
+    free(text);
+    return wrong == NULL;
+}
+
 /* The lines of a kind as an array. */
 static bool list_json(struct json *json, const char *key,
                       void (*call)(struct json *json, char *word[WORDS], enum kind kind))
@@ -138,18 +156,19 @@ static bool list(const struct options *options)
     struct json json = {.depth = 0};
     if (options->n > 1 && !load_all(options->words + 1, options->n - 1))
         return false;
+    const bool read = options->n > 1 || all_were_read();
     if (options->json) {
         json_object(&json, NULL);
         const bool devices = list_json(&json, "devices", write_device),
                    machines = list_json(&json, "machines", write_machine),
                    problems = list_json(&json, "problems", write_problem);
         json_end(&json);
-        return devices && machines && problems;
+        return devices && machines && problems && read;
     }
     char *text = wisdom_text();
     if (text != NULL)
         each_line(text, print_line, &json);
-    const bool good = text != NULL;
+    const bool good = text != NULL && read;
     free(text);
     return good;
 }

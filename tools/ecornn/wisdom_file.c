@@ -26,6 +26,28 @@ static bool fits(int length)
            say("the path of the file has %d bytes, must have at most %d", length, WISDOM_PATH - 1);
 }
 
+/* What root made, to whom the folder belongs that it is in. */
+static void give(int file, const char *folder)
+{
+    struct stat about;
+    if (geteuid() == 0 && stat(folder, &about) == 0 && about.st_uid != 0 &&
+        fchown(file, about.st_uid, about.st_gid) != 0)
+        say("what was made in %s stays root's: %s", folder, strerror(errno));
+}
+
+static void make_folder(const char *path)
+{
+    char above[WISDOM_PATH + 4];
+    if (mkdir(path, 0777) != 0)
+        return; /* what fails, the lock says */
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    snprintf(above, sizeof above, "%s/..", path);
+    if (folder >= 0) {
+        give(folder, above);
+        close(folder);
+    }
+}
+
 /* The user's file, where the library looks for it (doc/guide/wisdom.md), and its folders. */
 static bool find_user_file(char path[WISDOM_PATH])
 {
@@ -41,7 +63,7 @@ static bool find_user_file(char path[WISDOM_PATH])
         return false;
     for (char *at = path + 1; (at = strchr(at, '/')) != NULL; at++) {
         *at = '\0';
-        mkdir(path, 0777); /* what fails, the lock says */
+        make_folder(path);
         *at = '/';
     }
     return true;
@@ -55,13 +77,28 @@ bool wisdom_file_find(struct wisdom_file *file, const char *output)
     return fits(snprintf(file->path, sizeof file->path, "%s", output));
 }
 
+/* One that root makes in a user's folder is that user's; another's may be locked by who reads it.
+ */
+static int open_lock(const char *name)
+{
+    char folder[WISDOM_PATH + 8];
+    int file = open(name, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0)
+        return errno == EEXIST ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    const char *end = strrchr(name, '/');
+    snprintf(folder, sizeof folder, "%.*s", end != NULL ? (int)(end - name) + 1 : 1,
+             end != NULL ? name : ".");
+    give(file, folder);
+    return file;
+}
+
 /* The lock lies beside the file, since that is replaced; of all links to it, beside itself. */
 bool wisdom_file_lock(struct wisdom_file *file)
 {
     char place[WISDOM_PATH], name[WISDOM_PATH + 8];
     const bool there = realpath(file->path, place) != NULL;
     snprintf(name, sizeof name, "%s.lock", there ? place : file->path);
-    file->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    file->lock = open_lock(name);
     if (file->lock >= 0 && flock(file->lock, LOCK_EX) == 0)
         return true;
     say("cannot lock %s: %s", name, strerror(errno));
