@@ -166,6 +166,11 @@ def _backward(ctx, gradients):
     spec = _spec(*ctx.stack)
     given = list(need[2]) if count else [False] * spec.states
     wanted = [need[0], *given, *need[3]]
+    if not reserve.numel() and x.numel():  # not kept, as in an exported graph: run again
+        with torch.no_grad():
+            *_, reserve, packed = torch.ops.ecornn.layer(
+                x, lengths, states or None, weights, *ctx.stack, ctx.batch_major, ctx.drop, seed,
+                True)
     found = torch.ops.ecornn.layer_backward(
         gradients[0], list(gradients[1:1 + spec.states]), x, y, lengths, states, weights, reserve,
         packed, *ctx.stack, ctx.batch_major, ctx.drop, seed, wanted)
@@ -175,6 +180,9 @@ def _backward(ctx, gradients):
 
 
 torch.library.register_autograd("ecornn::layer", _backward, setup_context=_setup)
+
+
+_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.4 lacks it
 
 
 def _drawn(x):
@@ -211,7 +219,8 @@ def module(self, x, hx, lengths, weights):
     weights = [weight if weight.dtype == params else weight.to(params) for weight in weights]
     if lengths is not None:
         lengths = integers("lengths", lengths).to(x.device, torch.int32)
-    keep = torch.is_grad_enabled()
+    # An exported graph is for any T and N, and the size of what is kept is a plan's.
+    keep = torch.is_grad_enabled() and not _exporting()
     seed = _drawn(x) if drop else None
     shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
              int(self.bidirectional), self.proj_size, self.memory_limit,
