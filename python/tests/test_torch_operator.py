@@ -363,3 +363,23 @@ def test_export_for_any_batch(kind):
         found = torch.autograd.grad(again(x)[0].pow(2).sum(), list(again.parameters()))
         want = torch.autograd.grad(module(x)[0].pow(2).sum(), list(module.parameters()))
         assert all(map(torch.equal, found, want))
+
+
+@pytest.mark.parametrize("make", [lambda: et.LSTM(6, 8), lambda: et.GRU(6, 8, 2, dropout=0.5),
+                                  lambda: et.MGU(6, 8, bidirectional=True)])
+def test_one_graph_of_many_shapes(make):
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    module, counter = make(), CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(module, backend=counter, dynamic=True, fullgraph=True)
+    for steps, batch in zip(range(5, 12), range(2, 9)):
+        x = torch.randn(steps, batch, 6)
+        torch.manual_seed(steps)
+        y = compiled(x)[0]
+        found = torch.autograd.grad(y.pow(2).sum(), list(module.parameters()))
+        if not module.dropout:
+            want = module(x)[0]
+            assert torch.equal(y, want)
+            gradients = torch.autograd.grad(want.pow(2).sum(), list(module.parameters()))
+            assert all(map(torch.equal, found, gradients))
+    assert counter.frame_count <= 2  # of seven shapes

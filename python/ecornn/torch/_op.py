@@ -26,6 +26,13 @@ torch.library.define(
     "float dropout, bool batch_major, bool drop, Tensor? seed, bool[] wanted) -> Tensor[]")
 
 
+torch.library.define(  # forward again, then backward: of a forward that kept nothing
+    "ecornn::layer_again",
+    "(Tensor? dy, Tensor?[] dfinal, Tensor x, Tensor? lengths, Tensor[] states, Tensor[] weights, "
+    "str cell, int[] shape, str saving, float dropout, bool batch_major, bool drop, Tensor? seed, "
+    "bool[] wanted) -> Tensor[]")
+
+
 def _spec(cell: str, shape, saving: str, dropout) -> Spec:
     """shape: sizes, layers, bias, bidirectional, proj, memory_limit, heads, grouped_input."""
     input, hidden, layers, bias, both, proj, limit, heads, grouped = (
@@ -151,8 +158,22 @@ def _layer_backward_fake(dy, dfinal, x, y, lengths, states, weights, reserve, pa
     return [tensor if want else x.new_empty(0) for tensor, want in zip(like, wanted)]
 
 
+@torch.library.impl("ecornn::layer_again", ("cpu", "cuda"))
+def _layer_again(dy, dfinal, x, lengths, states, weights, *run):
+    with torch.no_grad():
+        y, *_, reserve, packed = torch.ops.ecornn.layer(x, lengths, states, weights, *run[:-1],
+                                                        True)
+        return torch.ops.ecornn.layer_backward(dy, dfinal, x, y, lengths, states, weights,
+                                               reserve, packed, *run)
+
+
+@torch.library.register_fake("ecornn::layer_again")
+def _layer_again_fake(dy, dfinal, x, lengths, states, weights, *run):
+    return _layer_backward_fake(dy, dfinal, x, None, lengths, states, weights, None, None, *run)
+
+
 def _setup(ctx, inputs, output):
-    x, lengths, states, weights, *ctx.stack, ctx.batch_major, ctx.drop, seed, _ = inputs
+    x, lengths, states, weights, *ctx.stack, ctx.batch_major, ctx.drop, seed, ctx.keep = inputs
     y, *_, reserve, packed = output
     ctx.count = None if states is None else len(states)
     ctx.save_for_backward(x, y, lengths, seed, reserve, packed, *(states or ()), *weights)
@@ -166,14 +187,13 @@ def _backward(ctx, gradients):
     spec = _spec(*ctx.stack)
     given = list(need[2]) if count else [False] * spec.states
     wanted = [need[0], *given, *need[3]]
-    if not reserve.numel() and x.numel():  # not kept, as in an exported graph: run again
-        with torch.no_grad():
-            *_, reserve, packed = torch.ops.ecornn.layer(
-                x, lengths, states or None, weights, *ctx.stack, ctx.batch_major, ctx.drop, seed,
-                True)
-    found = torch.ops.ecornn.layer_backward(
-        gradients[0], list(gradients[1:1 + spec.states]), x, y, lengths, states, weights, reserve,
-        packed, *ctx.stack, ctx.batch_major, ctx.drop, seed, wanted)
+    outputs = gradients[0], list(gradients[1:1 + spec.states])
+    run = *ctx.stack, ctx.batch_major, ctx.drop, seed, wanted
+    if ctx.keep:
+        found = torch.ops.ecornn.layer_backward(*outputs, x, y, lengths, states, weights, reserve,
+                                                packed, *run)
+    else:
+        found = torch.ops.ecornn.layer_again(*outputs, x, lengths, states, weights, *run)
     found = [gradient if want else None for gradient, want in zip(found, wanted)]
     dstates = found[1:1 + spec.states] if count else None if ctx.count is None else []
     return (found[0], None, dstates, found[1 + spec.states:], *[None] * 8)
@@ -182,7 +202,18 @@ def _backward(ctx, gradients):
 torch.library.register_autograd("ecornn::layer", _backward, setup_context=_setup)
 
 
+_POWERS = [3, *(2**k for k in range(2, 24))]
 _exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.4 lacks it
+
+
+def _is_fixed(size) -> bool:
+    """Is a size a number in the graph that is being made, not a symbol?"""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true as _known
+
+    for least in _POWERS:
+        if not (_known(size >= least) or _known(size < least)):
+            return False
+    return True
 
 
 def _drawn(x):
@@ -219,8 +250,9 @@ def module(self, x, hx, lengths, weights):
     weights = [weight if weight.dtype == params else weight.to(params) for weight in weights]
     if lengths is not None:
         lengths = integers("lengths", lengths).to(x.device, torch.int32)
-    # An exported graph is for any T and N, and the size of what is kept is a plan's.
-    keep = torch.is_grad_enabled() and not _exporting()
+    # A graph for any T and N keeps nothing, for the size is a plan's: its backward runs again.
+    keep = torch.is_grad_enabled() and not _exporting() and (
+        _is_fixed(x.shape[0]) and _is_fixed(x.shape[1]))
     seed = _drawn(x) if drop else None
     shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
              int(self.bidirectional), self.proj_size, self.memory_limit,
