@@ -97,8 +97,8 @@ class Recurrent(Forward, torch.nn.Module):
         self.reset_parameters()
 
     def _spec(self) -> Spec:
-        return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers, self.bias,
-                       self.dropout, self.bidirectional, self.proj_size, self.saving,
+        return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers,
+                       self.bias, self.dropout, self.bidirectional, self.proj_size, self.saving,
                        self.memory_limit, None, self.heads, self.grouped_input)
 
     @property
