@@ -149,11 +149,9 @@ struct eco_backend {
     ecornn_status (*join_lengths)(struct ecornn_device *device, int32_t *to, const int32_t *from,
                                   int32_t N, int32_t steps, void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
-    ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                          void *stream);
-    /* To packed vectors; NULL: nothing is added. */
-    ecornn_status (*pack_add)(const struct ecornn_plan *plan, const void *const *params,
-                              void *weights, void *stream);
+    /* added[k]: what is added to vector k, or NULL; added NULL: nothing to any. */
+    ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params,
+                          const void *const *added, void *weights, void *stream);
     ecornn_status (*unpack)(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream);
     /* Fills the numbers of squeeze->run and does the moves of `in`; or those of `out`.  NULL: its

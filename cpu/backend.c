@@ -189,21 +189,15 @@ static int threads_for(const struct ecornn_plan *plan, size_t bytes)
     return worth < 1 ? 1 : worth < (size_t)cpu->threads ? (int)worth : cpu->threads;
 }
 
-static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                          void *stream)
+static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params,
+                          const void *const *added, void *weights, void *stream)
 {
     (void)stream;
     struct packing packing = {.plan = plan, .params = params, .weights = weights};
     eco_cpu_together(plan->device->own, threads_for(plan, plan->sizes.weights), pack_portion,
                      &packing);
-    return ECORNN_OK;
-}
-
-static ecornn_status pack_add(const struct ecornn_plan *plan, const void *const *params,
-                              void *weights, void *stream)
-{
-    (void)stream;
-    eco_plan_pack_add(plan, params, weights);
+    if (added)
+        eco_plan_pack_add(plan, added, weights);
     return ECORNN_OK;
 }
 
@@ -270,7 +264,6 @@ const struct eco_backend eco_backend_cpu = {
     .join_lengths = eco_host_join_lengths,
     .wait = eco_host_wait,
     .pack = pack,
-    .pack_add = pack_add,
     .unpack = unpack,
     .together = together,
     .squeeze = eco_cpu_squeeze,

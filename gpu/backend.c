@@ -398,7 +398,6 @@ static const struct eco_backend backend = {
     .join_lengths = eco_gpu_join_lengths,
     .wait = wait,
     .pack = eco_gpu_pack,
-    .pack_add = eco_gpu_pack_add,
     .unpack = eco_gpu_unpack,
     .squeeze = eco_gpu_squeeze,
     .prepare = eco_gpu_prepare,

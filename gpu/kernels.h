@@ -73,20 +73,6 @@ struct eco_move_call {
 };
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);
 
-/* param_moves.cu: rows of elements from place to place, up to so many in a launch; a plane's step
- * is not read.  The launch fills in end. */
-enum { ECO_PARAM_MOVES = 32 };
-struct eco_param_move {
-    struct eco_plane to, from;
-    int32_t rows, width;
-};
-struct eco_param_moves {
-    struct eco_param_move move[ECO_PARAM_MOVES];
-    uint32_t end[ECO_PARAM_MOVES]; /* blocks of this move and those before */
-    bool add;                      /* to what is there */
-};
-cudaError_t eco_launch_params(struct eco_param_moves *moves, int count, cudaStream_t stream);
-
 /* Every `row` elements from data on, so many times, `width` elements become 0. */
 struct eco_gaps_call {
     void *data;

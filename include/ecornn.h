@@ -339,21 +339,16 @@ ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ec
  * framework's tensors need no copy into one block. */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      void *weights, void *stream);
-/** Adds to the vectors of packed weights: for frameworks that keep two biases where a cell has one,
- * their sum.  params[k]: what to add to parameter k, as for ecornn_pack, or NULL: nothing, which
- * matrices must have.  Sums are rounded to the type of sums inside a run. */
-ECORNN_API ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *const *params,
-                                         void *weights, void *stream);
+/** As ecornn_pack, of sums: for frameworks that keep two biases where a cell has one.  added[k]:
+ * what is added to parameter k, of its type and shape, or NULL: nothing, which matrices must have.
+ * Sums are rounded to the type of sums inside a run. */
+ECORNN_API ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *params,
+                                          const void *const *added, void *weights, void *stream);
 /** May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
  * those of weights of its own.  UNSUPPORTED: the detail says in what the two differ.  T and N may
  * differ where the fastest form does not; weights packed for training fit inference, except those
  * of several models, never the other way round.  Gradients are those of the plan of backward. */
 ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
-/** A number that changes when blocks of host memory do: blocks[k] has bytes[k] bytes, or is NULL.
- * Of a block of up to 16 KB it sees every change, of a larger one such as an optimizer's step,
- * which writes everywhere: 17 of its words are looked at.  To see, in a microsecond, whether
- * parameters must be packed again.  0 without blocks. */
-ECORNN_API uint64_t ecornn_fingerprint(const void *const *blocks, const size_t *bytes, int count);
 /** Gradients of the packed weights to those of the parameters, of param_type; add: to what
  * dparams[k] holds.  dparams[k] may be NULL: not wanted. */
 ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights,

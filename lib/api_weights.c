@@ -73,50 +73,32 @@ static ecornn_status misaligned(const char *name, int k, const void *param, cons
                     param, eco_type_bytes(plan->problem.param_type));
 }
 
-ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, void *weights,
-                          void *stream)
+/* Of one model: params all there, added NULL or a vector's. */
+static ecornn_status check_params(const ecornn_plan *plan, const void *const *params,
+                                  const void *const *added)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
     const int count = eco_problem_params(&plan->problem);
-    if (!params && count > 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
-    const ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
-    if (status != ECORNN_OK || count == 0)
-        return status; /* or a cell without parameters */
-    if (plan->one)
-        return eco_models_pack(plan, params, weights, stream);
-    for (int k = 0; k < count; k++)
-        if (!params[k])
-            return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
-        else if (!is_aligned_param(plan, params[k]))
-            return misaligned("params", k, params[k], plan);
-    struct eco_caller caller;
-    eco_caller_begin_run(&caller, plan->device->backend);
-    const ecornn_status packed = plan->device->backend->pack(plan, params, weights, stream);
-    eco_caller_end(&caller);
-    return packed;
-}
-
-/* NULL, or a vector's. */
-static ecornn_status check_added(const ecornn_plan *plan, const void *const *params, int count)
-{
     for (int k = 0; k < count; k++) {
         struct eco_param_place place;
         int before;
+        eco_problem_place(&plan->problem, k, &place);
+        if (!params[k])
+            return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
         if (!is_aligned_param(plan, params[k]))
             return misaligned("params", k, params[k], plan);
-        eco_problem_place(&plan->problem, k, &place);
-        if (params[k] && eco_problem_part(&plan->problem, &place, &before) != ECO_PART_VECTORS)
+        if (added && !is_aligned_param(plan, added[k]))
+            return misaligned("added", k, added[k], plan);
+        if (added && added[k] &&
+            eco_problem_part(&plan->problem, &place, &before) != ECO_PART_VECTORS)
             return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "params[%d] is %p, must be NULL: only vectors are added to", k,
-                            params[k]);
+                            "added[%d] is %p, must be NULL: only vectors are added to", k,
+                            added[k]);
     }
     return ECORNN_OK;
 }
 
-ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *const *params, void *weights,
-                              void *stream)
+ecornn_status eco_pack(const ecornn_plan *plan, const void *const *params, const void *const *added,
+                       void *weights, void *stream)
 {
     if (!plan)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
@@ -124,17 +106,32 @@ ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *const *params
     if (!params && count > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
     ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
-    if (status == ECORNN_OK && plan->one)
-        return eco_models_pack_add(plan, params, weights, stream);
-    if (status == ECORNN_OK)
-        status = check_added(plan, params, count);
     if (status != ECORNN_OK || count == 0)
+        return status; /* or a cell without parameters */
+    if (plan->one)
+        return eco_models_pack(plan, params, added, weights, stream);
+    status = check_params(plan, params, added);
+    if (status != ECORNN_OK)
         return status;
     struct eco_caller caller;
     eco_caller_begin_run(&caller, plan->device->backend);
-    status = plan->device->backend->pack_add(plan, params, weights, stream);
+    status = plan->device->backend->pack(plan, params, added, weights, stream);
     eco_caller_end(&caller);
     return status;
+}
+
+ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, void *weights,
+                          void *stream)
+{
+    return eco_pack(plan, params, NULL, weights, stream);
+}
+
+ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *params,
+                               const void *const *added, void *weights, void *stream)
+{
+    if (!added)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "added is NULL");
+    return eco_pack(plan, params, added, weights, stream);
 }
 
 /* Bytes from a model's part of the block to the next one's; 0 of one model. */

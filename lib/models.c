@@ -160,25 +160,16 @@ static size_t params_of_one(const ecornn_plan *plan)
     return (size_t)eco_problem_params(&plan->problem);
 }
 
-ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params, void *weights,
-                              void *stream)
+ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params,
+                              const void *const *added, void *weights, void *stream)
 {
     const size_t stride = eco_models_stride(plan->one->sizes.weights);
     ecornn_status status = ECORNN_OK;
-    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++)
-        status = ecornn_pack(plan->one, params + (size_t)m * params_of_one(plan),
-                             (char *)weights + (size_t)m * stride, stream);
-    return status;
-}
-
-ecornn_status eco_models_pack_add(const ecornn_plan *plan, const void *const *params, void *weights,
-                                  void *stream)
-{
-    const size_t stride = eco_models_stride(plan->one->sizes.weights);
-    ecornn_status status = ECORNN_OK;
-    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++)
-        status = ecornn_pack_add(plan->one, params + (size_t)m * params_of_one(plan),
-                                 (char *)weights + (size_t)m * stride, stream);
+    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++) {
+        const size_t first = (size_t)m * params_of_one(plan);
+        status = eco_pack(plan->one, params + first, added ? added + first : NULL,
+                          (char *)weights + (size_t)m * stride, stream);
+    }
     return status;
 }
 

@@ -19,10 +19,8 @@ ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_de
 /* Of a run of up to the planned steps and rows. */
 ecornn_sizes eco_models_sizes(const ecornn_plan *plan, int32_t T, int32_t N);
 /* As the public functions do it. */
-ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params, void *weights,
-                              void *stream);
-ecornn_status eco_models_pack_add(const ecornn_plan *plan, const void *const *params, void *weights,
-                                  void *stream);
+ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params,
+                              const void *const *added, void *weights, void *stream);
 ecornn_status eco_models_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
                                 int add, void *stream);
 
@@ -35,6 +33,10 @@ static inline size_t eco_models_stride(size_t bytes)
 /* models_run.c: forward, or backward where there is a gradient; args: the same, checked. */
 ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
                              const ecornn_gradient *gradient, const struct eco_args *args);
+
+/* api_weights.c: both public functions; added NULL: nothing. */
+ecornn_status eco_pack(const ecornn_plan *plan, const void *const *params, const void *const *added,
+                       void *weights, void *stream);
 
 /* api_run.c: what a run's arguments must be; gradient NULL: of forward. */
 ecornn_status eco_run_check(const ecornn_plan *plan, const ecornn_io *io,

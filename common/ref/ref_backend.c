@@ -89,37 +89,23 @@ static void close_device(struct ecornn_device *device)
 }
 
 /* Every parameter in the type of sums, matrices rounded to the type of weights. */
-static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                          void *stream)
+static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params,
+                          const void *const *added, void *weights, void *stream)
 {
     (void)stream;
     const struct eco_problem *problem = &plan->problem;
-    const ecornn_type sum = eco_type_sum(problem->type);
-    size_t at = 0;
-    for (int i = 0; i < eco_problem_params(problem); i++) {
-        struct eco_param_place place;
-        eco_problem_place(problem, i, &place);
-        for (size_t j = 0; j < place.elements; j++, at++) {
-            const double value = eco_type_get(params[i], j, problem->param_type);
-            eco_type_set(weights, at, sum,
-                         place.vector ? value : eco_type_round(value, problem->weight_type));
-        }
-    }
-    return ECORNN_OK;
-}
-
-static ecornn_status pack_add(const struct ecornn_plan *plan, const void *const *params,
-                              void *weights, void *stream)
-{
-    (void)stream;
-    const struct eco_problem *problem = &plan->problem;
-    const ecornn_type sum = eco_type_sum(problem->type);
+    const ecornn_type sum = eco_type_sum(problem->type), from = problem->param_type;
     char *to = weights;
     for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_place place;
         eco_problem_place(problem, i, &place);
-        if (params[i])
-            eco_type_add(to, sum, params[i], problem->param_type, place.elements);
+        for (size_t j = 0; j < place.elements; j++) {
+            const double value = eco_type_get(params[i], j, from);
+            eco_type_set(to, j, sum,
+                         place.vector ? value : eco_type_round(value, problem->weight_type));
+        }
+        if (added && added[i])
+            eco_type_add(to, sum, added[i], from, place.elements);
         to += place.elements * eco_type_bytes(sum);
     }
     return ECORNN_OK;
@@ -155,7 +141,6 @@ const struct eco_backend eco_backend_reference = {
     .join_lengths = eco_host_join_lengths,
     .wait = eco_host_wait,
     .pack = pack,
-    .pack_add = pack_add,
     .unpack = unpack,
     .together = eco_host_together,
     .algos = (const struct eco_algo *const[]){&graph, NULL},

@@ -3,7 +3,7 @@
  * launches take longer than what they do.
  */
 #include "gpu/copy/element.cuh"
-#include "gpu/kernels.h"
+#include "gpu/copy/param_moves.h"
 
 enum {
     PARAM_THREADS = 128,
@@ -16,16 +16,45 @@ ECO_DEVICE void move_piece(const struct eco_param_move *move, bool add, number f
 {
     const number all = (number)move->rows * (number)move->width;
     const number width = (number)move->width;
+    const struct eco_plane added = {.data = (void *)move->added, .type = move->from.type};
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
         const number i = first + (number)(k * PARAM_THREADS) + threadIdx.x;
         if (i >= all)
             return;
         const number row = i / width, column = i % width;
-        const size_t to = row * move->to.row + column;
-        const double value = get(&move->from, row * move->from.row + column);
+        const size_t to = row * move->to.row + column, from = row * move->from.row + column;
+        double value = get(&move->from, from);
+        value += move->added ? get(&added, from) : 0;
         set(&move->to, to, add ? get(&move->to, to) + value : value);
     }
+}
+
+ECO_DEVICE size_t bytes_of(ecornn_type type)
+{
+    return type == ECORNN_F64 ? 8 : type == ECORNN_F32 ? 4 : 2;
+}
+
+/* May the piece be copied as words of 16 bytes: whole, dense and of one type on both sides? */
+ECO_DEVICE bool is_words(const struct eco_param_move *move, bool add, uint64_t first)
+{
+    const uint64_t all = (uint64_t)move->rows * (uint64_t)move->width;
+    const bool dense = move->rows == 1 || (move->to.row == (size_t)move->width &&
+                                           move->from.row == (size_t)move->width);
+    return dense && !add && !move->added && move->to.type == move->from.type &&
+           first + PARAM_PIECE <= all &&
+           ((uintptr_t)move->to.data | (uintptr_t)move->from.data) % sizeof(uint4) == 0;
+}
+
+ECO_DEVICE void copy_piece(const struct eco_param_move *move, uint64_t first)
+{
+    const size_t bytes = bytes_of(move->to.type);
+    const uint4 *from = (const uint4 *)((const char *)move->from.data + first * bytes);
+    uint4 *to = (uint4 *)((char *)move->to.data + first * bytes);
+    const unsigned words = PARAM_PIECE * (unsigned)bytes / sizeof(uint4);
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < words; i += PARAM_THREADS)
+        to[i] = from[i];
 }
 
 static __global__ void move_params(const __grid_constant__ struct eco_param_moves moves)
@@ -35,10 +64,13 @@ static __global__ void move_params(const __grid_constant__ struct eco_param_move
         k++;
     const struct eco_param_move *move = &moves.move[k];
     const uint32_t block = blockIdx.x - (k > 0 ? moves.end[k - 1] : 0);
-    if ((uint64_t)move->rows * (uint64_t)move->width <= INT32_MAX)
-        move_piece(move, moves.add, block * (uint32_t)PARAM_PIECE);
+    const uint64_t first = (uint64_t)block * PARAM_PIECE;
+    if (is_words(move, moves.add, first))
+        copy_piece(move, first);
+    else if ((uint64_t)move->rows * (uint64_t)move->width <= INT32_MAX)
+        move_piece(move, moves.add, (uint32_t)first);
     else
-        move_piece(move, moves.add, (uint64_t)block * PARAM_PIECE);
+        move_piece(move, moves.add, first);
 }
 
 cudaError_t eco_launch_params(struct eco_param_moves *moves, int count, cudaStream_t stream)

@@ -7,10 +7,8 @@
 #include "common/squeeze.h"
 #include "gpu/view/run.h"
 
-ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                           void *stream);
-ecornn_status eco_gpu_pack_add(const struct ecornn_plan *plan, const void *const *params,
-                               void *weights, void *stream);
+ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params,
+                           const void *const *added, void *weights, void *stream);
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
 

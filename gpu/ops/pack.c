@@ -1,6 +1,7 @@
 /*
  * Parameters to packed weights, and gradients back, in the device's memory.
  */
+#include "gpu/copy/param_moves.h"
 #include "gpu/ops/ops.h"
 
 /* A parameter, in the caller's memory, in packed weights or in their gradient: rows of elements. */
@@ -58,6 +59,13 @@ static bool follows(const struct eco_plane *next, const struct eco_plane *plane,
            next->type == plane->type;
 }
 
+/* Of what is added, vectors without anything between. */
+static bool added_follows(const struct eco_param_move *next, const struct eco_param_move *move)
+{
+    const char *const last = move->added;
+    return last ? next->added == last + bytes_of(&move->from, move) : !next->added;
+}
+
 /* Makes the last move longer; false: it is another. */
 static bool extend(struct mover *mover, const struct eco_param_move *next, bool vector)
 {
@@ -65,7 +73,7 @@ static bool extend(struct mover *mover, const struct eco_param_move *next, bool 
         return false;
     struct eco_param_move *last = &mover->moves.move[mover->count - 1];
     if (mover->vectors != vector || !follows(&next->to, &last->to, last) ||
-        !follows(&next->from, &last->from, last))
+        !follows(&next->from, &last->from, last) || !added_follows(next, last))
         return false;
     if (vector && next->width <= INT32_MAX - last->width) {
         last->width += next->width;
@@ -91,16 +99,19 @@ static ecornn_status flush(struct mover *mover)
 /* caller: where the caller has it.  Asking whether a GPU can reach that takes a microsecond: once
  * for all that follow each other. */
 static ecornn_status move(struct mover *mover, const struct place *place, const void *caller,
-                          struct eco_plane to, struct eco_plane from)
+                          const void *added, struct eco_plane to, struct eco_plane from)
 {
     const ecornn_param *param = &place->param;
     const struct eco_param_move next = {.to = to,
                                         .from = from,
+                                        .added = added,
                                         .rows = place->vector ? 1 : param->rows / place->heads,
                                         .width = place->vector ? param->rows : param->cols};
     if (extend(mover, &next, place->vector))
         return ECORNN_OK;
     ecornn_status status = eco_gpu_check_pointer(mover->gpu, param->name, caller);
+    if (status == ECORNN_OK)
+        status = eco_gpu_check_pointer(mover->gpu, param->name, added);
     if (status == ECORNN_OK && mover->count == ECO_PARAM_MOVES)
         status = flush(mover);
     if (status != ECORNN_OK)
@@ -132,22 +143,19 @@ static bool has_gaps(const struct eco_layout *layout)
     return gaps;
 }
 
-/* Parameters to packed weights, or added to them; NULL: none. */
-static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                          bool add, void *stream)
+ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params,
+                           const void *const *added, void *weights, void *stream)
 {
     struct eco_gpu_scope scope;
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_check_pointer(plan->device->own, "weights", weights);
-    if (status == ECORNN_OK && !add && has_gaps(&plan->layout[0]))
+    if (status == ECORNN_OK && has_gaps(&plan->layout[0]))
         status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
                                  "clearing packed weights");
-    struct mover mover = {.moves.add = add, .gpu = plan->device->own, .stream = stream};
+    struct mover mover = {.gpu = plan->device->own, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
-        if (params[i] == NULL)
-            continue;
         const struct place place = place_of(plan, i);
         struct eco_plane to = {
             .data = (char *)weights + place.weights, .row = place.row, .type = place.type};
@@ -155,7 +163,7 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
                                  .row = (size_t)place.param.cols,
                                  .type = plan->problem.param_type};
         for (int k = 0; status == ECORNN_OK && k < place.heads; k++) {
-            status = move(&mover, &place, params[i], to, from);
+            status = move(&mover, &place, params[i], added ? added[i] : NULL, to, from);
             next_head(&place, &to, &from);
         }
     }
@@ -163,18 +171,6 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
         status = flush(&mover);
     eco_gpu_leave(&scope);
     return status;
-}
-
-ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                           void *stream)
-{
-    return pack(plan, params, weights, false, stream);
-}
-
-ecornn_status eco_gpu_pack_add(const struct ecornn_plan *plan, const void *const *params,
-                               void *weights, void *stream)
-{
-    return pack(plan, params, weights, true, stream);
 }
 
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
@@ -196,7 +192,7 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
                                  .row = place.row,
                                  .type = place.gradient_type};
         for (int k = 0; status == ECORNN_OK && k < place.heads; k++) {
-            status = move(&mover, &place, params[i], to, from);
+            status = move(&mover, &place, params[i], NULL, to, from);
             next_head(&place, &from, &to);
         }
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 
@@ -39,6 +40,15 @@ class Memory:
     def read(self, target: int, bytes: int) -> None:
         """Copies to host memory what is there now: wait for the stream that writes it first."""
         lib.check(library.ecornn_download(self._handle, target, self.address, bytes))
+
+
+_compare = ctypes.CDLL(None).memcmp
+_compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+
+
+def same_bytes(one: int, other: int, bytes: int) -> bool:
+    """Is the same in host memory at both addresses?"""
+    return _compare(one, other, bytes) == 0
 
 
 def wait(on: str, stream: int) -> None:

@@ -15,10 +15,10 @@ import numpy
 from . import _library as lib
 from ._errors import BadArgument
 from ._library import check, library
-from ._memory import Memory, wait
+from ._memory import Memory, same_bytes, wait
 from ._plan import Parameter, Plan
 
-_KEPT = 8  # packed copies of a layer, of plans that cannot share one
+_KEPT = 8  # packed weights of a layer, of plans that cannot share them
 
 
 class Parameters(Mapping):
@@ -82,46 +82,52 @@ def address_of(block: numpy.ndarray) -> int:
 
 
 class Packed:
-    """The packed copies of a block: made for the first run that needs one, again after a change.
+    """Packed weights of a block, for runs of several plans.
 
-    Any thread may ask.  A copy lives on while a run holds it.
+    Each was packed from a copy of the block.  A run compares that with the block, all bytes of it,
+    so it sees every write.  Frozen: packed weights come from one copy, and nothing is compared.
+    Any thread may ask.  Packed weights live on while a run holds them.
     """
 
     def __init__(self, device: str, block: numpy.ndarray, table: list[Parameter]):
         self._device, self._on_gpu = device, device.startswith("cuda")
         self._block, self._table = block, table
-        self._blocks = addresses(address_of(block), table, block.itemsize)
-        self._bytes = (ctypes.c_size_t * len(table))(
-            *(p.rows * p.cols * block.itemsize for p in table))
         self._lock = threading.Lock()
-        self._copies: list[tuple[Plan, Memory]] = []
-        self._mark = 0
-        self.stale = True
+        self._packed: list[tuple[Plan, Memory, numpy.ndarray]] = []  # the copy comes last
+        self._frozen: numpy.ndarray | None = None
 
-    def of(self, plan: Plan) -> Memory | None:
+    def freeze(self, frozen: bool) -> None:
+        """Keeps a copy of the block as it is now, or forgets it."""
+        self._frozen = self._block.copy() if frozen else None
+
+    def of(self, plan: Plan, may_be_frozen: bool) -> Memory | None:
         """Weights that runs of this plan read; None where it has none."""
         if not plan.weights:
             return None
         with self._lock:
-            mark = library.ecornn_fingerprint(self._blocks, self._bytes, len(self._table))
-            if self.stale or mark != self._mark:
-                self.stale, self._mark, self._copies = False, mark, []
-            for packed, memory in self._copies:
-                if plan.takes(packed):
+            frozen = self._frozen if may_be_frozen else None
+            for k, (packed, memory, copy) in enumerate(self._packed):
+                if frozen is not None and copy is not frozen or not plan.takes(packed):
+                    continue
+                if copy is frozen or same_bytes(address_of(self._block), address_of(copy),
+                                                copy.nbytes):
                     return memory
-            memory = self._pack(plan)
-            del self._copies[:max(0, len(self._copies) - _KEPT + 1)]
-            self._copies.append((plan, memory))
+                del self._packed[k]
+                break
+            copy = self._block.copy() if frozen is None else frozen
+            memory = self._pack(plan, copy)
+            self._packed.append((plan, memory, copy))
+            del self._packed[:-_KEPT]
             return memory
 
-    def _pack(self, plan: Plan) -> Memory:
-        memory = Memory(self._device, plan.weights)
-        blocks = self._blocks
+    def _pack(self, plan: Plan, source: numpy.ndarray) -> Memory:
+        memory, at = Memory(self._device, plan.weights), address_of(source)
         if self._on_gpu:
-            block = Memory(self._device, self._block.nbytes)
-            block.write(address_of(self._block), self._block.nbytes)
-            blocks = addresses(block.address, self._table, self._block.itemsize)
+            block = Memory(self._device, source.nbytes)
+            block.write(at, source.nbytes)
             wait(self._device, 0)  # the copy may end after its call
+            at = block.address
+        blocks = addresses(at, self._table, source.itemsize)
         check(library.ecornn_pack(plan.handle, blocks, memory.address, 0))
         if self._on_gpu:
             wait(self._device, 0)  # runs on any stream may read it from here on
@@ -147,14 +153,20 @@ def unpack(device: str, plan: Plan, dweights: Memory, table: list[Parameter],
         into += target
 
 
-def convert(plan: Plan, system: str, block: numpy.ndarray, given: numpy.ndarray | None):
-    """Another system's weights into the block, or, given None, the block as that system has it."""
+def size_in(plan: Plan, system: str) -> int:
+    """Elements of the weights as another system has them."""
     if not isinstance(system, str):
         raise TypeError(f"system is {system!r}, must be torch, cudnn, keras or onnx")
     elements = ctypes.c_size_t()
-    name = system.encode("utf-8", "replace")
-    check(library.ecornn_import_size(plan.handle, name, ctypes.byref(elements)))
-    theirs = numpy.empty(elements.value, block.dtype) if given is None else given
+    check(library.ecornn_import_size(plan.handle, system.encode("utf-8", "replace"),
+                                     ctypes.byref(elements)))
+    return elements.value
+
+
+def convert(plan: Plan, system: str, block: numpy.ndarray, given: numpy.ndarray | None):
+    """Another system's weights into the block, or, given None, the block as that system has it."""
+    elements, name = size_in(plan, system), system.encode("utf-8", "replace")
+    theirs = numpy.empty(elements, block.dtype) if given is None else given
     kind = lib.F64 if theirs.dtype == numpy.float64 else lib.F32
     if given is None:
         check(library.ecornn_export(plan.handle, name, address_of(block), address_of(theirs), kind,

@@ -112,7 +112,9 @@ class Job:
         self.plan = layer._plans.get(layer.device, max(self.steps, 1), max(self.batch, 1), type,
                                      layer._param_type, training, more.flags | shared)
         self.workspace, self.reserve = self.plan.sizes(self.steps, self.batch)
-        self.weights = layer._packed.of(self.plan) if self.steps and self.batch else None
+        self.weights = None
+        if self.steps and self.batch:
+            self.weights = layer._packed.of(self.plan, not training)
 
     def _states(self, given: Any, name: str) -> list[View | None]:
         layer = self.layer

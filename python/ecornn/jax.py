@@ -106,6 +106,7 @@ def _arguments(x, states, steps):
 def _forward(layer: Layer, training: bool, flat, x, states, steps, seed):
     """On the host: y, final states."""
     with _locks.setdefault(layer, threading.Lock()):
+        layer.unfreeze_weights()
         layer.parameters.block[:] = flat
         arrays, more = _arguments(x, states, steps)
         if training:

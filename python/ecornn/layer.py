@@ -13,9 +13,9 @@ from typing import Any
 import numpy
 
 from . import _library as lib
-from . import _run, arrays
+from . import _names, _run, arrays
 from ._errors import BadArgument
-from ._parameters import Packed, Parameters, convert, count_of
+from ._parameters import Packed, Parameters, convert, count_of, size_in
 from ._plan import Plan, Plans, Shape, limit_of, saving_of
 from ._run import Gradients, Run
 from .cell import Cell
@@ -167,18 +167,21 @@ class Layer:
 
     @property
     def parameters(self) -> Parameters:
-        """The parameters by name, views of one block in host memory; write to them as you like.
-
-        A matrix is [H,I], [H,P] or [P,H], a vector [H].  The next run after this was asked for
-        packs them again.  A view that you keep and write to later is noticed as well, if much of
-        it changes (ecornn_fingerprint); after writing a few elements of a kept view call changed.
-        """
-        self._packed.stale = True
+        """The parameters by name, views of one block in host memory; write to them as you like: the
+        next run takes what they hold.  A matrix is [H,I], [H,P] or [P,H], a vector [H]."""
         return self._block
 
+    def freeze_weights(self) -> None:
+        """From here on inference takes the parameters as they are now, and does not look whether
+        they changed, which takes as long as reading all of them.  Until unfreeze_weights or load."""
+        self._packed.freeze(True)
+
+    def unfreeze_weights(self) -> None:
+        """Ends what freeze_weights began."""
+        self._packed.freeze(False)
+
     def changed(self) -> None:
-        """Says that parameters were written to: the next run packs them again."""
-        self._packed.stale = True
+        """Does nothing, since each run sees what was written: for programs that say so."""
 
     def _part_of(self, model: Any) -> numpy.ndarray:
         """The part of the block of one model."""
@@ -195,13 +198,14 @@ class Layer:
 
         doc/guide/weights.md has the shapes.
 
-        given: its arrays in that system's order, as a list, a dict such as a state_dict, or one
-        array of them all.  model: of a layer of several, which one takes them.  Raises
-        BadArgument where their number of elements is another one, Unsupported where that system
-        has no such cell; the parameters are then as before.
+        given: a dict of its arrays by their names, such as a state_dict; or its arrays in that
+        system's order, as a list or as one array of them all.  model: of a layer of several, which
+        one takes them.  Raises BadArgument for names, shapes or a number of elements that are not
+        the layer's, Unsupported where that system has no such cell; the parameters are then as
+        before.
         """
         if isinstance(given, Mapping):
-            given = list(given.values())
+            given = _names.in_order(system, given, self._names_in(system))
         parts = list(given) if isinstance(given, (list, tuple)) or (
             isinstance(given, Iterable) and not hasattr(given, "shape")) else [given]
         flat = [numpy.ravel(arrays.to_numpy(part, f"given[{k}]"))
@@ -213,7 +217,13 @@ class Layer:
         with self._lock:
             convert(self._plan_of_one(), system, self._part_of(model),
                     numpy.ascontiguousarray(whole, kind))
-        self.changed()
+        self.unfreeze_weights()
+
+    def _names_in(self, system: str) -> dict[str, tuple[int, ...]]:
+        """The arrays of a system by name, with their shapes."""
+        kinds = [kind for kind, _ in self.cell.parameters]
+        return _names.table(system, self._plans.shape, {kind: kinds.count(kind) for kind in "WRbp"},
+                            size_in(self._plan_of_one(), system))
 
     def save(self, system: str, model: int | None = None) -> numpy.ndarray:
         """The weights as another system has them, all its arrays one after the other in one; of
@@ -274,7 +284,7 @@ class Layer:
             return None
         found = self._last if accumulate is True else getattr(accumulate, "parameters", None)
         if isinstance(found, Parameters) and found.block.shape == self._block.block.shape and (
-                found.block.dtype == self._block.block.dtype):
+                found.block.dtype == self._block.block.dtype and found.block.flags.carray):
             return found
         raise BadArgument(f"accumulate is {accumulate!r}, must be Gradients of this layer's "
                           "parameters, or True after a backward")
@@ -291,8 +301,23 @@ class Layer:
         return {"arguments": self._arguments(), "block": self._block.block.copy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state["arguments"])  # type: ignore[misc]
-        self._take_block(state["block"])
+        if not isinstance(state, dict) or set(state) != {"arguments", "block"} or (
+                not isinstance(state["arguments"], dict)):
+            raise BadArgument("the state of a layer must be a dict of its arguments, a dict, and "
+                              "its block")
+        arguments, block = dict(state["arguments"]), state["block"]
+        if isinstance(arguments.get("cell"), Cell):
+            arguments["cell"] = Cell(arguments["cell"].text)
+        made = type(self)(**arguments)
+        ours = made._block.block
+        if not isinstance(block, numpy.ndarray) or block.dtype != ours.dtype or (
+                block.shape != ours.shape or not block.flags.c_contiguous):
+            form = (f"{block.dtype.str} {list(block.shape)} with strides {list(block.strides)}"
+                    if isinstance(block, numpy.ndarray) else type(block).__name__)
+            raise BadArgument(f"the block of a layer is {form}, must be an array {ours.dtype.str} "
+                              f"{list(ours.shape)}, dense")
+        self.__dict__.update(made.__dict__)
+        self._take_block(numpy.require(block, requirements="CAWE"))  # mapped ones may be read only
 
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,

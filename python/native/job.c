@@ -1,9 +1,11 @@
 /*
- * Jobs from the numbers that Python gives.
+ * Jobs from the numbers that Python gives, and the table of those that there are.
  */
 #include "python/native/job.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Numbers that are still to be read. */
 struct reader {
@@ -34,6 +36,16 @@ static struct shape take_shape(struct reader *reader)
     for (int64_t i = shape.rank; i-- > 0; stride *= shape.size[i])
         shape.stride[i] = stride;
     return shape;
+}
+
+int64_t shape_bytes(const struct shape *shape, int64_t type)
+{
+    static const int64_t bytes[] = {
+        [ECORNN_F32] = 4, [ECORNN_F64] = 8, [ECORNN_BF16] = 2, [ECORNN_F16] = 2};
+    int64_t product = bytes[type];
+    for (int64_t i = 0; i < shape->rank; i++)
+        product *= shape->size[i];
+    return product;
 }
 
 static void take_places(struct reader *reader, struct place *places, const struct job *job)
@@ -82,10 +94,19 @@ static void read_arrays(struct job *job, struct reader *reader)
     take_places(reader, job->twin, job);
     for (int64_t i = 0; i < job->params; i++)
         job->adds |= job->more[i].tensor >= 0;
+    for (int64_t i = 0; i < job->weights; i++)
+        job->copy += shape_bytes(&job->weight[i], job->param_type);
     reader->wrong |= reader->next != reader->end;
 }
 
-struct job *job_make(const int64_t *numbers, size_t count)
+static void job_free(struct job *job)
+{
+    free(job->weight);
+    free(job->from);
+    free(job);
+}
+
+static struct job *job_from(const int64_t *numbers, size_t count)
 {
     struct reader reader = {numbers, numbers + count, false};
     struct job *const job = calloc(1, sizeof *job);
@@ -110,11 +131,103 @@ struct job *job_make(const int64_t *numbers, size_t count)
     return job;
 }
 
-void job_free(struct job *job)
+/* ---- the table ------------------------------------------------------------------------------- */
+
+enum { PLACE_BITS = 20 };
+static struct {
+    pthread_mutex_t lock;
+    struct job **job; /* [places]; NULL: free */
+    int64_t places, made;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void lock(void)
+{
+    pthread_mutex_lock(&table.lock);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&table.lock);
+}
+
+bool jobs_begin(void)
+{
+    return pthread_atfork(lock, unlock, unlock) == 0;
+}
+
+/* A free place, in a table of twice the size where there is none; -1: no memory. */
+static int64_t find_place(void)
+{
+    for (int64_t i = 0; i < table.places; i++)
+        if (!table.job[i])
+            return i;
+    const int64_t first = table.places, places = first ? 2 * first : 64;
+    struct job **const larger = realloc(table.job, (size_t)places * sizeof *larger);
+    if (!larger)
+        return -1;
+    table.job = larger;
+    memset(larger + first, 0, (size_t)(places - first) * sizeof *larger);
+    table.places = places;
+    return first;
+}
+
+int64_t job_make(const int64_t *numbers, size_t count)
+{
+    struct job *const job = job_from(numbers, count);
+    if (!job)
+        return 0;
+    lock();
+    const int64_t place = find_place();
+    const bool room = place >= 0 && place < (int64_t)1 << PLACE_BITS;
+    const int64_t number = room ? ++table.made << PLACE_BITS | place : 0;
+    job->number = number;
+    if (room)
+        table.job[place] = job;
+    unlock();
+    if (!room)
+        job_free(job);
+    return number;
+}
+
+static struct job *find(int64_t number)
+{
+    const int64_t place = number & (((int64_t)1 << PLACE_BITS) - 1);
+    struct job *const job = place < table.places ? table.job[place] : NULL;
+    return job && job->number == number ? job : NULL;
+}
+
+void job_drop(int64_t number)
+{
+    lock();
+    struct job *const job = find(number);
+    bool last = false;
+    if (job) {
+        table.job[number & (((int64_t)1 << PLACE_BITS) - 1)] = NULL;
+        job->dropped = true;
+        last = job->users == 0;
+    }
+    unlock();
+    if (last)
+        job_free(job);
+}
+
+struct job *job_hold(int64_t number)
+{
+    lock();
+    struct job *const job = find(number);
+    if (job)
+        job->users++;
+    unlock();
+    return job;
+}
+
+void job_let_go(struct job *job)
 {
     if (!job)
         return;
-    free(job->weight);
-    free(job->from);
-    free(job);
+    lock();
+    const bool last = --job->users == 0 && job->dropped;
+    unlock();
+    if (last)
+        job_free(job);
 }

@@ -9,26 +9,25 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { VERSION = 1 }; /* of what Python and this module know of each other */
+enum { VERSION = 2 }; /* of what Python and this module know of each other */
 struct library library;
 
 /* Found by Python, which has loaded libecornn: the addresses of struct library's functions, in its
  * order.  0: the operators are there; else Python is of another version, this torch has no stable
  * interface, or another copy of this module has registered them. */
 SHOWN int ecornn_torch_open(int version, void *const *functions);
-/* A job for the operators, see job.h; NULL: no memory, or wrong numbers. */
-SHOWN struct job *ecornn_torch_job(const int64_t *numbers, size_t count);
-SHOWN void ecornn_torch_job_free(struct job *job);
+/* A job for the operators, see job.h: its number, or 0. */
+SHOWN int64_t ecornn_torch_job(const int64_t *numbers, size_t count);
+SHOWN void ecornn_torch_job_free(int64_t job);
 
 static const struct {
     const char *name, *schema;
     torch_kernel *kernel;
 } operators[] = {
-    {"pack", "pack(int job, Tensor(a!) packed, Tensor[] weights, int stream) -> bool",
-     operator_pack},
-    {"forward", "forward(int job, int given, Tensor[] tensors, int seed, int stream) -> Tensor[]",
+    {"pack", "pack(int job, Tensor(a!) packed, Tensor[] weights) -> bool", operator_pack},
+    {"forward", "forward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]",
      operator_forward},
-    {"backward", "backward(int job, int given, Tensor[] tensors, int seed, int stream) -> Tensor[]",
+    {"backward", "backward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]",
      operator_backward},
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
@@ -59,17 +58,18 @@ int ecornn_torch_open(int version, void *const *functions)
     if (version != VERSION)
         return 1;
     memcpy(&library, functions, sizeof library);
-    return torch_abi_find() && scratch_begin() && define() && implement("CPU") && implement("CUDA")
+    return torch_abi_find() && scratch_begin() && jobs_begin() && define() && implement("CPU") &&
+                   implement("CUDA")
                ? 0
                : 1;
 }
 
-struct job *ecornn_torch_job(const int64_t *numbers, size_t count)
+int64_t ecornn_torch_job(const int64_t *numbers, size_t count)
 {
     return job_make(numbers, count);
 }
 
-void ecornn_torch_job_free(struct job *job)
+void ecornn_torch_job_free(int64_t job)
 {
-    job_free(job);
+    job_drop(job);
 }

@@ -11,8 +11,8 @@
 struct library {
     ecornn_status (*forward)(const ecornn_plan *, const ecornn_io *);
     ecornn_status (*backward)(const ecornn_plan *, const ecornn_io *, const ecornn_gradient *);
-    ecornn_status (*pack)(const ecornn_plan *, const void *const *, void *, void *);
-    ecornn_status (*pack_add)(const ecornn_plan *, const void *const *, void *, void *);
+    ecornn_status (*pack_sums)(const ecornn_plan *, const void *const *, const void *const *,
+                               void *, void *);
     ecornn_status (*unpack)(const ecornn_plan *, const void *, void *const *, int, void *);
 };
 extern struct library library;
@@ -20,7 +20,8 @@ extern struct library library;
 /* Bits of `given`: as in _native.py. */
 enum {
     GIVEN_LENGTHS = 1 << 0,
-    GIVEN_PACKED = 1 << 1, /* packed weights; else the weights themselves */
+    GIVEN_PACKED = 1 << 1,  /* packed weights */
+    GIVEN_WEIGHTS = 1 << 7, /* the weights themselves */
     GIVEN_Y = 1 << 2,
     GIVEN_DY = 1 << 3,
     WANT_RESERVE = 1 << 4,

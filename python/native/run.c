@@ -2,152 +2,226 @@
  * The runs of a layer as operators of torch: what ecornn/torch/_run.py does in Python otherwise.
  *
  * An operator reads the tensors of one list, in the order that its comment gives; `given` says
- * which are there.  It returns what it made.  Where it cannot run - a weight of another shape, no
- * memory, an error of the library - it returns an empty list, and Python runs the call, which finds
- * out why and raises.  Threads: any.
+ * which are there.  It returns what it made.  Anybody may call it with anything: a tensor that is
+ * not dense, or not of the job's shapes, type and device, is not read.  Where an operator cannot
+ * run - for that, or without memory, or after an error of the library - it returns an empty list,
+ * and Python runs the call, which finds out why and raises.  Threads: any.
  */
 #include "python/native/operator.h"
 #include "python/native/scratch.h"
 #include "python/native/weights.h"
 
-/* pack(int job, Tensor packed, Tensor[] weights, int stream) -> bool */
-void operator_pack(torch_value *stack, uint64_t arguments, uint64_t count)
+/* An operator that runs: ok until something is wrong. */
+struct call {
+    struct job *job;
+    int64_t given;
+    void *stream;
+    struct tensors in;
+    struct results out;
+    bool ok;
+};
+
+static void begin(struct call *call, torch_value job, torch_value list)
 {
-    const struct job *const job = as_pointer(stack[0]);
-    torch_tensor *const packed = as_pointer(stack[1]);
-    struct tensors weights;
-    (void)arguments;
-    (void)count;
-    const bool ok = tensors_take(&weights, as_pointer(stack[2])) &&
-                    (int64_t)weights.count == job->weights &&
-                    pack_weights(job, weights.tensor, data_of(packed), as_pointer(stack[3]));
-    tensors_end(&weights);
-    drop(packed);
-    stack[0] = ok;
+    call->job = job_hold((int64_t)job);
+    call->stream = NULL;
+    call->out.count = 0;
+    call->ok = tensors_take(&call->in, as_pointer(list)) && call->job;
+    if (call->ok && call->job->cuda)
+        call->ok = torch_stream((int32_t)call->job->device, &call->stream);
 }
 
-static ecornn_io io_of(const struct job *job, const torch_value *stack)
+static void end(struct call *call)
+{
+    tensors_end(&call->in);
+    job_let_go(call->job);
+}
+
+/* Are there as many tensors left as weights? */
+static bool weights_are_last(const struct call *call)
+{
+    return call->ok && call->in.count - call->in.next == (size_t)call->job->weights;
+}
+
+/* pack(int job, Tensor packed, Tensor[] weights) -> bool */
+void operator_pack(torch_value *stack, uint64_t arguments, uint64_t count)
+{
+    struct call call;
+    struct tensors block = {.tensor = {as_pointer(stack[1])}, .count = 1};
+    struct packed packed = {.data = NULL};
+    (void)arguments;
+    (void)count;
+    begin(&call, stack[0], stack[2]);
+    if (call.ok)
+        packed.data = next_bytes(&block, call.job, call.job->packed, &packed.bytes, &call.ok);
+    stack[0] =
+        weights_are_last(&call) && pack_weights(call.job, call.in.tensor, packed, call.stream);
+    tensors_end(&block);
+    end(&call);
+}
+
+/* ---- what a run reads and makes -------------------------------------------------------------- */
+
+static int32_t type_of(const struct call *call)
+{
+    return torch_number.type[call->job->type];
+}
+
+static void *read_rows(struct call *call, int64_t given, const struct shape *shape)
+{
+    return next_if(&call->in, call->given & given, call->job, shape, type_of(call), &call->ok);
+}
+
+static const int32_t *read_lengths(struct call *call)
+{
+    const struct shape shape = {.rank = 1, .size = {call->job->batch}};
+    return next_if(&call->in, call->given & GIVEN_LENGTHS, call->job, &shape, torch_number.int32,
+                   &call->ok);
+}
+
+static void *make_rows(struct call *call, const struct shape *shape)
+{
+    return data_of(
+        result(&call->out, call->ok ? make(call->job, shape, type_of(call)) : NULL, &call->ok));
+}
+
+static void *make_block(struct call *call, int64_t bytes)
+{
+    return data_of(result(&call->out, call->ok ? make_bytes(call->job, bytes) : NULL, &call->ok));
+}
+
+static ecornn_io io_of(const struct call *call, torch_value seed)
 {
     return (ecornn_io){.size = sizeof(ecornn_io),
-                       .steps = (int32_t)job->steps,
-                       .batch = (int32_t)job->batch,
-                       .seed = stack[3],
-                       .stream = as_pointer(stack[4])};
+                       .steps = (int32_t)call->job->steps,
+                       .batch = (int32_t)call->job->batch,
+                       .seed = seed,
+                       .stream = call->stream};
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Packed weights: given, or packed into the last result. */
-static const void *packed_of(const struct job *job, int64_t given, struct tensors *in,
-                             struct results *out, void *stream, bool *ok)
+/* Packed weights: given, those that no longer hold being refused; or packed into the last result.
+ */
+static const void *packed_of(struct call *call)
 {
-    if (given & GIVEN_PACKED)
-        return data_of(next_if(in, 1));
-    if (!*ok || in->count - in->next != (size_t)job->weights) {
-        *ok = false;
-        return NULL;
+    const struct job *const job = call->job;
+    struct packed packed = {.data = NULL, .bytes = job->packed};
+    const bool given = call->given & GIVEN_PACKED;
+    if (given)
+        packed.data = next_bytes(&call->in, job, job->packed, &packed.bytes, &call->ok);
+    else
+        packed.data = make_block(call, job->packed);
+    if (given && !(call->given & GIVEN_WEIGHTS))
+        return packed.data;
+    torch_tensor *const *const weights = call->in.tensor + call->in.next;
+    call->ok = weights_are_last(call) && (given ? weights_hold(job, weights, packed, call->stream)
+                                                : pack_weights(job, weights, packed, call->stream));
+    return packed.data;
+}
+
+static void forward(struct call *call, ecornn_io *io)
+{
+    const struct job *const job = call->job;
+    torch_tensor *workspace = NULL;
+    io->x = next_if(&call->in, 1, job, &job->x, type_of(call), &call->ok);
+    io->lengths = read_lengths(call);
+    for (int64_t i = 0; i < job->states; i++)
+        io->initial[i] = read_rows(call, GIVEN_STATE << i, &job->state[i]);
+    io->y = make_rows(call, &job->y);
+    for (int64_t i = 0; i < job->states; i++)
+        io->final[i] = make_rows(call, &job->state[i]);
+    if (call->given & WANT_RESERVE) {
+        io->reserve = make_block(call, job->reserve);
+        io->reserve_bytes = (size_t)job->reserve;
     }
-    void *const packed = data_of(result(out, make_bytes(job, job->packed), ok));
-    *ok = *ok && pack_weights(job, in->tensor + in->next, packed, stream);
-    return packed;
+    io->weights = packed_of(call);
+    if (call->ok)
+        io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
+    call->ok = call->ok && library.forward(job->plan, io) == ECORNN_OK;
+    drop(workspace);
 }
 
 /*
- * forward(int job, int given, Tensor[] tensors, int seed, int stream) -> Tensor[]
+ * forward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]
  *
- * tensors: x, lengths, initial states, packed weights or the weights.  Returns y, final states,
- * reserve where wanted, packed weights where they were not given.
+ * tensors: x, lengths, initial states, packed weights, the weights.  With both of the last, a block
+ * that was packed from other weights is refused on a CPU, and brought up to date on a GPU.  Returns
+ * y, final states, reserve where wanted, packed weights where they were not given.
  */
 void operator_forward(torch_value *stack, uint64_t arguments, uint64_t count)
 {
-    const struct job *const job = as_pointer(stack[0]);
-    const int64_t given = (int64_t)stack[1];
-    void *const stream = as_pointer(stack[4]);
-    struct tensors in;
-    struct results out = {.count = 0};
-    torch_tensor *workspace = NULL;
+    struct call call;
     (void)arguments;
     (void)count;
-    bool ok = tensors_take(&in, as_pointer(stack[2]));
-    ecornn_io io = io_of(job, stack);
-    io.x = data_of(next_if(&in, 1));
-    io.lengths = data_of(next_if(&in, given & GIVEN_LENGTHS));
-    io.y = data_of(result(&out, make(job, &job->y, torch_number.type[job->type]), &ok));
-    for (int64_t i = 0; i < job->states; i++) {
-        io.initial[i] = data_of(next_if(&in, given & GIVEN_STATE << i));
-        io.final[i] =
-            data_of(result(&out, make(job, &job->state[i], torch_number.type[job->type]), &ok));
+    begin(&call, stack[0], stack[2]);
+    call.given = (int64_t)stack[1];
+    if (call.ok) {
+        ecornn_io io = io_of(&call, stack[3]);
+        forward(&call, &io);
     }
-    if (given & WANT_RESERVE) {
-        io.reserve = data_of(result(&out, make_bytes(job, job->reserve), &ok));
-        io.reserve_bytes = (size_t)job->reserve;
-    }
-    io.weights = packed_of(job, given, &in, &out, stream, &ok);
-    io.workspace = ok ? scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace) : NULL;
-    ok = ok && library.forward(job->plan, &io) == ECORNN_OK;
-    drop(workspace);
-    tensors_end(&in);
-    stack[0] = results_end(&out, ok);
+    stack[0] = results_end(&call.out, call.ok);
+    end(&call);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static void read_arrays(const struct job *job, int64_t given, struct tensors *in, ecornn_io *io,
-                        ecornn_gradient *gradient)
+static void read_arrays(struct call *call, ecornn_io *io, ecornn_gradient *gradient)
 {
-    io->x = data_of(next_if(in, 1));
-    io->reserve = data_of(next_if(in, 1));
-    io->weights = data_of(next_if(in, given & GIVEN_PACKED));
-    io->y = data_of(next_if(in, given & GIVEN_Y));
-    io->lengths = data_of(next_if(in, given & GIVEN_LENGTHS));
+    const struct job *const job = call->job;
+    int64_t bytes = 0;
+    io->x = next_if(&call->in, 1, job, &job->x, type_of(call), &call->ok);
+    io->reserve = next_bytes(&call->in, job, job->reserve, &bytes, &call->ok);
+    io->reserve_bytes = (size_t)bytes;
+    io->weights = next_bytes(&call->in, job, job->packed, &bytes, &call->ok);
+    io->y = read_rows(call, GIVEN_Y, &job->y);
+    io->lengths = read_lengths(call);
     for (int64_t i = 0; i < job->states; i++)
-        io->initial[i] = data_of(next_if(in, given & GIVEN_STATE << i));
-    gradient->dy = data_of(next_if(in, given & GIVEN_DY));
+        io->initial[i] = read_rows(call, GIVEN_STATE << i, &job->state[i]);
+    gradient->dy = read_rows(call, GIVEN_DY, &job->y);
     for (int64_t i = 0; i < job->states; i++)
-        gradient->dfinal[i] = data_of(next_if(in, given & GIVEN_DFINAL << i));
+        gradient->dfinal[i] = read_rows(call, GIVEN_DFINAL << i, &job->state[i]);
 }
 
-static void make_gradients(const struct job *job, int64_t given, struct results *out,
-                           ecornn_gradient *gradient, bool *ok)
+static void backward(struct call *call, ecornn_io *io)
 {
-    const int32_t type = torch_number.type[job->type];
-    if (given & WANT_DX)
-        gradient->dx = data_of(result(out, make(job, &job->x, type), ok));
+    const struct job *const job = call->job;
+    ecornn_gradient gradient = {.size = sizeof gradient};
+    torch_tensor *workspace = NULL, *dweights = NULL;
+    read_arrays(call, io, &gradient);
+    if (call->given & WANT_DX)
+        gradient.dx = make_rows(call, &job->x);
     for (int64_t i = 0; i < job->states; i++)
-        if (given & WANT_DSTATE << i)
-            gradient->dinitial[i] = data_of(result(out, make(job, &job->state[i], type), ok));
+        if (call->given & WANT_DSTATE << i)
+            gradient.dinitial[i] = make_rows(call, &job->state[i]);
+    if (call->ok && call->given & WANT_DWEIGHTS)
+        gradient.dweights = scratch(job, SCRATCH_DWEIGHTS, job->dpacked, &dweights);
+    if (call->ok)
+        io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
+    call->ok = call->ok && library.backward(job->plan, io, &gradient) == ECORNN_OK;
+    drop(workspace); /* its memory may hold what comes next, queued behind the run */
+    if (call->given & WANT_DWEIGHTS)
+        unpack_weights(job, gradient.dweights, &call->out, call->stream, &call->ok);
+    drop(dweights);
 }
 
 /*
- * backward(int job, int given, Tensor[] tensors, int seed, int stream) -> Tensor[]
+ * backward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]
  *
  * tensors: x, reserve, packed weights, y, lengths, initial states, dy, gradients of final states.
  * Returns those of x, of initial states and of all weights, where wanted.
  */
 void operator_backward(torch_value *stack, uint64_t arguments, uint64_t count)
 {
-    const struct job *const job = as_pointer(stack[0]);
-    const int64_t given = (int64_t)stack[1];
-    void *const stream = as_pointer(stack[4]);
-    struct tensors in;
-    struct results out = {.count = 0};
-    torch_tensor *workspace = NULL, *dweights = NULL;
-    ecornn_io io = io_of(job, stack);
-    ecornn_gradient gradient = {.size = sizeof gradient};
+    struct call call;
     (void)arguments;
     (void)count;
-    bool ok = tensors_take(&in, as_pointer(stack[2]));
-    read_arrays(job, given, &in, &io, &gradient);
-    make_gradients(job, given, &out, &gradient, &ok);
-    if (ok && given & WANT_DWEIGHTS)
-        gradient.dweights = scratch(job, SCRATCH_DWEIGHTS, job->dpacked, &dweights);
-    io.workspace = ok ? scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace) : NULL;
-    io.reserve_bytes = (size_t)job->reserve;
-    ok = ok && library.backward(job->plan, &io, &gradient) == ECORNN_OK;
-    drop(workspace); /* its memory may hold what comes next, queued behind the run */
-    if (given & WANT_DWEIGHTS)
-        unpack_weights(job, gradient.dweights, &out, stream, &ok);
-    drop(dweights);
-    tensors_end(&in);
-    stack[0] = results_end(&out, ok);
+    begin(&call, stack[0], stack[2]);
+    call.given = (int64_t)stack[1];
+    if (call.ok) {
+        ecornn_io io = io_of(&call, stack[3]);
+        backward(&call, &io);
+    }
+    stack[0] = results_end(&call.out, call.ok);
+    end(&call);
 }

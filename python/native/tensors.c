@@ -52,9 +52,49 @@ void tensors_end(struct tensors *all)
         drop(all->tensor[i]);
 }
 
-torch_tensor *next_if(struct tensors *all, int64_t given)
+bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape, int32_t type)
 {
-    return given && all->next < all->count ? all->tensor[all->next++] : NULL;
+    int64_t rank = 0, *size = NULL;
+    int32_t is = -1, device_type = -1, device = -1;
+    bool dense = false;
+    torch.aoti_torch_get_dim(tensor, &rank);
+    torch.aoti_torch_get_sizes(tensor, &size);
+    torch.aoti_torch_get_dtype(tensor, &is);
+    torch.aoti_torch_get_device_type(tensor, &device_type);
+    torch.aoti_torch_get_device_index(tensor, &device);
+    torch.aoti_torch_is_contiguous(tensor, &dense);
+    bool same = dense && rank == shape->rank && is == type &&
+                device_type == torch_number.device[job->cuda != 0] &&
+                (!job->cuda || device == job->device);
+    for (int64_t i = 0; same && i < rank; i++)
+        same = size[i] == shape->size[i];
+    return same;
+}
+
+void *next_if(struct tensors *all, int64_t given, const struct job *job, const struct shape *shape,
+              int32_t type, bool *ok)
+{
+    if (!given)
+        return NULL;
+    *ok = *ok && all->next < all->count && tensor_is(job, all->tensor[all->next], shape, type);
+    return *ok ? data_of(all->tensor[all->next++]) : NULL;
+}
+
+void *next_bytes(struct tensors *all, const struct job *job, int64_t bytes, int64_t *count,
+                 bool *ok)
+{
+    int64_t rank = 0, *size = NULL;
+    *ok = *ok && all->next < all->count;
+    if (*ok) {
+        torch.aoti_torch_get_dim(all->tensor[all->next], &rank);
+        torch.aoti_torch_get_sizes(all->tensor[all->next], &size);
+    }
+    *ok = *ok && rank == 1 && size && size[0] >= bytes;
+    if (!*ok)
+        return NULL;
+    *count = size[0];
+    const struct shape shape = {.rank = 1, .size = {*count}};
+    return next_if(all, 1, job, &shape, torch_number.byte, ok);
 }
 
 torch_tensor *result(struct results *results, torch_tensor *tensor, bool *ok)

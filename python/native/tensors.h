@@ -35,8 +35,15 @@ struct tensors {
 /* Takes them out of a list, which ends; false: not all. */
 bool tensors_take(struct tensors *all, torch_list *list);
 void tensors_end(struct tensors *all);
-/* The next one, where it was given. */
-torch_tensor *next_if(struct tensors *all, int64_t given);
+/* Is it dense, of that shape and type, where the job is?  Then its elements lie at its address. */
+bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape,
+               int32_t type);
+/* The address of the next one where it is given, else NULL.  ok: is it what tensor_is asks for? */
+void *next_if(struct tensors *all, int64_t given, const struct job *job, const struct shape *shape,
+              int32_t type, bool *ok);
+/* The address of the next one, a block of at least so many bytes; count: of how many. */
+void *next_bytes(struct tensors *all, const struct job *job, int64_t bytes, int64_t *count,
+                 bool *ok);
 
 /* What an operator returns: an empty list, unless all of it could be made. */
 struct results {

@@ -18,8 +18,8 @@ struct torch_numbers torch_number;
 
 static const char *const numbers[] = {"aoti_torch_dtype_float32",   "aoti_torch_dtype_float64",
                                       "aoti_torch_dtype_bfloat16",  "aoti_torch_dtype_float16",
-                                      "aoti_torch_dtype_uint8",     "aoti_torch_device_type_cpu",
-                                      "aoti_torch_device_type_cuda"};
+                                      "aoti_torch_dtype_uint8",     "aoti_torch_dtype_int32",
+                                      "aoti_torch_device_type_cpu", "aoti_torch_device_type_cuda"};
 
 static bool find_numbers(void *library)
 {
@@ -37,6 +37,23 @@ static bool find_numbers(void *library)
     return true;
 }
 
+/* In a library of its own, which a torch for CPUs lacks. */
+static int32_t (*current_stream)(int32_t device, void **stream);
+
+static void find_stream(void)
+{
+    void *const library = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+    void *const function = library ? dlsym(library, "aoti_torch_get_current_cuda_stream") : NULL;
+    memcpy(&current_stream, &function, sizeof current_stream);
+    if (library)
+        dlclose(library);
+}
+
+bool torch_stream(int32_t device, void **stream)
+{
+    return current_stream && current_stream(device, stream) == TORCH_OK;
+}
+
 bool torch_abi_find(void)
 {
     void *found[sizeof names / sizeof *names];
@@ -49,5 +66,6 @@ bool torch_abi_find(void)
         memcpy(&torch, found, sizeof torch);
     if (library)
         dlclose(library); /* torch holds it */
+    find_stream();
     return all;
 }

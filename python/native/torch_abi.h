@@ -63,12 +63,15 @@ extern struct torch_abi torch; /* torch_abi.c */
 
 /* torch's numbers of types, in the order of ecornn_type, and of kinds of devices. */
 struct torch_numbers {
-    int32_t type[4], byte;
+    int32_t type[4], byte, int32;
     int32_t device[2]; /* CPU, CUDA */
 };
 extern struct torch_numbers torch_number;
 
 /* Finds all of them; false: this torch lacks one. */
 bool torch_abi_find(void);
+
+/* torch's current stream of that GPU; false: this torch has no CUDA. */
+bool torch_stream(int32_t device, void **stream);
 
 #endif /* ECO_TORCH_ABI_H */

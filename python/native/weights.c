@@ -3,26 +3,15 @@
  */
 #include "python/native/weights.h"
 
+#include <string.h>
+
 #include "python/native/operator.h"
 
-/* Is it dense, of that shape, where the job is and in its type? */
-static bool is_weight(const struct job *job, torch_tensor *tensor, const struct shape *shape)
+/* The copy of the weights at the end of a block, or NULL. */
+static char *copy_of(const struct job *job, struct packed packed)
 {
-    int64_t rank = 0, *size = NULL;
-    int32_t type = -1, device_type = -1, device = -1;
-    bool dense = false;
-    torch.aoti_torch_get_dim(tensor, &rank);
-    torch.aoti_torch_get_sizes(tensor, &size);
-    torch.aoti_torch_get_dtype(tensor, &type);
-    torch.aoti_torch_get_device_type(tensor, &device_type);
-    torch.aoti_torch_get_device_index(tensor, &device);
-    torch.aoti_torch_is_contiguous(tensor, &dense);
-    bool same = dense && rank == shape->rank && type == torch_number.type[job->param_type] &&
-                device_type == torch_number.device[job->cuda != 0] &&
-                (!job->cuda || device == job->device);
-    for (int64_t i = 0; same && i < rank; i++)
-        same = size[i] == shape->size[i];
-    return same;
+    const bool is_there = !job->cuda && packed.bytes - job->packed >= job->copy;
+    return is_there ? (char *)packed.data + packed.bytes - job->copy : NULL;
 }
 
 static void point_at(const struct job *job, char *const *start, const struct place *places,
@@ -32,24 +21,60 @@ static void point_at(const struct job *job, char *const *start, const struct pla
         params[i] = places[i].tensor < 0 ? NULL : start[places[i].tensor] + places[i].offset;
 }
 
-bool pack_weights(const struct job *job, torch_tensor *const *weights, void *packed, void *stream)
+static bool pack_from(const struct job *job, char *const *start, void *packed, void *stream)
 {
-    char *start[MOST_TENSORS];
-    void *params[MOST_PARAMS];
-    for (int64_t i = 0; i < job->weights; i++) {
-        if (!is_weight(job, weights[i], &job->weight[i]))
-            return false;
-        start[i] = data_of(weights[i]);
-    }
+    void *params[MOST_PARAMS], *added[MOST_PARAMS];
     point_at(job, start, job->from, params);
     for (int64_t i = 0; i < job->params; i++)
         if (!params[i])
             params[i] = (void *)(uintptr_t)job->zeros;
-    if (library.pack(job->plan, (const void *const *)params, packed, stream) != ECORNN_OK)
+    point_at(job, start, job->more, added);
+    return library.pack_sums(job->plan, (const void *const *)params, (const void *const *)added,
+                             packed, stream) == ECORNN_OK;
+}
+
+/* start [job->weights]: false where one is not what the job packs. */
+static bool starts_of(const struct job *job, torch_tensor *const *weights, char **start)
+{
+    for (int64_t i = 0; i < job->weights; i++) {
+        if (!tensor_is(job, weights[i], &job->weight[i], torch_number.type[job->param_type]))
+            return false;
+        start[i] = data_of(weights[i]);
+    }
+    return true;
+}
+
+bool pack_weights(const struct job *job, torch_tensor *const *weights, struct packed packed,
+                  void *stream)
+{
+    char *start[MOST_TENSORS];
+    if (!starts_of(job, weights, start))
         return false;
-    point_at(job, start, job->more, params);
-    return !job->adds ||
-           library.pack_add(job->plan, (const void *const *)params, packed, stream) == ECORNN_OK;
+    char *copy = copy_of(job, packed);
+    for (int64_t i = 0; copy && i < job->weights; i++) {
+        const int64_t bytes = shape_bytes(&job->weight[i], job->param_type);
+        start[i] = memcpy(copy, start[i], (size_t)bytes);
+        copy += bytes;
+    }
+    return pack_from(job, start, packed.data, stream);
+}
+
+bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed,
+                  void *stream)
+{
+    char *start[MOST_TENSORS];
+    if (job->cuda)
+        return pack_weights(job, weights, packed, stream);
+    const char *copy = copy_of(job, packed);
+    if (!copy || !starts_of(job, weights, start))
+        return false;
+    bool same = true;
+    for (int64_t i = 0; same && i < job->weights; i++) {
+        const int64_t bytes = shape_bytes(&job->weight[i], job->param_type);
+        same = memcmp(copy, start[i], (size_t)bytes) == 0;
+        copy += bytes;
+    }
+    return same;
 }
 
 void unpack_weights(const struct job *job, const void *packed, struct results *out, void *stream,

@@ -56,6 +56,15 @@ def test_equals_layers_of_one(shared, batch_first):
     assert numpy.array_equal(found.x, sum(dx[1:], dx[0]) if shared else numpy.stack(dx))
 
 
+@pytest.mark.parametrize("cell", ["gru", "lstm", "rnn-tanh", "mgu"])
+def test_inference_after_training(cell):
+    layer, each, random = case(cell)
+    x = normal(random, T, N, I)
+    layer.forward(x)
+    for m, one in enumerate(each):
+        assert numpy.array_equal(layer(x)[0][m], one(x)[0])
+
+
 def test_parameters_and_their_copies():
     layer, each, random = case("gru")
     assert layer.parameters["0.fwd.W.r"].shape == (M, H, I)

@@ -51,9 +51,7 @@ def test_same_bits(kind, more, dtype, given, monkeypatch):
     for name in ("forward", "backward"):
         monkeypatch.setattr(_native, name, lambda *_: calls.append(0))
     monkeypatch.setattr(_native, "pack", lambda *_: False)
-    with torch.no_grad():  # to be packed again
-        for weight in module.parameters():
-            weight.mul_(1)
+    module.flatten_parameters()  # to be packed again
     second = gradients(module, x, states, lengths, dtype)
     assert len(calls) == 2
     for one, other in zip(first, second):
@@ -78,7 +76,7 @@ def test_wrong_numbers_make_no_job(monkeypatch):
     def made(numbers):
         found = make((ctypes.c_int64 * len(numbers))(*numbers), len(numbers))
         _native._module.ecornn_torch_job_free(found)
-        return found is not None
+        return found != 0
 
     assert made(numbers)
     assert not any(made(numbers[:count]) for count in range(len(numbers)))
@@ -94,7 +92,7 @@ def test_bits_are_those_of_the_header():
     header = Path(__file__).parents[1] / "native" / "operator.h"
     found = re.findall(r"(?:GIVEN|WANT)_(\w+) = 1 << (\d+)", header.read_text())
     bits = {name: 1 << int(shift) for name, shift in found}
-    assert len(bits) == 10
+    assert len(bits) == 11
     assert bits == {name: getattr(_native, name) for name in bits}
 
 
@@ -126,3 +124,157 @@ def test_without_it_python_does_all(module):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                          env={**os.environ, "ECORNN_TORCH_MODULE": module})
     assert run.stdout == "torch.Size([16, 4])\n", run.stderr
+
+
+# ---- tensors that are not what they should be ---------------------------------------------------
+
+
+def a_job(device="cpu"):
+    """A layer, its job, and tensors that the operators take."""
+    torch.manual_seed(0)
+    module = ecornn.torch.LSTM(30, 64).to(device)
+    x = torch.randn(50, 8, 30, device=device)
+    with torch.enable_grad():
+        module(x)
+    job = module._again[True].job
+    weights = [weight.detach() for weight in module.parameters()]
+    states = [torch.randn(1, 8, 64, device=device) for _ in "hc"]
+    lengths = torch.full((8,), 50, dtype=torch.int32, device=device)
+    return module, job, x, states, lengths, weights
+
+
+GIVEN = _native.LENGTHS | _native.STATE | _native.STATE << 1 | _native.RESERVE | _native.WEIGHTS
+
+
+def wrong_ones(tensor):
+    """Of the same device: another type, count, rank and strides; fewer bytes behind the address."""
+    yield tensor.to(torch.float64 if tensor.dtype != torch.float64 else torch.float32)
+    yield tensor[..., :-1].contiguous()
+    yield tensor[None]
+    yield tensor.new_empty(0)
+    yield tensor.flatten()[:1].view((1,) * tensor.dim()).expand(tensor.shape)
+    yield torch.stack([tensor, tensor], -1)[..., 0]
+    yield torch._efficientzerotensor(tuple(tensor.shape), dtype=tensor.dtype, device=tensor.device)
+
+
+@here
+def test_operators_refuse_what_they_would_read_wrongly():
+    module, job, x, states, lengths, weights = a_job()
+    tensors = [x, lengths, *states, *weights]
+    run = torch.ops.ecornn_native.forward
+    right = run(job.native, GIVEN, tensors, 0)
+    assert len(right) == 5
+    for k, tensor in enumerate(tensors):
+        for wrong in wrong_ones(tensor):
+            assert run(job.native, GIVEN, [*tensors[:k], wrong, *tensors[k + 1:]], 0) == []
+        assert k == 0 or run(job.native, GIVEN, tensors[:k], 0) == []
+    assert run(job.native, GIVEN, [*tensors, x], 0) == []
+    y, h, c, reserve, packed = right
+    given = (_native.PACKED | _native.LENGTHS | _native.STATE | _native.STATE << 1 | _native.Y
+             | _native.DY | _native.DFINAL | _native.DFINAL << 1 | _native.DX | _native.DWEIGHTS)
+    tensors = [x, reserve, packed, y, lengths, *states, torch.randn_like(y), h, c]
+    back = torch.ops.ecornn_native.backward
+    assert len(back(job.native, given, tensors, 0)) == 5
+    for k, tensor in enumerate(tensors):
+        for wrong in wrong_ones(tensor):
+            assert back(job.native, given, [*tensors[:k], wrong, *tensors[k + 1:]], 0) == []
+        assert k == 0 or back(job.native, given, tensors[:k], 0) == []
+    pack = torch.ops.ecornn_native.pack
+    assert pack(job.native, packed, weights)
+    for wrong in list(wrong_ones(packed))[:-1]:  # a zero tensor is written to: torch refuses it
+        assert not pack(job.native, wrong, weights)
+    for wrong in wrong_ones(weights[1]):
+        assert not pack(job.native, packed, [weights[0], wrong, *weights[2:]])
+
+
+@here
+def test_numbers_that_are_no_job():
+    module, job, x, states, lengths, weights = a_job()
+    tensors, packed = [x, lengths, *states, *weights], torch.empty(job.plan.weights, dtype=torch.uint8)
+    gone = job.native
+    for number in (0, 1, -1, gone + 1, gone + (1 << 20), gone - (1 << 20), 1 << 62, -(1 << 63),
+                   id(job), x.data_ptr()):
+        assert torch.ops.ecornn_native.forward(number, GIVEN, tensors, 0) == []
+        assert torch.ops.ecornn_native.backward(number, GIVEN, tensors, 0) == []
+        assert not torch.ops.ecornn_native.pack(number, packed, weights)
+    job.handle.__del__()
+    assert torch.ops.ecornn_native.forward(gone, GIVEN, tensors, 0) == []
+    job.handle.number = 0
+
+
+@here
+def test_any_bits_of_what_is_given():
+    module, job, x, states, lengths, weights = a_job()
+    random = torch.Generator().manual_seed(1)
+    pool = [x, lengths, *states, *weights, *torch.ops.ecornn_native.forward(
+        job.native, GIVEN, [x, lengths, *states, *weights], 0)]
+    for _ in range(2000):
+        bits, count = (int(torch.randint(0, high, (), generator=random)) for high in (2**20, 13))
+        chosen = [pool[int(k)] for k in torch.randint(0, len(pool), (count + 1,), generator=random)]
+        torch.ops.ecornn_native.forward(job.native, bits, chosen, 0)
+        torch.ops.ecornn_native.backward(job.native, bits, chosen, 0)
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM", "RNN", "Recurrent", "Ensemble", "Net"])
+@pytest.mark.parametrize("native", [False, True])
+def test_zero_tensors_are_zeros(kind, native, monkeypatch):
+    if not native:
+        monkeypatch.setattr(_native, "forward", lambda *_: None)
+        monkeypatch.setattr(_native, "backward", lambda *_: None)
+    torch.manual_seed(0)
+    made = {"Recurrent": lambda: ecornn.torch.Recurrent(30, 64, cell="mgu"),
+            "Ensemble": lambda: ecornn.torch.Ensemble(2, "gru", 30, 64),
+            "Net": lambda: ecornn.torch.Net(30, "gru/H64")}
+    module = made.get(kind, lambda: getattr(ecornn.torch, kind)(30, 64))()
+    shape = (1, 8, 64) if kind != "Ensemble" else (2, 1, 8, 64)
+
+    def call(x, h):
+        if kind == "Net":
+            return module(x, None, [(h,)])[0]
+        return module(x, (h, h) if kind == "LSTM" else h)[0]
+
+    def zero(shape):
+        return torch._efficientzerotensor(tuple(shape))
+
+    x, h = torch.randn(50, 8, 30), torch.randn(shape)
+    with torch.no_grad():
+        assert torch.equal(call(zero(x.shape), h), call(torch.zeros(x.shape), h))
+        assert torch.equal(call(x, zero(shape)), call(x, torch.zeros(shape)))
+        turned = torch._neg_view(x.neg())  # the same numbers, their signs not yet turned
+        assert torch.equal(call(turned, h), call(x, h))
+    x.requires_grad_()
+    y = call(x, h)
+    y.backward(zero(y.shape))
+    assert x.grad.abs().max() == 0
+
+
+@pytest.mark.parametrize("name, wrong", [
+    ("dy", lambda d: d.half()), ("dy", lambda d: d[:2]), ("y", lambda d: d.double()),
+    ("reserve", lambda d: d[:4096]), ("reserve", lambda d: d.view(torch.int8)),
+    ("packed", lambda d: d[::2]), ("packed", lambda d: d.float()),
+    ("gradient of a final state", lambda d: d.half()),
+    ("weight_hh_l0", lambda d: d[:8]), ("weight_hh_l0", lambda d: d.double())])
+def test_layer_backward_names_what_is_wrong(name, wrong):
+    torch.manual_seed(0)
+    module, x = ecornn.torch.GRU(30, 64), torch.randn(50, 8, 30)
+    weights = [weight.detach() for weight in module.parameters()]
+    stack = ("gru", [30, 64, 1, 1, 0, 0, 0, 1, 0], "all", 0.0, False, False)
+    y, h, reserve, packed = torch.ops.ecornn.layer(x, None, [], weights, *stack, None, True)
+    given = {"dy": torch.randn_like(y), "gradient of a final state": torch.randn_like(h), "y": y,
+             "weight_hh_l0": weights[1], "reserve": reserve, "packed": packed}
+
+    def back():
+        weights[1] = given["weight_hh_l0"]
+        return torch.ops.ecornn.layer_backward(
+            given["dy"], [given["gradient of a final state"]], x, given["y"], None, [], weights,
+            given["reserve"], given["packed"], *stack, None, [True] * 6)
+
+    right = back()
+    assert len(right) == 6 and right[0].shape == x.shape
+    strided = torch.stack([packed, packed], -1)[:, 0]  # is made dense
+    given["packed"] = strided
+    assert all(map(torch.equal, back(), right))
+    given["packed"] = packed
+    given[name] = wrong(given[name])
+    with pytest.raises(RuntimeError, match=f"{name} is .*must be"):
+        back()

@@ -1,5 +1,5 @@
 /*
- * A second bias: what ecornn_pack_add adds to packed vectors leaves the bits that packing the sum
+ * A second bias: what ecornn_pack_sums adds to vectors leaves the bits that packing the sum
  * leaves, on every device that there is.
  */
 #include <check.h>
@@ -61,14 +61,13 @@ static char *packed_bytes(const struct side *side, const struct block *first,
     void *weights = ecornn_alloc(side->device, side->sizes.weights);
     ck_assert(weights != NULL && bytes != NULL);
     check_ok(ecornn_upload(side->device, weights, bytes, side->sizes.weights));
-    check_ok(ecornn_pack(side->plan, first->param, weights, NULL));
     for (int k = 0; second && k < ecornn_param_count(side->plan); k++) {
         ecornn_param param;
         check_ok(ecornn_param_get(side->plan, k, &param));
         added[k] = is_vector(&param) ? second->param[k] : NULL;
     }
-    if (second)
-        check_ok(ecornn_pack_add(side->plan, added, weights, NULL));
+    check_ok(second ? ecornn_pack_sums(side->plan, first->param, added, weights, NULL)
+                    : ecornn_pack(side->plan, first->param, weights, NULL));
     check_ok(ecornn_wait(side->device, NULL));
     check_ok(ecornn_download(side->device, bytes, weights, side->sizes.weights));
     ecornn_free(side->device, weights);
@@ -118,15 +117,22 @@ END_TEST
 START_TEST(matrices_are_refused)
 {
     struct net net;
-    const void *params[PARAMS] = {NULL};
+    static const float numbers[MOST];
+    const void *params[PARAMS], *added[PARAMS] = {NULL};
     net_open(&net, "cpu:1", NET_PROBLEM);
-    REFUSES(ecornn_pack_add(NULL, params, net.weights, NULL), "plan is NULL");
-    REFUSES(ecornn_pack_add(net.plan, NULL, net.weights, NULL), "params is NULL");
-    REFUSES(ecornn_pack_add(net.plan, params, NULL, NULL), "weights is NULL");
-    REFUSES(ecornn_pack_add(net.plan, params, (char *)net.weights + 8, NULL), "64 bytes");
-    check_ok(ecornn_pack_add(net.plan, params, net.weights, NULL));
-    params[1] = net.weights;
-    REFUSES(ecornn_pack_add(net.plan, params, net.weights, NULL), "only vectors are added to");
+    for (int k = 0; k < PARAMS; k++)
+        params[k] = numbers;
+    REFUSES(ecornn_pack_sums(NULL, params, added, net.weights, NULL), "plan is NULL");
+    REFUSES(ecornn_pack_sums(net.plan, NULL, added, net.weights, NULL), "params is NULL");
+    REFUSES(ecornn_pack_sums(net.plan, params, NULL, net.weights, NULL), "added is NULL");
+    REFUSES(ecornn_pack_sums(net.plan, params, added, NULL, NULL), "weights is NULL");
+    REFUSES(ecornn_pack_sums(net.plan, params, added, (char *)net.weights + 8, NULL), "64 bytes");
+    check_ok(ecornn_pack_sums(net.plan, params, added, net.weights, NULL));
+    added[1] = net.weights;
+    REFUSES(ecornn_pack_sums(net.plan, params, added, net.weights, NULL),
+            "only vectors are added to");
+    added[1] = params[2] = NULL;
+    REFUSES(ecornn_pack_sums(net.plan, params, added, net.weights, NULL), "params[2] is NULL");
     net_close(&net);
 }
 END_TEST

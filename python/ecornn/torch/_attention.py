@@ -79,6 +79,7 @@ class _Attend(torch.autograd.Function):
         wide = None
         if vector is not None:
             wide = vector.to(torch.float64 if query.dtype is torch.float64 else torch.float32)
+        query, keys, values, wide = map(_run.dense, (query, keys, values, wide))
         run = _Run(query, keys, values, wide, lengths, scale, batch_major, training)
         steps, source, batch = run.sizes
         first = (batch, steps) if batch_major else (steps, batch)

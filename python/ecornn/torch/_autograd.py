@@ -104,7 +104,7 @@ class Run(torch.autograd.Function):
         rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
         y, final, reserve, packed = _run.forward(
             spec, job, rows, lengths, states[:spec.states], weights, True, call.seed,
-            not job.on_gpu, None, call.resets, states[spec.states:], call.mask, call.shows)
+            not job.on_gpu, call.resets, states[spec.states:], call.mask, call.shows)
         out = y if call.packing is None else call.packing.pack(y)
         ctx.call = call
         # Where backward reads y it is as the run left it; a packed copy is the caller's alone.
@@ -177,7 +177,7 @@ def _tangent_run(call: Call, lengths, tensors, tangents, *back):
             return None
         x, *rest = given
         x = x if packing is None or x is None else packing.pad(x)
-        return [None if tensor is None else tensor.contiguous() for tensor in (x, *rest)]
+        return [_run.dense(tensor) for tensor in (x, *rest)]
 
     x, *rest = ready(tensors)
     outputs, slopes, wanted = back if back else (None, None, None)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _run, _weights
+from . import _run
 from ._autograd import Call, apply, as_results, forward_mode, in_run
 from ._packing import Packing
 from ._spec import Spec
-from ._stream import capturing, stream_of
+from ._stream import capturing
 
 _functorch_level = torch._C._functorch.maybe_current_level
 _dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -150,8 +150,8 @@ def run(call: Call, x, lengths, states, weights):
     states = [in_run(state, call.dtype) for state in states]
     count = call.spec.states
     y, final, _, _ = _run.forward(call.spec, call.job, rows, lengths, states[:count], weights,
-                                  call.drop, call.seed, True, None, call.resets, states[count:],
-                                  call.mask, call.shows)
+                                  call.drop, call.seed, True, call.resets, states[count:], call.mask,
+                                  call.shows)
     return as_results(call, (y if call.packing is None else call.packing.pack(y), *final))
 
 
@@ -205,32 +205,29 @@ class Again:
         return out[0], out[1] if len(out) == 2 else tuple(out[1:])
 
     def _kept(self, x, states, weights):
-        """Without gradients, where the weights are packed."""
-        job, stream = self.job, 0
-        if job.on_gpu:
-            if capturing():
-                return None
-            stream = stream_of(job.index)
-        packed = _weights.peek(job.plan, weights, stream)
-        if packed is None:
+        """Without gradients."""
+        job = self.job
+        if job.on_gpu and capturing() or not self._takes(x, weights):
             return None
         dtype = self.call.dtype
         if dtype is not self.dtype:
             x, states = x.to(dtype), [in_run(state, dtype) for state in states]
-        y, final, _, _ = _run.forward(self.spec, job, x, None, states, weights, False, 0, True,
-                                      packed)
+        y, final, _, _ = _run.forward(self.spec, job, x, None, states, weights, False, 0, True)
         return (y, *final)
 
     def _graph(self, x, states, weights):
         """With gradients; of which tensors, autograd finds out."""
-        where = x.get_device()
-        if not weights[0].requires_grad:
+        if not weights[0].requires_grad or not self._takes(x, weights):
             return None
+        return apply(self.call, x, None, *states, *weights)
+
+    def _takes(self, x, weights) -> bool:
+        where = x.get_device()
         for weight in weights:
             if (type(weight) not in _PLAIN or weight.get_device() != where
                     or weight.dtype is not self.params):
-                return None
-        return apply(self.call, x, None, *states, *weights)
+                return False
+        return True
 
     def _states(self, x, hx):
         states = hx if len(self.shapes) > 1 else [hx]

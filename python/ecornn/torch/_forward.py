@@ -48,17 +48,38 @@ class Forward:
                 + type(self).__name__)
 
     def flatten_parameters(self) -> None:
-        """Forgets packed weights, for writes to parameters that torch does not see, and frees
-        memory that is kept for training."""
-        _weights.forget(self.__dict__.get("_flat_weights"))
+        """Frees packed weights, and memory that is kept for training."""
+        self.unfreeze_weights()
+        _weights.forget(self._tensors())
+
+    def freeze_weights(self) -> None:
+        """From here on runs without gradients take the weights as they are now, and do not look
+        whether they changed.  A run then takes less time, by one that reads all weights: see
+        doc/guide/python.md.  Until unfreeze_weights, train or eval, a load, or a move."""
+        with torch.no_grad():
+            self.__dict__["_frozen"] = _weights.Frozen(self._tensors())
+
+    def unfreeze_weights(self) -> None:
+        """Ends what freeze_weights began."""
+        self.__dict__.pop("_frozen", None)
+
+    def _load_from_state_dict(self, *arguments, **more):
+        self.unfreeze_weights()
+        return super()._load_from_state_dict(*arguments, **more)
 
     def _tensors(self) -> list:
-        """The weights as they are now, parametrised or swapped ones too."""
+        """The weights as they are now, parametrised or swapped ones too; of a run without gradients
+        those that are frozen."""
         parameters = self._parameters
         try:
-            return [parameters[name] for name in self._flat_weights_names]
+            tensors = [parameters[name] for name in self._flat_weights_names]
         except KeyError:
             return [getattr(self, name) for name in self._flat_weights_names]
+        frozen = self.__dict__.get("_frozen")
+        if frozen is None or torch.is_grad_enabled() or _call.transformed() or (
+                not frozen.serves(tensors)):
+            return tensors
+        return frozen
 
     def forward(self, input, hx=None, *, lengths=None, resets=None, reset_state=None, mask=None,
                 repeat_padding=False, all_states=False):
@@ -112,19 +133,22 @@ class Forward:
         self.flatten_parameters()  # weak references forbid torch.utils.swap_tensors
         return super()._apply(fn, recurse)
 
-    # ---- the last call, for the next one: never copied, forgotten with any change --------------
+    # ---- the last call, for the next one, and frozen weights: never copied, forgotten with any
+    # ---- change, as of training
 
     def __setattr__(self, name, value):
         if name == "qconfig":  # as torch.ao.quantization marks the modules of a model
             warnings.warn(f"torch's quantisation leaves {self._get_name()} as it is: quantise "
                           "before ecornn.torch.replace", stacklevel=2)
         self.__dict__.pop("_again", None)
+        self.__dict__.pop("_frozen", None)
         super().__setattr__(name, value)
 
     def __getstate__(self):
         inherited = getattr(super(), "__getstate__", None)
         state = dict(inherited()) if inherited is not None else self.__dict__.copy()
         state.pop("_again", None)
+        state.pop("_frozen", None)
         return state
 
     def _states(self, hx, batch: int, dim: int, device):

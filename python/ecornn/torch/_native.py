@@ -16,12 +16,11 @@ from .. import _library as lib
 from .._library import library
 
 NAME = "ecornn-torch.so"
-_VERSION = 1  # of what Python and the module know of each other
+_VERSION = 2  # of what Python and the module know of each other
 # Bits of `given`: as in python/native/operator.h.
-LENGTHS, PACKED, Y, DY, RESERVE, DX, DWEIGHTS = (1 << k for k in range(7))
+LENGTHS, PACKED, Y, DY, RESERVE, DX, DWEIGHTS, WEIGHTS = (1 << k for k in range(8))
 STATE, DFINAL, DSTATE = 1 << 8, 1 << 12, 1 << 16
-_FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack", "ecornn_pack_add",
-              "ecornn_unpack")
+_FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack_sums", "ecornn_unpack")
 
 
 def _folder() -> str:
@@ -62,9 +61,10 @@ def _load():
     module.ecornn_torch_open.argtypes = [ctypes.c_int, ctypes.c_void_p]
     if module.ecornn_torch_open(_VERSION, functions):
         return None
-    module.ecornn_torch_job.restype = ctypes.c_void_p
+    module.ecornn_torch_job.restype = ctypes.c_int64
     module.ecornn_torch_job.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    module.ecornn_torch_job_free.argtypes = [ctypes.c_void_p]
+    module.ecornn_torch_job_free.argtypes = [ctypes.c_int64]
+    module.ecornn_torch_job_free.restype = None
     return module
 
 
@@ -83,7 +83,7 @@ class Handle:
     def __init__(self, numbers: list[int], keeps):
         self.keeps = keeps  # whose memory the numbers point to
         block = (ctypes.c_int64 * len(numbers))(*numbers)
-        self.number = _module.ecornn_torch_job(block, len(numbers)) or 0
+        self.number = _module.ecornn_torch_job(block, len(numbers))
 
     def __del__(self):
         if self.number and _module is not None:

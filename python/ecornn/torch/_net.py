@@ -145,6 +145,7 @@ class _Function(torch.autograd.Function):
     def forward(ctx, net, plan, training, lengths, seed, x, *tensors):
         ctx.set_materialize_grads(False)
         count = plan.sizes.params
+        x, *tensors = map(_run.dense, (x, *tensors))
         run = _Run(plan, x, lengths, None, net.batch_first, seed)
         y = x.new_empty(net._y_shape(plan, run.steps, run.batch))
         final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
@@ -322,7 +323,9 @@ class Net(torch.nn.Module):
     def _types(self, x, params) -> str:
         """The words of x's type and that of the parameters."""
         dtype = params[0].dtype if params else torch.float32
-        for name, param in zip(self._names, params):
+        for name, param, shape in zip(self._names, params, self._shapes):
+            if param.shape != shape:
+                raise ValueError(f"{name} is {list(param.shape)}, must be {list(shape)}")
             if param.device != x.device or param.dtype is not dtype:
                 raise ValueError(f"{name} is {param.dtype} on {param.device}, must be {dtype} on "
                                  f"{x.device}, as the others and x")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _call, _run
+from . import _call, _run, _weights
 from ._given import integers
 from ._spec import CELLS, Spec, spec_of
 
@@ -52,14 +52,8 @@ def _check(spec: Spec, x, lengths, states, batch_major: bool) -> None:
     if len(states) not in (0, spec.states):
         raise RuntimeError(f"{len(states)} initial states, must be 0 or {spec.states}")
     for state, width in zip(states, spec.widths):
-        shape = (spec.pairs, batch, width)
-        if tuple(state.shape) != shape or state.dtype != x.dtype or state.device != x.device:
-            raise RuntimeError(f"an initial state is {list(state.shape)}, {state.dtype} on "
-                               f"{state.device}, must be {list(shape)}, {x.dtype} on {x.device}")
-    if lengths is not None and (tuple(lengths.shape) != (batch,) or lengths.dtype != torch.int32
-                                or lengths.device != x.device):
-        raise RuntimeError(f"lengths is {list(lengths.shape)}, {lengths.dtype} on "
-                           f"{lengths.device}, must be [{batch}], torch.int32 on {x.device}")
+        _run.expect("an initial state", state, (spec.pairs, batch, width), x.dtype, x.device)
+    _run.expect("lengths", lengths, (batch,), torch.int32, x.device)
 
 
 def _given(spec: Spec, states):
@@ -95,8 +89,9 @@ def _layer(x, lengths, states, weights, cell, shape, saving, dropout, batch_majo
     job = _job(spec, x, weights, batch_major, drop, keep)
     states = [_run.dense(state) for state in _given(spec, states)]
     # What an operator returns is its caller's: with keep, weights are packed for this run alone.
-    y, final, reserve, packed = _run.forward(spec, job, x.contiguous(), lengths, states, weights,
-                                             keep or drop, _seed(seed), not keep)
+    y, final, reserve, packed = _run.forward(
+        spec, job, _run.dense(x), _run.dense(lengths), states, weights, keep or drop, _seed(seed),
+        not keep)
     none = x.new_empty(0, dtype=torch.uint8)
     if not keep or packed is None:
         packed = none
@@ -128,16 +123,23 @@ def _layer_backward(dy, dfinal, x, y, lengths, states, weights, reserve, packed,
     spec = _spec(cell, shape, saving, dropout)
     _check(spec, x, lengths, states, batch_major)
     job = _job(spec, x, weights, batch_major, drop, True)
-    final = [(spec.pairs, job.batch, width) for width in spec.widths]
-    for tensor, size in ((y, (*x.shape[:2], spec.out)), (dy, (*x.shape[:2], spec.out)),
-                         *zip(dfinal, final), (packed, (job.plan.weights if job.batch else 0,))):
-        if tensor is not None and tuple(tensor.shape) != size:
-            raise RuntimeError(
-                f"a tensor of backward is {list(tensor.shape)}, must be {list(size)}")
+    _weights.expect(spec, weights, x.device)
+    if len(dfinal) != spec.states or len(wanted) != 1 + spec.states + len(weights):
+        raise RuntimeError(f"{len(dfinal)} gradients of final states and {len(wanted)} wanted, must "
+                           f"be {spec.states} and {1 + spec.states + len(weights)}")
+    rows, bytes = (*x.shape[:2], spec.out), torch.uint8
+    for name, tensor, size, dtype in (
+            ("y", y, rows, x.dtype), ("dy", dy, rows, x.dtype),
+            *(("a gradient of a final state", d, (spec.pairs, job.batch, width), x.dtype)
+              for d, width in zip(dfinal, spec.widths)),
+            ("packed", packed, (job.plan.weights if job.batch else 0,), bytes),
+            ("reserve", reserve, (job.reserve,), bytes)):
+        _run.expect(name, tensor, size, dtype, x.device)
     states = [_run.dense(state) for state in _given(spec, states)]
     dx, dstates, dweights = _run.backward(
-        spec, job, x.contiguous(), y, lengths, states, weights, reserve, packed, _seed(seed),
-        _run.dense(dy), [_run.dense(d) for d in dfinal], wanted)
+        spec, job, _run.dense(x), _run.dense(y), _run.dense(lengths), states, weights,
+        _run.dense(reserve), _run.dense(packed), _seed(seed), _run.dense(dy),
+        [_run.dense(d) for d in dfinal], wanted)
     found, seen = [], set()
     for gradient in (dx, *dstates, *dweights):
         if gradient is not None and id(gradient) in seen:

@@ -16,6 +16,7 @@ from .._library import check, library, pack_gradient, pack_io
 from .._plan import Plan
 from . import _native, _reserve, _weights
 from ._spec import Spec
+from ._weights import dense
 from ._stream import capturing, stream_of
 
 TYPES = {torch.float32: lib.F32, torch.float64: lib.F64, torch.bfloat16: lib.BF16,
@@ -34,11 +35,6 @@ def device_name(device: torch.device) -> str:
     return f"cpu:{torch.get_num_threads()}" if device.type == "cpu" else f"cuda:{device.index}"
 
 
-def dense(tensor):
-    """The tensor as the library reads it, or None."""
-    return None if tensor is None else tensor.contiguous()
-
-
 def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
             training: bool, drop: bool, flags: int) -> Plan:
     """The plan of runs in that type, where x is, of [T,N] or [N,T] = first."""
@@ -48,16 +44,24 @@ def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch
                      TYPES[params], training)
 
 
+def expect(name: str, tensor, shape, dtype: torch.dtype, device: torch.device) -> None:
+    """Refuses a tensor that is not what the library will read; None is taken."""
+    if tensor is not None and (tuple(tensor.shape), tensor.dtype, tensor.device) != (
+            tuple(shape), dtype, device):
+        raise RuntimeError(f"{name} is {list(tensor.shape)}, {tensor.dtype} on {tensor.device}, "
+                           f"must be {list(shape)}, {dtype} on {device}")
+
+
 class Job:
     """What all runs of one shape share: the plan, and the shapes of what they write."""
 
     __slots__ = ("plan", "steps", "batch", "workspace", "reserve", "y", "final", "on_gpu",
-                 "reads_y", "index", "pad", "native", "handle")
+                 "reads_y", "device", "index", "pad", "native", "handle")
 
     def __init__(self, spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first,
                  batch_major: bool, training: bool, drop: bool, flags: int):
         steps, batch = (first[1], first[0]) if batch_major else first
-        self.on_gpu, self.index = not x.is_cpu, x.device.index
+        self.on_gpu, self.device, self.index = not x.is_cpu, x.device, x.device.index
         self.reads_y = self.on_gpu or spec.replays  # backward does
         self.plan = plan_of(spec, x, dtype, params, first, batch_major, training, drop, flags)
         self.steps, self.batch = steps, batch
@@ -120,31 +124,39 @@ def _resets(job: Job, resets, starts) -> tuple[int, ...]:
 
 
 def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed: int,
-            cached: bool, packed=None, resets=None, starts=(), mask=None, shows=False):
+            cached: bool, resets=None, starts=(), mask=None, shows=False):
     """y, final states, reserve (None unless keep) and packed weights; shows: behind the final
     states those of every step.
 
     x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
-    [L*D,N,*] each, dense, or None.  cached: weights packed by another run will do.
-    packed: they are here already.  resets, mask: [T,N] bytes on x's device, or None; starts: as
-    states.  Of several models all have [M] first; x, lengths, resets and mask where not shared.
+    [L*D,N,*] each, dense, or None.  cached: what is packed may be kept for other runs.
+    resets, mask: [T,N] bytes on x's device, or None; starts: as states.  Of several models all have
+    [M] first; x, lengths, resets and mask where not shared.
     """
     plan, stream, device = job.plan, 0, None
     if job.on_gpu:
         device, stream = x.device, stream_of(job.index)
-        # A graph that is replayed packs what its parameters hold by then.
-        cached = cached and not capturing()
-    if packed is None and cached and job.steps and job.batch:
-        packed = _weights.packed(spec, job, weights, stream, cached)
+        if capturing():  # a graph packs what its parameters hold when it is replayed
+            cached, weights = False, getattr(weights, "of", weights)
+    runs = job.steps > 0 and job.batch > 0
     lent = keep and not job.on_gpu and job.reserve >= _reserve.LARGE
-    if job.native and resets is None and mask is None and not shows and not lent:
-        made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, stream)
+    natively = job.native and resets is None and mask is None and not shows and not lent
+    packed = _weights.peek(plan, weights, stream) if natively and cached else None
+    if packed is not None:
+        made = _forward_native(job, x, lengths, states, weights, keep, seed, packed,
+                               type(weights) is not _weights.Frozen)
         if made is not None:
             return made
+    packed = _weights.packed(spec, job, weights, stream, True) if runs and cached else None
+    if natively:
+        made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, False)
+        if made is not None:
+            return made
+    x, states, starts = dense(x), [dense(s) for s in states], [dense(s) for s in starts]
     y, final = job.y(), [make() for make in job.final]
     shown = [torch.empty((*spec.lead, spec.pairs, job.steps, job.batch, width), dtype=y.dtype,
                          device=y.device) for width in spec.widths if shows]
-    if packed is None and job.steps and job.batch:
+    if packed is None and runs:
         packed = _weights.packed(spec, job, weights, stream, False)
     reserve = None
     if keep:
@@ -163,8 +175,9 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
 
 
 def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int, packed,
-                    stream: int):
-    """As forward, by the operator; None where it could not."""
+                    compare: bool):
+    """As forward, by the operator; None where it could not.  compare: the packed weights may be
+    those of other weights, and must not be used then."""
     given, tensors = _native.RESERVE if keep else 0, [x]
     if lengths is not None:
         given |= _native.LENGTHS
@@ -175,12 +188,13 @@ def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int
             given |= bit
             tensors.append(state)
         bit += bit
-    if packed is None:
-        tensors += weights
-    else:
+    if packed is not None:
         given |= _native.PACKED
         tensors.append(packed)
-    made = _native.forward(job.native, given, tensors, seed, stream)
+    if packed is None or compare:
+        given |= _native.WEIGHTS
+        tensors += weights
+    made = _native.forward(job.native, given, tensors, seed)
     if not made:
         return None
     if packed is None:
@@ -189,7 +203,7 @@ def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int
 
 
 def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
-                     dfinal, wanted, stream: int):
+                     dfinal, wanted):
     """As backward, by the operator; None where it could not."""
     given, tensors = _native.PACKED, [x, reserve, packed]
     for tensor, bit in ((y, _native.Y), (lengths, _native.LENGTHS)):
@@ -220,7 +234,7 @@ def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, 
         bit += bit
     if wanted[-1]:
         given |= _native.DWEIGHTS
-    made = _native.backward(job.native, given, tensors, seed, stream)
+    made = _native.backward(job.native, given, tensors, seed)
     if not made:
         return None
     found = iter(made)
@@ -245,9 +259,11 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
     plain = resets is None and mask is None and not dshown and packed is not None
     if job.native and plain and asked in (0, len(weights)) and True in wanted:
         made = _backward_native(job, x, y, lengths, states, weights, reserve, packed, seed, dy,
-                                dfinal, wanted, stream)
+                                dfinal, wanted)
         if made is not None:
             return made
+    x, states, starts = dense(x), [dense(s) for s in states], [dense(s) for s in starts]
+    dy, dfinal, dshown = dense(dy), [dense(d) for d in dfinal], [dense(d) for d in dshown]
     dx = torch.empty_like(x) if wanted[0] else None
     dstates = [make() if want else None
                for want, make in zip(wanted[1:1 + count], job.final * 2)]

@@ -1,14 +1,16 @@
-"""Packed weights, kept until the parameters change.
+"""Packed weights: a run never takes those of other weights than it is given.
 
-A change is seen by the tensors' identity, address and version.  Writes through ``.data`` have no
-version: on a CPU a fingerprint of the values shows those that write everywhere; on a GPU a run
-with gradients packs each time.  ``flatten_parameters`` forgets a layer's packed weights.
+A layer keeps packed weights for its next run.  On a CPU a block of them ends with a copy of the
+weights that it was packed from, and each run compares that with the weights, all bytes of them.  On
+a GPU each run packs anew, on its stream and ahead of itself, into the block that the stream keeps.
+So it does not matter how weights are written to.  Frozen weights alone are trusted: see Frozen.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import struct
 import sys
 import threading
@@ -17,144 +19,107 @@ import weakref
 import torch
 
 from .._library import check, library
+from .._memory import same_bytes
 from .._plan import Plan
 from . import _native, _reserve
 from ._spec import NOWHERE, Spec
 
-_fingerprint = library.ecornn_fingerprint
-_lock = threading.Lock()
 _entries: dict[int, "_Entry"] = {}  # by the id of the first weight
+_KEPT = 8  # blocks of a layer, of plans that cannot share one
 
 
-def _refcount(values: list) -> int:
-    for value in values:
-        return sys.getrefcount(value)
-    return 0
+def _references(record) -> int:
+    return sys.getrefcount(record[1])
 
 
-_FREE = _refcount([object()])  # of what only a list and the loop hold
+_FREE = _references((None, object()))
 
 
-def _free(buffer: torch.Tensor, references: int) -> bool:
-    """Does nobody hold the buffer any more: no run (a reference), no graph (a use)?"""
-    uses = getattr(buffer, "_use_count", None)  # torch 2.4 has none: then never
-    return references <= _FREE and uses is not None and uses() == 1
-
-
-def _version(weight: torch.Tensor) -> int:
-    try:
-        return weight._version
-    except RuntimeError:  # of inference mode: none is kept
-        return -1
+def _free(record) -> bool:
+    """Does nobody else hold the block of a record: no run (a reference), no graph (a use)?"""
+    uses = getattr(record[1], "_use_count", None)  # torch 2.4 has none: then never
+    return _references(record) <= _FREE and uses is not None and uses() == 1
 
 
 class _Entry:
-    """Packed weights of one list of tensors."""
+    """Blocks of packed weights of one layer: (plan, block, stream).  Blocks that a run may read are
+    not written to on a CPU; on a GPU they are in the order of the stream."""
 
-    def __init__(self, weights, forget):
-        self.first = weakref.ref(weights[0], forget)
-        self.refs = [weakref.ref(weight) for weight in weights]
-        self.packed: list[tuple[Plan, torch.Tensor, int]] = []  # plan, buffer, stream
-        self.spare: list[torch.Tensor] = []
-        self.versions: list[int] = []
-        self.pointers: list[int] = []
-        self.mark = 0
-        self.blocks = self.bytes = None
+    def __init__(self, first=None):
+        self.first = first  # a weak reference to the first weight
+        self.packed: list[tuple[Plan, torch.Tensor, int]] = []
+        self.lock = threading.Lock()
 
-    def holds(self, weights) -> bool:
-        """Are these the tensors that were packed, unchanged as far as they say?"""
-        try:
-            for ref, version, pointer, weight in zip(self.refs, self.versions, self.pointers,
-                                                     weights):
-                if (ref() is not weight or weight.data_ptr() != pointer
-                        or weight._version != version):
-                    return False
-        except RuntimeError:  # of inference mode: has no version
-            if not self._holds_unversioned(weights):
-                return False
-        if self.blocks is not None:
-            return _fingerprint(self.blocks, self.bytes, len(self.refs)) == self.mark
-        return len(self.refs) == len(weights) and bool(self.versions)
-
-    def _holds_unversioned(self, weights) -> bool:
-        return all(ref() is weight and weight.data_ptr() == pointer and _version(weight) == version
-                   for ref, version, pointer, weight in zip(
-                       self.refs, self.versions, self.pointers, weights))
-
-    def note(self, weights, on_cpu: bool) -> None:
-        """Remembers what is about to be packed."""
-        self.refs = [weakref.ref(weight) for weight in weights]
-        self.versions = [_version(weight) for weight in weights]
-        self.pointers = [weight.data_ptr() for weight in weights]
-        if on_cpu:  # a GPU's may still be read by what is queued
-            self.spare += [buffer for _, buffer, _ in self.packed]
-        self.packed = []
-        if on_cpu and all(weight.is_contiguous() for weight in weights):
-            count = len(weights)
-            self.blocks = (ctypes.c_void_p * count)(*self.pointers)
-            self.bytes = (ctypes.c_size_t * count)(*(w.nbytes for w in weights))
-            self.mark = _fingerprint(self.blocks, self.bytes, count)
-
-    def find(self, plan: Plan, stream: int) -> torch.Tensor | None:
-        for packed, buffer, on in self.packed:
-            if on == stream and plan.takes(packed):
-                return buffer
+    def find(self, plan: Plan, stream: int) -> tuple | None:
+        for record in self.packed:
+            if record[2] == stream and plan.takes(record[0]):
+                return record
         return None
 
-    def buffer(self, plan: Plan, device) -> torch.Tensor:
-        """Memory for packed weights: what no pending backward reads any more, or new."""
-        count = 0
-        for spare in self.spare:
-            references = sys.getrefcount(spare)
-            if spare.numel() == plan.weights and _free(spare, references):
-                del self.spare[count]
-                return spare
-            count += 1
-        del self.spare[2:]
-        return torch.empty(plan.weights, dtype=torch.uint8, device=device)
+    def note(self, record, most: int) -> None:
+        self.packed.append(record)
+        del self.packed[:max(0, len(self.packed) - most)]
 
 
-def packed(spec: Spec, job, weights, stream: int, keep: bool) -> torch.Tensor:
-    """The packed weights of a job's plan, [bytes].  keep: not to be packed anew while they
-    hold."""
+class Frozen(list):
+    """Copies of weights, and what was packed of them, for runs that do not look whether the weights
+    changed.  of: the tensors that they are copies of."""
+
+    def __init__(self, weights):
+        super().__init__(weight.detach().clone() for weight in weights)
+        self.of, self.entry = list(weights), _Entry()
+
+    def serves(self, weights) -> bool:
+        """For these tensors?"""
+        return len(weights) == len(self.of) and all(map(operator.is_, weights, self.of))
+
+
+def _entry_of(weights) -> _Entry | None:
+    return weights.entry if type(weights) is Frozen else _entries.get(id(weights[0]))
+
+
+def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
+    """A block of packed weights for that plan, maybe of weights as they were before, or None."""
+    entry = _entry_of(weights) if weights else None
+    record = entry.find(plan, stream) if entry is not None else None
+    return None if record is None else record[1]
+
+
+def packed(spec: Spec, job, weights, stream: int, keep: bool) -> torch.Tensor | None:
+    """The packed weights of a job's plan, [bytes or more].  keep: for the next run, too."""
     plan = job.plan
     if not plan.weights:
         return None
     if not keep:
-        return _pack(spec, job, weights, stream,
-                     torch.empty(plan.weights, dtype=torch.uint8, device=weights[0].device))
-    key = id(weights[0])
-    entry = _entries.get(key)
-    if entry is not None and entry.holds(weights):
-        found = entry.find(plan, stream)
-        if found is not None:
-            return found
-    with _lock:
-        return _packed_anew(spec, job, weights, stream, key)
+        return _pack(spec, job, weights, stream, _bytes(plan.weights, job.device))
+    entry = _entry_of(weights)
+    if entry is None:
+        key = id(weights[0])
+        first = weakref.ref(weights[0], lambda _, key=key: _entries.pop(key, None))
+        entry = _entries.setdefault(key, _Entry(first))
+    with entry.lock:
+        return _kept(spec, job, weights, stream, entry)
 
 
-def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
-    """The packed weights of a plan where they are there and hold, else None."""
-    entry = _entries.get(id(weights[0])) if weights else None
-    return entry.find(plan, stream) if entry is not None and entry.holds(weights) else None
+def _kept(spec: Spec, job, weights, stream: int, entry: _Entry) -> torch.Tensor:
+    plan, on_cpu = job.plan, not job.on_gpu
+    record = entry.find(plan, stream)
+    if record is not None:
+        if type(weights) is Frozen or on_cpu and _hold(weights, record[1]):
+            return record[1]
+        if not on_cpu:
+            return _pack(spec, job, weights, stream, record[1])
+        entry.packed.remove(record)  # from here on no run finds it
+    count = plan.weights + on_cpu * sum(weight.nbytes for weight in weights)
+    reuse = record is not None and record[1].numel() == count and _free(record)
+    block = _pack(spec, job, weights, stream, record[1] if reuse else _bytes(count, job.device))
+    entry.note((plan, block, stream), _KEPT)
+    return block
 
 
-def _packed_anew(spec: Spec, job, weights, stream: int, key: int) -> torch.Tensor:
-    plan = job.plan
-    entry = _entries.get(key)
-    if entry is None or entry.first() is not weights[0]:
-        entry = _Entry(weights, lambda _, key=key: _entries.pop(key, None))
-        _entries[key] = entry
-    if entry.holds(weights):
-        found = entry.find(plan, stream)
-        if found is not None:  # another thread was faster
-            return found
-    else:
-        entry.note(weights, weights[0].device.type == "cpu")
-    device = weights[0].device
-    buffer = _pack(spec, job, weights, stream, entry.buffer(plan, device))
-    entry.packed.append((plan, buffer, stream))
-    return buffer
+def _bytes(count: int, device) -> torch.Tensor:
+    with torch.inference_mode(False):
+        return torch.empty(count, dtype=torch.uint8, device=device)
 
 
 def forget(weights) -> None:
@@ -164,42 +129,69 @@ def forget(weights) -> None:
         _entries.pop(id(weights[0]), None)
 
 
-def _check(spec: Spec, weights) -> None:
+# ---- packing ------------------------------------------------------------------------------------
+
+
+def dense(tensor):
+    """The tensor as the library reads it, every element at its place; or None."""
+    if tensor is None:
+        return None
+    if tensor._is_zerotensor():  # has no memory
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return tensor.contiguous().resolve_neg()
+
+
+def _hold(weights, block: torch.Tensor) -> bool:
+    """Does the block end with a copy of these weights?"""
+    tensors = [dense(weight.detach()) for weight in weights]
+    at = block.data_ptr() + block.numel() - sum(tensor.nbytes for tensor in tensors)
+    for tensor in tensors:
+        if not same_bytes(at, tensor.data_ptr(), tensor.nbytes):
+            return False
+        at += tensor.nbytes
+    return True
+
+
+def expect(spec: Spec, weights, device: torch.device) -> None:
     """Refuses tensors that are not what the library will read."""
     names = spec.names()
     if len(weights) != spec.pairs * len(names):
         raise RuntimeError(f"{len(weights)} weights, must be {spec.pairs * len(names)}")
-    first = weights[0]
     for k, weight in enumerate(weights):
         pair, number = divmod(k, len(names))
         layer, reverse = divmod(pair, spec.directions)
-        shape = spec.shapes(layer)[number]
-        if weight.shape != shape or weight.dtype != first.dtype or weight.device != first.device:
+        shape, dtype = spec.shapes(layer)[number], weights[0].dtype
+        if weight.shape != shape or weight.dtype != dtype or weight.device != device:
             name = f"{names[number]}_l{layer}" + "_reverse" * reverse
             raise RuntimeError(
                 f"{name} is {list(weight.shape)}, {weight.dtype} on {weight.device}, must be "
-                f"{list(shape)}, {first.dtype} on {first.device}")
+                f"{list(shape)}, {dtype} on {device}")
 
 
-def _pack(spec: Spec, job, weights, stream: int, buffer: torch.Tensor) -> torch.Tensor:
+def _pack(spec: Spec, job, weights, stream: int, block: torch.Tensor) -> torch.Tensor:
+    """Packs into a block, on a CPU from a copy at its end where there is room for one: the two agree
+    whatever is written meanwhile."""
     native = job.native
-    if native and _native.pack(native, buffer, weights, stream):
-        return buffer
-    _check(spec, weights)
-    tensors = [weight if weight.is_contiguous() else weight.detach().contiguous()
-               for weight in weights]
+    if native and _native.pack(native, block, weights):
+        return block
+    expect(spec, weights, job.device)
+    tensors = [dense(weight.detach()) for weight in weights]
     start, size = [tensor.data_ptr() for tensor in tensors], tensors[0].element_size()
+    if block.numel() > job.plan.weights:
+        at = block.data_ptr() + block.numel() - sum(tensor.nbytes for tensor in tensors)
+        for k, tensor in enumerate(tensors):
+            ctypes.memmove(at, start[k], tensor.nbytes)
+            start[k] = at
+            at += tensor.nbytes
     none = None
     if NOWHERE in spec.places:
         none = tensors[0].new_zeros(spec.hidden)
     start.append(0 if none is None else none.data_ptr())  # number -1: zeros
-    handle = job.plan.handle
-    check(library.ecornn_pack(handle, _block(start, spec.places, size), buffer.data_ptr(), stream))
-    if spec.two_biases:
-        start[-1] = 0
-        check(library.ecornn_pack_add(handle, _block(start, spec.added, size), buffer.data_ptr(),
-                                      stream))
-    return buffer
+    params = _block(start, spec.places, size)
+    start[-1] = 0
+    check(library.ecornn_pack_sums(job.plan.handle, params, _block(start, spec.added, size),
+                                   block.data_ptr(), stream))
+    return block
 
 
 def _block(start: list[int], places, size: int) -> bytes:

@@ -205,7 +205,8 @@ def _twin(module, kind: type):
     """A module of that class with this one's attributes, parameters and hooks."""
     twin = kind.__new__(kind)
     twin.__dict__.update(module.__dict__)
-    twin.__dict__.pop("_again", None)
+    for name in ("_again", "_frozen"):
+        twin.__dict__.pop(name, None)
     for name in ("_parameters", "_buffers", "_modules"):
         twin.__dict__[name] = module.__dict__[name].copy()
     twin._flat_weights = list(module._flat_weights)
