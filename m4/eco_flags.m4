@@ -1,4 +1,4 @@
-# Compiler and linker flags: ECO_LINKER, ECO_WARNINGS, ECO_SANITIZER, ECO_FUZZ.
+# Compiler and linker flags: ECO_LINKER, ECO_HARDENING, ECO_WARNINGS, ECO_SANITIZER, ECO_FUZZ.
 
 # Only ecornn_* is visible, and the library stays in memory: libgomp's threads outlive a dlclose.
 AC_DEFUN([ECO_LINKER], [
@@ -9,10 +9,25 @@ AC_DEFUN([ECO_LINKER], [
   AM_CONDITIONAL([HAVE_VERSION_SCRIPT], [test "$have_version_script" = yes])
   AX_CHECK_LINK_FLAG([-Wl,-z,nodelete], [NODELETE_LDFLAGS=-Wl,-z,nodelete])
   AC_SUBST([NODELETE_LDFLAGS])
+])
+
+# What costs nothing and stops some faults from becoming exploits.  tests/build/hardened.sh looks.
+AC_DEFUN([ECO_HARDENING], [
   # A frame larger than the guard below a stack touches each of its pages: no step over the guard.
-  AX_CHECK_COMPILE_FLAG([-fstack-clash-protection], [STACK_CFLAGS=-fstack-clash-protection], [],
+  AX_APPEND_COMPILE_FLAGS([-fstack-clash-protection -fstack-protector-strong], [HARDEN_CFLAGS],
     [-Werror])
-  AC_SUBST([STACK_CFLAGS])
+  # Warns without optimization, where the level is unknown, and where CPPFLAGS or CFLAGS have one.
+  # A sanitizer sees more without.
+  AS_IF([test -z "$SANITIZER_CFLAGS"],
+    [AX_CHECK_COMPILE_FLAG([-D_FORTIFY_SOURCE=3], [fortify=" -D_FORTIFY_SOURCE=3"],
+       [AX_CHECK_COMPILE_FLAG([-D_FORTIFY_SOURCE=2], [fortify=" -D_FORTIFY_SOURCE=2"],
+          [fortify=], [-Werror], [AC_LANG_PROGRAM([[#include <stdio.h>]])])],
+       [-Werror], [AC_LANG_PROGRAM([[#include <stdio.h>]])])
+     AS_VAR_APPEND([HARDEN_CFLAGS], ["$fortify"])])
+  AC_SUBST([HARDEN_CFLAGS])
+  # All symbols are found when a library is loaded; then their table is no more written.
+  AX_APPEND_LINK_FLAGS([-Wl,-z,relro -Wl,-z,now], [HARDEN_LDFLAGS])
+  AC_SUBST([HARDEN_LDFLAGS])
 ])
 
 # A fused multiply-add is written as one or does not happen: variants must not differ by chance.

@@ -98,7 +98,8 @@ def link(
     parts = [str(library_file(cc, name)) for name in PARTS_OF_OLD]
     run(
         *cc, "-shared", "-s", "-o", output, f"-Wl,-soname,{output.name}", joined,
-        f"-Wl,--version-script={exported}", "-Wl,-z,nodelete", "-Wl,-z,defs", "-Wl,--build-id=none",
+        f"-Wl,--version-script={exported}", "-Wl,-z,nodelete", "-Wl,-z,defs", "-Wl,-z,relro",
+        "-Wl,-z,now", "-Wl,--build-id=none",
         "-Wl,--enable-new-dtags", *others, "-lm", "-Wl,--no-as-needed", *parts,
     )  # fmt: skip
     for left in ("old_stat.o", "joined.o", "names"):
