@@ -311,7 +311,8 @@ template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, 
         atomicAdd(sums + offset_at(at->row, at->call->carry_row[s], at->unit), d);
 }
 
-/* With resets: before the step the row's start, and nothing of what is carried from behind one. */
+/* With resets: before the step the row's start, and nothing of what is carried from behind one; of
+ * state 0, to which a product is added, add_dstate() sees to that. */
 template <class CELL>
 ECO_DEVICE void reset_fields(const struct memory *memory, struct element_of<CELL> *at)
 {
@@ -323,8 +324,11 @@ ECO_DEVICE void reset_fields(const struct memory *memory, struct element_of<CELL
             at->state[s] = start_at(at->call, at->job, s, at->row, at->unit);
         if (!at->cut)
             continue;
-        add_to_start(at, s, at->carry[s]);
-        at->carry[s] = at->dnext[s] = at->carried[s * memory->elements] = 0;
+        if (s > 0) {
+            add_to_start(at, s, at->carry[s]);
+            at->dnext[s] = 0;
+        }
+        at->carry[s] = at->carried[s * memory->elements] = 0;
     }
 }
 
@@ -357,14 +361,15 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL>
         reset_fields(memory, at);
 }
 
-/* And that, which comes last. */
+/* And that, which comes last.  What goes to a start is one sum, as at the beginning of a run: a row
+ * of episodes has the bits of runs of its own. */
 template <class CELL> ECO_DEVICE void add_dstate(struct element_of<CELL> *at)
 {
-    if (TELLS_RESETS && at->cut) {
-        add_to_start(at, 0, at->dstate);
-        at->dstate = 0;
-    }
     at->dnext[0] += at->dstate;
+    if (TELLS_RESETS && at->cut) {
+        add_to_start(at, 0, at->dnext[0]);
+        at->dnext[0] = at->dstate = 0;
+    }
     at->dnext[0] += at->dy;
 }
 
