@@ -5,8 +5,9 @@
  *
  * A mean that is a polynomial in another one comes with it (common/cell/means.c).  With that one
  * a block sends for its units the sums of the polynomial and of its derivative where the other mean
- * would be c, the value of the first of these units, and c.  From the mean c is no farther than
- * what the variance has of that unit alone, so what cancels is not large.
+ * would be c, the mean of four of these units, and c.  What cancels is (c - mean)^2 in parts of the
+ * variance: a quarter on average.  Of one unit it would be 1, and 9 of one that is off by three
+ * standard deviations.
  */
 #ifndef ECO_GPU_PERSISTENT_MEANS_SUMS_CUH
 #define ECO_GPU_PERSISTENT_MEANS_SUMS_CUH
@@ -100,6 +101,20 @@ template <int N, int LANES> struct shared_sums {
     }
 };
 
+/* The mean of four units of a part; of those that are not there the first one's. */
+template <int LANES, class CELL>
+ECO_DEVICE float center_of(const struct normed_element<CELL> *at, float own, int lane)
+{
+    float of[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int other = k * LANES / 4;
+        const bool is_there = at->unit - lane + other < at->call->hidden;
+        of[k] = __shfl_sync(0xffffffffu, own, is_there ? other : 0, LANES);
+    }
+    return 0.25f * ((of[0] + of[1]) + (of[2] + of[3]));
+}
+
 /* A power of two that is not less. */
 ECO_DEVICE constexpr int whole_pow2(int n)
 {
@@ -135,8 +150,7 @@ ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct b
             if constexpr (means_of::stage(M) == STAGE && means_of::leads(M)) {
                 enum { CENTER = means_of::center(M) };
                 const float own = at->there ? at->summand[M] : 0;
-                const float c = __shfl_sync(
-                    0xffffffffu, own == own ? own : __int_as_float(0x7FFFFFFF), 0, LANES);
+                const float c = center_of<LANES>(at, own, lane);
                 ahead.center[M] = c;
                 store_relaxed_if(n < all.rows && lane == M % LANES, to + CENTER * apart,
                                  __float_as_uint(c));
