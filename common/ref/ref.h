@@ -34,7 +34,7 @@ struct eco_reference {
     double *start[ECO_MAX_STATES]; /* [width]: what a row's states are reset to                   */
     double *dstart[ECO_MAX_STATES];
     double *value, *dvalue;      /* [n_nodes,width]: of one row of one step                     */
-    double *operand;             /* [width]: what a product reads, as it is kept                */
+    double *operand;             /* [width or inputs]: what a product reads, as it is kept      */
     int32_t width;               /* of a node's row: the larger of H and P                      */
     bool live[ECO_MAX_NODES];    /* does a next state depend on the node?                       */
     int8_t chain[ECO_MAX_NODES]; /* chained: the accumulator of which the node is a part, or -1 */
@@ -103,6 +103,7 @@ void eco_reference_show(const struct eco_reference *run, void *array, const doub
 void eco_reference_move_states(struct eco_reference *run, bool out);
 
 /* ref_product.c: what a product reads of a value; good until the next call. */
+const double *eco_reference_input_operand(struct eco_reference *run, const double *x); /* of W x */
 const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width);
 /* out[rows] += M[rows,cols] in[cols]; heads: M [H,cols], each head from its own part of in. */
 void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,

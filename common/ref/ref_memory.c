@@ -50,7 +50,7 @@ static void take_all(struct eco_reference *run, struct arena *arena)
     run->held = take(arena, 1, 1, width);
     for (int s = 0; s < ECO_MAX_STATES; s++)
         run->held_state[s] = take(arena, 1, 1, width);
-    run->operand = take(arena, 1, 1, width);
+    run->operand = take(arena, 1, 1, width + I + output); /* at least what any product reads */
     run->value = take(arena, 1, nodes, width);
     run->dvalue = take(arena, 1, nodes, width);
 }

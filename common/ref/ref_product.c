@@ -10,6 +10,16 @@ const double *eco_reference_operand(struct eco_reference *run, const double *val
     return run->operand;
 }
 
+/* Rows that are of the type already draw no random numbers: those of all 16-bit runs. */
+const double *eco_reference_input_operand(struct eco_reference *run, const double *x)
+{
+    for (int32_t k = 0; k < run->input; k++) {
+        const bool is_kept = eco_type_round(x[k], run->arithmetic.type) == x[k];
+        run->operand[k] = is_kept ? x[k] : eco_round_kept(&run->arithmetic, x[k]);
+    }
+    return run->operand;
+}
+
 void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,
                             int32_t rows, const double *in, int32_t cols)
 {

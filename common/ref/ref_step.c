@@ -117,11 +117,13 @@ static void add_product(const struct place *at, double *out)
     const int32_t H = run->problem->H;
     const int32_t heads = run->problem->heads;
     if (node->op == ECO_OP_INPUT && run->problem->grouped) {
-        eco_reference_multiply_heads(run, out, matrix, at->row->x, run->input / heads);
+        eco_reference_multiply_heads(run, out, matrix, eco_reference_input_operand(run, at->row->x),
+                                     run->input / heads);
         return;
     }
     if (node->op == ECO_OP_INPUT) {
-        eco_reference_multiply(run, out, matrix, H, at->row->x, run->input);
+        eco_reference_multiply(run, out, matrix, H, eco_reference_input_operand(run, at->row->x),
+                               run->input);
         return;
     }
     const int32_t width = operand_width(run->problem, node->a);
@@ -278,7 +280,7 @@ static void sweep_input(const struct place *at, const double *dvalue)
     const struct eco_reference_product product = {run->offset[at->node->index],
                                                   run->problem->H / heads,
                                                   run->input / heads,
-                                                  at->row->x,
+                                                  eco_reference_input_operand(run, at->row->x),
                                                   dvalue,
                                                   at->row->dx};
     (heads > 1 ? eco_reference_multiply_heads_gradient : eco_reference_multiply_gradient)(run,
