@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes the figures of doc/trust.md: what the tests reach and what they find.
 #     tests/trust.sh [coverage|faults|fuzz|sanitizers|mutation ...]     all five, some two hours
-#     tests/trust.sh gpu < LOG      LOG: what tests/gpu/coverage.sh and walk.sh printed on a GPU
+#     tests/trust.sh gpu < LOG      LOG: what tests/gpu/coverage.sh printed on a GPU
 # Each part replaces the lines between its two marks. FUZZ_SECONDS (60), MUTATIONS (20) say how much.
 set -eu
 cd "$(dirname "$0")/.."

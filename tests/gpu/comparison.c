@@ -107,7 +107,8 @@ bool retype(char text[CASE_TEXT], const char *type)
 {
     char *at = strstr(text, "/f32/");
     char rest[CASE_TEXT];
-    if (!at || strstr(text, "-weights"))
+    const bool narrow = strncmp(type, "f32", 3) != 0; /* which has one type for what is kept */
+    if (!at || strstr(text, "-weights") || (narrow && strstr(text, "-save")))
         return false;
     snprintf(rest, sizeof rest, "%s", at + 5);
     snprintf(at, (size_t)(text + CASE_TEXT - at), "/%s/%s", type, rest);

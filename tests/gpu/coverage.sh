@@ -4,7 +4,7 @@
 #     SOURCE/tests/gpu/coverage.sh [all|build|run|report] [PROCESSES]
 # build: the module once more, its C files with gcov's counters, in BUILD-coverage beside it (kernels
 # as they are);
-# run: suite and walk with that module; report: tests/coverage.py.
+# run: the suite with that module; report: tests/coverage.py.
 set -eu
 step=${1-all}
 processes=${2-8}
@@ -28,7 +28,6 @@ run() {
         (cd "$here-coverage" && srcdir=$source/../.. "tests/gpu/$test") || failed=1
     done
     ECORNN_MODULE_DIR=$here-coverage/.libs "$source/suite.sh" "$processes" || failed=1
-    ECORNN_MODULE_DIR=$here-coverage/.libs "$source/walk.sh" "$processes" || failed=1
     [ "$failed" = 0 ] || echo "tests failed: what they took counts"
 }
 

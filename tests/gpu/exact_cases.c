@@ -89,11 +89,10 @@ START_TEST(agrees_for_own_cells)
     char text[CASE_TEXT];
     sweep_own_text(nth(_i), text);
     ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
-    for (int k = 0; k < 2; k++) {
-        sweep_own_text(nth(_i), text);
-        if (retype(text, type[k]))
-            ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
-    }
+    /* and in one of these: the compiler takes seconds for each */
+    sweep_own_text(nth(_i), text);
+    if (retype(text, type[nth(_i) % 2]))
+        ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
 }
 END_TEST
 

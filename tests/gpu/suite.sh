@@ -1,65 +1,101 @@
 #!/bin/sh
-# The whole suite of a machine with a GPU, with a summary at the end; in the build folder:
-#     SOURCE/tests/gpu/suite.sh [PROCESSES]
-# SANITIZE=1 runs compute-sanitizer's tools over a part of it, too; SOAK=1 ten thousand runs.
+# All tests of a machine with a GPU, side by side, some minutes on 16 cores; in the build folder:
+#     SOURCE/tests/gpu/suite.sh [PROCESSES [WHAT...]]
+# WHAT: walk (every kernel), sweep, python, or the end of a test's name (choices, graph, pack, ...);
+# else all.  SANITIZE=1 runs compute-sanitizer's tools over a part of the sweep, too; SOAK=1 ten
+# thousand runs.  LOGS: a folder for what they print.
 set -eu
-processes=${1-8}
+processes=${1-$(getconf _NPROCESSORS_ONLN)}
+[ $# -eq 0 ] || shift
+what=${*:-guard plan sweep walk python net fail soak models graph choices gpu/attention core/pack core/empty core/net core/tangent}
 program=${TEST_GPU-tests/gpu/test_gpu}
+tests=$(dirname "$program")/..
 logs=${LOGS-tests/gpu/suite.logs}
-: "${ECORNN_MODULE_DIR=$PWD/.libs}" "${srcdir=$(dirname "$0")/../..}"
-export ECORNN_MODULE_DIR srcdir OMP_NUM_THREADS=1
+python=${ECORNN_PYTHON:-python3}
+source=$(cd "$(dirname "$0")/../.." && pwd)
+: "${ECORNN_MODULE_DIR=$PWD/.libs}" "${ECORNN_LIBRARY=$PWD/.libs/libecornn.so.0}" "${srcdir=$source}"
+PYTHONPATH=$source/python:$source/python/tests${PYTHONPATH:+:$PYTHONPATH} CK_DEFAULT_TIMEOUT=600
+export ECORNN_MODULE_DIR ECORNN_LIBRARY srcdir PYTHONPATH CK_DEFAULT_TIMEOUT
+rm -rf "$logs"
 mkdir -p "$logs"
+mkdir -m 700 "$logs/cache"
+ECORNN_CACHE=$logs/cache
+export ECORNN_CACHE
 failed=0
+began=$(date +%s)
 
-# The sweep, in parts side by side: most of the time is the reference's.
-running=
-for part in $(seq 0 $((processes - 1))); do
-    ECORNN_PART=$part/$processes "$program" > "$logs/part.$part" 2>&1 &
-    running="$running $!"
-done
-for process in $running; do
-    wait "$process" || failed=$((failed + 1))
-done
-grep -h '^[^#]*:[EF]:\|^[a-z0-9-]*/.*:' "$logs"/part.* | head -n 40 || true
-cat "$logs"/part.* | awk '
-    /^# cases:/ { cases += $3 }
-    /Checks:/ { for (i = 1; i < NF; i++) { if ($i == "Checks:") checks += $(i + 1)
-        if ($i == "Failures:") failures += $(i + 1); if ($i == "Errors:") errors += $(i + 1) } }
-    END { printf "sweep: %d cases against the reference; %d checks, %d failed\n", cases, checks,
-        failures + errors; exit cases == 0 }' || { echo "nothing was compared"; failed=$((failed + 1)); }
+# Lines of a job each: the name of its log, and the command.  Most of the time is the reference's on
+# the CPU, and the compiler's of cells from text: parts in plenty, and what takes longest first.
+parts=$((3 * processes))
+jobs_of() {
+    case $1 in
+    walk) for part in $(seq 0 $((parts - 1))); do echo "walk.$part $tests/gpu/walk $part/$parts"; done ;;
+    sweep)
+        for part in $(seq 0 $((parts - 1))); do
+            echo "sweep.$part env ECORNN_PART=$part/$parts $program"
+        done
+        ;;
+    python)
+        for file in $(cd "$source" && grep -l cuda python/tests/test_*.py); do
+            name=$(basename "$file" .py)
+            echo "python.$name $python -m pytest -q -rs -p no:cacheprovider --tb=short $source/$file"
+        done
+        ;;
+    soak) echo "soak ${program}_soak${SOAK:+ 10000 240}" ;;
+    */*) echo "$(echo "$1" | tr / _) $tests/${1%/*}/test_${1#*/}" ;;
+    *) echo "$1 ${program}_$1" ;;
+    esac
+}
+for each in $what; do jobs_of "$each"; done > "$logs/jobs"
+[ -z "${what##*python*}" ] && ! $python -c 'import pytest, torch; assert torch.cuda.is_available()' &&
+    { echo "$python has no torch with CUDA, or no pytest; set ECORNN_PYTHON"; failed=$((failed + 1)); }
 
-# Streams, graphs, threads; NaN and lost words; random plans under load.
-others() {
-    name=$1
+# A job is right where its program says so and has tried something.  Where Python lacks a module, a
+# file of its tests is skipped, with a word.
+LOGS=$logs OMP_NUM_THREADS=1 xargs -L 1 -P "$processes" sh -c '
+    log=$LOGS/$1.log
     shift
-    if "${program}_$name" "$@" > "$logs/$name" 2>&1 && grep -q Checks: "$logs/$name"; then
-        echo "$name: $(grep -h Checks: "$logs/$name")"
-        grep -h '^# ' "$logs/$name" || true
-    else
-        tail -n 20 "$logs/$name"
+    start=$(date +%s)
+    status=0
+    "$@" > "$log" 2>&1 || status=$?
+    echo "status $status, $(($(date +%s) - start)) s" >> "$log"' sh < "$logs/jobs" || true
+while read -r name command; do
+    log=$logs/$name.log
+    grep '^SKIPPED' "$log" || true
+    if grep -q '^[1-9][0-9]* skipped in' "$log" && tail -n 1 "$log" | grep -q '^status [05],'; then
+        continue
+    elif ! tail -n 1 "$log" | grep -q '^status 0,' ||
+        ! grep -q -e 'Checks: [1-9]' -e '^# [1-9][0-9]* problems' -e '[1-9][0-9]* passed' "$log"; then
+        echo "---- failed: $command"
+        said=$(grep -e '^[^#]*:[EF]:' -e '^[a-z0-9-]*/.*:' -e '^FAILED' -e '^E  ' "$log" | head -n 20)
+        echo "${said:-$(tail -n 20 "$log")}"
         failed=$((failed + 1))
     fi
-}
-pack=$(dirname "$program")/../core/test_pack
-if "$pack" > "$logs/pack" 2>&1; then echo "pack: $(grep -h Checks: "$logs/pack")"; else
-    tail -n 20 "$logs/pack"
-    failed=$((failed + 1))
-fi
-attention=$(dirname "$program")/test_attention
-if "$attention" > "$logs/attention" 2>&1; then
-    echo "attention: $(grep -h Checks: "$logs/attention")"
-else
-    tail -n 20 "$logs/attention"
-    failed=$((failed + 1))
-fi
-others choices
-others graph
-others fail
-others guard
-others models
-others net
-others plan
-if [ -n "${SOAK-}" ]; then others soak 10000 240; else others soak; fi
+done < "$logs/jobs"
+
+# ---- counts --------------------------------------------------------------------------------------
+
+for each in $what; do
+    name=$(echo "$each" | tr / _)
+    case $each in
+    walk) "$source/tests/gpu/kernels.sh" "$ECORNN_MODULE_DIR/ecornn-cuda.so" "$logs"/walk.*.log || failed=$((failed + 1)) ;;
+    sweep)
+        cat "$logs"/sweep.*.log | awk '
+            /^# cases:/ { cases += $3 }
+            /Checks:/ { for (i = 1; i < NF; i++) { if ($i == "Checks:") checks += $(i + 1)
+                if ($i ~ /^(Failures|Errors):/) failures += $(i + 1); } }
+            END { printf "sweep: %d cases against the reference; %d checks, %d failed\n", cases, checks, failures }'
+        ;;
+    python) echo "python: $(cat "$logs"/python.*.log | awk '/ in [0-9.]*s/ { for (i = 1; i < NF; i++) n[$(i + 1)] += $i }
+        END { printf "%d passed, %d failed, %d skipped", n["passed"] + n["passed,"], n["failed"] + n["failed,"], n["skipped"] + n["skipped,"] }')" ;;
+    *)
+        echo "$name: $(grep -h Checks: "$logs/$name.log")"
+        grep -h '^# [^0-9]' "$logs/$name.log" || true
+        ;;
+    esac
+done
+
+# ---- compute-sanitizer ---------------------------------------------------------------------------
 
 # A tool over some parts of so many, several at a time.  One test provokes an error of CUDA's, which is
 # not what memcheck is for.  racecheck is a thousand times as slow, and more where many processes run:
@@ -71,7 +107,6 @@ sanitize() {
     list=$4
     shift 4
     wrong=0
-    rm -f "$logs/$tool".*
     for part in $list; do echo "$part"; done |
         OPTIONS="--tool $tool $*" PARTS=$parts PROGRAM=$program LOG=$logs/$tool \
             xargs -n 1 -P "$several" sh -c '
@@ -84,10 +119,13 @@ sanitize() {
     failed=$((failed + 1))
 }
 if [ -n "${SANITIZE-}" ]; then
+    OMP_NUM_THREADS=1
+    export OMP_NUM_THREADS
     some=$(seq 0 $((processes - 1)))
     sanitize memcheck "$processes" $((8 * processes)) "$some" --report-api-errors no
     sanitize initcheck "$processes" $((8 * processes)) "$some"
     sanitize synccheck "$processes" $((8 * processes)) "$some"
     sanitize racecheck 5 4000 "$(seq 30 7 191)"
 fi
+echo "$(wc -l < "$logs/jobs") programs in $(($(date +%s) - began)) s"
 [ "$failed" = 0 ] && echo "all passed" || { echo "$failed failed"; exit 1; }

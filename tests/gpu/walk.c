@@ -3,7 +3,7 @@
  * on other devices only, is forced (ECORNN_FORCE).  Divisions of algorithm persistent
  * come from the lists that its kernels are made of; of each kernel all ways to cut its work that
  * the problems below have.  Prints what was launched in runs that agreed, a line for each kernel
- * and file; tests/gpu/walk.sh counts them.
+ * and file; tests/gpu/kernels.sh counts them.
  *
  *     gpu_walk [K/N]            every N-th case only, from the K-th on
  *     ECORNN_CASE=TEXT          these problems only, by a part of their string
@@ -70,22 +70,31 @@ struct divisions {
     int place[ECO_PERSISTENT_SHAPES];
 };
 
+/* The module has kernels of some cells.  Those of others are compiled as they are forced, which
+ * takes seconds each: a division in one of the types. */
+static bool is_left_out(const struct eco_problem *problem, bool backward, int type, int place)
+{
+    const int turn = place + (int)strlen(problem->cell->recipe.name);
+    return !eco_persistent_is_made(problem, backward) && turn % (TYPES - 1) != type;
+}
+
 static struct divisions divisions_of(const struct eco_problem *problem, const struct eco_caps *caps,
-                                     bool backward, int rung, uint64_t met[ECO_PERSISTENT_SHAPES])
+                                     bool backward, int type, int rung,
+                                     uint64_t met[ECO_PERSISTENT_SHAPES])
 {
     struct divisions divisions = {.n = 0};
     if (eco_persistent_refuses(problem, backward) != NULL)
         return divisions;
     struct eco_persistent_need need =
         eco_persistent_need(problem, caps, backward, problem->N, problem->T, 1);
-    /* also of cells whose kernels are compiled as they are forced */
     const uint64_t any =
         ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_SQUARES);
     need.groups = rungs[rung].groups;
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
         struct eco_persistent_shape shape;
         need.shapes = any & UINT64_C(1) << place;
-        if (!(eco_persistent_shape(&need, &shape) > 0))
+        if (is_left_out(problem, backward, type, place) ||
+            !(eco_persistent_shape(&need, &shape) > 0))
             continue;
         const uint64_t features = features_of(&shape, rung);
         if ((features & ~met[place]) != 0)
@@ -367,7 +376,7 @@ static void plan_ladder(int type, int cell)
             exit(99);
         for (int backward = 0; backward < 2; backward++)
             ladder[type][cell][rung][backward] =
-                divisions_of(&problem, &device->caps, backward, rung, met[backward]);
+                divisions_of(&problem, &device->caps, backward, type, rung, met[backward]);
         case_free(&test);
     }
 }
