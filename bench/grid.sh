@@ -15,7 +15,7 @@ shift
 here=$(dirname "$0")
 seconds=${SECONDS_EACH-1}
 rows=$(mktemp)
-trap 'rm -f "$rows"' EXIT
+trap 'rm -f "$rows" "$rows.failed"' EXIT
 
 problems() { # list
     awk -v head="[$1]" '/^\[/ { inside = $0 == head; next } inside && NF && !/^#/ { print $1 }' \
@@ -25,12 +25,15 @@ problems() { # list
 versus_onednn() { # options, problem
     # RUN is a list of words: unquoted on purpose.
     OMP_PROC_BIND=true OMP_PLACES=cores ${RUN-} "$build/bench/bench" --markdown --threads 1,2 \
-        --seconds "$seconds" --versus onednn "$@" || true
+        --seconds "$seconds" --versus onednn "$@" || failed "$@"
 }
 # Not bound: other runtimes' threads would inherit the place of the first.
 versus_python() { # options, problem
     ${RUN-} "$PYTHON" "$here/python/peers.py" --library "$build/.libs/libecornn.so" --threads 1,2 \
-        --seconds "$seconds" "$@" || true
+        --seconds "$seconds" "$@" || failed "$@"
+}
+failed() { # a problem without a row: the others go on
+    echo "FAILED: $*" | tee -a "$rows.failed" >&2
 }
 
 head=
@@ -73,3 +76,4 @@ awk -F'|' '
             printf "%s thread(s): geometric mean %.2f of %d, least %.2f\n", group,
                 exp(sum[group] / count[group]), count[group], least[group]
     }' "$rows" | sort
+[ ! -e "$rows.failed" ] || { echo "$(wc -l < "$rows.failed") failed"; exit 1; }

@@ -87,12 +87,12 @@ def main():
     print(f"{'folder':10} {'branches':>9} {'taken':>9} {'%':>6} {'lines':>9} {'run':>9} {'%':>6}")
     for folder in FOLDERS:
         sources = [s for s in lines if s.startswith(folder + os.sep)]
-        if not sources:
+        if not sources and folder not in least:
             continue
         taken, of, percent = share([c for s in sources for c in branches[s].values()])
         run, all_lines, line_percent = share([c for s in sources for c in lines[s].values()])
         print(f"{folder:10} {of:9} {taken:9} {percent:6.1f} {all_lines:9} {run:9} {line_percent:6.1f}")
-        if percent < float(least.get(folder, 0)):
+        if percent < float(least.get(folder, 0)) or folder in least and not of:
             low.append(f"{folder}: {percent:.1f} % of branches, at least {least[folder]} wanted")
     for source in sorted(lines) if args.missed else []:
         if not source.startswith(args.missed):

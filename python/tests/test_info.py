@@ -70,7 +70,8 @@ def _fails(device):
 
 
 def test_a_check_sees_a_nan(monkeypatch):
-    run = ecornn.layer.Run.backward
+    from ecornn.layer import Run
+    run = Run.backward
 
     def spoil(self, *arguments):
         grads = run(self, *arguments)
@@ -78,7 +79,7 @@ def test_a_check_sees_a_nan(monkeypatch):
             grads.parameters.block[3] = float("nan")
         return grads
 
-    monkeypatch.setattr(ecornn.layer.Run, "backward", spoil)
+    monkeypatch.setattr(Run, "backward", spoil)
     error, limit = _info.self_check("cpu")
     assert not error <= limit
 

@@ -132,12 +132,10 @@ def test_a_cpu_computes_what_the_reference_does(cell, batch_first, dtype):
         near(ours, right, dtype)
 
 
-@pytest.mark.parametrize("weights", ["bf16", "f16"])
-def test_packed_weights_may_be_half_as_wide(weights):
-    try:
-        layer = Layer("lstm", 8, 8, weights=weights, seed=2)
-    except ecornn.Unsupported:
-        pytest.skip(f"no {weights} weights here")
+def test_packed_weights_may_be_half_as_wide():
+    with pytest.raises(ecornn.Unsupported):
+        Layer("lstm", 8, 8, weights="f16", device="cpu")
+    layer = Layer("lstm", 8, 8, weights="bf16", seed=2)
     x = draw(5, 2, 8)
     y, right = layer(x)[0], Layer("lstm", 8, 8, seed=2)(x)[0]
     assert 0 < abs(y - right).max() < 0.02

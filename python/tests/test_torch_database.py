@@ -13,7 +13,7 @@ import warnings
 import pytest
 
 torch = pytest.importorskip("torch")
-et = pytest.importorskip("ecornn.torch")
+import ecornn.torch as et  # noqa: E402
 pytest.importorskip("expecttest")
 
 with warnings.catch_warnings():

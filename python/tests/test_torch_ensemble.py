@@ -7,7 +7,7 @@ import copy
 import pytest
 
 torch = pytest.importorskip("torch")
-et = pytest.importorskip("ecornn.torch")
+import ecornn.torch as et  # noqa: E402
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 M, T, N, I, H = 3, 5, 2, 3, 4

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 torch = pytest.importorskip("torch")
-ecornn_torch = pytest.importorskip("ecornn.torch")
+import ecornn.torch as ecornn_torch  # noqa: E402
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 # Of the largest value: two runs of one type round differently.
@@ -50,13 +50,15 @@ def _run(module, x, hx, packed):
     return found
 
 
+# In 16 bits a value near 0 has another sign where it is rounded elsewhere, which relu shows.
+KINDS = [(kind, dtype) for kind in ("LSTM", "GRU", "RNN", "RNN-relu") for dtype in TOLERANCE
+         if kind != "RNN-relu" or dtype not in (torch.bfloat16, torch.float16)]
+
+
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", list(TOLERANCE))
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "RNN-relu"])
+@pytest.mark.parametrize("kind, dtype", KINDS)
 def test_options(kind, dtype, device):
     relu = kind == "RNN-relu"
-    if relu and dtype in (torch.bfloat16, torch.float16):
-        pytest.skip("a value near 0 has another sign where it is rounded elsewhere")
     kind = kind[:4].rstrip("-")
     options = itertools.product([1, 2], [0, 1], [0, 1], [0, 1], [0, P], [0, 1], [0, 1], [0, 1])
     count = 0

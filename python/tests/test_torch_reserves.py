@@ -8,7 +8,7 @@ import threading
 import pytest
 
 torch = pytest.importorskip("torch")
-et = pytest.importorskip("ecornn.torch")
+import ecornn.torch as et  # noqa: E402
 from ecornn.torch import _reserve  # noqa: E402
 
 T, N, I, H = 6, 2, 3, 5

@@ -13,15 +13,19 @@ tools/cellgen kernels "$source"/common/cell/*.cell > "$folder/gpu/cell/cells.inc
 cuda=$(dirname "$(dirname "$(readlink -f "$nvcc")")")/include
 
 failed=0
+count=0
 cd "$source"
 for header in $(find gpu -name '*.cuh' | sort); do
+    count=$((count + 1))
     echo "#include \"$header\"" > "$folder/alone.cu"
     "$nvcc" -std=c++17 -arch=sm_90a --ptx -Xcicc -O0 -o /dev/null -I"$folder" -I. -Iinclude -I"$built/include" \
         "$folder/alone.cu" > "$folder/log" 2>&1 || { head -3 "$folder/log"; failed=1; }
 done
 for header in $(find gpu -name '*.h' | sort); do
+    count=$((count + 1))
     echo "#include \"$header\"" > "$folder/alone.c"
     ${CC:-cc} -std=c11 -Wall -Werror -fsyntax-only -isystem "$cuda" -I. -Iinclude -I"$built/include" "$folder/alone.c" \
         > "$folder/log" 2>&1 || { head -3 "$folder/log"; failed=1; }
 done
+echo "cases: $count"
 exit $failed

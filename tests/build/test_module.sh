@@ -21,7 +21,7 @@ expect cuda:x 1 '^bad argument: device in device name'
 expect cuda:256 1 '^bad argument'
 expect cpu:1 0 '^cpu '
 if "$open" cuda > "$folder/line"; then
-    echo "a CUDA device is here, the rest is skipped: $(cat "$folder/line")"
+    echo "skipped: what a machine without a CUDA device does: $(cat "$folder/line")"
     exit 0
 fi
 
@@ -31,10 +31,7 @@ expect '' 0 '^cpu '
 
 # With a driver: the module missing, junk, somebody else's.
 echo 'int nothing;' > "$folder/nothing.c"
-if ! $CC -shared -fPIC -o "$folder/libcuda.so.1" "$folder/nothing.c"; then
-    echo "no compiler for a made-up driver"
-    exit 77
-fi
+$CC -shared -fPIC -o "$folder/libcuda.so.1" "$folder/nothing.c"
 mkdir "$folder/none" "$folder/junk" "$folder/other"
 echo junk > "$folder/junk/ecornn-cuda.so"
 cp "$folder/libcuda.so.1" "$folder/other/ecornn-cuda.so"
@@ -48,7 +45,7 @@ for kind in none:'no CUDA module: .*cannot open' junk:'no CUDA module: ' other:'
 done
 
 if grep -q -e __asan_init -e __tsan_init .libs/libecornn.so; then
-    echo "a sanitizer's library is not loaded by programs without it, the rest is skipped"
+    echo "skipped: a sanitizer's library is not loaded by programs without it"
     exit 0
 fi
 
@@ -71,7 +68,7 @@ int main(int argc, char **argv)
     void *library = dlopen(argv[1], RTLD_NOW);
     int (*count)(const char *);
     if (library == NULL || chdir(argv[2]) != 0)
-        return printf("nothing to try: %s\n", library == NULL ? dlerror() : argv[argc - 1]);
+        return printf("%s\n", library == NULL ? dlerror() : argv[argc - 1]);
     *(void **)&count = dlsym(library, "ecornn_device_count");
     return printf("count %d\n", count("cuda"));
 }
@@ -83,7 +80,7 @@ beside() { # command
     cases=$((cases + 1))
     case $line in
     *'loaded bad'*) echo "$*: $line" && exit 1 ;;
-    *'loaded good'* | *'nothing to try'*) ;;
+    *'loaded good'*) ;;
     *) echo "$*: the module beside the library was not loaded: $line" && exit 1 ;;
     esac
 }
@@ -95,6 +92,8 @@ line=$("$folder/others/program" cuda) || true
 cases=$((cases + 1))
 case $line in
 *'loaded bad'*) echo "argv[0]: $line" && exit 1 ;;
+*'no device'*) ;;
+*) echo "argv[0]: neither a module nor a word: $line" && exit 1 ;;
 esac
 
 # The real module, where it was built: CUDA itself says what is wrong with such a driver.
@@ -104,6 +103,6 @@ if [ -e "$built/ecornn-cuda.so" ]; then
     expect cuda 1 '^no device: CUDA: .*driver'
     expect '' 0 '^cpu '
 else
-    echo "the CUDA module was not built here"
+    echo "skipped: the module without a driver, it was not built here"
 fi
 echo "cases: $cases"

@@ -149,8 +149,9 @@ START_TEST(empty_runs)
     ecornn_device *on;
     ecornn_desc desc;
     ecornn_plan *plan;
-    if (ecornn_device_open(&on, name) != ECORNN_OK)
-        return; /* no such device here */
+    if (strcmp(name, "cuda") == 0 && ecornn_device_count("cuda") == 0)
+        return;
+    check_ok(ecornn_device_open(&on, name));
     check_ok(ecornn_desc_parse(&desc, problem[which].problem, NULL));
     const ecornn_status status = ecornn_plan_create(&plan, on, &desc);
     if (status != ECORNN_UNSUPPORTED) { /* F16 on a CPU */
@@ -263,8 +264,9 @@ START_TEST(no_parameters)
     ecornn_plan *plan;
     ecornn_sizes bytes;
     ecornn_param param;
-    if (ecornn_device_open(&on, device[_i / FORMS]) != ECORNN_OK)
+    if (strcmp(device[_i / FORMS], "cuda") == 0 && ecornn_device_count("cuda") == 0)
         return;
+    check_ok(ecornn_device_open(&on, device[_i / FORMS]));
     check_ok(ecornn_cell_parse(&cell, "cell half(h = 8)\nh' = 0.5 * h\n"));
     snprintf(text, sizeof text, "half%s/train/bi/L2/T3/N2/I1/H4", form[_i % FORMS]);
     check_ok(ecornn_desc_parse(&desc, text, cell));

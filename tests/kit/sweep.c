@@ -320,12 +320,16 @@ bool sweep_own_cell(int index, char name[64])
         *strrchr(path, '/') = '\0';
         DIR *folder = opendir(path);
         count = 0;
-        for (struct dirent *entry; folder && count < 64 && (entry = readdir(folder)) != NULL;)
+        for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL && count < 64;)
             if (strlen(entry->d_name) > 5 &&
                 strcmp(entry->d_name + strlen(entry->d_name) - 5, ".cell") == 0)
                 list[count++] = strdup(entry->d_name);
         if (folder)
             closedir(folder);
+        if (count == 0 || count == 64) { /* tests are not running yet */
+            fprintf(stderr, "%d cells in %s, must be 1 to 63\n", count, path);
+            exit(99);
+        }
         qsort(list, (size_t)count, sizeof *list, by_name);
     }
     if (index >= count)

@@ -9,6 +9,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ecornn-command.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 ECORNN_WISDOM=0 XDG_CONFIG_HOME=$work
 export ECORNN_WISDOM XDG_CONFIG_HOME
+python=$(command -v python3) || echo "skipped: whether JSON and SVG are so, there is no python3"
 
 fail() {
     echo "FAILED: $*"
@@ -40,7 +41,7 @@ refuse() {
 json() {
     expression=$1
     shift
-    command -v python3 > /dev/null || return 0
+    [ -n "$python" ] || return 0
     "$ecornn" "$@" > "$work/json" 2> "$work/errors" || true
     python3 - "$expression" "$work/json" << 'EOF' || fail "$expression: ecornn $*"
 import json
@@ -103,7 +104,7 @@ has "GFLOP/s" bench --seconds 0.01 --device cpu:2 --csv "$work/csv" gru/T2/N3/I4
 [ "$(wc -l < "$work/csv")" = 5 ] || fail "rows: $(cat "$work/csv")"
 for over in H N T I threads memory intensity; do
     has "" plot "$work/csv" --over $over -o "$work/svg"
-    if command -v python3 > /dev/null; then
+    if [ -n "$python" ]; then
         python3 -c 'import sys, xml.dom.minidom as d; sys.exit(len(d.parse(sys.argv[1]).getElementsByTagName("circle")) != 4)' \
             "$work/svg" || fail "plot --over $over"
     fi
@@ -315,11 +316,14 @@ ECORNN_FORCE=chunk=2 refuse 1 "ECORNN_FORCE is set" tune --regret --device cpu:1
 
 # ---- documents -----------------------------------------------------------------------------------
 
-for command in $("$ecornn" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+commands=$("$ecornn" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+[ "$(echo "$commands" | wc -w)" -ge 8 ] || fail "commands: $commands"
+for command in $commands; do
     has "Usage: ecornn $command" "$command" --help
     for page in tools/ecornn/ecornn.1 tools/ecornn/ecornn.bash doc/guide/command.md; do
         grep -q "$command" "$source/$page" || fail "$page has no $command"
-        for option in $("$ecornn" "$command" --help | sed -n 's/^  \(--*[a-z]*\) .*/\1/p'); do
+        options=$("$ecornn" "$command" --help | sed -n 's/^  \(--*[a-z]*\) .*/\1/p')
+        for option in ${options:-no-option-at-all}; do
             grep -q -e "${option#-}" "$source/$page" || fail "$page has no $option"
         done
     done

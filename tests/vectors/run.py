@@ -144,6 +144,8 @@ def main():
         try:
             runtime = make()
         except (ImportError, OSError, RuntimeError, AttributeError) as reason:
+            if name in ("expected", "ecornn reference", "ecornn cpu"):
+                raise  # these are everywhere
             print("%s: not here: %s" % (name, str(reason).split("\n")[0]))
             continue
         columns[name] = run_all(name, runtime, vectors)
