@@ -52,7 +52,7 @@ static inline bool eco_check_print(const void *plan, const char *text, size_t si
 
 /* The text that a caller's cell was parsed from; NULL: it is built in, or a tangent.  api_cell.c.
  */
-const char *eco_cell_text(const ecornn_cell *cell);
+const char *eco_cell_given_text(const ecornn_cell *cell);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
