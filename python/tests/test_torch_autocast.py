@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 torch = pytest.importorskip("torch")
-et = pytest.importorskip("ecornn.torch")
+import ecornn.torch as et  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
@@ -47,6 +47,8 @@ def test_types(kind, proj, packed, device):
         ours = getattr(et, kind)(5, 6, dtype=params, device=device, **more)
         for lower, states, grad in itertools.product(
                 [None, BF16, F16], [None, F32, BF16, F64], [0, 1] if x_type is F16 else [1]):
+            if device == "cuda" and lower is BF16:
+                continue  # torch.nn's go to F16 there, as cuDNN once had nothing else
             x, hx = _given(kind, x_type, states, device, packed, proj)
             with torch.set_grad_enabled(bool(grad)), torch.autocast(
                     device, dtype=lower or BF16, enabled=lower is not None):

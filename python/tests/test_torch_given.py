@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 torch = pytest.importorskip("torch")
-et = pytest.importorskip("ecornn.torch")
+import ecornn.torch as et  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
 KINDS = ["LSTM", "GRU", "RNN"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
-et = pytest.importorskip("ecornn.torch")
+import ecornn.torch as et  # noqa: E402
 from torch.func import functional_call, grad, jacrev, vmap  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
