@@ -10,7 +10,7 @@
 
 /* ---- one way --------------------------------------------------------------------------------- */
 
-enum { HALVINGS = 5 };
+enum { HALVINGS = 5, ALGOS = 8 /* of a device, at most */ };
 /* How much longer a run takes with chunks halved so often: LSTM T150 N20 H800 in F32. */
 static const double slower[HALVINGS] = {1, 1.02, 1.04, 1.09, 1.2};
 
@@ -63,33 +63,52 @@ static void count_bytes(struct eco_way *way, const struct ecornn_plan *plan)
     }
 }
 
-/* On so many threads of a CPU; a GPU has all it has. */
-static struct eco_way way_on(const struct ecornn_plan *plan, const struct eco_way *wanted,
-                             int threads)
+static struct eco_caps caps_on(const struct ecornn_plan *plan, int threads)
 {
     struct eco_caps caps = plan->device->caps;
-    struct eco_problem problem = plan->problem;
-    struct eco_way way = {
-        .algo = wanted->algo, .saving = wanted->saving, .halvings = wanted->halvings};
     caps.threads = threads;
+    return caps;
+}
+
+/* As the algorithm wishes it on so many threads of a CPU; a GPU has all it has. */
+static struct eco_way wished(const struct ecornn_plan *plan, const struct eco_algo *algo,
+                             struct eco_saving saving, int threads)
+{
+    const struct eco_caps caps = caps_on(plan, threads);
+    struct eco_problem problem = plan->problem;
+    struct eco_way way = {.algo = algo, .saving = saving};
+    problem.saving = saving;
+    algo->wishes(&problem, &caps, &way.wishes);
+    way.seconds = seconds_of(&problem, &caps, algo);
+    return way;
+}
+
+/* The same with its chunks halved so often, whole ones as the policy wants them. */
+static struct eco_way halved(const struct ecornn_plan *plan, const struct eco_way *whole,
+                             int halvings, int threads)
+{
+    const struct eco_caps caps = caps_on(plan, threads);
+    struct eco_problem problem = plan->problem;
+    struct eco_way way = *whole;
+    struct eco_wishes *wishes = &way.wishes;
     problem.saving = way.saving;
-    way.algo->wishes(&problem, &caps, &way.wishes);
-    const int32_t wished[] = {way.wishes.chunk, way.wishes.chunk_backward};
-    halve_chunks(&way.wishes, &problem, way.halvings);
-    way.wishes.chunk_backward = eco_saving_chunk(
-        &problem, way.wishes.chunk_backward > 0 ? way.wishes.chunk_backward : problem.T);
-    if (way.algo->fit != NULL &&
-        (way.wishes.chunk != wished[0] || way.wishes.chunk_backward != wished[1]))
-        way.algo->fit(&problem, &caps, &way.wishes);
-    way.seconds = slower[way.halvings] * seconds_of(&problem, &caps, way.algo);
+    way.halvings = halvings;
+    way.seconds *= slower[halvings];
+    halve_chunks(wishes, &problem, halvings);
+    wishes->chunk_backward =
+        eco_saving_chunk(&problem, wishes->chunk_backward > 0 ? wishes->chunk_backward : problem.T);
+    if (way.algo->fit != NULL && (wishes->chunk != whole->wishes.chunk ||
+                                  wishes->chunk_backward != whole->wishes.chunk_backward))
+        way.algo->fit(&problem, &caps, wishes);
     return way;
 }
 
 struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo *algo,
                           struct eco_saving saving)
 {
-    const struct eco_way wanted = {.algo = algo, .saving = saving};
-    return way_on(plan, &wanted, plan->device->caps.threads);
+    const int threads = plan->device->caps.threads;
+    const struct eco_way way = wished(plan, algo, saving, threads);
+    return halved(plan, &way, 0, threads);
 }
 
 static size_t bytes_of(const struct eco_way *way)
@@ -135,7 +154,8 @@ static int threads_to_choose_for(const struct ecornn_plan *plan)
 static void add_threads(struct eco_way *way, const struct ecornn_plan *plan)
 {
     for (int threads = plan->device->caps.threads; threads > 1; threads -= (threads + 7) / 8) {
-        struct eco_way more = way_on(plan, way, threads);
+        const struct eco_way whole = wished(plan, way->algo, way->saving, threads);
+        struct eco_way more = halved(plan, &whole, way->halvings, threads);
         count_bytes(&more, plan);
         if (bytes_of(&more) <= plan->problem.memory_limit) {
             *way = more;
@@ -144,26 +164,43 @@ static void add_threads(struct eco_way *way, const struct ecornn_plan *plan)
     }
 }
 
+/* The best so far that fits, and the smallest. */
+struct found {
+    struct eco_way *best, least;
+};
+
+static void try_way(struct found *found, const struct ecornn_plan *plan,
+                    const struct eco_algo *algo, struct eco_saving saving)
+{
+    const int threads = threads_to_choose_for(plan);
+    const struct eco_way whole = wished(plan, algo, saving, threads);
+    for (int halvings = 0; halvings < HALVINGS; halvings++) {
+        if (found->best->algo != NULL && slower[halvings] * whole.seconds > found->best->seconds)
+            return; /* what fits is faster */
+        struct eco_way now = halved(plan, &whole, halvings, threads);
+        count_bytes(&now, plan);
+        if (found->least.algo == NULL || bytes_of(&now) < bytes_of(&found->least))
+            found->least = now;
+        if (bytes_of(&now) <= plan->problem.memory_limit && is_better(&now, found->best))
+            *found->best = now;
+    }
+}
+
 ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan,
                              bool (*can)(const struct ecornn_plan *plan,
                                          const struct eco_algo *algo))
 {
     const struct eco_algo *const *algos = plan->device->backend->algos;
-    const int threads = threads_to_choose_for(plan);
-    struct eco_way least = {.algo = NULL};
+    struct found found = {.best = way, .least = {.algo = NULL}};
     struct eco_saving saving;
+    bool able[ALGOS] = {false};
     way->algo = NULL;
+    for (int i = 0; algos[i] != NULL; i++)
+        able[i] = can(plan, algos[i]);
     for (int k = 0; policy_of(plan, k, &saving); k++)
         for (int i = 0; algos[i] != NULL; i++)
-            for (int halvings = 0; can(plan, algos[i]) && halvings < HALVINGS; halvings++) {
-                struct eco_way now = {.algo = algos[i], .saving = saving, .halvings = halvings};
-                now = way_on(plan, &now, threads);
-                count_bytes(&now, plan);
-                if (least.algo == NULL || bytes_of(&now) < bytes_of(&least))
-                    least = now;
-                if (bytes_of(&now) <= plan->problem.memory_limit && is_better(&now, way))
-                    *way = now;
-            }
+            if (able[i])
+                try_way(&found, plan, algos[i], saving);
     if (way->algo != NULL) {
         add_threads(way, plan);
         return ECORNN_OK;
@@ -171,8 +208,8 @@ ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan
     return eco_fail(ECORNN_BAD_ARGUMENT,
                     "memory_limit is %" PRIu64 ", must be at least %zu for %s: reserve %zu, "
                     "workspace %zu",
-                    plan->problem.memory_limit, bytes_of(&least), plan->problem.text, least.reserve,
-                    least.workspace);
+                    plan->problem.memory_limit, bytes_of(&found.least), plan->problem.text,
+                    found.least.reserve, found.least.workspace);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
