@@ -53,9 +53,9 @@ def output_of(command):
 
 
 def commit():
-    """The commit of the tree, with a + if it has changes; ECORNN_COMMIT where there is no git."""
+    """The commit of the tree, with a + if it has changes; COMMIT where there is no git."""
     found = output_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--abbrev=10"])
-    return found.strip() or os.environ.get("ECORNN_COMMIT", "unknown")
+    return found.strip() or os.environ.get("COMMIT", "unknown")
 
 
 def slug(text):
