@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/caller.h"
+#include "common/seed.h"
 #include "common/util.h"
 #include "lib/check.h"
 
@@ -78,7 +79,7 @@ static ecornn_io io_of(const struct models *models, int m, int place)
     io.reserve = part(io.reserve, eco_models_stride(one->reserve), m);
     io.workspace = part(io.workspace, eco_models_stride(one->workspace), place);
     io.workspace_bytes = io.reserve_bytes = 0; /* checked for all */
-    io.seed += (uint64_t)m;
+    io.seed = eco_seed_of(io.seed, ECO_SEED_MODEL, (uint32_t)m);
     take_input(models, m, &io);
     return io;
 }

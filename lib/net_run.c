@@ -5,6 +5,7 @@
 #include "lib/net.h"
 
 #include "common/caller.h"
+#include "common/seed.h"
 #include "common/util.h"
 #include "lib/models.h"
 
@@ -103,7 +104,7 @@ static ecornn_io io_of(const struct eco_net_run *run, const struct turn *turn)
     io.reserve = after(io.reserve, layer->reserve);
     io.workspace = after(io.workspace, layer->workspace);
     io.workspace_bytes = io.reserve_bytes = 0; /* checked for all */
-    io.seed += (uint64_t)turn->k;
+    io.seed = eco_seed_of(io.seed, ECO_SEED_LAYER, (uint32_t)turn->k);
     io.first_step /= (uint32_t)run->plan->piece[turn->p].before;
     for (int s = 0; run->states != NULL && s < ECORNN_MAX_STATES; s++) {
         const ecornn_net_states *const states = &run->states[turn->k];

@@ -29,7 +29,8 @@ extern "C" {
  *   length l goes on with ceil(l/k).
  *
  * Layers have numbers from 0 on, as they stand in the text.  The bits of a net are those of its
- * layers run one after the other by plans of the same choices, layer k with seed + k.
+ * layers run one after the other by plans of the same choices.  Layer 0 has the run's seed, every
+ * other layer one hashed from it and the layer's number.
  * @{ */
 
 /** All choices for one net on one device; does not change once created. */

@@ -73,7 +73,8 @@ class Layer:
     grouped_input: W, too, reads its head's part of the input only, [H,I/K].
     models: M sets of weights in one run; parameters, states, x and y have [M] first.  x [T,N,I]
     is read by all of them, as are lengths, resets and mask then; its gradient is their sum.  The
-    bits of a model are those of a layer of its own, with seed + m of training.  None: one, no [M].
+    bits of a model are those of a layer of its own, in training with a seed hashed from the run's
+    and m, of model 0 the run's.  None: one, no [M].
 
     All these are attributes, too, that cannot be changed.
     Parameters are float32, or float64 of f64, uniform in +-1/sqrt(H).  Any thread may run a layer,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/seed.h"
 #include "common/type.h"
 #include "tests/kit/testing.h"
 
@@ -316,7 +317,8 @@ static void run_one(struct pair *pair, int m)
     take_inputs(&pair->all, &pair->one, m);
     models_forget(&pair->one);
     train(&pair->one, test->lengths ? pair->lengths + mine * N : NULL,
-          test->resets ? pair->resets + mine * T * N : NULL, 11 + (uint64_t)m);
+          test->resets ? pair->resets + mine * T * N : NULL,
+          eco_seed_of(11, ECO_SEED_MODEL, (uint32_t)m));
     compare(&pair->all, &pair->one, m, test->resets);
 }
 

@@ -3,6 +3,8 @@
  */
 #include "tests/kit/stack.h"
 
+#include "common/seed.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +28,7 @@ static ecornn_io io_of(const struct stack *stack, const struct hand *hand, int k
                     .weights = hand->weights,
                     .workspace = hand->workspace,
                     .reserve = hand->reserve,
-                    .seed = SEED + (uint64_t)k,
+                    .seed = eco_seed_of(SEED, ECO_SEED_LAYER, (uint32_t)k),
                     .first_step = hand->first_step};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         io.initial[s] = stack_state_at(&stack->layer[k], hand->states.initial, s);
