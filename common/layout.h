@@ -179,6 +179,9 @@ struct eco_blocks {
     size_t block;  /* from one block to the next */
 };
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
+/* Does dx of two directions always take the way through a copy?  Rows then have the same sum,
+ * whatever N and order. */
+bool eco_layout_adds_apart(const struct eco_problem *problem);
 /* May input rows of the first layer have to be copied?  With one row a step's are neighbours in any
  * order, and where rows lie by length those that have ended are left out; training gathers, if only
  * for the gradients of weights, to which padding must not add. */

@@ -66,12 +66,18 @@ static bool may_copy_history(const struct eco_layout *layout)
             eco_wishes_copy(&layout->wishes, (size_t)problem->P));
 }
 
+bool eco_layout_adds_apart(const struct eco_problem *problem)
+{
+    return problem->row_invariant && problem->D > 1;
+}
+
 bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes,
                         bool backward)
 {
     const bool ordered = problem->order == ECORNN_BATCH_MAJOR && problem->N > 1,
                ragged = problem->N > 1 || problem->training || !wishes->cpu.by_length;
     return ordered || eco_wishes_copy(wishes, (size_t)problem->I) ||
+           (backward && eco_layout_adds_apart(problem)) ||
            (ragged && (backward || !wishes->gpu.rows_apart));
 }
 

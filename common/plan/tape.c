@@ -45,7 +45,7 @@ static bool writes_gathered(const struct eco_problem *problem, const struct eco_
 {
     if (layer > 0)
         return problem->training && problem->dropout > 0;
-    return (ragged && wishes->cpu.by_length) ||
+    return (ragged && wishes->cpu.by_length) || eco_layout_adds_apart(problem) ||
            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
            eco_wishes_copy(wishes, (size_t)eco_problem_input(problem, layer));
 }

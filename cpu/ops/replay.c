@@ -223,6 +223,23 @@ static void point_at_step(const struct part *part, struct eco_pointwise *call, i
     }
 }
 
+/* No state is kept after the last step.  It is rounded as the others are, so that it does not
+ * matter whether other rows go on. */
+static void round_last(const struct part *part, const struct eco_pointwise *call, int32_t t)
+{
+    const struct eco_bound *bound = part->replay->bound;
+    const size_t units = (size_t)(call->unit1 - call->unit0);
+    for (int s = 1; part->replay->knows && t == bound->last && s < call->n_states; s++)
+        for (int32_t n = call->row0; n < call->row1; n++) {
+            void *row = eco_cpu_after_mutable(bound->next[s].type, call->next[s],
+                                              (size_t)n * call->next_row[s] + (size_t)call->unit0);
+            for (size_t j = 0; j < units; j++)
+                eco_type_set(
+                    row, j, bound->next[s].type,
+                    eco_type_round(eco_type_get(row, j, bound->next[s].type), bound->kept[s].type));
+        }
+}
+
 static void run_stage(const struct part *part, struct eco_pointwise *call, int i)
 {
     const struct eco_cpu_run *run = &part->run;
@@ -233,6 +250,8 @@ static void run_stage(const struct part *part, struct eco_pointwise *call, int i
         point_at_step(part, call, op->reversed ? op->t1 - 1 - k : op->t0 + k);
         if (call->row1 > 0 && call->unit0 < call->unit1)
             kernel(call);
+        if (i == run->lowered->n_forward - 1 && call->unit0 < call->unit1)
+            round_last(part, call, call->t);
     }
     eco_cpu_wait(run);
 }

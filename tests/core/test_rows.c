@@ -198,6 +198,11 @@ static const char *const problem[] = {
     "gru/f64/row-invariant/train/bi/T3/I3/H70",
     "lstm-peephole/f64/row-invariant/train/T3/I9/H33/P5/batch-major",
     "mgu/f64/row-invariant/infer/L2/T4/I130/H9",
+    /* Two directions, whose parts of dx are added; a second state after the last step. */
+    "lstm/f64/row-invariant/train/bi/T3/I4/H5/batch-major",
+    "sru/f32/row-invariant/train/bi/T3/I19/H19/batch-major",
+    "sru/bf16/row-invariant/train/bi/T3/I19/H19/batch-major",
+    "sru/bf16/row-invariant/train/T5/I19/H19/save:states",
 };
 enum { PROBLEMS = sizeof problem / sizeof *problem };
 static const char *const wide_problem[] = {
