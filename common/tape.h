@@ -42,6 +42,13 @@ struct eco_op {
     int32_t t0, t1;
 };
 
+/* The step whose byte of resets tells whether rows begin anew before step t: t itself, and where
+ * steps fall the one that was taken before, of which x may be the first of an episode. */
+static inline int32_t eco_op_reset(const struct eco_op *op, int32_t t)
+{
+    return t + (int32_t)op->reversed;
+}
+
 /* What a direction of a layer does with each chunk, an op of a level. */
 struct eco_course {
     uint8_t places, whole; /* after so many the chunk of y, or of dx, is whole */

@@ -173,7 +173,7 @@ void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bo
 /* ---- resets, ops/resets.c ------------------------------------------------------------------- */
 
 /* Does any of the team's rows begin anew before step t?  False outside of the run. */
-bool eco_cpu_resets(const struct eco_cpu_run *run, int32_t t);
+bool eco_cpu_resets(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t);
 /* STEP: starts of such rows to their places in `before`, and back; each thread its own rows. */
 void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_bound *bound,
                             int32_t t);
@@ -191,7 +191,8 @@ void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *
 void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
                        int32_t place, struct eco_share units);
 /* Is step t, the row's first if there is one, a reset? */
-bool eco_cpu_begins_reset(const struct eco_cpu_run *run, int32_t t, int32_t place);
+bool eco_cpu_begins_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
+                          int32_t place);
 /* The thread's part of what is carried of a state before a stage of step t. */
 struct eco_share eco_cpu_carried_rows(const struct eco_cpu_run *run,
                                       const struct eco_pointwise *call, int32_t t, int s);

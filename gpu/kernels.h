@@ -101,6 +101,7 @@ struct eco_patch_call {
     const uint8_t *resets;
     const int32_t *lengths;
     int32_t steps, rows, width, t0;
+    int32_t end;    /* from here on steps have no bytes */
     int32_t filled; /* columns of to past these, which become 0 */
 };
 cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t stream);

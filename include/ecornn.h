@@ -245,8 +245,8 @@ typedef struct {
      * first: x, y, states and their gradients [M,...], parameters of one model after those of
      * another, weights, dweights and reserve likewise.  lengths [N], resets and mask [T,N] and x
      * are of all models with ECORNN_SHARED_INPUT, where dx is the sum over models, added up in
-     * their order; else they have M first, too.  The bits of a model are those of a run by itself,
-     * model m with seed + m. */
+     * their order; else they have M first, too.  The bits of a model are those of a run by itself.
+     * Model 0 has the run's seed, every other model one hashed from it and the model's number. */
     int32_t models;
     /** K: every R reads H/K units, those of its own head, and is stored as [H,H/K]: rows
      * [k*H/K, (k+1)*H/K) are the matrix [H/K,H/K] of head k.  H is a multiple.  0: 1. */
@@ -409,9 +409,9 @@ typedef struct {
     /** What workspace holds; too little for this run's T and N is an error; 0: not checked. */
     size_t workspace_bytes;
     size_t reserve_bytes; /**< and reserve */
-    /** [T,N], whatever the order, of a plan with ECORNN_RESETS: where a byte is not 0, the row's
-     * states become its reset_state before that step, in the order in which a direction takes them.
-     * y is as it was; no gradient goes from that step to the one before.  NULL: none. */
+    /** [T,N], whatever the order, of a plan with ECORNN_RESETS: not 0 where x is the first of an
+     * episode.  Between it and the step before a row's states become its reset_state, in both
+     * directions.  y is as it was; no gradient goes from one episode to another.  NULL: none. */
     const uint8_t *resets;
     const void *reset_state[ECORNN_MAX_STATES]; /**< as initial */
     /** [T,N], whatever the order, of a plan with ECORNN_MASK: where a byte is 0, the step does not

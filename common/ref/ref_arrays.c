@@ -38,8 +38,13 @@ uint32_t eco_reference_number(const struct eco_reference *run, int32_t t, int32_
 
 bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n)
 {
-    return run->args->resets && eco_reference_counts(run, t, n) &&
-           run->args->resets[(size_t)t * (size_t)run->N + (size_t)n] != 0;
+    if (!run->args->resets || !eco_reference_counts(run, t, n))
+        return false;
+    if (eco_problem_reversed(run->problem, run->d)) /* the step before it was one of x after it */
+        do
+            t++;
+        while (t < run->T && !eco_reference_counts(run, t, n));
+    return t < run->T && run->args->resets[(size_t)t * (size_t)run->N + (size_t)n] != 0;
 }
 
 /* n elements from place `from` of an array; NULL: zeros. */

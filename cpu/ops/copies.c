@@ -73,7 +73,7 @@ static void move_dstart(const struct eco_cpu_run *run, const struct eco_bound *b
         void *sum = eco_cpu_after_mutable(sums->type, sums->first, (size_t)n * sums->row);
         if (in)
             memset(sum, 0, (size_t)all.to * eco_type_bytes(sums->type));
-        else if (eco_cpu_begins_reset(run, step_of(run, bound->op, row, true), n))
+        else if (eco_cpu_begins_reset(run, bound->op, step_of(run, bound->op, row, true), n))
             eco_cpu_cut_carry(run, bound, s, n, all);
         if (!in && wanted->first != NULL)
             eco_type_move(

@@ -254,7 +254,7 @@ static void reset(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
     const int32_t before = step->replaced;
-    step->replaced = eco_cpu_resets(run, t) ? t : -1;
+    step->replaced = eco_cpu_resets(run, step->bound->op, t) ? t : -1;
     if (before >= 0)
         eco_cpu_restore_states(run, step->bound, before);
     if (step->replaced >= 0)

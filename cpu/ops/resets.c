@@ -12,24 +12,29 @@ static const uint8_t *bytes_of(const struct eco_cpu_run *run, int32_t t)
     return run->args->resets + (size_t)t * (size_t)run->args->N;
 }
 
-static bool is_reset(const struct eco_cpu_run *run, int32_t t, int32_t place)
+/* Of a row of the run and a step that there is. */
+static bool is_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
+                     int32_t place)
 {
-    return bytes_of(run, t)[eco_cpu_row(run, place)] != 0;
+    const int32_t at = eco_op_reset(op, t);
+    return at < run->args->T && place < eco_cpu_active(run, at) &&
+           bytes_of(run, at)[eco_cpu_row(run, place)] != 0;
 }
 
-bool eco_cpu_resets(const struct eco_cpu_run *run, int32_t t)
+bool eco_cpu_resets(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t)
 {
-    if (run->args->resets == NULL || t < 0 || t >= run->args->T)
+    const int32_t at = eco_op_reset(op, t);
+    if (run->args->resets == NULL || t < 0 || at >= run->args->T)
         return false;
-    const struct eco_share rows = eco_cpu_step_rows(run, t);
-    const uint8_t *bytes = bytes_of(run, t);
+    const struct eco_share rows = eco_cpu_step_rows(run, at);
+    const uint8_t *bytes = bytes_of(run, at);
     int32_t n = rows.from;
     uint64_t eight = 0;
     for (; run->order == NULL && eight == 0 && n + 8 <= rows.to; n += 8)
         memcpy(&eight, bytes + n, sizeof eight);
     bool any = eight != 0;
     for (; !any && n < rows.to; n++)
-        any = is_reset(run, t, n);
+        any = is_reset(run, op, t, n);
     return any;
 }
 
@@ -65,7 +70,8 @@ void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_boun
 {
     const struct eco_share part = rows_of(run, t);
     for (int32_t n = part.from; n < part.to; n++)
-        for (int s = 0; is_reset(run, t, n) && s < run->problem->cell->recipe.n_states; s++) {
+        for (int s = 0; is_reset(run, bound->op, t, n) && s < run->problem->cell->recipe.n_states;
+             s++) {
             const struct eco_view *before = &bound->before[s];
             const struct eco_share all = {0, eco_problem_width(run->problem, s)};
             void *row = row_of(before, t, n);
@@ -79,7 +85,8 @@ void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_boun
 {
     const struct eco_share part = rows_of(run, t);
     for (int32_t n = part.from; n < part.to; n++)
-        for (int s = 0; is_reset(run, t, n) && s < run->problem->cell->recipe.n_states; s++)
+        for (int s = 0; is_reset(run, bound->op, t, n) && s < run->problem->cell->recipe.n_states;
+             s++)
             memcpy(row_of(&bound->before[s], t, n), row_of(&bound->replaced[s], 0, n),
                    (size_t)eco_problem_width(run->problem, s) *
                        eco_type_bytes(bound->before[s].type));
@@ -112,7 +119,7 @@ void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound 
                      first = (size_t)units.from * eco_type_bytes(to->type);
         for (int32_t n = call->row0; n < call->row1; n++) {
             char *row = (char *)row_of(to, t, n) + first;
-            if (is_reset(run, t, n))
+            if (is_reset(run, bound->op, t, n))
                 put_start(run, &bound->start[s], n, units, row, to->type);
             else
                 memcpy(row, (const char *)row_of(from, t, n) + first, bytes);
@@ -155,20 +162,19 @@ void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *
                          const struct eco_pointwise *call)
 {
     const int32_t after = bound->op->reversed ? t - 1 : t + 1;
-    if (!eco_cpu_resets(run, after))
+    if (!eco_cpu_resets(run, bound->op, after))
         return;
-    const int32_t active = eco_cpu_active(run, after);
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_share rows = eco_cpu_carried_rows(run, call, t, s),
                                units = eco_cpu_carried_units(run, call, s);
-        for (int32_t n = rows.from; n < rows.to && n < active; n++)
-            if (is_reset(run, after, n))
+        for (int32_t n = rows.from; n < rows.to; n++)
+            if (is_reset(run, bound->op, after, n))
                 eco_cpu_cut_carry(run, bound, s, n, units);
     }
 }
 
-bool eco_cpu_begins_reset(const struct eco_cpu_run *run, int32_t t, int32_t place)
+bool eco_cpu_begins_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
+                          int32_t place)
 {
-    return run->args->resets != NULL && t >= 0 && place < eco_cpu_active(run, t) &&
-           is_reset(run, t, place);
+    return run->args->resets != NULL && t >= 0 && is_reset(run, op, t, place);
 }

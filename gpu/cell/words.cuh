@@ -59,9 +59,10 @@ ECO_DEVICE bool element_resets(const struct element *at, int32_t later)
         return false;
     const uint32_t row = (uint32_t)at->row, batch = (uint32_t)call->batch;
     const int32_t n = (int32_t)(row % batch), t = call->reset_t + (int32_t)(row / batch) + later;
-    if (t < 0 || t >= call->reset_end || (call->lengths && t >= call->lengths[n]))
+    const int32_t ahead = call->then < 0 ? 1 : 0, told = t + ahead; /* falling: by the byte after */
+    if (t < 0 || told >= call->reset_end || (call->lengths && told >= call->lengths[n]))
         return false;
-    return call->resets[(int64_t)at->row + (int64_t)later * call->batch] != 0;
+    return call->resets[(int64_t)at->row + (int64_t)(later + ahead) * call->batch] != 0;
 }
 
 /* With a projection the output state is none of the stage's. */

@@ -131,7 +131,7 @@ cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t strea
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
-/* Does row n begin anew in step t, of which it has the byte? */
+/* Does row n begin anew by its byte of step t?  Not past its length. */
 ECO_DEVICE bool begins_anew(uint8_t byte, const int32_t *lengths, int32_t t, int32_t n)
 {
     return byte != 0 && !(lengths && t >= lengths[n]);
@@ -145,7 +145,8 @@ static __global__ void patch_rows(const __grid_constant__ struct eco_patch_call 
         return;
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
         const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
-        const bool reset = begins_anew(call.resets[r], call.lengths, call.t0 + t, n);
+        const bool reset =
+            call.t0 + t < call.end && begins_anew(call.resets[r], call.lengths, call.t0 + t, n);
         const struct eco_plane *const from = reset ? &call.start : &call.from;
         double value = 0;
         if (i < call.width && from->data)
@@ -160,6 +161,7 @@ struct patch {
     const uint4 *start; /* NULL: zeros */
     size_t start_row;
     const uint8_t *resets;
+    uint32_t end;
 };
 
 static __global__ void patch_pieces(const __grid_constant__ struct patch patch)
@@ -172,7 +174,8 @@ static __global__ void patch_pieces(const __grid_constant__ struct patch patch)
     uint4 piece = make_uint4(0, 0, 0, 0);
     if (k >= copy->wide)
         (void)0;
-    else if (!begins_anew(patch.resets[r], copy->lengths, copy->t0 + (int32_t)t, (int32_t)n))
+    else if (copy->t0 + t >= patch.end ||
+             !begins_anew(patch.resets[r], copy->lengths, copy->t0 + (int32_t)t, (int32_t)n))
         piece = copy->from[t * copy->from_step + n * copy->from_row + k];
     else if (patch.start)
         piece = patch.start[n * patch.start_row + k];
@@ -192,7 +195,8 @@ cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t str
     const size_t piece = sizeof(uint4), bytes = eco_type_bytes(call->to.type);
     struct patch patch = {.start = (const uint4 *)call->start.data,
                           .start_row = call->start.row * bytes / piece,
-                          .resets = call->resets};
+                          .resets = call->resets,
+                          .end = (uint32_t)call->end};
     const bool starts = call->start.data == NULL ||
                         (call->start.type == call->to.type &&
                          ((size_t)call->start.data | call->start.row * bytes) % piece == 0);

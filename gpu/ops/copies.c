@@ -97,11 +97,11 @@ static void end_starts(struct eco_gpu_run *run, const struct eco_bound *bound)
         const struct eco_cut_call cut = {.sum = wanted ? eco_gpu_plane(&bound->dstart[s], 0)
                                                        : (struct eco_plane){0},
                                          .carry = eco_gpu_plane(&bound->carry[s], 0),
-                                         .resets = eco_gpu_resets(run, bound->first),
+                                         .resets = eco_gpu_resets_of(run, bound->op, bound->first),
                                          .lengths = args->lengths,
                                          .rows = args->N,
                                          .width = eco_problem_width(run->problem, s),
-                                         .t = bound->first};
+                                         .t = eco_op_reset(bound->op, bound->first)};
         if (resets && (wanted || args->dinitial[s] != NULL) && run->status == ECORNN_OK)
             eco_gpu_note_cuda(run, eco_launch_cut(&cut, run->stream), "gradients of starts");
         move_state(run, s, &bound->dstart_wanted[s],

@@ -231,8 +231,8 @@ static void project(const struct step *step, int32_t t)
                                           .t = t,
                                           .lengths = run->args->lengths,
                                           .start = eco_gpu_starts(run, bound, 0),
-                                          .resets = eco_gpu_resets(run, then),
-                                          .then = then};
+                                          .resets = eco_gpu_resets_of(run, bound->op, then),
+                                          .then = eco_op_reset(bound->op, then)};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_project(&call, run->stream), "a projection");
 }

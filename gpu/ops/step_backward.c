@@ -78,11 +78,12 @@ static void project_back(struct step *step, int32_t t)
                                          .width = run->problem->P,
                                          .t = t,
                                          .lengths = run->args->lengths};
-    back.cut = (struct eco_cut_call){.sum = {call->dstart[0], 0, call->carry_row[0], sum},
-                                     .carry = back.carry,
-                                     .resets = run->cuts_before ? NULL : eco_gpu_resets(run, then),
-                                     .lengths = run->args->lengths,
-                                     .t = then};
+    back.cut = (struct eco_cut_call){
+        .sum = {call->dstart[0], 0, call->carry_row[0], sum},
+        .carry = back.carry,
+        .resets = run->cuts_before ? NULL : eco_gpu_resets_of(run, bound->op, then),
+        .lengths = run->args->lengths,
+        .t = eco_op_reset(bound->op, then)};
     if (run->status == ECORNN_OK && (t == first_back(bound->op) || !adds_to_dh(run, bound)))
         eco_gpu_note_cuda(run, eco_launch_project_back(&back, run->stream), "a projection back");
     eco_gpu_multiply_back(run, &(struct eco_matmul){.op = bound->op,
@@ -145,11 +146,11 @@ static void add_dstates(const struct step *step, int32_t t)
         const struct eco_plane carry = eco_gpu_plane(&bound->carry[s], 0);
         const struct eco_cut_call cut = {.sum = {step->call.dstart[s], 0, carry.row, carry.type},
                                          .carry = carry,
-                                         .resets = eco_gpu_resets(run, then),
+                                         .resets = eco_gpu_resets_of(run, bound->op, then),
                                          .lengths = run->args->lengths,
                                          .rows = run->args->N,
                                          .width = eco_problem_width(run->problem, s),
-                                         .t = then};
+                                         .t = eco_op_reset(bound->op, then)};
         const struct eco_move_call add = {.to = carry,
                                           .from = eco_gpu_plane(&bound->shown[s], t),
                                           .steps = 1,

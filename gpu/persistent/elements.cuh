@@ -147,6 +147,13 @@ ECO_DEVICE unsigned reset_byte(const struct resets *resets, int on)
     return there ? resets->at[(int64_t)resets->step * resets->along + on] : 0;
 }
 
+/* Where the byte of a job's first step is: in the reverse direction, which backward takes the other
+ * way round, at the step after in time. */
+ECO_DEVICE int told_from(const struct eco_persistent_job *job)
+{
+    return job->t + ((job->t_step < 0) != PERSISTENT_BACKWARD);
+}
+
 ECO_DEVICE void tell_resets(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, struct resets *resets)
 {
@@ -158,7 +165,8 @@ ECO_DEVICE void tell_resets(const struct eco_persistent_call *call, const struct
         int32_t *const word = &lengths_in(memory)[n];
         const unsigned byte =
             n < PERSISTENT_THREADS ? resets->byte : reset_byte(resets, n - (int)threadIdx.x);
-        const bool ended = call->lengths && job->t + resets->step * job->t_step >= (*word & LENGTH);
+        const int t = told_from(job) + resets->step * job->t_step;
+        const bool ended = call->lengths && t >= (*word & LENGTH);
         *word = (*word & ~(1 << bit)) | (int32_t)(byte != 0 && !ended) << bit;
     }
     resets->step++;
@@ -179,9 +187,10 @@ ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
         lengths_in(memory)[n] = 0;
     if (!call->resets.bytes)
         return resets;
-    resets.at = &call->resets.bytes[(int64_t)job->t * call->rows + block->row0 + (int)threadIdx.x];
+    const int told = told_from(job);
+    resets.at = &call->resets.bytes[(int64_t)told * call->rows + block->row0 + (int)threadIdx.x];
     resets.along = job->t_step * call->rows;
-    resets.steps = call->resets.steps;
+    resets.steps = call->resets.steps - (told - job->t);
     resets.first = job->t_step > 0 ? -job->t : job->t - resets.steps + 1;
     if ((int)threadIdx.x < block->rows)
         resets.byte = reset_byte(&resets, 0);

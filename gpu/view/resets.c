@@ -6,8 +6,14 @@
 
 const uint8_t *eco_gpu_resets(const struct eco_gpu_run *run, int32_t t)
 {
-    const bool there = run->args->resets != NULL && t >= 0 && t < run->args->T;
+    const bool there = run->args->resets != NULL && t >= 0;
     return there ? run->args->resets + (size_t)t * (size_t)run->args->N : NULL;
+}
+
+const uint8_t *eco_gpu_resets_of(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
+{
+    const int32_t at = eco_op_reset(op, t);
+    return t >= 0 && at < run->args->T ? eco_gpu_resets(run, at) : NULL;
 }
 
 struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_bound *bound, int s)
@@ -25,6 +31,8 @@ static void patch_steps(struct eco_gpu_run *run, const struct eco_bound *bound, 
                         struct eco_patch_call call)
 {
     call.start = eco_gpu_starts(run, bound, s);
+    call.t0 = eco_op_reset(bound->op, call.t0);
+    call.end = run->args->T;
     call.resets = eco_gpu_resets(run, call.t0);
     call.lengths = run->args->lengths;
     call.rows = run->args->N;

@@ -95,6 +95,8 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound
 
 /* The bytes of a step; NULL: there are none, or no such step.  A lane's starts, NULL: zeros. */
 const uint8_t *eco_gpu_resets(const struct eco_gpu_run *run, int32_t t);
+/* Those that tell of step t of an op's direction; NULL: it begins nothing anew. */
+const uint8_t *eco_gpu_resets_of(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t);
 struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_bound *bound,
                                 int s);
 /* Are states before the first step in planes, since rows may begin from the caller's or from their

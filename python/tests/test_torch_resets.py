@@ -116,3 +116,17 @@ def test_errors():
     y, _ = layer(x, resets=resets)
     with pytest.raises(NotImplementedError, match="with resets"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_both_directions_keep_episodes_apart(kind, device):
+    layer = getattr(et, kind)(3, 5, num_layers=2, bidirectional=True).to(device)
+    x, first = torch.randn(9, 1, 3, device=device, requires_grad=True), [0, 4, 5]
+    resets = torch.zeros(9, 1, dtype=torch.bool, device=device)
+    resets[first] = True
+    y = layer(x, resets=resets)[0]
+    cut = torch.cat([layer(part)[0] for part in x.split([4, 1, 4])])
+    dy = torch.randn_like(y)
+    torch.testing.assert_close(y, cut)
+    torch.testing.assert_close(*(torch.autograd.grad(out, x, dy)[0] for out in (y, cut)))

@@ -9,7 +9,7 @@
 
 #include "common/type.h"
 
-/* Steps [t0, t1) of row n in the order of time, which begin from its start, or from `initial`. */
+/* Steps [t0, t1) of row n, whose direction begins from the row's start, or from `initial`. */
 struct episode {
     const struct test_case *test;
     const struct data *inputs;
@@ -173,15 +173,16 @@ static bool check_row(struct episode e, const struct machine *machine, const str
     const int32_t T = case_length(e.inputs, e.n, e.test->T);
     const bool reversed = e.test->desc.direction == ECORNN_REVERSE;
     bool ok = true;
-    for (int32_t k = T - 1, end = T; ok && k >= 0; k--) { /* in the direction's order of steps */
-        e.initial = !is_reset(&e, reversed ? T - 1 - k : k);
-        if (e.initial && k > 0)
+    for (int32_t k = 0, done = 0; ok && k < T; k++) { /* in the order in which backward goes */
+        const int32_t first = reversed ? k + 1 : T - 1 - k; /* of an episode, or the row's */
+        if (first > 0 && first < T && !is_reset(&e, first))
             continue;
-        e.ends = end == T;
-        e.t0 = reversed ? T - end : k;
-        e.t1 = reversed ? T - k : end;
+        e.t0 = reversed ? done : first;
+        e.t1 = reversed ? first : T - done;
+        e.ends = done == 0;
+        e.initial = reversed ? first == T : first == 0 && !is_reset(&e, 0);
         ok = check(&e, machine, whole, sums);
-        end = k;
+        done = k + 1;
     }
     return ok;
 }
