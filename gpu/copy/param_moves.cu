@@ -17,17 +17,24 @@ ECO_DEVICE void move_piece(const struct eco_param_move *move, bool add, number f
     const number all = (number)move->rows * (number)move->width;
     const number width = (number)move->width;
     const struct eco_plane added = {.data = (void *)move->added, .type = move->from.type};
+    double value[EACH];
+    size_t to[EACH];
 #pragma unroll
-    for (int k = 0; k < EACH; k++) {
+    for (int k = 0; k < EACH; k++) { /* all loads are on their way before one is waited for */
         const number i = first + (number)(k * PARAM_THREADS) + threadIdx.x;
-        if (i >= all)
-            return;
         const number row = i / width, column = i % width;
-        const size_t to = row * move->to.row + column, from = row * move->from.row + column;
-        double value = get(&move->from, from);
-        value += move->added ? get(&added, from) : 0;
-        set(&move->to, to, add ? get(&move->to, to) + value : value);
+        const size_t from = row * move->from.row + column;
+        to[k] = row * move->to.row + column;
+        if (i < all) {
+            value[k] = get(&move->from, from);
+            value[k] += move->added ? get(&added, from) : 0;
+            value[k] += add ? get(&move->to, to[k]) : 0;
+        }
     }
+#pragma unroll
+    for (int k = 0; k < EACH; k++)
+        if (first + (number)(k * PARAM_THREADS) + threadIdx.x < all)
+            set(&move->to, to[k], value[k]);
 }
 
 ECO_DEVICE size_t bytes_of(ecornn_type type)
@@ -48,13 +55,20 @@ ECO_DEVICE bool is_words(const struct eco_param_move *move, bool add, uint64_t f
 
 ECO_DEVICE void copy_piece(const struct eco_param_move *move, uint64_t first)
 {
+    enum { MOST = PARAM_PIECE * sizeof(double) / sizeof(uint4) / PARAM_THREADS };
     const size_t bytes = bytes_of(move->to.type);
     const uint4 *from = (const uint4 *)((const char *)move->from.data + first * bytes);
     uint4 *to = (uint4 *)((char *)move->to.data + first * bytes);
-    const unsigned words = PARAM_PIECE * (unsigned)bytes / sizeof(uint4);
-#pragma unroll 4
-    for (unsigned i = threadIdx.x; i < words; i += PARAM_THREADS)
-        to[i] = from[i];
+    const int words = (int)(PARAM_PIECE * bytes / sizeof(uint4) / PARAM_THREADS); /* of a thread */
+    uint4 word[MOST];
+#pragma unroll
+    for (int k = 0; k < MOST; k++)
+        if (k < words)
+            word[k] = from[k * PARAM_THREADS + (int)threadIdx.x];
+#pragma unroll
+    for (int k = 0; k < MOST; k++)
+        if (k < words)
+            to[k * PARAM_THREADS + (int)threadIdx.x] = word[k];
 }
 
 static __global__ void move_params(const __grid_constant__ struct eco_param_moves moves)

@@ -6,29 +6,25 @@
 
 /* A parameter, in the caller's memory, in packed weights or in their gradient: rows of elements. */
 struct place {
-    ecornn_param param;
+    struct eco_param_place at; /* blocks: heads, each on the diagonal of a matrix of zeros */
+    int number;
     ecornn_type type, gradient_type;
     size_t weights, gradient; /* bytes */
     size_t row;               /* of both, elements */
-    bool vector;
-    int heads; /* as many matrices, each on the diagonal of one of zeros */
 };
 
 static struct place place_of(const struct ecornn_plan *plan, int i)
 {
     const struct eco_layout *layout = &plan->layout[0];
-    struct eco_param_place at;
+    struct place found = {.number = i, .gradient_type = layout->sum};
     int before = 0;
-    eco_problem_place(&plan->problem, i, &at);
+    eco_problem_place(&plan->problem, i, &found.at);
+    const struct eco_param_place at = found.at;
     const int part = eco_problem_part(&plan->problem, &at, &before);
     const struct eco_matrix *matrix = eco_layout_matrix(layout, at.layer, part);
     const size_t elements = (size_t)before * (size_t)matrix->height * (size_t)matrix->row;
-    struct place found = {.row = (size_t)matrix->row,
-                          .vector = part == ECO_PART_VECTORS,
-                          .type = part == ECO_PART_VECTORS ? layout->sum : layout->weight,
-                          .gradient_type = layout->sum,
-                          .heads = at.blocks};
-    eco_problem_param(&plan->problem, i, &found.param);
+    found.row = (size_t)matrix->row;
+    found.type = at.vector ? layout->sum : layout->weight;
     found.weights = eco_layout_weights(layout, at.layer, at.direction, part) +
                     elements * eco_type_bytes(found.type);
     found.gradient = eco_layout_gradient(layout, at.layer, at.direction, part) +
@@ -42,7 +38,7 @@ struct mover {
     struct eco_param_moves moves;
     int count;
     bool vectors; /* is the last of them one of vectors? */
-    const struct eco_gpu *gpu;
+    const struct ecornn_plan *plan;
     cudaStream_t stream;
 };
 
@@ -96,36 +92,47 @@ static ecornn_status flush(struct mover *mover)
                                         "moving parameters");
 }
 
+/* Is that in memory of the plan's device?  NULL is. */
+static ecornn_status check(const struct mover *mover, const struct place *place, const void *caller)
+{
+    const struct ecornn_plan *plan = mover->plan;
+    const ecornn_status status = eco_gpu_check_pointer(plan->device->own, "", caller);
+    if (status == ECORNN_OK)
+        return status;
+    ecornn_param param; /* finding its name takes a microsecond */
+    eco_problem_param(&plan->problem, place->number, &param);
+    return eco_gpu_check_pointer(plan->device->own, param.name, caller);
+}
+
 /* caller: where the caller has it.  Asking whether a GPU can reach that takes a microsecond: once
  * for all that follow each other. */
 static ecornn_status move(struct mover *mover, const struct place *place, const void *caller,
                           const void *added, struct eco_plane to, struct eco_plane from)
 {
-    const ecornn_param *param = &place->param;
+    const struct eco_param_place *at = &place->at;
     const struct eco_param_move next = {.to = to,
                                         .from = from,
                                         .added = added,
-                                        .rows = place->vector ? 1 : param->rows / place->heads,
-                                        .width = place->vector ? param->rows : param->cols};
-    if (extend(mover, &next, place->vector))
+                                        .rows = at->vector ? 1 : at->rows / at->blocks,
+                                        .width = at->vector ? at->rows : at->cols};
+    if (extend(mover, &next, at->vector))
         return ECORNN_OK;
-    ecornn_status status = eco_gpu_check_pointer(mover->gpu, param->name, caller);
+    ecornn_status status = check(mover, place, caller);
     if (status == ECORNN_OK)
-        status = eco_gpu_check_pointer(mover->gpu, param->name, added);
+        status = check(mover, place, added);
     if (status == ECORNN_OK && mover->count == ECO_PARAM_MOVES)
         status = flush(mover);
     if (status != ECORNN_OK)
         return status;
     mover->moves.move[mover->count++] = next;
-    mover->vectors = place->vector;
+    mover->vectors = at->vector;
     return ECORNN_OK;
 }
 
 /* A head on: so many rows, and in packed weights so many columns. */
 static void next_head(const struct place *place, struct eco_plane *packed, struct eco_plane *caller)
 {
-    const size_t rows = (size_t)(place->param.rows / place->heads),
-                 cols = (size_t)place->param.cols;
+    const size_t rows = (size_t)(place->at.rows / place->at.blocks), cols = (size_t)place->at.cols;
     packed->data =
         (char *)packed->data + (rows * packed->row + cols) * eco_type_bytes(packed->type);
     caller->data = (char *)caller->data + rows * cols * eco_type_bytes(caller->type);
@@ -154,15 +161,15 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
     if (status == ECORNN_OK && has_gaps(&plan->layout[0]))
         status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
                                  "clearing packed weights");
-    struct mover mover = {.gpu = plan->device->own, .stream = stream};
+    struct mover mover = {.plan = plan, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         const struct place place = place_of(plan, i);
         struct eco_plane to = {
             .data = (char *)weights + place.weights, .row = place.row, .type = place.type};
         struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
-                                 .row = (size_t)place.param.cols,
+                                 .row = (size_t)place.at.cols,
                                  .type = plan->problem.param_type};
-        for (int k = 0; status == ECORNN_OK && k < place.heads; k++) {
+        for (int k = 0; status == ECORNN_OK && k < place.at.blocks; k++) {
             status = move(&mover, &place, params[i], added ? added[i] : NULL, to, from);
             next_head(&place, &to, &from);
         }
@@ -181,17 +188,17 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_check_pointer(plan->device->own, "dweights", dweights);
-    struct mover mover = {.moves.add = add, .gpu = plan->device->own, .stream = stream};
+    struct mover mover = {.moves.add = add, .plan = plan, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         if (params[i] == NULL)
             continue;
         const struct place place = place_of(plan, i);
         struct eco_plane to = {
-            .data = params[i], .row = (size_t)place.param.cols, .type = plan->problem.param_type};
+            .data = params[i], .row = (size_t)place.at.cols, .type = plan->problem.param_type};
         struct eco_plane from = {.data = (void *)((uintptr_t)dweights + place.gradient),
                                  .row = place.row,
                                  .type = place.gradient_type};
-        for (int k = 0; status == ECORNN_OK && k < place.heads; k++) {
+        for (int k = 0; status == ECORNN_OK && k < place.at.blocks; k++) {
             status = move(&mover, &place, params[i], NULL, to, from);
             next_head(&place, &from, &to);
         }
