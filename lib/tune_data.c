@@ -72,11 +72,14 @@ static bool make_pointers(struct eco_tune_data *data, const struct ecornn_plan *
     return true;
 }
 
-/* Sets of x beyond what a cache holds, but not many. */
-static int sets_of(size_t bytes)
+/* Sets of x beyond what a cache holds, but not many.  A GPU keeps a run as a graph only where no more
+ * than two sets of buffers take turns (gpu/run/graph.c), as in a program. */
+static int sets_of(const ecornn_device *device, size_t bytes)
 {
-    enum { MOST = 8 };
+    enum { MOST = 8, OF_GRAPHS = 2 };
     static const size_t wanted = 64 << 20;
+    if (device->caps.own_memory)
+        return OF_GRAPHS;
     return bytes > wanted / 2 ? 2 : bytes > wanted / MOST ? (int)(wanted / bytes) : MOST;
 }
 
@@ -90,7 +93,7 @@ ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn
     data->x_elements = rows * (size_t)problem->I;
     data->y_elements = rows * (size_t)(problem->D * problem->P);
     data->params = plan->sizes.params;
-    data->sets = sets_of(data->x_elements * element);
+    data->sets = sets_of(data->device, data->x_elements * element);
     data->x = random_block(data, data->x_elements * (size_t)data->sets, problem->type, 1);
     data->y = ecornn_alloc(data->device, data->y_elements * element);
     data->block = random_block(data, data->params, problem->param_type, 1 / sqrt(problem->H));

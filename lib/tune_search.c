@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/backend.h"
 #include "common/tune/tune.h"
@@ -342,26 +341,6 @@ static ecornn_status decide(struct search *search)
     return ECORNN_OK;
 }
 
-static ecornn_status learn(const struct search *search)
-{
-    const ecornn_tuned *tuned = search->tuned;
-    const double most = 1e8, nanoseconds = 1e9 * fmin(tuned->best_seconds, most);
-    char date[16];
-    struct tm day;
-    const time_t now = time(NULL);
-    if (gmtime_r(&now, &day) == NULL || strftime(date, sizeof date, "%Y-%m-%d", &day) == 0)
-        return eco_fail(ECORNN_FAILED, "there is no date");
-    const struct eco_wisdom_line line = {
-        .problem = search->problem->text,
-        .choices = tuned->best,
-        .date = date,
-        .cell = eco_cell_identity(search->problem->cell),
-        .nanoseconds = nanoseconds < 1 ? 1 : (uint64_t)nanoseconds,
-        .spread = (uint64_t)(1e9 * fmin(tuned->best_high - tuned->best_low, most)),
-    };
-    return eco_wisdom_learn(search->device, &line);
-}
-
 ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
                        const ecornn_tuning *tuning, ecornn_tuned *tuned)
 {
@@ -388,7 +367,7 @@ ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
     if (status == ECORNN_OK)
         status = decide(search);
     if (status == ECORNN_OK && !tuning->forget)
-        status = learn(search);
+        status = eco_tune_learn(device, problem, tuned);
     if (status == ECORNN_OK)
         eco_fail_restore(before); /* what candidates said is in reports */
     tuned->seconds = eco_tune_now() - start;

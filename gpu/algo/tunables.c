@@ -49,7 +49,7 @@ static void list_scaled_f16(const struct ecornn_plan *plan, struct eco_text *tex
 }
 
 const struct eco_choice eco_gpu_tunables[] = {
-    {"algorithm", NULL, "persistent fused step", NULL, false, false},
+    {"algorithm", NULL, "persistent fused step scan", NULL, false, false},
     {"forward", "persistent", NULL, list_divisions, false, true},
     {"backward", "persistent", NULL, list_divisions_back, true, true},
     {"fused", "fused", NULL, list_fused, false, false},

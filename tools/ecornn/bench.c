@@ -12,7 +12,8 @@
 #include "command.h"
 #include "table.h"
 
-enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2 };
+/* Of each set of x: the second run of a GPU makes a graph, for no more than so many sets. */
+enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2, SETS_OF_GRAPHS = 2 };
 static const double ROUND_SECONDS = 0.005; /* at least */
 
 /* Rounds until they took so long; how many, 0 on failure. */
@@ -20,15 +21,18 @@ static int time_rounds(const struct session *session, struct ours *ours)
 {
     double *seconds = session->own; /* [ROUNDS_MAX] of a run */
     const double wanted = session->options->seconds > 0 ? session->options->seconds : 1;
+    const bool graphs = strcmp(ours->info.backend, "cuda") == 0;
+    const int sets = graphs && ours->problem->sets > SETS_OF_GRAPHS ? SETS_OF_GRAPHS
+                                                                     : ours->problem->sets;
     int rounds = 0, set = 0;
-    for (int k = 0; k < WARM_UP_RUNS; k++)
-        if (!ours_run(ours, 0))
+    for (int k = 0; k < WARM_UP_RUNS * sets; k++)
+        if (!ours_run(ours, k / WARM_UP_RUNS))
             return 0;
     const int repeats = 1 + (int)(ROUND_SECONDS / fmax(ours->seconds, 1e-6));
     for (double sum = 0; rounds < ROUNDS_MAX && (rounds < ROUNDS_MIN || sum < wanted); rounds++) {
         seconds[rounds] = 0;
         for (int k = 0; k < repeats; k++) {
-            set = (set + 1) % ours->problem->sets;
+            set = (set + 1) % sets;
             if (!ours_run(ours, set))
                 return 0;
             seconds[rounds] += ours->seconds / repeats;
@@ -42,11 +46,13 @@ static void print_times(struct session *session, const struct ours *ours, int ro
 {
     const struct problem *problem = ours->problem;
     const struct spread spread = spread_of(session->own, rounds);
-    const double gflops = 1e-9 * problem->flops / spread.median;
+    const double gflops = 1e-9 * problem->flops / spread.median,
+                 step = spread.median / layer_steps(&problem->desc);
     if (!session->options->json) {
-        printf("%-52s %10.2f us [%.2f, %.2f], %d rounds, %.1f GFLOP/s, %s %s\n", problem->text,
-               1e6 * spread.median, 1e6 * spread.low, 1e6 * spread.high, rounds, gflops,
-               ours->info.backend, ours->info.variant);
+        printf("%-52s %10.2f us [%.2f, %.2f], %.2f us a step and layer, %d rounds, %.1f GFLOP/s, "
+               "%s %s\n",
+               problem->text, 1e6 * spread.median, 1e6 * spread.low, 1e6 * spread.high, 1e6 * step,
+               rounds, gflops, ours->info.backend, ours->info.variant);
         return;
     }
     json_object(&session->json, NULL);
@@ -55,6 +61,7 @@ static void print_times(struct session *session, const struct ours *ours, int ro
     json_text(&session->json, "variant", ours->info.variant);
     json_whole(&session->json, "threads", ours->info.threads);
     json_number(&session->json, "seconds", spread.median);
+    json_number(&session->json, "step_seconds", step);
     json_number(&session->json, "low", spread.low);
     json_number(&session->json, "high", spread.high);
     json_whole(&session->json, "rounds", rounds);

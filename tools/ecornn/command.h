@@ -136,6 +136,8 @@ typedef bool session_call(struct session *session, const char *problem);
  * measures: says where the machine is busy.  The exit status: not 0 if a call was false, or a
  * problem's alternatives were not measured. */
 int session_run(const struct options *options, bool measures, session_call *call, void *own);
+/* Steps of all layers and directions. */
+double layer_steps(const ecornn_desc *desc);
 /* Says on standard error that other programs run, which measurements suffer from. */
 void warn_if_busy(void);
 /* The device of some options.  NULL, and said so. */

@@ -35,6 +35,9 @@ static void ask_wisdom(const struct session *session, const char *problem, char 
 static void print_tuned(struct session *session, const char *problem, const ecornn_tuned *tuned,
                         const char *note)
 {
+    ecornn_desc desc;
+    const bool parsed = ecornn_desc_parse(&desc, problem, session->cell) == ECORNN_OK;
+    const double steps = parsed ? layer_steps(&desc) : 1;
     if (session->options->json) {
         json_object(&session->json, NULL);
         json_text(&session->json, "problem", problem);
@@ -52,8 +55,9 @@ static void print_tuned(struct session *session, const char *problem, const ecor
         json_end(&session->json);
         return;
     }
-    printf("%-52s %10.2f us, best %10.2f, ", problem, 1e6 * tuned->planned_seconds,
-           1e6 * tuned->best_seconds);
+    printf("%-52s %10.2f us, best %10.2f (%.2f us a step and layer), ", problem,
+           1e6 * tuned->planned_seconds, 1e6 * tuned->best_seconds,
+           1e6 * tuned->best_seconds / steps);
     if (tuned->measured)
         printf("regret %5.1f %%, %d candidates\n", 100 * tuned->regret, (int)tuned->candidates);
     else if (tuned->complete)
