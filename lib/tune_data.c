@@ -72,8 +72,8 @@ static bool make_pointers(struct eco_tune_data *data, const struct ecornn_plan *
     return true;
 }
 
-/* Sets of x beyond what a cache holds, but not many.  A GPU keeps a run as a graph only where no more
- * than two sets of buffers take turns (gpu/run/graph.c), as in a program. */
+/* Sets of x beyond what a cache holds, but not many.  A GPU keeps a run as a graph only where no
+ * more than two sets of buffers take turns (gpu/run/graph.c), as in a program. */
 static int sets_of(const ecornn_device *device, size_t bytes)
 {
     enum { MOST = 8, OF_GRAPHS = 2 };

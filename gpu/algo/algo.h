@@ -27,12 +27,33 @@ struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once);
 
 /* Products that an algorithm leaves to others beside those of gradients: any of these. */
 enum eco_outside { ECO_OUTSIDE_INPUT = 1, ECO_OUTSIDE_STEPS = 2 };
-/* algo/cost.c; seconds of the products over all steps: of inputs and, in training, gradients; with
- * what products lose, or copies cost, where rows are no whole groups. */
+/* How F32 is multiplied, or 16 bits. */
+enum eco_cost_form { ECO_COST_NARROW, ECO_COST_FAST, ECO_COST_FULL };
+enum eco_cost_form eco_cost_form(const struct eco_problem *problem);
+/* Accumulators that products with states add to, or with the input, of all units. */
+double eco_cost_accs(const struct eco_problem *problem, bool recurrent);
+/* algo/products.c; seconds of the products of all rows with the chunks that are wished: of inputs,
+ * or of gradients.  Not what they lose where rows are no whole groups. */
+double eco_products_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward, const struct eco_wishes *wishes);
+/* Of a product of a step with all of R, of F32 in full, as large ones are multiplied. */
+double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                          bool backward);
+/* algo/cost.c; what products lose, or copies cost, where rows are no whole groups. */
+double eco_step_lost(const struct eco_problem *problem, const struct eco_caps *caps,
+                     unsigned outside);
+/* Both, of algorithm step's chunks, forward and in training back. */
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          unsigned outside);
-/* Of all steps one way: their products and the cell. */
-double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
+/* Of all steps one way, with their large products; layers may overlap, as is wished. */
+double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
+                     const struct eco_wishes *wishes);
+/* The wishes of algorithm step that estimates are asked about: chunks, and whether layers overlap.
+ */
+struct eco_wishes eco_step_chunks(const struct eco_problem *problem, bool wavefront);
+/* Is a wavefront of layers possible, and faster?  steps: of steps forward, too. */
+bool eco_step_overlaps(const struct eco_problem *problem, const struct eco_caps *caps,
+                       bool forward);
 /* Of so many launches for each layer and direction. */
 double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps *caps, int n);
 /* Launches that steps back are followed by, and what these write: all but their products. */

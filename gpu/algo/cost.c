@@ -5,6 +5,7 @@
 
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/gemm/grouped/grouped.h"
+#include "gpu/gemm/presplit.h"
 #include "gpu/algo/algo.h"
 #include "gpu/device/rates.h"
 
@@ -20,21 +21,7 @@ bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct ec
            eco_step_asked(problem, true) == 0;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
-
-/* Multiply-adds a second of a product of few rows (not in 16 bits), and of one of many: how many
- * times those of plain float arithmetic, by type; fitted to times of BF16, of the other types taken
- * from their peaks. */
-static double rate(const struct eco_problem *problem, const struct eco_caps *caps, bool many_rows)
-{
-    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double plain = caps->flops * caps->threads;
-    if (eco_type_narrow(problem->type))
-        return plain * rates->narrow_many;
-    if (problem->type == ECORNN_F32 && problem->fast)
-        return plain * (many_rows ? rates->fast_many : rates->fast_few);
-    return plain * (many_rows ? rates->full_many : rates->full_few);
-}
+/* ---- rows in whole groups -------------------------------------------------------------------- */
 
 /* Twice the multiply-adds of all steps: of a layer's inputs and, in training, gradients; of the
  * recurrence. */
@@ -48,10 +35,8 @@ static double input_work(const struct eco_problem *problem, int32_t layer)
 static double step_work(const struct eco_problem *problem)
 {
     return 2. * problem->cell->lowered.n_accs * problem->H * problem->P * problem->N * problem->L *
-           problem->D * problem->T * (problem->training ? 2 : 1);
+           problem->D * (problem->T - 1) * (problem->training ? 2 : 1);
 }
-
-/* ---- rows in whole groups -------------------------------------------------------------------- */
 
 /* Numbers that products of a layer add up one after the other, however few rows there are: of the
  * input and, in training, of dx, but where rows are so few that dx is grouped.  Gradients of
@@ -99,11 +84,13 @@ static double copied(const struct eco_problem *problem, const struct eco_caps *c
     const double copies = problem->training ? 4 : 2;
     const double rows = (double)problem->T * problem->N, chunks = 1 + floor(rows / ECO_STEP_ROWS);
     double time = 0;
-    for (int32_t layer = 0; layer < problem->L; layer++)
-        time += copies * problem->D *
-                (rates->copy_launch * chunks + 2 * rows * eco_problem_input(problem, layer) *
-                                                   (double)eco_type_bytes(problem->type) /
-                                                   rates->copy_bytes);
+    for (int32_t layer = 0; layer < problem->L; layer++) {
+        const double input = eco_problem_input(problem, layer),
+                     row = problem->training ? 3 * input + problem->P : 2 * input;
+        time += problem->D *
+                (copies * rates->copy_launch * chunks +
+                 2 * rows * row * (double)eco_type_bytes(problem->type) / rates->copy_bytes);
+    }
     return time;
 }
 
@@ -113,34 +100,32 @@ bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct ec
     return lost(problem, caps, outside) > copied(problem, caps);
 }
 
-/* ---- products of all steps ------------------------------------------------------------------- */
+double eco_step_lost(const struct eco_problem *problem, const struct eco_caps *caps,
+                     unsigned outside)
+{
+    return fmin(lost(problem, caps, outside), copied(problem, caps));
+}
 
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          unsigned outside)
 {
-    double work = 0;
-    for (int32_t layer = 0; layer < problem->L; layer++)
-        work += input_work(problem, layer);
-    return work / rate(problem, caps, true) +
-           fmin(lost(problem, caps, outside), copied(problem, caps));
+    const struct eco_wishes chunks = eco_step_chunks(problem, false);
+    return eco_products_time(problem, caps, false, &chunks) +
+           (problem->training ? eco_products_time(problem, caps, true, &chunks) : 0) +
+           eco_step_lost(problem, caps, outside);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* What steps of lanes beside each other take of their time one after the other, measured; of layers
- * in full F32 such that the whole estimate is near (doc/performance.md, "Pairs back"). */
-static double overlap(const struct eco_problem *problem)
-{
-    if (problem->D > 1)
-        return 0.8;
-    if (problem->L > 1 && problem->T > ECO_STEP_CHUNK) /* layers overlap by chunks */
-        return problem->type == ECORNN_F32 && !problem->fast ? 0.8 : 0.6;
-    return 1;
-}
+/* Of a step: what it takes alone, and what the device can do nothing else meanwhile. */
+struct step {
+    double alone, busy;
+    double before; /* once for a layer */
+};
 
-/* Kernels of a step, so many seconds for each product.  In a run that is over at once they are put
- * in place early; what is left then is fitted to some 800 runs of 1 to 16 steps
- * (doc/performance.md, "Runs of few steps"). */
+/* Launches for each product.  In a run that is over at once kernels are put in place early; what is
+ * left then is fitted to some 800 runs of 1 to 16 steps (doc/performance.md, "Runs of few
+ * steps"). */
 static double kernels(const struct eco_problem *problem, const struct eco_caps *caps,
                       double seconds)
 {
@@ -150,42 +135,102 @@ static double kernels(const struct eco_problem *problem, const struct eco_caps *
            (eco_step_is_over_at_once(problem, caps) ? left : 1);
 }
 
-/* In 16 bits a step takes as long as its multiply-adds, or R on its way from the L2, and the cell,
- * which back reads and writes more; fitted to LSTMs of 1152 to 2560 units and 16 to 128 rows on an
- * H200. */
-static double narrow_step(const struct eco_problem *problem, const struct eco_caps *caps,
-                          bool backward)
+/* From all but launches.  Others hide launches, but no more than so much of a step. */
+static struct step step_of(const struct eco_problem *problem, const struct eco_caps *caps,
+                           bool backward, double seconds, double before)
 {
+    static const double most = 0.7;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double plain = caps->flops * caps->threads;
-    const double r = (double)problem->cell->lowered.n_accs * problem->H * problem->P;
-    const double product = fmax(2 * r * problem->N / (rates->narrow_product * plain),
-                                2 * r / (rates->near_narrow * plain));
-    const double cell = backward ? rates->cell_back * problem->N * (double)problem->H : 0;
-    return product + cell + kernels(problem, caps, rates->narrow_step[backward]);
+    const enum eco_cost_form form = eco_cost_form(problem);
+    const double alone = kernels(problem, caps, rates->step[form].launch[backward]) + seconds;
+    const double hidden = kernels(problem, caps, rates->step[form].hidden[backward]);
+    return (struct step){alone, alone - fmin(hidden, most * alone), before};
 }
 
-/* In others a product and a cell's kernel take some us and longer, in training twice that, two
- * thirds of them back; of few rows R on its way is what takes long. */
-static double wide_step(const struct eco_problem *problem, const struct eco_caps *caps,
-                        bool backward)
+/* Bytes of a unit that kernels of a step read and write: forward accumulators, which the product
+ * adds to, and states; back what was saved, gradients of accumulators, which the product reads,
+ * and of states. */
+static double bytes_of(const struct eco_problem *problem, bool backward)
 {
-    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double plain = caps->flops * caps->threads;
-    const double r = (double)problem->cell->lowered.n_accs * problem->H * problem->P;
-    const double product = fmax(2 * r * problem->N / rate(problem, caps, false),
-                                r * (double)eco_type_bytes(problem->type) / (rates->near * plain));
-    if (!problem->training)
-        return kernels(problem, caps, rates->full_step) + product;
-    return (kernels(problem, caps, rates->full_training) + 2 * product) * (backward ? 2 : 1) / 3;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const double element = (double)eco_type_bytes(problem->type),
+                 sum = (double)eco_type_bytes(eco_type_sum(problem->type)),
+                 states = problem->cell->recipe.n_states * 2 * sum + 2 * element,
+                 saved = problem->training ? lowered->n_saves * element : 0;
+    return states + saved + (backward ? 2 * lowered->n_accs * element : 3 * lowered->n_accs * sum);
 }
 
-double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward)
+static struct step narrow_step(const struct eco_problem *problem, const struct eco_caps *caps,
+                               bool backward)
 {
-    const double steps = (double)problem->T * problem->L * problem->D;
-    const double step = eco_type_narrow(problem->type) ? narrow_step(problem, caps, backward)
-                                                       : wide_step(problem, caps, backward);
-    return overlap(problem) * steps * step;
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
+    const double accs = eco_cost_accs(problem, true), r = accs * problem->P,
+                 k = backward ? accs : problem->P;
+    const double product = fmax(
+                     fmax(r * problem->N / rates->step[0].multiply, 2 * r / rates->step[0].near),
+                     k * rates->step[0].chain),
+                 cell = bytes_of(problem, backward) * problem->N * problem->H /
+                        rates->step[0].cell_bytes;
+    return step_of(problem, caps, backward, product + cell, 0);
+}
+
+/* Seconds of such products, beside what they read. */
+static const double FEW_ROWS = 5e-6;
+
+/* Of F32 products of steps have estimates of their own, with launches; where layers overlap none
+ * has R prepared. */
+static struct step float_step(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool backward, bool wavefront)
+{
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
+    const enum eco_cost_form form = eco_cost_form(problem);
+    double before = 0,
+           product = eco_gpu_step_product_time(problem, caps, backward, !wavefront, &before);
+    if (eco_step_is_over_at_once(problem, caps)) /* with kernels of their own for few rows */
+        product -= fmax(0, rates->cublas_step[form == ECO_COST_FAST].launches[backward] - FEW_ROWS);
+    if (form == ECO_COST_FULL && before <= 0)
+        product = fmin(product, eco_full_step_time(problem, caps, backward));
+    const double cell =
+        bytes_of(problem, backward) * problem->N * problem->H / rates->step[form].cell_bytes;
+    return step_of(problem, caps, backward, product + cell, before);
+}
+
+/* Where two things go on beside each other: the longer of them, and longer where both are long. */
+static double beside(double a, double b)
+{
+    return cbrt(a * a * a + b * b * b);
+}
+
+/* Chunks of a layer begin when those of the layer below have ended; what keeps the device busy is
+ * not hidden behind anything. */
+static double wave_time(const struct eco_problem *problem, struct step step, double steps,
+                        int32_t chunk, double products)
+{
+    const double layers = problem->L,
+                 critical =
+                     (steps + (layers - 1) * fmin(chunk, steps)) * step.alone + products / layers,
+                 busy = layers * steps * step.busy + products;
+    return beside(critical, busy);
+}
+
+/* The first step, where states are 0, has no product, nor has the last one back: half of a step. */
+static const double WITHOUT_PRODUCT = 0.5;
+
+double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
+                     const struct eco_wishes *wishes)
+{
+    const struct step step = eco_cost_form(problem) == ECO_COST_NARROW
+                                 ? narrow_step(problem, caps, backward)
+                                 : float_step(problem, caps, backward, wishes->wavefront);
+    const double products = eco_products_time(problem, caps, backward, wishes),
+                 steps = problem->T - WITHOUT_PRODUCT;
+    if (wishes->wavefront)
+        return wave_time(problem, step, steps, backward ? wishes->chunk_backward : wishes->chunk,
+                         products);
+    const double lane = steps * step.alone;
+    return problem->L * ((problem->D > 1 ? beside(lane, 2 * steps * step.busy) : lane) +
+                         problem->D * step.before) +
+           products;
 }
 
 double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps *caps, int n)
@@ -206,15 +251,13 @@ static double written(const struct eco_problem *problem, const struct eco_caps *
 
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { TOGETHER = 1, DX_W_R_VECTORS = 4 };
-    const int launches = eco_gpu_grouped_follow(problem, caps) ? TOGETHER : DX_W_R_VECTORS;
-    return eco_gpu_launches(problem, caps, launches) + written(problem, caps);
+    enum { OF_VECTORS = 1 }; /* or, where they are together, of all of it */
+    return eco_gpu_launches(problem, caps, OF_VECTORS) + written(problem, caps);
 }
 
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
     const double states = eco_gpu_launches(problem, caps, problem->cell->recipe.n_states);
-    return states +
-           (backward ? eco_gpu_after_back(problem, caps) : eco_gpu_launches(problem, caps, 1));
+    return states + (backward ? eco_gpu_after_back(problem, caps) : 0);
 }

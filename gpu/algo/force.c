@@ -229,8 +229,8 @@ static bool read_chunk_back(const char *text, struct eco_gpu_force *force)
 
 static bool read_wavefront(const char *text, struct eco_gpu_force *force)
 {
-    force->one_by_one = strcmp(text, "0") == 0;
-    return force->one_by_one || strcmp(text, "1") == 0;
+    force->wavefront = strcmp(text, "0") == 0 ? ECO_USE_NEVER : ECO_USE_ALWAYS;
+    return force->wavefront == ECO_USE_NEVER || strcmp(text, "1") == 0;
 }
 
 static bool read_rows(const char *text, struct eco_gpu_force *force)

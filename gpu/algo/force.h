@@ -41,7 +41,7 @@ struct eco_gpu_force {
     struct eco_emulated_choices step_tiles; /* of products of steps with R prepared */
     bool forces_tile;                       /* is that forced? */
     int32_t chunk[2];                       /* steps, forward and back; 0: not forced */
-    bool one_by_one;                        /* layers */
+    enum eco_use wavefront;                 /* of layers */
     enum eco_rows rows;
 };
 

@@ -79,12 +79,14 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    static const double back = 2. / 3; /* of the large products in training, all but the input's */
     const double forward = forward_time(problem, caps);
     if (!problem->training)
         return forward;
-    return forward + eco_step_launches(problem, caps, true) + eco_step_time(problem, caps, true) +
-           back * eco_step_products(problem, caps, ECO_OUTSIDE_STEPS);
+    const struct eco_wishes back =
+        eco_step_chunks(problem, eco_step_overlaps(problem, caps, false));
+    return forward + eco_step_launches(problem, caps, true) +
+           eco_step_time(problem, caps, true, &back) +
+           eco_step_lost(problem, caps, ECO_OUTSIDE_STEPS);
 }
 
 /* What steps back and large products of algorithm step wish; forward nothing. */
@@ -95,7 +97,10 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->gpu.turned[0] = false;
     wishes->gpu.prepared_bytes[0] = 0;
     wishes->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
-    wishes->wavefront = wishes->wavefront && problem->training; /* back */
+    wishes->wavefront = problem->training && eco_step_overlaps(problem, caps, false); /* back */
+    const struct eco_wishes chunks = eco_step_chunks(problem, wishes->wavefront);
+    wishes->chunk = chunks.chunk;
+    wishes->chunk_backward = chunks.chunk_backward;
     /* No accumulators in memory, no input product of many rows; where kernels are compiled at run
      * time steps may be those of algorithm step. */
     wishes->fuse_input = problem->cell->builtin >= 0 && !problem->resets;

@@ -16,9 +16,20 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return problem->row_invariant ? "row-invariant: its rows may depend on others" : NULL;
 }
 
-static bool overlaps_layers(const struct eco_problem *problem)
+/* May layers overlap? */
+static bool may_overlap(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return problem->L > 1 && problem->D == 1 && !eco_gpu_force(problem).one_by_one;
+    return problem->L > 1 && problem->D == 1 && eco_gpu_force(problem).wavefront != ECO_USE_NEVER &&
+           !eco_step_is_over_at_once(problem, caps);
+}
+
+/* Are accumulators of chunks of layers beside each other far more than the L2 holds? */
+static bool fills_cache(const struct eco_problem *problem)
+{
+    static const double far = 128e6;
+    return (double)problem->N * problem->H * problem->cell->lowered.n_accs * sizeof(float) *
+               ECO_STEP_CHUNK >
+           far;
 }
 
 static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
@@ -29,7 +40,31 @@ static int32_t steps_for(const struct eco_problem *problem, bool backward, bool 
     int32_t steps = (ECO_STEP_ROWS + problem->N - 1) / problem->N;
     if (wavefront && steps > problem->T / MOST_CHUNKS)
         steps = problem->T / MOST_CHUNKS;
-    return steps < ECO_STEP_CHUNK ? ECO_STEP_CHUNK : steps;
+    const int32_t least = wavefront && fills_cache(problem) ? ECO_STEP_CHUNK / 2 : ECO_STEP_CHUNK;
+    return steps < least ? least : steps;
+}
+
+struct eco_wishes eco_step_chunks(const struct eco_problem *problem, bool wavefront)
+{
+    return (struct eco_wishes){.wavefront = wavefront,
+                               .chunk = steps_for(problem, false, wavefront),
+                               .chunk_backward =
+                                   eco_saving_chunk(problem, steps_for(problem, true, wavefront))};
+}
+
+static double time_of(const struct eco_problem *problem, const struct eco_caps *caps,
+                      bool wavefront, bool forward)
+{
+    const struct eco_wishes chunks = eco_step_chunks(problem, wavefront);
+    return (forward ? eco_step_time(problem, caps, false, &chunks) : 0) +
+           (problem->training ? eco_step_time(problem, caps, true, &chunks) : 0);
+}
+
+bool eco_step_overlaps(const struct eco_problem *problem, const struct eco_caps *caps, bool forward)
+{
+    return may_overlap(problem, caps) &&
+           (eco_gpu_force(problem).wavefront >= ECO_USE_ALWAYS ||
+            time_of(problem, caps, true, forward) < time_of(problem, caps, false, forward));
 }
 
 static size_t clamp(double value, double least, double most)
@@ -104,14 +139,14 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
 /* cuBLAS reads R^T by rows faster than R in full F32 where the batch has so many rows, measured
  * from so many units on; not where layers of a wavefront share the chip.  The copy wants some
  * steps. */
-static bool turns_forward(const struct eco_problem *problem)
+static bool turns_forward(const struct eco_problem *problem, bool wavefront)
 {
     enum { ROWS_ALIVE = 32, UNITS = 512, STEPS = 16 };
     const enum eco_rows asked = eco_gpu_force(problem).rows;
     if (asked != ECO_ROWS_FASTER)
         return asked == ECO_ROWS_PADDED;
-    return problem->type == ECORNN_F32 && !problem->fast && problem->N >= ROWS_ALIVE &&
-           problem->H >= UNITS && problem->T >= STEPS && !overlaps_layers(problem);
+    return !wavefront && problem->type == ECORNN_F32 && !problem->fast &&
+           problem->N >= ROWS_ALIVE && problem->H >= UNITS && problem->T >= STEPS;
 }
 
 /* It multiplies in TF32 twice as fast where k is contiguous in both operands. */
@@ -130,9 +165,9 @@ void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    const bool wavefront = overlaps_layers(problem) && !eco_step_is_over_at_once(problem, caps);
-    const int32_t steps = steps_for(problem, false, wavefront),
-                  back = eco_saving_chunk(problem, steps_for(problem, true, wavefront));
+    const bool wavefront = eco_step_overlaps(problem, caps, true);
+    const struct eco_wishes chunks = eco_step_chunks(problem, wavefront);
+    const int32_t back = chunks.chunk_backward;
     const bool alone = wavefront || problem->row_invariant; /* products back are grouped */
     const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
                                 alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
@@ -141,13 +176,13 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .gpu.lean = true,
         .gpu.widened = problem->weight_type != problem->type,
         .gpu.prepared_bytes = {prepared[0], prepared[1]},
-        .gpu.turned = {prepared[0] == 0 && turns_forward(problem),
+        .gpu.turned = {prepared[0] == 0 && turns_forward(problem, wavefront),
                        prepared[1] == 0 && problem->training && turns_back(problem) &&
                            !problem->row_invariant},
         .gpu.rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */
         .gpu.aligned = ECO_GPU_ALIGNED,
         .gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS),
-        .chunk = steps,
+        .chunk = chunks.chunk,
         .chunk_backward = back,
         .gpu.weights_chunks = wavefront && problem->saving.policy == ECORNN_SAVE_ALL
                                   ? (int32_t)(ECO_STEP_ROWS / ((int64_t)back * problem->N))
@@ -167,14 +202,12 @@ bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *ca
 
 /* ---- estimate -------------------------------------------------------------------------------- */
 
-/* Seconds; lanes overlap. */
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return eco_step_launches(problem, caps, false) +
            (problem->training ? eco_step_launches(problem, caps, true) : 0) +
-           eco_step_time(problem, caps, false) +
-           (problem->training ? eco_step_time(problem, caps, true) : 0) +
-           eco_step_products(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS);
+           time_of(problem, caps, eco_step_overlaps(problem, caps, true), true) +
+           eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -67,6 +67,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 enum {
     BYTES = 60 << 20,
     BYTES_OF_FEW_STEPS = 120 << 20,
+    BYTES_OF_MANY_ROWS = 300 << 20, /* not of operands that are split, for which there is room */
+    MANY_ROWS = 128,
     FEW_STEPS = 128,
     OF_EACH_LAYER = 30 << 20,
     SENT_BYTES = 16,
@@ -117,7 +119,10 @@ static int32_t most_steps(const struct eco_problem *problem, const struct eco_ca
     const double bytes = step_bytes(problem, caps, backward);
     int32_t steps = even_steps(problem, bytes, wavefront ? OF_EACH_LAYER : BYTES);
     if (!wavefront && steps < FEW_STEPS)
-        steps = even_steps(problem, bytes, BYTES_OF_FEW_STEPS);
+        steps = even_steps(problem, bytes,
+                           problem->N >= MANY_ROWS && eco_cost_form(problem) != ECO_COST_FULL
+                               ? BYTES_OF_MANY_ROWS
+                               : BYTES_OF_FEW_STEPS);
     return steps < LEAST_STEPS ? LEAST_STEPS : steps;
 }
 
@@ -212,23 +217,37 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
     return least;
 }
 
-/* Accumulators of many rows on their way through memory, which wide steps do without.  Of training
- * the whole estimate was fitted. */
-static double accumulators_time(const struct eco_problem *problem, const struct eco_caps *caps)
+/* What steps of many rows read and write in memory: accumulators, what is saved, and outputs or
+ * gradients of both. */
+static double memory_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                          bool backward)
 {
-    const double steps = (double)problem->T * problem->L * problem->D,
-                 numbers = (double)problem->cell->lowered.n_accs * problem->H * problem->N;
-    const double bytes_per_s = eco_gpu_rates_of(caps)->accumulator_bytes;
-    return problem->training ? 0 : 2 * sizeof(float) * numbers * steps / bytes_per_s;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const double element = (double)eco_type_bytes(problem->type),
+                 sum = (double)eco_type_bytes(eco_type_sum(problem->type)),
+                 saved = problem->training ? lowered->n_saves * element : 0,
+                 unit = saved + element + lowered->n_accs * (backward ? element : sum),
+                 units = (double)problem->T * problem->L * problem->D * problem->N * problem->H;
+    return unit * units / eco_gpu_rates_of(caps)->accumulator_bytes;
+}
+
+/* Of chunks of layers one after the other. */
+static double products_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                            bool backward)
+{
+    const int32_t chunk = steps_for(problem, caps, backward);
+    const struct eco_wishes wishes = {.chunk = chunk, .chunk_backward = chunk};
+    return eco_products_time(problem, caps, backward, &wishes);
 }
 
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps,
                            bool wavefront)
 {
-    /* Input products of the short chunks of a wavefront take about twice as long, measured. */
-    const double products =
-        (1 + (int)wavefront) * eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
-    return products + accumulators_time(problem, caps) +
+    /* Input products of the short chunks of a wavefront take longer, measured. */
+    static const double longer = 1.65;
+    const double products = (wavefront ? longer : 1) * products_time(problem, caps, false) +
+                            eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT);
+    return products + memory_time(problem, caps, false) +
            (wavefront ? find_wave(problem, caps).time : steps_time(problem, caps, false));
 }
 
@@ -250,9 +269,10 @@ static bool overlaps_layers(const struct eco_problem *problem, const struct eco_
  * groups. */
 static double back_outside(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_step_time(problem, caps, true) +
-           eco_step_products(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS) -
-           eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
+    const struct eco_wishes back = eco_step_chunks(problem, false);
+    return eco_step_time(problem, caps, true, &back) +
+           eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS) -
+           eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT);
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -263,8 +283,10 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     if (!problem->training)
         return forward;
     return forward + eco_gpu_after_back(problem, caps) +
-           (also_back(problem, caps) ? steps_time(problem, caps, true)
-                                     : back_outside(problem, caps));
+           (also_back(problem, caps)
+                ? steps_time(problem, caps, true) + memory_time(problem, caps, true) +
+                      products_time(problem, caps, true)
+                : back_outside(problem, caps));
 }
 
 /* ---- wishes ---------------------------------------------------------------------------------- */

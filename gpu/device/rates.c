@@ -9,45 +9,43 @@
 
 /* Measured and fitted on an H200 (doc/performance.md); an H100 has the same kernels and choices. */
 const struct eco_gpu_rates eco_gpu_rates_h200 = {
-    .narrow_many = 10,
-    .fast_many = 4,
-    .fast_few = 1.5,
-    .full_many = 0.8,
-    .full_few = 0.5,
     .lost_narrow = 3.6,
     .lost_fast = 2.7,
     .lost_narrow_step = 0.7,
     .lost_fast_step = 0.47,
-    .narrow_product = 9.3,
-    .near_narrow = 0.12,
-    .near = 0.085,
     .lost_narrow_chain = 16e-9,
     .lost_fast_chain = 24e-9,
     .copy_launch = 2e-6,
     .copy_bytes = 2e12,
-    .narrow_step = {5.5e-6, 6.3e-6},
-    .cell_back = 40e-12,
-    .full_step = 4.6e-6,
-    .full_training = 10e-6,
-    .launch = 2.4e-6,
+    .step = {{{4.1e-6, 5.8e-6}, {3.3e-6, 5.2e-6}, 314e12, 2.8e12, 2.5e12, 1.7e-9},
+             {{1.2e-6, 0.5e-6}, {4.9e-6, 6.7e-6}, 0, 0, 3.35e12, 0},
+             {{2.4e-6, 6.9e-6}, {10e-6, 10.5e-6}, 0, 0, 4.1e12, 0}},
+    .large = {{{1.7e-6, 410e12}, {1.6e-6, 182e12}, {1.35e-6, 296e12}},
+              {{3e-6, 163e12}, {7.8e-6, 237e12}, {8.9e-6, 97e12}}},
+    .chain = 3.25e-9,
+    .sums_bytes = 5.7e12,
+    .launch = 1.2e-6,
     .written_bytes = 4.3e12,
-    .persistent_launch = 10e-6,
-    .reading_narrow = 0.5e-12,
+    .persistent_launch = 7e-6,
+    .reading_narrow = 0.7e-12,
     .reading = 1.5e-12,
-    .accumulator_bytes = 2.5e12,
+    .accumulator_bytes = 2.6e12,
     .scan_launch = 8e-6,
     .scan_bytes = 2e12,
     .fused_launch = 2.6e-6,
+    .fused_block = 1e-6,
     .fused_bytes = 60e9,
     .fused_parts_bytes = 50e9,
     .fused_parts = 6.4e-12,
     .fused_float = 1.1e-12,
     .fused_narrow = 0.5e-12,
-    .wide = {{2.0, 0.7, 0.22, 0.13},
-             {2.0, 1.5, 0.15, 0.22},
-             {1.8, 2.8, 0.15, 0.23},
-             {2.4, 3.9, 0.22, 0.40},
-             {2.4, 8.4, 0.25, 0.65}},
+    .wide = {{2.4, 0.93, 0.213, 0.15},
+             {2.4, 1.76, 0.119, 0.25},
+             {1.8, 3.1, 0.15, 0.277},
+             {2.2, 4.45, 0.18, 0.55},
+             {2.5, 9.9, 0.214, 0.72}},
+    .wide_bytes = 2.3e12,
+    .wide_saved = 7e-12,
     .fma_launch = 8e-6,
     .fma = 23e12,
     .prepare_bytes = 1.5e12,
@@ -69,21 +67,21 @@ const struct eco_gpu_rates eco_gpu_rates_h200 = {
     .bring_bytes = 4.5e12,
     .pass_launch = 2e-6,
     .pass_bytes = 3.8e12,
-    .square_four = 132,
-    .square_two = 107,
-    .persistent = {[ECO_COST_FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
-                   [ECO_COST_FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
-                   [ECO_COST_BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
-                   [ECO_COST_BACK_SCALED] = {1660, 585, 5, 0, 110, 199, 0, 603, 0},
-                   [ECO_COST_BACK_TWO] = {1640, 725, 44, 0, 123, 191, 0, 0, 0},
-                   [ECO_COST_SQUARE] = {1475, 718, 22, 190, 0, 0, 19, 107, 32},
-                   [ECO_COST_SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10},
-                   [ECO_COST_DIRECT] = {1150, 0, 29, 0, 80, 0, 13, 0, 0},
-                   [ECO_COST_DIRECT_SCALED] = {1230, 0, 29, 0, 80, 0, 13, 0, 0, 40},
-                   [ECO_COST_DIRECT_TWO] = {900, 0, 24, 0, 100, 0, 14, 0, 0},
-                   [ECO_COST_DIRECT_TWO_SCALED] = {980, 0, 24, 0, 100, 0, 14, 0, 0, 40},
-                   [ECO_COST_WIDE_TWO] = {1050, 0, 24, 0, 100, 0, 14, 0, 0},
-                   [ECO_COST_DIRECT_BACK] = {1150, 290, 29, 70, 48, 0, 0, 658, 126}},
+    .square_four = 102,
+    .square_two = 82,
+    .persistent = {[ECO_COST_FORWARD] = {982, 322, 13.9, 146, 57.8, 123, 14.6, 82.4, 24.6},
+                   [ECO_COST_FORWARD_TWO] = {916, 454, 14.6, 169, 77, 112, 10.8, 0, 7.7},
+                   [ECO_COST_BACK] = {1830, 336, 33.6, 81.2, 55.7, 172, 0, 763, 146},
+                   [ECO_COST_BACK_SCALED] = {1930, 679, 5.8, 0, 128, 231, 0, 699, 0},
+                   [ECO_COST_BACK_TWO] = {1900, 841, 51, 0, 143, 222, 0, 0, 0},
+                   [ECO_COST_SQUARE] = {1140, 553, 16.9, 146, 0, 0, 14.6, 82.4, 24.6},
+                   [ECO_COST_SQUARE_TWO] = {1380, 300, 14.6, 169, 0, 0, 10.8, 0, 7.7},
+                   [ECO_COST_DIRECT] = {886, 0, 22.3, 0, 61.6, 0, 10, 0, 0},
+                   [ECO_COST_DIRECT_SCALED] = {947, 0, 22.3, 0, 61.6, 0, 10, 0, 0, 30.8},
+                   [ECO_COST_DIRECT_TWO] = {693, 0, 18.5, 0, 77, 0, 10.8, 0, 0},
+                   [ECO_COST_DIRECT_TWO_SCALED] = {755, 0, 18.5, 0, 77, 0, 10.8, 0, 0, 30.8},
+                   [ECO_COST_WIDE_TWO] = {808, 0, 18.5, 0, 77, 0, 10.8, 0, 0},
+                   [ECO_COST_DIRECT_BACK] = {1330, 336, 33.6, 81.2, 55.7, 0, 0, 763, 146}},
 };
 
 const struct eco_gpu_rates *eco_gpu_rates_of(const struct eco_caps *caps)
@@ -111,15 +109,19 @@ static const struct {
 #define TABLE(name) sizeof((struct eco_gpu_rates *)NULL)->name
 #define COUNT(name) TABLE(name) / TABLE(name[0])
     // clang-format off
-    ONE(narrow_many, fast_few, MATRIX_RATIO, true)
-    ONE(lost_narrow, narrow_product, MATRIX_RATIO, true)
-    ONE(near_narrow, near, NEAR_RATIO, true)
+    ONE(lost_narrow, lost_fast_step, MATRIX_RATIO, true)
     ONE(lost_narrow_chain, lost_fast_chain, CHIP, false)
     ONE(copy_launch, copy_launch, LAUNCH, false)
     ONE(copy_bytes, copy_bytes, MEMORY, true)
-    ONE(narrow_step, narrow_step[1], LAUNCH, false)
-    ONE(cell_back, cell_back, MEMORY, false)
-    ONE(full_step, launch, LAUNCH, false)
+    ROWS(step[0].launch, step[0].hidden[1], COUNT(step), TABLE(step[0]), LAUNCH, false)
+    ROWS(step[0].multiply, step[0].multiply, COUNT(step), TABLE(step[0]), MATRIX, true)
+    ROWS(step[0].near, step[0].cell_bytes, COUNT(step), TABLE(step[0]), NEAR, true)
+    ROWS(step[0].chain, step[0].chain, COUNT(step), TABLE(step[0]), CHIP, false)
+    ROWS(large[0][0].launch, large[0][0].launch, 2 * COUNT(large[0]), TABLE(large[0][0]), LAUNCH, false)
+    ROWS(large[0][0].rate, large[0][0].rate, 2 * COUNT(large[0]), TABLE(large[0][0]), MATRIX, true)
+    ONE(chain, chain, CHIP, false)
+    ONE(sums_bytes, sums_bytes, MEMORY, true)
+    ONE(launch, launch, LAUNCH, false)
     ONE(written_bytes, written_bytes, MEMORY, true)
     ONE(persistent_launch, persistent_launch, LAUNCH, false)
     ONE(reading_narrow, reading, MEMORY, false)
@@ -127,10 +129,13 @@ static const struct {
     ONE(scan_launch, scan_launch, LAUNCH, false)
     ONE(scan_bytes, scan_bytes, MEMORY, true)
     ONE(fused_launch, fused_launch, LAUNCH, false)
+    ONE(fused_block, fused_block, CHIP, false)
     ONE(fused_bytes, fused_parts_bytes, CHIP, true)
     ONE(fused_parts, fused_narrow, CHIP, false)
     ROWS(wide[0].launch, wide[0].launch, COUNT(wide), TABLE(wide[0]), LAUNCH, false)
     ROWS(wide[0].wave, wide[0].busy, COUNT(wide), TABLE(wide[0]), CHIP, false)
+    ONE(wide_bytes, wide_bytes, MEMORY, true)
+    ONE(wide_saved, wide_saved, MEMORY, false)
     ONE(fma_launch, fma_launch, LAUNCH, false)
     ONE(fma, fma, FLOAT, true)
     ONE(prepare_bytes, prepare_bytes, MEMORY, true)

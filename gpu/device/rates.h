@@ -39,16 +39,24 @@ enum eco_persistent_costs {
 /* All members are doubles; s: seconds, /s: a second.  "times plain": of the multiply-adds of plain
  * float arithmetic. */
 struct eco_gpu_rates {
-    /* algo/cost.c: products of many rows and of few, times plain; F32 fast and in full */
-    double narrow_many, fast_many, fast_few, full_many, full_few;
+    /* algo/cost.c, times plain: */
     double lost_narrow, lost_fast;             /* of rows that are no whole groups, of inputs */
     double lost_narrow_step, lost_fast_step;   /* and of steps */
-    double narrow_product, near_narrow, near;  /* of a step; of what comes from the L2 */
     double lost_narrow_chain, lost_fast_chain; /* s: of a number of k, where products are small */
     double copy_launch, copy_bytes;            /* s, /s: of copies of rows */
-    double narrow_step[2], cell_back;          /* s: kernels of a step, forward and back; a unit */
-    double full_step, full_training;           /* s */
-    double launch, written_bytes;              /* s, /s */
+    /* steps of 16 bits, F32 fast and in full: kernels, forward and back, and what of a step others
+     * hide; what multiplies, a term of k, R from the L2; what kernels of the cell read and write */
+    struct {
+        double launch[2], hidden[2];       /* s */
+        double multiply, near, cell_bytes; /* /s */
+        double chain;                      /* s */
+    } step[3];
+    /* algo/products.c: in 16 bits and F32 fast, by kind; a term of k; sums that are written */
+    struct {
+        double launch, rate; /* s, /s */
+    } large[2][3];
+    double chain, sums_bytes;     /* s, /s */
+    double launch, written_bytes; /* s, /s */
     /* algo/persistent.c */
     double persistent_launch;       /* s */
     double reading_narrow, reading; /* s: of an element of R */
@@ -56,14 +64,16 @@ struct eco_gpu_rates {
     /* algo/scan.c: of a chunk, with a memset */
     double scan_launch, scan_bytes; /* s, /s */
     /* fused_step/tiling.c: of a multiprocessor */
-    double fused_launch;                           /* s */
+    double fused_launch, fused_block;              /* s: a block after another */
     double fused_bytes, fused_parts_bytes;         /* /s */
     double fused_parts, fused_float, fused_narrow; /* s: of a multiply-add */
     /* wide_step/tiling.c, us: a launch; for each wave of blocks what is around products, and
      * stages of k, which take longer where all multiprocessors read the L2 */
     struct {
         double launch, wave, stage, busy;
-    } wide[5]; /* of each shape */
+    } wide[5];         /* of each shape */
+    double wide_bytes; /* /s: of matrices that are not in the L2 */
+    double wide_saved; /* s: of a number that a unit saves in training */
     /* gemm/emulated_f32: large products */
     double fma_launch, fma;                           /* s, /s: cuBLAS's in full */
     double prepare_bytes;                             /* /s */

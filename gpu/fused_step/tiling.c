@@ -38,7 +38,7 @@ static double up(double a, double b)
 }
 
 /* A launch with its sums and its cell, what blocks read, what they multiply; of more blocks than
- * multiprocessors each has its share. */
+ * multiprocessors each has its share, and each block begins and ends. */
 static double time_of(const struct eco_fused_size *size, const struct eco_caps *caps, int shape)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
@@ -51,8 +51,9 @@ static double time_of(const struct eco_fused_size *size, const struct eco_caps *
     const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);
     const double blocks = up(size->units, ECO_FUSED_UNITS(size->accs)) * up(size->rows, columns);
     const double bytes = parts ? rates->fused_parts_bytes : rates->fused_bytes;
-    return rates->fused_launch +
-           fmax(1, blocks / caps->threads) * fmax(reading / bytes, term * terms);
+    const double share = fmax(1, blocks / caps->threads);
+    return rates->fused_launch + share * fmax(reading / bytes, term * terms) +
+           (share - 1) * rates->fused_block;
 }
 
 struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,

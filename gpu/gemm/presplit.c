@@ -119,6 +119,24 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
     return bytes + most; /* who multiplies may choose to have states prepared */
 }
 
+double eco_gpu_step_product_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                                 bool backward, bool prepares, double *prepare)
+{
+    const enum eco_emulated_form form = form_of(problem);
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
+    const struct eco_gpu_force force = eco_gpu_force(problem);
+    const bool prepared = prepares && eco_gpu_prepared_bytes(problem, caps, backward) > 0;
+    double time = 0;
+    *prepare = 0;
+    for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
+        const struct size size = size_before(problem, o, backward);
+        time += prepared ? step_time(problem, caps, size, &force)
+                         : time_of_cublas(rates, form, problem->N, size, backward);
+        *prepare += prepared ? eco_emulated_prepare_time(rates, form, size.rows, size.k) : 0;
+    }
+    return time;
+}
+
 /* ---- a run ----------------------------------------------------------------------------------- */
 
 bool eco_gpu_prepares(const struct eco_gpu_run *run)

@@ -10,6 +10,10 @@
 /* How many bytes R of all operands takes, prepared for steps of one way; 0: it is not faster so. */
 size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool backward);
+/* Seconds of a step's products and of its launches, of F32; prepares: R may be prepared, which
+ * takes so long once for each layer. */
+double eco_gpu_step_product_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                                 bool backward, bool prepares, double *prepare);
 /* Does the run prepare R?  Short ones of a plan do without. */
 bool eco_gpu_prepares(const struct eco_gpu_run *run);
 /* Prepares R of an operand, once in a run. */

@@ -54,7 +54,9 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
     struct eco_wide_size size = {.accs = cell->lowered.n_accs,
                                  .units = problem->H,
                                  .rows = rows,
-                                 .k = {eco_problem_input(problem, layer), problem->P}};
+                                 .saved = problem->training ? cell->lowered.n_saves : 0,
+                                 .k = {eco_problem_input(problem, layer), problem->P},
+                                 .first = problem->T == 1};
     const bool narrow = problem->type == ECORNN_BF16 || problem->type == ECORNN_F16;
     if (caps->gpu.wide && narrow && problem->weight_type == problem->type && cell->builtin >= 0 &&
         eco_cell_products(cell) == 1 && ECO_WIDE_MADE(size.accs) &&
@@ -72,19 +74,45 @@ static double up(double a, double b)
     return ceil(a / b);
 }
 
+/* Matrices that do not stay in the L2 come from memory in every step, once for the blocks that run
+ * at a time; few of them ask for less than memory gives.  blocks: of a multiprocessor. */
+static double weights_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates,
+                           int shape, double blocks)
+{
+    static const double stays = 40e6;
+    const double bytes =
+        2. * size->accs * size->units * (size->k[0] + (size->first ? 0. : size->k[1]));
+    return bytes > stays ? bytes * up(blocks, eco_wide_shapes[shape].blocks) /
+                               (rates->wide_bytes * sqrt(fmin(1, blocks)))
+                         : 0;
+}
+
+/* Rows that do not begin with a sector of the L2 are read slower. */
+static double stages_of(int32_t k)
+{
+    enum { SECTOR = 16 }; /* numbers */
+    static const double ragged = 1.6;
+    const double stages = up(k, ECO_WIDE_K);
+    return k % SECTOR == 0 ? stages : ragged * stages;
+}
+
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
 {
-    static const double without_one = 0.85; /* of four accumulators in a product */
+    enum { AROUND = 2 }; /* launches around the steps of a run, which count where there is one */
+    static const double without_one = 0.72; /* of four accumulators in a product */
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     _Static_assert(sizeof rates->wide / sizeof *rates->wide == ECO_WIDE_SHAPES, "one of each");
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
                  blocks = up(size->units, units) * up(size->rows, rows) / caps->threads,
                  waves = eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, blocks),
                  part = size->apart || size->accs == 3 ? without_one : 1,
-                 stages = up(size->k[0], ECO_WIDE_K) + up(size->k[1], ECO_WIDE_K),
+                 stages = stages_of(size->k[0]) + (size->first ? 0 : stages_of(size->k[1])),
                  stage = rates->wide[shape].stage + rates->wide[shape].busy * fmin(1, blocks);
-    return 1e-6 *
-           (rates->wide[shape].launch + waves * (rates->wide[shape].wave + part * stages * stage));
+    const double time = 1e-6 * (rates->wide[shape].launch +
+                                waves * (rates->wide[shape].wave + part * stages * stage));
+    return fmax(time, 1e-6 * rates->wide[shape].launch + weights_time(size, rates, shape, blocks)) +
+           rates->wide_saved * size->saved * size->units * size->rows +
+           (size->first ? AROUND * rates->launch : 0);
 }
 
 struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,

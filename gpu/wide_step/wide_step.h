@@ -21,7 +21,9 @@ size_t eco_wide_shared(int shape, int32_t accs);
 
 struct eco_wide_size {
     int32_t accs, units, rows, k[ECO_WIDE_SOURCES];
+    int32_t saved;   /* numbers of a unit that are saved */
     bool apart;      /* see mainloop.cuh */
+    bool first;      /* a single step, from states of zeros: the second product is none */
     unsigned shapes; /* to choose from: a bit for each */
 };
 /* The fastest shape, and seconds of a step; shape -1: none. */

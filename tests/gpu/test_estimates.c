@@ -4,6 +4,7 @@
  * is beside one that was.
  */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,21 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
     return 0;
 }
 
+double eco_gpu_step_product_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                                 bool backward, bool prepares, double *prepare)
+{
+    (void)problem, (void)caps, (void)backward, (void)prepares;
+    *prepare = 0;
+    return 5e-6;
+}
+
+double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
+                           const struct eco_wishes *wishes, int32_t layer, bool backward)
+{
+    (void)problem, (void)caps, (void)wishes, (void)layer, (void)backward;
+    return 0;
+}
+
 static const char *never(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     (void)problem, (void)caps;
@@ -164,6 +180,46 @@ START_TEST(cuts_waves)
     ck_assert_int_eq(wishes.wavefront, waves[_i].chunk > 0);
     if (waves[_i].chunk > 0)
         ck_assert_int_eq(wishes.chunk, waves[_i].chunk);
+}
+END_TEST
+
+/* Which algorithm is fastest for many rows, as measured on an H100 (doc/measurements/gpu-wide.md).
+ */
+static const struct {
+    const char *problem;
+    const struct eco_algo *algo;
+} fastest[] = {{"lstm/bf16/infer/L5/T400/N1024/I384/H384", &eco_algo_fused},
+               {"lstm/f16/infer/L5/T208/N3520/I384/H384", &eco_algo_fused},
+               {"lstm/bf16/infer/L5/T400/N512/I384/H384", &eco_algo_persistent},
+               {"lstm/bf16/infer/L2/T40/N256/I512/H512", &eco_algo_persistent},
+               {"lstm/bf16/infer/T25/N128/I2048/H2048", &eco_algo_step},
+               {"lstm/bf16/train/T25/N128/I2048/H2048", &eco_algo_step},
+               {"lstm/bf16/infer/T25/N128/I4096/H4096", &eco_algo_step},
+               {"lstm/bf16/train/T25/N128/I4096/H4096", &eco_algo_step},
+               {"lstm/bf16/train/L5/T100/N3520/I384/H384", &eco_algo_step},
+               {"gru/bf16/infer/L2/T159/N2302/I128/H256", &eco_algo_fused},
+               {"gru/f16/infer/L3/T60/N512/I768/H768", &eco_algo_fused}};
+
+START_TEST(knows_many_rows)
+{
+    static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
+                                                   &eco_algo_step};
+    ecornn_desc desc;
+    struct eco_problem problem;
+    double least = INFINITY;
+    const struct eco_algo *best = NULL;
+    ck_assert_int_eq(eco_problem_parse(&desc, fastest[_i].problem, NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    for (int k = 0; k < 3; k++) {
+        const double time = algos[k]->refuses(&problem, &h100) == NULL
+                                ? algos[k]->estimate(&problem, &h100)
+                                : INFINITY;
+        if (time < least) {
+            least = time;
+            best = algos[k];
+        }
+    }
+    ck_assert_msg(best == fastest[_i].algo, "%s: %s", fastest[_i].problem, best->name);
 }
 END_TEST
 
@@ -268,6 +324,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_loop_test(tests, fills_rows, 0, (int)(sizeof filled / sizeof *filled));
     tcase_add_loop_test(tests, cuts_waves, 0, (int)(sizeof waves / sizeof *waves));
+    tcase_add_loop_test(tests, knows_many_rows, 0, (int)(sizeof fastest / sizeof *fastest));
     tcase_add_loop_test(tests, shares_out, 0, (int)(sizeof shares / sizeof *shares));
     tcase_add_loop_test(tests, refuses_lanes, 0, (int)(sizeof lanes / sizeof *lanes));
     tcase_add_loop_test(tests, shares_the_device, 0, (int)(sizeof beside / sizeof *beside));

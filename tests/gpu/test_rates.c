@@ -59,9 +59,10 @@ START_TEST(scales_each_once)
         count[whole] += was[k] > 0;
         zeros += was[k] <= 0;
     }
-    ck_assert_int_eq(count[0], 2); /* full_many, full_few */
-    ck_assert_int_eq(count[2], 8); /* rates of tf32 and f16; near of cublas_step */
-    ck_assert_int_eq(count[1] + zeros, NUMBERS - 10);
+    ck_assert_int_eq(count[0], 0);
+    /* rates of tf32, f16 and large; near of cublas_step; multiply, near and cell_bytes of step */
+    ck_assert_int_eq(count[2], 6 + 6 + 2 + 5);
+    ck_assert_int_eq(count[1] + zeros, NUMBERS - 19);
     ck_assert_double_eq_tol(rates.launch, eco_gpu_rates_h200.launch / 3, 1e-15);
     ck_assert_double_eq_tol(rates.written_bytes, eco_gpu_rates_h200.written_bytes * 3, 1);
 }

@@ -22,8 +22,8 @@ static int time_rounds(const struct session *session, struct ours *ours)
     double *seconds = session->own; /* [ROUNDS_MAX] of a run */
     const double wanted = session->options->seconds > 0 ? session->options->seconds : 1;
     const bool graphs = strcmp(ours->info.backend, "cuda") == 0;
-    const int sets = graphs && ours->problem->sets > SETS_OF_GRAPHS ? SETS_OF_GRAPHS
-                                                                     : ours->problem->sets;
+    const int sets =
+        graphs && ours->problem->sets > SETS_OF_GRAPHS ? SETS_OF_GRAPHS : ours->problem->sets;
     int rounds = 0, set = 0;
     for (int k = 0; k < WARM_UP_RUNS * sets; k++)
         if (!ours_run(ours, k / WARM_UP_RUNS))

@@ -186,6 +186,16 @@ static struct choice choose(const struct planned *planned, int layer, bool backw
     return (struct choice){rows, gain > 0 || planned->wish >= ECO_USE_ALWAYS ? gain : 0};
 }
 
+double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
+                           const struct eco_wishes *wishes, int32_t layer, bool backward)
+{
+    const enum eco_use wish = eco_gpu_force(problem).scaled_f16;
+    const struct planned planned = {problem, caps, wishes, wish};
+    return may_halve(problem, caps, wishes) && wish != ECO_USE_NEVER
+               ? choose(&planned, layer, backward).gain
+               : 0;
+}
+
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             const struct eco_wishes *wishes)
 {
