@@ -10,14 +10,41 @@
 
 enum { ECO_ALIGNED_ROW = 8 };
 
+/* Bytes that depend on how many rows a run has, of a plan of N rows: the most that any run needs,
+ * and what one needs that lacks few of them.  fewer[k] is for runs that lack k to k + 1 64ths of N.
+ * A plan of 128 rows has fewer[0] for 127, fewer[1] for 126 and 125; below 113 it is the most. */
+enum { ECO_FEWER = 8, ECO_FEWER_PARTS = 64 };
+struct eco_by_rows {
+    size_t most, fewer[ECO_FEWER];
+};
+/* The place in fewer, or ECO_FEWER. */
+static inline int32_t eco_fewer_place(int32_t planned, int32_t rows)
+{
+    const int64_t place = (int64_t)ECO_FEWER_PARTS * (planned - rows) / planned;
+    return place < ECO_FEWER ? (int32_t)place : ECO_FEWER;
+}
+/* The most rows that have that place. */
+static inline int32_t eco_fewer_rows(int32_t planned, int32_t place)
+{
+    const int64_t lacking = ((int64_t)place * planned + ECO_FEWER_PARTS - 1) / ECO_FEWER_PARTS;
+    return (int32_t)(planned - lacking);
+}
+static inline size_t eco_bytes_by_rows(const struct eco_by_rows *bytes, int32_t planned,
+                                       int32_t rows)
+{
+    const int32_t place = eco_fewer_place(planned, rows);
+    return rows < planned && place < ECO_FEWER ? bytes->fewer[place] : bytes->most;
+}
+
 /* What the chosen algorithm wants: of any backend, then what only the backend's kind asks for. */
 struct eco_wishes {
     bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
     bool wavefront;  /* layers overlap in chunks: scratch for each (layer, direction), not for each
                       * direction */
     bool fuse_input; /* a step multiplies its input too: accumulators of one step only */
-    int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
-    size_t exchange_bytes;         /* of ECO_SCRATCH_EXCHANGE */
+    int32_t chunk, chunk_backward;  /* steps of acc and of dacc that are alive at a time; 0: all */
+    size_t exchange_bytes;          /* of ECO_SCRATCH_EXCHANGE; or, where steps exchange, */
+    struct eco_by_rows exchange[2]; /* forward, back: of a step of a chunk */
     struct eco_cpu_wishes {
         /* packed weights */
         bool wide;     /* matrices in the type of sums, each number rounded to its own before */
@@ -65,9 +92,10 @@ struct eco_wishes {
         bool filled;  /* with that: products are of whole groups; what is the caller's or the
                        * reserve's is copied into such rows where its own are not */
         bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
-        bool turned[2];           /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
-        size_t prepared_bytes[2]; /* forward, back: of ECO_SCRATCH_PREPARED */
-        size_t product_bytes;     /* of ECO_SCRATCH_PRODUCT */
+        bool turned[2];             /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
+        size_t prepared_bytes[2];   /* forward, back: of ECO_SCRATCH_PREPARED */
+        struct eco_by_rows product; /* of ECO_SCRATCH_PRODUCT; */
+        size_t product_bytes;       /* of this run */
     } gpu;
 };
 

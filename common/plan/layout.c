@@ -182,6 +182,43 @@ static void put_resets(struct eco_layout *layout, struct cursor *cursor, bool ba
     }
 }
 
+static int32_t up(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a + b - 1) / b);
+}
+
+static int32_t clip_chunk(int32_t chunk, int32_t T)
+{
+    return chunk > 0 && chunk < T ? chunk : T;
+}
+
+/* Of a run of fewer steps than planned: chunks as even as those of a plan of its own, so that they
+ * take no more memory; where few steps lack, as many chunks as the plan has. */
+static int32_t even_chunk(const struct eco_layout *layout, int32_t wished)
+{
+    const int32_t T = layout->T, planned = layout->problem->T, chunk = clip_chunk(wished, T),
+                  all = T > planned - planned / 8 ? planned : T,
+                  count = up(all, clip_chunk(wished, all)), even = up(T, count);
+    return layout->wishes.gpu.lean && T < planned && even < chunk ? even : chunk;
+}
+
+/* The more of both ways, whose steps share it. */
+static struct eco_size exchange_bytes(const struct eco_layout *layout)
+{
+    const struct eco_wishes *wishes = &layout->wishes;
+    const int32_t chunk = even_chunk(layout, wishes->chunk),
+                  steps[2] = {chunk, layout->chunk_backward};
+    struct eco_size bytes = eco_size_of(wishes->exchange_bytes);
+    for (int backward = 0; backward < 2; backward++) {
+        const struct eco_by_rows *of = &wishes->exchange[backward];
+        const size_t step = eco_bytes_by_rows(of, layout->problem->N, (int32_t)layout->N);
+        const struct eco_size all = eco_size_mul(eco_size_of(step), (size_t)steps[backward]);
+        if (all.overflow || (!bytes.overflow && all.value > bytes.value))
+            bytes = all;
+    }
+    return bytes;
+}
+
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
@@ -193,7 +230,7 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
         put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.product_bytes));
     put_weights(layout, cursor, backward, lanes);
     layout->scratch[backward][ECO_SCRATCH_EXCHANGE] =
-        put_bytes(cursor, lanes, eco_size_of(layout->wishes.exchange_bytes));
+        put_bytes(cursor, lanes, exchange_bytes(layout));
     put_resets(layout, cursor, backward, lanes);
     if (!backward)
         return;
@@ -335,11 +372,6 @@ static void build_blocks(struct eco_layout *layout)
         layout->workspace_bytes = end.overflow ? SIZE_MAX : end.value;
 }
 
-static int32_t clip_chunk(int32_t chunk, int32_t T)
-{
-    return chunk > 0 && chunk < T ? chunk : T;
-}
-
 /* Forward: of fewer rows than the plan's as many steps as have room where those of the plan have.
  */
 static int32_t chunk_of(const struct eco_layout *layout)
@@ -352,6 +384,15 @@ static int32_t chunk_of(const struct eco_layout *layout)
     if (eco_layout_replays(layout) && chunk > wishes->chunk)
         chunk = wishes->chunk; /* planes take turns by a power of two, which must not be larger */
     return chunk < layout->T ? (int32_t)chunk : layout->T;
+}
+
+/* Backward, chunks of a replay are multiples of the steps from one that it keeps to the next. */
+static int32_t chunk_backward_of(const struct eco_layout *layout)
+{
+    const int32_t wished = layout->wishes.chunk_backward, most = clip_chunk(wished, layout->T),
+                  every = eco_layout_replays(layout) ? layout->problem->saving.every : 1;
+    const int64_t even = (int64_t)up(even_chunk(layout, wished), every) * every;
+    return even < most ? (int32_t)even : most;
 }
 
 /* Of a replay: a GPU's accumulators stay in its L2 between products and stages. */
@@ -377,8 +418,11 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
     layout->N = N;
     const bool replay = layout->back && eco_layout_replays(layout); /* all steps at once */
     layout->fuse_input = layout->wishes.fuse_input && N >= layout->wishes.cpu.fuse_rows && !replay;
-    layout->chunk_backward = clip_chunk(layout->wishes.chunk_backward, T);
-    layout->chunk = replay ? replay_chunk(layout) : clip_chunk(chunk_of(layout), T);
+    layout->chunk_backward = chunk_backward_of(layout);
+    layout->chunk = replay ? replay_chunk(layout) : even_chunk(layout, chunk_of(layout));
+    if (layout->wishes.gpu.lean)
+        layout->wishes.gpu.product_bytes =
+            eco_bytes_by_rows(&layout->wishes.gpu.product, layout->problem->N, N);
     layout->weights_steps = layout->chunk_backward;
     for (int k = 1; k < layout->wishes.gpu.weights_chunks && layout->weights_steps < T; k++)
         layout->weights_steps = T - layout->weights_steps < layout->chunk_backward

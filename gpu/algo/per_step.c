@@ -159,7 +159,14 @@ static bool turns_back(const struct eco_problem *problem)
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
                   struct eco_wishes *wishes)
 {
-    wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
+    struct eco_by_rows *bytes = &wishes->gpu.product;
+    struct eco_problem fewer = *problem;
+    for (int place = 0; place < ECO_FEWER; place++) {
+        fewer.N = eco_fewer_rows(problem->N, place);
+        bytes->fewer[place] = fewer.N > 0 ? eco_step_product_bytes(&fewer, caps, wishes) : 0;
+    }
+    bytes->most = bytes->fewer[0];
+    wishes->gpu.product_bytes = bytes->most;
 }
 
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,

@@ -291,30 +291,15 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 
 /* ---- wishes ---------------------------------------------------------------------------------- */
 
-/* The most that a run of up to N rows may exchange, with other jobs in its launch or without. */
-static size_t exchange_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                             const struct eco_wishes *wishes)
+/* Whatever other jobs are in a launch. */
+static void wish_exchange(const struct eco_problem *problem, const struct eco_caps *caps,
+                          struct eco_wishes *wishes)
 {
-    size_t most = 0;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
-        const int32_t chunk = backward ? wishes->chunk_backward : wishes->chunk;
-        const int32_t steps = chunk < problem->T ? chunk : problem->T;
-        struct eco_persistent_need need = eco_persistent_need(problem, caps, backward, 1, steps, 1);
-        for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
-            for (need.rows = 1; need.rows <= problem->N; need.rows++) {
-                struct eco_persistent_shape shape;
-                if (eco_persistent_shape(&need, &shape) > 0 && shape.exchange_bytes > most)
-                    most = shape.exchange_bytes;
-            }
+        const struct eco_persistent_need need =
+            eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
+        eco_persistent_exchange(&need, ECO_PERSISTENT_JOBS, &wishes->exchange[backward]);
     }
-    return most;
-}
-
-static void fit(const struct eco_problem *problem, const struct eco_caps *caps,
-                struct eco_wishes *wishes)
-{
-    eco_step_fit(problem, caps, wishes);
-    wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
 }
 
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -337,7 +322,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         wishes->wavefront ? find_wave(problem, caps).steps : steps_for(problem, caps, false);
     wishes->chunk_backward =
         wishes->wavefront ? wishes->chunk : eco_saving_chunk(problem, steps_back(problem, caps));
-    fit(problem, caps, wishes);
+    wish_exchange(problem, caps, wishes);
+    eco_step_fit(problem, caps, wishes);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
@@ -356,4 +342,5 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
                             ops[own->persistent[0].used][own->persistent[1].used]);
 }
 
-const struct eco_algo eco_algo_persistent = {"persistent", refuses, wishes, estimate, run, fit};
+const struct eco_algo eco_algo_persistent = {"persistent", refuses, wishes,
+                                             estimate,     run,     eco_step_fit};

@@ -107,6 +107,11 @@ uint64_t eco_persistent_kept(const struct eco_problem *problem, const struct eco
 double eco_persistent_shape(const struct eco_persistent_need *need,
                             struct eco_persistent_shape *shape);
 
+/* Bytes that a step of a run of up to need->rows rows exchanges, in a launch of up to so many jobs.
+ */
+void eco_persistent_exchange(const struct eco_persistent_need *need, int32_t jobs,
+                             struct eco_by_rows *bytes);
+
 /* Vectors of 16 bytes that a group exchanges in a step for means: a sum of each block, or of each
  * 32 units of it. */
 int32_t eco_persistent_means(const struct eco_persistent_need *need,

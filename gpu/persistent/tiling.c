@@ -5,6 +5,8 @@
 #include "gpu/persistent/persistent.h"
 #include "gpu/device/rates.h"
 
+#include <assert.h>
+
 enum {
     WARPS = ECO_PERSISTENT_WARPS,
     LANES = 32,
@@ -325,34 +327,138 @@ static bool is_gang(const struct eco_persistent_need *need,
             (shape->cluster_log2 == 0 || shape->members == 1 << shape->cluster_log2));
 }
 
+static uint64_t places_of(const struct eco_persistent_need *need)
+{
+    return need->shapes & ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
+                                              need->instructions, need->scaled);
+}
+
+/* Finds the blocks of a group; how many groups there is room for. */
+static int32_t most_groups(const struct eco_persistent_need *need,
+                           struct eco_persistent_shape *shape)
+{
+    const int32_t cluster_units = 1 << shape->unit_shift << shape->cluster_log2;
+    shape->members = up(need->hidden, cluster_units) << shape->cluster_log2;
+    const int32_t most = need->blocks[shape->cluster_log2] / (shape->members * need->jobs);
+    if (most == 0 || !is_gang(need, shape))
+        return 0;
+    return need->groups > 0 && need->groups < most ? need->groups : most;
+}
+
+/* Of a step, whose groups are known; 0: it does not fit. */
+static double time_of(const struct eco_persistent_need *need, struct eco_persistent_shape *shape)
+{
+    static const double us = 1 / 1570.; /* of a clock */
+    return divide(need, shape) ? us * predict(need, shape) : 0;
+}
+
 double eco_persistent_shape(const struct eco_persistent_need *need,
                             struct eco_persistent_shape *best)
 {
-    static const double us = 1 / 1570.; /* of a clock */
-    const uint64_t made =
-        need->shapes & ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
-                                           need->instructions, need->scaled);
+    const uint64_t made = places_of(need);
     double least = 0;
     for (int32_t i = 0; i < ECO_PERSISTENT_SHAPES; i++) {
         struct eco_persistent_shape shape = eco_persistent_at(i);
-        if (!(made >> i & 1))
+        const int32_t most = made >> i & 1 ? most_groups(need, &shape) : 0;
+        if (most == 0)
             continue;
-        const int32_t cluster_units = 1 << shape.unit_shift << shape.cluster_log2;
-        shape.members = up(need->hidden, cluster_units) << shape.cluster_log2;
-        int32_t most = need->blocks[shape.cluster_log2] / (shape.members * need->jobs);
-        if (most == 0 || !is_gang(need, &shape))
-            continue;
-        if (need->groups > 0 && need->groups < most)
-            most = need->groups;
         shape.group_rows = up(need->rows, most);
         shape.groups = up(need->rows, shape.group_rows);
-        if (!divide(need, &shape))
-            continue;
-        const double time = us * predict(need, &shape);
-        if (least > 0 && time >= least)
+        const double time = time_of(need, &shape);
+        if (!(time > 0) || (least > 0 && time >= least))
             continue;
         least = time;
         *best = shape;
     }
     return least;
+}
+
+/* ---- all numbers of rows --------------------------------------------------------------------- */
+
+/* One kind of kernel, while the rows of a run rise: what a step takes depends on the rows of a
+ * group alone, mostly on their tiles.  So it is asked once for each of these. */
+struct rising {
+    int place;
+    int32_t most;       /* groups */
+    int32_t until;      /* rows of a group up to which the rest holds */
+    double time;        /* 0: it does not fit */
+    size_t group_bytes; /* that a group exchanges in a step */
+};
+
+static int begin_rising(const struct eco_persistent_need *need,
+                        struct rising kinds[ECO_PERSISTENT_SHAPES])
+{
+    const uint64_t made = places_of(need);
+    int n = 0;
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
+        struct eco_persistent_shape shape = eco_persistent_at(place);
+        const int32_t most = made >> place & 1 ? most_groups(need, &shape) : 0;
+        if (most > 0)
+            kinds[n++] = (struct rising){.place = place, .most = most};
+    }
+    return n;
+}
+
+static void rise(const struct eco_persistent_need *need, struct rising *kind, int32_t group_rows)
+{
+    if (group_rows <= kind->until)
+        return;
+    struct eco_persistent_shape shape = eco_persistent_at(kind->place);
+    most_groups(need, &shape);
+    shape.group_rows = group_rows;
+    shape.groups = 1;
+    kind->time = time_of(need, &shape);
+    kind->group_bytes = shape.exchange_bytes;
+    kind->until = ECO_PERSISTENT_IS_DIRECT(shape.mainloop) ? group_rows
+                                                           : row_tiles(&shape) * ECO_PERSISTENT_N;
+}
+
+static int32_t smaller(int64_t a, int32_t b)
+{
+    return a < b ? (int32_t)a : b;
+}
+
+/* Of runs of first to last rows, which all have this kind, and one place in `bytes`. */
+static void add_exchange(const struct rising *kind, int32_t planned, int32_t first, int32_t last,
+                         struct eco_by_rows *bytes)
+{
+    const int32_t place = eco_fewer_place(planned, first);
+    size_t *const fewer = place < ECO_FEWER ? &bytes->fewer[place] : &bytes->most;
+    for (int32_t rows = first; rows <= last; rows++) {
+        const int32_t each = up(rows, kind->most);
+        rows = smaller((int64_t)each * kind->most, last); /* the most with groups of so many */
+        const size_t all = (size_t)up(rows, each) * kind->group_bytes;
+        *fewer = larger_size(*fewer, all);
+        bytes->most = larger_size(bytes->most, all);
+    }
+}
+
+/* Whatever else is in the launch. */
+static void exchange_of(const struct eco_persistent_need *need, struct eco_by_rows *bytes)
+{
+    struct rising kinds[ECO_PERSISTENT_SHAPES];
+    const int n = begin_rising(need, kinds);
+    for (int32_t rows = 1, last; n > 0 && rows <= need->rows; rows = last + 1) {
+        const int32_t place = eco_fewer_place(need->rows, rows);
+        const struct rising *best = NULL;
+        last = eco_fewer_rows(need->rows, place);
+        for (int k = 0; k < n; k++) {
+            rise(need, &kinds[k], up(rows, kinds[k].most));
+            last = smaller((int64_t)kinds[k].until * kinds[k].most, last);
+            if (kinds[k].time > 0 && (best == NULL || kinds[k].time < best->time))
+                best = &kinds[k];
+        }
+        if (best != NULL)
+            add_exchange(best, need->rows, rows, last, bytes);
+    }
+}
+
+void eco_persistent_exchange(const struct eco_persistent_need *need, int32_t jobs,
+                             struct eco_by_rows *bytes)
+{
+    struct eco_persistent_need all = *need;
+    assert(need->steps == 1);
+    *bytes = (struct eco_by_rows){.most = 0};
+    for (all.jobs = 1; all.jobs <= jobs; all.jobs++)
+        exchange_of(&all, bytes);
 }

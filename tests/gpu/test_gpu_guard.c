@@ -190,7 +190,7 @@ static ecornn_status run_and_wipe(struct net *net, const cudaStream_t stream[2])
     const struct ecornn_plan *plan = net->session.plan;
     const struct eco_array exchange =
         eco_layout_scratch(&plan->layout[0], false, 0, 0, ECO_SCRATCH_EXCHANGE);
-    const size_t half = plan->wishes.exchange_bytes / 2;
+    const size_t half = plan->layout[0].scratch[0][ECO_SCRATCH_EXCHANGE].bytes / 2;
     char *words = (char *)buffer_inside(&net->session.workspace) + exchange.offset + half;
     ecornn_io io = session_io(&net->session);
     io.stream = stream[0];

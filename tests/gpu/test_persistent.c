@@ -210,6 +210,38 @@ static const char *const unbounded = "cell own(h, c)\n"
                                      "c' = f * c + i * g\n"
                                      "h' = relu(c')\n";
 
+/* What a run exchanges, alone and with other jobs in its launch, by how many rows it lacks: as if
+ * every number of rows were divided. */
+START_TEST(exchanges_by_rows)
+{
+    static const int32_t hidden[] = {8, 40, 63, 200, 512, 1023, 1536},
+                         rows[] = {1, 5, 16, 17, 64, 100, 131, 288, 700};
+    for (size_t h = 0; h < sizeof hidden / sizeof *hidden; h++)
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+            const int32_t all = rows[r], recurrent = 1 + (int32_t)(h + r) % 4;
+            struct eco_persistent_need need = need_of(_i, hidden[h], all, 1, recurrent, 0);
+            struct eco_persistent_shape shape;
+            struct eco_by_rows found, right = {.most = 0};
+            need.steps = 1;
+            eco_persistent_exchange(&need, ECO_PERSISTENT_JOBS, &found);
+            for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
+                for (need.rows = 1; need.rows <= all; need.rows++) {
+                    const int32_t place = eco_fewer_place(all, need.rows);
+                    const size_t bytes =
+                        eco_persistent_shape(&need, &shape) > 0 ? shape.exchange_bytes : 0;
+                    ck_assert_int_le(need.rows, eco_fewer_rows(all, place));
+                    if (place < ECO_FEWER && bytes > right.fewer[place])
+                        right.fewer[place] = bytes;
+                    if (bytes > right.most)
+                        right.most = bytes;
+                    ck_assert_uint_le(bytes, eco_bytes_by_rows(&found, all, need.rows));
+                }
+            ck_assert_msg(memcmp(&found, &right, sizeof found) == 0, "H %d, N %d", (int)hidden[h],
+                          (int)all);
+        }
+}
+END_TEST
+
 /* What is compiled for a plan is enough for every smaller run of it, and for each job alone; on
  * devices with products of four warps and without. */
 START_TEST(compiles_what_runs_take)
@@ -411,6 +443,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, covers_everything, 0, 2);
     tcase_add_test(tcase, fits_what_it_is_for);
+    tcase_add_loop_test(tcase, exchanges_by_rows, 0, 2);
     tcase_add_loop_test(tcase, parts_have_gangs, 0, 2);
     tcase_add_loop_test(tcase, takes_every_kernel_somewhere, 0, 3);
     suite_add_tcase(suite, tcase);
