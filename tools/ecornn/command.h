@@ -28,11 +28,12 @@ enum {
     TAKES_OVER = 1 << 13,
     TAKES_VERSUS = 1 << 14,
     TAKES_WISDOM = 1 << 15,
-    TAKES_AGAIN = 1 << 16
+    TAKES_AGAIN = 1 << 16,
+    TAKES_TIME = 1 << 17
 };
 
 struct options {
-    bool json, measure, regret, wisdom, machine, versus, help;
+    bool json, measure, regret, wisdom, machine, versus, time, help;
     const char *device, *cell, *shapes, *output, *recorded, *csv, *over; /* NULL: not given */
     double seconds;                                                      /* 0: not given */
     int random, seed, again;

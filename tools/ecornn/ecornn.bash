@@ -23,7 +23,7 @@ _ecornn()
         return ;;
     esac
     case $command:$word in
-    plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure" -- "$word")) ;;
+    plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure --time" -- "$word")) ;;
     bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --versus" -- "$word")) ;;
     tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --wisdom --again --csv --machine -o" -- "$word")) ;;
     plot:-*) COMPREPLY=($(compgen -W '--over --help -o' -- "$word")) ;;

@@ -29,6 +29,7 @@ static const struct option {
     {"--seed", "N", "of these (1)", TAKES_SEED, NUMBER, FIELD(seed)},
     {"--seconds", "S", "of each problem, about", TAKES_SECONDS, SECONDS, FIELD(seconds)},
     {"--measure", NULL, "times every candidate", TAKES_MEASURE, FLAG, FIELD(measure)},
+    {"--time", NULL, "how long it takes to make the plan", TAKES_TIME, FLAG, FIELD(time)},
     {"--regret", NULL, "only says how far the planner is from the best", TAKES_REGRET, FLAG,
      FIELD(regret)},
     {"--wisdom", NULL, "with --regret: of plans that wisdom makes, where it can", TAKES_WISDOM,

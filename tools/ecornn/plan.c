@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/core/say.h"
+#include "bench/core/stats.h"
 #include "command.h"
 
 char *plan_text(const struct session *session, const char *problem, ecornn_sizes *sizes)
@@ -89,6 +90,28 @@ static char *print_of_net(const struct session *session, const char *net, ecornn
     return text;
 }
 
+/* Seconds that a plan of it takes, once the first one has found and compiled what plans share; 0:
+ * not asked for. */
+static struct spread time_of_plan(const struct session *session, const char *problem)
+{
+    enum { ROUNDS = 25 };
+    double seconds[ROUNDS];
+    ecornn_desc desc;
+    ecornn_plan *plan = NULL;
+    if (!session->options->time || is_net(problem) ||
+        ecornn_desc_parse(&desc, problem, session->cell) != ECORNN_OK)
+        return (struct spread){.median = 0};
+    for (int k = 0; k < ROUNDS; k++) {
+        const double start = now();
+        const ecornn_status status = ecornn_plan_create(&plan, session->device, &desc);
+        seconds[k] = now() - start;
+        if (status != ECORNN_OK)
+            return (struct spread){.median = 0};
+        ecornn_plan_free(plan);
+    }
+    return spread_of(seconds, ROUNDS);
+}
+
 /* ---- for programs ---------------------------------------------------------------------------- */
 
 static void write_sizes(struct json *json, const ecornn_sizes *sizes)
@@ -170,18 +193,24 @@ static bool show(struct session *session, const char *problem)
         good = tune_problem(session, problem, &tuned, &candidates);
     if (good && measured)
         regrets_add(&session->regrets, problem, &tuned);
+    const struct spread time = time_of_plan(session, problem);
     if (good && session->options->json) {
         json_object(&session->json, NULL);
         json_text(&session->json, "problem", problem);
         if (!is_net(problem))
             write_choices(&session->json, text);
         write_sizes(&session->json, &sizes);
+        if (time.median > 0)
+            json_number(&session->json, "plan_seconds", time.median);
         if (measured)
             write_candidates(&session->json, &candidates);
         json_lines(&session->json, "print", text);
         json_end(&session->json);
     } else if (good) {
         printf("%s", text);
+        if (time.median > 0)
+            printf("planned in %.1f us, quartiles %.1f and %.1f\n", 1e6 * time.median,
+                   1e6 * time.low, 1e6 * time.high);
         if (measured)
             print_candidates(&candidates);
         printf("\n");
@@ -205,7 +234,7 @@ const struct command command_plan = {
             "Regret is the time of this plan, by wisdom where that has the problem, over the best\n"
             "candidate's, less 1.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_MEASURE |
-             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
+             TAKES_TIME | TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
     .most = MANY_OPERANDS,
     .run = run,
 };
