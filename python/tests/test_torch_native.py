@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -71,10 +71,10 @@ def test_wrong_numbers_make_no_job(monkeypatch):
         written.append(numbers), begin(self, numbers, keeps))[1])
     _native.handle(spec, job, torch.device("cpu"), 0, 0, 4, (2, 1, 3), (2, 1, 4),
                    [(1, 1, 4), (1, 1, 4)])
-    numbers = written[0]
+    numbers = list(struct.unpack(f"@{len(written[0]) // 8}q", written[0]))
 
     def made(numbers):
-        found = make((ctypes.c_int64 * len(numbers))(*numbers), len(numbers))
+        found = make(struct.pack(f"@{len(numbers)}q", *numbers), len(numbers))
         _native._module.ecornn_torch_job_free(found)
         return found != 0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import struct
 
 import torch
 
@@ -62,7 +63,7 @@ def _load():
     if module.ecornn_torch_open(_VERSION, functions):
         return None
     module.ecornn_torch_job.restype = ctypes.c_int64
-    module.ecornn_torch_job.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    module.ecornn_torch_job.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     module.ecornn_torch_job_free.argtypes = [ctypes.c_int64]
     module.ecornn_torch_job_free.restype = None
     return module
@@ -80,10 +81,9 @@ class Handle:
 
     __slots__ = ("number", "zeros", "keeps")
 
-    def __init__(self, numbers: list[int], keeps):
+    def __init__(self, numbers: bytes, keeps):
         self.keeps = keeps  # whose memory the numbers point to
-        block = (ctypes.c_int64 * len(numbers))(*numbers)
-        self.number = _module.ecornn_torch_job(block, len(numbers))
+        self.number = _module.ecornn_torch_job(numbers, len(numbers) // 8)
 
     def __del__(self):
         if self.number and _module is not None:
@@ -94,6 +94,26 @@ def _shape(sizes) -> list[int]:
     return [len(sizes), *sizes]
 
 
+def _packed(numbers) -> bytes:
+    return struct.pack(f"@{len(numbers)}q", *numbers)
+
+
+class _Weights:
+    """What all jobs of a stack of layers on one device say of its weights; size: bytes of an
+    element."""
+
+    def __init__(self, spec, device, size: int):
+        shapes = [shape for pair in range(spec.pairs)
+                  for shape in spec.shapes(pair // spec.directions)]
+        self.count, self.params = len(shapes), len(spec.places)
+        self.zeros = torch.zeros(spec.hidden * size, dtype=torch.uint8, device=device)
+        numbers = list(itertools.chain.from_iterable(map(_shape, shapes)))
+        for which in (spec.places, spec.added, spec.targets, spec.twins):
+            for tensor, offset in which:
+                numbers += tensor, offset * size
+        self.numbers = _packed(numbers)
+
+
 def handle(spec, job, device, type: int, param_type: int, size: int, x, y,
            states) -> Handle | None:
     """For runs of that job; None where they are not for the module.
@@ -101,20 +121,18 @@ def handle(spec, job, device, type: int, param_type: int, size: int, x, y,
     x, y, states: their shapes.  type, param_type: the library's numbers.  size: bytes of an
     element of the parameters.
     """
-    weights = [shape for pair in range(spec.pairs)
-               for shape in spec.shapes(pair // spec.directions)]
-    places, plan = spec.places, job.plan
-    if _module is None or not job.steps or not job.batch or not weights or spec.models is not None:
+    if _module is None or not job.steps or not job.batch or spec.models is not None:
         return None
-    zeros = torch.zeros(spec.hidden * size, dtype=torch.uint8, device=device)
-    cuda = device.type == "cuda"
+    weights = spec.native.get((device, size))
+    if weights is None:
+        weights = spec.native.setdefault((device, size), _Weights(spec, device, size))
+    if not weights.count:
+        return None
+    plan, cuda = job.plan, device.type == "cuda"
     numbers = [plan.handle, job.reserve, job.workspace, plan.weights, plan.dweights, int(cuda),
                device.index if cuda else 0, type, param_type, job.steps, job.batch, spec.states,
-               len(weights), len(places), zeros.data_ptr(), *_shape(x), *_shape(y)]
-    for shape in itertools.chain(states, weights):
+               weights.count, weights.params, weights.zeros.data_ptr(), *_shape(x), *_shape(y)]
+    for shape in states:
         numbers += _shape(shape)
-    for which in (places, spec.added, spec.targets, spec.twins):
-        for tensor, offset in which:
-            numbers += tensor, offset * size
-    made = Handle(numbers, (plan, zeros))
+    made = Handle(_packed(numbers) + weights.numbers, (plan, weights.zeros))
     return made if made.number else None

@@ -58,6 +58,7 @@ class Spec:
                       memory_limit=limit_of(memory_limit), heads=heads, models=models or 1)
         self._shape = shape
         self.jobs: dict[tuple, object] = {}  # of _run.py
+        self.native: dict[tuple, object] = {}  # of _native.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
 
     def drawing(self, drop: bool) -> str:
