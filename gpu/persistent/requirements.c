@@ -217,13 +217,14 @@ static int32_t rounds_of(const struct eco_persistent_shape *shape)
 }
 
 /* In a run of so many rows or fewer, whatever else is in its launch.  Fewer may have more rounds:
- * where those of all rows do not fit. */
+ * where those of all rows do not fit.  What fits depends on the tiles of a group, which as many
+ * rows as a tile has, or more, have in common. */
 static bool has_single_rounds(struct eco_persistent_need need)
 {
     const int32_t rows = need.rows;
     struct eco_persistent_shape shape;
     for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
-        for (need.rows = rows; need.rows > 0; need.rows--)
+        for (need.rows = rows; need.rows > 0; need.rows -= ECO_PERSISTENT_N)
             if (eco_persistent_shape(&need, &shape) > 0 && rounds_of(&shape) > 1)
                 return false;
     return true;
