@@ -38,6 +38,7 @@ struct eco_cpu {
 struct eco_cpu_plan {
     const struct eco_isa *isa; /* the device's, or without tiles, where the system refuses them */
     struct eco_grid grid;      /* the device's, or one that is forced; ops 0: by their work */
+    _Atomic uint64_t team[2];  /* of the last forward and backward run, algo/cost.c */
 };
 
 /* ---- the team of threads of one run, run/team.c ---------------------------------------------- */
@@ -51,7 +52,9 @@ struct eco_share {
 struct eco_cpu_run {
     const struct eco_cpu *cpu;
     const struct eco_isa *isa;
-    struct eco_grid grid; /* wanted; ops 0: by their work */
+    struct eco_grid grid;         /* wanted; ops 0: by their work */
+    struct eco_grid steps;        /* taken by a run of more than one thread */
+    _Atomic uint64_t *known_team; /* of the plan */
     const struct eco_caps *caps;
     const struct eco_problem *problem;
     const struct eco_work *work;
@@ -102,8 +105,9 @@ void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Does OpenMP believe in threads that this process does not have, a fork of one that had some? Then
  * the calling thread does everything.  run/fork.c. */
 bool eco_cpu_forked(void);
-/* So many threads of a region, or fewer: those that the system gives.  run/try_threads.c. */
-int eco_cpu_try_threads(int threads);
+/* Threads for a region that wants some: fewer, if the system does not give more; or up to `most`,
+ * if the last region had more, which are better kept.  run/try_threads.c. */
+int eco_cpu_try_threads(int threads, int most);
 /* Bytes that a team of so many threads shares in a run: of the workspace, eco_wishes.team_bytes. */
 size_t eco_cpu_team_bytes(int threads);
 
@@ -377,8 +381,9 @@ int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);
 /* Is a step of so many threads so long that one may be late by more than it costs to find out? */
 bool eco_cpu_helps(const struct eco_cpu_run *run, int threads);
-/* How many of the device's threads the run is worth; a run of scans. */
-int eco_cpu_threads(const struct eco_cpu_run *run);
+/* How many of the device's threads the run is worth, and how they share out its steps; a run of
+ * scans. */
+int eco_cpu_threads(const struct eco_cpu_run *run, struct eco_grid *grid);
 int eco_cpu_scan_threads(const struct eco_cpu_run *run);
 /* Seconds of a run, at so many flops a second for products of a step and for large ones; a step is
  * never faster than its weights come from memory. */

@@ -68,7 +68,8 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     run.products = &eco_dense_products;
     eco_cpu_sort(&run);
-    return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
+    const int threads = eco_cpu_threads(&run, &run.steps);
+    return eco_cpu_walk(&run, tape, threads);
 }
 
 const struct eco_algo eco_algo_blas = {"blas", refuses, wishes, estimate, run_tape, NULL};

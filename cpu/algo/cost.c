@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "common/util.h"
 #include "cpu/algo/rates.h"
 
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
@@ -134,6 +135,7 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
     if (wanted.ops > 0 && (int64_t)wanted.ops * wanted.rows * wanted.units <= threads)
         return wanted;
     const int together = problem->D;
+    threads = threads < ECO_STEP_THREADS ? threads : ECO_STEP_THREADS;
     struct eco_grid best = grid_of(run, 1, threads);
     double least = grid_seconds(run, together, best);
     for (int ops = 2; ops <= together && ops <= threads; ops++) {
@@ -213,16 +215,41 @@ bool eco_cpu_helps(const struct eco_cpu_run *run, int threads)
  * are awake. */
 enum { RUN_WORK = 1 << 20 };
 
-int eco_cpu_threads(const struct eco_cpu_run *run)
+static int find_team(const struct eco_cpu_run *run, struct eco_grid *grid)
 {
     const double large = input_work(run) * run->args->N * run->args->T;
     const int most = run->layout->wishes.cpu.run_threads;
+    *grid = (struct eco_grid){1, 1, 1};
     if (most == 1)
         return 1;
-    const struct eco_grid grid = eco_cpu_grid(run, most);
-    const int steps = worth_waking(run, grid) ? grid.ops * grid.rows * grid.units : 1;
+    const struct eco_grid best = eco_cpu_grid(run, most);
+    const int steps = worth_waking(run, best) ? best.ops * best.rows * best.units : 1;
     const int others = large < (double)RUN_WORK * most ? (int)(large / RUN_WORK) : most;
-    return others > steps ? others : steps;
+    const int threads = others > steps ? others : steps;
+    *grid = steps > 1 ? best : eco_cpu_grid(run, threads);
+    return threads;
+}
+
+/* A plan knows the team of its last run: to find one takes microseconds, as some runs do.  A word
+ * has a hash of the run's size, the threads, and the grid. */
+enum { KEY_SHIFT = 32, THREADS_SHIFT = 21, OPS_SHIFT = 14, ROWS_SHIFT = 7, PART = 127 };
+
+int eco_cpu_threads(const struct eco_cpu_run *run, struct eco_grid *grid)
+{
+    const int32_t size[] = {run->args->T, run->args->N, run->whole_rows};
+    const uint64_t key = eco_hash(ECO_HASH, size, sizeof size) >> KEY_SHIFT << KEY_SHIFT;
+    const uint64_t known = atomic_load_explicit(run->known_team, memory_order_relaxed);
+    if ((known >> KEY_SHIFT << KEY_SHIFT) == key && known != key) {
+        const uint32_t team = (uint32_t)known;
+        *grid = (struct eco_grid){(int)(team >> OPS_SHIFT & PART), (int)(team >> ROWS_SHIFT & PART),
+                                  (int)(team & PART)};
+        return (int)(team >> THREADS_SHIFT);
+    }
+    const int threads = find_team(run, grid);
+    const uint32_t team = (uint32_t)threads << THREADS_SHIFT | (uint32_t)grid->ops << OPS_SHIFT |
+                          (uint32_t)grid->rows << ROWS_SHIFT | (uint32_t)grid->units;
+    atomic_store_explicit(run->known_team, key | team, memory_order_relaxed);
+    return threads;
 }
 
 /* ---- scans ----------------------------------------------------------------------------------- */

@@ -221,7 +221,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     run.near = 1 + (int32_t)(step * element / room);
     run.own_units = plan->wishes.cpu.own_units;
     eco_cpu_sort(&run);
-    const int threads = eco_cpu_threads(&run);
+    const int threads = eco_cpu_threads(&run, &run.steps);
     const enum eco_asked help = plan->wishes.cpu.help;
     run.helps = help == ECO_USUAL ? eco_cpu_helps(&run, threads) : help == ECO_ASKED_YES;
     return eco_cpu_walk(&run, tape, threads);

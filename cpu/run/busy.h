@@ -26,12 +26,12 @@ struct eco_busy {
 /* One region of threads; on the caller's stack. */
 struct eco_region {
     struct eco_busy *busy; /* NULL: this region takes what it wants, and nothing is measured */
-    int threads;
-    bool tries, measured; /* takes more threads than `most` */
-    int64_t begin, left;  /* when the caller came, and when its thread was done; ns */
-    _Atomic int64_t done; /* CPU time of all threads without long waits; ns */
-    _Atomic bool waited;  /* a thread waited for a LONG_WAIT */
-    _Atomic int late;     /* threads that did not have a CPU for long */
+    int threads, opened;   /* those that OpenMP has beyond `threads` do nothing */
+    bool tries, measured;  /* takes more threads than `most` */
+    int64_t begin, left;   /* when the caller came, and when its thread was done; ns */
+    _Atomic int64_t done;  /* CPU time of all threads without long waits; ns */
+    _Atomic bool waited;   /* a thread waited for a LONG_WAIT */
+    _Atomic int late;      /* threads that did not have a CPU for long */
 };
 
 /* What one thread of a region waited for others, in long waits only; ns. */

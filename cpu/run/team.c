@@ -13,11 +13,12 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
                                   const struct eco_args *args)
 {
     const struct eco_cpu *cpu = plan->device->own;
-    const struct eco_cpu_plan *own = plan->own;
+    struct eco_cpu_plan *own = plan->own;
     return (struct eco_cpu_run){
         .cpu = cpu,
         .isa = own->isa,
         .grid = own->grid,
+        .known_team = &own->team[args->backward],
         .caps = &plan->device->caps,
         .problem = &plan->problem,
         .work = &plan->work,
@@ -112,13 +113,12 @@ struct place {
 
 static void take_place(struct place *place, const struct eco_cpu_run *run, struct shared *shared)
 {
-    if (run->count == 1) {
-        place->steps = run;
-        place->op = 0;
-        place->ops = 1;
+    const struct eco_grid grid = run->steps;
+    place->op = run->scans ? -1 : 0; /* in a scan all take part */
+    place->ops = 1;
+    place->steps = run;
+    if (run->count == 1 || run->scans)
         return;
-    }
-    const struct eco_grid grid = eco_cpu_grid(run, step_threads(run->count));
     const int group = run->id / grid.units, part = group % grid.rows;
     place->op = group / grid.rows;
     place->ops = grid.ops;
@@ -144,7 +144,7 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
                                          (int32_t)((int64_t)run->args->N * (part + 1) / grid.rows)};
 }
 
-/* Is it done by a group of the threads?  In a scan all take part. */
+/* Is it done by a group of the threads? */
 static bool is_step(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     return !run->scans && (op->kind == ECO_STEP || op->kind == ECO_D_STEP);
@@ -194,58 +194,77 @@ static void walk_alone(const struct eco_cpu_run *run, const struct eco_tape *tap
     walk(&alone, tape, NULL);
 }
 
+/* One thread of a region. */
+static void walk_as(const struct eco_cpu_run *run, const struct eco_tape *tape,
+                    struct shared *shared, struct eco_region *region, struct eco_team team)
+{
+    struct eco_cpu_run mine = *run;
+    struct eco_waits waits;
+    unsigned turn = 0;
+    uint32_t product = 0;
+    mine.id = mine.thread = omp_get_thread_num();
+    mine.count = team.count;
+    mine.team = &team;
+    mine.turn = &turn;
+    mine.product = &product;
+    team.waits = &waits;
+    eco_region_enter(region, &waits);
+    walk(&mine, tape, shared);
+    eco_region_leave(region, &waits, mine.id);
+}
+
 /* Each thread in the mode that the calling one is in, whatever OpenMP's had before. */
 static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *tape,
                           struct eco_region *region)
 {
     const struct eco_fp mode = eco_fp_get();
-    const int threads = region->threads, steps = step_threads(threads);
+    const int steps = step_threads(region->threads);
     struct shared *shared = shared_of(run);
-    shared->spins = threads <= run->cpu->cpus ? run->cpu->spins : 0;
+    shared->spins = region->threads <= run->cpu->cpus ? run->cpu->spins : 0;
     atomic_init(&shared->sleepers, 0);
     atomic_init(&shared->in_steps, 0);
-    const struct eco_team all = {.line = shared->line + steps,
-                                 .sleepers = &shared->sleepers,
-                                 .count = threads,
-                                 .spins = shared->spins};
-    eco_team_clear(&all);
+    struct eco_team team = {.line = shared->line + steps,
+                            .sleepers = &shared->sleepers,
+                            .count = region->threads,
+                            .spins = shared->spins};
+    eco_team_clear(&team);
     eco_team_clear(&(struct eco_team){.line = shared->line, .count = steps});
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(region->opened) firstprivate(team)
     {
         const struct eco_fp before = eco_fp_get();
-        struct eco_cpu_run mine = *run;
-        struct eco_team team = all;
-        struct eco_waits waits;
-        unsigned turn = 0;
-        uint32_t product = 0;
-        mine.id = mine.thread = omp_get_thread_num();
-        mine.count = omp_get_num_threads();
-        mine.team = &team;
-        mine.turn = &turn;
-        mine.product = &product;
-        team.count = mine.count;
-        team.waits = &waits;
-        eco_region_enter(region, &waits);
+        struct eco_cpu_run those = *run;
+        if (omp_get_num_threads() < team.count) { /* OpenMP gave fewer than it said */
+            team.count = omp_get_num_threads();
+            those.steps = eco_cpu_grid(run, team.count);
+        }
         eco_fp_set(mode);
-        walk(&mine, tape, shared);
+        if (omp_get_thread_num() < team.count)
+            walk_as(&those, tape, shared, region, team);
         eco_fp_set(before);
-        eco_region_leave(region, &waits, mine.id);
     }
     eco_region_end(region);
 }
 
-/* So many threads, or as many as OpenMP can have: where the system has no more it would end the
- * process. */
-static int threads_to_have(int threads)
+/* Threads of a region: fewer than it wants where other work has some of the CPUs, or where the
+ * system has no more, as OpenMP would then end the process. */
+static void begin_region(struct eco_region *region, const struct eco_cpu *cpu, int threads,
+                         bool adapts)
 {
-    return threads == 1 || eco_cpu_forked() ? 1 : eco_cpu_try_threads(threads);
+    const bool crowded = cpu->busy == NULL;
+    eco_region_begin(region, threads > 1 && adapts ? cpu->busy : NULL, threads);
+    const int have = region->threads, most = have < threads || crowded ? have : cpu->threads;
+    region->opened = have == 1 || eco_cpu_forked() ? 1 : eco_cpu_try_threads(have, most);
+    region->threads = region->opened < have ? region->opened : have;
 }
 
-/* The same, or fewer where other work has some of the CPUs. */
-static void begin_region(struct eco_region *region, struct eco_busy *busy, int threads)
+static void work_as(struct eco_region *region, void (*work)(void *own, int id, int count),
+                    void *own, int given)
 {
-    eco_region_begin(region, threads > 1 ? busy : NULL, threads);
-    region->threads = threads_to_have(region->threads);
+    const int id = omp_get_thread_num();
+    struct eco_waits waits;
+    eco_region_enter(region, &waits);
+    work(own, id, given < region->threads ? given : region->threads);
+    eco_region_leave(region, &waits, id);
 }
 
 void eco_cpu_together(const struct eco_cpu *cpu, int threads,
@@ -258,19 +277,18 @@ void eco_cpu_together(const struct eco_cpu *cpu, int threads,
         return;
     }
     const int held = eco_cancel_hold();
-    begin_region(&region, cpu->busy, threads);
+    begin_region(&region, cpu, threads, true);
     if (region.threads == 1)
         work(own, 0, 1);
     else {
-#pragma omp parallel num_threads(region.threads)
+#pragma omp parallel num_threads(region.opened)
         {
             const struct eco_fp before = eco_fp_get();
-            struct eco_waits waits;
-            eco_region_enter(&region, &waits);
+            const int given = omp_get_num_threads();
             eco_fp_set(mode);
-            work(own, omp_get_thread_num(), omp_get_num_threads());
+            if (omp_get_thread_num() < region.threads)
+                work_as(&region, work, own, given);
             eco_fp_set(before);
-            eco_region_leave(&region, &waits, omp_get_thread_num());
         }
         eco_region_end(&region);
     }
@@ -282,13 +300,15 @@ static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, 
     /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
     const int before = omp_get_max_threads();
     struct eco_region region;
-    /* a grid that somebody asked for is kept */
-    begin_region(&region, run->grid.ops == 0 ? run->cpu->busy : NULL, threads);
+    struct eco_cpu_run those = *run;
+    begin_region(&region, run->cpu, threads, run->grid.ops == 0); /* who asks for a grid gets it */
+    if (region.threads < threads && !run->scans)
+        those.steps = eco_cpu_grid(run, region.threads);
     omp_set_num_threads(1);
     if (region.threads == 1)
-        walk_alone(run, tape);
+        walk_alone(&those, tape);
     else
-        walk_together(run, tape, &region);
+        walk_together(&those, tape, &region);
     omp_set_num_threads(before);
 }
 

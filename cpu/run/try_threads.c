@@ -7,8 +7,13 @@
 
 #include <pthread.h>
 
-/* Threads of the last region that this thread opened: OpenMP keeps them for the next. */
-static _Thread_local int kept = 1;
+/* Threads of the last region that this thread opened, which OpenMP keeps for the next, and regions
+ * since then that wanted fewer. */
+static _Thread_local int kept = 1, spared;
+/* After so many the others are let go.  OpenMP ends threads that a region does not take.  The next
+ * one that does takes about a millisecond to make them and until the system has moved them to CPUs
+ * of their own; to have them along takes about a microsecond. */
+enum { SPARED = 1000 };
 
 static void *wait_for(void *mutex)
 {
@@ -32,8 +37,11 @@ static int make(int wanted)
     return made;
 }
 
-int eco_cpu_try_threads(int threads)
+int eco_cpu_try_threads(int threads, int most)
 {
+    if (threads < kept && kept <= most && ++spared < SPARED)
+        return kept;
+    spared = 0;
     if (threads > kept)
         threads = kept + make(threads - kept);
     return kept = threads;

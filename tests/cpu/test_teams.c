@@ -62,8 +62,8 @@ START_TEST(teams)
         struct eco_cpu_run run = eco_cpu_run_of(plan, plan->layout, &args);
         run.whole_rows = false;
         run.own_units = plan->wishes.cpu.own_units;
-        const int threads = eco_cpu_threads(&run);
-        const struct eco_grid grid = eco_cpu_grid(&run, threads);
+        struct eco_grid grid;
+        const int threads = eco_cpu_threads(&run, &grid);
         ck_assert_msg(threads == choice[_i].threads && grid.ops == choice[_i].ops &&
                           grid.rows == choice[_i].rows && grid.units == choice[_i].units,
                       "%s, backward %d: %d threads, %dx%dx%d", choice[_i].problem, backward,
