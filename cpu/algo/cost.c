@@ -28,16 +28,19 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
 /* Part of a second-level cache that weights of a step have. */
 static const double NEAR = 0.75;
 
-/* Seconds of so many rows times so many weights by one thread; tiles take as long for one row as
- * for all that they have. */
+/* Seconds of so many rows times so many weights by one thread.  Each weight is fetched for as many
+ * sums as PANEL_ROWS more rows would take; tiles take as long for one row as for all that they
+ * have. */
 static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
 {
+    static const double panel_rows = 2;
     const struct eco_cpu_rates *rates = eco_cpu_rates_of(run->caps);
     double rate = rates->grid_step * (eco_cpu_rate_of(run->problem, run->caps) * run->caps->flops);
     if (eco_cpu_has_tiles(run, run->args->N)) {
         rows = ECO_NARROW_TALL * ceil(rows / ECO_NARROW_TALL);
         rate *= rates->tiles;
-    }
+    } else
+        rows += panel_rows;
     return 2 * rows * weights / rate;
 }
 
@@ -61,66 +64,173 @@ static int doublings(int threads)
     return n;
 }
 
+/* How often as long as in a loop of nothing else a barrier takes that threads come to from other
+ * work: of a step, of a level. */
+static const double IN_STEPS = 4, OF_LEVELS = 2.5;
+
 static double waiting_seconds(const struct eco_cpu_run *run, int threads)
 {
     return eco_cpu_rates_of(run->caps)->barrier * doublings(threads);
 }
 
-/* Seconds of a step until the last of its threads has what others wrote. */
-static double sharing_seconds(const struct eco_cpu_run *run, int threads)
+/* Seconds of a step until its threads have what others of their part of the batch wrote: states,
+ * or, back, gradients of all accumulators. */
+static double sharing_seconds(const struct eco_cpu_run *run, double row, int units)
 {
-    return threads > 2 ? eco_cpu_rates_of(run->caps)->share * (threads - 2) : 0;
+    const double values = row * run->problem->H * (run->args->backward ? run->lowered->n_accs : 1);
+    return values * sizeof(float) * (units - 1) / units / eco_cpu_rates_of(run->caps)->from_others;
+}
+
+/* Of the units the part that a thread has, one of so many.  Threads that are done help the one that
+ * has a group more. */
+static double share_of_units(const struct eco_cpu_run *run, int units)
+{
+    static const double uneven = 0.6;
+    const int32_t H = run->problem->H, group = run->unit_group;
+    const double most = (double)(((H + group - 1) / group + units - 1) / units * group) / H;
+    const double share = uneven * most + (1 - uneven) / units;
+    return share < 1 ? share : 1;
+}
+
+/* Weights that a step of this run reads. */
+static double step_weights(const struct eco_cpu_run *run)
+{
+    const bool fused = run->layout->fuse_input && !run->args->backward;
+    return run->work->recurrent + (fused ? run->work->input : 0);
 }
 
 /* Seconds of one step by the slowest of its threads, if `ops` of them go at once, the batch in
  * `rows` parts and the units in `units`: arithmetic or the way of its weights from the second-level
  * cache and beyond, the pointwise pass, barriers. */
-static double step_seconds(const struct eco_cpu_run *run, int ops, int rows, int units)
+static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const struct eco_caps *caps = run->caps;
     const struct eco_cpu_rates *rates = eco_cpu_rates_of(caps);
     const struct eco_problem *problem = run->problem;
-    const int32_t N = run->args->N, H = problem->H, group = run->unit_group;
-    const int32_t groups = (H + group - 1) / group;
-    const double row = (N + rows - 1) / rows, unit = (groups + units - 1) / units * group;
-    const double share = unit < H ? unit / H : 1;
-    const double weights = run->work->recurrent * share;
+    const bool backward = run->args->backward;
+    const double row = (run->args->N + grid.rows - 1) / grid.rows;
+    const double share = share_of_units(run, grid.units);
+    const double weights = step_weights(run) * share;
     const double bytes = weights * (double)eco_type_bytes(problem->weight_type);
     const double near = NEAR * (double)caps->cpu.cache_bytes, far = bytes > near ? bytes - near : 0;
     const double reading = (bytes - far) / rates->from_cache + far / caps->bytes_per_s;
     const double computing = product_seconds(run, row, weights);
-    const double cells = row * share * H * run->lowered->n_accs;
-    const int stages = run->args->backward ? run->lowered->n_backward : run->lowered->n_forward;
+    const double cells = row * share * problem->H * run->lowered->n_accs;
+    const int stages = backward ? run->lowered->n_backward : run->lowered->n_forward;
     const int barriers = run->own_units ? stages : 2 * stages + 2 * problem->projected;
-    const double busy = reading > computing ? reading : computing;
-    return busy + rates->pass * cells + stages * (rates->row * row + rates->step) +
-           barriers * waiting_seconds(run, units) + first_seconds(run, ops, bytes - far, busy) +
-           sharing_seconds(run, ops * rows * units);
+    const double products = reading > computing ? reading : computing;
+    const double busy = products + (backward ? rates->pass_back : rates->pass) * cells +
+                        stages * (rates->row * row + rates->step);
+    const double late = rates->late * doublings(grid.ops * grid.rows * grid.units);
+    return busy * (1 + late) + barriers * IN_STEPS * waiting_seconds(run, grid.units) +
+           first_seconds(run, grid.ops, bytes - far, products) +
+           sharing_seconds(run, row, grid.units);
 }
 
-static double grid_seconds(const struct eco_cpu_run *run, int together, struct eco_grid grid)
+/* With W, of a layer: of the widest one. */
+static double input_work(const struct eco_cpu_run *run)
 {
-    return (together + grid.ops - 1) / grid.ops *
-           step_seconds(run, grid.ops, grid.rows, grid.units);
+    const double first = run->work->input;
+    const double upper = run->problem->L > 1 ? eco_problem_work(run->problem, 1).input : 0;
+    return first > upper ? first : upper;
+}
+
+/* Of work that so many threads share out: memory, and what one of them does alone, do not grow with
+ * their number. */
+static double part_of(int threads)
+{
+    static const double alone = 0.07;
+    return alone + (1 - alone) / threads;
+}
+
+/* Seconds that so many threads take for the products of all steps: gradients of weights are shared
+ * out by units, in parts that are not worth having if smaller. */
+static double large_seconds(const struct eco_cpu_run *run, int threads)
+{
+    enum { UNITS = 32 };
+    const struct eco_problem *problem = run->problem;
+    const double rate = eco_cpu_rates_of(run->caps)->packed_large *
+                        (eco_cpu_rate_of(problem, run->caps) * run->caps->flops);
+    const double rows = (double)run->args->T * run->args->N * problem->D * problem->L;
+    const int parts = (problem->H + UNITS - 1) / UNITS;
+    const double computing = 2 * rows * input_work(run) / rate;
+    const double reading = input_work(run) * problem->L * problem->D *
+                           (double)eco_type_bytes(problem->weight_type) /
+                           eco_cpu_rates_of(run->caps)->from_cache;
+    const double input = computing > reading ? computing : reading;
+    if (!run->args->backward)
+        return run->layout->fuse_input ? 0 : input * part_of(threads);
+    const double products = input + 2 * rows * run->work->recurrent / rate;
+    const double sums = (input_work(run) + run->work->recurrent) * problem->L * problem->D;
+    const double adding = 2 * sums * sizeof(float) / eco_cpu_rates_of(run->caps)->from_cache;
+    const double weights = products > adding ? products : adding;
+    return input * part_of(threads) + weights * part_of(parts < threads ? parts : threads);
+}
+
+/* Seconds in which all threads wait for each other, after each level of the tape, and twice in
+ * gradients of weights. */
+static double waiting_of_levels(const struct eco_cpu_run *run, int threads)
+{
+    enum { AROUND = 2, FORWARD = 2, BACKWARD = 5 };
+    const struct eco_layout *layout = run->layout;
+    const int32_t chunk = run->args->backward ? layout->chunk_backward : layout->chunk;
+    const int chunks = chunk > 0 ? (run->args->T + chunk - 1) / chunk : 1;
+    const double levels = (double)chunks * run->problem->L;
+    return (AROUND + levels * (run->args->backward ? BACKWARD : FORWARD)) * OF_LEVELS *
+           waiting_seconds(run, threads);
+}
+
+/* Below so many multiply-adds of large products for each thread, a run is over before the others
+ * are awake. */
+enum { RUN_WORK = 1 << 20 };
+
+/* Threads of a run whose steps take a grid: large products may take more. */
+static int threads_with(const struct eco_cpu_run *run, struct eco_grid grid)
+{
+    const double large = input_work(run) * run->args->N * run->args->T;
+    const int most = run->layout->wishes.cpu.run_threads, steps = grid.ops * grid.rows * grid.units;
+    const int others = large < (double)RUN_WORK * most ? (int)(large / RUN_WORK) : most;
+    return others > steps ? others : steps;
+}
+
+/* Seconds of the run. */
+static double grid_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
+{
+    const int threads = threads_with(run, grid), D = run->problem->D;
+    const double steps = (double)run->args->T * run->problem->L * ((D + grid.ops - 1) / grid.ops);
+    const double together =
+        threads > 1 ? eco_cpu_rates_of(run->caps)->wake + waiting_of_levels(run, threads) : 0;
+    return steps * step_seconds(run, grid) + large_seconds(run, threads) + together;
 }
 
 /* More threads must bring so much. */
 static const double WORTH = 0.96;
+
+/* Is a number of parts worth a look?  Others leave threads idle, or give some of them twice as
+ * much. */
+static bool is_even(int parts, int threads, int32_t most)
+{
+    return (parts & (parts - 1)) == 0 || threads % parts == 0 || parts == most;
+}
 
 /* The best of `ops` operations at a time on `threads` threads each or fewer, in no more parts than
  * rows. */
 static struct eco_grid grid_of(const struct eco_cpu_run *run, int ops, int threads)
 {
     struct eco_grid best = {ops, 1, 1};
-    double least = step_seconds(run, ops, 1, 1);
+    double least = grid_seconds(run, best);
     const int most = run->whole_rows ? 1 : run->args->N < threads ? run->args->N : threads;
+    const int32_t groups = (run->problem->H + run->unit_group - 1) / run->unit_group;
     for (int rows = 1; rows <= most; rows++)
-        for (int units = 1; rows * units <= threads; units++) {
-            const double seconds = step_seconds(run, ops, rows, units);
+        for (int units = 1; rows * units <= threads && units <= groups; units++) {
+            if (!is_even(rows, threads, run->args->N) || !is_even(units, threads, groups))
+                continue;
+            const struct eco_grid grid = {ops, rows, units};
+            const double seconds = grid_seconds(run, grid);
             if (seconds < WORTH * least ||
                 (seconds < least && rows * units <= best.rows * best.units)) {
                 least = seconds;
-                best = (struct eco_grid){ops, rows, units};
+                best = grid;
             }
         }
     return best;
@@ -137,70 +247,16 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
     const int together = problem->D;
     threads = threads < ECO_STEP_THREADS ? threads : ECO_STEP_THREADS;
     struct eco_grid best = grid_of(run, 1, threads);
-    double least = grid_seconds(run, together, best);
+    double least = grid_seconds(run, best);
     for (int ops = 2; ops <= together && ops <= threads; ops++) {
         const struct eco_grid grid = grid_of(run, ops, threads / ops);
-        const double seconds = grid_seconds(run, together, grid);
+        const double seconds = grid_seconds(run, grid);
         if (seconds < WORTH * least) {
             least = seconds;
             best = grid;
         }
     }
     return best;
-}
-
-/* With W, of a layer: of the widest one. */
-static double input_work(const struct eco_cpu_run *run)
-{
-    const double first = run->work->input;
-    const double upper = run->problem->L > 1 ? eco_problem_work(run->problem, 1).input : 0;
-    return first > upper ? first : upper;
-}
-
-/* Seconds that a thread takes for the products of all steps, and what of it so many threads save:
- * gradients of weights are shared out by units, in parts that are not worth having if smaller. */
-static double saved_of_large(const struct eco_cpu_run *run, int threads)
-{
-    enum { UNITS = 32 };
-    const struct eco_problem *problem = run->problem;
-    const double rate = eco_cpu_rates_of(run->caps)->packed_large *
-                        (eco_cpu_rate_of(problem, run->caps) * run->caps->flops);
-    const double rows = (double)run->args->T * run->args->N * problem->D * problem->L;
-    const int parts = (problem->H + UNITS - 1) / UNITS;
-    const double computing = 2 * rows * input_work(run) / rate;
-    const double reading = input_work(run) * problem->L * problem->D *
-                           (double)eco_type_bytes(problem->weight_type) /
-                           eco_cpu_rates_of(run->caps)->from_cache;
-    const double input = computing > reading ? computing : reading;
-    const double weights = run->args->backward ? input + 2 * rows * run->work->recurrent / rate : 0;
-    return input * (1 - 1. / threads) + weights * (1 - 1. / (parts < threads ? parts : threads));
-}
-
-/* Seconds in which all threads wait for each other, after each level of the tape, and twice in
- * gradients of weights. */
-static double waiting_of_levels(const struct eco_cpu_run *run, int threads)
-{
-    enum { AROUND = 2, FORWARD = 2, BACKWARD = 5 };
-    const struct eco_layout *layout = run->layout;
-    const int32_t chunk = run->args->backward ? layout->chunk_backward : layout->chunk;
-    const int chunks = chunk > 0 ? (run->args->T + chunk - 1) / chunk : 1;
-    const double levels = (double)chunks * run->problem->L;
-    return (AROUND + levels * (run->args->backward ? BACKWARD : FORWARD)) *
-           waiting_seconds(run, threads);
-}
-
-/* Do the steps of this run, with the large products, gain more by a grid than it takes to wake the
- * other threads, if they are not asleep for long, and to wait for them? */
-static bool worth_waking(const struct eco_cpu_run *run, struct eco_grid grid)
-{
-    const struct eco_problem *problem = run->problem;
-    const int together = problem->D, threads = grid.ops * grid.rows * grid.units;
-    const double alone = grid_seconds(run, together, (struct eco_grid){1, 1, 1});
-    const double gain = alone - grid_seconds(run, together, grid);
-    const double steps = (double)run->args->T * problem->L * problem->D / together;
-    const double saved = gain * steps + saved_of_large(run, threads);
-    return run->grid.ops > 0 ||
-           saved > eco_cpu_rates_of(run->caps)->wake + waiting_of_levels(run, threads);
 }
 
 /* Seconds of a thread's part of a step's products from which others look after it. */
@@ -211,23 +267,11 @@ bool eco_cpu_helps(const struct eco_cpu_run *run, int threads)
     return product_seconds(run, run->args->N, run->work->recurrent) >= HELP * threads;
 }
 
-/* Below so many multiply-adds of large products for each thread, a run is over before the others
- * are awake. */
-enum { RUN_WORK = 1 << 20 };
-
 static int find_team(const struct eco_cpu_run *run, struct eco_grid *grid)
 {
-    const double large = input_work(run) * run->args->N * run->args->T;
     const int most = run->layout->wishes.cpu.run_threads;
-    *grid = (struct eco_grid){1, 1, 1};
-    if (most == 1)
-        return 1;
-    const struct eco_grid best = eco_cpu_grid(run, most);
-    const int steps = worth_waking(run, best) ? best.ops * best.rows * best.units : 1;
-    const int others = large < (double)RUN_WORK * most ? (int)(large / RUN_WORK) : most;
-    const int threads = others > steps ? others : steps;
-    *grid = steps > 1 ? best : eco_cpu_grid(run, threads);
-    return threads;
+    *grid = most > 1 ? eco_cpu_grid(run, most) : (struct eco_grid){1, 1, 1};
+    return most > 1 ? threads_with(run, *grid) : 1;
 }
 
 /* A plan knows the team of its last run: to find one takes microseconds, as some runs do.  A word
@@ -266,7 +310,7 @@ static double passes_of(const struct eco_cpu_run *run)
 {
     const struct eco_cpu_rates *rates = eco_cpu_rates_of(run->caps);
     const double cells = (double)run->args->N * run->problem->H * run->lowered->n_accs;
-    return scan_steps(run) * (rates->pass * cells + rates->row * run->args->N);
+    return scan_steps(run) * (rates->scan * cells + rates->scan_row * run->args->N);
 }
 
 /* Seconds that lines take from one thread to the other, where both write units of the same row:
@@ -300,9 +344,9 @@ int eco_cpu_scan_threads(const struct eco_cpu_run *run)
         return asked < most ? (int)asked : most;
     }
     for (int threads = 2; threads <= most; threads++) {
-        const double saved = passes * (1 - share_of(run, threads)) + saved_of_large(run, threads) -
-                             eco_cpu_rates_of(run->caps)->wake - waiting_of_levels(run, threads) -
-                             crossing_of(run, threads);
+        const double saved = passes * (1 - share_of(run, threads)) + large_seconds(run, 1) -
+                             large_seconds(run, threads) - eco_cpu_rates_of(run->caps)->wake -
+                             waiting_of_levels(run, threads) - crossing_of(run, threads);
         if (saved > most_saved) {
             most_saved = saved;
             best = threads;

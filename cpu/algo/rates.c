@@ -9,17 +9,21 @@ const struct eco_cpu_rates eco_cpu_rates_usual = {
     .blas_step = 0.3,
     .blas_large = 0.6,
     .grid_step = 0.75,
-    .tiles = 7.5,
+    .tiles = 2.3,
     .f64 = 1,
     .bf16 = 1,
-    .from_cache = 120e9,
+    .from_cache = 35e9,
     .from_shared = 40e9,
-    .pass = 0.35e-9,
-    .row = 15e-9,
-    .step = 0.1e-6,
+    .from_others = 3e9,
+    .pass = 1.4e-9,
+    .pass_back = 3.7e-9,
+    .row = 50e-9,
+    .scan = 0.35e-9,
+    .scan_row = 15e-9,
+    .step = 0.05e-6,
     .barrier = 0.25e-6,
-    .share = 0.02e-6,
-    .wake = 4e-6,
+    .late = 0.05,
+    .wake = 8e-6,
 };
 
 const struct eco_cpu_rates *eco_cpu_rates_of(const struct eco_caps *caps)
@@ -56,6 +60,9 @@ void eco_cpu_rates_measured(struct eco_cpu_rates *rates, struct eco_caps *caps,
         const double speed = f32 / usual->packed_large / caps->flops;
         rates->from_cache *= speed;
         rates->pass /= speed;
+        rates->pass_back /= speed;
+        rates->scan /= speed;
+        rates->scan_row /= speed;
         rates->row /= speed;
         rates->step /= speed;
         caps->flops *= speed;
@@ -70,7 +77,7 @@ void eco_cpu_rates_measured(struct eco_cpu_rates *rates, struct eco_caps *caps,
         caps->bytes_per_s = value[ECO_MEASURED_MEMORY];
     if (barrier > 0 && caps->threads > 1) {
         rates->barrier = barrier / doublings(caps->threads);
-        rates->share *= rates->barrier / usual->barrier;
+        rates->from_others *= usual->barrier / rates->barrier;
         rates->wake *= rates->barrier / usual->barrier;
     }
 }

@@ -16,11 +16,13 @@ struct eco_cpu_rates {
     double f64, bf16;                 /* rates of these types, parts of that of F32 */
     double from_cache;                /* bytes a second of weights from the second-level cache */
     double from_shared;               /* bytes a second from a cache that threads share */
-    double pass;                      /* s: of an accumulator in the pointwise pass */
+    double from_others;               /* bytes a second of what other threads have just written */
+    double pass, pass_back;           /* s: of an accumulator in the pointwise pass */
     double row;                       /* s: and of each of its rows */
+    double scan, scan_row;            /* s: the same in scans, which read no sums of products */
     double step;                      /* s: of a stage of a step, however small */
     double barrier;                   /* s: for each doubling of the threads */
-    double share;                     /* s: of a step, of each thread after two */
+    double late;                      /* parts: of a step, for each doubling of the threads */
     double wake;                      /* s: until other threads are awake */
 };
 /* Measured on the machine of doc/measurements. */

@@ -18,15 +18,15 @@ static const struct {
     {"lstm/train/L2/bi/T3/N5/I85/H19", 1, 1, 1, 1},
     {"lstm/train/L2/T1/N5/I72/H65", 1, 1, 1, 1},
     {"gru/infer/T20/N5/I8/H9", 1, 1, 1, 1},
-    /* directions apart: half as many hand-offs, or each thread reads the weights of one only */
-    {"gru/infer/L2/bi/T14/N62/I15/H46", 8, 2, 4, 1},
+    /* directions apart: each thread reads the weights of one only */
     {"lstm-coupled/train/bi/T8/N8/I12/H547", 8, 2, 1, 4},
     /* what each step takes however small */
-    {"rnn-relu/infer/bi/T57/N2/I16/H19", 2, 2, 1, 1},
+    {"lstm/infer/bi/T57/N2/I16/H19", 4, 2, 2, 1},
     /* parts of the batch would read weights again that do not stay near */
-    {"gru/train/L2/T13/N9/I324/H565", 8, 1, 1, 8},
+    {"gru/infer/L2/T13/N9/I324/H565", 8, 1, 1, 8},
     /* rows apart need no hand-offs */
     {"gru-reset-first/infer/T2/N55/I25/H115", 8, 1, 8, 1},
+    {"gru/infer/L2/bi/T14/N62/I15/H46", 8, 1, 8, 1},
     {"gru/infer/T34/N5/I63/H872", 8, 1, 1, 8},
     /* little to do in steps, but products of the upper layer for all */
     {"min-gru/train/L2/T30/N2/I13/H968", 8, 1, 2, 1},
