@@ -295,14 +295,17 @@ void eco_cpu_together(const struct eco_cpu *cpu, int threads,
     eco_cancel_release(held);
 }
 
-static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
+/* wanted: the threads that the run's grid of steps is for; threads: how many of them it may have.
+ */
+static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, int wanted,
+                    int threads)
 {
     /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
     const int before = omp_get_max_threads();
     struct eco_region region;
     struct eco_cpu_run those = *run;
     begin_region(&region, run->cpu, threads, run->grid.ops == 0); /* who asks for a grid gets it */
-    if (region.threads < threads && !run->scans)
+    if (region.threads < wanted && !run->scans)
         those.steps = eco_cpu_grid(run, region.threads);
     omp_set_num_threads(1);
     if (region.threads == 1)
@@ -321,7 +324,7 @@ static ecornn_status walk_with_blas(const struct eco_cpu_run *run, const struct 
     if (taken == 0)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for the CBLAS, which takes up to 128 MiB of "
                                           "address space for each thread of a run");
-    walk_on(run, tape, taken);
+    walk_on(run, tape, threads, taken);
     eco_cpu_blas_give(taken);
     return ECORNN_OK;
 }
@@ -338,7 +341,7 @@ ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape 
     if (dense)
         status = walk_with_blas(run, tape, most);
     else
-        walk_on(run, tape, most);
+        walk_on(run, tape, most, most);
     if (alone)
         eco_cpu_blas_as_before();
     if (waits)
