@@ -267,12 +267,15 @@ static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t
     eco_gpu_stage(replay->run, false, stage, &call);
 }
 
-/* May one launch take all steps?  Not where random numbers know the step, nor where rows of steps
- * do not lie at equal distances. */
+/* May one launch take all steps?  Not if random numbers depend on the step, nor if rows of steps do
+ * not lie at equal distances.  A launch of all steps does not look at lengths, which the reverse
+ * direction needs: a row's last step must not look at the byte of resets past its length. */
 static bool is_even(const struct replay *replay)
 {
     const struct eco_gpu_run *run = replay->run;
     if (run->problem->cell->recipe.n_bernoulli > 0)
+        return false;
+    if (replay->bound->op->reversed && run->args->resets && run->args->lengths)
         return false;
     for (int s = 0; s < states(run); s++) {
         const struct eco_plane rows = eco_gpu_plane(&replay->bound->before[s], replay->t0);
