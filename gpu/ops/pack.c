@@ -99,9 +99,10 @@ static ecornn_status check(const struct mover *mover, const struct place *place,
     const ecornn_status status = eco_gpu_check_pointer(plan->device->own, "", caller);
     if (status == ECORNN_OK)
         return status;
-    ecornn_param param; /* finding its name takes a microsecond */
+    ecornn_param param; /* finding its name takes a microsecond, so only an error has it */
     eco_problem_param(&plan->problem, place->number, &param);
-    return eco_gpu_check_pointer(plan->device->own, param.name, caller);
+    eco_gpu_check_pointer(plan->device->own, param.name, caller);
+    return status; /* also if the second look succeeds */
 }
 
 /* caller: where the caller has it.  Asking whether a GPU can reach that takes a microsecond: once
