@@ -293,7 +293,8 @@ def test_compiled(device):
         with torch.set_grad_enabled(grad):
             for _ in range(3):
                 module.weight_hh_l0.data.view(-1)[77] += 1
-                assert torch.equal(compiled(x)[0], fresh(module, x))
+                # A compiled run may have another plan than an eager one; stale weights are far off.
+                torch.testing.assert_close(compiled(x)[0], fresh(module, x), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="no CUDA device")

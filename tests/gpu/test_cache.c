@@ -20,6 +20,16 @@ static char place[64], folder[96]; /* of this test alone; in it what ECORNN_CACH
 static struct eco_cache cache;
 static char why[512];
 
+/* Where the test's folder really is. */
+static void real_place(char *to, size_t bytes)
+{
+    char *const found = realpath(place, NULL);
+    ck_assert_ptr_nonnull(found);
+    ck_assert_uint_lt(strlen(found), bytes);
+    strcpy(to, found);
+    free(found);
+}
+
 static bool open_cache(void)
 {
     return eco_cache_open(&cache, &(struct eco_text){why, sizeof why, 0});
@@ -245,14 +255,14 @@ END_TEST
 
 START_TEST(finds_its_place)
 {
-    char home[128], path[256];
+    char home[300], path[340], real[256];
     eco_cache_close(&cache);
     setenv("ECORNN_CACHE", "0", 1);
     ck_assert(!open_cache());
     unsetenv("ECORNN_CACHE");
     unsetenv("XDG_CACHE_HOME");
-    ck_assert_ptr_nonnull(realpath(place, path));
-    snprintf(home, sizeof home, "%.120s", path);
+    real_place(real, sizeof real);
+    snprintf(home, sizeof home, "%s", real);
     setenv("HOME", home, 1);
     ck_assert_msg(open_cache(), "%s", why);
     eco_cache_close(&cache);
@@ -274,12 +284,12 @@ END_TEST
 /* As root with another's environment: that one must still be able to use the folder. */
 START_TEST(makes_nothing_in_a_home_of_others)
 {
-    char home[128], path[256];
+    char home[300], path[340], real[256];
     struct stat is;
     eco_cache_close(&cache);
     unsetenv("ECORNN_CACHE");
-    ck_assert_ptr_nonnull(realpath(place, path));
-    snprintf(home, sizeof home, "%.110s/another", path);
+    real_place(real, sizeof real);
+    snprintf(home, sizeof home, "%s/another", real);
     ck_assert_int_eq(mkdir(home, 0777), 0);
     if (chown(home, 1, (gid_t)-1) != 0) {
         printf("# skipped: only root can make a folder someone else's\n");
