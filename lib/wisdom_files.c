@@ -261,7 +261,7 @@ static int own(int file, const char *path)
     const bool kept = fchown(file, root ? old.st_uid : (uid_t)-1, old.st_gid) == 0;
     const mode_t mode = old.st_mode & 0777;
     if (!replaces)
-        return kept ? 0 : errno;
+        return 0; /* a new file that cannot be given away stays the process's own */
     return fchmod(file, kept ? mode : (mode & 0707) | (mode & 07) << 3) == 0 ? 0 : errno;
 }
 
