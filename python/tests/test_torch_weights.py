@@ -293,8 +293,11 @@ def test_compiled(device):
         with torch.set_grad_enabled(grad):
             for _ in range(3):
                 module.weight_hh_l0.data.view(-1)[77] += 1
-                # A compiled run may have another plan than an eager one; stale weights are far off.
-                torch.testing.assert_close(compiled(x)[0], fresh(module, x), rtol=1e-5, atol=1e-6)
+                found, right = compiled(x)[0], fresh(module, x)
+                if device == "cpu" or not grad:
+                    assert torch.equal(found, right)
+                else:  # last bits differ on a GPU, for a reason not known; stale weights are far off
+                    torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="no CUDA device")
