@@ -20,6 +20,21 @@ def full_precision():
         yield
 
 
+@pytest.fixture(autouse=True)
+def no_aliases():
+    """An operator whose results share memory is an error: torch only warns unless CI is set."""
+    try:
+        from torch._functorch import config
+    except ImportError:
+        yield
+        return
+    if not hasattr(config, "error_on_custom_op_aliasing"):
+        yield
+        return
+    with config.patch(error_on_custom_op_aliasing=True):
+        yield
+
+
 @pytest.fixture
 def runs(monkeypatch):
     """A list that grows by one with every run of torch's layers by the library."""

@@ -92,10 +92,10 @@ def _layer(x, lengths, states, weights, cell, shape, saving, dropout, batch_majo
     y, final, reserve, packed = _run.forward(
         spec, job, _run.dense(x), _run.dense(lengths), states, weights, keep or drop, _seed(seed),
         not keep)
-    none = x.new_empty(0, dtype=torch.uint8)
+    # An empty tensor each: two results of an operator may not be one tensor.
     if not keep or packed is None:
-        packed = none
-    return [y, *final, reserve if keep else none, packed]
+        packed = x.new_empty(0, dtype=torch.uint8)
+    return [y, *final, reserve if keep else x.new_empty(0, dtype=torch.uint8), packed]
 
 
 @torch.library.register_fake("ecornn::layer")
