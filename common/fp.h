@@ -1,7 +1,7 @@
 /*
  * The floating-point environment of a thread: rounding, traps, and whether denormals are numbers or
  * zeros.  What the library computes does not depend on its caller's: every function that computes
- * sets one of its own and puts the caller's back (doc/numerics.md, "Denormals").
+ * sets one of its own and puts the caller's back (doc/numerics.md, "Denormals, rounding, traps").
  */
 #ifndef ECO_FP_H
 #define ECO_FP_H

@@ -19,9 +19,8 @@ struct machine {
 /* About a quarter of a second of loops; type: of the operands of products. */
 struct machine machine_measure(ecornn_type type, int threads);
 
-/* Seconds: the products at the peak, nothing else; and a model, as
- * doc/measurements/cpu-lower-bound.md has it: per step the slower of products and reading R, then
- * the pointwise part and a barrier. */
+/* Seconds.  `floor` is the time of the products alone at the peak.  `bound` adds up, for each step,
+ * the slower of its products and reading R, then the pointwise part and a barrier. */
 struct bound {
     double floor, bound;
 };

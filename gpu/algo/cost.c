@@ -53,9 +53,9 @@ static double chains(const struct eco_problem *problem, const struct eco_caps *c
     return problem->D * (input + back);
 }
 
-/* Seconds that products lose where a dimension is no multiple of 16 bytes, measured
- * (doc/performance.md): in 16 bits they take three times as long, in TF32 twice, those of a step as
- * well; where they are small a wave of blocks, which has all of k to go through.  Full F32 loses
+/* Seconds that products lose where a dimension is no multiple of 16 bytes.  As measured on an H200,
+ * 16-bit products take three times as long and TF32 products twice; the products of a step lose as
+ * much.  A small product loses one wave of blocks, which goes through all of k.  Full F32 loses
  * nothing. */
 static double lost(const struct eco_problem *problem, const struct eco_caps *caps, unsigned outside)
 {
@@ -123,9 +123,8 @@ struct step {
     double before; /* once for a layer */
 };
 
-/* Launches for each product.  In a run that is over at once kernels are put in place early; what is
- * left then is fitted to some 800 runs of 1 to 16 steps (doc/performance.md, "Runs of few
- * steps"). */
+/* Launches for each product.  In a run of few steps kernels are put in place early; the share of
+ * their time that remains is fitted to some 800 runs of 1 to 16 steps on an H200. */
 static double kernels(const struct eco_problem *problem, const struct eco_caps *caps,
                       double seconds)
 {

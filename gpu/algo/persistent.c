@@ -101,9 +101,9 @@ static int32_t even_steps(const struct eco_problem *problem, double step_bytes, 
     return (int32_t)ceil(problem->T / ceil(problem->T * fmax(step_bytes / bytes, rows)));
 }
 
-/* R on its way to the chip, at first (later chunks find it in the L2), which is arranged anew, back
- * from rows that are columns there; fitted to some 800 runs of 1 to 16 steps (doc/performance.md,
- * "Runs of few steps"). */
+/* Seconds to bring R to the chip the first time; later chunks find it in the L2.  Backward reads
+ * its columns as rows, which takes three times as long.  Fitted to some 800 runs of 1 to 16 steps.
+ */
 static double reading_time(const struct eco_problem *problem, const struct eco_caps *caps,
                            bool backward)
 {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Measured and fitted on an H200 (doc/performance.md); an H100 has the same kernels and choices. */
+/* Measured and fitted on an H200; an H100 has the same kernels and choices. */
 const struct eco_gpu_rates eco_gpu_rates_h200 = {
     .lost_narrow = 3.6,
     .lost_fast = 2.7,

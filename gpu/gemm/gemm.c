@@ -36,7 +36,7 @@ bool eco_gpu_is_short(int32_t rows, double work)
 }
 
 /* Is the product faster with the kernels that cuBLAS takes where it has
- * ECO_EMULATED_SPLITTING_BYTES?  Of F32 only; measured (doc/performance.md). */
+ * ECO_EMULATED_SPLITTING_BYTES?  Only for F32; measured on an H200. */
 static bool splits(const struct eco_problem *problem, const struct eco_product *p)
 {
     if (p->kind == ECO_TN)
@@ -104,8 +104,8 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
 
 /* ---- a share of the chip --------------------------------------------------------------------- */
 
-/* Of a lane's part of the chip: so many times that are for a product; 0: all of it.  Measured
- * (doc/performance.md). */
+/* The share of the chip that a product gets, as a multiple of its lane's share; 0: all of the chip.
+ * Measured on an H200. */
 struct shares {
     int8_t step[2]; /* [forward, backward] */
     int8_t many;    /* of the rows of many steps */
@@ -139,10 +139,10 @@ static void take_share(struct eco_gpu_run *run, int share)
 /* ---- a product ------------------------------------------------------------------------------- */
 
 /*
- * A sum of floats loses with the number of its terms, so in F32 in full only so many are added at
- * once, and the sums of pieces in C: in products of more than `rows` rows and at least so many
- * results, from `from` terms on; the first line that fits.  Few rows or results need it not: there
- * cuBLAS splits sums itself.  Measured (doc/performance.md).
+ * A float sum loses precision with the number of its terms.  So products in full F32 with at least
+ * `from` terms are cut along k, and the sums of the pieces are added in C.  The first line whose
+ * `rows` and `results` the product exceeds applies.  Products with fewer rows or results need no
+ * cut, because cuBLAS splits their sums itself.  Measured on an H200.
  */
 static const struct pieces {
     enum eco_product_kind kind;

@@ -229,7 +229,7 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, fitted so that they order divisions as measured (doc/performance.md). */
+/* Clocks of a step, fitted so that they order divisions as measured on an H200. */
 static const struct eco_persistent_cost *cost_of(const struct eco_persistent_need *need,
                                                  const struct eco_persistent_shape *shape)
 {

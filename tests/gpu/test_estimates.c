@@ -183,8 +183,7 @@ START_TEST(cuts_waves)
 }
 END_TEST
 
-/* Which algorithm is fastest for many rows, as measured on an H100 (doc/measurements/gpu-wide.md).
- */
+/* Which algorithm is fastest for many rows, as measured on an H100. */
 static const struct {
     const char *problem;
     const struct eco_algo *algo;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Multiply-adds of a product, at most: beyond, cuBLAS is faster, measured (doc/performance.md). */
+/* The largest product that is grouped, in multiply-adds; cuBLAS is faster with larger ones. */
 #define ECO_GROUPED_WORK 2e8
 
 enum {
