@@ -25,8 +25,6 @@ struct net {
     void *x, *y, *dx, *dy, *weights, *dweights, *workspace, *reserve;
     int32_t *lengths; /* on the device */
     bool training;
-    bool two_biases; /* a gate has two, which are added */
-    int gates;       /* lines of R h, each a matrix */
 };
 
 static bool queue(void *self, cudaStream_t stream)
@@ -57,12 +55,11 @@ static bool queue(void *self, cudaStream_t stream)
 static const struct mode {
     const char *name; /* NULL: the last */
     cudnnRNNMode_t mode;
-    int gates;
-} modes[] = {{"lstm", CUDNN_LSTM, 4},
-             {"gru", CUDNN_GRU, 3},
-             {"rnn-tanh", CUDNN_RNN_TANH, 1},
-             {"rnn-relu", CUDNN_RNN_RELU, 1},
-             {NULL, CUDNN_RNN_TANH, 0}};
+} modes[] = {{"lstm", CUDNN_LSTM},
+             {"gru", CUDNN_GRU},
+             {"rnn-tanh", CUDNN_RNN_TANH},
+             {"rnn-relu", CUDNN_RNN_RELU},
+             {NULL, CUDNN_RNN_TANH}};
 
 /* NULL: it has none for this problem. */
 static const struct mode *find_mode(const ecornn_desc *desc, const char *cell)
@@ -101,8 +98,7 @@ static bool set_rnn(struct net *net, cudnnRNNAlgo_t algo, const struct mode *mod
            GOOD(cudnnSetDropoutDescriptor(net->dropout, net->handle, 0, NULL, 0, 0)) &&
            GOOD(cudnnCreateRNNDescriptor(&net->rnn)) &&
            GOOD(cudnnSetRNNDescriptor_v8(
-               net->rnn, algo, mode->mode,
-               net->two_biases ? CUDNN_RNN_DOUBLE_BIAS : CUDNN_RNN_SINGLE_INP_BIAS,
+               net->rnn, algo, mode->mode, CUDNN_RNN_SINGLE_INP_BIAS,
                desc->direction == ECORNN_BIDIRECTIONAL ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                CUDNN_LINEAR_INPUT, data_type(desc->type), sums, math_type(desc), desc->input,
                desc->hidden, desc->proj ? desc->proj : desc->hidden,
@@ -149,7 +145,6 @@ static bool make(struct net *net, cudnnRNNAlgo_t algo, const struct mode *mode)
 {
     const ecornn_desc *desc = net->desc;
     const size_t x = gpu_x_elements(desc), y = gpu_y_elements(desc);
-    net->gates = mode->gates;
     net->training = (desc->flags & ECORNN_TRAINING) != 0;
     if (!GOOD(cudnnCreate(&net->handle)) || !set_rnn(net, algo, mode) || !set_shapes(net) ||
         !GOOD(cudnnGetRNNWeightSpaceSize(net->handle, net->rnn, &net->weight_bytes)) ||
@@ -226,81 +221,6 @@ struct cudnn_best cudnn_measure(const ecornn_desc *desc, const char *cell, cudaS
     return best;
 }
 
-/* ---- results ----------------------------------------------------------------------------------
- */
-
-/* Matrix and bias of a line (all W, then all R) of a layer's direction: where, and how many
- * elements. */
-static bool find_weights(const struct net *net, void *space, int pair, int line, void *part[2],
-                         size_t elements[2])
-{
-    enum { DIMS = 3 };
-    cudnnTensorDescriptor_t shape[2] = {NULL, NULL};
-    bool good = GOOD(cudnnCreateTensorDescriptor(&shape[0])) &&
-                GOOD(cudnnCreateTensorDescriptor(&shape[1])) &&
-                GOOD(cudnnGetRNNWeightParams(net->handle, net->rnn, pair, net->weight_bytes, space,
-                                             line, shape[0], &part[0], shape[1], &part[1]));
-    for (int k = 0; k < 2; k++) {
-        cudnnDataType_t type;
-        int dims, extent[DIMS] = {0}, stride[DIMS];
-        good = good &&
-               GOOD(cudnnGetTensorNdDescriptor(shape[k], DIMS, &type, &dims, extent, stride)) &&
-               dims == DIMS && part[k];
-        elements[k] = (size_t)extent[0] * (size_t)extent[1] * (size_t)extent[2];
-        if (shape[k])
-            cudnnDestroyTensorDescriptor(shape[k]);
-    }
-    return good;
-}
-
-/* All matrices, then all biases, in the order that ecornn_import knows. */
-static bool move_weights(const struct net *net, void *space, double *block, bool to_space)
-{
-    const ecornn_desc *desc = net->desc;
-    const int pairs =
-        (desc->layers ? desc->layers : 1) * (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
-    for (int bias = 0; bias < 2; bias++)
-        for (int k = 0; k < pairs * 2 * net->gates; k++) {
-            void *part[2];
-            size_t elements[2];
-            if (!find_weights(net, space, k / (2 * net->gates), k % (2 * net->gates), part,
-                              elements))
-                return false;
-            if (to_space)
-                gpu_upload(part[bias], desc->type, block, elements[bias]);
-            else
-                gpu_download(block, part[bias], desc->type, elements[bias]);
-            block += elements[bias];
-        }
-    return true;
-}
-
-static bool fetch(const struct net *net, struct gpu_results *results)
-{
-    const ecornn_type type = net->desc->type;
-    gpu_download(results->part[GPU_Y], net->y, type, results->elements[GPU_Y]);
-    if (!net->training)
-        return true;
-    gpu_download(results->part[GPU_DX], net->dx, type, results->elements[GPU_DX]);
-    return move_weights(net, net->dweights, results->part[GPU_DPARAMS], false);
-}
-
-bool cudnn_run(const ecornn_desc *desc, const char *cell, const double *params,
-               struct gpu_results *results, cudaStream_t stream)
-{
-    struct net net = {.desc = desc, .two_biases = true};
-    const struct mode *mode = find_mode(desc, cell);
-    bool good = mode && !desc->proj && make(&net, CUDNN_RNN_ALGO_STANDARD, mode) &&
-                move_weights(&net, net.weights, (double *)(uintptr_t)params, true);
-    if (good)
-        gpu_check(cudaMemset(net.dweights, 0, net.weight_bytes), "clearing gradients");
-    gpu_check(cudaDeviceSynchronize(), "weights");
-    good = good && queue(&net, stream) && cudaStreamSynchronize(stream) == cudaSuccess &&
-           fetch(&net, results);
-    destroy(&net);
-    return good;
-}
-
 #else
 
 struct cudnn_best cudnn_measure(const ecornn_desc *desc, const char *cell, cudaStream_t stream)
@@ -309,17 +229,6 @@ struct cudnn_best cudnn_measure(const ecornn_desc *desc, const char *cell, cudaS
     (void)cell;
     (void)stream;
     return (struct cudnn_best){{-1, 0}, {-1, 0}, "none", "none", 0, 0};
-}
-
-bool cudnn_run(const ecornn_desc *desc, const char *cell, const double *params,
-               struct gpu_results *results, cudaStream_t stream)
-{
-    (void)desc;
-    (void)cell;
-    (void)params;
-    (void)results;
-    (void)stream;
-    return false;
 }
 
 #endif

@@ -24,10 +24,6 @@ void *gpu_random(ecornn_type type, size_t elements, double bound);
 enum { GPU_X = 1, GPU_DY, GPU_PARAMS }; /* seeds: gpu_random has 1 */
 void *gpu_draw(ecornn_type type, size_t elements, double bound, unsigned seed);
 size_t gpu_element(ecornn_type type);
-/* Between the host's doubles and arrays of F32 or F64, anywhere. */
-void gpu_upload(void *to, ecornn_type type, const double *from, size_t elements);
-void gpu_download(double *to, const void *from, ecornn_type type, size_t elements);
-
 double gpu_now(void); /* seconds */
 /* From now on few and short samples. */
 void gpu_be_quick(void);
@@ -83,18 +79,6 @@ struct cudnn_best {
 };
 struct cudnn_best cudnn_measure(const ecornn_desc *desc, const char *cell, cudaStream_t stream);
 
-/* Results of one run on the host: y; in training dx and gradients of the parameters in the order
- * that ecornn_import calls cudnn. */
-enum gpu_part { GPU_Y, GPU_DX, GPU_DPARAMS, GPU_PARTS };
-struct gpu_results {
-    size_t elements[GPU_PARTS];
-    double *part[GPU_PARTS];
-};
-/* A run of its algorithm `standard` with these parameters; elements are known, arrays there. False:
- * it cannot. */
-bool cudnn_run(const ecornn_desc *desc, const char *cell, const double *params,
-               struct gpu_results *results, cudaStream_t stream);
-
 /* ---- problems, cases.c ----------------------------------------------------------------------- */
 
 /* One problem and what was measured of it; seconds, 0: not measured. */
@@ -119,29 +103,5 @@ void gpu_print_row_head(void);
 /* Geometric means of theirs over ours, by type and mode, problems of one layer and direction apart;
  * and what is worst. */
 void gpu_print_means(const struct gpu_case *cases, int n);
-
-/* ---- others ---------------------------------------------------------------------------------- */
-
-/* error.c: prints how far an F32 problem's results are from those in F64, and cuDNN's. */
-void gpu_measure_error(ecornn_device *device, const struct gpu_case *one, cudaStream_t stream);
-
-/* nets.c: prints microseconds of a run of a net as planned, and with its layers in order. */
-void gpu_measure_net(ecornn_device *device, const char *text, cudaStream_t stream);
-
-/* An LSTM of one layer in inference as a loop of cuBLAS products and kernels of one operation each,
- * unfused.cu: two products a step, or naively eight.  Seconds; false: not this type. */
-bool unfused_measure(const ecornn_desc *desc, bool naive, cudaStream_t stream, double *eager,
-                     double *graph);
-
-/* The recurrent step of one direction of an LSTM or a GRU in four layouts, layouts.cu: rows,
- * rows with R transposed, batch-minor, batch-minor with R transposed.  Seconds of a step from a
- * graph, with cuBLAS's choice and the best of cuBLASLt's first eight; negative: none.  False: not
- * this cell or type. */
-enum { LAYOUTS = 4 };
-typedef struct layout_time {
-    double own, best;
-} layout_time;
-bool layouts_measure(const ecornn_desc *desc, const char *cell, cudaStream_t stream,
-                     layout_time time[LAYOUTS]);
 
 #endif /* BENCH_GPU_H */

@@ -79,38 +79,6 @@ void *gpu_random(ecornn_type type, size_t elements, double bound)
     return gpu_draw(type, elements, bound, 1);
 }
 
-enum { PIECE = 1 << 16 }; /* elements that are copied at once */
-
-void gpu_upload(void *to, ecornn_type type, const double *from, size_t elements)
-{
-    static char piece[PIECE * sizeof(double)];
-    const size_t element = gpu_element(type);
-    for (size_t at = 0; at < elements; at += PIECE) {
-        const size_t n = elements - at < PIECE ? elements - at : PIECE;
-        for (size_t i = 0; i < n; i++)
-            if (type == ECORNN_F64)
-                ((double *)piece)[i] = from[at + i];
-            else
-                put(piece, i, type, (float)from[at + i]);
-        gpu_check(cudaMemcpy((char *)to + at * element, piece, n * element, cudaMemcpyDefault),
-                  "upload");
-    }
-}
-
-void gpu_download(double *to, const void *from, ecornn_type type, size_t elements)
-{
-    static char piece[PIECE * sizeof(double)];
-    const size_t element = gpu_element(type);
-    for (size_t at = 0; at < elements; at += PIECE) {
-        const size_t n = elements - at < PIECE ? elements - at : PIECE;
-        gpu_check(
-            cudaMemcpy(piece, (const char *)from + at * element, n * element, cudaMemcpyDefault),
-            "download");
-        for (size_t i = 0; i < n; i++)
-            to[at + i] = type == ECORNN_F64 ? ((double *)piece)[i] : (double)((float *)piece)[i];
-    }
-}
-
 /* ---- time ------------------------------------------------------------------------------------ */
 
 double gpu_now(void)

@@ -2,9 +2,8 @@
  * Times problems on a GPU by events, kernel by kernel and as graphs, next to cuDNN called directly
  * with each of its algorithms, where cuDNN was found.
  *
- *     bench_gpu [--device cuda:K] [--cell FILE] [--shapes FILE] [--versus unfused|layouts|error]
- *               [--quick ours|cudnn|both] [--print csv] PROBLEM|@LIST[/PARTS]...
- *     bench_gpu [--device cuda:K] --versus order NET...
+ *     bench_gpu [--device cuda:K] [--cell FILE] [--shapes FILE] [--quick ours|cudnn|both]
+ *               [--print csv] PROBLEM|@LIST[/PARTS]...
  *
  * Each in a process of its own: in one where cuDNN had run before, graphs of ours took up to 13 %
  * longer.  A line for each: microseconds of a step (of a layer; of all models), of a run in all,
@@ -12,11 +11,8 @@
  * problems stand for it.  Training: forward and backward, weights packed before; pack and unpack
  * are in "with pack".
  * @gpu-grid/bf16/train: the problems of a list in the file of shapes, with parts for each.
- * --versus unfused: an LSTM in inference also as a loop of small kernels (unfused.cu);
- * layouts: instead of all this, a recurrent step in several layouts (layouts.cu); error: the
- * errors of F32 against F64 (error.c); order: nets, and with their layers in order (nets.c).
  * --quick: few samples, all problems in one process, or in two, one for each side, in turns: for
- * many problems (plot_gpu.py).
+ * many problems.
  * --print csv: a table with spreads, which bench/claims.py reads.
  */
 #include "gpu.h"
@@ -32,7 +28,7 @@
 struct options {
     const char *device, *shapes;
     ecornn_cell *own;
-    bool loops, layouts, errors, nets, table;
+    bool table;
     bool quick[2]; /* ours, theirs; neither: slowly, both */
 };
 
@@ -71,35 +67,6 @@ static struct gpu_seconds time_alone(const char *name, struct gpu_case *one, con
 
 /* ---- one problem ----------------------------------------------------------------------------- */
 
-/* Theirs eager and from a graph, and both over our graph. */
-static void measure_loops(const struct gpu_case *one, cudaStream_t stream)
-{
-    static const char *const name[] = {"unfused", "naive"};
-    const ecornn_desc *desc = &one->desc;
-    const double steps = (double)desc->steps;
-    double eager, graph;
-    if (strcmp(one->cell, "lstm") != 0 || desc->flags & ECORNN_TRAINING || desc->layers > 1 ||
-        desc->proj > 0 || desc->direction != ECORNN_FORWARD || desc->models > 1)
-        return;
-    for (int naive = 0; naive < 2; naive++)
-        if (unfused_measure(desc, naive, stream, &eager, &graph))
-            printf("%-44s %s eager %6.2f graph %6.2f | ratio eager %.2f graph %.2f\n", one->problem,
-                   name[naive], 1e6 * eager / steps, 1e6 * graph / steps, eager / one->graph.median,
-                   graph / one->graph.median);
-}
-
-static void measure_layouts(const struct gpu_case *one, cudaStream_t stream)
-{
-    static const char *const name[LAYOUTS] = {"rows", "rows R^T", "minor", "minor R^T"};
-    layout_time time[LAYOUTS];
-    if (!layouts_measure(&one->desc, one->cell, stream, time))
-        return;
-    printf("%-44s us of a recurrent step", one->problem);
-    for (int k = 0; k < LAYOUTS; k++)
-        printf(" | %s %.2f best %.2f", name[k], 1e6 * time[k].own, 1e6 * time[k].best);
-    printf("\n");
-}
-
 static cudaStream_t make_stream(const char *device)
 {
     cudaStream_t stream;
@@ -118,31 +85,6 @@ static void measure_times(const struct options *options, struct gpu_case *one, c
         one->packed = time_alone(device, one, "1", &again, true, stream);
     one->theirs = cudnn_measure(&one->desc, one->cell, stream);
     (options->table ? gpu_print_row : gpu_print_case)(one);
-    if (options->loops)
-        measure_loops(one, stream);
-}
-
-static void measure(const struct options *options, struct gpu_case *one)
-{
-    cudaStream_t stream = make_stream(options->device);
-    if (options->layouts) {
-        measure_layouts(one, stream);
-    } else if (options->errors) {
-        ecornn_device *device = open_device(options->device, "0");
-        gpu_measure_error(device, one, stream);
-        ecornn_device_close(device);
-    } else {
-        measure_times(options, one, stream);
-    }
-}
-
-static void measure_nets(const struct options *options, char **nets, int n)
-{
-    cudaStream_t stream = make_stream(options->device);
-    ecornn_device *device = open_device(options->device, "1");
-    for (int k = 0; k < n; k++)
-        gpu_measure_net(device, nets[k], stream);
-    ecornn_device_close(device);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -157,7 +99,7 @@ static bool measure_alone(const struct options *options, struct gpu_case *one)
 {
     const pid_t child = fork();
     if (child == 0) {
-        measure(options, one);
+        measure_times(options, one, make_stream(options->device));
         exit(0);
     }
     return ended_well(child);
@@ -184,7 +126,9 @@ static void take_turns(const struct options *options, int side, struct gpu_case 
         }
         if (side == THEIRS || !options->quick[THEIRS])
             (options->table ? gpu_print_row : gpu_print_case)(one);
-        if (write(pass, &byte, 1) != 1)
+        /* After the last problem the other process may have ended: writing would raise SIGPIPE. */
+        const bool last = k + 1 == n && (side == THEIRS || !options->quick[THEIRS]);
+        if (!last && write(pass, &byte, 1) != 1)
             break;
     }
     ecornn_device_close(eager);
@@ -244,21 +188,13 @@ static ecornn_cell *read_cell(const char *path)
 /* False: there is no such option, or it cannot be that. */
 static bool read_option(struct options *options, const char *name, const char *value)
 {
-    const bool versus = strcmp(name, "--versus") == 0, both = strcmp(value, "both") == 0;
+    const bool both = strcmp(value, "both") == 0;
     if (strcmp(name, "--device") == 0)
         options->device = value;
     else if (strcmp(name, "--shapes") == 0)
         options->shapes = value;
     else if (strcmp(name, "--cell") == 0 && !options->own)
         options->own = read_cell(value);
-    else if (versus && strcmp(value, "unfused") == 0)
-        options->loops = true;
-    else if (versus && strcmp(value, "layouts") == 0)
-        options->layouts = true;
-    else if (versus && strcmp(value, "error") == 0)
-        options->errors = true;
-    else if (versus && strcmp(value, "order") == 0)
-        options->nets = true;
     else if (strcmp(name, "--print") == 0 && strcmp(value, "csv") == 0)
         options->table = true;
     else if (strcmp(name, "--quick") == 0) {
@@ -280,13 +216,8 @@ int main(int argc, char **argv)
         k += 2;
     if (k >= argc || strncmp(argv[k], "--", 2) == 0) {
         fprintf(stderr, "usage: bench_gpu [--device cuda:K] [--cell FILE] [--shapes FILE] "
-                        "[--versus unfused|layouts|error|order] [--quick ours|cudnn|both] "
-                        "[--print csv] PROBLEM|@LIST[/PARTS]|NET...\n");
+                        "[--quick ours|cudnn|both] [--print csv] PROBLEM|@LIST[/PARTS]...\n");
         return 2;
-    }
-    if (options.nets) {
-        measure_nets(&options, argv + k, argc - k);
-        return 0;
     }
     if (options.table)
         gpu_print_row_head();
