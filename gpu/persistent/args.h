@@ -1,6 +1,6 @@
 /*
- * The argument of a persistent kernel: one launch runs all steps of some (layer, direction)s, R
- * stays on the chip.  Also included by kernels that are compiled at run time.
+ * The argument of a persistent kernel. One launch runs all steps of up to four (layer, direction)s
+ * and keeps R on the chip. Kernels that are compiled at run time include this file, too.
  */
 #ifndef ECO_GPU_PERSISTENT_ARGS_H
 #define ECO_GPU_PERSISTENT_ARGS_H
@@ -11,56 +11,61 @@
 
 #include "common/cell/limits.h"
 
-#define ECO_PERSISTENT_VERSION 80 /* compute capability that the kernels need, times ten */
+#define ECO_PERSISTENT_VERSION 80 /* needed compute capability, times ten */
 
 enum {
-    ECO_PERSISTENT_SHIFT = 3,  /* of the fewest units of a block */
-    ECO_PERSISTENT_SHIFTS = 4, /* 8, 16, 32 and 64 of them */
+    ECO_PERSISTENT_SHIFT = 3,  /* log2 of the fewest units of a block */
+    ECO_PERSISTENT_SHIFTS = 4, /* blocks of 8, 16, 32 or 64 units */
     ECO_PERSISTENT_THREADS = 256,
     ECO_PERSISTENT_WARPS = 8,
-    ECO_PERSISTENT_WARPGROUP = 4, /* warps that multiply squares together */
-    ECO_PERSISTENT_JOBS = 4,      /* (layer, direction)s of a launch, at most */
-    ECO_PERSISTENT_PRODUCTS = 2,  /* of a step, one after the other, at most */
-    ECO_PERSISTENT_BYTES = 64,    /* of a row in a k block: two or more matrix instructions */
+    ECO_PERSISTENT_WARPGROUP = 4, /* warps that issue a wgmma instruction together */
+    ECO_PERSISTENT_JOBS = 4,      /* most (layer, direction)s of a launch */
+    ECO_PERSISTENT_PRODUCTS = 2,  /* most products of a step, one after the other */
+    ECO_PERSISTENT_BYTES = 64,    /* bytes of a row in a k block: two or more matrix instructions */
     ECO_PERSISTENT_CLUSTERS = 3,  /* clusters of 1, 2 and 4 blocks */
-    ECO_PERSISTENT_MAINLOOPS = 5, /* below */
+    ECO_PERSISTENT_MAINLOOPS = 5,
     ECO_PERSISTENT_SHAPES =
         ECO_PERSISTENT_MAINLOOPS * ECO_PERSISTENT_CLUSTERS * ECO_PERSISTENT_SHIFTS,
     ECO_PERSISTENT_M = 16, /* rows of R of a matrix instruction */
-    ECO_PERSISTENT_N = 8,  /* and batch rows */
+    ECO_PERSISTENT_N = 8,  /* batch rows of a matrix instruction */
     ECO_PERSISTENT_READ_BYTES =
-        65536,             /* of R that comes at a time, at least; of what is kept half */
-    ECO_PERSISTENT_RUN = 5 /* units of a scale block: 1 << this at most */
+        65536,             /* least bytes of R loaded at a time; half when R fills shared memory */
+    ECO_PERSISTENT_RUN = 5 /* log2 of the most units of a scale block */
 };
 
 /*
- * Numbers that have scales are exchanged in scale blocks: what some neighbouring units of a block
- * send of a batch row, of one accumulator after the other, in whole k blocks; a scale block has one
- * scale.
+ * Scaled numbers are exchanged in scale blocks, each with one scale. A scale block has the numbers
+ * of up to 32 neighbouring units for one batch row, ordered by accumulator, padded to whole k
+ * blocks.
  */
 #define ECO_PERSISTENT_RUN_OF(shift)                                                               \
     ((shift) < (int)ECO_PERSISTENT_RUN ? (shift) : (int)ECO_PERSISTENT_RUN)
-#define ECO_PERSISTENT_SCALE_BLOCK(runs, shift, k_block, backward) /* numbers of it */             \
+#define ECO_PERSISTENT_SCALE_BLOCK(runs, shift, k_block, backward) /* numbers in a scale block */  \
     (ECO_PERSISTENT_HALVES(runs, shift, k_block, backward)                                         \
          ? (k_block) / 2                                                                           \
          : (((runs) << ECO_PERSISTENT_RUN_OF(shift)) + (k_block)-1) / (k_block) * (k_block))
-/* Of a row: how many there are. */
+/* Scale blocks of a row. */
 #define ECO_PERSISTENT_SCALE_BLOCKS(hidden, shift)                                                 \
     (((hidden) + (1 << ECO_PERSISTENT_RUN_OF(shift)) - 1) >> ECO_PERSISTENT_RUN_OF(shift))
-/* Forward there may be two in a k block, one for each matrix instruction. */
+/* Forward, a k block may hold two scale blocks, one for each matrix instruction. */
 #define ECO_PERSISTENT_HALVES(runs, shift, k_block, backward)                                      \
     (!(backward) && (k_block) == 32 && (runs) << ECO_PERSISTENT_RUN_OF(shift) <= 16)
 
-/* Matrix instructions for a k block: of operands that are one number, or a pair (block_scales.cuh).
- */
+/* Matrix instructions for a k block whose operands are one number, or a pair (block_scales.cuh). */
 enum { ECO_PERSISTENT_PLAIN = 2, ECO_PERSISTENT_PAIR = 3 };
 
 /*
- * How a kernel multiplies: each warp by itself, with few or many k blocks of R in registers; each
- * warp what it gathers itself, of 8 batch rows at most (mainloop_direct.cuh), or, with more rows of
- * R so that fewer warps read the same, of 16; or four warps together, by instructions of 64 rows of
- * R and 16 or 32 batch rows (mainloop_wgmma.cuh), which take as long for 32 batch rows as others do
- * for 20.
+ * How a kernel multiplies (its mainloop):
+ *
+ * MMA, MMA_MANY: the block gathers its operands into shared memory, then each warp multiplies its
+ * share with 8, or 10 to 11, k blocks of R in registers.
+ *
+ * DIRECT, DIRECT_WIDE: each warp gathers its own operands into registers and multiplies them, for
+ * at most 8 batch rows (mainloop_direct.cuh). DIRECT_WIDE holds twice the rows of R in a warp, so
+ * fewer warps read the same operands, and takes up to 16 batch rows of pairs.
+ *
+ * WGMMA: four warps multiply 64 rows of R together, by 16 or 32 batch rows (mainloop_wgmma.cuh). 32
+ * batch rows take as long as 20 do with MMA.
  */
 enum {
     ECO_PERSISTENT_MMA,
@@ -72,27 +77,27 @@ enum {
 #define ECO_PERSISTENT_IS_DIRECT(mainloop)                                                         \
     ((mainloop) == ECO_PERSISTENT_DIRECT || (mainloop) == ECO_PERSISTENT_DIRECT_WIDE)
 
-/* Tiles of 16 rows of R that a warp has; of 8 batch rows, that it multiplies as it gathers them. */
+/* M tiles (16 rows of R) per warp. N tiles (8 batch rows) per warp in the direct mainloops. */
 #define ECO_PERSISTENT_TILES(mainloop) ((mainloop) == ECO_PERSISTENT_DIRECT_WIDE ? 4 : 2)
 #define ECO_PERSISTENT_DIRECT_TILES(mainloop, instructions)                                        \
     ((mainloop) == ECO_PERSISTENT_DIRECT_WIDE && (instructions) == ECO_PERSISTENT_PAIR ? 2 : 1)
 
-/* K blocks, of so much k and of those rows of R (of a square alone in its k 16, and twice the k),
- * that a warp keeps in registers.  More of them leave the compiler less room, so kernels that keep
- * many are for shapes that have them.  With scales two are multiplied before a sum is scaled; warps
- * that multiply what they gather have six where scale blocks are of three k blocks or six: whole
- * chains. */
+/* K blocks of R that a warp keeps in registers. With WGMMA and a single tile of 64 rows, each has
+ * 16 rows instead of 32 and twice the k. Keeping more leaves the compiler fewer registers, so the
+ * kernels that keep many are only used for shapes that need them. With scales, two k blocks are
+ * multiplied before a sum is scaled; direct warps keep six where scale blocks have three or six k
+ * blocks, which are whole chains. */
 #define ECO_PERSISTENT_K_BLOCKS(mainloop, scaled, k_blocks)                                          \
     ((mainloop) == ECO_PERSISTENT_MMA_MANY                                    ? ((scaled) ? 10 : 11) \
      : (mainloop) == ECO_PERSISTENT_DIRECT_WIDE                               ? 4                    \
      : (mainloop) == ECO_PERSISTENT_DIRECT && (scaled) && (k_blocks) % 3 == 0 ? 6                    \
                                                                               : 8)
-/* Of n k blocks a warp that multiplies what it gathers takes so many: there is code for one, two,
- * half of those in registers and all of them. */
+/* K blocks per warp for which the direct mainloops have code: one, two, half of those that fit in
+ * registers, and all of those. */
 #define ECO_PERSISTENT_DIRECT_K_BLOCKS(n, most)                                                    \
     ((n) <= 2 ? (n) : (n) <= (most) / 2 ? (most) / 2 : (n) <= (most) ? (most) : (n))
 
-/* A place among kernels of different shapes, and what is of that shape. */
+/* Index of a kernel by its shape, and the shape by its index. */
 #define ECO_PERSISTENT_PLACE(shift, cluster_log2, mainloop)                                        \
     (((mainloop)*ECO_PERSISTENT_CLUSTERS + (cluster_log2)) * ECO_PERSISTENT_SHIFTS +               \
      (shift)-ECO_PERSISTENT_SHIFT)
@@ -103,12 +108,15 @@ enum {
     ((place) / ECO_PERSISTENT_SHIFTS / ECO_PERSISTENT_CLUSTERS)
 
 /*
- * Those there is a kernel for: bits eco_persistent_place(), a hexadecimal digit for each size of
- * cluster, from the right, with a bit for each shift; then the same of the next mainloop.  Clusters
- * pay where a block would gather much: backward, and in large layers, the sooner the longer
- * operands are. Operands of two numbers leave no room for many.  Squares know no scales.  What no
- * size on any device was predicted to be fastest with is left out (tests/gpu/test_persistent.c
- * looks): of cells with one accumulator some more.
+ * The kernels that exist: a set of bits eco_persistent_place(). The hexadecimal digits are, from
+ * the right, cluster sizes 1, 2, 4 of the first mainloop, then those of the next mainloop; a digit
+ * has a bit for each shift. For example 0x22466866C (backward, plain operands) has, with MMA and no
+ * clusters (digit C), blocks of 32 and 64 units.
+ *
+ * Clusters pay where a block would gather much: backward and in large layers, and earlier for
+ * longer operands. Kernels with pairs have no registers for MMA_MANY. WGMMA has no scales. Shapes
+ * that are never predicted to be fastest, for any size on any device, are left out
+ * (tests/gpu/test_persistent.c checks this); cells with one accumulator need fewer.
  */
 #define ECO_PERSISTENT_MADE(products, recurrent, backward, instructions, scaled)                   \
     ((products) == 2    ? 0x00000Full                                                              \
@@ -128,7 +136,7 @@ enum {
             : (scaled) ? 0x400002Eull                                                              \
                        : 0x00200200300013Eull))
 
-/* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */
+/* Tiles of 16 rows of R, rounded up to one, two or four wgmma tiles of 64 rows. */
 #define ECO_PERSISTENT_SQUARE_TILES(tiles)                                                         \
     ((tiles) <= ECO_PERSISTENT_WARPGROUP ? ECO_PERSISTENT_WARPGROUP                                \
      : (tiles) <= 2 * ECO_PERSISTENT_WARPGROUP                                                     \
@@ -138,74 +146,79 @@ enum {
 
 /* One product of a step. */
 struct eco_persistent_part {
-    int32_t k;            /* width of an exchanged row in whole k blocks */
-    int32_t slice;        /* k blocks of it that a block of a cluster takes */
-    int32_t tiles;        /* of 16 rows of R in a block */
-    int32_t down, across; /* warps, or shares of them */
-    int32_t parts;        /* of a sum, that are added up */
-    int32_t k_blocks;     /* of a warp */
-    int32_t in_shared;    /* of them in shared memory, beyond those in registers */
+    int32_t k;            /* numbers of an exchanged row, padded to whole k blocks */
+    int32_t slice;        /* k blocks of it that each block of a cluster takes */
+    int32_t tiles;        /* tiles of 16 rows of R in a block */
+    int32_t down, across; /* the grid of warps: along the rows of R, along k */
+    int32_t parts;        /* partial sums to add for each sum */
+    int32_t k_blocks;     /* k blocks of a warp */
+    int32_t in_shared;    /* k blocks of a warp kept in shared memory, not in registers */
 };
 
 /*
- * How the work is cut.  `members` blocks are a group: together they hold R, each the rows of
- * 1 << unit_shift units, and take `group_rows` batch rows through all steps.  The blocks of a
- * cluster hold the rows of all its units together, each a slice of k, so that each gathers a slice
- * only; what they sum they tell each other through shared memory.  In a block the warps stand in a
- * grid, down along the rows of R (two tiles each), across along k; where four multiply together
- * each has a tile of every square of theirs.
+ * How the work is divided. `members` blocks form a group, which takes `group_rows` batch rows
+ * through all steps. The blocks of a group hold R together, each the rows of its 1 << unit_shift
+ * units. In a cluster, each block holds the rows of all units of the cluster, but only a slice of
+ * k: it gathers only that slice, and the blocks exchange partial sums through shared memory. In a
+ * block the warps form a grid, `down` along the rows of R (two tiles each) and `across` along k;
+ * with WGMMA each warp has a tile of every 64 rows of its warpgroup.
+ *
+ * Example: LSTM, H=1024, N=64 on 132 multiprocessors, blocks of 32 units: a group has 32 blocks,
+ * four groups fit, and each takes 16 batch rows. A block holds 4 * 32 rows of R (8 tiles): down =
+ * 4, across = 2.
  */
 struct eco_persistent_shape {
     int32_t unit_shift, members, groups, group_rows;
-    int32_t cluster_log2;                /* 1 << cluster_log2 blocks of a group are a cluster */
-    int32_t mainloop;                    /* of its kernel */
-    int32_t chunk;                       /* tiles of 8 batch rows whose sums there is room for */
-    bool aliased;                        /* sums lie where what was multiplied lay: no room else */
-    size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
-    struct eco_persistent_part part[ECO_PERSISTENT_PRODUCTS]; /* zeros: there is no second one */
-    /* In shared memory: k blocks of R of a warp, of all products; k blocks that are gathered, and
-     * sums of 8 batch rows, of the product that has most. */
+    int32_t cluster_log2; /* a cluster is 1 << cluster_log2 blocks of a group */
+    int32_t mainloop;     /* ECO_PERSISTENT_MMA ... */
+    int32_t chunk;        /* N tiles whose sums fit in shared memory at a time */
+    bool aliased;         /* sums overwrite the operands, for lack of shared memory */
+    size_t shared_bytes, exchange_bytes;                      /* of a block; of a job */
+    struct eco_persistent_part part[ECO_PERSISTENT_PRODUCTS]; /* zeros if there is one product */
+    /* In shared memory: k blocks of R of a warp, over all products; gathered k blocks of the
+     * largest product; floats of sums for 8 batch rows of the largest product. */
     int32_t in_shared, room, sums;
 };
 
-/* Of shared memory that every kernel has anyway. */
+/* Static shared memory of every kernel. */
 #define ECO_PERSISTENT_STATIC_BYTES(backward) ((backward) ? 896 : 256)
 
-/* Floats between the parts of a sum, in whole lines of 32 banks; between the sums of two batch
- * rows, an even and an odd one, and of 8 of them: behind each two of them are 8 more.  So the words
- * that a warp writes at once, of 8 rows of R and 4 even batch rows, lie in different banks, and
- * those that it reads, of all units of a block and batch rows beside each other. */
+/* Floats between partial sums (whole lines of 32 banks), between the sums of two batch rows, and
+ * from the start to batch row n: 8 floats of padding follow every two rows. A warp writes 8 rows of
+ * R and 4 even batch rows at once, without bank conflicts, and reads consecutive units and batch
+ * rows. */
 #define ECO_PERSISTENT_SUM_PART(tiles)       (((tiles)*ECO_PERSISTENT_M + 31) / 32 * 32)
 #define ECO_PERSISTENT_SUM_ROW(tiles, parts) ((parts)*ECO_PERSISTENT_SUM_PART(tiles) + 16)
 #define ECO_PERSISTENT_SUM_AT(n, row)        ((n) * (row) + (n) / 2 * 8)
-/* And of those that the blocks of a cluster send each other: an odd multiple of the units. */
+/* Floats of a row of sums that blocks of a cluster send each other: an odd multiple of the
+ * units. */
 #define ECO_PERSISTENT_PART_ROW(row_groups, shift) (((row_groups) | 1) << (shift))
 
-/* Where one (layer, direction) lies.  Pointers are those of the first step run; `_step` is what is
- * added for the next one, in elements, and may be negative. */
+/* The arrays of one (layer, direction). Pointers are those of the first step; `_step` is the
+ * distance to the next step in elements, and may be negative. */
 struct eco_persistent_job {
-    /* of each product: forward [its accumulators * column, recurrent_row]: R; backward [column,
-     * recurrent_row]: R^T; filled up by zeros */
+    /* of each product, zero-padded: forward R [accumulators * column, recurrent_row], backward R^T
+     * [column, recurrent_row] */
     const void *recurrent[ECO_PERSISTENT_PRODUCTS];
     const void *vector;
     const void *acc; /* forward: [steps, N, accs, column] sums, W x; columns multiples of 8 */
-    /* [steps, groups, rows, k] numbers, and behind those of a group their scales, if they have
-     * any: [scale blocks, rows]; all bits set: not yet written; of rows and k that are nobody's: 0.
-     * Of two products [steps, groups]: what the second reads, then the first */
+    /* [steps, groups, rows, k] numbers, then for each group its scales [scale blocks, rows], if
+     * any. All bits set: not yet written. 0: padding of rows and k. With two products [steps,
+     * groups] has what the second reads, then what the first reads. */
     void *exchange;
-    /* Where the run starts: the caller's [N,H] in the type of rows, NULL: zeros; states before the
-     * first step, backward gradients of the final ones, instead of `state` and `carry`. */
+    /* The run's first states, or backward its final gradients: the caller's [N,H] in the type of
+     * rows, NULL for zeros. Used instead of `state` or `carry` if `starts`. */
     const void *given[ECO_MAX_STATES];
     bool starts;
     const void *state[ECO_MAX_STATES]; /* before the first step */
-    void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
-    void *kept[ECO_MAX_STATES];        /* forward: after it, in the type of rows; NULL: unwanted */
-    /* backward [N,H]: before the last step, of states with a bit in `begins`; one in `zeros`: it
-     * is 0, whatever lies there */
+    void *next[ECO_MAX_STATES]; /* after the first step; for states not kept after the last one */
+    void *kept[ECO_MAX_STATES]; /* forward: after the first step, in the type of rows; or NULL */
+    /* backward [N,H]: before the last step, for states with a bit in `begins`. A state with a bit
+     * in `zeros` is 0, whatever is in memory. */
     const void *initial[ECO_MAX_STATES];
     uint32_t begins, zeros;
-    uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
-    void *save, *y; /* backward: only read, y is dy; rows of it, of states and of save as forward */
+    uint32_t kept_states; /* bit s: state s is kept after every step, not the last only */
+    void *save, *y;       /* backward: read only, and y is dy; laid out as forward */
     void *dacc, *carry[ECO_MAX_STATES]; /* backward: [steps, N, n_accs, H], [N, H] */
     void *operand;                      /* backward: [steps, N, H] of the second product */
     int64_t operand_step, acc_step, next_step[ECO_MAX_STATES], save_step, y_step;
@@ -214,11 +227,10 @@ struct eco_persistent_job {
     int32_t t, t_step; /* time of the first step; +1 or -1 */
 };
 
-/* Of kernels with resets, ECO_RESETS: what rows of a job begin anew from. */
+/* For kernels with resets (ECO_RESETS): what rows of a job restart from. */
 struct eco_persistent_starts {
     const void *start[ECO_MAX_STATES]; /* [N,width] in the type of rows; NULL: zeros */
-    void *dstart[ECO_MAX_STATES];      /* backward: sums of their gradients, rows as of carry; NULL:
-                                          unwanted */
+    void *dstart[ECO_MAX_STATES];      /* backward: gradient sums, laid out as carry; or NULL */
 };
 struct eco_persistent_resets {
     const uint8_t *bytes; /* [steps, N]; NULL: this run has none */
@@ -229,31 +241,31 @@ struct eco_persistent_resets {
 struct eco_persistent_call {
     struct eco_persistent_shape shape;
     int32_t rows, hidden;
-    int32_t column; /* from one accumulator to the next: in rows of acc and dacc, and of R */
-    /* of an exchanged row without scales, by product: H; backward: columns of accumulators with R
-     */
+    int32_t column; /* distance of accumulators in rows of acc and dacc, and of R */
+    /* numbers of an exchanged row without scales, for each product: forward H, backward the columns
+     * of accumulators with R */
     int32_t width[ECO_PERSISTENT_PRODUCTS];
     int32_t n_accs, n_states;
     bool training;
-    bool far; /* forward: the L2 may not have acc any more, when it is read */
-    /* of R, or R^T: multiples of 16 bytes, whole pieces of operands */
+    bool far; /* forward: acc may have left the L2 by the time it is read */
+    /* elements of a row of R or R^T: a multiple of 16 bytes */
     int32_t recurrent_row[ECO_PERSISTENT_PRODUCTS];
     bool words;      /* backward: what a step reads may be copied in words of 4 bytes */
-    bool wide_dy;    /* backward: dy is kept as sums */
+    bool wide_dy;    /* backward: dy has the type of sums */
     bool keeps;      /* forward: job.save and job.kept may be there */
-    uint32_t inputs; /* forward: which accumulators have a W or are x; of others acc is not there */
-    int8_t bias[ECO_MAX_ACCS]; /* forward: the vector that each adds; -1: none */
-    uint32_t fields;           /* backward: which of what a step may read it reads */
+    uint32_t inputs; /* forward: bits of accumulators that have a W or are x; acc has no others */
+    int8_t bias[ECO_MAX_ACCS]; /* forward: the bias vector of each accumulator, or -1 */
+    uint32_t fields;           /* backward: bits of the arrays that the cell reads in a step */
     uint64_t seed;
     const int32_t *lengths;
     uint32_t *failed;      /* set when a block waited too long */
     uint64_t spin_timeout; /* ns */
-    /* From row to row, in elements; those of a step are less than 2^32 (kept: as state). */
+    /* Elements from row to row. Offsets within a step are below 2^32. kept is laid out as state. */
     uint32_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row, carry_row[ECO_MAX_STATES],
         operand_row;
     uint32_t draw_step, draw_row; /* random numbers count steps and rows from these */
     struct eco_persistent_job job[ECO_PERSISTENT_JOBS];
-    struct eco_persistent_resets resets; /* last: other kernels do not know of it */
+    struct eco_persistent_resets resets; /* last: kernels without resets end before it */
 };
 
 #endif /* ECO_GPU_PERSISTENT_ARGS_H */

@@ -1,8 +1,8 @@
 /*
- * The backward persistent kernel.  A step, back in time: gather dacc of all units from
- * the other blocks of the group; multiply it by R^T, of which this block has the rows of its units;
- * finish its units in the cell's own text; send their dacc to the others.  The exchange is that of
- * the forward kernel.
+ * The backward persistent kernel. In each step, back in time, a block gathers dacc of all units
+ * from the blocks of its group, multiplies it by the rows of R^T of its units, computes the cell's
+ * gradient for its units, and sends their dacc to the group. The exchange works as in the forward
+ * kernel; dacc has one number for each accumulator, so a block of LSTM gathers four times as much.
  */
 #ifndef ECO_GPU_PERSISTENT_BACKWARD_CUH
 #define ECO_GPU_PERSISTENT_BACKWARD_CUH
@@ -13,7 +13,7 @@
 #include "gpu/persistent/mainloop_direct.cuh"
 #include "gpu/persistent/product.cuh"
 
-/* Resets of the step before the first and of that, which all threads look at. */
+/* Publishes the resets of the first step and of the step before it; all threads read them. */
 ECO_DEVICE void tell_first_resets(const struct eco_persistent_call *call, const struct block *block,
                                   const struct memory *memory, struct resets *resets)
 {
@@ -26,7 +26,7 @@ ECO_DEVICE void tell_first_resets(const struct eco_persistent_call *call, const 
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* After the last step: gradients of the states before it. */
+/* After the last step: gradients of the initial states. */
 template <class CELL> ECO_DEVICE void end(const struct element_of<CELL> *at)
 {
     const struct eco_persistent_call *call = at->call;
@@ -49,7 +49,8 @@ ECO_DEVICE void begin(const struct eco_persistent_call *call, const struct block
                                   block->row0 + n, call->carry_row[s], thread->unit)];
 }
 
-/* An element of this thread, in batch row n, some rounds of all threads on. */
+/* Begins an element of this thread in batch row n; `round` counts passes of the block over the
+ * rows. */
 template <class CELL, class DIVISION>
 ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const struct block *block,
                               const struct memory *memory, const struct thread *thread, int step,
@@ -69,7 +70,8 @@ ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const stru
     at->masked = at->there && step < at->job->steps && is_masked(call, memory, at->job, step, n);
 }
 
-/* `P` of them, from batch row n on, side by side; of kernels that read early fields are there. */
+/* Finishes `P` elements, from batch row n on. If DIVISION::reads_early their fields are loaded
+ * already. */
 template <class CELL, class DIVISION, int P>
 ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread *thread, int step,
                                 bool idle, int n, int round, struct element_of<CELL> at[P])
@@ -103,8 +105,8 @@ ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread
             write_dacc(&at[p], a, at[p].dacc_of[a]);
 }
 
-/* A step's products, of what others sent; read_ahead() is done while that is on its way, read()
- * when it is over.  Its sums are there for all threads when it returns. */
+/* The products of a step. read_ahead() is called while operands arrive, read() after that. On
+ * return all threads may read the sums. */
 template <class DIVISION, class AHEAD, class READ>
 ECO_DEVICE void product_of_step(const struct eco_persistent_call *call, const struct block *block,
                                 const struct memory *memory, struct spin_timeout *spin_timeout,
@@ -128,13 +130,13 @@ ECO_DEVICE void product_of_step(const struct eco_persistent_call *call, const st
     }
 }
 
-/* All steps of a block, and what comes after the last one, which finish_elements() sees to or the
- * text.  TEXT: text_at_once (elements.cuh) or text_in_stages (backward_means.cuh). */
+/* All steps of a block, and the gradients of the initial states. TEXT: text_at_once (elements.cuh)
+ * or text_in_stages (backward_means.cuh). */
 template <class CELL, class DIVISION, class TEXT>
 ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
 {
     const struct block block = block_of<DIVISION>(&call);
-    wait_on_dependent_grids(); /* one of which may transpose R */
+    wait_on_dependent_grids(); /* a preceding kernel may transpose R */
     const struct scales scales = scales_of_r<DIVISION, DIVISION>(&call, &block, &block);
     struct fragment r[DIVISION::k_blocks][DIVISION::wide];
     read_fragments<DIVISION>(&call, &block, &scales, r);
@@ -145,7 +147,7 @@ ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
     begin_walk(&call, &block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;
-    clear_operand(&memory); /* what comes after the last step */
+    clear_operand(&memory); /* the gradients of the initial states */
     const struct span span = span_of(&call, &block, &memory);
     struct resets resets = begin_resets(&call, &block, &memory, -1);
     if (DIVISION::blocks > 1)

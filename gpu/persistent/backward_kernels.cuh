@@ -1,5 +1,5 @@
 /*
- * All that a source of backward kernels includes, after it has said of which rows and operands.
+ * What a source of backward kernels includes, after it has defined ECO_ROWS_* and ECO_OPERAND_*.
  */
 #ifndef ECO_GPU_PERSISTENT_BACKWARD_KERNELS_CUH
 #define ECO_GPU_PERSISTENT_BACKWARD_KERNELS_CUH

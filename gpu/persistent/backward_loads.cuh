@@ -1,5 +1,5 @@
 /*
- * What a step back of a persistent kernel reads and writes, and the words of a cell over it.
+ * What a backward step of a persistent kernel reads and writes, and the cell's words for it.
  */
 #ifndef ECO_GPU_PERSISTENT_BACKWARD_LOADS_CUH
 #define ECO_GPU_PERSISTENT_BACKWARD_LOADS_CUH
@@ -10,8 +10,8 @@
 #include "gpu/persistent/cluster_sums.cuh"
 #include "gpu/persistent/elements.cuh"
 
-/* In shared memory: [states, elements] the gradients of states between steps, then [fields,
- * elements] words that hold what the next step reads. */
+/* In shared memory: [states, elements] gradients of states between steps, then [fields, elements]
+ * words with the values that the next step reads. */
 ECO_DEVICE int carry_at(const struct memory *memory, int s)
 {
     return memory->rest + s * memory->elements;
@@ -19,8 +19,8 @@ ECO_DEVICE int carry_at(const struct memory *memory, int s)
 
 /* ---- where a step reads and writes ----------------------------------------------------------- */
 
-/* Arrays outside the chip.  One thread to each knows where the step at hand begins and tells the
- * others, in turns. */
+/* Arrays in device memory. For each one thread computes where the current step begins and publishes
+ * it in shared memory, for several steps in turn. */
 enum {
     AT_SAVE,
     AT_DY,
@@ -30,7 +30,7 @@ enum {
     AT_NEXT = AT_STATE + ECO_MAX_STATES,
     ARRAYS = AT_NEXT + ECO_MAX_STATES
 };
-enum { TURNS = 4 }; /* where blocks meet once in a step some are as far behind */
+enum { TURNS = 4 }; /* blocks that meet once in a step have threads as far behind */
 static __shared__ char *bases[TURNS][ARRAYS];
 
 ECO_DEVICE char **bases_of(int step)
@@ -38,12 +38,13 @@ ECO_DEVICE char **bases_of(int step)
     return bases[step & (TURNS - 1)];
 }
 
-/* What a thread knows of its array; not in registers, of which all threads would have as many. */
+/* An array's address for the current step. It is kept in shared memory, because registers would be
+ * taken from all threads. */
 struct address_walker {
     char *at;
     int64_t step; /* bytes */
     char *initial;
-    int last; /* the step that finds the array at `initial`; -1: none */
+    int last; /* step in which the array is at `initial`; -1: none */
 };
 static __shared__ struct address_walker address_walkers[ARRAYS];
 static_assert(sizeof bases + sizeof address_walkers + sizeof arrivals <=
@@ -97,19 +98,19 @@ ECO_DEVICE void publish_addresses(int step)
 
 /* ---- the words of a cell --------------------------------------------------------------------- */
 
-/* One unit of one row: what its text reads is in registers. */
+/* One unit of one row; what its text reads is in registers. */
 struct element {
     const struct eco_persistent_call *call;
     const struct eco_persistent_job *job;
     int row, unit, step;
     bool there, masked;
     operand_bits *sent; /* of the group */
-    int sent_row;       /* of the group's */
+    int sent_row;       /* row of the group */
     const struct memory *memory;
     char *dacc;
-    bool cut;         /* the step after this one began anew */
+    bool cut;         /* the step after this one restarted */
     float *carried;   /* in shared memory */
-    float dstate, dy; /* R^T dacc of the step after; 0: there is no dy */
+    float dstate, dy; /* R^T dacc of the next step; 0 if there is no dy */
 };
 
 template <class CELL> struct element_of : element {
@@ -135,7 +136,7 @@ template <class ELEMENT> ECO_DEVICE vec load_dnext(ELEMENT *at, int s)
     return at->dnext[s];
 }
 
-/* Gradients of accumulators, and of vectors behind them. */
+/* Stores the gradient of accumulator a, or of a vector. */
 template <class CELL>
 ECO_DEVICE void write_dacc(const struct element_of<CELL> *at, int a, narrow dacc)
 {
@@ -145,7 +146,8 @@ ECO_DEVICE void write_dacc(const struct element_of<CELL> *at, int a, narrow dacc
               dacc);
 }
 
-/* Others wait for those of accumulators, so they go out together, before anything is written. */
+/* Other blocks wait for gradients of accumulators, so these are sent together, before anything else
+ * is stored. */
 template <class CELL> ECO_DEVICE void store_dacc(struct element_of<CELL> *at, int a, vec v)
 {
     const narrow rounded = to_narrow(at->masked ? 0 : v);
@@ -154,7 +156,7 @@ template <class CELL> ECO_DEVICE void store_dacc(struct element_of<CELL> *at, in
     else
         write_dacc(at, a, rounded);
 }
-/* What the product gathers. */
+/* Sends what product PRODUCT gathers. */
 template <int PRODUCT, class SCALE_BLOCK, class CELL>
 ECO_DEVICE void send_dacc(const struct element_of<CELL> *at)
 {
@@ -195,13 +197,13 @@ template <int NUMBER> ECO_DEVICE void finish_unit(struct element_of<cell_traits<
 
 /* ---- what a step reads ----------------------------------------------------------------------- */
 
-/* The fields of a step, in this order: saved values, states before it and after it, dy. */
+/* The fields that a step reads, in this order: saved values, states before and after it, dy. */
 template <class CELL> struct field {
     enum { state = CELL::saves, next = state + CELL::states, dy = next + CELL::states };
 };
 
-/* Calls what(field, base, element, wide) for each of them, in a row of a unit.  Before the last
- * step some states are the caller's. */
+/* Calls what(field, base, element, wide) for each field of a row and unit. In the last step some
+ * states are the caller's. */
 template <class CELL, class WHAT>
 ECO_DEVICE void for_fields(const struct eco_persistent_call *call,
                            const struct eco_persistent_job *job, int step, int row, int unit,
@@ -227,7 +229,7 @@ template <class CELL> ECO_DEVICE int field_at(const struct memory *memory, int f
     return carry_at(memory, CELL::states + field) + element;
 }
 
-/* What the step reads of this thread's elements, on its way: the words that hold the values. */
+/* Starts to copy the fields of this thread's elements to shared memory, in whole words. */
 template <class CELL, class DIVISION>
 ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block *block,
                       const struct memory *memory, const struct thread *thread, int step)
@@ -251,7 +253,7 @@ ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block
     }
 }
 
-/* The value that a word holds; odd: in its upper half. */
+/* The value in a word; odd: in its upper half. */
 ECO_DEVICE vec value_in_word(float word, unsigned odd)
 {
 #if defined(ECO_ROWS_F32)
@@ -263,7 +265,7 @@ ECO_DEVICE vec value_in_word(float word, unsigned odd)
 #endif
 }
 
-/* The fields of an element, from where fetch() put them. */
+/* Reads the fields of an element that fetch() copied. */
 template <class CELL>
 ECO_DEVICE void read_fetched(const struct memory *memory, const struct element_of<CELL> *at,
                              int element, float value[])
@@ -276,7 +278,7 @@ ECO_DEVICE void read_fetched(const struct memory *memory, const struct element_o
     }
 }
 
-/* The same where H is odd: rows begin in the middle of words, too. */
+/* The same for odd H, where rows may begin in the middle of a word. */
 template <class CELL>
 ECO_DEVICE void read_odd(const struct memory *memory, const struct element_of<CELL> *at,
                          int element, float value[])
@@ -289,7 +291,7 @@ ECO_DEVICE void read_odd(const struct memory *memory, const struct element_of<CE
                      });
 }
 
-/* And from outside the chip, where words could not be copied. */
+/* Reads the fields from device memory, where words could not be copied. */
 template <class CELL> ECO_DEVICE void read_outside(const struct element_of<CELL> *at, float value[])
 {
     for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
@@ -302,8 +304,8 @@ template <class CELL> ECO_DEVICE void read_outside(const struct element_of<CELL>
                      });
 }
 
-/* What goes back to state s of a row that begins anew in the step after this one goes to its start.
- * No other thread adds there. */
+/* Adds the gradient of state s, of a row that restarts in the step after this one, to the gradient
+ * of its start. No other thread adds to it. */
 template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, float d)
 {
     float *const sums = (float *)starts_of(at->call, at->job)->dstart[s];
@@ -311,8 +313,9 @@ template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, 
         atomicAdd(sums + offset_at(at->row, at->call->carry_row[s], at->unit), d);
 }
 
-/* With resets: before the step the row's start, and nothing of what is carried from behind one; of
- * state 0, to which a product is added, add_dstate() sees to that. */
+/* With resets: replaces the states before the step by the row's start, and drops gradients that are
+ * carried across a restart. add_dstate() does the latter for state 0, to which a product is
+ * added. */
 template <class CELL>
 ECO_DEVICE void reset_fields(const struct memory *memory, struct element_of<CELL> *at)
 {
@@ -332,7 +335,7 @@ ECO_DEVICE void reset_fields(const struct memory *memory, struct element_of<CELL
     }
 }
 
-/* All but what products add. */
+/* Reads all but the sums of products. */
 template <class CELL>
 ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL> *at, int element)
 {
@@ -361,8 +364,8 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL>
         reset_fields(memory, at);
 }
 
-/* And that, which comes last.  What goes to a start is one sum, as at the beginning of a run: a row
- * of episodes has the bits of runs of its own. */
+/* Adds the sum of products, which arrives last. A gradient that goes to a start is one sum, as at
+ * the beginning of a run, so a row of episodes gets the same bits as separate runs. */
 template <class CELL> ECO_DEVICE void add_dstate(struct element_of<CELL> *at)
 {
     at->dnext[0] += at->dstate;

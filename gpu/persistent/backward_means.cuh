@@ -1,6 +1,6 @@
 /*
- * The backward kernel for cells with means over a row: that of other cells, but that the text of a
- * step is stages, between which blocks tell each other sums (means_stages.cuh).
+ * The backward kernel for cells with means over a row. It is the backward kernel, except that the
+ * text of a step has stages, between which blocks exchange sums (means_stages.cuh).
  */
 #ifndef ECO_GPU_PERSISTENT_BACKWARD_MEANS_CUH
 #define ECO_GPU_PERSISTENT_BACKWARD_MEANS_CUH
@@ -24,7 +24,8 @@ ECO_DEVICE vec load_dnext(struct element_ahead<CELL, STAGE> *a, int s)
     return load_dnext(a->at, s);
 }
 
-/* Others wait for gradients of accumulators, so those of vectors are written behind them, too. */
+/* Other blocks wait for gradients of accumulators, so gradients of vectors are stored after
+ * them. */
 template <class CELL> ECO_DEVICE void store_dacc(struct normed_element<CELL> *at, int a, vec v)
 {
     const narrow rounded = to_narrow(at->masked ? 0 : v);
@@ -51,13 +52,13 @@ template <class CELL> ECO_DEVICE void write_dvectors(const struct normed_element
             write_dacc(at, CELL::accs + i, at->dvector[i]);
 }
 
-/* In shared memory, behind the fields of a step. */
+/* In shared memory, after the fields of a step. */
 template <class CELL> ECO_DEVICE int means_at(const struct memory *memory)
 {
     return field_at<CELL>(memory, field<CELL>::dy + 1, 0);
 }
 
-/* All of an element but what products add. */
+/* Reads all of an element but the sums of products. */
 template <class CELL, class DIVISION>
 ECO_DEVICE void read_alone(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, const struct thread *thread, int step,
@@ -68,8 +69,8 @@ ECO_DEVICE void read_alone(const struct eco_persistent_call *call, const struct 
         read_fields(memory, at, (int)threadIdx.x + round * PERSISTENT_THREADS);
 }
 
-/* With that; in kernels that read early the rest is there.  Again for each stage, then nothing goes
- * to starts twice. */
+/* Reads all of an element; if DIVISION::reads_early only the sums are left to read. Later stages
+ * read it again, without adding to starts twice. */
 template <class CELL, class DIVISION, int STAGE>
 ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, const struct thread *thread, int step,
@@ -85,8 +86,8 @@ ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct 
     begin_stage(at);
 }
 
-/* Asks the L2 for what is saved of a later step, which there is much of: from outside the chip that
- * takes longer than a trip. */
+/* Prefetches saved values of a later step into the L2. From device memory they would take longer
+ * than an exchange. */
 template <class CELL, class DIVISION>
 ECO_DEVICE void prefetch_saved(const struct eco_persistent_call *call, const struct block *block,
                                const struct thread *thread, int step)
@@ -95,7 +96,7 @@ ECO_DEVICE void prefetch_saved(const struct eco_persistent_call *call, const str
         STEPS_AHEAD = 2,
         UNITS = 1 << DIVISION::shift,
         SECTOR = 32 / sizeof(narrow),
-        SECTORS = (UNITS + SECTOR - 1) / SECTOR, /* of a value, in a row */
+        SECTORS = (UNITS + SECTOR - 1) / SECTOR, /* sectors of a value, in a row */
         ALL = CELL::saves * SECTORS
     };
     const struct eco_persistent_job *job = &call->job[block->job];
@@ -115,14 +116,14 @@ ECO_DEVICE void prefetch_saved(const struct eco_persistent_call *call, const str
 /* What walk_steps() calls. */
 template <class CELL, class DIVISION, bool KEPT>
 struct text_in_stages : text_of_stages<CELL, DIVISION> {
-    /* In kernels that read early. */
+    /* If DIVISION::reads_early. */
     ECO_DEVICE void read_first(const struct eco_persistent_call *call, const struct block *block,
                                const struct memory *memory, const struct thread *thread, int step,
                                struct normed_element<CELL> first[1])
     {
         read_alone<CELL, DIVISION>(call, block, memory, thread, step, thread->n, 0, first);
     }
-    /* All stages of a step, and what goes round between them. */
+    /* All stages of a step, and the exchanges between them. */
     ECO_DEVICE void finish(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, struct spin_timeout *spin_timeout,
                            const struct thread *thread, int step, bool idle,
@@ -156,7 +157,7 @@ struct text_in_stages : text_of_stages<CELL, DIVISION> {
                 }
             });
     }
-    /* When the step is done. */
+    /* After the step. */
     ECO_DEVICE void prefetch(const struct eco_persistent_call *call, const struct block *block,
                              const struct thread *thread, int step)
     {

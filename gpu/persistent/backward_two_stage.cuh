@@ -1,6 +1,6 @@
 /*
- * The backward kernel for cells of two products: phase 0 gathers dacc of the first product, of the
- * step after, phase 1 that of the second, which phase 0 computes.
+ * The backward kernel for cells of two products. Phase 0 gathers dacc of the first product, from
+ * the step after; phase 1 gathers dacc of the second product, which phase 0 computed.
  */
 #ifndef ECO_GPU_PERSISTENT_BACKWARD_TWO_STAGE_CUH
 #define ECO_GPU_PERSISTENT_BACKWARD_TWO_STAGE_CUH
@@ -11,8 +11,8 @@
 /* One unit of one row in one stage. */
 template <class CELL> struct staged_element : element_of<CELL> {
     float doperand;          /* of the second product */
-    char *operand;           /* of its R's gradient */
-    bool stored[CELL::accs]; /* dacc, by this stage */
+    char *operand;           /* of the gradient of its R */
+    bool stored[CELL::accs]; /* dacc stored by this stage */
 };
 
 template <class CELL> ECO_DEVICE vec load_doperand(struct staged_element<CELL> *at, int slot)
@@ -48,7 +48,7 @@ ECO_DEVICE void finish_stage(struct staged_element<cell_traits<NUMBER>> *at)
 #undef CELLS_CASE
 }
 
-/* `P` elements of this thread, from batch row n on, side by side. */
+/* Finishes `P` elements of this thread, from batch row n on. */
 template <int NUMBER, class DIVISION, int P>
 ECO_DEVICE void finish_phase(const struct eco_persistent_call *call, const struct phase *phase,
                              const struct thread *thread, int step, bool idle, int n, int round)
@@ -76,7 +76,7 @@ ECO_DEVICE void finish_phase(const struct eco_persistent_call *call, const struc
         at[p].dacc = bases_of(step)[AT_DACC];
         at[p].operand = bases_of(step)[AT_OPERAND];
         at[p].carried = floats(carry_at(memory, 0) + element + p * PERSISTENT_THREADS);
-        at[p].dstate = PHASE == 0 ? sum : 0; /* phase 1: it is in what is carried */
+        at[p].dstate = PHASE == 0 ? sum : 0; /* phase 1 adds no product to the state's gradient */
         at[p].doperand = sum;
         at[p].masked = at[p].there && step < job->steps && is_masked(call, memory, job, step, row);
 #pragma unroll
@@ -125,11 +125,11 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
                  second = phase_of<second_cut, divided>(&call);
     const struct block *block = &phase.block;
     const struct eco_persistent_job *job = &call.job[block->job];
-    struct thread thread = phase.thread; /* places in the exchange are those of both phases */
+    struct thread thread = phase.thread; /* positions in the exchange are the same in both phases */
     begin_walk(&call, block);
     struct spin_timeout spin_timeout = {0, 0};
     phase.thread.scales = second.thread.scales = scales;
-    clear_operand(&phase.memory); /* what comes after the last step */
+    clear_operand(&phase.memory); /* the gradients of the initial states */
     begin<cell, divided>(&call, block, &phase.memory, &thread);
     const struct span span = span_of(&call, block, &phase.memory);
     struct resets resets = begin_resets(&call, block, &phase.memory, -1);

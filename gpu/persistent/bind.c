@@ -1,9 +1,9 @@
 /*
- * Where the arrays of one op lie, for the launch of a persistent kernel.
+ * Finds the arrays of one op for the launch of a persistent kernel.
  */
 #include "gpu/persistent/persistent.h"
 
-/* Which step the kernel takes first, and whether t falls. */
+/* The steps that the kernel takes first and last, and whether t falls. */
 struct course {
     int32_t first, last;
     bool falls;
@@ -22,7 +22,7 @@ static int64_t along(const struct course *course, const struct eco_view *view)
     return course->falls ? -step : step;
 }
 
-/* Forward: planes, and the copies that backward reads. */
+/* Forward: state planes, and the copies for backward. */
 static void point_at_planes(const struct eco_gpu_run *run, const struct eco_bound *bound,
                             const struct course *course, struct eco_persistent_call *call,
                             struct eco_persistent_job *job)
@@ -42,7 +42,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_boun
     }
 }
 
-/* Backward: what forward kept. */
+/* Backward: what forward stored. */
 static void point_at_kept(const struct eco_bound *bound, const struct course *course,
                           struct eco_persistent_call *call, struct eco_persistent_job *job)
 {
@@ -52,14 +52,14 @@ static void point_at_kept(const struct eco_bound *bound, const struct course *co
         job->state[s] = eco_view_at(eco_bound_before(bound, s, course->first), course->first);
         job->next[s] = eco_view_at(next, course->first);
         job->zeros |= (uint32_t)(last == NULL) << s;
-        job->initial[s] = last != NULL ? last : job->next[s]; /* read in any case */
+        job->initial[s] = last != NULL ? last : job->next[s]; /* must be readable */
         job->next_step[s] = along(course, next);
         call->state_row[s] = (uint32_t)next->row;
         job->begins |= (uint32_t)(bound->begins[s] && course->last == bound->first) << s;
     }
 }
 
-/* R of a product, backward R^T. */
+/* R of a product; backward R^T. */
 static const void *weights_of(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     if (!run->args->backward)
@@ -135,7 +135,7 @@ struct eco_persistent_starts eco_persistent_starts(const struct eco_gpu_run *run
     return starts;
 }
 
-/* Is an array of the caller's all of the words of 4 bytes that it touches? */
+/* Does an array of the caller consist of whole words of 4 bytes? */
 static bool is_words(const void *data, size_t elements, ecornn_type type)
 {
     return data == NULL || ((uintptr_t)data | elements * eco_type_bytes(type)) % 4 == 0;
@@ -182,7 +182,8 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
         shape->group_rows == exchange.row_tiles * ECO_PERSISTENT_N;
     for (int i = 0; i < n; i++)
         exchange.exchange[i] = call->job[i].exchange;
-    for (int b = 0; b < need.products; b++) { /* the last is what the first product reads */
+    for (int b = 0; b < need.products;
+         b++) { /* in reverse: the first block is read by the last product */
         const int o = need.products - 1 - b;
         exchange.k_blocks[b] = shape->part[o].k / k_block;
         exchange.width[b] = call->width[o];

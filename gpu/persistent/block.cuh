@@ -1,13 +1,12 @@
 /*
- * Persistent kernels, what both ways share: how a block finds its share of the work, where things
- * lie in shared memory and in the exchange between blocks.  A thread's: elements.cuh; R:
- * weights.cuh; what it is multiplied by: gather.cuh; products:
- * mainloop_mma.cuh.
+ * Persistent kernels, what forward and backward share: a block's share of the work, the layout of
+ * shared memory and of the exchange between blocks. See elements.cuh for a thread's share,
+ * weights.cuh for R, gather.cuh for operands, mainloop_mma.cuh for products.
  *
- * k is taken in an order of our own: of a k block, 64 bytes of a row, lane 4g + q holds the qth 16,
- * of which the first matrix instruction takes one half and the second the other (of pairs the
- * nearest numbers are one half, what they leave the other, and three instructions take them).  So a
- * lane's share of a row is one piece in R, in the exchange and in shared memory.
+ * The numbers of a k block (64 bytes of a row) are permuted: lane 4g + q has the qth 16 bytes. The
+ * first matrix instruction takes one half of these, the second the other half. (With pairs one half
+ * has the nearest F16 numbers, the other the residuals, and three instructions take them.) So a
+ * lane's share of a row is one piece of 16 bytes in R, in the exchange and in shared memory.
  */
 #ifndef ECO_GPU_PERSISTENT_BLOCK_CUH
 #define ECO_GPU_PERSISTENT_BLOCK_CUH
@@ -19,11 +18,12 @@ enum {
     PERSISTENT_THREADS = ECO_PERSISTENT_THREADS,
     PERSISTENT_WARPS = ECO_PERSISTENT_WARPS,
     WARPGROUP = ECO_PERSISTENT_WARPGROUP,
-    TILES = ECO_PERSISTENT_TILES(ECO_PERSISTENT_MMA), /* of 16 rows of R, to most warps */
-    SCALES_OF_TILE = ECO_PERSISTENT_N / 2             /* of 8 rows of the batch, in 8 bytes */
+    TILES = ECO_PERSISTENT_TILES(
+        ECO_PERSISTENT_MMA),              /* tiles of 16 rows of R of a warp, in most mainloops */
+    SCALES_OF_TILE = ECO_PERSISTENT_N / 2 /* scales of 8 batch rows, in units of 8 bytes */
 };
 
-/* How numbers with scales are exchanged: RUNS of a unit in blocks of 1 << SHIFT units. */
+/* Scale blocks of 1 << SHIFT units with RUNS numbers each. */
 template <int RUNS, int SHIFT> struct scale_block_of {
     enum {
         shift = ECO_PERSISTENT_RUN_OF(SHIFT),
@@ -34,9 +34,9 @@ template <int RUNS, int SHIFT> struct scale_block_of {
     };
 };
 
-/* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
- * eco_persistent_shape divides it, for one of so many products of a step, of so many numbers of a
- * unit. */
+/* A block of 1 << SHIFT units with ROWS rows of R each, in a cluster of 1 << CLUSTER_LOG2 blocks,
+ * as eco_persistent_shape divides it, for product PRODUCT of PRODUCTS in a step. Exchanged rows
+ * have RUNS numbers for each unit. */
 template <int ROWS, int SHIFT, int CLUSTER_LOG2, int MAINLOOP, int RUNS, int PRODUCT = 0,
           int PRODUCTS = 1>
 struct division {
@@ -49,13 +49,13 @@ struct division {
         shift = SHIFT,
         blocks = 1 << CLUSTER_LOG2,
         element_rows =
-            PERSISTENT_THREADS >> SHIFT, /* batch rows of which a thread has the first's element */
-        own = ROWS << SHIFT,             /* rows of R of its units */
-        rows = own << CLUSTER_LOG2,      /* of all units of the cluster */
+            PERSISTENT_THREADS >> SHIFT, /* batch rows in a pass of all threads over the elements */
+        own = ROWS << SHIFT,             /* rows of R of the block's units */
+        rows = own << CLUSTER_LOG2,      /* rows of R of the cluster's units */
         there = (rows + ECO_PERSISTENT_M - 1) / ECO_PERSISTENT_M,
         wide = ECO_PERSISTENT_TILES(MAINLOOP), /* tiles of a warp */
         tiles = square ? ECO_PERSISTENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
-        squares = (tiles + WARPGROUP - 1) / WARPGROUP, /* of 64 rows, where they are */
+        squares = (tiles + WARPGROUP - 1) / WARPGROUP, /* groups of 64 rows, for WGMMA */
         row_tiles = ECO_PERSISTENT_DIRECT_TILES(MAINLOOP, INSTRUCTIONS),
         /* in registers */
         k_blocks =
@@ -66,7 +66,7 @@ struct division {
         sum_part = ECO_PERSISTENT_SUM_PART(tiles),
         sum_row = ECO_PERSISTENT_SUM_ROW(tiles, parts),
         sum_tile = ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, sum_row),
-        /* what a thread's element has, before products: not where that leaves too few registers */
+        /* loads a thread's element before the products, unless that leaves too few registers */
         reads_early =
             direct && (MAINLOOP != ECO_PERSISTENT_DIRECT_WIDE || sizeof(narrow) < sizeof(real)),
         may_alias = many && blocks > 1,
@@ -76,7 +76,7 @@ struct division {
                   "a thread has an element");
 };
 
-/* A block's share. */
+/* The share of a block. */
 struct block {
     int job, group, member;
     int row0, rows; /* batch rows of the group */
@@ -84,7 +84,7 @@ struct block {
     int rank;       /* in its cluster */
     int k_block0;   /* first k block that it gathers */
     int warp, lane;
-    int down, across; /* of a warp that multiplies by itself; else down_of() and across_of() say */
+    int down, across; /* position of the warp in the grid; with WGMMA use down_of(), across_of() */
 };
 
 template <class DIVISION> ECO_DEVICE struct block block_of(const struct eco_persistent_call *call)
@@ -109,8 +109,8 @@ template <class DIVISION> ECO_DEVICE struct block block_of(const struct eco_pers
     return block;
 }
 
-/* Where a warp's tth tile stands: down along the rows of R, across along k.  Of warps that multiply
- * together two neighbours along k add to the same sums. */
+/* Position of a warp's tth tile: down along the rows of R, across along k. With WGMMA two
+ * neighbours along k add to the same sums. */
 template <class DIVISION> ECO_DEVICE int down_of(const struct block *block, int t)
 {
     if (!DIVISION::square)
@@ -125,8 +125,7 @@ template <class DIVISION> ECO_DEVICE int across_of(const struct block *block, in
     return (block->warp / WARPGROUP * TILES + t) / DIVISION::squares;
 }
 
-/* Instructions of four warps read 128 bytes at a time, a little sooner where these do not lie in
- * two lines. */
+/* wgmma reads 128 bytes at a time, slightly faster if they are in one line. */
 extern __shared__ __align__(128) uint4 shared[];
 
 ECO_DEVICE float *floats(int at)
@@ -134,8 +133,8 @@ ECO_DEVICE float *floats(int at)
     return (float *)shared + at;
 }
 
-/* Of 8 rows of a k block, of which a lane has 16 bytes of one, instructions of four warps want the
- * first words of all lanes together, then the second ones. */
+/* Stores a lane's 16 bytes of 8 rows of a k block. wgmma needs the first words of all lanes
+ * together, then the second words, and so on. */
 ECO_DEVICE void put_words(uint4 *to, int lane, uint4 v)
 {
     unsigned *const word = (unsigned *)(to - lane) + lane;
@@ -147,33 +146,36 @@ ECO_DEVICE void put_words(uint4 *to, int lane, uint4 v)
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Where the arrays begin, in floats or in groups of four; as eco_persistent_shape counts them. */
+/* Start of each array, in floats (`operand`: in units of 16 bytes). Must agree with
+ * eco_persistent_shape. */
 struct memory {
-    int operand;  /* [across, k blocks, rows / 8, lanes] uint4; before it kept fragments of R */
-    int scales;   /* [scale blocks, rows], where there are any; room for those of all k blocks */
-    int sums;     /* [tiles of a chunk, sum_tile]: parts of sums */
-    int parts;    /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
+    int operand; /* [across, k blocks, rows / 8, lanes] uint4; preceded by fragments of R */
+    int scales;  /* [scale blocks, rows], if there are scales; room for all k blocks */
+    int sums;    /* [tiles of a chunk, sum_tile]: partial sums */
+    int parts; /* [2, blocks, rows, part_row]: sums of the cluster's blocks, for even and odd steps
+                */
     int lengths;  /* [rows] int32_t */
-    int rest;     /* each way's own */
-    int elements; /* for all threads */
+    int rest;     /* arrays of forward or backward */
+    int elements; /* elements of all threads */
     int row_tiles, part_across;
-    int gathered, scale_blocks; /* pieces; their scales for a row */
-    int first_scale; /* of scales a thread's first, from its first piece on, in 8 bytes */
+    int gathered, scale_blocks; /* pieces; scale blocks of a row */
+    int first_scale; /* distance of a thread's first scale from its first piece, in 8 bytes */
 };
 
-/* Pieces of all that is kept of R. */
+/* Pieces of all of R in shared memory. */
 ECO_DEVICE int pieces_in_shared(const struct eco_persistent_shape *shape)
 {
     return PERSISTENT_WARPS * shape->in_shared * TILES * WARP * 2;
 }
 
-/* Of a group and a step, what product `o` reads, in 16 bytes: the numbers; with their scales. */
+/* What a group gathers in a step for product `o`, in 16 bytes: the numbers; then numbers and
+ * scales. */
 ECO_DEVICE int numbers_sent_of(const struct eco_persistent_call *call, int row_tiles, int o)
 {
     return row_tiles * (call->shape.part[o].k / K_BLOCK) * WARP;
 }
 
-/* Of those that there are, so many are in so many k blocks. */
+/* Scale blocks in the first `k_blocks` k blocks. */
 template <class DIVISION>
 ECO_DEVICE int scale_blocks_before(const struct eco_persistent_call *call, int k_blocks)
 {
@@ -190,8 +192,9 @@ ECO_DEVICE int64_t sent_of(const struct eco_persistent_call *call, const struct 
            (K_BLOCK_SCALES ? scale_blocks * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
 }
 
-/* Where a lane's first piece lies there, and from that its first scales, in 8 bytes: of who
- * multiplies what it gathers those of two rows, else a thread's of all. */
+/* The first piece that a lane gathers, and the first scales, as a distance from it in 8 bytes. In
+ * direct mainloops a lane reads the scales of two rows, else the block's threads share the
+ * scales. */
 template <class DIVISION>
 ECO_DEVICE int first_k_block(const struct eco_persistent_call *call, const struct block *block)
 {
@@ -257,12 +260,12 @@ ECO_DEVICE struct memory memory_of(const struct eco_persistent_call *call,
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* Pieces are exchanged as they lie in shared memory: [steps, groups, k blocks, rows / 8, lanes] of
- * 16 bytes, behind those of a group their scales: [scale blocks, rows] floats.  What is nobody's,
- * beyond rows and units, is there before the first step (exchange_init.cu). */
+/* Pieces are exchanged in the order of shared memory: [steps, groups, k blocks, rows / 8, lanes] of
+ * 16 bytes, after those of a group its scales [scale blocks, rows] floats. Padding of rows and
+ * units is written before the first step (exchange_init.cu). */
 
-/* Where in a group's exchange number k of its first row lies.  If scale blocks are half a k block,
- * one's numbers are those of one matrix instruction. */
+/* Position of number k of row 0 in a group's exchange. If two scale blocks share a k block, each
+ * has the numbers of one matrix instruction. */
 template <class SCALE_BLOCK> ECO_DEVICE int number_at(const struct memory *memory, unsigned k)
 {
     const unsigned of_k_block =
@@ -271,13 +274,13 @@ template <class SCALE_BLOCK> ECO_DEVICE int number_at(const struct memory *memor
                  of_k_block % PIECE);
 }
 
-/* And a row, from there on. */
+/* Distance of row n from row 0. */
 ECO_DEVICE int row_at(int n)
 {
     return n * K_BLOCK;
 }
 
-/* A unit's number of accumulator `run` of those that are exchanged. */
+/* Index of a unit's number of exchanged accumulator `run`. */
 template <class SCALE_BLOCK>
 ECO_DEVICE unsigned number_of(const struct eco_persistent_call *call, int run, int unit)
 {

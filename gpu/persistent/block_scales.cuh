@@ -1,14 +1,14 @@
 /*
- * Operands that are numbers times powers of two.  F16 has few exponents; so what has no bound is
- * brought near to 2^15 before it is rounded, and sums are divided again.  Scaled together: a
- * block's R; states that have a bound, of a group; of what may be of any size a scale block of a
- * row, by who sends it.
+ * Scaled operands. F16 has few exponents, so numbers without a bound are multiplied by a power of
+ * two that brings the largest near 2^15, and sums are divided again. One scale serves a block's
+ * rows of R; for bounded states, all states of a group; for unbounded numbers, one scale block of a
+ * row, chosen by its sender.
  *
- * Pairs are operands of nearly float accuracy: the nearest number of F16, and the nearest to what
- * that leaves.  They hold 22 bits and more, and of the four products of two such operands the
- * fourth, of what was left both times, is at most 2^-22 of the whole, so a product takes three
- * matrix instructions.  A number is off by 2^-23 of itself, or by 2^-40 of the largest one of its
- * scale, whichever is more; without the second of the pair by 2^-11, or by 2^-39.
+ * Pairs are operands of nearly F32 accuracy: the nearest F16 number and the nearest F16 number to
+ * the residual, together 22 bits or more. Of the four products of two pairs, the one of both
+ * residuals is at most 2^-22 of the whole and left out, so a product takes three matrix
+ * instructions. The error of a number is at most 2^-23 of itself or 2^-40 of the largest number of
+ * its scale, whichever is more; for single F16 numbers 2^-11 or 2^-39.
  */
 #ifndef ECO_GPU_PERSISTENT_BLOCK_SCALES_CUH
 #define ECO_GPU_PERSISTENT_BLOCK_SCALES_CUH
@@ -17,7 +17,7 @@
 #include "gpu/persistent/block.cuh"
 #include "gpu/tile/pow2_scale.cuh"
 
-/* The greatest size of what is finite. */
+/* Keeps the greatest finite magnitude. */
 ECO_DEVICE void enlarge(float *most, float x)
 {
     enum { INFINITE = 0x7F800000 };
@@ -25,7 +25,7 @@ ECO_DEVICE void enlarge(float *most, float x)
     *most = __float_as_uint(size) < INFINITE && size > *most ? size : *most;
 }
 
-/* What threads found becomes that of the block. */
+/* The greatest value of all threads of the block. */
 ECO_DEVICE float greatest_of_block(const struct block *block, float most)
 {
     static __shared__ float greatest[PERSISTENT_WARPS];
@@ -45,13 +45,14 @@ ECO_DEVICE float greatest_of_block(const struct block *block, float most)
 /* ---- what is scaled where it is sent --------------------------------------------------------- */
 
 #if defined(ECO_SCALED)
-/* Of sizes, as integers; a NaN is larger than infinity, that than all others. */
+/* Compares magnitudes as integers: a NaN is larger than infinity, which is larger than all
+ * others. */
 ECO_DEVICE unsigned larger_size(unsigned a, float b)
 {
     return max(a, __float_as_uint(b) & 0x7FFFFFFF);
 }
 
-/* Of 1 << SHIFT neighbouring lanes. */
+/* Over 1 << SHIFT neighbouring lanes. */
 template <int SHIFT> ECO_DEVICE unsigned largest_of_lanes(unsigned size)
 {
     static_assert(1 << ECO_PERSISTENT_RUN == WARP, "a warp has whole scale blocks");
@@ -66,10 +67,9 @@ template <int SHIFT> ECO_DEVICE unsigned largest_of_lanes(unsigned size)
     return size;
 }
 
-/* By all lanes, each with a unit that has a part in a scale block, or has not, whose numbers are of
- * that size at most: what they are multiplied by.  Who gathers them gets what sums are to be
- * multiplied by.  If some are not finite neither are their operands.  `sent`: where product `o`
- * finds row n of them. */
+/* Called by all lanes; a lane has a unit of the scale block or none. Returns the factor for its
+ * numbers, whose magnitude is at most `value`, and sends the inverse to the readers. If a number is
+ * not finite, neither are the operands. `sent`: where product `o` gathers row n. */
 template <class SCALE_BLOCK>
 ECO_DEVICE float publish_scale(const struct eco_persistent_call *call, const struct memory *memory,
                                int o, operand_bits *sent, int n, int unit, bool there,

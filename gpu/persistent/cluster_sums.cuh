@@ -1,8 +1,8 @@
 /*
- * Sums that the blocks of a cluster write into each other's shared memory.  What comes is counted:
- * a barrier of the block that it is for knows how many bytes a step brings.  Two barriers, of steps
- * in turn: a block that writes in a step has what it was sent in the step before, so the others
- * have read what they were sent in the one before that.
+ * Sums that the blocks of a cluster write into each other's shared memory. An mbarrier of the
+ * receiving block counts the bytes that arrive in a step. There are two, for even and odd steps: a
+ * block that sends in step s has received the sums of step s-1, which the other blocks sent after
+ * reading those of step s-2.
  */
 #ifndef ECO_GPU_PERSISTENT_CLUSTER_SUMS_CUH
 #define ECO_GPU_PERSISTENT_CLUSTER_SUMS_CUH
@@ -24,7 +24,7 @@ ECO_DEVICE void open_cluster(void)
 #endif
 }
 
-/* One thread says how much comes in a step. */
+/* One thread sets the number of bytes of a step. */
 ECO_DEVICE void expect_bytes(int step, unsigned bytes)
 {
 #if HAS_CLUSTERS
@@ -32,7 +32,7 @@ ECO_DEVICE void expect_bytes(int step, unsigned bytes)
 #endif
 }
 
-/* To where `at` is in this block, in block `rank`. */
+/* Writes v to block `rank`, at the same address as `at` in this block. */
 ECO_DEVICE void send_in_cluster(int rank, const void *at, int step, float4 v)
 {
 #if HAS_CLUSTERS
@@ -40,8 +40,8 @@ ECO_DEVICE void send_in_cluster(int rank, const void *at, int step, float4 v)
 #endif
 }
 
-/* All that was expected in a step is there: the barrier counts what others sent as it comes, so no
- * wider scope than the block's is needed, which would throw out of the L1 what is there. */
+/* Waits for all expected bytes. The barrier counts bytes as they arrive, so block scope is enough;
+ * a wider scope would invalidate the L1. */
 ECO_DEVICE void wait_for_bytes(int step)
 {
 #if HAS_CLUSTERS

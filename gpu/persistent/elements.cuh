@@ -1,7 +1,8 @@
 /*
- * What a thread of a persistent kernel has for all steps: elements that it finishes,
- * each a unit of a batch row, and where things lie that it and its warp read and write.  A block's
- * elements, units fastest, go to its threads in turn: a thread always has the same unit.
+ * What a thread of a persistent kernel keeps for all steps: its elements (a unit of a batch row
+ * each), and the addresses that it and its warp read and write. A block's elements, units fastest,
+ * are dealt to its threads in turn, so a thread always has the same unit. With 32 units, thread 33
+ * has unit 1 of batch rows 1, 9, 17, ...
  */
 #ifndef ECO_GPU_PERSISTENT_ELEMENTS_CUH
 #define ECO_GPU_PERSISTENT_ELEMENTS_CUH
@@ -10,17 +11,17 @@
 #include "gpu/cell/math.cuh"
 #include "gpu/persistent/block.cuh"
 
-/* Places of a thread's first element, and of those of its warp's products. */
+/* Positions of a thread's first element, and of its warp's products. */
 struct thread {
     int unit, n;
-    int rows; /* of the batch, in which the unit exists */
-    /* in shared memory; element_sums: of batch row 0, came: the first piece that it gathers */
+    int rows; /* batch rows in which the unit exists */
+    /* in shared memory; element_sums: of batch row 0; came: the first piece that it gathers */
     int element_sums, operand, scale, sums, came;
-    int k_block;   /* the first that it multiplies, of those that the block gathers */
-    int sent_unit; /* where its unit lies in the exchange */
+    int k_block;   /* the first k block that it multiplies, among the gathered ones */
+    int sent_unit; /* position of its unit in the exchange */
     struct scales scales;
-    operand_bits *sent;    /* of the group, in the step at hand */
-    const uint4 *received; /* in the step before: the first that this lane reads */
+    operand_bits *sent;    /* the group's exchange of the current step */
+    const uint4 *received; /* the first piece that this lane reads of the previous step */
 };
 
 template <class DIVISION>
@@ -51,7 +52,7 @@ ECO_DEVICE struct thread thread_of(const struct eco_persistent_call *call,
     return thread;
 }
 
-/* After a step: the next one's part of the exchange.  TEXT: see text_at_once. */
+/* Advances to the next step's part of the exchange. TEXT: see text_at_once. */
 template <class TEXT>
 ECO_DEVICE void advance(const struct eco_persistent_call *call, const struct memory *memory,
                         struct thread *thread, int step)
@@ -64,15 +65,16 @@ ECO_DEVICE void advance(const struct eco_persistent_call *call, const struct mem
 
 /* ---- steps in which all rows of a group have ended ------------------------------------------- */
 
-/* The others: from `first` up to `end`; back with the step after them, which gathers what the last
- * of them sent.  The barriers of a cluster count steps in fours, so `first` does. */
+/* The steps that are not idle: `first` up to `end`. Backward includes the step after them, which
+ * gathers what the last of them sent. `first` is a multiple of four, because the barriers of a
+ * cluster count steps. */
 struct span {
     int first, end;
 };
 enum { FOURS = 4 };
 
-/* A row's word in shared memory: its length, and in kernels with resets above that those of four
- * steps in turn. */
+/* A row's word in shared memory: its length and, with resets, above it the resets of four steps in
+ * turn. */
 #if defined(ECO_RESETS)
 enum { TELLS_RESETS = 1, LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 };
 #else
@@ -84,8 +86,8 @@ ECO_DEVICE int32_t *lengths_in(const struct memory *memory)
     return (int32_t *)floats(memory->lengths);
 }
 
-/* When kernels ahead have ended.  Brings lengths to shared memory, too: there for all threads after
- * a barrier. */
+/* Called when preceding kernels have ended. Also loads lengths into shared memory; all threads may
+ * read them after a barrier. */
 ECO_DEVICE struct span span_of(const struct eco_persistent_call *call, const struct block *block,
                                const struct memory *memory)
 {
@@ -108,7 +110,7 @@ ECO_DEVICE struct span span_of(const struct eco_persistent_call *call, const str
     return {0, min(max(longest - job->t, 0), job->steps) + PERSISTENT_BACKWARD};
 }
 
-/* In these nothing is gathered or multiplied. */
+/* In idle steps nothing is gathered or multiplied. */
 ECO_DEVICE bool is_idle(const struct span *span, int step)
 {
     return step < span->first || step >= span->end;
@@ -121,7 +123,7 @@ ECO_DEVICE bool is_masked(const struct eco_persistent_call *call, const struct m
     return call->lengths && job->t + step * job->t_step >= (lengths_in(memory)[n] & LENGTH);
 }
 
-/* An element of a row, from the first one of a step on. */
+/* Offset of an element from the first row of a step. */
 ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
 {
     return (uint32_t)row * row_step + (uint32_t)column;
@@ -129,26 +131,26 @@ ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
-/* One thread to each row tells the others of its resets, of which it asks for the next one while a
- * step runs.  Threads are a step behind each other at most, and a step looks back at the one before
- * it: so there are four. */
+/* Resets: one thread for each row publishes its resets, and loads the next one while a step runs.
+ * Threads are at most a step apart, and a step also looks at the previous one, so four steps are
+ * kept. */
 struct resets {
     const uint8_t *at; /* of the thread's first row in step 0; NULL: this run has none */
     int along;         /* bytes from a step to the next */
-    int first, steps;  /* steps that there are: from that one on, so many */
-    unsigned byte;     /* of the step that is told next */
+    int first, steps;  /* first step, number of steps */
+    unsigned byte;     /* of the step that is published next */
     int step;
 };
 
-/* The byte of the thread's row, or of one so many rows on; 0: there is no such step. */
+/* The byte of the thread's row plus `on` rows; 0 if there is no such step. */
 ECO_DEVICE unsigned reset_byte(const struct resets *resets, int on)
 {
     const bool there = (unsigned)(resets->step - resets->first) < (unsigned)resets->steps;
     return there ? resets->at[(int64_t)resets->step * resets->along + on] : 0;
 }
 
-/* Where the byte of a job's first step is: in the reverse direction, which backward takes the other
- * way round, at the step after in time. */
+/* Position of the byte of a job's first step. In the reverse direction, which backward takes
+ * forward in time, it is at the next time step. */
 ECO_DEVICE int told_from(const struct eco_persistent_job *job)
 {
     return job->t + ((job->t_step < 0) != PERSISTENT_BACKWARD);
@@ -174,7 +176,7 @@ ECO_DEVICE void tell_resets(const struct eco_persistent_call *call, const struct
         resets->byte = reset_byte(resets, 0);
 }
 
-/* From a step on, when lengths are in shared memory for all threads. */
+/* From a step on, once lengths are in shared memory for all threads. */
 ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
                                       const struct block *block, const struct memory *memory,
                                       int step)
@@ -197,13 +199,13 @@ ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
     return resets;
 }
 
-/* Does batch row n of the group begin anew in a step that was told? */
+/* Does batch row n of the group restart in a published step? */
 ECO_DEVICE bool is_reset(const struct memory *memory, int step, int n)
 {
     return TELLS_RESETS && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
 }
 
-/* What a row begins anew from. */
+/* What a row restarts from. */
 ECO_DEVICE const struct eco_persistent_starts *starts_of(const struct eco_persistent_call *call,
                                                          const struct eco_persistent_job *job)
 {
@@ -217,13 +219,13 @@ ECO_DEVICE real start_at(const struct eco_persistent_call *call,
     return start ? to_real(start[offset_at(row, (uint32_t)call->hidden, unit)]) : 0;
 }
 
-/* So many elements at once, as a type. */
+/* A number of elements as a type. */
 template <int N> struct count {
     enum { value = N };
 };
 
-/* Calls finish(count, n, round) for all elements of this thread, two at a time: from batch row n
- * on, rounds of all threads before. */
+/* Calls finish(count, n, round) for all elements of this thread, two at a time: batch rows from n
+ * on, after `round` passes of all threads. */
 template <class DIVISION, class FINISH>
 ECO_DEVICE void for_elements(const struct memory *memory, const struct thread *thread,
                              FINISH finish)
@@ -237,8 +239,8 @@ ECO_DEVICE void for_elements(const struct memory *memory, const struct thread *t
         finish(count<1>(), n, round);
 }
 
-/* What walk_steps() knows of the text of cells without means over a row: its elements, and in
- * pieces what a group exchanges in a step.  That of others runs in stages (means_stages.cuh). */
+/* What walk_steps() knows of the text of cells without means: its elements, and the pieces that a
+ * group exchanges in a step. Cells with means use text_of_stages (means_stages.cuh). */
 template <class CELL> struct element_of;
 template <class CELL, class DIVISION> struct text_at_once {
     typedef struct element_of<CELL> element;
@@ -250,8 +252,9 @@ template <class CELL, class DIVISION> struct text_at_once {
     }
 };
 
-/* Pairs of this thread in a step: what each has, read(n, round, place), and finish(count, n, round,
- * places); of kernels that read early the only one's is there. */
+/* Reads all elements of this thread in a step by read(n, round, element) and finishes them by
+ * finish(count, n, round, elements). If DIVISION::reads_early the only element is loaded
+ * already. */
 template <class CELL, class DIVISION, class READ, class FINISH>
 ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thread,
                            struct element_of<CELL> *first, READ read, FINISH finish)
@@ -269,7 +272,7 @@ ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thr
         });
 }
 
-/* What the caller gave of state s, one element. */
+/* One element of the caller's state s. */
 ECO_DEVICE real given_at(const struct eco_persistent_call *call,
                          const struct eco_persistent_job *job, int s, int row, int unit)
 {
@@ -277,7 +280,7 @@ ECO_DEVICE real given_at(const struct eco_persistent_call *call,
     return given ? to_real(given[offset_at(row, (uint32_t)call->hidden, unit)]) : 0;
 }
 
-/* A value of a row, without a branch. */
+/* Stores a value of a row, without a branch. */
 ECO_DEVICE void write_row(bool wanted, narrow *at, narrow v)
 {
 #if defined(ECO_ROWS_F32)

@@ -1,7 +1,7 @@
 /*
- * What blocks exchange, seen from who waits for it.  Every number is written once, by one thread; a
- * number that is not yet written has all bits set (exchange_init.cu), which no number that is sent
- * has.  So each word says itself whether it is there, and needs no order among others.
+ * The exchange between blocks, seen by a block that waits. Each number is written once, by one
+ * thread. Until then all of its bits are set (exchange_init.cu), and no number that is sent has
+ * that value. So each word shows whether it has been written, and no order among words is needed.
  */
 #ifndef ECO_GPU_PERSISTENT_EXCHANGE_CUH
 #define ECO_GPU_PERSISTENT_EXCHANGE_CUH
@@ -9,7 +9,7 @@
 #include "gpu/arch/memory.cuh"
 #include "gpu/persistent/operand.cuh"
 
-/* Is a number of the word still all ones? */
+/* Is a number in the word still all ones? */
 ECO_DEVICE unsigned is_unwritten(unsigned word)
 {
 #if defined(ECO_OPERAND_PAIR)
@@ -20,8 +20,8 @@ ECO_DEVICE unsigned is_unwritten(unsigned word)
 #endif
 }
 
-/* Of many words: `look` at each, then ask.  A number that is missing is the greatest there is, so
- * it is enough to keep the greatest. */
+/* For many words: note each, then test `seen`. An unwritten number is the greatest possible one, so
+ * keeping the greatest suffices. */
 ECO_DEVICE void note_word(unsigned *seen, unsigned word)
 {
 #if defined(ECO_OPERAND_PAIR)
@@ -33,12 +33,12 @@ ECO_DEVICE void note_word(unsigned *seen, unsigned word)
 #endif
 }
 
-/* Counts how often something was not there; false: too long, or another block gave up, and from
- * then on. */
+/* Counts unsuccessful reads. Returns false, now and from then on, after the timeout or when another
+ * block gave up. */
 enum { NOT_YET = 0, GIVEN_UP = 1, OTHER_TIMES = 2 };
 struct spin_timeout {
     unsigned tries;
-    unsigned until; /* time in 2^16 ns; NOT_YET: did not wait for long */
+    unsigned until; /* time in units of 2^16 ns; NOT_YET: no long wait so far */
 };
 
 ECO_DEVICE bool keep_waiting(struct spin_timeout *spin_timeout,
@@ -63,14 +63,14 @@ ECO_DEVICE bool warp_agrees(bool lane)
     return __all_sync(0xffffffffu, lane) != 0;
 }
 
-/* Asks anew, until none of so many reads of 16 bytes has a number that is missing, for all lanes of
- * the warp; what never comes is NaN, and makes NaN of everything after it. */
+/* Repeats the N reads of 16 bytes until none of them has an unwritten number, in any lane of the
+ * warp. After a timeout the mark is left as it is: a NaN, which makes every later result NaN. */
 template <int N, class ASK>
 ECO_DEVICE void wait_until_written(const struct eco_persistent_call *call,
                                    struct spin_timeout *spin_timeout, const uint4 (&v)[N], ASK ask)
 {
     for (;;) {
-        unsigned seen[2] = {0, 0}; /* two that do not wait for each other */
+        unsigned seen[2] = {0, 0}; /* two independent chains */
 #pragma unroll
         for (int i = 0; i < N; i++) {
             note_word(&seen[0], v[i].x);

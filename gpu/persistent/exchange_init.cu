@@ -1,6 +1,5 @@
 /*
- * What blocks of a persistent kernel tell each other, before it begins: words that are not yet
- * written, and zeros where nobody will write.
+ * Prepares the exchange of a persistent kernel: marks words as not yet written, and zeroes padding.
  */
 #include "gpu/arch/grid_dependency.cuh"
 #include "gpu/kernels.h"
@@ -13,7 +12,7 @@ enum {
     LEAST_STEPS = 4 /* of a thread */
 };
 
-/* Of a block of a group in a step, in 16 bytes: numbers, then their scales. */
+/* What product b gathers in a step of a group, in 16 bytes: numbers, then scales. */
 static __host__ __device__ int32_t numbers_of_job(const struct eco_exchange_call *call, int32_t b)
 {
     return WARP * call->row_tiles * call->k_blocks[b];
@@ -26,7 +25,7 @@ static __host__ __device__ int32_t reads_of(const struct eco_exchange_call *call
     return reads;
 }
 
-/* Numbers of a row that there are, from the kth on, as far as they are neighbours. */
+/* Consecutive existing numbers of a row, from the kth on. */
 static __device__ int32_t there_from(const struct eco_exchange_call *call, int32_t b, int32_t k)
 {
     if (call->scale_block[b] == 0) { /* accumulators begin at whole reads */
@@ -40,7 +39,7 @@ static __device__ int32_t there_from(const struct eco_exchange_call *call, int32
                : 0;
 }
 
-/* What read i of a group is of: all bits set where there are units, else 0. */
+/* Read i of a group: all bits set where there are units, 0 elsewhere. */
 static __device__ void mask_units(const struct eco_exchange_call *call, int32_t group, int32_t i,
                                   uint32_t word[4])
 {
@@ -57,7 +56,7 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
         return;
     }
     const bool row = tile * TILE_ROWS + lane / 4 < min(call->group_rows, rows);
-    /* Two words, or all four, are of neighbours. */
+    /* Two or four words have consecutive units. */
     const int32_t k_block = ECO_PERSISTENT_BYTES / call->operand;
     const bool halves = call->scale_block[b] * 2 == k_block;
     const int32_t k = piece * k_block + lane % 4 * (halves ? k_block / 8 : k_block / 4),
@@ -69,7 +68,7 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
     }
 }
 
-/* The same read of some steps to a thread; as block.cuh lays them out.  Blocks: reads of a
+/* A thread writes the same read of several steps; the layout is that of block.cuh. Grid: reads of a
  * group, groups and then steps, jobs. */
 static __global__ void mark_exchange(const __grid_constant__ struct eco_exchange_call call)
 {
@@ -87,7 +86,8 @@ static __global__ void mark_exchange(const __grid_constant__ struct eco_exchange
         for (int32_t at = step; at < call.steps; at += apart)
             to[(int64_t)at * all] = make_uint4(word[0], word[1], word[2], word[3]);
     }
-    /* Who comes next waits for this kernel only; the other blocks make room for it. */
+    /* Only the first block waits for the preceding kernels; the next kernel waits for all
+     * blocks. */
     if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0)
         wait_on_dependent_grids();
 }

@@ -1,6 +1,6 @@
 /*
- * The forward kernel for cells with means over a row: that of other cells, but that the text of a
- * step is stages, between which blocks tell each other sums (means_stages.cuh).
+ * The forward kernel for cells with means over a row. It is the forward kernel, except that the
+ * text of a step has stages, between which blocks exchange sums (means_stages.cuh).
  */
 #ifndef ECO_GPU_PERSISTENT_FORWARD_MEANS_CUH
 #define ECO_GPU_PERSISTENT_FORWARD_MEANS_CUH
@@ -18,13 +18,13 @@ template <class CELL> ECO_DEVICE bool stores(const struct normed_element<CELL> *
     return at->stored[i];
 }
 
-/* In shared memory, behind biases. */
+/* In shared memory, after biases. */
 template <class CELL, class DIVISION> ECO_DEVICE int means_at(const struct memory *memory)
 {
     return bias_at<CELL, DIVISION>(memory, CELL::accs, 0);
 }
 
-/* An element with what products add; in kernels that read early the rest is there. */
+/* An element with the sums of products; if DIVISION::reads_early the rest is loaded already. */
 template <class CELL, class DIVISION, class ELEMENT>
 ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, const struct thread *thread, int step,
@@ -42,7 +42,7 @@ ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct 
         at->stored[i] = false;
 }
 
-/* Saved values of a stage that is not the last. */
+/* Saved values of a stage other than the last. */
 template <class CELL, int P, class ELEMENT>
 ECO_DEVICE void save_elements(const struct eco_persistent_call *call, ELEMENT at[P])
 {
@@ -56,7 +56,7 @@ ECO_DEVICE void save_elements(const struct eco_persistent_call *call, ELEMENT at
     }
 }
 
-/* The step is done. */
+/* Ends the step. */
 template <class CELL, class DIVISION, int P, class ELEMENT>
 ECO_DEVICE void end_elements(const struct eco_persistent_call *call, const struct memory *memory,
                              const struct thread *thread, int step, int n, int round, ELEMENT at[P])
@@ -87,7 +87,7 @@ ECO_DEVICE void end_elements(const struct eco_persistent_call *call, const struc
 /* What walk_steps() calls. */
 template <class CELL, class DIVISION, bool KEPT>
 struct text_in_stages : text_of_stages<CELL, DIVISION> {
-    /* All stages of a step, and what goes round between them. */
+    /* All stages of a step, and the exchanges between them. */
     ECO_DEVICE void finish(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, struct spin_timeout *spin_timeout,
                            const struct thread *thread, int step, bool idle,

@@ -1,5 +1,5 @@
 /*
- * What a step forward of a persistent kernel writes outside the chip, and where.
+ * What a forward step of a persistent kernel stores in device memory, and where.
  */
 #ifndef ECO_GPU_PERSISTENT_FORWARD_STORES_CUH
 #define ECO_GPU_PERSISTENT_FORWARD_STORES_CUH
@@ -7,8 +7,8 @@
 #include "gpu/persistent/cluster_sums.cuh"
 #include "gpu/persistent/elements.cuh"
 
-/* Arrays that a step writes outside the chip.  One thread to each knows where the step at hand
- * begins and tells the others; NULL: nothing is written there. */
+/* Arrays that a step stores. For each one thread computes where the current step begins and
+ * publishes it; NULL: not stored. */
 enum {
     TO_Y,
     TO_SAVE,
@@ -16,7 +16,7 @@ enum {
     TO_KEPT = TO_STATE + ECO_MAX_STATES,
     ARRAYS = TO_KEPT + ECO_MAX_STATES
 };
-static __shared__ char *written[2][ARRAYS]; /* of steps in turn, where blocks meet once in each */
+static __shared__ char *written[2][ARRAYS]; /* for even and odd steps: blocks may meet only once */
 static_assert(sizeof written + sizeof arrivals <= ECO_PERSISTENT_STATIC_BYTES(false),
               "no more room");
 
@@ -60,7 +60,8 @@ ECO_DEVICE void publish_addresses(struct address_walker *address_walker, int par
     }
 }
 
-/* Predicates, no branches but where all threads agree: every one of them would be waited for. */
+/* Uses predicates. Branches are taken only if all threads agree, because others would have to be
+ * waited for. */
 
 template <class ELEMENT> ECO_DEVICE void write_saves(const ELEMENT *at, int saves)
 {
@@ -73,7 +74,7 @@ template <class ELEMENT> ECO_DEVICE void write_saves(const ELEMENT *at, int save
     }
 }
 
-/* State s as the step that comes reads it. */
+/* State s as the next step reads it. */
 template <class ELEMENT> ECO_DEVICE float then_read(const ELEMENT *at, int s)
 {
     return TELLS_RESETS && at->resets ? at->start[s] : at->next[s];

@@ -1,6 +1,6 @@
 /*
- * The forward kernel for cells of two products: phase 0 gathers the output state, phase 1 the value
- * that phase 0 computes of it.
+ * The forward kernel for cells of two products. Phase 0 gathers the output state; phase 1 gathers
+ * the value that phase 0 computes of it.
  */
 #ifndef ECO_GPU_PERSISTENT_FORWARD_TWO_STAGE_CUH
 #define ECO_GPU_PERSISTENT_FORWARD_TWO_STAGE_CUH
@@ -11,7 +11,7 @@
 /* One unit of one row in one stage. */
 template <class CELL> struct staged_element : element_of<CELL> {
     float operand;
-    bool stored[CELL::saves > 0 ? CELL::saves : 1]; /* saved values, by this stage */
+    bool stored[CELL::saves > 0 ? CELL::saves : 1]; /* saved values stored by this stage */
 };
 
 template <class CELL>
@@ -44,7 +44,8 @@ ECO_DEVICE void finish_stage(struct staged_element<cell_traits<NUMBER>> *at)
 #undef CELLS_CASE
 }
 
-/* An accumulator: in phase 0 all that it has by then, in phase 1 that and the second product. */
+/* An accumulator: in phase 0 all but the second product, in phase 1 that sum and the second
+ * product. */
 template <class CELL, class DIVISION>
 ECO_DEVICE float acc_of(const struct eco_persistent_call *call, const struct memory *memory, int i,
                         int acc, int sums, float bias)
@@ -55,7 +56,7 @@ ECO_DEVICE float acc_of(const struct eco_persistent_call *call, const struct mem
     return row < 0 ? x : x + sum_of<DIVISION>(memory, sums, row);
 }
 
-/* What both phases read: `P` elements of this thread, from batch row n on. */
+/* Reads what both phases need of `P` elements of this thread, from batch row n on. */
 template <class CELL, class DIVISION, int P>
 ECO_DEVICE void read_elements(const struct eco_persistent_call *call, const struct phase *phase,
                               const struct thread *thread, int step, int n, int round,
@@ -92,7 +93,7 @@ ECO_DEVICE void read_elements(const struct eco_persistent_call *call, const stru
     }
 }
 
-/* Phase 0: the operand goes out, accumulators wait for phase 1. */
+/* Phase 0: sends the operand and keeps accumulators for phase 1. */
 template <int NUMBER, class DIVISION, int P>
 ECO_DEVICE void finish_first(const struct eco_persistent_call *call, const struct phase *phase,
                              const struct thread *thread, int step, int n, int round)
@@ -119,7 +120,7 @@ ECO_DEVICE void finish_first(const struct eco_persistent_call *call, const struc
     }
 }
 
-/* Phase 1: the step is done. */
+/* Phase 1: ends the step. */
 template <int NUMBER, class DIVISION, int P>
 ECO_DEVICE void finish_second(const struct eco_persistent_call *call, const struct phase *phase,
                               const struct thread *thread, int step, int n, int round)
@@ -166,7 +167,7 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
                  second = phase_of<second_cut, divided>(&call);
     const struct block *block = &phase.block;
     const struct eco_persistent_job *job = &call.job[block->job];
-    struct thread thread = phase.thread; /* places in the exchange are those of both phases */
+    struct thread thread = phase.thread; /* positions in the exchange are the same in both phases */
     struct address_walker address_walker = address_walker_of(&call, block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;

@@ -1,6 +1,6 @@
 /*
- * What a step of a persistent kernel multiplies: what other blocks sent goes to shared memory, as
- * soon as all of it is there, as operands of matrix instructions.
+ * Gathers the operands of a step: what other blocks sent is copied to shared memory, once all of it
+ * has been written, in the order of matrix instructions.
  */
 #ifndef ECO_GPU_PERSISTENT_GATHER_CUH
 #define ECO_GPU_PERSISTENT_GATHER_CUH
@@ -9,14 +9,14 @@
 #include "gpu/persistent/elements.cuh"
 #include "gpu/persistent/exchange.cuh"
 
-/* What no piece ever fills, and what comes before the first step. */
+/* Zeroes what no piece ever fills, and what precedes the first step. */
 ECO_DEVICE void clear_operand(const struct memory *memory)
 {
     for (int i = memory->operand + (int)threadIdx.x; i < memory->parts / 4; i += PERSISTENT_THREADS)
         shared[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* A piece, to be multiplied, to where this lane's lies. */
+/* Stores a lane's piece as an operand. */
 template <class DIVISION> ECO_DEVICE void put_piece(uint4 *to, int lane, uint4 v)
 {
     if (DIVISION::square)
@@ -25,7 +25,7 @@ template <class DIVISION> ECO_DEVICE void put_piece(uint4 *to, int lane, uint4 v
         *to = v;
 }
 
-/* Before a barrier, behind which all of them are multiplied. */
+/* Called before the barrier after which pieces are multiplied. */
 template <class DIVISION> ECO_DEVICE void show_pieces(void)
 {
     if (DIVISION::square)
@@ -37,13 +37,13 @@ ECO_DEVICE uint4 with_zeros(uint2 v)
     return make_uint4(v.x, v.y, 0, 0);
 }
 
-/* A thread's first two of what is gathered. */
+/* Position of a thread's first two gathered scales. */
 ECO_DEVICE uint2 *scales_in(const struct memory *memory)
 {
     return (uint2 *)floats(memory->scales) + threadIdx.x;
 }
 
-/* The scales of what is gathered, those that its threads do not read at once with pieces. */
+/* Gathers the scales that threads do not read together with pieces. */
 template <class DIVISION>
 ECO_DEVICE void gather_more_scales(const struct eco_persistent_call *call,
                                    const struct memory *memory, struct spin_timeout *spin_timeout,
@@ -63,9 +63,9 @@ ECO_DEVICE void gather_more_scales(const struct eco_persistent_call *call,
     }
 }
 
-/* Reads `AT_ONCE` pieces a round of warps apart, from this warp's first one and `on` more on, until
- * all of them are there, and puts them into shared memory to be multiplied; with the first come
- * scales.  meanwhile() is done while they are on their way. */
+/* Reads `AT_ONCE` pieces, a pass of all warps apart, from this warp's first piece plus `on`, until
+ * all are written, and stores them as operands; the first call also reads scales. meanwhile() is
+ * called while they are in flight. */
 template <class DIVISION, int AT_ONCE, bool FIRST, class MEANWHILE>
 ECO_DEVICE void gather_some(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, struct spin_timeout *spin_timeout,
@@ -101,7 +101,7 @@ ECO_DEVICE void gather_some(const struct eco_persistent_call *call, const struct
         *scales_in(memory) = make_uint2(v[ALL - 1].x, v[ALL - 1].y);
 }
 
-/* At once: more of them in flight cost other code of the kernel registers. */
+/* Pieces in flight; more would cost other code of the kernel registers. */
 template <class DIVISION> ECO_DEVICE constexpr int pieces_at_once(void)
 {
 #if defined(ECO_OPERAND_PAIR) || defined(ECO_ROWS_F32) || PERSISTENT_BACKWARD

@@ -1,6 +1,5 @@
 /*
- * What is multiplied in the first step: states, from where the caller or the launch before has
- * them.
+ * The operands of the first step: states of the caller, or of the preceding launch.
  */
 #ifndef ECO_GPU_PERSISTENT_INITIAL_STATE_CUH
 #define ECO_GPU_PERSISTENT_INITIAL_STATE_CUH
@@ -9,7 +8,8 @@
 #include "gpu/persistent/weights.cuh"
 
 #if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
-/* All of the group's, of which this block keeps what it gathers. */
+/* Gathers all states of the group; the block keeps those that it multiplies. Returns the
+ * greatest. */
 ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory)
 {
@@ -17,7 +17,7 @@ ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct
     const float *state = (const float *)(job->starts ? job->given[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int k_blocks = (call->hidden + K_BLOCK - 1) / K_BLOCK, tiles = memory->row_tiles;
-    float most = 1; /* as of zeros */
+    float most = 1; /* the value for zeros */
 #pragma unroll 4
     for (int i = block->warp; i < k_blocks * tiles; i += PERSISTENT_WARPS) {
         const int n = i % tiles * ECO_PERSISTENT_N + block->lane / 4;
@@ -39,7 +39,7 @@ ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct
     return most;
 }
 
-/* With resets rows may begin anew from larger ones. */
+/* With resets, rows may restart from larger states. */
 ECO_DEVICE float greatest_start(const struct eco_persistent_call *call, const struct block *block)
 {
     float most = 1;
@@ -63,7 +63,7 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     scales->state = scale_for(greatest_of_block(block, most));
     scales->sums *= reciprocal_pow2(scales->state);
     if (zeros)
-        return; /* they lie there: clear_operand */
+        return; /* they are zero already (clear_operand) */
     for (int i = block->warp; i < memory->gathered; i += PERSISTENT_WARPS) {
         uint4 *const at = &shared[memory->operand + i * WARP + block->lane];
         const uint4 v = piece_of_weights(at, scales->state);
@@ -72,8 +72,8 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     }
 }
 #elif defined(ECO_SCALED)
-/* Calls use(number, value) for all of this lane's of a row that there are: of the group's row n,
- * with the caller or the launch before, units from `first` on, at most `n_units`. */
+/* Calls use(number, value) for all existing numbers of this lane in row n of the group, for at most
+ * `n_units` units from `first` on. */
 template <class USE>
 ECO_DEVICE void for_states(const struct eco_persistent_call *call, const struct block *block, int n,
                            int first, int n_units, USE use)
@@ -86,8 +86,8 @@ ECO_DEVICE void for_states(const struct eco_persistent_call *call, const struct 
         use(i, to_real(state[offset_at(block->row0 + n, row_step, first + i)]));
 }
 
-/* Each row has one power for all, and its scale blocks the same scale: of a row first the size of
- * the largest is found, where the scales of its first scale block lie. */
+/* A row has one scale here, in all of its scale blocks. First the largest magnitude of each row is
+ * stored where the scales of its first scale block belong. */
 template <class DIVISION>
 ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
                                    const struct block *block, const struct memory *memory,
@@ -98,7 +98,7 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     const int rows = memory->row_tiles * ECO_PERSISTENT_N, tiles = memory->row_tiles;
     unsigned *const most = (unsigned *)floats(memory->scales);
     if ((job->starts ? job->given[0] : job->state[0]) == NULL)
-        return; /* clear_operand's zeros */
+        return; /* zero already (clear_operand) */
     for (int i = block->warp; i < (call->hidden + ROUND - 1) / ROUND * tiles;
          i += PERSISTENT_WARPS) {
         const int n = i % tiles * ECO_PERSISTENT_N + block->lane / 4;
@@ -134,8 +134,8 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     }
 }
 #else
-/* As they are exchanged: of a row of the caller's, which begins anywhere, and zeros from the
- * `there`th on. */
+/* A piece in the order of the exchange, of a caller's row of any alignment; zeros from number
+ * `there` on. */
 ECO_DEVICE uint4 piece_of_row(const narrow *row, int there)
 {
     operand_bits bits[PIECE];
@@ -164,7 +164,7 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int width = state ? call->hidden : 0;
     if (width == 0)
-        return; /* clear_operand's zeros */
+        return; /* zero already (clear_operand) */
 #pragma unroll 4
     for (int i = block->warp; i < memory->gathered; i += PERSISTENT_WARPS) {
         const int n = i % memory->row_tiles * ECO_PERSISTENT_N + block->lane / 4;

@@ -1,6 +1,7 @@
 /*
- * Accumulators, W x, of a step on their way to shared memory.  Each warp copies those of its own
- * threads, in pieces of four: a row of the batch and an accumulator are some lanes' pieces.
+ * Copies the accumulators of a step (W x) to shared memory ahead of time. Each warp copies those of
+ * its own threads in pieces of four floats; a batch row and an accumulator take the pieces of some
+ * lanes.
  */
 #ifndef ECO_GPU_PERSISTENT_INPUT_PREFETCH_CUH
 #define ECO_GPU_PERSISTENT_INPUT_PREFETCH_CUH
@@ -8,8 +9,8 @@
 #include "gpu/arch/cp_async.cuh"
 #include "gpu/persistent/elements.cuh"
 
-/* In shared memory: [accs, elements], then [2, states, elements], of this step and of the next in
- * turn; then biases, [accs, units]. */
+/* In shared memory: [accs, elements]; [2, states, elements] for this step and the next, in turn;
+ * biases [accs, units]. */
 ECO_DEVICE int acc_at(const struct memory *memory, int i)
 {
     return memory->rest + i * memory->elements;
@@ -28,11 +29,11 @@ template <class CELL, class DIVISION> struct input_prefetch {
         UNITS = 1 << DIVISION::shift,
         AT_ONCE = WARP / PIECES, /* accumulators */
         ROUNDS = (CELL::accs + AT_ONCE - 1) / AT_ONCE,
-        STEPS_AHEAD = 3 /* by which the L2 is asked for what it may not have any more */
+        STEPS_AHEAD = 3 /* steps by which the L2 prefetches what it may have lost */
     };
-    const float *from; /* of the first accumulator of this lane, in the step to come */
+    const float *from; /* the first accumulator of this lane, in the next step */
     int to, n, first;  /* in shared memory; batch row; accumulator */
-    int left;          /* steps of which the L2 has not been asked for them */
+    int left;          /* steps that the L2 has not prefetched yet */
 
     /* step: the first one that asks. */
     __device__ __forceinline__ input_prefetch(const struct eco_persistent_call *call,
@@ -50,8 +51,8 @@ template <class CELL, class DIVISION> struct input_prefetch {
         to = pinned(acc_at(memory, first) + element);
     }
 
-    /* By all lanes of the warp, who have read what lies there.  There, for the warp, after
-     * cp_async_wait_all() and a barrier. */
+    /* Called by all lanes, after they have read the previous values. The copies are complete after
+     * cp_async_wait_all() and a barrier of the warp. */
     __device__ __forceinline__ void ask(const struct eco_persistent_call *call,
                                         const struct block *block, const struct memory *memory)
     {

@@ -1,8 +1,8 @@
 /*
- * The words of cells for a value and its derivative by one number, of a text whose values have no
- * type of their own (`vec` is auto there).  What does not depend on that number is a value alone;
- * so is what follows in another way than as a polynomial (common/cell/means.c), whose derivative
- * nobody uses.
+ * Dual numbers for the words of cells: a value and its derivative by one variable. `vec` is auto in
+ * such a text. A value that does not depend on the variable stays a plain float, and so does one
+ * that depends on it other than as a polynomial (common/cell/means.c), because its derivative is
+ * not used.
  */
 #ifndef ECO_GPU_PERSISTENT_JETS_CUH
 #define ECO_GPU_PERSISTENT_JETS_CUH

@@ -1,6 +1,6 @@
 /*
- * The kernels around all_steps: one by name for a cell compiled at run time, or for the module
- * those of a cell (instances/persistent.awk), as far as ECO_PERSISTENT_MADE names them.
+ * The kernels around all_steps: for a cell compiled at run time one by name, in the module those
+ * that ECO_PERSISTENT_MADE lists for a cell (instances/persistent.awk).
  */
 #ifndef ECO_GPU_PERSISTENT_KERNEL_TABLE_CUH
 #define ECO_GPU_PERSISTENT_KERNEL_TABLE_CUH

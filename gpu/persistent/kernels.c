@@ -1,6 +1,6 @@
 /*
- * Which kernels a plan of algorithm persistent has: those of the module, or, of other cells,
- * compiled as the plan is created.
+ * The kernels of a plan of algorithm persistent. They come from the module or are compiled when the
+ * plan is created.
  */
 #include "gpu/persistent/persistent.h"
 
@@ -17,7 +17,7 @@ enum { CLUSTER_VERSION = 90 /* compute capability that clusters need, times ten 
 #include "gpu/persistent/instances.inc"
 #undef INSTANCE
 
-/* Kernels by eco_persistent_place(); NULL: there is none. */
+/* Kernels by eco_persistent_place(); NULL where there is none. */
 static const struct instance {
     int kind;
     bool backward;
@@ -30,7 +30,7 @@ static const struct instance {
 };
 enum { INSTANCES = sizeof instances / sizeof *instances };
 
-/* Of a cell whose kernels are made. */
+/* The kernels of a cell that is in the module. */
 static const void *const *made_kernels(const struct eco_problem *problem, bool backward)
 {
     const struct eco_persistent_kind *kind = eco_persistent_kind(problem, backward);
@@ -76,8 +76,8 @@ cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3],
                                 .numAttrs = n};
 }
 
-/* How many blocks run at once in clusters of each size: some multiprocessors are left over.  Code
- * for older devices, which a newer one runs too, has nothing of clusters. */
+/* Counts the blocks that run at once in clusters of each size; some multiprocessors are left over.
+ * Code for older devices does not use clusters, even when it runs on a newer one. */
 static void count_clusters(struct ecornn_device *device, int code_version)
 {
     device->caps.gpu.blocks[0] = device->caps.threads;
@@ -98,7 +98,7 @@ static void count_clusters(struct ecornn_device *device, int code_version)
                 &config) == cudaSuccess)
             device->caps.gpu.blocks[cluster_log2] = clusters << cluster_log2;
         else
-            (void)cudaGetLastError(); /* a device that cannot say does without */
+            (void)cudaGetLastError(); /* the query failed: do not use clusters */
     }
 }
 
@@ -110,7 +110,7 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
         status = ECO_CUDA(eco_kernel_version(
             eco_persistent_forward_bf16_lstm[ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_MMA)],
             &version));
-    /* What was compiled for older devices only runs here too, but has none of the instructions. */
+    /* Code for older devices runs here, too, but without the instructions that the kernels need. */
     if (status != ECORNN_OK || version < ECO_PERSISTENT_VERSION) {
         device->caps.gpu.block_bytes = 0;
         return status;
@@ -147,7 +147,7 @@ static const struct eco_own_code *own_kernels(const struct ecornn_device *device
     return eco_own_code_get(device->own, &wanted, why);
 }
 
-/* Of a cell whose kernels are not made.  False: why not. */
+/* Compiles the kernels of a cell that is not in the module; false: see kernels->why. */
 static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
                     struct eco_persistent_kernels *kernels)
 {
@@ -189,7 +189,7 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
     }
 }
 
-/* Of so many layers or directions in one launch. */
+/* Prints the division of a launch of `jobs` layers or directions. */
 static void describe_launch(const struct ecornn_plan *plan, bool backward, int32_t jobs,
                             struct eco_text *text)
 {

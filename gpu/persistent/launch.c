@@ -1,13 +1,14 @@
 /*
- * The launches of algorithm persistent: all steps of an op, and all such ops of a level, in one
- * kernel.
+ * The launches of algorithm persistent: one kernel runs all steps of an op, and of all other such
+ * ops of its level.
  */
 #include "gpu/persistent/persistent.h"
 
 _Static_assert((int)ECO_TOGETHER <= (int)ECO_PERSISTENT_JOBS, "a launch takes all ops of a level");
 _Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_PERSISTENT_JOBS, "and prepares all of them");
 
-/* What the programs of a step back read: bits in the order of the kernel's fields. */
+/* The arrays that the cell's backward programs read, as bits in the order of the kernel's
+ * fields. */
 static uint32_t fields_of(const struct eco_gpu_run *run)
 {
     const int saves = run->lowered->n_saves, states = run->problem->cell->recipe.n_states;
@@ -51,7 +52,8 @@ static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
                                   most_steps(bounds, n), n);
 }
 
-/* Of accumulators, that an L2 of 50 MB in two halves keeps while steps read and write the rest. */
+/* An L2 of 50 MB in two halves keeps this much of accumulators while steps read and write the
+ * rest. */
 enum { NEAR_BYTES = 16 << 20 };
 
 static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
@@ -96,8 +98,9 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
     return call;
 }
 
-/* Behind the kernel that prepares the exchange, while that runs.  Only blocks of a group wait for
- * each other: where other runs have their part of the device, a group is a cluster. */
+/* The kernel may become resident while its predecessor still marks the exchange. Only blocks of a
+ * group wait for each other, so where other runs share the device, a group is launched as a
+ * cluster. */
 static cudaError_t launch(const struct eco_gpu_run *run, const void *kernel,
                           const struct eco_persistent_call *call, int jobs)
 {
@@ -127,8 +130,8 @@ bool eco_persistent_together(const struct ecornn_plan *plan, bool backward, int3
     return together > 0 && together <= 2 * eco_persistent_shape(&half, &shape);
 }
 
-/* A launch has one distance of rows of y for all: the caller's batch-major rows are not those of a
- * layer below. */
+/* All jobs of a launch have the same distance between rows of y. The caller's batch-major rows
+ * differ from those of a layer below. */
 static bool shares_rows(const struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     size_t row = 0;
@@ -156,7 +159,7 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
             eco_gpu_patch_states(run, &bounds[i], bounds[i].op->t0, bounds[i].op->t1);
     }
     const struct eco_persistent_call call = call_of(run, bounds, n);
-    if (call.shape.members == 0) { /* never, by how plans choose what is compiled */
+    if (call.shape.members == 0) { /* the plan compiled a kernel for every number of rows */
         run->status = eco_gpu_services->fail(
             ECORNN_FAILED, "no persistent kernel of the plan divides %d rows", run->args->N);
         return;

@@ -1,8 +1,8 @@
 /*
- * Products of a step by warps that gather themselves what they multiply: what other blocks sent
- * goes from the exchange straight into the registers of matrix instructions, of up to 8 batch rows,
- * of pairs forward 16.  Warps that stand below each other read the same.  A block meets once in a
- * step, where its warps' sums are added; these lie in two places in turn.
+ * Products of a step by warps that gather their own operands: what other blocks sent is loaded
+ * straight into the registers of matrix instructions, for up to 8 batch rows (forward with pairs
+ * 16). Warps that are above each other in the grid read the same operands. A block meets once in a
+ * step, to add its warps' sums; these alternate between two buffers.
  */
 #ifndef ECO_GPU_PERSISTENT_MAINLOOP_DIRECT_CUH
 #define ECO_GPU_PERSISTENT_MAINLOOP_DIRECT_CUH
@@ -12,9 +12,9 @@
 #include "gpu/persistent/gather.cuh"
 #include "gpu/persistent/sums.cuh"
 
-/* What a lane reads of the step before: `COUNT` k blocks of this warp for `N` tiles of 8 batch
- * rows, and, where there are any, the scales of chains of so many of them, for two rows, two scales
- * in 16 bytes: a chain's, or of a k block of two scale blocks one for each matrix instruction. */
+/* What a lane reads of the previous step: `COUNT` k blocks of this warp for `N` tiles of 8 batch
+ * rows. If there are scales it also reads, for two rows, the scale of each chain of `CHAIN` k
+ * blocks, or of both halves of a k block; two scales take 16 bytes. */
 template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
     enum {
         PIECES = N * COUNT,
@@ -24,7 +24,7 @@ template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
     static_assert(!K_BLOCK_SCALES || N == 1, "one tile's scales");
     uint4 v[PIECES + (SCALES + 1) / 2];
 
-    /* Of the k blocks the first `left` are there, of this lane's rows so many. */
+    /* Loads the first `left` k blocks, for `rows` rows of this lane. */
     __device__ __forceinline__ void ask(const struct memory *memory, const struct thread *thread,
                                         int rows, int left)
     {
@@ -41,7 +41,7 @@ template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
         }
     }
 
-    /* Of the first step, from shared memory. */
+    /* Loads operands of the first step from shared memory. */
     __device__ __forceinline__ void take(const struct thread *thread)
     {
 #pragma unroll
@@ -63,7 +63,7 @@ template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
             v[i] = in_order(v[i]);
     }
 
-    /* From the warp's first. */
+    /* From the warp's first scale block. */
     __device__ __forceinline__ int block_of_scale(const struct thread *thread, int scale) const
     {
         enum { K_BLOCKS = DIVISION::scale_block::k_blocks };
@@ -91,7 +91,7 @@ template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
     }
 };
 
-/* What is multiplied in the first step lies in shared memory. */
+/* The first step's operands are in shared memory. */
 template <class DIVISION, int N, int COUNT, class MEANWHILE>
 ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const struct block *block,
                                   const struct memory *memory, struct spin_timeout *spin_timeout,
@@ -101,9 +101,7 @@ ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const 
 {
     enum {
         CHAIN = longest_chain<DIVISION>(COUNT),
-        /* Forward, where scale blocks are short, a chain of one k block is one: that leaves
-         * registers.
-         */
+        /* Forward, with short scale blocks, one chain for each k block saves registers. */
         CHAINS =
             K_BLOCK_SCALES && !PERSISTENT_BACKWARD && CHAIN == 1 && !DIVISION::scale_block::halves
                 ? 1
@@ -141,8 +139,8 @@ ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const 
     }
 }
 
-/* A step's; its sums are there for all threads when it returns.  before() is done when the warp's
- * copies are there, and perhaps other warps' sums not yet. */
+/* The products of a step. before() is called when the warp's copies are complete, perhaps before
+ * the sums of other warps. On return all threads may read the sums. */
 template <class DIVISION, class MEANWHILE, class BEFORE>
 ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
                                     const struct block *block, const struct memory *memory,
@@ -152,7 +150,7 @@ ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
 {
     enum { HALF = DIVISION::k_blocks / 2 };
     const int k_blocks =
-        call->shape.part[DIVISION::product].k_blocks; /* ECO_PERSISTENT_DIRECT_K_BLOCKS */
+        call->shape.part[DIVISION::product].k_blocks; /* one of ECO_PERSISTENT_DIRECT_K_BLOCKS */
     if (DIVISION::blocks > 1 && threadIdx.x == 0)
         expect_bytes(step, DIVISION::blocks * ECO_PERSISTENT_N * DIVISION::own * sizeof(float));
     if (DIVISION::across * DIVISION::down < PERSISTENT_WARPS && block->across >= DIVISION::across)

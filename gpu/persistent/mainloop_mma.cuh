@@ -1,18 +1,17 @@
 /*
  * Products of a step by each warp alone (mma.sync): it multiplies its share of k and of the rows of
- * R by what was gathered (gather.cuh), and leaves its sums in shared memory.
+ * R by the gathered operands (gather.cuh), and stores its sums in shared memory.
  */
 #ifndef ECO_GPU_PERSISTENT_MAINLOOP_MMA_CUH
 #define ECO_GPU_PERSISTENT_MAINLOOP_MMA_CUH
 
 #include "gpu/persistent/sums.cuh"
 
-/* Fetched of them while others are multiplied: more take registers, and nothing else. */
+/* k blocks fetched ahead of their use; more take registers without being faster */
 enum { K_BLOCKS_AHEAD = 4 };
 
-/* Where k blocks of a warp begin, those of the first of some tiles of 8 rows of the batch, and how
- * far one is from the next; scales of scale blocks, and the first k block, of those that the block
- * gathers. */
+/* Start of a warp's k blocks for the first tile of 8 batch rows, and the distance between tiles;
+ * its scales; its first k block among those gathered. */
 struct k_blocks_at {
     const uint4 *operand;
     int next, scale, next_scale, first;
@@ -26,7 +25,7 @@ ECO_DEVICE struct k_blocks_at k_blocks_of(const struct memory *memory, const str
             thread->k_block};
 }
 
-/* A k block of the nth tile. */
+/* K block i of the nth tile. */
 ECO_DEVICE uint4 read_k_block(const struct k_blocks_at *at, int i, int n)
 {
     return at->operand[i * at->next + n * WARP];
@@ -46,7 +45,7 @@ ECO_DEVICE struct back read_scale(const struct k_blocks_at *at, int i, int n)
     return {*(const float2 *)floats(from), *(const float2 *)floats(next)};
 }
 
-/* The k blocks of R that are kept in shared memory. */
+/* Multiplies the k blocks of R that are in shared memory. */
 template <class DIVISION, int N>
 ECO_DEVICE void multiply_by_shared(const struct eco_persistent_call *call,
                                    const struct block *block, const struct k_blocks_at *at,
@@ -76,9 +75,8 @@ ECO_DEVICE void multiply_by_shared(const struct eco_persistent_call *call,
     }
 }
 
-/* `N` tiles of 8 rows of the batch, `COUNT` k blocks in registers, in chains of so many; what is
- * read of them is fetched some k blocks ahead.  Nothing here depends on the warp: no lane waits for
- * a branch. */
+/* Multiplies `N` tiles of 8 batch rows by `COUNT` k blocks in registers, in chains of `CHAIN`.
+ * Operands are fetched some k blocks ahead. There are no branches that depend on the warp. */
 template <class DIVISION, int N, int COUNT, int CHAIN>
 ECO_DEVICE void multiply_rows(const struct eco_persistent_call *call, const struct block *block,
                               const struct memory *memory, const struct thread *thread,
@@ -115,7 +113,7 @@ ECO_DEVICE void multiply_rows(const struct eco_persistent_call *call, const stru
     if (COUNT == DIVISION::k_blocks)
         multiply_by_shared<DIVISION, N>(call, block, &at, d);
     if (DIVISION::may_alias && call->shape.aliased)
-        __syncthreads(); /* all of it is multiplied */
+        __syncthreads(); /* all operands have been read */
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
@@ -125,7 +123,7 @@ ECO_DEVICE void multiply_rows(const struct eco_persistent_call *call, const stru
                                        &d[n][t], &thread->scales);
 }
 
-/* Tiles of 8 rows of the batch from `first` on, up to `end`. */
+/* Tiles of 8 batch rows from `first` up to `end`. */
 template <class DIVISION, int COUNT, int CHAIN>
 ECO_DEVICE void multiply_k_blocks(const struct eco_persistent_call *call, const struct block *block,
                                   const struct memory *memory, const struct thread *thread,

@@ -1,8 +1,8 @@
 /*
- * Products of a step by four warps together (wgmma): R in registers, 16 of its rows to a warp, or
- * kept in shared memory, the batch in shared memory.  A k block of 8 rows of the batch lies there
- * as 4 groups of 128 bytes: the words that instructions take together (gather.cuh), of pairs first
- * the nearest numbers, then what they leave.
+ * Products of a step by four warps together (wgmma). R is in registers (16 rows for each warp) or
+ * in shared memory; the batch is in shared memory. A k block of 8 batch rows has 4 groups of 128
+ * bytes, each with the words that an instruction takes together (gather.cuh). With pairs the first
+ * two groups have the nearest numbers, the others the residuals.
  */
 #ifndef ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH
 #define ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH
@@ -13,14 +13,13 @@
 enum {
     GROUP_BYTES = ECO_PERSISTENT_N * 16,                     /* half of an instruction's k */
     K_BLOCK_BYTES = ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES, /* from 8 rows to the next */
-    HALF_K_BLOCK = K_BLOCK_BYTES / 2 >> 4                    /* as descriptions count */
+    HALF_K_BLOCK = K_BLOCK_BYTES / 2 >> 4                    /* in units of a descriptor */
 };
 static_assert(+K_BLOCK_BYTES == +WGMMA_ROWS_APART, "what is described says so");
 
-/* Where rows lie in groups of 8, a k block apart: the lower half of what the instruction wants to
- * know, whose upper half is the same for all.  In a cluster an address says the block, too.  Of one
- * lane, so that the compiler sees that all have the same, and adds to it where that takes no time.
- */
+/* Lower half of a wgmma descriptor of rows in groups of 8, a k block apart; the upper half is
+ * constant. In a cluster an address includes the block. The address is taken from one lane, so that
+ * the compiler knows it to be uniform. */
 ECO_DEVICE unsigned describe_rows(unsigned address)
 {
     enum { OF_BLOCK = (1 << 18) - 1 };
@@ -28,8 +27,8 @@ ECO_DEVICE unsigned describe_rows(unsigned address)
     return __shfl_sync(0xffffffffu, there, 0);
 }
 
-/* d = a b, or added to, if `add`: 64 rows of R, in registers or where `a` describes, times 32 or 16
- * rows of the batch. */
+/* d = a b, or d += a b if `add`: 64 rows of R (registers or a descriptor) times 32 or 16 batch
+ * rows. */
 template <int n, class R>
 ECO_DEVICE void multiply_by_warpgroup(float (&d)[n], R a, unsigned b, int add)
 {
@@ -40,11 +39,12 @@ ECO_DEVICE void multiply_by_warpgroup(float (&d)[n], R a, unsigned b, int add)
 #endif
 }
 
-/* Sums of `N` tiles of 8 rows of the batch.  Of pairs those of the nearest numbers end after some
- * k blocks, as elsewhere (end_chain). */
+/* Sums of `N` tiles of 8 batch rows. With pairs the sums of the nearest numbers are chained as in
+ * end_chain(). */
 template <class DIVISION, int N> struct square_sums {
     enum {
-        SETS = DIVISION::squares > 1 ? TILES : 1, /* else both of a warp's tiles add to the same */
+        SETS =
+            DIVISION::squares > 1 ? TILES : 1, /* else both tiles of a warp add to the same sums */
         HELD = 4 * N
     };
     float d[SETS][HELD];
@@ -53,7 +53,7 @@ template <class DIVISION, int N> struct square_sums {
 #endif
 };
 
-/* R: halves of a k block, in registers or as described. */
+/* R: halves of a k block, in registers or as descriptors. */
 template <class DIVISION, int N, class R>
 ECO_DEVICE void add_k_block(struct square_sums<DIVISION, N> *sums, int t, R low, R high, unsigned b,
                             bool first, bool first_of_chain)
@@ -69,8 +69,8 @@ ECO_DEVICE void add_k_block(struct square_sums<DIVISION, N> *sums, int t, R low,
 #endif
 }
 
-/* After so many k blocks: of pairs a chain, whose sums are added to the others.  Else all goes on.
- */
+/* Ends a chain of pairs after some k blocks: its sums are added to the others. Plain operands go
+ * on. */
 template <class DIVISION, int N>
 ECO_DEVICE void end_k_blocks(struct square_sums<DIVISION, N> *sums, bool first)
 {
@@ -87,7 +87,7 @@ ECO_DEVICE void end_k_blocks(struct square_sums<DIVISION, N> *sums, bool first)
 #endif
 }
 
-/* After all of them. */
+/* After all k blocks. */
 template <class DIVISION, int N> ECO_DEVICE void end_sums(struct square_sums<DIVISION, N> *sums)
 {
 #pragma unroll
@@ -101,12 +101,12 @@ template <class DIVISION, int N> ECO_DEVICE void end_sums(struct square_sums<DIV
 }
 
 #if defined(ECO_OPERAND_PAIR)
-enum { CHAIN = 4 }; /* k blocks of each of a warp's tiles: as exact as two, and sooner over */
+enum { CHAIN = 4 }; /* k blocks of a chain: as accurate as two, and faster */
 #else
 enum { CHAIN = ECO_PERSISTENT_K_BLOCKS(ECO_PERSISTENT_WGMMA, false, 1) };
 #endif
 
-/* The k blocks of R that are kept in shared memory. */
+/* Multiplies the k blocks of R that are in shared memory. */
 template <class DIVISION, int N>
 ECO_DEVICE void
 multiply_squares_by_shared(const struct eco_persistent_call *call, const struct block *block,
@@ -130,7 +130,7 @@ multiply_squares_by_shared(const struct eco_persistent_call *call, const struct 
     }
 }
 
-/* `N` tiles of 8 rows of the batch, `COUNT` k blocks of R in registers. */
+/* Multiplies `N` tiles of 8 batch rows by `COUNT` k blocks of R in registers. */
 template <class DIVISION, int N, int COUNT>
 ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const struct block *block,
                                  const struct memory *memory, const struct thread *thread,
@@ -180,8 +180,8 @@ ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const s
         }
 }
 
-/* Tiles of 8 rows of the batch from `first` on, up to `end`; some that are not there are multiplied
- * like the others, and kept nowhere. */
+/* Tiles of 8 batch rows from `first` up to `end`. Tiles beyond the batch are multiplied like the
+ * others, but not stored. */
 template <class DIVISION, int COUNT>
 ECO_DEVICE void
 multiply_square_tiles(const struct eco_persistent_call *call, const struct block *block,

@@ -1,7 +1,7 @@
 /*
- * One unit of one row in a stage of a cell's text: what the stage stores for means, and what it
- * reads of those of earlier stages.  A text runs to the end of a stage, or ahead of it with values
- * that carry a derivative (jets.cuh).
+ * One unit of one row in a stage of a cell's text: what the stage stores for means, and the means
+ * of earlier stages that it reads. The text runs to the end of its stage, or beyond it with dual
+ * numbers (jets.cuh).
  */
 #ifndef ECO_GPU_PERSISTENT_MEANS_ELEMENT_CUH
 #define ECO_GPU_PERSISTENT_MEANS_ELEMENT_CUH
@@ -12,7 +12,7 @@
 /* One unit of one row: what its stages store for means, and the means of its row. */
 template <class CELL> struct normed_element : element_of<CELL> {
     float summand[means_of::room], slope[means_of::room], mean[means_of::room];
-    bool stored[CELL::saves > 0 ? CELL::saves : 1]; /* saved values, by this stage */
+    bool stored[CELL::saves > 0 ? CELL::saves : 1]; /* saved values stored by this stage */
 #if PERSISTENT_BACKWARD
     narrow dvector[ECO_MAX_WRITTEN];
     bool has_dvector[ECO_MAX_WRITTEN]; /* of this stage */
@@ -23,7 +23,8 @@ template <class CELL> ECO_DEVICE void store_mean(struct normed_element<CELL> *at
 {
     at->summand[m] = v;
 }
-/* Blocks exchange sums amid a stage, behind which vectors would be loaded again. */
+/* Vectors are kept in registers, because an exchange of sums would make the compiler load them
+ * again. */
 template <class CELL> ECO_DEVICE vec load_vector(struct normed_element<CELL> *at, int k)
 {
     const real *const vector = (const real *)at->job->vector + at->unit;
@@ -36,7 +37,7 @@ ECO_DEVICE vec load_mean_of(struct normed_element<CELL> *at, struct count<M>)
     return at->mean[M];
 }
 
-/* The same for what runs ahead of stage STAGE's end, with c for the means of that stage. */
+/* The element beyond the end of stage STAGE, with c for the means of that stage. */
 template <class CELL, int STAGE> struct element_ahead {
     struct normed_element<CELL> *at;
     float center[means_of::room];

@@ -1,6 +1,6 @@
 /*
- * Means over a row, of the sums that all blocks sent: some lanes together read all of one row's,
- * add them up in a fixed order, and put the means into shared memory, for all threads of the block.
+ * Computes means over a row from the sums that all blocks sent. A few lanes read all sums of a row,
+ * add them in a fixed order, and store the means in shared memory for all threads of the block.
  */
 #ifndef ECO_GPU_PERSISTENT_MEANS_GATHER_CUH
 #define ECO_GPU_PERSISTENT_MEANS_GATHER_CUH
@@ -13,8 +13,8 @@ ECO_DEVICE float part_in(uint4 v, int i)
     return __uint_as_float(i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w);
 }
 
-/* What some lanes together add up: a mean and one that comes with it, of a row; what was sent of
- * them, from the stage's first on. */
+/* What a few lanes add up together: a mean of a row, and perhaps its dependent mean; `sent`: from
+ * the stage's first sum on. */
 struct mean_item {
     int mean, with, row, sum, center, sum_with;
     float curve;
@@ -50,7 +50,7 @@ template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int rows, int i)
     return item;
 }
 
-/* Of `lanes` lanes, four at least. */
+/* Sum over `lanes` lanes, four at least. */
 ECO_DEVICE float sum_of_some_lanes(float x, int lanes)
 {
     x += __shfl_xor_sync(0xffffffffu, x, 1);
@@ -64,7 +64,7 @@ ECO_DEVICE float sum_of_some_lanes(float x, int lanes)
     return x;
 }
 
-/* The four parts that a lane reads: which are there, and of how many units. */
+/* The four partial sums that a lane reads: which exist, and the units of each. */
 struct four_parts {
     bool there[4];
     float units[4];
@@ -89,7 +89,7 @@ ECO_DEVICE float sum_of_parts(const struct four_parts &parts, const float (&x)[4
            ((parts.there[2] ? x[2] : 0) + (parts.there[3] ? x[3] : 0));
 }
 
-/* What the blocks sent of an item: of four of them, if there are so many. */
+/* What the blocks sent of an item: four of them, if there are as many. */
 template <int STAGE, class DIVISION> struct received_sums {
     enum { JOINS = means_of::joins(STAGE), EACH = JOINS ? 4 : 1 };
     struct mean_item item;
@@ -108,7 +108,7 @@ template <int STAGE, class DIVISION> struct received_sums {
             v[3] = load_16_relaxed_if(joined, at + item.center * apart);
         }
     }
-    /* A word of all ones that somebody will write: the greatest there is. */
+    /* Is a word that a block will write still all ones, the greatest value? */
     __device__ __forceinline__ bool misses(const struct four_parts &parts) const
     {
         uint4 seen = v[0];
@@ -119,7 +119,7 @@ template <int STAGE, class DIVISION> struct received_sums {
         return (parts.there[0] && seen.x == ~0u) | (parts.there[1] && seen.y == ~0u) |
                (parts.there[2] && seen.z == ~0u) | (parts.there[3] && seen.w == ~0u);
     }
-    /* The means, to shared memory. */
+    /* Stores the means in shared memory. */
     __device__ __forceinline__ void add_up(const sums_of_blocks<DIVISION> &sums,
                                            const struct four_parts &parts, int lanes, int lane,
                                            float of_hidden, int means) const
@@ -145,7 +145,7 @@ template <int STAGE, class DIVISION> struct received_sums {
     }
 };
 
-/* Log2 of the lanes that together have all parts of an item. */
+/* Log2 of the lanes that read all partial sums of an item. */
 template <class DIVISION> ECO_DEVICE int readers_log2(const sums_of_blocks<DIVISION> &sums)
 {
     enum { FOUR = 2, EIGHT = 3, ALL = 5 };
@@ -154,7 +154,7 @@ template <class DIVISION> ECO_DEVICE int readers_log2(const sums_of_blocks<DIVIS
                                         : (int)ALL;
 }
 
-/* Items of a thread, `AT_ONCE` of them, some apart. */
+/* Gathers `AT_ONCE` items of a thread. */
 template <int STAGE, class DIVISION, int AT_ONCE>
 ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
                              const sums_of_blocks<DIVISION> &sums,
@@ -185,8 +185,8 @@ ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
         in[i].add_up(sums, parts, lanes, lane, of_hidden, means);
 }
 
-/* Means of a stage to shared memory, [means, rows] from `means` on, for all threads.  (Warps that
- * gather those of their own rows, so that the block need not meet, took longer.) */
+/* Stores the means of a stage in shared memory, [means, rows] from `means` on, for all threads. (It
+ * was slower to let warps gather the means of their own rows, which avoids a barrier.) */
 template <int STAGE, class DIVISION>
 ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struct memory *memory,
                              struct spin_timeout *spin_timeout, const struct thread *thread,
@@ -212,7 +212,7 @@ ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struc
     __syncthreads();
 }
 
-/* Of row n, those that stages before this one have stored. */
+/* Reads the means of row n that earlier stages have stored. */
 template <int STAGE, class CELL>
 ECO_DEVICE void read_means(const struct memory *memory, int means, int n,
                            struct normed_element<CELL> *at)

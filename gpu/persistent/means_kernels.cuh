@@ -1,13 +1,14 @@
 /*
- * All that a source of kernels of a cell with means over a row includes, after it has said of which
- * rows and operands, and with PERSISTENT_BACKWARD which way.
+ * What a source of kernels of a cell with means includes, after it has defined ECO_ROWS_*,
+ * ECO_OPERAND_* and PERSISTENT_BACKWARD.
  */
 #ifndef ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH
 #define ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH
 
-/* Blocks wait for each step's text several times: without the branches of a true division. */
+/* Blocks wait for each step's text several times, so it avoids the branches of an exact
+ * division. */
 #define CELL_WITHOUT_BRANCHES
-/* The text says which mean when it is compiled. */
+/* The index of a mean is a compile-time constant. */
 #include "gpu/persistent/elements.cuh"
 #define load_mean(at, m) load_mean_of(at, count<m>())
 

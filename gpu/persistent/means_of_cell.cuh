@@ -1,13 +1,13 @@
 /*
- * What is known of a cell's means over a row when its kernel is compiled: how many there are, which
- * stage of the text has each, and in what order a block sends what it adds up for them.
+ * What is known of a cell's means when its kernel is compiled: their number, the stage of each, and
+ * the order in which a block sends its sums.
  */
 #ifndef ECO_GPU_PERSISTENT_MEANS_OF_CELL_CUH
 #define ECO_GPU_PERSISTENT_MEANS_OF_CELL_CUH
 
 #include "gpu/persistent/elements.cuh"
 
-/* What is said of no cell has no means. */
+/* Cells that define nothing have no means. */
 #ifndef CELLS_STAGES
 #define CELLS_STAGES      1
 #define CELLS_MEANS       0
@@ -32,8 +32,8 @@
 #define CELLS_AHEAD_7(CALL)
 #endif
 
-/* What the compiler of cells says of means: how many there are; the stage that has each, with which
- * other one it comes, or -1, and the coefficient of that one's square. */
+/* From the cell compiler: the number of means; the stage of each; the mean on which it depends, or
+ * -1, and the coefficient of that one's square. */
 struct means_of {
     enum { stages = CELLS_STAGES, means = CELLS_MEANS, room = means > 0 ? means : 1 };
     static __device__ constexpr int stage(int m)
@@ -51,7 +51,7 @@ struct means_of {
         constexpr double of[] = {CELLS_MEAN_CURVES};
         return (float)of[m];
     }
-    /* Does another one come with it? */
+    /* Does another mean depend on it? */
     static __device__ constexpr bool leads(int mean)
     {
         bool any = false;
@@ -67,8 +67,8 @@ struct means_of {
         return any;
     }
 
-    /* What a block sends of a row, stage by stage: sums, one of a mean, or two of one that comes
-     * with another, in the order of means; and behind them each c. */
+    /* The sums that a block sends for a row, by stage: one for each mean, or two for a mean and its
+     * dependent mean, in the order of means; then c for each. */
     static __device__ constexpr int sums(int of_stage)
     {
         int n = 0;
@@ -98,7 +98,7 @@ struct means_of {
         return n;
     }
 
-    /* Items of a stage: a mean that comes with another, and that one, or a mean alone. */
+    /* Items of a stage: a mean alone, or with its dependent mean. */
     static __device__ constexpr int items(int of_stage)
     {
         int n = 0;
@@ -116,7 +116,7 @@ struct means_of {
     }
 };
 
-/* Calls what(count<M>()) for each number from M up to END: known when the kernel is compiled. */
+/* Calls what(count<M>()) for M up to END, as compile-time constants. */
 template <int M, int END, class WHAT> ECO_DEVICE void for_each_of(WHAT what)
 {
     if constexpr (M < END) {

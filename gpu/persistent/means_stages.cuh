@@ -1,15 +1,15 @@
 /*
- * The stages of a step, of a cell with means over the units of a row.  A stage stores values, and
- * stages after it read the means of these.  Between two stages each block adds up the values of its
- * units, sends that to the others (means_sums.cuh), and adds up what all sent, always in the same
- * order (means_gather.cuh).
+ * The stages of a step for cells with means over the units of a row. A stage stores values, and
+ * later stages read their means. Between two stages each block adds up the values of its units,
+ * sends the sum to the group (means_sums.cuh), and adds up the sums of all blocks in a fixed order
+ * (means_gather.cuh).
  */
 #ifndef ECO_GPU_PERSISTENT_MEANS_STAGES_CUH
 #define ECO_GPU_PERSISTENT_MEANS_STAGES_CUH
 
 #include "gpu/persistent/means_gather.cuh"
 
-/* Where a step is, for all of its stages. */
+/* The current step, for all of its stages. */
 struct norming {
     const struct eco_persistent_call *call;
     const struct block *block;
@@ -17,10 +17,10 @@ struct norming {
     struct spin_timeout *spin_timeout;
     const struct thread *thread;
     int means; /* in shared memory */
-    bool idle; /* no row reads what the others send */
+    bool idle; /* no row reads what other blocks send */
 };
 
-/* One stage of `P` elements of this thread, from batch row n on: text, sums, and what else. */
+/* Runs one stage of `P` elements of this thread, from batch row n on: text, sums, finish. */
 template <class CELL, class DIVISION, int STAGE, int P, class FINISH>
 ECO_DEVICE void run_elements(const struct norming *norming, int n, int round,
                              struct normed_element<CELL> at[P], FINISH finish)
@@ -45,7 +45,7 @@ template <int STAGE, class DIVISION> ECO_DEVICE void end_stage(const struct norm
                                       norming->thread, norming->means);
 }
 
-/* Stages from STAGE on, each of all elements; these are read anew for each. */
+/* Runs the stages from STAGE on, each for all elements, which are read again for each stage. */
 template <class CELL, class DIVISION, int STAGE, class READ, class FINISH>
 ECO_DEVICE void run_stages(const struct norming *norming, READ read, FINISH finish)
 {
@@ -63,7 +63,7 @@ ECO_DEVICE void run_stages(const struct norming *norming, READ read, FINISH fini
     }
 }
 
-/* The same of a thread's only element, which keeps what it has. */
+/* The same for a thread's only element, which stays in registers. */
 template <class CELL, class DIVISION, int STAGE, class FINISH>
 ECO_DEVICE void run_kept(const struct norming *norming, struct normed_element<CELL> at[1],
                          FINISH finish)
@@ -75,10 +75,10 @@ ECO_DEVICE void run_kept(const struct norming *norming, struct normed_element<CE
     }
 }
 
-/* All stages of a step; KEPT: threads have one element each, at most, `first`, which is read in
- * part in kernels that read early.  Calls read(stage, n, round, element) for what the text finds
- * at an element of this thread in batch row n, some rounds of all threads on, and finish(stage,
- * count, n, round, elements) behind each stage's text. */
+/* Runs all stages of a step. KEPT: a thread has at most one element, `first`, which is partly
+ * loaded if DIVISION::reads_early. Calls read(stage, n, round, element) before the text of a stage
+ * and finish(stage, count, n, round, elements) after it, for the elements of batch row n after
+ * `round` passes. */
 template <class CELL, class DIVISION, bool KEPT, class READ, class FINISH>
 ECO_DEVICE void run_all_stages(const struct norming *norming, struct normed_element<CELL> first[1],
                                READ read, FINISH finish)
@@ -91,7 +91,8 @@ ECO_DEVICE void run_all_stages(const struct norming *norming, struct normed_elem
     }
 }
 
-/* As text_at_once (elements.cuh), of cells with means; each way adds functions. */
+/* The counterpart of text_at_once (elements.cuh) for cells with means; forward and backward add
+ * functions. */
 template <class CELL, class DIVISION> struct text_of_stages {
     typedef struct normed_element<CELL> element;
     enum { in_stages = true };

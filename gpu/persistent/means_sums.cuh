@@ -1,25 +1,25 @@
 /*
  * Sums for means over a row, as a block sends them: it adds up what a stage stored of its units, in
- * a fixed order.  A sum is a float, in words that are not yet written as those of the exchange are
- * (exchange.cuh); they lie there behind what products gather.
+ * a fixed order. A sum is a float, exchanged like operands (exchange.cuh), in memory that follows
+ * them.
  *
- * A mean that is a polynomial in another one comes with it (common/cell/means.c).  With that one
- * a block sends for its units the sums of the polynomial and of its derivative where the other mean
- * would be c, the mean of four of these units, and c.  What cancels is (c - mean)^2 in parts of the
- * variance: a quarter on average.  Of one unit it would be 1, and 9 of one that is off by three
- * standard deviations.
+ * If another mean is a polynomial in a mean (common/cell/means.c; for example a variance), a block
+ * sends both at once: for its units it sums the polynomial and its derivative at c, the mean of
+ * four of these units, and sends c, too. What cancels later is (c - mean)^2 in units of the
+ * variance: a quarter on average. With c from a single unit it would be 1 on average, and 9 if that
+ * unit is off by three standard deviations.
  */
 #ifndef ECO_GPU_PERSISTENT_MEANS_SUMS_CUH
 #define ECO_GPU_PERSISTENT_MEANS_SUMS_CUH
 
 #include "gpu/persistent/means_element.cuh"
 
-/* Of a group in a step: [sums, rows, parts], parts in whole vectors of four.  A block has a part
- * for each warp's width of units. */
+/* The exchange of a group in a step: [sums, rows, partial sums], padded to vectors of four. A block
+ * has one partial sum for each warp's width of units. */
 template <class DIVISION> struct sums_of_blocks {
     enum {
         UNITS = 1 << DIVISION::shift,
-        LANES = UNITS < WARP ? UNITS : WARP, /* that have units of one row, of a part */
+        LANES = UNITS < WARP ? UNITS : WARP, /* lanes with units of the same row and partial sum */
         OF_BLOCK = UNITS / LANES,
         SENT = means_of::sent(means_of::stages)
     };
@@ -33,20 +33,20 @@ template <class DIVISION> struct sums_of_blocks {
         rows = memory->row_tiles * ECO_PERSISTENT_N;
     }
 
-    /* Of 16 bytes. */
+    /* In units of 16 bytes. */
     __device__ __forceinline__ int pieces(void) const
     {
         return SENT * rows * vectors;
     }
 
-    /* Units of a part, of which there may be none. */
+    /* Units of a partial sum; may be zero. */
     __device__ __forceinline__ float units(const struct eco_persistent_call *call, int part) const
     {
         return (float)max(min(call->hidden - part * LANES, (int)LANES), 0);
     }
 };
 
-/* In the step at hand. */
+/* In the current step. */
 template <class DIVISION>
 ECO_DEVICE unsigned *sent_sums(const struct eco_persistent_call *call, const struct memory *memory,
                                const struct thread *thread)
@@ -54,16 +54,16 @@ ECO_DEVICE unsigned *sent_sums(const struct eco_persistent_call *call, const str
     return (unsigned *)((const uint4 *)thread->sent + sent_of<DIVISION>(call, memory));
 }
 
-/* Of 16 bytes, all that a group exchanges in a step. */
+/* All that a group exchanges in a step, in units of 16 bytes. */
 template <class DIVISION>
 ECO_DEVICE int64_t exchanged_of(const struct eco_persistent_call *call, const struct memory *memory)
 {
     return sent_of<DIVISION>(call, memory) + sums_of_blocks<DIVISION>(call, memory).pieces();
 }
 
-/* Of `N` values of LANES neighbouring lanes the sums, in a fixed order; a NaN becomes that of
- * additions.  The lanes share them out: a lane has those from `first` on, `left` of them, or
- * `copies` lanes have the same one. */
+/* Sums of `N` values over LANES neighbouring lanes, in a fixed order; a NaN becomes the NaN of
+ * additions. The lanes divide the sums: a lane has `left` of them from `first` on, or `copies`
+ * lanes have the same one. */
 template <int N, int LANES> struct shared_sums {
     float x[N];
     int first;
@@ -76,7 +76,7 @@ template <int N, int LANES> struct shared_sums {
     {
         return N < LANES ? LANES / N : 1;
     }
-    /* With the lane that is APART from this one; `COUNT` values are left. */
+    /* Adds up with the lane that is APART from this one; `COUNT` values are left. */
     template <int APART, int COUNT> __device__ __forceinline__ void add_up_from(int lane)
     {
         if constexpr (APART > 0 && COUNT > 1) {
@@ -101,7 +101,7 @@ template <int N, int LANES> struct shared_sums {
     }
 };
 
-/* The mean of four units of a part; of those that are not there the first one's. */
+/* The mean of four units of a partial sum; the first unit replaces missing ones. */
 template <int LANES, class CELL>
 ECO_DEVICE float center_of(const struct normed_element<CELL> *at, float own, int lane)
 {
@@ -115,7 +115,7 @@ ECO_DEVICE float center_of(const struct normed_element<CELL> *at, float own, int
     return 0.25f * ((of[0] + of[1]) + (of[2] + of[3]));
 }
 
-/* A power of two that is not less. */
+/* The next power of two. */
 ECO_DEVICE constexpr int whole_pow2(int n)
 {
     int whole = 1;
@@ -124,7 +124,7 @@ ECO_DEVICE constexpr int whole_pow2(int n)
     return whole;
 }
 
-/* Of row n, by all lanes that have units of it: what they have stored in this stage. */
+/* Called by all lanes with units of row n: sends the sums of what they stored in this stage. */
 template <int STAGE, class DIVISION, class CELL>
 ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct block *block,
                           const struct memory *memory, const struct thread *thread, int n,

@@ -1,9 +1,8 @@
 /*
- * Operands of matrix instructions, as one translation unit chooses them.  ECO_OPERAND_F16 (where
- * nothing is said) or _BF16: what R and what is exchanged are rounded to; _PAIR: not at all, two
- * numbers of F16 for each (block_scales.cuh).  With ECO_SCALED they are numbers times powers of
- * two, which are exchanged beside them, so they may be of any size.  PERSISTENT_BACKWARD: 1 in
- * kernels back in time.
+ * Operands of matrix instructions, as a translation unit chooses them. R and exchanged numbers are
+ * rounded to F16 (ECO_OPERAND_F16, the default) or BF16 (_BF16), or kept as a pair of F16 numbers
+ * (_PAIR, block_scales.cuh). With ECO_SCALED they may have any magnitude: scales are powers of two
+ * that are exchanged after the numbers. PERSISTENT_BACKWARD is 1 in backward kernels.
  */
 #ifndef ECO_GPU_PERSISTENT_OPERAND_CUH
 #define ECO_GPU_PERSISTENT_OPERAND_CUH
@@ -27,10 +26,10 @@ typedef unsigned short operand_bits;
 
 enum {
     PIECE = 16 / sizeof(operand_bits), /* operands in 16 bytes */
-    K_BLOCK = 4 * PIECE                /* k of two steps of the matrix instruction */
+    K_BLOCK = 4 * PIECE                /* k of two matrix instructions */
 };
 
-/* NaNs become the one that instructions make: never the mark of what is not yet written. */
+/* NaNs become the NaN of conversions, which differs from the mark of unwritten numbers. */
 ECO_DEVICE operand_bits to_operand(float x)
 {
 #if defined(ECO_OPERAND_BF16)
@@ -78,8 +77,8 @@ ECO_DEVICE void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 #define SCALED_R 1
 #endif
 
-/* Operands may be numbers times powers of two: those of R; states, unless their scale blocks have
- * scales. Back, of sums. */
+/* Powers of two by which operands are multiplied: R; states, unless their scale blocks have scales.
+ * `sums` undoes both. */
 struct scales {
 #if defined(SCALED_R)
     float state, sums;
@@ -104,8 +103,8 @@ ECO_DEVICE float unscale(const struct scales *scales, float sum)
 #endif
 }
 
-/* Four words, of pairs, as matrix instructions take them: the nearest ones, then what they leave.
- */
+/* Four words of pairs in the order of matrix instructions: the nearest numbers, then the
+ * residuals. */
 ECO_DEVICE uint4 in_order(uint4 v)
 {
 #if defined(ECO_OPERAND_PAIR)

@@ -1,5 +1,5 @@
 /*
- * Algorithm persistent on the host's side: the division into blocks and the launches.
+ * Host side of algorithm persistent: the division into blocks and the launches.
  */
 #ifndef ECO_GPU_PERSISTENT_PERSISTENT_H
 #define ECO_GPU_PERSISTENT_PERSISTENT_H
@@ -8,9 +8,10 @@
 #include "gpu/view/run.h"
 #include "gpu/persistent/args.h"
 
-/* Bits eco_persistent_place(): all, and those by instructions that only some devices have. */
+/* Sets of kernels as bits eco_persistent_place(): all of them; those with WGMMA, which only some
+ * devices have. */
 #define ECO_PERSISTENT_ALL_SHAPES ((UINT64_C(1) << ECO_PERSISTENT_SHAPES) - 1)
-enum { ECO_PERSISTENT_MOST_PARTS = 128 }; /* of a sum, four to a lane */
+enum { ECO_PERSISTENT_MOST_PARTS = 128 }; /* partial sums of a mean, four for each lane */
 #define ECO_PERSISTENT_SQUARES                                                                     \
     (ECO_PERSISTENT_ALL_SHAPES -                                                                   \
      ((UINT64_C(1) << ECO_PERSISTENT_PLACE(ECO_PERSISTENT_SHIFT, 0, ECO_PERSISTENT_WGMMA)) - 1))
@@ -18,32 +19,33 @@ enum { ECO_PERSISTENT_MOST_PARTS = 128 }; /* of a sum, four to a lane */
 /* What the division depends on. */
 struct eco_persistent_need {
     bool backward;
-    uint64_t shapes; /* those there is code for: bits eco_persistent_place() */
+    uint64_t shapes; /* available kernels: bits eco_persistent_place() */
     int32_t hidden, rows, steps;
-    int32_t jobs;                               /* of one launch */
-    int32_t groups;                             /* at most; 0: any */
-    int32_t products;                           /* of a step, one after the other */
-    int32_t width[ECO_PERSISTENT_PRODUCTS];     /* of what each gathers, for a batch row */
-    int32_t recurrent[ECO_PERSISTENT_PRODUCTS]; /* accumulators that it adds to */
+    int32_t jobs;                           /* (layer, direction)s of one launch */
+    int32_t groups;                         /* limit; 0: none */
+    int32_t products;                       /* of a step, one after the other */
+    int32_t width[ECO_PERSISTENT_PRODUCTS]; /* numbers that each product gathers for a batch row */
+    int32_t recurrent[ECO_PERSISTENT_PRODUCTS]; /* accumulators that each product adds to */
     int32_t accs, states;                       /* all accumulators */
-    int32_t means, sums, hand_overs;            /* of a row; of a block for these; of such sums */
-    int32_t fields;                             /* that a step back may read */
-    int32_t operand;                            /* bytes of one */
-    int32_t instructions;                       /* of the matrix units for a k block's product */
-    bool scaled;                                /* scale blocks have scales */
-    int32_t blocks[ECO_PERSISTENT_CLUSTERS];    /* that run at once, in clusters of 1, 2, 4 */
-    int32_t gang;                               /* as eco_caps.gpu has it */
-    size_t block_bytes;                         /* of shared memory */
-    const struct eco_gpu_rates *rates;          /* of parts of a step */
+    int32_t means, sums,
+        hand_overs;       /* means of a row; sums of a block for them; exchanges of such sums */
+    int32_t fields;       /* arrays that a backward step may read */
+    int32_t operand;      /* bytes of an operand */
+    int32_t instructions; /* matrix instructions for a k block */
+    bool scaled;          /* scale blocks have scales */
+    int32_t blocks[ECO_PERSISTENT_CLUSTERS]; /* that run at once, in clusters of 1, 2, 4 */
+    int32_t gang;                            /* see eco_caps.gpu */
+    size_t block_bytes;                      /* shared memory of a block */
+    const struct eco_gpu_rates *rates;       /* clocks of the parts of a step */
 };
 
-/* Numbers of a unit that product o gathers. */
+/* Numbers of each unit that product o gathers. */
 static inline int32_t eco_persistent_runs(const struct eco_persistent_need *need, int o)
 {
     return need->backward ? need->recurrent[o] : 1;
 }
 
-/* Among those of different kernels: mainloop, blocks of a cluster, units of a block. */
+/* Index of a kernel by mainloop, cluster size and units of a block. */
 static inline int eco_persistent_place(const struct eco_persistent_shape *shape)
 {
     return ECO_PERSISTENT_PLACE(shape->unit_shift, shape->cluster_log2, shape->mainloop);
@@ -58,122 +60,123 @@ static inline struct eco_persistent_shape eco_persistent_at(int place)
 
 /* ---- what a problem needs, requirements.c ---------------------------------------------------- */
 
-/* By the type of rows, and what operands of products are rounded to. */
+/* Kinds of kernels: the type of rows, and what operands of products are rounded to. */
 enum {
     ECO_BF16_IN_BF16,
     ECO_F16_IN_F16,
     ECO_F32_IN_F16,
-    ECO_F32_IN_SCALED_F16,  /* of any size */
-    ECO_F32_IN_PAIR,        /* not at all, by two numbers of F16 */
-    ECO_F32_IN_SCALED_PAIR, /* the same, of any size */
+    ECO_F32_IN_SCALED_F16,  /* of any magnitude */
+    ECO_F32_IN_PAIR,        /* two F16 numbers, which lose nothing */
+    ECO_F32_IN_SCALED_PAIR, /* the same, of any magnitude */
     ECO_PERSISTENT_KINDS
 };
-/* What persistent kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy; with
- * scales ECO_SCALED. */
+/* The arithmetic of a kernel: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy and, with scales,
+ * ECO_SCALED are defined when it is compiled. */
 struct eco_persistent_kind {
     const char *rows, *operand, *accuracy;
     int32_t bytes;        /* of an operand */
-    int32_t instructions; /* of the matrix units for a k block, 16 rows and 8 batch rows */
-    bool scaled;          /* what is exchanged has scales */
+    int32_t instructions; /* matrix instructions for a k block, 16 rows of R and 8 batch rows */
+    bool scaled;          /* exchanged numbers have scales */
 };
 extern const struct eco_persistent_kind eco_persistent_kinds[ECO_PERSISTENT_KINDS];
-/* Names of mainloops, as ECORNN_FORCE has them. */
+/* Names of mainloops in ECORNN_FORCE. */
 extern const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS];
 
-/* NULL: a type without kernels. */
+/* NULL if the type has no kernels. */
 const struct eco_persistent_kind *eco_persistent_kind(const struct eco_problem *problem,
                                                       bool backward);
-/* Are its kernels in the module?  Those of other cells, and with resets, are compiled at run time.
- */
+/* Are the kernels of this problem in the module? Others (custom cells, resets) are compiled at run
+ * time. */
 bool eco_persistent_is_made(const struct eco_problem *problem, bool backward);
-/* Why there is no kernel for this cell and type; NULL: there is, or it can be compiled. */
+/* Why this cell and type have no kernel, and none can be compiled; or NULL. */
 const char *eco_persistent_refuses(const struct eco_problem *problem, bool backward);
-/* Arrays that a step back may read. */
+/* Arrays that a backward step may read. */
 int32_t eco_persistent_fields(const struct ecornn_cell *cell);
 
-/* For so many jobs at once, before there is a plan: with what is forced. */
+/* For `jobs` concurrent (layer, direction)s, before there is a plan. Applies ECORNN_FORCE. */
 struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem,
                                                const struct eco_caps *caps, bool backward,
                                                int32_t rows, int32_t steps, int32_t jobs);
-/* The same of a plan. */
+/* The same for a plan. */
 struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan, bool backward,
                                                   int32_t rows, int32_t steps, int32_t jobs);
 
-/* Of such kernels of a cell with means: those where no thread ever has more than one element. */
+/* The subset of `shapes` with which no thread ever has more than one element (cells with means). */
 uint64_t eco_persistent_kept(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward, uint64_t shapes);
 
-/* tiling.c: microseconds of a step by prediction; 0: it does not fit. */
+/* tiling.c: predicts the microseconds of a step; 0 if no division fits. */
 double eco_persistent_shape(const struct eco_persistent_need *need,
                             struct eco_persistent_shape *shape);
 
-/* Bytes that a step of a run of up to need->rows rows exchanges, in a launch of up to so many jobs.
- */
+/* Bytes exchanged in a step, for each number of rows up to need->rows, in a launch of at most
+ * `jobs` jobs. */
 void eco_persistent_exchange(const struct eco_persistent_need *need, int32_t jobs,
                              struct eco_by_rows *bytes);
 
-/* Vectors of 16 bytes that a group exchanges in a step for means: a sum of each block, or of each
- * 32 units of it. */
+/* Vectors of 16 bytes that a group exchanges in a step for means. Each block sends a sum, or one
+ * for each 32 of its units. */
 int32_t eco_persistent_means(const struct eco_persistent_need *need,
                              const struct eco_persistent_shape *shape);
 
 /* ---- kernels, kernels.c ---------------------------------------------------------------------- */
 
-/* Once per device: its kernels get all the shared memory there is; caps.gpu.block_bytes becomes 0
- * where this module has none for it. */
+/* Once per device: allows its kernels all the shared memory there is. Sets caps.gpu.block_bytes to
+ * 0 if this module has no kernels for the device. */
 ecornn_status eco_persistent_load(struct ecornn_device *device);
 
-/* A launch, in clusters where they are of more than one block. */
+/* A launch; blocks form clusters if `cluster` is above 1. */
 struct eco_persistent_launch {
-    int blocks, cluster; /* all of them; of a cluster */
-    bool gangs;          /* clusters begin as they can; else all blocks at once */
-    bool overlap;        /* put in place before the kernel ahead has ended */
-    size_t bytes;        /* of a block's shared memory */
+    int blocks, cluster; /* all blocks; those of a cluster */
+    bool gangs;          /* clusters start independently, instead of all blocks at once */
+    bool overlap;        /* blocks may be resident before the preceding kernel has ended */
+    size_t bytes;        /* shared memory of a block */
     cudaStream_t stream;
 };
 cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3],
                                          const struct eco_persistent_launch *launch);
 
-/* At creation of a plan of algorithm persistent: finds the plan's kernels, or compiles them. */
+/* At plan creation: finds the plan's kernels, or compiles them. */
 void eco_persistent_prepare(const struct ecornn_plan *plan);
-/* The division of a plan's runs, in words. */
+/* Prints how a plan divides its runs. */
 void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Where the arrays of one op lie; what is the same for all ops is set in the call. */
+/* The arrays of one op. Sets in the call what is the same for all ops. */
 struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
                                              const struct eco_bound *bound,
                                              struct eco_persistent_call *call);
 
-/* With resets: what the rows of an op begin anew from. */
+/* With resets: what the rows of an op restart from. */
 struct eco_persistent_starts eco_persistent_starts(const struct eco_gpu_run *run,
                                                    const struct eco_bound *bound);
 
-/* May a step back copy all that it reads in words of 4 bytes, also what is the caller's? */
+/* May a backward step copy all that it reads, the caller's arrays included, in words of 4 bytes? */
 bool eco_persistent_words(const struct eco_gpu_run *run);
-/* What was exchanged before a launch of n jobs. */
+/* Marks the exchange as unwritten before a launch of n jobs. */
 void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_call *call,
                            struct eco_persistent_need need, int n);
 
-/* Is one launch of so many ops of a plan's run as fast as two, one after the other? */
+/* Is one launch of `jobs` ops as fast as two launches of half of them? */
 bool eco_persistent_together(const struct ecornn_plan *plan, bool backward, int32_t rows,
                              int32_t steps, int32_t jobs);
-/* Directions, or layers of a wavefront, of a full run that one launch takes. */
+/* Directions, or layers of a wavefront, in each launch of a full run. */
 int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward);
-/* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_PERSISTENT_JOBS at most. */
+/* Queues up to ECO_PERSISTENT_JOBS ops of one level, all ECO_STEP or all ECO_D_STEP. */
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
 
 /* ---- kernels that are not in the module, source_text.c --------------------------------------- */
 
-/* Those of one way, for each bit of shapes. */
+/* The kernels of one direction (forward or backward) for each bit of shapes. */
 struct eco_persistent_source {
     const struct ecornn_cell *cell;
     const struct eco_persistent_kind *kind;
     bool backward, resets;
-    uint64_t shapes, kept; /* kept, of cells with means: threads have an element each, at most */
+    uint64_t shapes,
+        kept; /* kept: kernels in which a thread has at most one element (cells with means) */
 };
-/* The caller: eco_free.  NULL: no memory. */
+/* The caller releases the text by eco_free. NULL: no memory. */
 char *eco_persistent_text(const struct eco_persistent_source *source);
 void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME]);
 

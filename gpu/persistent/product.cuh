@@ -1,5 +1,5 @@
 /*
- * The products of a step of what was gathered before, by warps alone or by four together.
+ * The products of a step with gathered operands, by warps alone (MMA) or four together (WGMMA).
  */
 #ifndef ECO_GPU_PERSISTENT_PRODUCT_CUH
 #define ECO_GPU_PERSISTENT_PRODUCT_CUH
@@ -18,9 +18,9 @@ ECO_DEVICE void multiply_some(const struct eco_persistent_call *call, const stru
     if constexpr (DIVISION::square) {
         multiply_by_warpgroups<DIVISION>(call, block, memory, thread, r, first, end);
     } else {
-        /* With k blocks in shared memory warps may begin anywhere in a scale block of pairs. */
+        /* With k blocks in shared memory, warps may begin anywhere in a scale block of pairs. */
         enum {
-            CHAIN = longest_chain<DIVISION>(4), /* where warps begin at multiples of it */
+            CHAIN = longest_chain<DIVISION>(4), /* if warps begin at multiples of it */
             TWO = CHAIN < 2 ? CHAIN : 2,
             SHORT = K_BLOCK_SCALES && INSTRUCTIONS == ECO_PERSISTENT_PAIR ? 1 : TWO
         };
@@ -40,7 +40,7 @@ ECO_DEVICE void multiply_some(const struct eco_persistent_call *call, const stru
     }
 }
 
-/* The products of a step; its sums are there for all threads when it returns. */
+/* The products of a step. On return all threads may read the sums. */
 template <class DIVISION>
 ECO_DEVICE void multiply_gathered(const struct eco_persistent_call *call, const struct block *block,
                                   const struct memory *memory, const struct thread *thread,
@@ -67,7 +67,7 @@ ECO_DEVICE void multiply_gathered(const struct eco_persistent_call *call, const 
     }
     cp_async_wait_all();
     if (DIVISION::may_alias && call->shape.aliased)
-        __syncthreads(); /* sums are read, others may be gathered */
+        __syncthreads(); /* sums have been read, and operands may be gathered again */
     else
         __syncwarp();
     wait_for_bytes(step);

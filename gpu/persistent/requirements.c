@@ -1,6 +1,6 @@
 /*
- * What a problem needs of algorithm persistent: which kind of kernels, if there are any, and what
- * their division depends on.  A function of the problem and the device alone.
+ * What a problem needs of algorithm persistent: the kind of kernels, if there is one, and what
+ * their division depends on. A function of the problem and the device alone.
  */
 #include "gpu/persistent/persistent.h"
 #include "gpu/device/rates.h"
@@ -26,7 +26,7 @@ const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS] = {
     [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
     [ECO_PERSISTENT_WGMMA] = "wgmma"};
 
-/* For ECORNN_FAST_MATH F16 has all of what is asked for, with scales where there is no bound. */
+/* F16 has the accuracy that ECORNN_FAST_MATH asks for. States without a bound need scales. */
 static const struct eco_persistent_kind *fast_kind(const struct ecornn_cell *cell, bool backward)
 {
     return &eco_persistent_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_F16
@@ -107,15 +107,14 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
 
 /* ---- the division ---------------------------------------------------------------------------- */
 
-/* From one accumulator to the next. */
+/* Distance from one accumulator to the next. */
 static int32_t column_of(const struct eco_problem *problem)
 {
     return (int32_t)eco_wishes_row(&(struct eco_wishes){.gpu.aligned = ECO_GPU_ALIGNED},
                                    (size_t)problem->H);
 }
 
-/* Those that the device has instructions for, of four warps where split products have them; that
- * are forced. */
+/* The kernels that ECORNN_FORCE allows and for which the device has instructions. */
 static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_force *force,
                           bool backward)
 {
@@ -123,7 +122,7 @@ static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_forc
            force->shapes[backward];
 }
 
-/* All but which blocks there may be. */
+/* All fields but the allowed shapes and groups. */
 static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
                                            int32_t steps, int32_t jobs)
@@ -162,7 +161,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
     return need;
 }
 
-/* (layer, direction)s that may be of one level, at most. */
+/* Most (layer, direction)s of one level. */
 static int32_t lanes(const struct eco_problem *problem)
 {
     return problem->L > 1 && problem->D == 1 && !problem->training ? problem->L : problem->D;
@@ -174,8 +173,8 @@ static uint64_t best_of(const struct eco_persistent_need *need)
     return eco_persistent_shape(need, &shape) > 0 ? UINT64_C(1) << eco_persistent_place(&shape) : 0;
 }
 
-/* What a full run takes, alone and with others in its launch, is compiled, and what it would take
- * without squares, which smaller ones do without; no run needs more. */
+/* The kernels to compile: those that a full run takes, alone or together with other jobs in its
+ * launch, with and without WGMMA, which smaller runs do without. No run needs others. */
 static uint64_t compiled(const struct eco_problem *problem, struct eco_persistent_need need)
 {
     const uint64_t any = need.shapes;
@@ -208,7 +207,8 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
     return need;
 }
 
-/* Elements of a thread: rows of the batch come in tiles. */
+/* Elements of a thread: a group's rows in whole tiles of 8, divided by the rows that the threads
+ * take at once. */
 static int32_t rounds_of(const struct eco_persistent_shape *shape)
 {
     const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,
@@ -216,9 +216,9 @@ static int32_t rounds_of(const struct eco_persistent_shape *shape)
     return (tiles * ECO_PERSISTENT_N + at_once - 1) / at_once;
 }
 
-/* In a run of so many rows or fewer, whatever else is in its launch.  Fewer may have more rounds:
- * where those of all rows do not fit.  What fits depends on the tiles of a group, which as many
- * rows as a tile has, or more, have in common. */
+/* Do threads have one element in all runs of at most need.rows rows, whatever the number of jobs?
+ * Smaller runs may need more rounds, because they may take divisions that do not fit all rows. It
+ * suffices to check one run for each number of tiles. */
 static bool has_single_rounds(struct eco_persistent_need need)
 {
     const int32_t rows = need.rows;

@@ -1,9 +1,9 @@
 /*
- * The text of persistent kernels of a cell that is not built in, or with resets, as NVRTC takes it.
+ * Prints the source of persistent kernels for NVRTC, for a custom cell or with resets.
  */
 #include "gpu/persistent/persistent.h"
 
-/* The text includes itself, as the kernels do that come with the module. */
+/* The text includes the same headers as the kernels of the module. */
 static void print(const void *what, struct eco_text *text)
 {
     const struct eco_persistent_source *contents = what;

@@ -1,6 +1,6 @@
 /*
- * Sums of a step's products: a lane's, in chains that end where scales do; those of a block in
- * shared memory, and how the blocks of a cluster share them.
+ * Sums of a step's products: those of a lane, in chains that end where scales change; those of a
+ * block in shared memory; how the blocks of a cluster share them.
  */
 #ifndef ECO_GPU_PERSISTENT_SUMS_CUH
 #define ECO_GPU_PERSISTENT_SUMS_CUH
@@ -9,23 +9,23 @@
 #include "gpu/persistent/elements.cuh"
 #include "gpu/persistent/weights.cuh"
 
-/* The sums of one tile of R and 8 rows of the batch. */
+/* The sums of one tile of R and 8 batch rows. */
 struct sums {
-    float even[4], odd[4]; /* two chains, that do not wait for each other */
+    float even[4], odd[4]; /* two independent chains */
 #if defined(SCALED_R)
     float total[4];
 #endif
 };
 
-/* Of operands of one number: one chain is enough where several tiles of the batch take turns, and
- * leaves registers; kernels of many k blocks spill with it. */
+/* With single-number operands one chain is enough if several batch tiles alternate, and saves
+ * registers; kernels with many k blocks spill with it. */
 template <class DIVISION> ECO_DEVICE constexpr int chains_of(int tiles)
 {
     return DIVISION::many || DIVISION::scale_block::halves || tiles == 1 ? 2 : 1;
 }
 
-/* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; first: of a
- * chain with a scale. */
+/* d += the tile's rows times 8 batch rows, of which a lane has two. first: of a chain with a
+ * scale. */
 template <int CHAINS>
 ECO_DEVICE void multiply_k_block(struct sums *d, struct fragment r, uint4 b, bool first)
 {
@@ -48,9 +48,9 @@ ECO_DEVICE void multiply_k_block(struct sums *d, struct fragment r, uint4 b, boo
 #endif
 }
 
-/* Matrix instructions cut off where they add, so long chains are less accurate than those of
- * multiply-adds: of pairs a chain ends after two k blocks, or three.  With scales it ends within a
- * scale block: its length divides that of the scale block and the warp's `count` of k blocks. */
+/* Matrix instructions truncate when they add, so long chains are less accurate than multiply-adds.
+ * With pairs a chain ends after two or three k blocks. With scales its length divides both the
+ * scale block and the warp's `count` of k blocks. */
 template <class DIVISION> ECO_DEVICE constexpr int longest_chain(int count)
 {
     enum { PAIRS = INSTRUCTIONS == ECO_PERSISTENT_PAIR };
@@ -62,7 +62,7 @@ template <class DIVISION> ECO_DEVICE constexpr int longest_chain(int count)
     return chain;
 }
 
-/* What sums are to be multiplied by, of two rows; of the second half of a k block. */
+/* Factors that undo the scales, for two rows, and for the second half of a k block. */
 struct back {
     float2 first, second;
 };
@@ -72,7 +72,7 @@ ECO_DEVICE float of_sum(float2 scale, int i)
     return i % 2 ? scale.y : scale.x;
 }
 
-/* After the last k block of one; its sums are to be multiplied by `scale`, if there are any. */
+/* Ends a chain; its sums are multiplied by `scale`, if there is one. */
 template <class DIVISION, int CHAINS>
 ECO_DEVICE void end_chain(struct sums *d, const struct back &scale)
 {
@@ -106,7 +106,7 @@ template <int CHAINS> ECO_DEVICE float sum_in(const struct sums *d, int i)
 #endif
 }
 
-/* A lane's sums of one tile of R and 8 rows of the batch, to shared memory. */
+/* Stores a lane's sums of one tile of R and 8 batch rows in shared memory. */
 template <class DIVISION> ECO_DEVICE void put_four(int at, float4 d, const struct scales *scales)
 {
     *floats(at) = unscale(scales, d.x);
@@ -126,13 +126,13 @@ ECO_DEVICE void put_sums(int at, const struct sums *d, const struct scales *scal
 
 /* ---- in shared memory ------------------------------------------------------------------------ */
 
-/* How far the sums of a step are from those of the first. */
+/* Distance of the sums of this step from those of step 0. */
 template <class DIVISION> ECO_DEVICE int parity_offset(const struct memory *memory, int step)
 {
     return DIVISION::direct ? (step & 1) * (memory->row_tiles * DIVISION::sum_tile) : 0;
 }
 
-/* Adds up the sums of this block's slice of k, and gives each block of the cluster those of its
+/* Adds up the sums of this block's slice of k, and sends each block of the cluster those of its
  * units. */
 template <class DIVISION>
 ECO_DEVICE void share_sums(const struct block *block, const struct memory *memory, int step,
@@ -159,7 +159,7 @@ ECO_DEVICE void share_sums(const struct block *block, const struct memory *memor
     }
 }
 
-/* Where the sums of batch row n begin; beyond the last one those of the last. */
+/* Position of the sums of batch row n; rows beyond the batch read the last row. */
 template <class DIVISION>
 ECO_DEVICE int sums_at(const struct memory *memory, const struct thread *thread, int step, int n)
 {
@@ -171,7 +171,7 @@ ECO_DEVICE int sums_at(const struct memory *memory, const struct thread *thread,
            row * DIVISION::part_row;
 }
 
-/* The sum of an element's products with the block's row `row` of its units. */
+/* The sum of an element's products with row `row` of its unit. */
 template <class DIVISION> ECO_DEVICE float sum_of(const struct memory *memory, int at, int row)
 {
     enum { PARTS = DIVISION::blocks == 1 ? (int)DIVISION::parts : (int)DIVISION::blocks };

@@ -1,6 +1,11 @@
 /*
- * How algorithm persistent cuts a layer into blocks: every division that fits the chip is
- * predicted, the fastest is taken.  A function of sizes alone.
+ * How algorithm persistent divides a layer among blocks: it predicts the time of every division
+ * that fits the chip and takes the fastest. A function of sizes alone.
+ *
+ * Example: LSTM, H=512, N=64, BF16 forward on 132 multiprocessors. With blocks of 32 units a group
+ * has 16 blocks, so 8 groups fit: each takes 8 batch rows, gathers 8 KB in a step and has one tile
+ * of sums. With 64 units a group has 8 blocks, so 16 groups fit: each takes 4 rows, which still are
+ * one tile, and its blocks have twice the rows of R to multiply. The prediction weighs the two.
  */
 #include "gpu/persistent/persistent.h"
 #include "gpu/device/rates.h"
@@ -12,8 +17,8 @@ enum {
     LANES = 32,
     FOUR = ECO_PERSISTENT_WARPGROUP,
     FRAGMENT = 32,          /* bytes of a lane */
-    PIECE_BYTES = 16,       /* that are exchanged at a time */
-    READ_WANTED = 192 << 10 /* bytes of R to come at a time */
+    PIECE_BYTES = 16,       /* bytes that a thread exchanges at a time */
+    READ_WANTED = 192 << 10 /* bytes of R to load at a time */
 };
 
 static int32_t up(int32_t a, int32_t b)
@@ -28,18 +33,18 @@ static int32_t row_tiles(const struct eco_persistent_shape *shape)
 
 static int32_t pairs(const struct eco_persistent_shape *shape)
 {
-    const int32_t rows = ECO_PERSISTENT_THREADS >> shape->unit_shift; /* at once */
+    const int32_t rows = ECO_PERSISTENT_THREADS >> shape->unit_shift; /* batch rows at once */
     return up(row_tiles(shape) * ECO_PERSISTENT_N, rows) * ECO_PERSISTENT_THREADS;
 }
 
-/* K blocks of a product in a warp's registers, at most; scale blocks have so many. */
+/* Most k blocks of a product in a warp's registers. `bundle` is the k blocks of a scale block. */
 static int32_t held(const struct eco_persistent_need *need, int32_t mainloop, int32_t bundle)
 {
     return ECO_PERSISTENT_K_BLOCKS(mainloop, need->scaled, bundle) / need->products;
 }
 
-/* A count of k blocks for which there is code; of single numbers in scale blocks of an even number
- * of k blocks each warp has so, too. */
+/* Rounds the k blocks of a warp up to a number that has code. `even`: scale blocks of single
+ * numbers have an even number of k blocks, so a warp needs that, too. */
 static int32_t k_blocks_of(int32_t n, int32_t most, int32_t mainloop, bool even)
 {
     const int32_t more = even ? up(n, 2) * 2 : n;
@@ -49,7 +54,7 @@ static int32_t k_blocks_of(int32_t n, int32_t most, int32_t mainloop, bool even)
     return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
 }
 
-/* Numbers of a scale block of what product o multiplies. */
+/* Numbers in a scale block of product o. */
 static int32_t bundle_of(const struct eco_persistent_need *need, int o,
                          const struct eco_persistent_shape *shape)
 {
@@ -57,7 +62,7 @@ static int32_t bundle_of(const struct eco_persistent_need *need, int o,
                                       ECO_PERSISTENT_BYTES / need->operand, need->backward);
 }
 
-/* Rows of R that a unit has in a block. */
+/* Rows of R for each unit of a block. */
 static int32_t row_groups(const struct eco_persistent_need *need, int o)
 {
     return need->backward ? 1 : need->recurrent[o];
@@ -74,7 +79,7 @@ static size_t sums_bytes(const struct eco_persistent_shape *shape)
     return turns * (size_t)shape->chunk * (size_t)shape->sums * sizeof(float);
 }
 
-/* Of a row in a k block: what is multiplied, and scales of the scale blocks that it is of. */
+/* Shared memory of a row in a k block: its operands, and scales of the one or two scale blocks. */
 static size_t k_block_bytes(const struct eco_persistent_need *need,
                             const struct eco_persistent_shape *shape)
 {
@@ -84,7 +89,7 @@ static size_t k_block_bytes(const struct eco_persistent_need *need,
     return ECO_PERSISTENT_BYTES + (need->scaled ? (halves ? 2 : 1) * sizeof(float) : 0);
 }
 
-/* Bytes of a block's shared memory. */
+/* Shared memory of a block, in bytes. */
 static size_t shared_bytes(const struct eco_persistent_need *need,
                            const struct eco_persistent_shape *shape)
 {
@@ -103,7 +108,7 @@ static size_t shared_bytes(const struct eco_persistent_need *need,
              : 0) +
         rows * sizeof(int32_t) +
         (own * (size_t)pairs(shape) + biases + rows * (size_t)need->means) * 4;
-    /* R comes through it before the first step, the faster the more there is. */
+    /* R passes through this memory before the first step, faster if more is loaded at a time. */
     const size_t least =
                      larger_size(kept + ECO_PERSISTENT_READ_BYTES / 2, ECO_PERSISTENT_READ_BYTES),
                  wanted = READ_WANTED < need->block_bytes ? READ_WANTED : need->block_bytes;
@@ -115,7 +120,7 @@ static int32_t larger(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-/* The rows of R of product o among warps.  False: it does not fit. */
+/* Divides the rows of R of product o among warps; false if they do not fit. */
 static bool divide_rows(const struct eco_persistent_need *need, int o,
                         const struct eco_persistent_shape *shape, struct eco_persistent_part *part)
 {
@@ -135,14 +140,16 @@ static bool divide_rows(const struct eco_persistent_need *need, int o,
     return true;
 }
 
-/* Of product o.  False: it does not fit. */
+/* Divides product o; false if it does not fit. */
 static bool divide_product(const struct eco_persistent_need *need, int o,
                            struct eco_persistent_shape *shape)
 {
-    const int32_t k_block = ECO_PERSISTENT_BYTES / need->operand; /* k of it */
+    const int32_t k_block =
+        ECO_PERSISTENT_BYTES / need->operand; /* numbers of a row in a k block */
     struct eco_persistent_part *part = &shape->part[o];
     const int32_t numbers = bundle_of(need, o, shape),
-                  bundle = need->scaled && numbers > k_block ? numbers / k_block : 1, /* k blocks */
+                  bundle = need->scaled && numbers > k_block ? numbers / k_block
+                                                             : 1, /* k blocks of a scale block */
         bundles = ECO_PERSISTENT_SCALE_BLOCKS(need->hidden, shape->unit_shift),
                   most = held(need, shape->mainloop, bundle);
     part->k = up(need->scaled ? bundles * numbers : need->width[o], k_block) * k_block;
@@ -177,23 +184,22 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
     return true;
 }
 
-/* May sums lie where what was multiplied lay?  There is code for it in clusters with many k blocks;
- * every warp multiplies all tiles of the batch at once, and only what every step gathers anew is
- * overwritten. */
+/* May sums overwrite the operands? Only clusters with MMA_MANY have code for it. Every warp must
+ * multiply all batch rows at once, and the sums must fit where each step gathers new operands. */
 static bool may_be_over(const struct eco_persistent_need *need,
                         const struct eco_persistent_shape *shape)
 {
     const struct eco_persistent_part *part = &shape->part[0];
     const int32_t k_blocks = part->k / (ECO_PERSISTENT_BYTES / need->operand),
-                  last = k_blocks -
-                         ((1 << shape->cluster_log2) - 1) * part->slice; /* the least of a block */
+                  last = k_blocks - ((1 << shape->cluster_log2) - 1) *
+                                        part->slice; /* fewest k blocks of a block */
     return shape->mainloop == ECO_PERSISTENT_MMA_MANY && shape->cluster_log2 > 0 &&
            row_tiles(shape) <= 2 && part->down * part->across == WARPS && last > 0 &&
            (size_t)last * (size_t)row_tiles(shape) * ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES >=
                sums_bytes(shape);
 }
 
-/* Of a row's sum: one for each block, or for each 32 units of it. */
+/* Partial sums of a row's sum: one for each block, or for each 32 units of it. */
 static int32_t parts_of_sums(const struct eco_persistent_shape *shape)
 {
     return shape->members * larger((1 << shape->unit_shift) / LANES, 1);
@@ -205,7 +211,7 @@ int32_t eco_persistent_means(const struct eco_persistent_need *need,
     return need->sums * row_tiles(shape) * ECO_PERSISTENT_N * up(parts_of_sums(shape), 4);
 }
 
-/* False: it does not fit. */
+/* Divides all products; false if they do not fit. */
 static bool divide(const struct eco_persistent_need *need, struct eco_persistent_shape *shape)
 {
     for (int o = 0; o < need->products; o++)
@@ -215,7 +221,8 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
                              (size_t)eco_persistent_means(need, shape);
     if (need->sums > 0 && parts_of_sums(shape) > ECO_PERSISTENT_MOST_PARTS)
         return false;
-    /* Sums of all batch rows, or of some at a time: only clusters put them elsewhere then. */
+    /* Only clusters can sum some of the batch rows at a time, because they store the sums
+     * elsewhere. */
     shape->chunk = row_tiles(shape);
     shape->shared_bytes = shared_bytes(need, shape);
     while (shape->shared_bytes > need->block_bytes && shape->cluster_log2 > 0 && shape->chunk > 2) {
@@ -229,7 +236,7 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, fitted so that they order divisions as measured on an H200. */
+/* Clocks of a step, fitted so that divisions are ordered as measured on an H200. */
 static const struct eco_persistent_cost *cost_of(const struct eco_persistent_need *need,
                                                  const struct eco_persistent_shape *shape)
 {
@@ -251,19 +258,20 @@ static const struct eco_persistent_cost *cost_of(const struct eco_persistent_nee
     return &costs[two || need->scaled ? ECO_COST_FORWARD_TWO : ECO_COST_FORWARD];
 }
 
-/* Of the k blocks of a warp, multiplied by four warps together: tiles of the batch four at a time,
- * at the end perhaps two. */
+/* Clocks that a warpgroup needs for its k blocks. Each instruction takes four N tiles, or two at
+ * the end: 7 tiles are a four and a four, 5 tiles a four and a two. */
 static double square_clocks(const struct eco_gpu_rates *rates,
                             const struct eco_persistent_part *part, int32_t tiles)
 {
-    static const double kept = 0.7; /* more for a k block kept */
+    static const double kept = 0.7; /* extra for a k block in shared memory */
     const int32_t left = tiles % 4;
     return (part->k_blocks + kept * part->in_shared) *
            (rates->square_four * (tiles / 4 + (left == 3)) +
             (left == 1 || left == 2 ? rates->square_two : 0));
 }
 
-/* That a block reads of the others; where warps read the same, each of them half of it more. */
+/* KB that a block reads from the other blocks. Direct warps read the same operands `down` times,
+ * each repetition at half the price. */
 static double kbytes_of(const struct eco_persistent_part *part,
                         const struct eco_persistent_shape *shape)
 {
@@ -273,7 +281,7 @@ static double kbytes_of(const struct eco_persistent_part *part,
     return (1 + again) * rows * part->slice * ECO_PERSISTENT_BYTES / 1024;
 }
 
-/* Of product o, and of the stage behind it. */
+/* Clocks of product o and the stage that follows it. */
 static double predict_product(const struct eco_persistent_need *need, int o,
                               const struct eco_persistent_shape *shape)
 {
@@ -298,7 +306,7 @@ static double predict_product(const struct eco_persistent_need *need, int o,
     return time + (shape->cluster_log2 > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }
 
-/* Of sums for means, between stages of the text. */
+/* Clocks of exchanging sums for means, between stages of the cell's text. */
 static double predict_hand_overs(const struct eco_persistent_need *need,
                                  const struct eco_persistent_shape *shape)
 {
@@ -317,8 +325,8 @@ static double predict(const struct eco_persistent_need *need,
     return need->hand_overs > 0 ? time + predict_hand_overs(need, shape) : time;
 }
 
-/* Can the blocks of a group be one cluster?  Those of a kernel's own clusters are counted from the
- * first of it. */
+/* Can the blocks of a group be one cluster? A kernel that uses clusters itself numbers its blocks
+ * from the first of the hardware cluster, so the two must be the same size. */
 static bool is_gang(const struct eco_persistent_need *need,
                     const struct eco_persistent_shape *shape)
 {
@@ -333,7 +341,7 @@ static uint64_t places_of(const struct eco_persistent_need *need)
                                               need->instructions, need->scaled);
 }
 
-/* Finds the blocks of a group; how many groups there is room for. */
+/* Sets shape->members; returns how many groups fit. */
 static int32_t most_groups(const struct eco_persistent_need *need,
                            struct eco_persistent_shape *shape)
 {
@@ -345,7 +353,7 @@ static int32_t most_groups(const struct eco_persistent_need *need,
     return need->groups > 0 && need->groups < most ? need->groups : most;
 }
 
-/* Of a step, whose groups are known; 0: it does not fit. */
+/* Microseconds of a step, once the groups are known; 0 if it does not fit. */
 static double time_of(const struct eco_persistent_need *need, struct eco_persistent_shape *shape)
 {
     static const double us = 1 / 1570.; /* of a clock */
@@ -375,14 +383,14 @@ double eco_persistent_shape(const struct eco_persistent_need *need,
 
 /* ---- all numbers of rows --------------------------------------------------------------------- */
 
-/* One kind of kernel, while the rows of a run rise: what a step takes depends on the rows of a
- * group alone, mostly on their tiles.  So it is asked once for each of these. */
+/* The time of one kind of kernel as the rows of a run grow. It depends on the rows of a group
+ * alone, mostly on their tiles, so it is computed once for each of these. */
 struct rising {
     int place;
     int32_t most;       /* groups */
-    int32_t until;      /* rows of a group up to which the rest holds */
-    double time;        /* 0: it does not fit */
-    size_t group_bytes; /* that a group exchanges in a step */
+    int32_t until;      /* group rows up to which time and bytes hold */
+    double time;        /* 0: does not fit */
+    size_t group_bytes; /* exchanged in a step by a group */
 };
 
 static int begin_rising(const struct eco_persistent_need *need,
@@ -418,7 +426,7 @@ static int32_t smaller(int64_t a, int32_t b)
     return a < b ? (int32_t)a : b;
 }
 
-/* Of runs of first to last rows, which all have this kind, and one place in `bytes`. */
+/* Runs of first to last rows all take this kind and share one entry of `bytes`. */
 static void add_exchange(const struct rising *kind, int32_t planned, int32_t first, int32_t last,
                          struct eco_by_rows *bytes)
 {
@@ -426,14 +434,14 @@ static void add_exchange(const struct rising *kind, int32_t planned, int32_t fir
     size_t *const fewer = place < ECO_FEWER ? &bytes->fewer[place] : &bytes->most;
     for (int32_t rows = first; rows <= last; rows++) {
         const int32_t each = up(rows, kind->most);
-        rows = smaller((int64_t)each * kind->most, last); /* the most with groups of so many */
+        rows =
+            smaller((int64_t)each * kind->most, last); /* the most rows with groups of this size */
         const size_t all = (size_t)up(rows, each) * kind->group_bytes;
         *fewer = larger_size(*fewer, all);
         bytes->most = larger_size(bytes->most, all);
     }
 }
 
-/* Whatever else is in the launch. */
 static void exchange_of(const struct eco_persistent_need *need, struct eco_by_rows *bytes)
 {
     struct rising kinds[ECO_PERSISTENT_SHAPES];

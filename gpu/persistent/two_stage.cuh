@@ -1,11 +1,11 @@
 /*
- * A step of a cell of two products, the second of a value that the first stage of its text
- * computes. The step is two phases, and each is what the step of other cells is: gather an operand,
- * multiply it by this block's rows of an R, finish the units in a stage of the text, send what the
- * other phase gathers.  Blocks wait for each other twice a step.
+ * A step of a cell with two products, the second of a value that the first stage of its text
+ * computes. The step has two phases. Each phase works like a step of other cells: gather an
+ * operand, multiply it by this block's rows of an R, run a stage of the text for the block's units,
+ * send what the other phase gathers. So blocks wait for each other twice in a step.
  *
- * Both phases gather into the same place.  Where one gathers less than the other, what is left
- * there meets zeros of R, and is of the same row of the batch.
+ * Both phases gather into the same memory. Where one gathers less, the rest is left over from the
+ * same batch row and is multiplied by zeros of R.
  */
 #ifndef ECO_GPU_PERSISTENT_TWO_STAGE_CUH
 #define ECO_GPU_PERSISTENT_TWO_STAGE_CUH
@@ -13,7 +13,7 @@
 #include "gpu/persistent/elements.cuh"
 #include "gpu/persistent/weights.cuh"
 
-/* This block's part of each R; what both are scaled by. */
+/* This block's rows of each R; both use the same scales. */
 template <class FIRST, class SECOND>
 ECO_DEVICE struct scales read_both(const struct eco_persistent_call *call,
                                    struct fragment first[FIRST::k_blocks][TILES],
@@ -32,7 +32,7 @@ ECO_DEVICE struct scales read_both(const struct eco_persistent_call *call,
     return scales;
 }
 
-/* The places of a product; of the rest both have the same. */
+/* The positions of one product; both phases share the rest. */
 struct phase {
     struct block block;
     struct memory memory;
@@ -52,7 +52,7 @@ ECO_DEVICE struct phase phase_of(const struct eco_persistent_call *call)
     return phase;
 }
 
-/* After a phase: the other one's part of the exchange.  [steps, groups, sent in phase 0, in 1]. */
+/* After a phase: the other phase's part of the exchange, [steps, groups, phase 0, phase 1]. */
 template <class DIVISION, class OTHER>
 ECO_DEVICE void advance_phase(const struct eco_persistent_call *call, const struct memory *memory,
                               struct thread *thread, int step)

@@ -1,5 +1,5 @@
 /*
- * R as operands of matrix instructions: the part of a block, in registers and in shared memory.
+ * R as operands of matrix instructions: a block's rows, in registers and in shared memory.
  */
 #ifndef ECO_GPU_PERSISTENT_WEIGHTS_CUH
 #define ECO_GPU_PERSISTENT_WEIGHTS_CUH
@@ -7,9 +7,9 @@
 #include "gpu/arch/cp_async.cuh"
 #include "gpu/persistent/block_scales.cuh"
 
-/* Of two rows, 8 apart, what the matrix instructions for a k block read: first one half of their
- * numbers, then the other, in each the rows in turn, as instructions take them.  In any other order
- * each instruction is preceded by four moves between registers. */
+/* What the matrix instructions of a k block read of two rows, 8 apart: first one half of their
+ * numbers, then the other, alternating between the rows. Any other order costs four register moves
+ * for each instruction. */
 struct fragment {
     uint4 first, second;
 };
@@ -29,7 +29,7 @@ ECO_DEVICE uint4 piece_from(const operand_bits bits[PIECE])
 #endif
 }
 
-/* Neighbours of a row as operands. */
+/* Consecutive numbers of a row as operands. */
 ECO_DEVICE uint4 piece_of_weights(const uint4 *from, float scale)
 {
 #if defined(ECO_ROWS_F32)
@@ -48,12 +48,12 @@ ECO_DEVICE uint4 piece_of_weights(const uint4 *from, float scale)
 #endif
 }
 
-/* The rows of R of a lane: of its warp's tiles those 8 apart that make a fragment, and how many of
- * the warp's k blocks there are of each. */
+/* The rows of R of a lane: for each of its warp's tiles the two, 8 apart, that form a fragment, and
+ * the number of the warp's k blocks. */
 template <class DIVISION> struct rows_of_r {
     const narrow *row[DIVISION::wide][2];
     int k_blocks[DIVISION::wide][2];
-    int first[DIVISION::wide]; /* k blocks of whole rows before the warp's */
+    int first[DIVISION::wide]; /* k blocks of the rows before this warp's */
 };
 
 template <class DIVISION>
@@ -85,9 +85,7 @@ ECO_DEVICE struct rows_of_r<DIVISION> rows_of(const struct eco_persistent_call *
     return rows;
 }
 
-/* Where in a row of R the xth 16 bytes of a lane's piece of a k block lie; -1: there is no such
- * thing.
- */
+/* Position in a row of R of the xth 16 bytes of a lane's piece of a k block; -1: padding. */
 template <class DIVISION>
 ECO_DEVICE int column_of(const struct eco_persistent_call *call, const struct block *block,
                          int k_block, int x)
@@ -107,7 +105,7 @@ ECO_DEVICE int column_of(const struct eco_persistent_call *call, const struct bl
                                                                     : -1;
 }
 
-/* Half a fragment that this warp keeps here: the first numbers or the second. */
+/* The part of a fragment that this warp keeps in shared memory: its first or second numbers. */
 template <class DIVISION>
 ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const struct block *block,
                                  int k_block, int tile, int half)
@@ -119,7 +117,7 @@ ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const s
     return shared + ((kept * TILES + tile) * 2 + half) * WARP + block->lane;
 }
 
-/* Where four warps keep 64 rows of a k block together, as they have those of the batch. */
+/* Position of 64 rows of a k block that four warps share, ordered like the batch. */
 template <class DIVISION>
 ECO_DEVICE uint4 *square_in_shared(const struct eco_persistent_call *call,
                                    const struct block *block, int k_block, int tile)
@@ -146,20 +144,19 @@ ECO_DEVICE void put_fragment(const struct eco_persistent_call *call, const struc
 
 /* ---- on its way ------------------------------------------------------------------------------ */
 
-/* K blocks of a lane come as they are to shared memory, each lane's to places of its own, some
- * while another becomes fragments there: through registers they came one after the other, which
- * took two to four times as long, and steps lacked the registers that this took. */
-enum { RAW = PIECE * sizeof(narrow) / 16 /* of 16 bytes that become a piece */ };
+/* R passes through shared memory: each lane copies its k blocks there and forms fragments of some
+ * while others are in flight. Through registers the copies were serialized, which took two to four
+ * times as long, and left fewer registers to the steps. */
+enum { RAW = PIECE * sizeof(narrow) / 16 /* reads of 16 bytes that become a piece */ };
 template <class DIVISION> struct way {
     enum {
-        PLACES = DIVISION::wide * 2, /* of a k block, of two pieces */
+        PLACES = DIVISION::wide * 2, /* in a k block, of two pieces */
         K_BLOCK_PLACES = PLACES * RAW * WARP * PERSISTENT_WARPS,
-        AHEAD =
-            ECO_PERSISTENT_READ_BYTES / 16 / K_BLOCK_PLACES /* k blocks that there is room for */
+        AHEAD = ECO_PERSISTENT_READ_BYTES / 16 / K_BLOCK_PLACES /* k blocks that fit */
     };
 };
 
-/* A lane's `n` k blocks from k block `first` on; each to [tiles, 2, raw, lanes] of 16 bytes, from
+/* A lane's `n` k blocks from `first` on; each is copied to [tiles, 2, raw, lanes] of 16 bytes, from
  * `place` on. */
 template <class DIVISION> struct k_blocks_of_r {
     const struct eco_persistent_call *call;
@@ -168,7 +165,7 @@ template <class DIVISION> struct k_blocks_of_r {
     int first, n, place;
 };
 
-/* To the so manyth place.  What is no part of R is zeros. */
+/* Starts to copy k block i to slot `at`. Padding of R becomes zeros. */
 template <class DIVISION>
 ECO_DEVICE void ask_for_k_block(const struct k_blocks_of_r<DIVISION> *k_blocks, int i, int at)
 {
@@ -189,8 +186,8 @@ ECO_DEVICE void ask_for_k_block(const struct k_blocks_of_r<DIVISION> *k_blocks, 
     cp_async_commit();
 }
 
-/* Calls use(i, where) when k block i is there, while some more are on their way.  It is at the ith
- * place; or so many places are taken in turn. */
+/* Calls use(i, where) when k block i has arrived, while more are in flight. There is a slot for
+ * each, or SO_MANY slots are used in turn. */
 template <class DIVISION, int SO_MANY, class USE>
 ECO_DEVICE void bring_k_blocks(const struct k_blocks_of_r<DIVISION> *k_blocks, USE use)
 {
@@ -207,7 +204,7 @@ ECO_DEVICE void bring_k_blocks(const struct k_blocks_of_r<DIVISION> *k_blocks, U
     cp_async_wait_all();
 }
 
-/* Rows in 16 bits are there as they are, others as fragments, [n, tiles, 2, lanes]. */
+/* Rows of 16 bits stay as they are, others become fragments, [n, tiles, 2, lanes]. */
 template <class DIVISION>
 ECO_DEVICE void bring_fragments(const struct k_blocks_of_r<DIVISION> *k_blocks, float scale)
 {
@@ -241,7 +238,7 @@ ECO_DEVICE struct fragment brought_fragment(int at)
 }
 
 #if defined(SCALED_R)
-/* In a lane's share of R. */
+/* The greatest magnitude in a lane's share of R. */
 template <class DIVISION>
 ECO_DEVICE float greatest_of_fragments(const struct eco_persistent_call *call,
                                        const struct block *block, float most)
@@ -265,7 +262,7 @@ ECO_DEVICE float greatest_of_fragments(const struct eco_persistent_call *call,
 }
 #endif
 
-/* Of up to two products: `SECOND` may be `FIRST`. */
+/* The scales of up to two products; `SECOND` may be `FIRST`. */
 template <class FIRST, class SECOND>
 ECO_DEVICE struct scales scales_of_r(const struct eco_persistent_call *call,
                                      const struct block *block_of_first,
@@ -290,7 +287,7 @@ ECO_DEVICE float scale_of_r(const struct scales *scales)
 #endif
 }
 
-/* The k blocks that registers hold, by way of all of shared memory. */
+/* Reads the k blocks that stay in registers, through all of shared memory. */
 template <class DIVISION>
 ECO_DEVICE void read_weights_in_registers(const struct eco_persistent_call *call,
                                           const struct block *block, const struct scales *scales,
@@ -318,7 +315,7 @@ ECO_DEVICE void read_weights_in_registers(const struct eco_persistent_call *call
     }
 }
 
-/* Those that shared memory keeps, by way of what nothing is kept in. */
+/* Reads the k blocks that stay in shared memory, through the rest of it. */
 template <class DIVISION>
 ECO_DEVICE void read_weights_in_shared(const struct eco_persistent_call *call,
                                        const struct block *block, const struct scales *scales)
@@ -347,7 +344,7 @@ ECO_DEVICE void read_weights_in_shared(const struct eco_persistent_call *call,
     }
 }
 
-/* This block's part of R. */
+/* Reads this block's part of R. */
 template <class DIVISION>
 ECO_DEVICE void read_fragments(const struct eco_persistent_call *call, const struct block *block,
                                const struct scales *scales,
