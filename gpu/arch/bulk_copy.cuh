@@ -1,5 +1,5 @@
 /*
- * Copies to shared memory that the hardware makes by itself; a barrier there counts the bytes
+ * Bulk copies to shared memory, which run asynchronously; an mbarrier counts the bytes that arrive
  * (compute capability 9.0).
  */
 #ifndef ECO_GPU_ARCH_BULK_COPY_CUH
@@ -7,14 +7,14 @@
 
 #include "gpu/arch/mbarrier.cuh"
 
-/* What this thread knows to be written to shared memory is there for matrix instructions of four
- * warps and copies to come.  It waits for all that the thread has asked memory for. */
+/* Makes this thread's writes to shared memory visible to wgmma instructions and later bulk copies.
+ * Waits for all loads of the thread. */
 ECO_DEVICE void fence_proxy_async(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
 }
 
-/* From global memory. */
+/* Copies from global memory. */
 ECO_DEVICE void bulk_copy(unsigned to, const char *from, unsigned bytes, uint64_t *barrier)
 {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
@@ -24,7 +24,8 @@ ECO_DEVICE void bulk_copy(unsigned to, const char *from, unsigned bytes, uint64_
                  : "memory");
 }
 
-/* To the same place of every block of the cluster in the mask, and counted there. */
+/* Copies to the same address in every block of the cluster in `mask`, counted by the barrier of
+ * each. */
 ECO_DEVICE void bulk_copy_multicast(unsigned to, const char *from, unsigned bytes,
                                     uint64_t *barrier, unsigned mask)
 {
@@ -36,8 +37,8 @@ ECO_DEVICE void bulk_copy_multicast(unsigned to, const char *from, unsigned byte
                  : "memory");
 }
 
-/* From shared memory to that place of another block, and counted there; this block stays until the
- * bytes are there. */
+/* Copies from shared memory to the same address in block `rank`, counted there. This block must not
+ * exit before the bytes have arrived. */
 ECO_DEVICE void bulk_copy_to_block(const void *to, const void *from, unsigned rank, unsigned bytes,
                                    uint64_t *barrier)
 {

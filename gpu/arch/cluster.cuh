@@ -1,5 +1,5 @@
 /*
- * Blocks of a cluster, which wait for each other and reach each other's shared memory (compute
+ * Thread block clusters: barriers, and access to the shared memory of other blocks (compute
  * capability 9.0).
  */
 #ifndef ECO_GPU_ARCH_CLUSTER_CUH
@@ -43,7 +43,7 @@ ECO_DEVICE void cluster_sync(void)
                  : "memory");
 }
 
-/* The same in two parts; nobody reads after them what others wrote before. */
+/* The same in two parts, without ordering memory: no thread may rely on writes of other blocks. */
 ECO_DEVICE void cluster_arrive(void)
 {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" : : : "memory");
@@ -54,14 +54,14 @@ ECO_DEVICE void cluster_wait(void)
     asm volatile("barrier.cluster.wait.aligned;" : : : "memory");
 }
 
-/* Both: others may write where this block read before. */
+/* The same in two parts: after it other blocks may overwrite what this block has read. */
 ECO_DEVICE void cluster_sync_to_write(void)
 {
     cluster_arrive();
     cluster_wait();
 }
 
-/* What another block has at that place. */
+/* Loads from the same address in another block. */
 ECO_DEVICE unsigned cluster_load(const unsigned *at, unsigned rank)
 {
     unsigned x;
@@ -74,8 +74,8 @@ ECO_DEVICE unsigned cluster_load(const unsigned *at, unsigned rank)
     return x;
 }
 
-/* To a place of another block, by its address in this one, as is the barrier's that counts the
- * bytes there. */
+/* Stores to another block; `to` and the barrier that counts the bytes are given by their addresses
+ * in this block. */
 ECO_DEVICE void cluster_store_async(unsigned to, unsigned barrier, int rank, float4 v)
 {
     asm volatile("{ .reg .u32 there, counter;"
@@ -88,7 +88,7 @@ ECO_DEVICE void cluster_store_async(unsigned to, unsigned barrier, int rank, flo
                  : "memory");
 }
 
-/* Some of a block's threads, whole warps. */
+/* Synchronizes `threads` threads of a block, whole warps. */
 ECO_DEVICE void named_barrier_sync(int threads)
 {
     asm volatile("bar.sync 1, %0;" : : "r"(threads) : "memory");

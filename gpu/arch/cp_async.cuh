@@ -1,12 +1,12 @@
 /*
- * Copies to shared memory, and to the L2, that go on while a thread does; waiting for them.
+ * Asynchronous copies to shared memory, and prefetches into the L2.
  */
 #ifndef ECO_GPU_ARCH_CP_ASYNC_CUH
 #define ECO_GPU_ARCH_CP_ASYNC_CUH
 
 #include "gpu/arch/device.cuh"
 
-/* To the L2, where it is wanted. */
+/* Prefetches into the L2 if wanted. */
 ECO_DEVICE void prefetch_l2_if(bool wanted, const void *from)
 {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p prefetch.global.L2 [%0]; }"
@@ -14,8 +14,8 @@ ECO_DEVICE void prefetch_l2_if(bool wanted, const void *from)
                  : "l"(from), "r"((int)wanted));
 }
 
-/* Four bytes to shared memory, where it is wanted, without a branch; there after cp_async_wait_all,
- * for this thread. */
+/* Copies four bytes to shared memory if wanted, without a branch. This thread may read them after
+ * cp_async_wait_all(). */
 ECO_DEVICE void cp_async_4_if(bool wanted, void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -30,7 +30,7 @@ ECO_DEVICE void cp_async_4_if(bool wanted, void *to, const void *from)
 #endif
 }
 
-/* The same, sixteen bytes. */
+/* The same for sixteen bytes. */
 ECO_DEVICE void cp_async_16_if(bool wanted, void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -45,8 +45,8 @@ ECO_DEVICE void cp_async_16_if(bool wanted, void *to, const void *from)
 #endif
 }
 
-/* The same, or zeros where there is nothing; by way of L1, for who asks for half a sector will ask
- * for the other. */
+/* The same, or zeros. Passes through the L1, because a reader of half a sector will also need the
+ * other half. */
 ECO_DEVICE void cp_async_16_or_zeros(bool there, void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -59,7 +59,7 @@ ECO_DEVICE void cp_async_16_or_zeros(bool there, void *to, const void *from)
 #endif
 }
 
-/* The first so many of sixteen bytes, zeros behind them (compute capability 8.0). */
+/* Copies the first `bytes` of sixteen and zeroes the rest (compute capability 8.0). */
 ECO_DEVICE void cp_async_some_of_16(void *to, const void *from, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -68,8 +68,8 @@ ECO_DEVICE void cp_async_some_of_16(void *to, const void *from, int bytes)
                  : "memory");
 }
 
-/* Those since the last call are a group; all but the last `LEFT` groups are there, for this thread,
- * after the other. */
+/* commit: the copies since the last call form a group. wait: returns when all but the last `LEFT`
+ * groups of this thread are complete. */
 ECO_DEVICE void cp_async_commit(void)
 {
 #if __CUDA_ARCH__ >= 800

@@ -1,6 +1,6 @@
 /*
- * Conversions between float and the 16-bit types, as bits.  Not from the toolkit's headers: a
- * kernel compiled at run time has none.
+ * Conversions between float and the 16-bit types, as bits. The toolkit's headers are not used,
+ * because kernels that are compiled at run time have none.
  */
 #ifndef ECO_GPU_ARCH_FLOAT16_CUH
 #define ECO_GPU_ARCH_FLOAT16_CUH
@@ -14,7 +14,7 @@ ECO_DEVICE float f16_to_float(unsigned short bits)
     return y;
 }
 
-/* To the nearest, ties to even; a NaN becomes the one that the instruction gives. */
+/* Rounds to nearest, ties to even. Any NaN becomes the NaN of the instruction. */
 ECO_DEVICE unsigned short float_to_f16(float x)
 {
     unsigned short bits;

@@ -1,5 +1,5 @@
 /*
- * Kernels put in place before those ahead of them have ended (programmatic dependent launch,
+ * Kernels that become resident before their predecessors have ended (programmatic dependent launch,
  * compute capability 9.0).
  */
 #ifndef ECO_GPU_ARCH_GRID_DEPENDENCY_CUH
@@ -7,7 +7,7 @@
 
 #include "gpu/arch/device.cuh"
 
-/* Until the kernels ahead have ended; what they wrote is there then. */
+/* Waits until the preceding kernels have ended; their writes are visible after that. */
 ECO_DEVICE void wait_on_dependent_grids(void)
 {
 #if __CUDA_ARCH__ >= 900
@@ -15,9 +15,9 @@ ECO_DEVICE void wait_on_dependent_grids(void)
 #endif
 }
 
-/* The next kernel may be put in place.  If the caller has itself waited, the next one can read,
- * before it waits, everything but this kernel's own output.  If it has not, what earlier kernels
- * wrote may be missing too. */
+/* Lets the next kernel become resident. Before its own wait, that kernel may read anything but this
+ * kernel's output, if the caller has itself waited. If it has not, writes of earlier kernels may be
+ * missing, too. */
 ECO_DEVICE void launch_dependent_grids(void)
 {
 #if __CUDA_ARCH__ >= 900

@@ -1,6 +1,6 @@
 /*
- * Barriers in shared memory that count threads that arrive and bytes that copies bring (compute
- * capability 9.0).
+ * Barriers in shared memory that count arriving threads and bytes of copies (compute capability
+ * 9.0).
  */
 #ifndef ECO_GPU_ARCH_MBARRIER_CUH
 #define ECO_GPU_ARCH_MBARRIER_CUH
@@ -15,7 +15,7 @@ ECO_DEVICE void mbarrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-/* The same of a constant, which takes no register. */
+/* The same for a constant, which takes no register. */
 template <int arrivals> ECO_DEVICE void mbarrier_init(uint64_t *barrier)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
@@ -24,14 +24,14 @@ template <int arrivals> ECO_DEVICE void mbarrier_init(uint64_t *barrier)
                  : "memory");
 }
 
-/* Other blocks see what the thread has initialised: before all meet. */
+/* Makes initialised barriers visible to other blocks; precedes a barrier of the cluster. */
 ECO_DEVICE void mbarrier_fence_init(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
 
-/* At this barrier of a block of the cluster.  Nobody reads there what this thread wrote but in its
- * own block: a wider scope than that waits for memory outside the chip. */
+/* Arrives at a barrier of block `rank`. Only block scope: other blocks do not read this thread's
+ * writes, and a wider scope would wait for device memory. */
 ECO_DEVICE void mbarrier_arrive(uint64_t *barrier, unsigned rank)
 {
     asm volatile("{ .reg .b32 there;"
@@ -42,7 +42,7 @@ ECO_DEVICE void mbarrier_arrive(uint64_t *barrier, unsigned rank)
                  : "memory");
 }
 
-/* At one of this block. */
+/* Arrives at a barrier of this block. */
 ECO_DEVICE void mbarrier_arrive_here(uint64_t *barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
@@ -51,7 +51,7 @@ ECO_DEVICE void mbarrier_arrive_here(uint64_t *barrier)
                  : "memory");
 }
 
-/* Arrives, and so many bytes are to come. */
+/* Arrives, and expects `bytes` more bytes. */
 ECO_DEVICE void mbarrier_expect_bytes(uint64_t *barrier, unsigned bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
@@ -60,7 +60,7 @@ ECO_DEVICE void mbarrier_expect_bytes(uint64_t *barrier, unsigned bytes)
                  : "memory");
 }
 
-/* Until the phase with this parity is over. */
+/* Waits until the phase with this parity is over. */
 ECO_DEVICE void mbarrier_wait(uint64_t *barrier, unsigned parity)
 {
     unsigned over = 0;

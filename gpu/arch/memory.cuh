@@ -1,7 +1,7 @@
 /*
- * Loads and stores under a predicate, not behind a branch: a branch would wait for what it loads,
- * and nothing is moved across one.  `_relaxed`: of words that other blocks write or read meanwhile,
- * seen by the whole GPU, in no order among them.
+ * Loads and stores with a predicate instead of a branch: the compiler moves nothing across a
+ * branch, so that each load would be waited for. `_relaxed`: for words that other blocks access
+ * meanwhile, at GPU scope, in no order.
  */
 #ifndef ECO_GPU_ARCH_MEMORY_CUH
 #define ECO_GPU_ARCH_MEMORY_CUH
@@ -18,7 +18,7 @@ ECO_DEVICE uint4 load_16_relaxed(const void *p)
     return v;
 }
 
-/* Where it is wanted, else zeros. */
+/* Zeros unless wanted. */
 ECO_DEVICE uint4 load_16_relaxed_if(bool wanted, const void *p)
 {
     uint4 v;
@@ -42,7 +42,7 @@ ECO_DEVICE uint2 load_8_relaxed_if(bool wanted, const void *p)
     return v;
 }
 
-/* Of what nobody writes meanwhile. */
+/* For memory that is not written meanwhile. */
 ECO_DEVICE uint4 load_16_if(bool wanted, const void *p)
 {
     uint4 v;
@@ -54,7 +54,7 @@ ECO_DEVICE uint4 load_16_if(bool wanted, const void *p)
     return v;
 }
 
-/* Of what nobody writes while the kernel runs: once, wherever it is asked for again. */
+/* For memory that is not written while the kernel runs; loaded once, however often it is used. */
 ECO_DEVICE float load_constant(const float *p)
 {
     float v;
@@ -62,7 +62,7 @@ ECO_DEVICE float load_constant(const float *p)
     return v;
 }
 
-/* Of what is released with a store, all is seen behind the load that found it. */
+/* Acquires what was released with the store that is read. */
 ECO_DEVICE unsigned load_acquire(const unsigned *p)
 {
     unsigned v;

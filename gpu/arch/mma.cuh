@@ -1,6 +1,6 @@
 /*
- * Matrix instructions of one warp (compute capability 8.0).  d += a b, 16 rows times 8 columns:
- * lane 4g + q holds rows g and g + 8 of a, column g of b, and of d columns 2q and 2q + 1.
+ * Matrix instructions of one warp (compute capability 8.0): d += a b, 16 rows times 8 columns. Lane
+ * 4g + q holds rows g and g + 8 of a, column g of b, and columns 2q and 2q + 1 of d.
  */
 #ifndef ECO_GPU_ARCH_MMA_CUH
 #define ECO_GPU_ARCH_MMA_CUH
@@ -41,7 +41,7 @@ ECO_DEVICE void mma_bf16_first(float d[4], uint4 a, unsigned b0, unsigned b1)
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(0.f));
 }
 
-/* k 8 of TF32: a0, a1 of k q, of rows g and g + 8; a2, a3 of k q + 4. */
+/* k 8 of TF32: a0 and a1 have k q of rows g and g + 8; a2 and a3 have k q + 4. */
 ECO_DEVICE void mma_tf32(float d[4], uint4 a, unsigned b0, unsigned b1)
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
@@ -50,8 +50,8 @@ ECO_DEVICE void mma_tf32(float d[4], uint4 a, unsigned b0, unsigned b1)
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-/* Four matrices of 8 rows of 8 numbers of 16 bits, transposed, from shared memory; lane 8m + r
- * knows where row r of the mth lies. */
+/* Loads four matrices of 8 rows of 8 numbers of 16 bits from shared memory, transposed; lane 8m + r
+ * gives the address of row r of the mth. */
 ECO_DEVICE uint4 load_matrices_transposed(const void *row)
 {
     uint4 v;

@@ -1,13 +1,13 @@
 /*
- * Copies of boxes of a matrix to shared memory, as a tensor map describes it (compute capability
- * 9.0).  What lies outside of the matrix comes as zeros, and counts as bytes.
+ * Copies of boxes of a matrix to shared memory, described by a tensor map (compute capability 9.0).
+ * What is outside of the matrix is filled with zeros and counted as bytes.
  */
 #ifndef ECO_GPU_ARCH_TENSOR_COPY_CUH
 #define ECO_GPU_ARCH_TENSOR_COPY_CUH
 
 #include "gpu/arch/mbarrier.cuh"
 
-/* The box that begins there. */
+/* Copies the box that begins at (row, column). */
 ECO_DEVICE void tensor_copy(unsigned to, const void *map, int column, int row, uint64_t *barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"

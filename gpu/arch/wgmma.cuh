@@ -1,6 +1,6 @@
 /*
- * Matrix instructions that four warps issue together (wgmma, compute capability 9.0a).  They begin
- * at once and end later.  Code for other devices has nothing of them.
+ * Matrix instructions that four warps issue together and that run asynchronously (wgmma). Only code
+ * for compute capability 9.0a has them.
  */
 #ifndef ECO_GPU_ARCH_WGMMA_CUH
 #define ECO_GPU_ARCH_WGMMA_CUH
@@ -17,25 +17,25 @@
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
-/* Before the first, and where others have touched its registers. */
+/* Before the first instruction, and after other code has touched its registers. */
 ECO_DEVICE void wgmma_fence(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
 }
 
-/* Those since the last call are a group. */
+/* The instructions since the last call form a group. */
 ECO_DEVICE void wgmma_commit(void)
 {
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
 }
 
-/* All groups but the last `left` are done. */
+/* Waits for all groups but the last `left`. */
 template <int left> ECO_DEVICE void wgmma_wait(void)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(left) : "memory");
 }
 
-/* The same; nobody reads their sums before. */
+/* The same; the sums are not read before it. */
 template <int left, int n> ECO_DEVICE void wgmma_wait_for_sums(float (&d)[n])
 {
     wgmma_wait<left>();
@@ -47,9 +47,9 @@ template <int left, int n> ECO_DEVICE void wgmma_wait_for_sums(float (&d)[n])
 /* ---- 64 rows of A times some rows of B ------------------------------------------------------- */
 
 /*
- * d = A B^T, or added to, over k 16: each warp has 16 rows; d[4j+0..3]: lane 4g + q holds columns
- * 8j + 2q and 8j + 2q + 1 of row g, then of row g + 8.  What lies in shared memory is described in
- * 64 bits.
+ * d = A B^T, or d += A B^T, over k 16. Each warp has 16 rows; in d[4j+0..3] lane 4g + q holds
+ * columns 8j + 2q and 8j + 2q + 1 of row g, then of row g + 8. Operands in shared memory are given
+ * by descriptors of 64 bits.
  */
 #define D4(i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
@@ -88,8 +88,8 @@ ECO_DEVICE void wgmma_f16(float (&d)[16], uint64_t a, uint64_t b, int add)
                  : "l"(a), "l"(b), "r"(add));
 }
 
-/* F16 or BF16, 32 or 16 rows of B, of A in registers or described.  Of a description the lower half
- * is given; the upper half is the same for all. */
+/* F16 or BF16, 32 or 16 rows of B, with A in registers or described. Only the lower half of a
+ * descriptor is passed; the upper half is constant. */
 enum { WGMMA_ROWS_APART = 512 /* bytes from 8 rows to the next 8 */ };
 #define UPPER_HALF "0x20" /* WGMMA_ROWS_APART >> 4 */
 
@@ -181,7 +181,7 @@ ECO_DEVICE void wgmma_bf16(float (&d)[8], unsigned a, unsigned b, int add)
 
 /* ---- registers ------------------------------------------------------------------------------- */
 
-/* Of the four warps. */
+/* Called by all four warps. */
 template <int n> ECO_DEVICE void warpgroup_take_registers(void)
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(n));

@@ -1,21 +1,21 @@
 /*
- * Matrix instructions of four warps whose operands both lie in shared memory, in lines of 128 bytes
- * as tensor copies swizzle them (wgmma, compute capability 9.0a): one list of registers for each
- * number of rows of B.
+ * Matrix instructions of four warps with both operands in shared memory, in lines of 128 bytes as
+ * tensor copies swizzle them (wgmma, compute capability 9.0a). Each number of rows of B has its own
+ * list of registers.
  */
 #ifndef ECO_GPU_ARCH_WGMMA_ROWS_CUH
 #define ECO_GPU_ARCH_WGMMA_ROWS_CUH
 
 #include "gpu/arch/wgmma.cuh"
 
-/* Lines of 128 bytes, 64 numbers of k of a row, whose 16 byte pieces p are at p ^ line % 8; 8 lines
- * begin at a multiple of 1024 bytes. */
+/* Describes lines of 128 bytes (64 numbers of k of a row). The 16-byte piece p is stored at p ^
+ * line % 8; 8 lines begin at a multiple of 1024 bytes. */
 ECO_DEVICE uint64_t wgmma_describe(unsigned address)
 {
     const uint64_t piece = 1, lines = 1024 >> 4, swizzle = 1;
     return (uint64_t)(address >> 4 & 0x3fff) | piece << 16 | lines << 32 | swizzle << 62;
 }
-enum { WGMMA_NEXT_K = 32 >> 4 }; /* to a description: the next 16 of k */
+enum { WGMMA_NEXT_K = 32 >> 4 }; /* add to a descriptor for the next 16 of k */
 
 #if defined(ECO_ROWS_BF16)
 #define ROWS_TYPE "bf16"
@@ -23,8 +23,8 @@ enum { WGMMA_NEXT_K = 32 >> 4 }; /* to a description: the next 16 of k */
 #define ROWS_TYPE "f16"
 #endif
 
-/* d += A B^T over k 16, of 64 rows of A and n of B: lane 4g + q of a warp, which has 16 rows, has
- * in d[4j+0..3] columns 8j + 2q and 8j + 2q + 1 of row g, then of row g + 8. */
+/* d += A B^T over k 16, for 64 rows of A and n of B. Each warp has 16 rows; in d[4j+0..3] lane 4g +
+ * q holds columns 8j + 2q and 8j + 2q + 1 of row g, then of row g + 8. */
 template <int n> struct wgmma_rows_of_b {
 };
 

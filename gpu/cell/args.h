@@ -1,6 +1,7 @@
 /*
- * The argument of a stage's kernel: one stage of a cell over the [N,H] plane of one step.  Also
- * included by kernels that are compiled at run time: no header of ours but the cell's limits.
+ * The argument of a stage's kernel: one stage of a cell over the [N,H] plane of one step. Kernels
+ * that are compiled at run time include this file, too, so of our headers it uses only the cell's
+ * limits.
  */
 #ifndef ECO_GPU_CELL_ARGS_H
 #define ECO_GPU_CELL_ARGS_H
@@ -14,35 +15,32 @@
 enum { ECO_STAGE_THREADS = 256 }; /* of a block, at most */
 
 /*
- * As on a CPU: inside a row, arrays with several H-wide columns have them `column` apart, save and
- * vector H; pointers a stage does not use may be NULL.  Masked rows (t >=
- * length), forward: operands become 0; in the last stage every next state becomes the state before
- * (next[0] becomes 0 if projected) and y 0.  Backward: dacc and operands become 0, carry stays.
- * Elements: save, operand, dacc, y, kept and most states are of the type of rows; acc, carry,
- * dnext, doperand, mean and vector of the type of sums.  Forward, kept[s] is a second copy of
- * next[s], s > 0; NULL: unwanted.  Forward, next[s] may be NULL, too.
+ * As on a CPU. In a row, H-wide columns of an array are `column` elements apart (H in save and
+ * vector). Pointers that a stage does not use may be NULL. Masked rows (t >= length), forward:
+ * operands are 0; in the last stage each next state is the state before it, but next[0] is 0 if
+ * projected, and y is 0. Backward: dacc and operands are 0, carry stays. Types: save, operand,
+ * dacc, y, kept and most states are of the type of rows; acc, carry, dnext, doperand, mean and
+ * vector of the type of sums. Forward, kept[s] is a second copy of next[s], s > 0, and both may be
+ * NULL.
  *
- * With resets (kernels of ECO_RESETS) a row's states begin anew where its byte of a step is not 0.
- * What is read of states before a step is then the row's start.  Forward, next states are starts
- * where the step that comes then resets the row: next[s] has what that one reads, y and kept what
- * this one gave.  Backward, the first stage cuts: what that step gave to its start goes from carry
- * to dstart.
+ * With resets (ECO_RESETS) the states of a row restart where its byte of a step is not 0: states
+ * before that step are read from `start`. Forward, if the next step resets the row, next[s] has its
+ * start, and y and kept have the result of this step. Backward, the stage with `cuts` moves the
+ * gradient of the start from carry to dstart.
  *
- * A scan takes the rows through several steps, each unit by itself: arrays over steps are one
- * behind the other, so row n of step k is row n + first_row + k * step_rows of each, and its time
- * t + k * step_t.  Without means and random numbers only.
+ * A scan runs several steps for each unit in turn. Arrays of steps are contiguous: row n of step k
+ * is row n + first_row + k * step_rows, at time t + k * step_t. Not with means or random numbers.
  */
 struct eco_stage_call {
     int32_t rows, hidden, t;
-    int32_t
-        column; /* elements from one H-wide column to the next, of acc, operand, dacc, doperand */
+    int32_t column; /* elements between H-wide columns of acc, operand, dacc, doperand */
     int32_t n_states, n_slots, n_dacc;
-    uint32_t means;       /* bit m: this stage stores mean m; a row is then one block's */
-    uint16_t wide_states; /* bit s: state s before is kept as a sum, not in the type of rows */
-    uint16_t wide_next;   /* and after */
-    uint16_t zero_states; /* bit s: the state before is 0, whatever lies there */
+    uint32_t means;       /* bit m: this stage stores mean m, and one block has a whole row */
+    uint16_t wide_states; /* bit s: state s before the step is F32, not of the type of rows */
+    uint16_t wide_next;   /* bit s: and state s after it */
+    uint16_t zero_states; /* bit s: the state before is 0, whatever is in memory */
     uint16_t zero_carry;  /* backward, bit s: the gradient of state s after the step is 0 */
-    bool wide_dy;         /* dy is kept as a sum, too */
+    bool wide_dy;         /* dy is F32, too */
     bool last, projected, training;
     uint32_t layer, direction;
     uint64_t seed;
@@ -64,18 +62,18 @@ struct eco_stage_call {
     size_t acc_row, dnext_row, dy_row, doperand_row;
     int32_t steps, step_t; /* of a scan; 0: one step */
     int64_t first_row, step_rows;
-    const uint8_t *resets;             /* [rows]; NULL: there are none */
+    const uint8_t *resets;             /* [rows]; NULL: no resets */
     const void *start[ECO_MAX_STATES]; /* [batch,hidden] in the type of rows; NULL: 0 */
-    void *dstart[ECO_MAX_STATES];      /* backward: rows as of carry; NULL: unwanted */
-    int32_t batch, reset_t, reset_end; /* time of row 0, of the run's end */
-    int32_t then;                      /* +1, -1: the step after, in the direction's order */
-    bool cuts;                         /* this stage does */
+    void *dstart[ECO_MAX_STATES];      /* backward: laid out as carry; or NULL */
+    int32_t batch, reset_t, reset_end; /* time of row 0; end of the run */
+    int32_t then;                      /* +1, -1: to the next step in the direction's order */
+    bool cuts;                         /* this stage moves gradients to dstart */
     uint32_t draw_step, draw_row;      /* random numbers count steps and rows from these */
-    int32_t heads, head;               /* means are of so many parts of a row, units of one; */
-    uint32_t head_means;               /* from those of one part to the next */
+    int32_t heads, head;               /* heads of a row; units of each */
+    uint32_t head_means;               /* distance between the means of two heads */
 };
 
-/* An instruction of a stage that was not compiled; 16 bytes: a program is a kernel's argument. */
+/* An instruction of an interpreted stage; 16 bytes, because a program is a kernel's argument. */
 struct eco_instruction {
     uint8_t op, index;
     int16_t a, b, c;

@@ -1,6 +1,6 @@
 /*
- * A mask of a cell: a number drawn for a unit of a row and step.  Of whatever is launched, if its
- * call says seed, layer, direction and where its first row and step are.
+ * A mask of a cell: a number drawn for a unit of a row and step. CALL gives seed, layer, direction,
+ * and the first row and step.
  */
 #ifndef ECO_GPU_CELL_DRAW_CUH
 #define ECO_GPU_CELL_DRAW_CUH

@@ -1,7 +1,7 @@
 /*
- * A stage that was not compiled: its program, instruction by instruction, with the words that a
- * compiled stage uses, hence the same bits.  All threads are at the same instruction; the values
- * lie in each thread's local memory.
+ * Interprets a stage that was not compiled, instruction by instruction. It uses the same functions
+ * as a compiled stage, so the bits are the same. All threads run the same instruction; values are
+ * in each thread's local memory.
  */
 #ifndef ECO_GPU_CELL_INTERPRET_CUH
 #define ECO_GPU_CELL_INTERPRET_CUH

@@ -1,6 +1,6 @@
 /*
- * What cells calculate with, for one type of rows: the words of the printed text that touch no
- * memory (doc/cells.md, "the printed interface"), one value to a thread.
+ * Arithmetic of cells for one type of rows: the words of the printed text that do not access memory
+ * (doc/cells.md, "the printed interface"), for one unit in each thread.
  */
 #ifndef ECO_GPU_CELL_MATH_CUH
 #define ECO_GPU_CELL_MATH_CUH
@@ -9,7 +9,7 @@
 #include "gpu/tile/random.cuh"
 #include "gpu/tile/rows.cuh"
 
-/* The type of rows: tile/rows.cuh; arithmetic and sums are in float, or double. */
+/* Arithmetic and sums are in F32, or F64 for rows of F64 (tile/rows.cuh). */
 typedef real vec;
 
 /* ---- arithmetic: every word rounds once (-fmad=false), as on a CPU --------------------------- */
@@ -30,8 +30,9 @@ ECO_DEVICE vec v_mul(vec a, vec b)
 {
     return a * b;
 }
-#if defined(CELL_WITHOUT_BRANCHES) /* of floats: nothing is moved across one */
-/* To an ulp, quick ones to two.  Infinite and missing numbers are those of a division. */
+#if defined(CELL_WITHOUT_BRANCHES) /* of floats, because the compiler moves nothing across a       \
+                                      branch */
+/* To one ulp, or two if ECO_QUICK. Infinity and NaN are as in a division. */
 ECO_DEVICE vec v_div(vec a, vec b)
 {
     const float r = wide_reciprocal(b), quotient = a * r;
@@ -67,7 +68,7 @@ ECO_DEVICE vec v_max(vec a, vec b)
 ECO_DEVICE vec v_select(vec a, vec b, vec c)
 {
     return a > 0 ? b : c;
-} /* a NaN takes c */
+} /* a NaN becomes c */
 ECO_DEVICE vec v_neg(vec a)
 {
     return -a;
@@ -88,13 +89,13 @@ ECO_DEVICE vec v_log(vec a)
 {
     return REAL(log)(a);
 }
-#if defined(ECO_QUICK) /* for rows that keep fewer bits */
+#if defined(ECO_QUICK) /* for rows of fewer bits */
 ECO_DEVICE float quick_exp(float a)
 {
     return fast_exp2(a * 1.44269504f);
 }
 #if defined(ECO_ROWS_BF16) && __CUDA_ARCH__ >= 750
-/* To 2^-11 of the value, a quarter of what rounding to such rows may cost. */
+/* To 2^-11 of the value, a quarter of the rounding error of 16-bit rows. */
 ECO_DEVICE vec v_tanh(vec a)
 {
     return fast_tanh(a);
@@ -114,7 +115,7 @@ ECO_DEVICE vec v_sigmoid(vec a)
     return fast_reciprocal(1 + quick_exp(-a));
 }
 #else
-/* Of floats to some ulps, without a branch: nothing is moved across one. */
+/* To some ulps of F32, without a branch, because the compiler moves nothing across one. */
 ECO_DEVICE vec v_tanh(vec a)
 {
 #if defined(ECO_ROWS_F64)
@@ -123,7 +124,7 @@ ECO_DEVICE vec v_tanh(vec a)
     const float square = a * a;
     const float e = fast_exp2(fabsf(a) * 2.885390082f);
     const float large = copysignf(fmaf(-2, fast_reciprocal(e + 1), 1), a);
-    /* The least relative error of such a polynomial, 2^-29. */
+    /* The polynomial with the least relative error, 2^-29. */
     float tail = fmaf(square, -0.00619872f, 0.02102055f);
     tail = fmaf(square, tail, -0.05384052f);
     tail = fmaf(square, tail, 0.13332481f);
@@ -133,8 +134,7 @@ ECO_DEVICE vec v_tanh(vec a)
 #endif
 }
 
-/* a / b for b in [1, 2], to an ulp: a division has a branch for quotients that are none here, and
- * nothing is moved across a branch. */
+/* a / b for b in [1, 2], to an ulp, without the branch of a division. */
 ECO_DEVICE vec divide_near_one(vec a, vec b)
 {
 #if defined(ECO_ROWS_F64)

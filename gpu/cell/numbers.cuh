@@ -1,14 +1,14 @@
 /*
- * What the compiler of cells says of a cell that one product, or two, of a step are enough for:
- * CELLS_PERSISTENT(CELLS_STRUCT) behind cells.inc makes a type of each.
+ * Counts of a cell that has one or two products in a step. After cells.inc,
+ * CELLS_PERSISTENT(CELLS_STRUCT) defines a type for each cell.
  */
 #ifndef ECO_GPU_CELL_NUMBERS_CUH
 #define ECO_GPU_CELL_NUMBERS_CUH
 
 #include "gpu/arch/device.cuh"
 
-/* How many accumulators, states and saved values it has,
- * how many accumulators with R of each product, and which of these each accumulator is. */
+/* Numbers of accumulators, states, saved values and accumulators with R (for each product), and the
+ * index of each accumulator among the latter. */
 template <int CELL> struct cell_traits;
 #define CELLS_STRUCT(cell, n_accs, n_states, n_saves, n_first, n_second, ...)                      \
     template <> struct cell_traits<cell> {                                                         \

@@ -1,7 +1,7 @@
 /*
  * The kernel around a stage of a cell: the loop over units and rows, and what the printed text
- * takes to make a kernel of each stage (stage_kernel.inc).  Compiled with the module for the
- * built-in cells (stages.cuh) and at run time for others.
+ * needs to make a kernel of each stage (stage_kernel.inc). Compiled with the module for built-in
+ * cells (stages.cuh) and at run time for others.
  */
 #ifndef ECO_GPU_CELL_STAGE_LOOP_CUH
 #define ECO_GPU_CELL_STAGE_LOOP_CUH
@@ -11,8 +11,8 @@
 
 /* ---- the loop around a stage ----------------------------------------------------------------- */
 
-/* The block's threads hold shares of the first `means` sums of the row, or of its head: added in
- * pairs, always the same ones. */
+/* Adds up the first `means` sums of a row or head over the block's threads, in pairs that are
+ * always the same. */
 ECO_DEVICE void means_end(struct element *at, int means, int32_t head)
 {
     const struct eco_stage_call *call = at->call;
@@ -33,8 +33,8 @@ ECO_DEVICE void means_end(struct element *at, int means, int32_t head)
     }
 }
 
-/* n_means: a constant, so that a stage without means has no code for them.  Where means are of
- * heads a block takes one at a time. */
+/* n_means: a constant, so that stages without means have no code for them. A block takes the heads
+ * of a row one at a time. */
 #define STAGE_LOOP(at, call_, stage, mask, n_means)                                                \
     wait_on_dependent_grids();                                                                     \
     launch_dependent_grids();                                                                      \
@@ -72,13 +72,13 @@ ECO_DEVICE void means_end(struct element *at, int means, int32_t head)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* How kernels are declared: by name where they are looked up by name. */
+/* Kernels that are found by name have external linkage. */
 #ifndef CELL_LINKAGE
 #define CELL_LINKAGE static
 #define CELL_KNOWN   1
 #endif
-/* Blocks that a multiprocessor has room for at least.  Of the built-in cells in float as many as
- * their registers allow, where there may be 2048 threads: then all of a large layer's are there at
+/* Least number of blocks for each multiprocessor. For built-in cells in F32, on devices with 2048
+ * threads for each multiprocessor, it is what their registers allow, so that a large layer fits at
  * once. */
 #if defined(CELL_KNOWN) && !defined(ECO_ROWS_F64) &&                                               \
     (__CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100))

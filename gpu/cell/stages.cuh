@@ -1,6 +1,6 @@
 /*
  * The kernels of cells for one type of rows: every stage of the built-in cells, and the interpreter
- * of what was not compiled.  Included once per type.
+ * for others. Included once for each type.
  */
 #ifndef ECO_GPU_CELL_STAGES_CUH
 #define ECO_GPU_CELL_STAGES_CUH

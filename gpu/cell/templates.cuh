@@ -1,6 +1,6 @@
 /*
- * The text of cells as functions of any type of place, whose words (load_acc and so on) are found
- * by that type.
+ * The text of cells as function templates. The type of element selects the words (load_acc and so
+ * on).
  */
 #ifndef ECO_GPU_CELL_TEMPLATES_CUH
 #define ECO_GPU_CELL_TEMPLATES_CUH

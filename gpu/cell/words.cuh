@@ -1,8 +1,7 @@
 /*
- * The vocabulary of the printed text (doc/cells.md, "the printed interface") with one thread to a
- * unit, for one type of rows.  Compiled with the module for the
- * built-in cells (stages.cuh) and at run time for others (jit/user_cells.c): nothing of the system
- * is included, only headers that are embedded too (gpu.am).
+ * The words of the printed text (doc/cells.md, "the printed interface") for one type of rows, with
+ * one unit in each thread. Compiled with the module for built-in cells (stages.cuh) and at run time
+ * for others (jit/user_cells.c), so only embedded headers are included (gpu.am).
  */
 #ifndef ECO_GPU_CELL_WORDS_CUH
 #define ECO_GPU_CELL_WORDS_CUH
@@ -16,13 +15,14 @@
 struct element {
     const struct eco_stage_call *call;
     size_t row, unit, hidden, column;
-    double *sum;       /* of the row means, this thread's share */
-#if defined(ECO_FUSED) /* as fused_step/kernel.cuh wants it: what is read before */
+    double *sum;       /* this thread's share of the row means */
+#if defined(ECO_FUSED) /* in fused_step/kernel.cuh: values that were loaded before */
     const vec *acc, *before;
 #endif
 };
 
-/* Element of the row's kth column; of the reserve, where columns are dense: SAVED. */
+/* An element in column k of its row. SAVED: the same in the reserve, where columns are
+ * contiguous. */
 #define AT(type, base, stride, k)                                                                  \
     ((type *)(base))[at->row * (stride) + at->column * (size_t)(k) + at->unit]
 #define SAVED(k)                                                                                   \
@@ -44,14 +44,14 @@ ECO_DEVICE vec read_state(const struct element *at, const void *state, size_t st
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
-/* Plans whose runs may have resets have kernels of their own. */
+/* Plans with resets have kernels of their own. */
 #if defined(ECO_RESETS)
 enum { HAS_RESETS = 1 };
 #else
 enum { HAS_RESETS = 0 };
 #endif
 
-/* Does the element's row begin anew in its step, or so many later? */
+/* Is the element's row reset in its step, or `later` steps later? */
 ECO_DEVICE bool element_resets(const struct element *at, int32_t later)
 {
     const struct eco_stage_call *call = at->call;
@@ -59,13 +59,14 @@ ECO_DEVICE bool element_resets(const struct element *at, int32_t later)
         return false;
     const uint32_t row = (uint32_t)at->row, batch = (uint32_t)call->batch;
     const int32_t n = (int32_t)(row % batch), t = call->reset_t + (int32_t)(row / batch) + later;
-    const int32_t ahead = call->then < 0 ? 1 : 0, told = t + ahead; /* falling: by the byte after */
+    const int32_t ahead = call->then < 0 ? 1 : 0,
+                  told = t + ahead; /* with falling t the byte of the later step decides */
     if (t < 0 || told >= call->reset_end || (call->lengths && told >= call->lengths[n]))
         return false;
     return call->resets[(int64_t)at->row + (int64_t)(later + ahead) * call->batch] != 0;
 }
 
-/* With a projection the output state is none of the stage's. */
+/* With a projection a stage does not have the output state. */
 ECO_DEVICE bool has_start(const struct element *at, int s)
 {
     return s > 0 || !at->call->projected;
@@ -79,7 +80,7 @@ ECO_DEVICE vec element_start(const struct element *at, int s)
                           : 0;
 }
 
-/* What goes back to a start goes no further; called by the thread that reads it then. */
+/* Moves gradients that go back to a start; the thread that reads them then calls this. */
 ECO_DEVICE void cut_carries(const struct element *at)
 {
     const struct eco_stage_call *call = at->call;
@@ -145,7 +146,8 @@ ECO_DEVICE vec load_doperand(struct element *at, int slot)
 {
     return READ(at->call->doperand, at->call->doperand_row, slot);
 }
-/* No branches around loads: what is not wanted is read from where something lies. */
+/* Selects an address instead of branching around the load: unwanted values are read from a valid
+ * address. */
 ECO_DEVICE vec load_dnext(struct element *at, int s)
 {
     const struct eco_stage_call *call = at->call;

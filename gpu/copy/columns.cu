@@ -1,6 +1,6 @@
 /*
- * Columns over all rows: biases into the accumulators, and sums of their gradients in an order that
- * depends on nothing but the sizes.
+ * Operations on columns over all rows: fills accumulators with biases, and sums their gradients in
+ * an order that depends on sizes alone.
  */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -44,20 +44,21 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
 /* ---- sum ------------------------------------------------------------------------------------- */
 
 /*
- * A block has some neighbouring columns, 16 bytes to a thread, and a part of the rows.  Threads
- * have rows as far apart as all parts have threads: blocks go through memory together, from the
- * rows that steps back wrote last and the L2 still has.  A thread adds its rows in order; threads
- * of a warp are added in pairs, warps in order.  A second kernel adds parts.
+ * A block takes neighbouring columns, 16 bytes for each thread, and a part of the rows. A thread's
+ * rows are as far apart as the parts have threads, so all blocks move through memory together,
+ * starting with the rows that backward steps wrote last and that are still in the L2. A thread adds
+ * its rows in order, then the threads of a warp are added in pairs, then the warps in order. A
+ * second kernel adds the parts.
  */
-enum { AT_ONCE = 8 }; /* rows that a thread asks for together */
+enum { AT_ONCE = 8 }; /* rows in flight for each thread */
 
-/* Numbers that are read as one. */
+/* Numbers that are loaded together. */
 template <typename row> struct __align__(16) columns
 {
     row of[16 / sizeof(row)];
 };
 
-/* A number of a gradient, or nothing for a column that is padding. */
+/* Stores a number of a gradient; padding columns are not stored. */
 template <typename element>
 ECO_DEVICE void put_sum(const struct eco_columns_call *call, int32_t i, element sum)
 {
@@ -68,7 +69,7 @@ ECO_DEVICE void put_sum(const struct eco_columns_call *call, int32_t i, element 
     *to = call->add ? *to + sum : sum;
 }
 
-/* To the sums of a thread's columns n of AT_ONCE rows so far apart; where the next row is. */
+/* Adds n of AT_ONCE rows to the sums of a thread's columns; returns the next row. */
 template <typename row, typename element>
 ECO_DEVICE const row *add_rows(element *sum, const row *at, size_t apart, int32_t n)
 {
@@ -84,7 +85,8 @@ ECO_DEVICE const row *add_rows(element *sum, const row *at, size_t apart, int32_
     return at;
 }
 
-/* ACROSS threads beside each other, DOWN to each column.  One part is all there is to add. */
+/* ACROSS threads for neighbouring columns, DOWN for each column. With a single part the sum is
+ * final. */
 template <typename row, typename element, int ACROSS, int DOWN>
 static __global__ void __launch_bounds__(ACROSS *DOWN, 1024 / (ACROSS * DOWN))
     sum_parts(const __grid_constant__ struct eco_columns_call call)
@@ -126,8 +128,8 @@ static __global__ void __launch_bounds__(ACROSS *DOWN, 1024 / (ACROSS * DOWN))
         ((element *)call.parts)[(size_t)blockIdx.y * columns_in_all + begin + thread] = all;
 }
 
-/* 32 columns to a block; ADDERS threads to a column.  Each asks for every eighth part at once, and
- * adds them in order; then the threads' sums are added. */
+/* A block takes 32 columns, with ADDERS threads for each. A thread loads every eighth part at once
+ * and adds them in order; then the threads' sums are added. */
 enum { MOST_PARTS = 128, ADDERS = 8 };
 
 template <typename element>
@@ -158,10 +160,10 @@ static __global__ void __launch_bounds__(WARP *ADDERS)
     put_sum(&call, i, sum);
 }
 
-/* Blocks of so many threads across and down. */
+/* Threads of a block across and down. */
 enum { LINE = 8, LINES = 32, FEW_ACROSS = 2, FEW_DOWN = 256 };
 
-/* Of so few rows one kernel sums them as fast as two. */
+/* Up to this number of rows one kernel is as fast as two. */
 enum { FEW_ROWS = 1024 };
 
 /* n / each, rounded up. */
@@ -175,8 +177,8 @@ static int32_t least(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* As many as make blocks enough for a large device, whichever it is, so that bits are the same
- * everywhere; more, where a thread had more rows in a chain than a sum should. */
+/* Enough parts to fill a large device, whichever device it is, so that bits are the same
+ * everywhere; more parts if a thread would add too many rows in a chain. */
 static int32_t parts_for(int32_t rows, int32_t blocks, size_t room)
 {
     enum { BLOCKS = 264, LEAST_ROWS = 4, MOST_ROWS = 64 };
@@ -197,7 +199,7 @@ static cudaError_t launch_sum(const struct eco_columns_call *call, bool overlap,
                                     call->parts_bytes / ((size_t)columns * sizeof(element)));
     void *summed[] = {(void *)call}, *added[] = {(void *)call, (void *)&parts};
     if (call->column % WIDE != 0 || call->rows_of.row % WIDE != 0)
-        return cudaErrorInvalidValue; /* rows lie in whole groups */
+        return cudaErrorInvalidValue; /* rows must be whole groups */
     if (call->rows <= FEW_ROWS)
         return cudaLaunchKernel((const void *)sum_parts<row, element, FEW_ACROSS, FEW_DOWN>,
                                 dim3(((unsigned)columns + OF_FEW - 1) / OF_FEW),

@@ -24,7 +24,7 @@ ECO_DEVICE double get(const struct eco_plane *plane, size_t i)
     }
 }
 
-/* Rounded once. */
+/* Rounds once. */
 ECO_DEVICE void set(const struct eco_plane *plane, size_t i, double value)
 {
     switch (plane->type) {

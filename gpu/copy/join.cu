@@ -15,7 +15,7 @@ ECO_DEVICE size_t join_place(const struct eco_join *join, int32_t t, int32_t n, 
     return row * (size_t)width;
 }
 
-/* Widths and columns in pieces.  number: of all pieces; 32 bits divide faster. */
+/* Widths and columns are in pieces. number: indexes pieces; 32 bits divide faster. */
 template <typename piece, typename number>
 static __global__ void join_pieces(const __grid_constant__ struct eco_join join)
 {
@@ -37,7 +37,7 @@ static __global__ void join_pieces(const __grid_constant__ struct eco_join join)
     }
 }
 
-/* In pieces of so many bytes, of which an element has whole ones or a piece whole elements. */
+/* Sets pieces of `bytes` bytes: an element has whole pieces or a piece whole elements. */
 static void cut_into_pieces(struct eco_join *join, size_t bytes)
 {
     const size_t element = eco_type_bytes(join->type);

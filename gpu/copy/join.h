@@ -1,5 +1,5 @@
 /*
- * The kernels of joins (common/join.h).  Every launch only queues.
+ * The kernels of joins (common/join.h). Launches are asynchronous.
  */
 #ifndef ECO_GPU_COPY_JOIN_H
 #define ECO_GPU_COPY_JOIN_H
@@ -12,9 +12,9 @@
 extern "C" {
 #endif
 
-/* Nothing is added. */
+/* Copies without adding. */
 cudaError_t eco_launch_join(const struct eco_join *join, cudaStream_t stream);
-/* to[N] = what from[N] steps become when so many are joined. */
+/* Sets to[N] to the number of steps that from[N] steps become when `steps` are joined. */
 cudaError_t eco_launch_join_lengths(int32_t *to, const int32_t *from, int32_t N, int32_t steps,
                                     cudaStream_t stream);
 

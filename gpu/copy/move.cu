@@ -1,6 +1,6 @@
 /*
- * Rows from place to place: order, padding, dropout, types; and the two ends of a projection.  One
- * thread to an element.
+ * Moves rows between arrays: order, padding, dropout, types; and both ends of a projection. One
+ * thread for each element.
  */
 #include "common/type.h"
 #include "gpu/arch/grid_dependency.cuh"
@@ -33,7 +33,7 @@ static cudaError_t launch(const void *kernel, const void *call, int32_t width, i
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* Selected, not multiplied: what is dropped may be infinite. */
+/* Selects instead of multiplying, because a dropped value may be infinite. */
 static __device__ double dropped(const struct eco_move_call *call, int32_t t, int32_t n, int32_t i,
                                  double value)
 {
@@ -70,7 +70,7 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
     }
 }
 
-/* Rows that are copied as they lie, in pieces of 16 bytes; so are the steps. */
+/* Rows that are copied unchanged, in pieces of 16 bytes, with contiguous steps. */
 struct copy {
     uint4 *to;
     const uint4 *from;
@@ -91,7 +91,7 @@ static __global__ void copy_rows(const __grid_constant__ struct copy copy)
         masked ? make_uint4(0, 0, 0, 0) : copy.from[t * copy.from_step + n * copy.from_row + k];
 }
 
-/* False: it is more than that. */
+/* False if the move is not a plain copy. */
 static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
 {
     const size_t piece = sizeof(uint4), bytes = eco_type_bytes(call->to.type),
@@ -131,7 +131,7 @@ cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t strea
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
-/* Does row n begin anew by its byte of step t?  Not past its length. */
+/* Does the byte of step t reset row n, within its length? */
 ECO_DEVICE bool begins_anew(uint8_t byte, const int32_t *lengths, int32_t t, int32_t n)
 {
     return byte != 0 && !(lengths && t >= lengths[n]);
@@ -344,7 +344,7 @@ cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cu
     return launch((const void *)project_back, call, call->width, call->rows, stream);
 }
 
-/* What the code was compiled for, not what runs it: a newer device may have translated it. */
+/* The architecture of the code, not of the device: a newer device may have translated the code. */
 cudaError_t eco_kernels_load(bool *overlap)
 {
     struct cudaFuncAttributes attributes;

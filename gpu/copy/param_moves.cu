@@ -1,6 +1,6 @@
 /*
- * Parameters to packed weights, and gradients back: many moves in one launch, since a small layer's
- * launches take longer than what they do.
+ * Packs parameters into weights, and unpacks gradients: many moves in one launch, because in small
+ * layers a launch takes longer than a move.
  */
 #include "gpu/copy/element.cuh"
 #include "gpu/copy/param_moves.h"
@@ -11,7 +11,7 @@ enum {
     PARAM_PIECE = PARAM_THREADS * EACH
 }; /* elements of a block */
 
-template <typename number> /* that counts the move's elements */
+template <typename number> /* indexes the move's elements */
 ECO_DEVICE void move_piece(const struct eco_param_move *move, bool add, number first)
 {
     const number all = (number)move->rows * (number)move->width;
@@ -20,7 +20,7 @@ ECO_DEVICE void move_piece(const struct eco_param_move *move, bool add, number f
     double value[EACH];
     size_t to[EACH];
 #pragma unroll
-    for (int k = 0; k < EACH; k++) { /* all loads are on their way before one is waited for */
+    for (int k = 0; k < EACH; k++) { /* all loads are issued before the first is used */
         const number i = first + (number)(k * PARAM_THREADS) + threadIdx.x;
         const number row = i / width, column = i % width;
         const size_t from = row * move->from.row + column;
@@ -42,7 +42,8 @@ ECO_DEVICE size_t bytes_of(ecornn_type type)
     return type == ECORNN_F64 ? 8 : type == ECORNN_F32 ? 4 : 2;
 }
 
-/* May the piece be copied as words of 16 bytes: whole, dense and of one type on both sides? */
+/* Can the piece be copied in words of 16 bytes: whole, contiguous, and of the same type on both
+ * sides? */
 ECO_DEVICE bool is_words(const struct eco_param_move *move, bool add, uint64_t first)
 {
     const uint64_t all = (uint64_t)move->rows * (uint64_t)move->width;

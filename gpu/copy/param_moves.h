@@ -1,5 +1,5 @@
 /*
- * Parameters to packed weights, and gradients back: many moves in one launch.
+ * Packs parameters into weights, and unpacks gradients: many moves in one launch.
  */
 #ifndef ECO_GPU_COPY_PARAM_MOVES_H
 #define ECO_GPU_COPY_PARAM_MOVES_H
@@ -12,18 +12,18 @@ extern "C" {
 
 enum { ECO_PARAM_MOVES = 32 };
 
-/* Rows of elements from place to place; a plane's step is not read. */
+/* Moves rows of elements; a plane's step is not used. */
 struct eco_param_move {
     struct eco_plane to, from;
-    const void *added; /* to what comes from `from`, and as it lies; NULL: nothing */
+    const void *added; /* added to `from`, with the same layout; or NULL */
     int32_t rows, width;
 };
 
 struct eco_param_moves {
     struct eco_param_move move[ECO_PARAM_MOVES];
     uint32_t
-        end[ECO_PARAM_MOVES]; /* blocks of this move and those before; the launch fills it in */
-    bool add;                 /* to what is there */
+        end[ECO_PARAM_MOVES]; /* blocks of this move and of those before it; set by the launch */
+    bool add;                 /* add to the destination */
 };
 cudaError_t eco_launch_params(struct eco_param_moves *moves, int count, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
 /*
- * One value everywhere.  Knows no types: an element is up to four pieces of 2 bytes.
+ * Fills memory with one value. Knows no types: an element is up to four pieces of 2 bytes.
  */
 #include "gpu/arch/device.cuh"
 #include "gpu/kernels.h"

@@ -1,5 +1,5 @@
 /*
- * Squeezing: a warp counts the steps of a row, and one thread moves a piece of it, up to 16 bytes.
+ * Compaction: a warp counts the steps of a row, and one thread moves a piece of it, up to 16 bytes.
  */
 #include "common/type.h"
 #include "gpu/arch/device.cuh"
@@ -100,7 +100,7 @@ static __global__ void move_pieces(const __grid_constant__ struct call call)
     }
 }
 
-/* The steps that repeat one come behind it, in the direction's order. */
+/* Adds the steps that repeat a step, which follow it in the direction's order. */
 static __global__ void move_sums(const __grid_constant__ struct call call)
 {
     const struct eco_squeezed *const run = &call.run;
@@ -125,7 +125,7 @@ static __global__ void move_sums(const __grid_constant__ struct call call)
     }
 }
 
-/* In pieces of so many bytes, of which an element has whole ones or a piece whole elements. */
+/* Sets pieces of `bytes` bytes: an element has whole pieces or a piece whole elements. */
 static void take_pieces(struct eco_squeeze_move *move, size_t bytes)
 {
     const size_t element = eco_type_bytes(move->type);
@@ -135,7 +135,7 @@ static void take_pieces(struct eco_squeeze_move *move, size_t bytes)
     move->width = (int32_t)((size_t)move->width * element / bytes);
 }
 
-/* Is all of a move a multiple of 16 bytes? */
+/* Are all sizes of a move multiples of 16 bytes? */
 static bool is_in_pieces(const struct eco_squeeze_move *move)
 {
     const size_t elements = move->step | move->row | move->lane | (size_t)move->width;

@@ -1,5 +1,5 @@
 /*
- * The kernels of squeezing (common/squeeze.h).  Every launch only queues.
+ * The kernels of compaction (common/squeeze.h). Launches are asynchronous.
  */
 #ifndef ECO_GPU_COPY_SQUEEZE_H
 #define ECO_GPU_COPY_SQUEEZE_H

@@ -1,11 +1,11 @@
 /*
- * From text to machine code: from the disk where it was compiled before, else by NVRTC.
+ * Compiles text to machine code, or reads it from disk if it was compiled before.
  */
 #include "gpu/jit/compile.h"
 
 #include <string.h>
 
-/* The key, eco_alloc'ed; NULL: no memory. */
+/* The key; the caller releases it by eco_free. NULL: no memory. */
 static char *key_of(const struct eco_source *source)
 {
     struct eco_text measured = {NULL, 0, 0};
@@ -21,7 +21,7 @@ bool eco_compile(const struct eco_source *source, struct eco_code *code, struct 
     struct eco_cache cache;
     char unused[1];
     *code = (struct eco_code){0};
-    if (!eco_nvrtc_open(why)) /* its version is part of the key */
+    if (!eco_nvrtc_open(why)) /* the key includes its version */
         return false;
     if (!eco_cache_open(&cache, &(struct eco_text){unused, sizeof unused, 0}))
         return eco_nvrtc_compile(source, code, why);

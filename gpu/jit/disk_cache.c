@@ -1,7 +1,6 @@
 /*
- * Compiled code on disk, one file to a key, in a folder of ours.  Whatever lies there is read as if
- * an enemy had written it: a file that is not wholly as it should be does not exist.  No failure
- * here is an error of anyone else.
+ * Compiled code on disk, in one file for each key. Files are treated as hostile: one that is not
+ * valid in all respects is ignored. Failures here are never errors of the caller.
  */
 #include "gpu/jit/compile.h"
 
@@ -16,11 +15,11 @@
 #include <unistd.h>
 
 enum { MOST_BYTES = 64 << 20, MOST_FILE = 16 << 20 };
-enum { STALE_SECONDS = 3600 }; /* a temporary file whose writer must have died */
+enum { STALE_SECONDS = 3600 }; /* a temporary file of this age has lost its writer */
 
 #define SUFFIX ".code"
 
-/* A file: this, the key, the code. */
+/* A file has this header, the key, and the code. */
 struct header {
     char magic[16];
     uint64_t key_bytes, code_bytes;
@@ -28,7 +27,7 @@ struct header {
 };
 static const char magic[16] = "ecornn code 1\n";
 
-/* Finds a file, and finds damage; the key itself is compared. */
+/* Finds files and detects damage; the key itself is compared, too. */
 static uint64_t sum_of(const void *data, size_t bytes)
 {
     return eco_hash(ECO_HASH, data, bytes);
@@ -36,7 +35,7 @@ static uint64_t sum_of(const void *data, size_t bytes)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Nothing is made in a folder of somebody else, who could not use it any more. */
+/* Creates no files in another user's home directory, where they would be in that user's way. */
 static bool is_home(const char *path, struct eco_text *why)
 {
     struct stat is;
@@ -46,7 +45,7 @@ static bool is_home(const char *path, struct eco_text *why)
     return ours;
 }
 
-/* Behind a link "link/" and "link/." name what it points to, which O_NOFOLLOW lets pass. */
+/* Removes a trailing "/" or "/.", with which open() would follow a link in spite of O_NOFOLLOW. */
 static void strip(struct eco_text *path)
 {
     char *data = path->data;
@@ -134,7 +133,7 @@ static bool read_all(int file, void *data, size_t bytes)
     return true;
 }
 
-/* A plain file of ours that nobody else can have written; its size. */
+/* Is it a regular file that only this user can have written? Sets its size. */
 static bool is_ours(int file, size_t *bytes)
 {
     struct stat is;
@@ -146,7 +145,7 @@ static bool is_ours(int file, size_t *bytes)
     return true;
 }
 
-/* Is that a whole file of this key? */
+/* Is it a complete file of this key? */
 static bool is_whole(const struct header *header, const char *rest, size_t bytes, const char *key)
 {
     const size_t key_bytes = strlen(key);
@@ -162,7 +161,7 @@ static void *read_file(int file, const char *key, size_t *bytes)
     if (!is_ours(file, &size) || !read_all(file, &header, sizeof header))
         return NULL;
     size -= sizeof header;
-    char *rest = eco_alloc(size); /* of 0 bytes: NULL */
+    char *rest = eco_alloc(size); /* NULL for 0 bytes */
     if (rest == NULL)
         return NULL;
     if (read_all(file, rest, size) && is_whole(&header, rest, size, key)) {
@@ -178,21 +177,21 @@ void *eco_cache_get(const struct eco_cache *cache, const char *key, size_t *byte
 {
     char name[NAME];
     name_of(name, key);
-    /* O_NONBLOCK: a pipe of that name must not keep us waiting */
+    /* O_NONBLOCK: do not wait if it is a pipe */
     const int file =
         openat(cache->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file < 0)
         return NULL;
     void *code = read_file(file, key, bytes);
     if (code != NULL)
-        futimens(file, NULL); /* used now: the oldest go first */
+        futimens(file, NULL); /* marks the file as recently used */
     close(file);
     return code;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Ours by its name: 0 no, 1 kept code, 2 a temporary file. */
+/* The kind of a file by its name: 0 unknown, 1 code, 2 temporary. */
 static int kind_of(const char *name)
 {
     const size_t digits = strspn(name, "0123456789abcdef");
@@ -201,7 +200,8 @@ static int kind_of(const char *name)
     return strncmp(name, "new-", 4) == 0 ? 2 : 0;
 }
 
-/* The bytes of what is kept, and which was not used for longest; removes what writers left. */
+/* Returns the bytes of stored code, finds the least recently used file, and removes abandoned
+ * temporary files. */
 static uint64_t look(int folder, DIR *list, char oldest[NAME])
 {
     struct timespec least = {0};
@@ -254,7 +254,7 @@ static bool write_all(int file, const void *data, size_t bytes)
     return true;
 }
 
-/* A new file that no other thread or process has. */
+/* Creates a file that no other thread or process has. */
 static int create(int folder, char *name, size_t size)
 {
     static _Atomic unsigned count;
@@ -283,7 +283,7 @@ bool eco_cache_put(const struct eco_cache *cache, const char *key, const void *d
               write_all(file, data, bytes);
     ok = close(file) == 0 && ok;
     name_of(name, key);
-    /* whole under its own name, or not there at all; a reader of the old file keeps it */
+    /* the file appears complete, or not at all; a reader of the old file keeps it */
     ok = ok && renameat(cache->folder, temporary, cache->folder, name) == 0;
     if (!ok)
         unlinkat(cache->folder, temporary, 0);

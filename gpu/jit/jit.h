@@ -1,5 +1,5 @@
 /*
- * Code that is compiled at run time, on a device: of cells from text, and of any text.
+ * Code compiled at run time and loaded on a device: for custom cells, and for any text.
  */
 #ifndef ECO_GPU_JIT_JIT_H
 #define ECO_GPU_JIT_JIT_H
@@ -8,17 +8,19 @@
 #include "gpu/device/device.h"
 #include "gpu/jit/compile.h"
 
-/* jit/user_cells.c: code of cells from text, the device's until it is closed; NULL: why not. */
+/* jit/user_cells.c: code of custom cells, which the device keeps until it is closed. NULL on
+ * failure, with the reason in `why`. */
 enum { ECO_OWN_KERNELS = 2 * ECO_MAX_STAGES };
-/* What is wanted: a text with so many kernels. */
+/* A text with n kernels. */
 struct eco_own_text {
-    char *text; /* taken; NULL: no memory */
+    char *text; /* ownership is taken; NULL: no memory */
     int n;
     char name[ECO_OWN_KERNELS][ECO_KERNEL_NAME];
 };
 const struct eco_own_code *eco_own_code_get(struct eco_gpu *gpu, const struct eco_own_text *wanted,
                                             struct eco_text *why);
-/* The stages of the problem's cell for its type of rows: kernels of forward, then of backward. */
+/* The stages of the problem's cell for its type of rows: the kernels of forward, then of
+ * backward. */
 const struct eco_own_code *
 eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why);
 const void *eco_own_kernel(const struct eco_own_code *own, int k);
@@ -28,17 +30,17 @@ void eco_own_codes_free(struct eco_gpu *gpu);
 
 struct eco_gpu_code {
     const char *text;           /* CUDA C++; may include the headers listed in gpu.am */
-    const char *const *options; /* of the compiler, ends with NULL; NULL: none */
+    const char *const *options; /* compiler options, ends with NULL; may be NULL */
     int n;
     const char *const *name; /* [n]: extern "C" kernels of the text */
-    const void **kernel;     /* [n], filled in: for cudaLaunchKernelExC and the like */
-    cudaLibrary_t library;   /* filled in */
+    const void **kernel;     /* [n], set by eco_gpu_load: for cudaLaunchKernelExC and the like */
+    cudaLibrary_t library;   /* set by eco_gpu_load */
 };
 
-/* Compiles the text for the device, which is current (from the disk where it was compiled before),
- * and loads it.  At plan creation only.  False: why not. */
+/* Compiles the text (or reads it from disk) and loads it on the device, which must be current. At
+ * plan creation only. On failure returns false and appends the reason to `why`. */
 bool eco_gpu_load(const struct eco_gpu *gpu, struct eco_gpu_code *code, struct eco_text *why);
-/* No kernel of it may be queued or be part of a graph. */
+/* Its kernels must not be queued or part of a graph. */
 void eco_gpu_unload(struct eco_gpu_code *code);
 
 #endif /* ECO_GPU_JIT_JIT_H */

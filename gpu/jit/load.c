@@ -1,13 +1,14 @@
 /*
- * Machine code compiled at run time, loaded on a device: kernels by their names.  At plan creation
- * only, never inside a run or a capture.
+ * Loads machine code on a device and finds kernels by name. At plan creation only, never inside a
+ * run or a capture.
  */
 
 #include "gpu/jit/compile.h"
 #include "gpu/device/cuda_compat.h"
 #include "gpu/jit/jit.h"
 
-/* By name, and put on the device now: else the first launch would, perhaps inside a capture. */
+/* Finds kernels by name and loads them now; otherwise the first launch would, perhaps inside a
+ * capture. */
 static cudaError_t find_kernels(const struct eco_gpu_code *code)
 {
     for (int i = 0; i < code->n; i++) {
@@ -23,7 +24,7 @@ static cudaError_t find_kernels(const struct eco_gpu_code *code)
 
 static bool load(struct eco_gpu_code *code, const void *data, struct eco_text *why)
 {
-    /* the caller may be capturing: what is loaded here is no part of it */
+    /* the caller may be capturing; loading must not become part of that */
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&mode);
     code->library = NULL;
@@ -45,7 +46,7 @@ bool eco_gpu_load(const struct eco_gpu *gpu, struct eco_gpu_code *code, struct e
     char architecture[16];
     struct eco_code binary;
     struct eco_text name = {architecture, sizeof architecture, 0};
-    /* from 9.0 on with what that device alone has */
+    /* from 9.0 on with architecture-specific features */
     eco_text_add(&name, "sm_%d%s", gpu->capability, gpu->capability >= 90 ? "a" : "");
     const struct eco_source source = {code->text, architecture, code->options};
     if (!eco_compile(&source, &binary, why))

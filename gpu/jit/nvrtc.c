@@ -1,6 +1,6 @@
 /*
- * NVIDIA's run-time compiler, opened when it is first needed: nothing is linked with it, and its
- * header is not used.  Its functions and what they take: the manual of NVRTC.
+ * NVIDIA's run-time compiler, opened when it is first needed, so that nothing links to it or needs
+ * its header. NVRTC's manual documents the functions.
  */
 #include "gpu/jit/compile.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-/* Those of ours, and what ours include of the system: the compiler finds no files. */
+/* Our embedded headers, and the system headers that they include, because NVRTC finds no files. */
 static const struct {
     const char *name, *text;
 } headers[] = {
@@ -33,15 +33,15 @@ static const struct {
 };
 enum { HEADERS = sizeof headers / sizeof *headers, MOST_OPTIONS = 16 };
 
-/* As the module itself is compiled (gpu.am), so that both give the same bits; and lambdas are of
- * the device. */
+/* The options of the module (gpu.am), so that both give the same bits. Lambdas are device
+ * functions. */
 static const char *const options[] = {"--std=c++17", "--fmad=false",
                                       "--device-as-default-execution-space"};
 enum { OPTIONS = sizeof options / sizeof *options };
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* Written once, under `once`.  Every result is 0, or an error. */
+/* Written once, under `once`. Functions return 0 or an error. */
 static struct {
     int (*version)(int *major, int *minor);
     int (*create)(void **program, const char *text, const char *name, int count,
@@ -63,7 +63,7 @@ static bool find_functions(void *library)
 {
     const struct {
         const char *name;
-        void *function; /* a pointer to a function: as an object's, C has no other */
+        void *function; /* C has no other way to convert an object pointer to a function pointer */
     } all[] = {
         {"nvrtcVersion", &nvrtc.version},
         {"nvrtcCreateProgram", &nvrtc.create},
@@ -98,7 +98,7 @@ static bool open_library(const char *name, struct eco_text *why)
     return false;
 }
 
-/* The toolkit's own generation first: what works with its cuBLAS has a driver for it. */
+/* Tries the toolkit's own generation first, because the driver supports it if cuBLAS works. */
 static void open_once(void)
 {
     static const int generation[] = {CUDART_VERSION / 1000, 13, 12};
@@ -134,7 +134,7 @@ void eco_nvrtc_version(struct eco_text *text)
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 
-/* The first line of the log that tells of an error. */
+/* Adds the first line of the log that reports an error. */
 static void add_log(void *program, struct eco_text *why)
 {
     size_t bytes = 0;
@@ -202,9 +202,10 @@ bool eco_nvrtc_compile(const struct eco_source *source, struct eco_code *code, s
         names[i] = headers[i].name;
         texts[i] = headers[i].text;
     }
-    names[HEADERS] = "gpu/cell/cells.inc"; /* as the module's own kernels find their cells */
+    names[HEADERS] =
+        "gpu/cell/cells.inc"; /* the name by which the module's kernels include their cells */
     texts[HEADERS] = source->text;
-    /* quoted headers are also looked for beside the text: where no file can be */
+    /* quoted headers are also searched next to the text: use a directory without files */
     static const char *const name = "/dev/null/ecornn";
     const int result = nvrtc.create(&program, source->text, name, HEADERS + 1, texts, names);
     if (result != 0) {

@@ -1,6 +1,6 @@
 /*
- * The text of a cell that is not built in, as NVRTC takes it: the kernels of built-in cells around
- * its printed stages.
+ * Prints the source of a custom cell for NVRTC: the kernels of built-in cells around its printed
+ * stages.
  */
 #include "gpu/jit/compile.h"
 
@@ -26,7 +26,7 @@ char *eco_print_text(eco_print_function *print, const void *contents)
 
 /* ---- a kernel for each stage ----------------------------------------------------------------- */
 
-/* What a text of stages is made of. */
+/* Input of a text of stages. */
 struct contents {
     const struct ecornn_cell *cell;
     ecornn_type rows;
@@ -88,8 +88,10 @@ static size_t emit_means_back(const struct ecornn_cell *cell, char *text, size_t
 
 void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text)
 {
-    enum { STAGES = 2 }; /* that kernels call by such a list: CELLS_forward_0, CELLS_forward_1 */
-    if (cell->lowered.has_means) /* its stages run with values of two types */
+    enum {
+        STAGES = 2
+    }; /* stages that kernels call by such lists: CELLS_forward_0, CELLS_forward_1 */
+    if (cell->lowered.has_means) /* its stages run with floats and with dual numbers */
         eco_text_add(text, "#define vec auto\n");
     add(text, eco_cell_emit, cell);
     if (cell->lowered.has_means)

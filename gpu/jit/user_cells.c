@@ -1,7 +1,7 @@
 /*
- * Cells that are not built in: their printed text, compiled into the kernels that built-in cells
- * have.  The device keeps them until it is closed, for all plans with the same text: a caller's
- * graph may use a kernel for longer than any plan lives.
+ * Custom cells: their printed text is compiled into the same kernels as built-in cells. The device
+ * keeps them until it is closed, for all plans with the same text, because a caller's graph may use
+ * a kernel after its plan is freed.
  */
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 struct eco_own_code {
     struct eco_own_code *next;
-    char *text; /* what was compiled: it tells one from the other */
+    char *text; /* the compiled text, which identifies the code */
     cudaLibrary_t library;
     const void *kernel[ECO_OWN_KERNELS];
 };
@@ -100,7 +100,7 @@ const struct eco_own_code *
 eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
-    if (!eco_nvrtc_open(why)) /* also where an earlier plan has the cell compiled */
+    if (!eco_nvrtc_open(why)) /* also if an earlier plan has compiled the cell */
         return NULL;
     struct eco_own_text wanted = {.text =
                                       eco_cell_text(problem->cell, problem->type, problem->resets)};

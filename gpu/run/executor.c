@@ -1,6 +1,10 @@
 /*
- * A whole tape, queued: lanes of the tape that do not depend on each other go to streams of their
- * own, which fork from the caller's stream and join it again.  Knows levels, no op.
+ * Queues a whole tape. Lanes of the tape that are independent of each other use streams of their
+ * own, which fork from the caller's stream and join it again. Knows levels, but no operation.
+ *
+ * Example: two directions of a layer. Stream 1 waits for the start of the run on stream 0 (mark 1);
+ * then each stream takes the steps of one direction; at the end stream 0 waits for the event of
+ * stream 1.
  */
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/ops/ops.h"
@@ -17,17 +21,17 @@ static const eco_gpu_op ops[ECO_OP_KINDS] = {
 };
 
 /*
- * Which stream has waited for what.  A stream's event is recorded at the end of a level in which
- * it had work; marks are numbered.  Stream 0 is the caller's, mark 1 of it the start of the run.
+ * Which stream has waited for which mark. At the end of each level a stream with work records its
+ * event, which is its next mark. Stream 0 is the caller's; its mark 1 is the start of the run.
  */
 struct forks {
     struct eco_gpu_run *run;
     int streams;
     cudaStream_t stream[ECO_MAX_STREAMS];
-    int64_t together[ECO_OP_KINDS];             /* level whose ops were queued together last */
+    int64_t together[ECO_OP_KINDS];             /* last level whose ops were queued together */
     int mark[ECO_MAX_STREAMS];                  /* how often its event was recorded */
-    bool busy[ECO_MAX_STREAMS];                 /* has work since then */
-    int seen[ECO_MAX_STREAMS][ECO_MAX_STREAMS]; /* [waiting stream][mark of which] */
+    bool busy[ECO_MAX_STREAMS];                 /* has work since the last mark */
+    int seen[ECO_MAX_STREAMS][ECO_MAX_STREAMS]; /* [waiting stream][stream]: mark */
 };
 
 static void mark(struct forks *forks, int s)
@@ -45,7 +49,7 @@ static void mark_all(struct forks *forks)
             mark(forks, s);
 }
 
-/* What the stream does next comes after the last mark of s. */
+/* Orders later work of the stream after the last mark of stream s. */
 static void wait_for_mark(struct forks *forks, int waiting, int s)
 {
     if (s == waiting || forks->seen[waiting][s] == forks->mark[s])
@@ -62,7 +66,7 @@ static void wait_for_marks(struct forks *forks, int waiting)
         wait_for_mark(forks, waiting, s);
 }
 
-/* Lanes that may run at once: all of a wavefront, else the directions of a layer. */
+/* Concurrent lanes: the layers of a wavefront, or the directions of a layer. */
 static int stream_of(const struct forks *forks, int layer, int d)
 {
     const struct eco_gpu_run *run = forks->run;
@@ -71,9 +75,9 @@ static int stream_of(const struct forks *forks, int layer, int d)
 }
 
 /*
- * Without a wavefront every level waits for the one before.  With one, levels of different layers
- * do not fall together (a step may be beside another layer's dx): an op waits for the layer before
- * it, where it needs what that one has done.
+ * Without a wavefront every level waits for the previous one. In a wavefront, levels of different
+ * layers overlap (a step may run with another layer's dx), so an op waits for the layers whose
+ * results it needs.
  */
 static void wait_for_op(struct forks *forks, const struct eco_tape *tape, const struct eco_op *op,
                         int s)
@@ -114,8 +118,8 @@ static void queue(struct eco_gpu_run *run, const struct eco_op *op)
     ops[op->kind](run, &bound);
 }
 
-/* All ops of one kind in a level, the first of which the walk has come to; the others are left out
- * when it comes to them. */
+/* Queues all ops of one kind in a level when the walk reaches the first; the walk skips the
+ * others. */
 static void queue_together(struct forks *forks, const struct eco_walk *walk,
                            const struct eco_op *first)
 {
@@ -140,7 +144,7 @@ static void queue_together(struct forks *forks, const struct eco_walk *walk,
     forks->together[first->kind] = walk->level;
 }
 
-/* What lanes do next comes after what stream s did for all of them. */
+/* Orders later work of all lanes after what stream s has done for them. */
 static void hold_all(struct forks *forks, int s)
 {
     if (forks->streams > 1)
@@ -182,7 +186,7 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
             hold_all(&forks, s);
     }
     eco_gpu_grouped_begin(run, ECO_D_END);
-    /* Joined even after a failure: a stream left in the caller's capture would spoil it. */
+    /* join even after a failure, because an open fork would spoil the caller's capture */
     const ecornn_status status = run->status;
     run->status = ECORNN_OK;
     mark_all(&forks);

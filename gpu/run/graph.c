@@ -1,8 +1,8 @@
 /*
- * Runs that come again with the same arguments are kept as CUDA graphs: the first is queued kernel
- * by kernel, the second is captured, all later ones are one launch.  A graph that is not used any
- * more gets the pointers of the next such run of the same sizes.  And a run inside the caller's own
- * capture, which becomes one node of the caller's graph.
+ * CUDA graphs of repeated runs. The first run with some arguments is queued kernel by kernel, the
+ * second is captured, and later ones launch the graph. A run of the same sizes with other pointers
+ * updates a graph that is no longer used. A run inside the caller's own capture becomes one node of
+ * the caller's graph.
  */
 #include "gpu/run/run.h"
 
@@ -10,19 +10,19 @@
 
 enum { ENTRIES = 4 }; /* forward and backward, each with two sets of buffers */
 
-/* One run that was seen; taken by one thread at a time, others queue kernel by kernel. */
+/* A run that was seen before. One thread uses an entry at a time; others queue kernel by kernel. */
 struct entry {
     _Atomic bool taken;
-    bool used, captured; /* exec is of args */
-    bool refused;        /* they could not be captured: runs are queued kernel by kernel */
+    bool used, captured; /* exec is up to date with args */
+    bool refused;        /* could not be captured: runs are queued kernel by kernel */
     struct eco_args args;
     cudaGraphExec_t exec; /* NULL: none yet */
-    struct eco_args made; /* what exec is of */
+    struct eco_args made; /* the arguments of exec */
 };
 
 struct eco_graphs {
-    bool seed_matters;     /* something is drawn */
-    _Atomic unsigned next; /* entry to give up */
+    bool seed_matters;     /* some numbers are drawn */
+    _Atomic unsigned next; /* next entry to replace */
     struct entry entry[ENTRIES];
 };
 
@@ -47,8 +47,7 @@ void eco_gpu_free_graphs(struct eco_graphs *graphs)
 
 /* ---- capture --------------------------------------------------------------------------------- */
 
-/* The run as a graph, captured on a stream of the set: nothing is done, nothing of the caller's is
- * touched. */
+/* Captures the run on a spare stream. Nothing runs, and no memory of the caller is accessed. */
 static ecornn_status capture(const struct eco_gpu_queue *queue, cudaGraph_t *graph)
 {
     const cudaStream_t stream = queue->spare;
@@ -66,7 +65,7 @@ static ecornn_status capture(const struct eco_gpu_queue *queue, cudaGraph_t *gra
     return status;
 }
 
-/* One node of the graph that the caller is capturing, after all that is there. */
+/* Adds a node to the graph that the caller is capturing, after all others. */
 static ecornn_status add_to_capture(cudaStream_t stream, cudaGraph_t graph)
 {
     enum cudaStreamCaptureStatus capturing;
@@ -129,7 +128,7 @@ static void give_back(struct entry *entry)
     atomic_store_explicit(&entry->taken, false, memory_order_release);
 }
 
-/* The entry of these arguments, taken; NULL: there is none, or another thread has it. */
+/* Takes the entry of these arguments; NULL if there is none or another thread has it. */
 static struct entry *find(struct eco_graphs *graphs, const struct eco_args *args)
 {
     for (int i = 0; i < ENTRIES; i++) {
@@ -155,14 +154,14 @@ static void remember(struct eco_graphs *graphs, const struct eco_args *args)
     give_back(entry);
 }
 
-/* Which kernels multiply depends on sizes, and on what addresses are multiples of. */
+/* The choice of kernels depends on sizes and on the alignment of addresses. */
 static bool is_like(const void *a, const void *b)
 {
     enum { MULTIPLE = 256 };
     return (a == NULL) == (b == NULL) && ((uintptr_t)a - (uintptr_t)b) % MULTIPLE == 0;
 }
 
-/* Have two runs the same kernels? */
+/* Do two runs use the same kernels? */
 static bool are_alike(const struct eco_args *a, const struct eco_args *b)
 {
     bool alike = a->T == b->T && a->N == b->N && a->backward == b->backward &&
@@ -182,10 +181,10 @@ static bool are_alike(const struct eco_args *a, const struct eco_args *b)
     return alike;
 }
 
-/* Gives the entry's graph the pointers and numbers of another with the same kernels; false: it has
- * none of these.  Launches that are under way are not changed.  Other kernels it must not get:
- * cudaGraphExecUpdate takes them, and products of cuBLAS for compute capability 9.0 then meet an
- * illegal instruction. */
+/* Gives the entry's graph the pointers and numbers of another graph with the same kernels, or
+ * returns false. Running launches are not affected. The kernels must be the same:
+ * cudaGraphExecUpdate would accept others, but cuBLAS products for compute capability 9.0 then fail
+ * with an illegal instruction. */
 static bool update(struct entry *entry, cudaGraph_t graph)
 {
     cudaGraphExecUpdateResultInfo result;
@@ -213,7 +212,7 @@ static ecornn_status make(const struct eco_gpu_queue *queue, struct entry *entry
     return status;
 }
 
-/* A graph wants memory, of the device too: where there is none runs are queued as before. */
+/* A graph needs memory, of the device too; without it runs are queued as before. */
 static ecornn_status launch(const struct eco_gpu_queue *queue, struct entry *entry)
 {
     if (!entry->captured && !entry->refused) {
@@ -273,7 +272,7 @@ ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *t
 {
     const struct eco_problem *problem = run->problem;
     const struct eco_gpu_plan *own = run->plan->own;
-    const bool at_once = !own->fused.used && /* fused steps are a node each */
+    const bool at_once = !own->fused.used && /* fused steps are one node each */
                          eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
     struct tape_of_run of = {run, tape};
     const struct eco_gpu_queue queue = {

@@ -1,6 +1,6 @@
 /*
- * Numbers of a GPU that are measured when somebody asks: from a launch to the next, copies, matrix
- * units.  Persistent steps are timed as runs of a problem.
+ * Measures rates of a GPU on request: launches, copies, matrix units. Persistent steps are timed as
+ * runs of a problem.
  */
 #include "gpu/run/measure.h"
 
@@ -9,7 +9,7 @@
 
 enum { ROUNDS = 9 };
 
-/* What is queued, some times over, and the memory that it works on. */
+/* What is queued `times` times, and the memory it uses. */
 struct work {
     struct eco_gpu_set *set;
     cudaStream_t stream;
@@ -19,7 +19,7 @@ struct work {
     int times; /* of a round */
 };
 
-/* Milliseconds of a round, by events; less than 0: it cannot be. */
+/* Milliseconds of a round, by events; negative if it failed. */
 static float time_round(const struct work *work, cudaEvent_t begin, cudaEvent_t end)
 {
     float time = -1;
@@ -38,7 +38,8 @@ static float time_round(const struct work *work, cudaEvent_t begin, cudaEvent_t 
     return -1;
 }
 
-/* Seconds of one, the least of some rounds: others only take time from it; 0: it cannot be. */
+/* Seconds of one, the least of several rounds, because disturbances only add time; 0 if it
+ * failed. */
 static double time_of(const struct work *work)
 {
     cudaEvent_t begin = NULL, end = NULL;
@@ -84,7 +85,7 @@ static double measure(struct ecornn_device *device, struct work work)
 
 /* ---- what is queued -------------------------------------------------------------------------- */
 
-/* The least kernel that there is. */
+/* The smallest possible kernel. */
 static cudaError_t queue_least(const struct work *work)
 {
     return cudaMemsetAsync(work->memory, 0, work->bytes, work->stream);

@@ -1,5 +1,5 @@
 /*
- * What is measured of a GPU for its estimates, and how it takes that; eco_backend.measures, tell.
+ * The rates of a GPU that are measured for estimates, and how they are set; see eco_backend.
  */
 #ifndef ECO_GPU_RUN_MEASURE_H
 #define ECO_GPU_RUN_MEASURE_H

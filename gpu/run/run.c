@@ -1,6 +1,5 @@
 /*
- * A run of a plan on the GPU, whatever its algorithm: its pointers are checked, its operations
- * queued.
+ * A run of a plan on the GPU, for every algorithm: checks its pointers and queues its operations.
  */
 #include "gpu/run/run.h"
 

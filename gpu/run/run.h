@@ -1,12 +1,12 @@
 /*
- * Runs: a tape is queued, or the graph that was kept of it is launched.
+ * Runs: queues a tape, or launches the graph that was captured of it.
  */
 #ifndef ECO_GPU_RUN_RUN_H
 #define ECO_GPU_RUN_RUN_H
 
 #include "gpu/view/run.h"
 
-/* run/run.c: FAILED where blocks of an earlier run waited too long for each other. */
+/* run/run.c: ECORNN_FAILED if blocks of an earlier run waited too long for each other. */
 ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu);
 
 /* run/run.c: enters the device, checks the pointers, queues the tape. */
@@ -14,30 +14,30 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
                                const struct eco_layout *layout, const struct eco_args *args,
                                const eco_gpu_ops *together);
 
-/* run/graph.c: queues a tape, or launches the graph that was kept of it. */
+/* run/graph.c: queues a tape, or launches its graph. */
 ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape);
 
-/* What is queued on a stream, and joins it whatever fails; again and again from a graph. */
+/* Work that is queued on a stream and joins it in any case, or is launched as a graph. */
 struct eco_gpu_queue {
     ecornn_status (*queue)(void *own, cudaStream_t stream);
     void *own;
-    const struct eco_args *args; /* what it depends on; of whose stream */
+    const struct eco_args *args; /* what it depends on; gives the stream */
     struct eco_graphs *graphs;
     cudaStream_t spare; /* to capture on */
-    bool keeps;         /* a graph */
+    bool keeps;         /* keep a graph */
 };
-/* run/graph.c: the same of what is queued. */
+/* run/graph.c: the same for a queue. */
 ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue);
-/* Of so many nodes, about: one of more would be most of a host's memory. */
+/* Does a graph of about `nodes` nodes take an acceptable part of the host's memory? */
 bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double nodes);
 
-/* run/side_by_side.c, as eco_backend.beside: runs fork from the caller's stream and join it. */
+/* run/side_by_side.c: eco_backend.beside; runs fork from the caller's stream and join it. */
 ecornn_status eco_gpu_run_beside(struct ecornn_device *device, const struct eco_beside *beside,
                                  void *stream);
-/* Streams for so many of them, made when a plan is. */
+/* Creates streams for `lanes` lanes, at plan creation. */
 ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int lanes);
 
-/* run/executor.c: all ops of a tape, on the caller's stream and those that fork from it and join
+/* run/executor.c: all ops of a tape, on the caller's stream and streams that fork from it and join
  * it. */
 ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
                             cudaStream_t stream);

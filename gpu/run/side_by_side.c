@@ -1,10 +1,10 @@
 /*
- * Runs side by side, of models or of layers: lanes fork from the caller's stream and join it again,
- * each with a run after the other.  Knows streams and graphs, no op.
+ * Concurrent runs, of models or of layers. Lanes fork from the caller's stream and join it again;
+ * each takes one run after the other. Knows streams and graphs, no operation.
  */
 #include "gpu/run/run.h"
 
-/* Lane 0 is the caller's stream: what would be its own is left to capture on. */
+/* Lane 0 is the caller's stream; the stream that it would have is used for captures. */
 struct beside_run {
     const struct eco_beside *beside;
     struct eco_gpu_lanes *lanes;
@@ -29,7 +29,7 @@ static cudaStream_t stream_of(const struct beside_run *run, int lane, cudaStream
     return lane == 0 ? caller : run->lanes->stream[lane];
 }
 
-/* What stream `behind` does next comes after all of `ahead`. */
+/* Orders later work of stream `behind` after all work of `ahead`. */
 static ecornn_status follow(cudaStream_t behind, cudaStream_t ahead, cudaEvent_t event)
 {
     const ecornn_status status = ECO_CUDA(cudaEventRecord(event, ahead));
@@ -47,8 +47,8 @@ static ecornn_status queue(void *own, cudaStream_t caller)
         status = follow(stream_of(all, forked, caller), caller, all->lanes->event[0]);
     for (int run = 0; status == ECORNN_OK && run < beside->runs; run++)
         status = beside->one(beside->own, run, run % n, stream_of(all, run % n, caller));
-    /* Joined even after a failure: a stream left in a capture would spoil it, another would go on
-     * writing behind the caller's. */
+    /* join even after a failure: an open fork would spoil a capture, or go on writing while the
+     * caller's stream runs */
     for (int lane = 1; lane < forked; lane++) {
         const cudaStream_t stream = stream_of(all, lane, caller);
         const ecornn_status joined = follow(caller, stream, all->lanes->event[lane]);
@@ -59,8 +59,7 @@ static ecornn_status queue(void *own, cudaStream_t caller)
     return status == ECORNN_OK ? beside->last(beside->own, caller) : status;
 }
 
-/* Nodes of a graph, about: of a layer's steps as many as steps, or where all are one kernel those
- * of its products and what is around them. */
+/* Approximate number of graph nodes: the steps of a layer, or a few if they are one kernel. */
 static double nodes_of(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     enum { AROUND = 8 };
@@ -70,7 +69,7 @@ static double nodes_of(const struct ecornn_plan *plan, const struct eco_args *ar
     return (at_once ? AROUND : (double)args->T) * problem->L * problem->D * problem->models;
 }
 
-/* Has it kernels whose blocks wait for each other?  A run from a graph asks nobody else. */
+/* Has it kernels whose blocks wait for each other? A graph does not check for a timeout. */
 static bool waits(const struct ecornn_plan *plan)
 {
     const struct eco_gpu_plan *one = plan->one->own;

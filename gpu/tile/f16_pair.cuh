@@ -1,6 +1,6 @@
 /*
- * Eight floats of a row: how they are read, their size, and the numbers of F16 that they are split
- * into.
+ * Eight floats of a row: loading them, their magnitude, and the F16 numbers into which they are
+ * split.
  */
 #ifndef ECO_GPU_TILE_F16_PAIR_CUH
 #define ECO_GPU_TILE_F16_PAIR_CUH
@@ -11,9 +11,9 @@
 
 #include "gpu/arch/memory.cuh"
 
-enum { GROUP = 8 /* of k: 16 bytes of F16 */ };
+enum { GROUP = 8 /* numbers of k: 16 bytes of F16 */ };
 
-/* Sizes as integers: a NaN is larger than infinity, that than all others. */
+/* Magnitude as an integer: a NaN is larger than infinity, which is larger than all others. */
 ECO_DEVICE unsigned size_of(float x)
 {
     return __float_as_uint(x) & 0x7FFFFFFF;
@@ -28,7 +28,7 @@ ECO_DEVICE unsigned size_of_eight(const float *x)
     return most;
 }
 
-/* Of a row that has so many more; zeros beyond. */
+/* Loads eight numbers of a row that has `there` more, and zeros beyond. */
 ECO_DEVICE void load_eight(const float *at, int32_t there, float *x)
 {
 #pragma unroll
@@ -36,7 +36,7 @@ ECO_DEVICE void load_eight(const float *at, int32_t there, float *x)
         x[i] = i < there ? at[i] : 0;
 }
 
-/* The same where eights are aligned, and there or not. */
+/* The same for aligned groups of eight that exist or do not. */
 ECO_DEVICE void load_whole_eight(const float *at, bool there, float *x)
 {
     *(uint4 *)x = load_16_if(there, at);
@@ -48,7 +48,7 @@ ECO_DEVICE unsigned bits_of(__half2 x)
     return *(unsigned *)&x;
 }
 
-/* The nearest numbers to scale times x, and the nearest to what these leave. */
+/* The F16 numbers nearest to scale * x, and those nearest to the residuals. */
 ECO_DEVICE void split_eight(const float *x, float scale, uint4 *large, uint4 *small)
 {
     unsigned of_large[4], of_small[4];

@@ -1,13 +1,13 @@
 /*
- * F16 has few exponents.  What is split into numbers of F16 is therefore brought near to 2^15 by
- * powers of two, one for all that share it.
+ * Scales for F16, which has few exponents: numbers that are split into F16 are multiplied by a
+ * power of two that brings the largest to near 2^15.
  */
 #ifndef ECO_GPU_TILE_POW2_SCALE_CUH
 #define ECO_GPU_TILE_POW2_SCALE_CUH
 
 #include "gpu/arch/device.cuh"
 
-/* The power of two that brings it to between 2^14 and 2^15. */
+/* The power of two that brings `most` to between 2^14 and 2^15. */
 ECO_DEVICE float scale_for(float most)
 {
     enum { BIAS = 127, LEAST = -110, TOP = 15 };
@@ -15,7 +15,7 @@ ECO_DEVICE float scale_for(float most)
     return __uint_as_float((unsigned)(BIAS + TOP - max(exponent, LEAST)) << 23);
 }
 
-/* 1 / x, of a power of two. */
+/* 1 / x for a power of two. */
 ECO_DEVICE float reciprocal_pow2(float x)
 {
     const unsigned twice_one = 254u << 23;

@@ -1,5 +1,5 @@
 /*
- * Random numbers by coordinates (common/number.h), in a kernel.
+ * Random numbers by coordinates (common/number.h) for kernels.
  */
 #ifndef ECO_GPU_TILE_RANDOM_CUH
 #define ECO_GPU_TILE_RANDOM_CUH

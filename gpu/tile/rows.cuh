@@ -1,6 +1,6 @@
 /*
- * The type of rows, as one translation unit chooses it: ECO_ROWS_F32 (where nothing is said), _F64,
- * _BF16 or _F16.  `narrow` is what memory holds, `real` what is calculated with.
+ * The type of rows, as a translation unit chooses it: ECO_ROWS_F32 (the default), _F64, _BF16 or
+ * _F16. Memory holds `narrow`, arithmetic uses `real`.
  */
 #ifndef ECO_GPU_TILE_ROWS_CUH
 #define ECO_GPU_TILE_ROWS_CUH
@@ -24,7 +24,7 @@ typedef struct {
     unsigned short bits;
 } narrow;
 #endif
-/* A function of math.h, of that type. */
+/* A function of math.h for `real`. */
 #if defined(ECO_ROWS_F64)
 #define REAL(name) name
 #else
@@ -42,7 +42,7 @@ ECO_DEVICE real to_real(narrow x)
 #endif
 }
 
-/* To the nearest, ties to even. */
+/* Rounds to nearest, ties to even. */
 ECO_DEVICE narrow to_narrow(real x)
 {
 #if defined(ECO_ROWS_BF16)
@@ -54,7 +54,7 @@ ECO_DEVICE narrow to_narrow(real x)
 #endif
 }
 
-/* What a row keeps of a number: of BF16 in one instruction, where there and back are three. */
+/* Rounds to the type of rows: for BF16 one instruction instead of three. */
 ECO_DEVICE real as_kept(real x)
 {
 #if defined(ECO_ROWS_BF16) && __CUDA_ARCH__ >= 800

@@ -1,8 +1,8 @@
 /*
- * Products of a fused step: a warp's tiles of 16 rows of a matrix and 8 batch rows, over its part
- * of k.  Rows in 16 bits are operands of matrix instructions as they are.  Floats with
- * ECO_FUSED_TF32 are rounded to TF32; else each is the sum of three numbers of BF16, of whose
- * products the six largest are added: what is left out is below a float's last bit.
+ * Products of a fused step: a warp multiplies its tiles of 16 matrix rows and 8 batch rows over its
+ * share of k. Rows of 16 bits are operands as they are. F32 is rounded to TF32 with ECO_FUSED_TF32;
+ * otherwise each number is split into three BF16 numbers, and the six largest of their nine
+ * products are added, which leaves out less than the last bit of a float.
  */
 #ifndef ECO_GPU_TILE_WARP_MAINLOOP_CUH
 #define ECO_GPU_TILE_WARP_MAINLOOP_CUH
@@ -12,7 +12,7 @@
 #include "gpu/tile/rows.cuh"
 
 enum {
-    ROW_PIECE = 16 / sizeof(narrow), /* elements that a lane reads at once */
+    ROW_PIECE = 16 / sizeof(narrow), /* elements that a lane loads at once */
     ROW_K_BLOCK = 4 * ROW_PIECE,
 #if defined(ECO_ROWS_F32) && !defined(ECO_FUSED_TF32)
     IN_PARTS = 1
@@ -26,8 +26,8 @@ template <int TILES, int ACROSS> struct warp_sums {
     float d[TILES][ACROSS][4];
 };
 
-/* Where a lane reads: rows of the matrix, 8 apart in a tile, and of the batch.  whole: it is known
- * that those lie at, and k is of, whole pieces. */
+/* The addresses of a lane: matrix rows, 8 apart in a tile, and batch rows. whole: rows are aligned
+ * to pieces, and k is a multiple of them. */
 template <int TILES, int ACROSS> struct warp_operands {
     enum { whole = false };
     const narrow *matrix[TILES][2], *row[ACROSS];
@@ -40,7 +40,7 @@ template <int TILES, int ACROSS> struct fetched {
     uint4 a[TILES][2], b[ACROSS];
 };
 
-/* Some of a row, zeros behind them. */
+/* Loads the first `there` elements, and zeros for the rest. */
 ECO_DEVICE uint4 read_row_piece(const narrow *from, int there)
 {
     __align__(16) narrow x[ROW_PIECE];
@@ -64,7 +64,7 @@ ECO_DEVICE void fetch_matrix(const struct warp_operands<TILES, ACROSS> &at, int 
                 there ? __ldg((const uint4 *)(at.matrix[t][half] + k)) : make_uint4(0, 0, 0, 0);
 }
 
-/* Rows of the batch, as many as V has room for. */
+/* Loads as many batch rows as V holds. */
 template <class AT, class V> ECO_DEVICE void fetch_rows(const AT &at, int k_block, V *to)
 {
     enum { ACROSS = sizeof to->b / sizeof to->b[0] };
@@ -138,14 +138,14 @@ ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
     }
 }
 #else
-/* What that leaves of them. */
+/* Subtracts the rounded numbers. */
 ECO_DEVICE void leave(float *x, float *y, unsigned rounded)
 {
     *x -= __uint_as_float(rounded << 16);
     *y -= __uint_as_float(rounded & 0xFFFF0000);
 }
 
-/* Two neighbours in three parts, whose sum they are. */
+/* Two neighbours, each as the sum of three numbers. */
 struct parts {
     unsigned of[3];
 };
@@ -161,7 +161,8 @@ ECO_DEVICE struct parts parts_of(unsigned x, unsigned y)
     return parts;
 }
 
-/* Matrix instructions cut off where they add: each k block's sums begin anew, the least first. */
+/* Matrix instructions truncate when they add, so the sums of each k block start at zero, with the
+ * smallest products. */
 template <int TILES, int ACROSS>
 ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
                                  struct warp_sums<TILES, ACROSS> *sums)
@@ -196,7 +197,7 @@ ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
 
 /* ---- all of a warp's ------------------------------------------------------------------------- */
 
-/* K blocks on their way: as many as a thread has registers for, which splits floats, too. */
+/* K blocks in flight: as many as registers allow, fewer where floats are split. */
 template <class V> struct ahead {
     enum {
         registers = sizeof(narrow) == 2 ? 63 : 55,
@@ -205,8 +206,8 @@ template <class V> struct ahead {
     };
 };
 
-/* ready() is done when kernels ahead have ended, while rows are on their way.  V: what fetch_matrix
- * and fetch_rows fetch of a k block. */
+/* ready() is called while matrix rows are in flight, and returns when preceding kernels have ended.
+ * V: what fetch_matrix and fetch_rows fetch of a k block. */
 template <class V, int AHEAD, class AT, class SUMS, class READY>
 ECO_DEVICE void warp_mainloop(const AT at, SUMS *sums, READY ready)
 {
@@ -229,7 +230,7 @@ ECO_DEVICE void warp_mainloop(const AT at, SUMS *sums, READY ready)
         }
 }
 
-/* Of a warp to [8 * ACROSS, LINE], a row of D behind the other. */
+/* Stores the sums of a warp as [8 * ACROSS, LINE], one row of D after the other. */
 template <int LINE, int TILES, int ACROSS>
 ECO_DEVICE void put_warp_sums(const struct warp_sums<TILES, ACROSS> &sums, float *to, int lane)
 {
@@ -249,7 +250,7 @@ ECO_DEVICE void put_warp_sums(const struct warp_sums<TILES, ACROSS> &sums, float
 
 /* ---- sums that are not finite ---------------------------------------------------------------- */
 
-/* Of floats in parts a sum that is not finite is added anew, term by term. */
+/* A sum of split floats that is not finite is added again, term by term. */
 ECO_DEVICE float recompute_in_f32(const narrow *a, size_t a_step, const narrow *b, size_t b_step,
                                   int k)
 {
