@@ -1,6 +1,6 @@
 /*
- * The CUDA backend: opening a device, memory, and the list of algorithms; and the one function that
- * its module exports.
+ * The CUDA backend: opening a device, memory, the list of algorithms, and the one function that its
+ * module exports.
  */
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/wide_step/wide_step.h"
@@ -19,7 +19,7 @@
 
 #include "config.h"
 
-/* sm_75: the oldest that the toolkits we build with know. */
+/* sm_75: the oldest architecture that our toolkits support. */
 enum { OLDEST = 75 };
 
 static int capability(int device)
@@ -31,7 +31,7 @@ static int capability(int device)
     return 10 * major + minor;
 }
 
-/* Those that are new enough; number K of the name counts the others too. */
+/* Counts devices that are new enough; number K in a device's name counts the others, too. */
 static int count(void)
 {
     int devices = 0, usable = 0;
@@ -81,10 +81,10 @@ static ecornn_status check_device(int number)
     return ECORNN_OK;
 }
 
-/* Of one multiprocessor of an H200: 128 fused multiply-adds a clock. */
+/* One multiprocessor of an H200: 128 fused multiply-adds in a clock. */
 static const double PLAIN_FLOPS = 128 * 2 * 1.5e9;
 
-/* What times are estimated from: by what the device says. */
+/* Finds rates for estimates by the device's properties. */
 static void find_rates(struct ecornn_device *device, const struct cudaDeviceProp *properties)
 {
     struct eco_gpu *gpu = device->own;
@@ -128,7 +128,7 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
     return ECORNN_OK;
 }
 
-/* The first set now, so that a first run does not pay for cuBLAS. */
+/* Makes the first set, so that the first run does not have to initialise cuBLAS. */
 static ecornn_status prepare(struct ecornn_device *device)
 {
     struct eco_gpu *gpu = device->own;
@@ -176,7 +176,7 @@ static void close_device(struct ecornn_device *device)
     eco_free(gpu);
 }
 
-/* Long waits are for tools under which kernels run a thousand times as long. */
+/* Long timeouts are for tools under which kernels take a thousand times as long. */
 static long patience(void)
 {
     enum { USUAL_S = 2, MOST_S = 3600 };
@@ -286,7 +286,7 @@ static ecornn_status fill(struct ecornn_device *device, const struct eco_fill *f
     return status;
 }
 
-/* In pieces of so many rows that a launch can count them. */
+/* In parts that a launch can count. */
 static ecornn_status move_some(const struct eco_rows_move *rows, size_t begin, size_t end,
                                void *stream)
 {
@@ -352,7 +352,7 @@ static void identity(const struct ecornn_device *device, struct eco_text *words)
                  device->caps.cpu.cache_bytes, driver, CUDART_VERSION);
 }
 
-/* A reason as one line. */
+/* Adds a reason as one line. */
 static void add_reason(struct eco_text *text, const char *why)
 {
     char line[512] = "";

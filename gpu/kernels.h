@@ -1,7 +1,6 @@
 /*
- * The calls between the host's side of the CUDA backend and its kernels: pointers, sizes, strides
- * and element types, nothing else.  Strides are in elements.  Every launch only queues; it returns
- * what the launch returned.
+ * The calls between the host side of the CUDA backend and its kernels: pointers, sizes, strides and
+ * element types only. Strides are in elements. Launches are asynchronous and return CUDA's status.
  */
 #ifndef ECO_GPU_KERNELS_H
 #define ECO_GPU_KERNELS_H
@@ -34,20 +33,22 @@ struct eco_stage_kernels {
 };
 extern const struct eco_stage_kernels eco_stages_f32, eco_stages_f64, eco_stages_bf16,
     eco_stages_f16;
-/* Of plans whose runs may have resets. */
+/* For plans with resets. */
 extern const struct eco_stage_kernels eco_stages_f32_resets, eco_stages_f64_resets,
     eco_stages_bf16_resets, eco_stages_f16_resets;
 
-/* overlap: put in place before the kernel ahead has ended (compute capability 9.0). */
+/* overlap: the kernel may become resident before its predecessor has ended (compute capability
+ * 9.0). */
 cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arguments,
                        bool overlap, cudaStream_t stream);
-/* kernel: one of these, or a cudaKernel_t.  argument: what it takes, which begins with shape. */
+/* kernel: one of these, or a cudaKernel_t. argument: the kernel's argument, which begins with
+ * shape. */
 cudaError_t eco_launch_stage(const void *kernel, const struct eco_stage_call *shape,
                              const void *argument, bool overlap, cudaStream_t stream);
 
 /* ---- moving rows, copy/move.cu --------------------------------------------------------------- */
 
-/* A block of rows of many steps: element (t, n, i) at t*step + n*row + i. */
+/* Rows of many steps: element (t, n, i) is at t*step + n*row + i. */
 struct eco_plane {
     void *data;
     size_t step, row;
@@ -55,25 +56,25 @@ struct eco_plane {
 };
 
 /*
- * to[t,n,:] = from[t,n,:], for t in [t0, t0 + steps), all n and `width` elements, one after the
- * other: padding (lengths not NULL) becomes padding[n,:], dropout, addition to what is there.  A
- * NULL data of the two stands for zeros.  Steps count from t0 in both planes.
+ * to[t,n,:] = from[t,n,:] for t in [t0, t0 + steps), all n and `width` elements, with these changes
+ * in order: padding (lengths not NULL) becomes padding[n,:]; dropout; addition to the destination.
+ * NULL data of from or padding stand for zeros. Steps count from t0 in both planes.
  */
 struct eco_move_call {
     struct eco_plane to, from, padding;
     int32_t steps, rows, width, t0;
-    int32_t filled; /* columns of to past these, which become 0 */
+    int32_t filled; /* columns of `to` after these, which become 0 */
     const int32_t *lengths;
     bool add;
-    bool drop; /* dropout by (layer, t, n, i): below the threshold 0, else times scale */
+    bool drop; /* dropout by (layer, t, n, i): below the threshold 0, else multiplied by scale */
     uint32_t layer;
     uint64_t seed, threshold;
-    uint32_t draw_step, draw_row; /* numbers count steps and rows from these */
+    uint32_t draw_step, draw_row; /* random numbers count steps and rows from these */
     double scale;
 };
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);
 
-/* Every `row` elements from data on, so many times, `width` elements become 0. */
+/* Zeroes `width` elements at every `row` elements from data on, `count` times. */
 struct eco_gaps_call {
     void *data;
     size_t row;
@@ -83,7 +84,8 @@ struct eco_gaps_call {
 };
 cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t stream);
 
-/* to[columns,rows] = from[rows,columns] transposed, both dense, of elements of 2, 4 or 8 bytes. */
+/* to[columns,rows] = from[rows,columns] transposed, both contiguous, elements of 2, 4 or 8
+ * bytes. */
 struct eco_turn_call {
     void *to;
     const void *from;
@@ -93,99 +95,100 @@ struct eco_turn_call {
 cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t stream);
 
 /*
- * to[t,n,:] = start[n,:] where a byte resets[t,n] is not 0, else from[t,n,:]; NULL data stand for
- * zeros.  Steps count from t0 in planes and bytes; of rows that have ended bytes say nothing.
+ * to[t,n,:] = start[n,:] if resets[t,n] is not 0, else from[t,n,:]; NULL data stand for zeros.
+ * Steps count from t0 in planes and bytes. Bytes of rows that have ended are ignored.
  */
 struct eco_patch_call {
     struct eco_plane to, from, start;
     const uint8_t *resets;
     const int32_t *lengths;
     int32_t steps, rows, width, t0;
-    int32_t end;    /* from here on steps have no bytes */
-    int32_t filled; /* columns of to past these, which become 0 */
+    int32_t end;    /* steps from here on have no bytes */
+    int32_t filled; /* columns of `to` after these, which become 0 */
 };
 cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t stream);
 
-/* The element that `element` begins with, of 2, 4 or 8 bytes, everywhere in `to`. */
+/* Fills `to` with the element of 2, 4 or 8 bytes that `element` begins with. */
 cudaError_t eco_launch_set(void *to, uint64_t element, size_t element_bytes, size_t bytes,
                            cudaStream_t stream);
 
-/* sum[n,:] += carry[n,:], which becomes 0, where resets[n] is not 0 and row n has a step t. */
+/* sum[n,:] += carry[n,:] and carry[n,:] = 0, if resets[n] is not 0 and row n has a step t. */
 struct eco_cut_call {
-    struct eco_plane sum, carry; /* sum.data NULL: unwanted */
-    const uint8_t *resets;       /* [N], of step t; NULL: there is none */
+    struct eco_plane sum, carry; /* sum.data may be NULL */
+    const uint8_t *resets;       /* [N], of step t; or NULL */
     const int32_t *lengths;
     int32_t rows, width, t;
 };
 cudaError_t eco_launch_cut(const struct eco_cut_call *call, cudaStream_t stream);
 
-/* h = P u of one step, and the state before: next and y, masked rows as above.  Where the step that
- * comes then resets a row, next is its start. */
+/* h = P u of one step, and the state before it: next and y, with masked rows as above. If the next
+ * step resets a row, next is its start. */
 struct eco_project_call {
-    struct eco_plane h, before, next, y; /* y.data NULL: unwanted */
+    struct eco_plane h, before, next, y; /* y.data may be NULL */
     int32_t rows, width, t;
     const int32_t *lengths;
     struct eco_plane start;
-    const uint8_t *resets; /* [N], of step then; NULL: there is none */
+    const uint8_t *resets; /* [N], of step then; or NULL */
     int32_t then;
 };
 cudaError_t eco_launch_project(const struct eco_project_call *call, cudaStream_t stream);
 
-/* dh = carry + dy, 0 in masked rows; the carry of the others becomes 0.  Before that it is cut. */
+/* dh = carry + dy, 0 in masked rows; carry of the other rows becomes 0. Before that carry is
+ * cut. */
 struct eco_project_back_call {
     struct eco_plane dh, carry, dy; /* dy.data NULL: 0 */
     int32_t rows, width, t;
     const int32_t *lengths;
-    struct eco_cut_call cut; /* carry, rows and width as here */
+    struct eco_cut_call cut; /* same carry, rows and width */
 };
 cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cudaStream_t stream);
 
 /* ---- columns, copy/columns.cu ---------------------------------------------------------------- */
 
-/* H-wide groups of columns; group k has its own place elsewhere. */
+/* H-wide groups of columns; group k has position place[k] in the other array. */
 struct eco_columns_call {
-    struct eco_plane rows_of; /* acc or dacc: [rows, groups*column], dense in steps */
+    struct eco_plane rows_of; /* acc or dacc: [rows, groups*column], steps contiguous */
     void *vectors;            /* [*,H]: biases, or gradients of vectors */
     ecornn_type vector_type;
     int32_t rows, hidden, groups;
     int32_t column;                /* elements from one group to the next; beyond H: zeros */
     int16_t place[ECO_MAX_PARAMS]; /* group k of the vectors (fill), of a row (sum); -1: zeros */
     bool add;
-    void *parts; /* sum: room for sums of some rows, at least one value of each column */
+    void *parts; /* sum: room for partial sums, at least one value for each column */
     size_t parts_bytes;
 };
 /* Row r, group k = vectors[place[k]], or 0: what products add to. */
 cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t stream);
-/* vectors[k] (+)= sum over rows of group place[k]; in an order that depends on the sizes alone.
- * overlap: of two launches the second is put in place early. */
+/* vectors[k] (+)= sum over rows of group place[k], in an order that depends on sizes alone.
+ * overlap: the second of two launches becomes resident early. */
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cudaStream_t stream);
 
 /* ---- all steps in one launch, persistent/exchange_init.cu ------------------------------------ */
 
-/* What n launched (layer, direction)s exchange, before the first step: all bits of a number set
- * where a unit will write it, else 0.  Sizes as in eco_persistent_call. */
+/* Prepares the exchange of n launched (layer, direction)s: all bits of a number are set if a unit
+ * will write it, else they are 0. Sizes are those of eco_persistent_call. */
 enum { ECO_MOST_EXCHANGES = 4 };
 struct eco_exchange_call {
-    /* [steps, groups, blocks], each [k blocks, row_tiles, 32] of 16 bytes, and, of what has scales,
-     * [scale blocks, row_tiles, 2] */
+    /* [steps, groups, blocks], each [k blocks, row_tiles, 32] of 16 bytes and, with scales, [scale
+     * blocks, row_tiles, 2] */
     void *exchange[ECO_MOST_EXCHANGES];
     int32_t n, steps, groups, blocks, row_tiles;
     int32_t k_blocks[ECO_PERSISTENT_PRODUCTS], width[ECO_PERSISTENT_PRODUCTS]; /* of a block */
-    /* of what has scales: numbers of a scale block, or 0; how many of a unit; scale blocks; their
-     * units */
+    /* with scales: numbers of a scale block, else 0; numbers of each unit; scale blocks; units of
+     * each */
     int32_t scale_block[ECO_PERSISTENT_PRODUCTS], runs[ECO_PERSISTENT_PRODUCTS], scale_blocks, run;
     int32_t rows, group_rows, column, hidden;
     int32_t operand; /* bytes of a number */
-    int32_t means;   /* of sums for means, behind all blocks: vectors of 16 bytes, in a group */
-    bool whole;      /* there is a unit of the batch for every number */
+    int32_t means;   /* sums for means, after all blocks: vectors of 16 bytes, in a group */
+    bool whole;      /* every number belongs to a unit of a batch row */
 };
-/* overlap: beside the kernel ahead, which does not touch what is exchanged. */
+/* overlap: runs with the preceding kernel, which does not touch the exchange. */
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,
                                 cudaStream_t stream);
 
 /* ---- a step in one launch, instances/fused_step_bf16.cu and so on ---------------------------- */
 
-/* Kernels of one cell; NULL: there is none of that shape.  The list ends with ECO_FUSED_END. */
+/* Kernels of one cell; NULL: no kernel of that shape. The list ends with ECO_FUSED_END. */
 struct eco_fused_kernel {
     int cell, accs;
     const void *by_shape[ECO_FUSED_SHAPES];
@@ -197,7 +200,7 @@ extern const struct eco_fused_kernel *const eco_fused_f32_fast;
 
 /* ---- a step of many rows in one launch, instances/wide_step_bf16.cu -------------------------- */
 
-/* Kernels of one cell; NULL: there is none.  The list ends with ECO_WIDE_END. */
+/* Kernels of one cell; NULL: no kernel. The list ends with ECO_WIDE_END. */
 struct eco_wide_kernel {
     int cell, accs;
     const void *by_shape[ECO_WIDE_SHAPES];
@@ -213,12 +216,12 @@ extern const void *const *const eco_grouped_f16;
 extern const void *const *const eco_grouped_f32;
 extern const void *const *const eco_grouped_f32_fast;
 
-/* The compute capability, times ten, that the code of a kernel on this device was compiled for; 0:
- * there is none. */
+/* The compute capability, times ten, for which the kernel's code on this device was compiled; 0:
+ * none. */
 cudaError_t eco_kernel_version(const void *kernel, int *version);
 
-/* Is there code for the current device in this module?  overlap: code that waits by itself for the
- * kernel ahead, so that it may be put in place before that has ended. */
+/* Has this module code for the current device? overlap: the code waits for preceding kernels
+ * itself, so it may become resident before they have ended. */
 cudaError_t eco_kernels_load(bool *overlap);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /*
- * The algorithms, what they cost, and what plans of them keep.
+ * The algorithms, their costs, and the data of their plans.
  */
 #ifndef ECO_GPU_ALGO_ALGO_H
 #define ECO_GPU_ALGO_ALGO_H
@@ -14,8 +14,7 @@ void eco_gpu_release(struct ecornn_plan *plan);
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text);
 void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
-/* share.c, as eco_backend.share and share_layers; the part of a device that each of so many models
- * has. */
+/* share.c, eco_backend.share and share_layers: the part of a device for each of `models` models. */
 void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
                        int models, struct eco_models_share *share);
 void eco_gpu_share_layers(const struct ecornn_device *device,
@@ -25,61 +24,62 @@ struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once);
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 
-/* Products that an algorithm leaves to others beside those of gradients: any of these. */
+/* Products that an algorithm leaves to others, besides gradients: a set of these. */
 enum eco_outside { ECO_OUTSIDE_INPUT = 1, ECO_OUTSIDE_STEPS = 2 };
-/* How F32 is multiplied, or 16 bits. */
+/* The arithmetic of products: 16 bits, fast F32 or full F32. */
 enum eco_cost_form { ECO_COST_NARROW, ECO_COST_FAST, ECO_COST_FULL };
 enum eco_cost_form eco_cost_form(const struct eco_problem *problem);
-/* Accumulators that products with states add to, or with the input, of all units. */
+/* Accumulators of all units that products add to: with states (recurrent), or with the input. */
 double eco_cost_accs(const struct eco_problem *problem, bool recurrent);
-/* algo/products.c; seconds of the products of all rows with the chunks that are wished: of inputs,
- * or of gradients.  Not what they lose where rows are no whole groups. */
+/* algo/products.c; seconds of the products over all rows, in the requested chunks: of inputs, or of
+ * gradients. Without the losses of eco_step_lost(). */
 double eco_products_time(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward, const struct eco_wishes *wishes);
-/* Of a product of a step with all of R, of F32 in full, as large ones are multiplied. */
+/* Seconds of a step's product with all of R, in full F32, by the methods of large products. */
 double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward);
-/* algo/cost.c; what products lose, or copies cost, where rows are no whole groups. */
+/* algo/cost.c; seconds lost by rows that are not multiples of 16 bytes, or spent on padding
+ * them. */
 double eco_step_lost(const struct eco_problem *problem, const struct eco_caps *caps,
                      unsigned outside);
-/* Both, of algorithm step's chunks, forward and in training back. */
+/* Both, with algorithm step's chunks, forward and in training backward. */
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          unsigned outside);
-/* Of all steps one way, with their large products; layers may overlap, as is wished. */
+/* Seconds of all steps forward or backward, with their large products. Layers overlap if that is
+ * requested. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
                      const struct eco_wishes *wishes);
-/* The wishes of algorithm step that estimates are asked about: chunks, and whether layers overlap.
- */
+/* The requests of algorithm step that estimates depend on: chunks, and whether layers overlap. */
 struct eco_wishes eco_step_chunks(const struct eco_problem *problem, bool wavefront);
-/* Is a wavefront of layers possible, and faster?  steps: of steps forward, too. */
+/* Is a wavefront of layers possible, and faster? forward: for forward steps, too. */
 bool eco_step_overlaps(const struct eco_problem *problem, const struct eco_caps *caps,
                        bool forward);
-/* Of so many launches for each layer and direction. */
+/* Seconds of `n` launches for each layer and direction. */
 double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps *caps, int n);
-/* Launches that steps back are followed by, and what these write: all but their products. */
+/* Seconds of the launches that follow backward steps, and of what they write; without products. */
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps);
-/* Of algorithm step's launches beside its steps: of states, or their gradients, and of products. */
+/* Seconds of algorithm step's launches outside its steps: of states or their gradients, and of
+ * products. */
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward);
-/* Do products gain more from whole groups than copies of rows cost? */
+/* Do products gain more from padded rows than copying the rows costs? */
 bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
                               unsigned outside);
-/* Steps of a chunk that are forced; 0: the planner chooses. */
+/* Steps of a chunk that ECORNN_FORCE sets; 0: the planner chooses. */
 int32_t eco_step_asked(const struct eco_problem *problem, bool backward);
-/* Steps of a chunk at least, and rows: enough that the input product runs at full speed, few enough
- * that its result stays in the L2 until the steps read it. */
+/* Least steps of a chunk, and rows: enough for the input product to run at full speed, few enough
+ * for its result to stay in the L2 until the steps read it. */
 enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
-/* Is what follows a layer's steps back one launch, and all of a run a chunk?  Then layers had
- * better follow each other. */
+/* Is a layer's backward followed by a single launch, and the whole run one chunk? Then layers
+ * should not overlap. */
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
-/* algo/per_step.c; are rows filled to whole groups?  Where that is forced, or products gain more
- * than copies cost. */
+/* algo/per_step.c; are rows padded? Yes if forced, or if products gain more than copies cost. */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps,
                     unsigned outside);
-/* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
+/* Bytes of ECO_SCRATCH_PRODUCT, given the other requests: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               const struct eco_wishes *wishes);
-/* What of the wishes follows from chunks: eco_algo.fit. */
+/* Updates the requests that follow from chunks: eco_algo.fit. */
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
                   struct eco_wishes *wishes);
 extern const struct eco_algo eco_algo_step;

@@ -1,6 +1,6 @@
 /*
- * What a plan chose, as ECORNN_FORCE takes it (force.c reads it).  Products that are offered to a
- * list of ways choose by their own sizes, and are said only where they are forced.
+ * Prints a plan's choices in the form of ECORNN_FORCE (force.c reads it). Products that choose a
+ * method by their own sizes are printed only if they are forced.
  */
 #include "gpu/algo/algo.h"
 #include "gpu/fused_step/fused_step.h"
@@ -17,14 +17,14 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
             plan, backward, problem->N, problem->T, eco_persistent_jobs(plan, backward));
         const bool used = own->persistent[backward].used;
         if (!used && !backward)
-            continue; /* it was compiled, and that failed */
+            continue; /* compiling it failed */
         eco_text_add(text, ",%s=", backward ? "backward" : "forward");
         if (used && eco_persistent_shape(&need, &shape) > 0)
             eco_gpu_write_division(eco_persistent_place(&shape), text);
         else
             eco_text_add(text, "step");
-        /* A part of the chip has room for fewer groups; in what order a group adds up depends on
-         * how many rows it has. */
+        /* A part of the chip has room for fewer groups, and the order in which a group adds depends
+         * on its number of rows. */
         if (used && plan->device->caps.gpu.parts > 0 && own->force.groups[backward] == 0)
             eco_text_add(text, ",groups%s=%d", backward ? "-back" : "", shape.groups);
     }
@@ -50,7 +50,7 @@ static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
                      ECO_FUSED_COLUMNS(eco_fused_choose(&projection, &plan->device->caps).shape));
 }
 
-/* Where it makes a difference. */
+/* Only if it makes a difference. */
 static void add_rows(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_wishes *wishes = &plan->wishes;

@@ -1,5 +1,5 @@
 /*
- * What algorithm step takes, by its parts; other algorithms have some of them.
+ * Estimates of algorithm step, by its parts; other algorithms share some of them.
  */
 #include <math.h>
 
@@ -23,8 +23,8 @@ bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct ec
 
 /* ---- rows in whole groups -------------------------------------------------------------------- */
 
-/* Twice the multiply-adds of all steps: of a layer's inputs and, in training, gradients; of the
- * recurrence. */
+/* Twice the multiply-adds of all steps: input products of a layer and in training their gradients;
+ * recurrent products. */
 static double input_work(const struct eco_problem *problem, int32_t layer)
 {
     const double input = eco_problem_input(problem, layer);
@@ -38,9 +38,9 @@ static double step_work(const struct eco_problem *problem)
            problem->D * (problem->T - 1) * (problem->training ? 2 : 1);
 }
 
-/* Numbers that products of a layer add up one after the other, however few rows there are: of the
- * input and, in training, of dx, but where rows are so few that dx is grouped.  Gradients of
- * weights are cut along their rows. */
+/* Numbers that products of a layer add one after the other, however few rows there are: of the
+ * input and, in training, of dx, unless rows are so few that dx is grouped. Gradients of weights
+ * are split along their rows. */
 static double chains(const struct eco_problem *problem, const struct eco_caps *caps, int32_t layer,
                      unsigned outside)
 {
@@ -76,8 +76,8 @@ static double lost(const struct eco_problem *problem, const struct eco_caps *cap
     return time + (outside & ECO_OUTSIDE_STEPS && !whole ? step_work(problem) / step : 0);
 }
 
-/* And those of copies instead, for a layer and chunk: in training of x and, back, of x, y and dx;
- * in inference of x, which everything waits for, so that it takes as long as two. */
+/* Seconds of padding rows instead, by copies for each layer and chunk: in training x forward, and
+ * x, y and dx backward; in inference x, which counts twice because everything waits for it. */
 static double copied(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
@@ -117,7 +117,7 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Of a step: what it takes alone, and what the device can do nothing else meanwhile. */
+/* Seconds of a step: its latency, and the time for which it keeps the device busy. */
 struct step {
     double alone, busy;
     double before; /* once for a layer */
@@ -134,7 +134,8 @@ static double kernels(const struct eco_problem *problem, const struct eco_caps *
            (eco_step_is_over_at_once(problem, caps) ? left : 1);
 }
 
-/* From all but launches.  Others hide launches, but no more than so much of a step. */
+/* `seconds` is everything except launches. Other work can overlap launches, but at most this share
+ * of a step. */
 static struct step step_of(const struct eco_problem *problem, const struct eco_caps *caps,
                            bool backward, double seconds, double before)
 {
@@ -146,9 +147,9 @@ static struct step step_of(const struct eco_problem *problem, const struct eco_c
     return (struct step){alone, alone - fmin(hidden, most * alone), before};
 }
 
-/* Bytes of a unit that kernels of a step read and write: forward accumulators, which the product
- * adds to, and states; back what was saved, gradients of accumulators, which the product reads,
- * and of states. */
+/* Bytes of a unit that a step's kernels read and write: forward accumulators, to which the product
+ * adds, and states; backward saved values, gradients of accumulators, which the product reads, and
+ * gradients of states. */
 static double bytes_of(const struct eco_problem *problem, bool backward)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
@@ -173,11 +174,11 @@ static struct step narrow_step(const struct eco_problem *problem, const struct e
     return step_of(problem, caps, backward, product + cell, 0);
 }
 
-/* Seconds of such products, beside what they read. */
+/* Seconds of such products, in addition to what they read. */
 static const double FEW_ROWS = 5e-6;
 
-/* Of F32 products of steps have estimates of their own, with launches; where layers overlap none
- * has R prepared. */
+/* F32 products of steps have estimates of their own, which include launches. R is not prepared if
+ * layers overlap. */
 static struct step float_step(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool backward, bool wavefront)
 {
@@ -185,7 +186,7 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
     const enum eco_cost_form form = eco_cost_form(problem);
     double before = 0,
            product = eco_gpu_step_product_time(problem, caps, backward, !wavefront, &before);
-    if (eco_step_is_over_at_once(problem, caps)) /* with kernels of their own for few rows */
+    if (eco_step_is_over_at_once(problem, caps)) /* few rows have kernels of their own */
         product -= fmax(0, rates->cublas_step[form == ECO_COST_FAST].launches[backward] - FEW_ROWS);
     if (form == ECO_COST_FULL && before <= 0)
         product = fmin(product, eco_full_step_time(problem, caps, backward));
@@ -194,14 +195,14 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
     return step_of(problem, caps, backward, product + cell, before);
 }
 
-/* Where two things go on beside each other: the longer of them, and longer where both are long. */
+/* Seconds of two concurrent activities: about the longer one, and more if both are long. */
 static double beside(double a, double b)
 {
     return cbrt(a * a * a + b * b * b);
 }
 
-/* Chunks of a layer begin when those of the layer below have ended; what keeps the device busy is
- * not hidden behind anything. */
+/* A chunk of a layer begins when that of the layer below has ended. What keeps the device busy does
+ * not overlap. */
 static double wave_time(const struct eco_problem *problem, struct step step, double steps,
                         int32_t chunk, double products)
 {
@@ -212,7 +213,8 @@ static double wave_time(const struct eco_problem *problem, struct step step, dou
     return beside(critical, busy);
 }
 
-/* The first step, where states are 0, has no product, nor has the last one back: half of a step. */
+/* Half a step: the first step, where states are 0, has no product, nor has the last one
+ * backward. */
 static const double WITHOUT_PRODUCT = 0.5;
 
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
@@ -237,7 +239,7 @@ double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps
     return eco_gpu_rates_of(caps)->launch * n * problem->L * problem->D;
 }
 
-/* Gradients of W and R on their way to memory. */
+/* Seconds of writing gradients of W and R. */
 static double written(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     double elements = 0;
@@ -250,7 +252,7 @@ static double written(const struct eco_problem *problem, const struct eco_caps *
 
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { OF_VECTORS = 1 }; /* or, where they are together, of all of it */
+    enum { OF_VECTORS = 1 }; /* or of everything, if it is one launch */
     return eco_gpu_launches(problem, caps, OF_VECTORS) + written(problem, caps);
 }
 

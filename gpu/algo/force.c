@@ -1,5 +1,5 @@
 /*
- * The keys of ECORNN_FORCE that this backend knows, and the variables that say the same.
+ * The keys of ECORNN_FORCE that this backend knows, and the equivalent variables.
  */
 #include "gpu/algo/force.h"
 
@@ -32,7 +32,7 @@ bool eco_gpu_asked(struct eco_gpu_asking asking, char *value, size_t size)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Which of n words the first so many letters are; -1: none. */
+/* The index of the word with these letters, or -1. */
 static int word(const char *const words[], int n, const char *text, size_t letters)
 {
     for (int i = 0; i < n; i++)
@@ -41,7 +41,7 @@ static int word(const char *const words[], int n, const char *text, size_t lette
     return -1;
 }
 
-/* Of least << 0, least << 1 ... the one; -1: none. */
+/* The i with value == least << i, i < n; or -1. */
 static int power(int value, int least, int n)
 {
     for (int i = 0; i < n; i++)
@@ -50,7 +50,7 @@ static int power(int value, int least, int n)
     return -1;
 }
 
-/* "WORD:AxB" or "WORD:AxBxC": the numbers; false: other text. */
+/* Reads the numbers of "WORD:AxB" or "WORD:AxBxC"; false if the text is different. */
 static bool numbers(const char *text, int n, int number[])
 {
     const char *at = strchr(text, ':');
@@ -67,7 +67,7 @@ static bool numbers(const char *text, int n, int number[])
 
 /* ---- one key each ---------------------------------------------------------------------------- */
 
-/* Places of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
+/* Divisions of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
 void eco_gpu_write_division(int place, struct eco_text *text)
 {
     eco_text_add(text, "%s:%dx%d", eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
@@ -114,7 +114,7 @@ static bool read_number(const char *text, int32_t *number)
     return end != text && *end == '\0' && value >= 0 && value <= INT_MAX;
 }
 
-/* Both ways, where steps back have no key of their own. */
+/* Forward and backward, unless backward has a key of its own. */
 static bool read_groups(const char *text, struct eco_gpu_force *force)
 {
     const bool is_number = read_number(text, &force->groups[0]) && force->groups[0] > 0;
@@ -169,8 +169,8 @@ static bool read_grouped(const char *text, struct eco_gpu_force *force)
     return is_number && force->grouped != ECO_NOT_FORCED;
 }
 
-/* 0, 1, and 2: with the states of steps prepared.  Large products in F16 do the same, unless they
- * have a key of their own. */
+/* 0, 1 or 2: with prepared states of steps. Large products in F16 follow, unless they have a key of
+ * their own. */
 static bool read_emulated_f32(const char *text, struct eco_gpu_force *force)
 {
     force->emulated_f32 = *text == '0'   ? ECO_USE_NEVER
@@ -214,7 +214,7 @@ static bool read_step_tile(const char *text, struct eco_gpu_force *force)
     return true;
 }
 
-/* Both ways, where steps back have no key of their own. */
+/* Forward and backward, unless backward has a key of its own. */
 static bool read_chunk(const char *text, struct eco_gpu_force *force)
 {
     const bool is_number = read_number(text, &force->chunk[0]);
@@ -245,7 +245,7 @@ static bool read_lanes(const char *text, int32_t *lanes)
     return read_number(text, lanes) && *lanes >= 1 && *lanes <= ECO_GPU_LANES;
 }
 
-/* Of nets and of several models; looked at here, so that every plan refuses what cannot be. */
+/* For nets and several models. Checked here, so that every plan refuses an invalid value. */
 static bool read_at_once(const char *text, struct eco_gpu_force *force)
 {
     int32_t lanes;
@@ -264,7 +264,7 @@ int eco_gpu_forced_at_once(const char *forced)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Of keys that have one. */
+/* Of keys that have a variable. */
 enum variable { NO_VARIABLE = -1, EMULATED_F32, CHUNK, WAVEFRONT, ROWS };
 const char *const eco_gpu_variables[] = {[EMULATED_F32] = "ECORNN_EMULATED_F32",
                                          [CHUNK] = "ECORNN_CHUNK",
@@ -276,7 +276,7 @@ static const struct {
     const char *key;
     enum variable variable;
     bool (*read)(const char *text, struct eco_gpu_force *force);
-    bool unsaid; /* choices.c says it only where it is forced */
+    bool unsaid; /* choices.c prints it only if it is forced */
     const char *values;
 } keys[] = {
     {"forward", NO_VARIABLE, read_forward, false, "MAINLOOP:UNITSxBLOCKS"},

@@ -1,8 +1,8 @@
 /*
- * Algorithm fused: a step of a layer is one launch, in which blocks multiply input and state and
- * finish the cell; with a projection two.  For runs of few steps, which are over before algorithm
- * persistent has read R, and for rows that may not depend on others: in what order a sum is added
- * depends on k alone.  Steps back are those of algorithm step.
+ * Algorithm fused: a step of a layer is one launch, whose blocks multiply input and state and
+ * finish the cell; two launches with a projection. For runs of few steps, which end before
+ * algorithm persistent has read R, and for row invariance, because the order of a sum depends on k
+ * alone. Backward steps are those of algorithm step.
  */
 #include "gpu/fused_step/fused_step.h"
 
@@ -12,8 +12,7 @@
 #include "gpu/algo/algo.h"
 #include "gpu/run/run.h"
 
-/* Steps at most; what a step may take by prediction: where launches and the way to the L2 are most
- * of it.  Longer ones are multiplied better by large products. */
+/* Limits for steps and rows. Longer runs are faster with large products. */
 enum { MOST_STEPS = 16, MOST_ROWS = 65535 * ECO_FUSED_N };
 static const double most_time = 64e-6;
 
@@ -63,7 +62,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return NULL;
 }
 
-/* Seconds of all steps forward. */
+/* Seconds of all forward steps. */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_gpu_force force = eco_gpu_force(problem);
@@ -89,7 +88,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
            eco_step_lost(problem, caps, ECO_OUTSIDE_STEPS);
 }
 
-/* What steps back and large products of algorithm step wish; forward nothing. */
+/* Requests what backward steps and large products of algorithm step need; forward nothing. */
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
@@ -97,12 +96,12 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->gpu.turned[0] = false;
     wishes->gpu.prepared_bytes[0] = 0;
     wishes->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
-    wishes->wavefront = problem->training && eco_step_overlaps(problem, caps, false); /* back */
+    wishes->wavefront = problem->training && eco_step_overlaps(problem, caps, false); /* backward */
     const struct eco_wishes chunks = eco_step_chunks(problem, wishes->wavefront);
     wishes->chunk = chunks.chunk;
     wishes->chunk_backward = chunks.chunk_backward;
-    /* No accumulators in memory, no input product of many rows; where kernels are compiled at run
-     * time steps may be those of algorithm step. */
+    /* No accumulators in memory, and no input product of many rows. If kernels are compiled at run
+     * time, steps may fall back to algorithm step. */
     wishes->fuse_input = problem->cell->builtin >= 0 && !problem->resets;
     wishes->gpu.rows_apart |= wishes->fuse_input;
 }

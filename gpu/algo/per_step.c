@@ -1,6 +1,6 @@
 /*
- * Algorithm step: a product and one fused kernel per step and stage.  Runs every cell, option
- * and type; what an algorithm of its own must beat.
+ * Algorithm step: a product and a fused kernel for each step and stage. It runs every cell, option
+ * and type; other algorithms have to beat it.
  */
 #include "gpu/gemm/emulated_f32/tiling.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
@@ -23,7 +23,7 @@ static bool may_overlap(const struct eco_problem *problem, const struct eco_caps
            !eco_step_is_over_at_once(problem, caps);
 }
 
-/* Are accumulators of chunks of layers beside each other far more than the L2 holds? */
+/* Do the accumulators of concurrent chunks take far more than the L2? */
 static bool fills_cache(const struct eco_problem *problem)
 {
     static const double far = 128e6;
@@ -72,7 +72,7 @@ static size_t clamp(double value, double least, double most)
     return (size_t)(value < least ? least : value > most ? most : value);
 }
 
-/* Of gradients of vectors one value of each column at least (copy/columns.cu). */
+/* Gradients of vectors: at least one value for each column (copy/columns.cu). */
 static double sums_bytes(const struct eco_problem *problem)
 {
     const struct eco_matrix vectors = eco_problem_matrix(problem, 0, ECO_PART_VECTORS);
@@ -84,7 +84,7 @@ static double sums_bytes(const struct eco_problem *problem)
                              : 0;
 }
 
-/* Room for both operands of a product, prepared as a whole, and parts of C. */
+/* Room for both operands of a product, prepared completely, and partial sums of C. */
 static double split_bytes(const struct eco_caps *caps, double m, double n, double k)
 {
     enum { PAIR = 4 /* bytes of a number */ };
@@ -92,7 +92,7 @@ static double split_bytes(const struct eco_caps *caps, double m, double n, doubl
            (double)caps->threads * ECO_EMULATED_PART_BYTES;
 }
 
-/* As much as the largest of a chunk's products with W takes; they do with less, in pieces. */
+/* Room for the largest product of a chunk with W; with less room, products are split into parts. */
 static size_t room_of_splits(const struct eco_problem *problem, const struct eco_caps *caps,
                              const struct eco_wishes *wishes)
 {
@@ -109,9 +109,8 @@ static size_t room_of_splits(const struct eco_problem *problem, const struct eco
     return clamp(bytes, ECO_ROOM_OF_MANY, ECO_EMULATED_ROOM_BYTES);
 }
 
-/* Partial sums of a step's product, split some ways.  F32 has products that want more, but not so
- * small a plan that this would be most of its memory; in full and where there are not many lanes,
- * operands that are split. */
+/* Room for partial sums of a step's product. F32 has products that can use more, but it should not
+ * dominate a small plan. In full F32 with few lanes: room for split operands. */
 static size_t sums_or_splits(const struct eco_problem *problem, const struct eco_caps *caps,
                              const struct eco_wishes *wishes)
 {
@@ -136,9 +135,8 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
     return bytes > halves ? bytes : halves;
 }
 
-/* cuBLAS reads R^T by rows faster than R in full F32 where the batch has so many rows, measured
- * from so many units on; not where layers of a wavefront share the chip.  The copy wants some
- * steps. */
+/* In full F32 with enough batch rows, cuBLAS reads R^T by rows faster than R, as measured for large
+ * H. Not if layers of a wavefront share the chip. The copy pays after some steps. */
 static bool turns_forward(const struct eco_problem *problem, bool wavefront)
 {
     enum { ROWS_ALIVE = 32, UNITS = 512, STEPS = 16 };
@@ -149,7 +147,7 @@ static bool turns_forward(const struct eco_problem *problem, bool wavefront)
            problem->N >= ROWS_ALIVE && problem->H >= UNITS && problem->T >= STEPS;
 }
 
-/* It multiplies in TF32 twice as fast where k is contiguous in both operands. */
+/* In TF32 cuBLAS is twice as fast if k is contiguous in both operands. */
 static bool turns_back(const struct eco_problem *problem)
 {
     enum { STEPS = 4 };
@@ -175,7 +173,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     const bool wavefront = eco_step_overlaps(problem, caps, true);
     const struct eco_wishes chunks = eco_step_chunks(problem, wavefront);
     const int32_t back = chunks.chunk_backward;
-    const bool alone = wavefront || problem->row_invariant; /* products back are grouped */
+    const bool alone = wavefront || problem->row_invariant; /* backward products are grouped */
     const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
                                 alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
     *wishes = (struct eco_wishes){

@@ -1,8 +1,8 @@
 /*
- * Algorithm persistent: one launch runs all steps; R stays in registers and shared memory of the
- * multiprocessors, which tell each other the new states through the L2 (Diamos et al., "Persistent
- * RNNs", ICML 2016).  Input products, weight gradients and dx are as in algorithm step; so are
- * steps back that do not fit.
+ * Algorithm persistent: one launch runs all steps. R stays in registers and shared memory of the
+ * multiprocessors, which exchange the new states through the L2 (Diamos et al., "Persistent RNNs",
+ * ICML 2016). Input products, weight gradients and dx are those of algorithm step, and so are
+ * backward steps that do not fit.
  */
 #include "gpu/gemm/presplit.h"
 #include "gpu/persistent/persistent.h"
@@ -20,7 +20,7 @@ static double step_time(const struct eco_problem *problem, const struct eco_caps
     return eco_persistent_shape(&need, &shape);
 }
 
-/* Kernels know where an element of a step lies in 32 bits; rows of the caller's may be T apart. */
+/* Kernels compute offsets within a step in 32 bits; the caller's rows may be T apart. */
 static bool is_near(const struct eco_problem *problem)
 {
     const double state = (double)problem->D * problem->H, row = problem->order == ECORNN_BATCH_MAJOR
@@ -29,7 +29,7 @@ static bool is_near(const struct eco_problem *problem)
     return problem->N * row < UINT32_MAX;
 }
 
-/* Can the steps back stay on the chip, too? */
+/* Can the backward steps stay on the chip, too? */
 static bool also_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return eco_persistent_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
@@ -59,15 +59,15 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* Chunks are as few as keep what steps read, and what they send, to so many bytes, and sums of
- * weight gradients to so many rows: each has launches, and reads R anew.  Where these chunks had
- * few steps they may take more bytes.  Forward a number that is sent, or is of a row that is not
- * there, counts as many bytes as the accumulators of an LSTM's unit.  Layers that overlap have a
+/* Chunks are limited by the bytes that steps read and exchange, and by the rows of sums for weight
+ * gradients. Otherwise they are as few as possible, because each has launches and reads R again. If
+ * such chunks had few steps, they may take more bytes. Forward, an exchanged number (padding rows
+ * included) counts as many bytes as the accumulators of an LSTM unit. Overlapping layers have a
  * chunk each, up to eight where bytes allow fewer. */
 enum {
     BYTES = 60 << 20,
     BYTES_OF_FEW_STEPS = 120 << 20,
-    BYTES_OF_MANY_ROWS = 300 << 20, /* not of operands that are split, for which there is room */
+    BYTES_OF_MANY_ROWS = 300 << 20, /* split operands fit in this */
     MANY_ROWS = 128,
     FEW_STEPS = 128,
     OF_EACH_LAYER = 30 << 20,
@@ -94,16 +94,15 @@ static double step_bytes(const struct eco_problem *problem, const struct eco_cap
     return fmax(accs, sent);
 }
 
-/* Steps of even chunks of so many bytes and so many rows of sums at most. */
+/* Steps of even chunks within the limits of bytes and rows of sums. */
 static int32_t even_steps(const struct eco_problem *problem, double step_bytes, int32_t bytes)
 {
     const double rows = (double)problem->N / ROWS;
     return (int32_t)ceil(problem->T / ceil(problem->T * fmax(step_bytes / bytes, rows)));
 }
 
-/* Seconds to bring R to the chip the first time; later chunks find it in the L2.  Backward reads
- * its columns as rows, which takes three times as long.  Fitted to some 800 runs of 1 to 16 steps.
- */
+/* Seconds to load R the first time; later chunks find it in the L2. Backward reads columns as rows,
+ * which takes three times as long. Fitted to some 800 runs of 1 to 16 steps. */
 static double reading_time(const struct eco_problem *problem, const struct eco_caps *caps,
                            bool backward)
 {
@@ -112,7 +111,7 @@ static double reading_time(const struct eco_problem *problem, const struct eco_c
     return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
 }
 
-/* Steps of a chunk at most. */
+/* Most steps of a chunk. */
 static int32_t most_steps(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward, bool wavefront)
 {
@@ -129,10 +128,10 @@ static int32_t most_steps(const struct eco_problem *problem, const struct eco_ca
 /* A wavefront of layers, as many at a time as pay. */
 struct wave {
     int32_t steps; /* of a chunk */
-    double time;   /* s; 0: it does not fit */
+    double time;   /* s; 0: does not fit */
 };
 
-/* Steps of the chunk where there are so many. */
+/* Steps of a chunk for this number of chunks. */
 static int32_t wave_steps(const struct eco_problem *problem, int32_t chunks, int32_t most)
 {
     const int32_t asked = eco_step_asked(problem, false),
@@ -142,15 +141,15 @@ static int32_t wave_steps(const struct eco_problem *problem, int32_t chunks, int
     return steps >= most ? most : steps < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : steps;
 }
 
-/* What a chunk more has beside its launch: the layers have their input products side by side, but
- * those of one chunk after the other's. */
+/* Seconds that each further chunk adds to its launch: the input products of the layers are
+ * concurrent, but those of chunks follow each other. */
 static double input_launch(const struct eco_problem *problem, const struct eco_gpu_rates *rates)
 {
     return problem->type == ECORNN_F32 && !problem->fast ? rates->fma_launch : 2 * rates->launch;
 }
 
-/* Its first and last launches are not full: of fewer chunks these are longer, of more there are
- * more launches. */
+/* The first and last launches of a wavefront are not full. Fewer chunks make these longer, more
+ * chunks add launches. */
 static struct wave find_wave(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
@@ -174,7 +173,7 @@ static struct wave find_wave(const struct eco_problem *problem, const struct eco
     return best;
 }
 
-/* Steps of a chunk of layers one after the other. */
+/* Steps of a chunk if layers follow each other. */
 static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
@@ -182,7 +181,7 @@ static int32_t steps_for(const struct eco_problem *problem, const struct eco_cap
     return asked > 0 ? asked : most_steps(problem, caps, backward, false);
 }
 
-/* Saved values that are computed again stay in the L2 until the steps read them. */
+/* Recomputed saved values stay in the L2 until the steps read them. */
 static int32_t steps_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     enum { NEAR_BYTES = 16 << 20 };
@@ -196,8 +195,8 @@ static int32_t steps_back(const struct eco_problem *problem, const struct eco_ca
     return near < LEAST_STEPS ? LEAST_STEPS : near;
 }
 
-/* All layers one after the other, directions beside each other where that pays; 0: they do not fit.
- */
+/* Seconds of all layers one after the other, with concurrent directions where that pays; 0 if they
+ * do not fit. */
 static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
@@ -217,8 +216,8 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
     return least;
 }
 
-/* What steps of many rows read and write in memory: accumulators, what is saved, and outputs or
- * gradients of both. */
+/* Seconds of memory traffic with many rows: accumulators, saved values, and outputs or gradients of
+ * both. */
 static double memory_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward)
 {
@@ -231,7 +230,7 @@ static double memory_time(const struct eco_problem *problem, const struct eco_ca
     return unit * units / eco_gpu_rates_of(caps)->accumulator_bytes;
 }
 
-/* Of chunks of layers one after the other. */
+/* Seconds of products, for layers one after the other. */
 static double products_time(const struct eco_problem *problem, const struct eco_caps *caps,
                             bool backward)
 {
@@ -251,22 +250,22 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
            (wavefront ? find_wave(problem, caps).time : steps_time(problem, caps, false));
 }
 
-/* May layers run as a wavefront?  Steps back of different layers are not of one level, so no launch
- * takes them together. */
+/* Can layers run as a wavefront? Backward steps of different layers are not in one level, so no
+ * launch takes them together. */
 static bool may_overlap(const struct eco_problem *problem)
 {
     return problem->L > 1 && problem->D == 1 && !problem->training;
 }
 
-/* Is that faster than one after the other? */
+/* Is a wavefront faster than layers one after the other? */
 static bool overlaps_layers(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return may_overlap(problem) &&
            forward_time(problem, caps, true) < forward_time(problem, caps, false);
 }
 
-/* Steps back as algorithm step has them, with what their products lose where rows are no whole
- * groups. */
+/* Seconds of backward steps as in algorithm step, with what products lose in rows that are not
+ * whole groups. */
 static double back_outside(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_wishes back = eco_step_chunks(problem, false);
@@ -291,7 +290,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 
 /* ---- wishes ---------------------------------------------------------------------------------- */
 
-/* Whatever other jobs are in a launch. */
+/* For any number of jobs in a launch. */
 static void wish_exchange(const struct eco_problem *problem, const struct eco_caps *caps,
                           struct eco_wishes *wishes)
 {
@@ -314,7 +313,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->gpu.prepared_bytes[1] = also_back(problem, caps) || wishes->wavefront
                                         ? 0
                                         : eco_gpu_prepared_bytes(problem, caps, true);
-    /* steps back read it by rows */
+    /* backward steps read it by rows */
     wishes->gpu.turned[1] = problem->training && wishes->gpu.prepared_bytes[1] == 0;
     wishes->gpu.filled = eco_step_fills(
         problem, caps, ECO_OUTSIDE_INPUT | (back_is_outside ? ECO_OUTSIDE_STEPS : 0));
@@ -329,7 +328,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
                          const struct eco_layout *layout, const struct eco_args *args)
 {
-    /* by what has kernels: [forward][backward] */
+    /* [forward has kernels][backward has kernels] */
     static const eco_gpu_ops ops[2][2][ECO_OP_KINDS] = {
         {{0}, {[ECO_D_STEP] = eco_persistent_run}},
         {{[ECO_STEP] = eco_persistent_run},

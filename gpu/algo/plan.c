@@ -1,6 +1,5 @@
 /*
- * What the CUDA backend keeps with a plan: its graphs, and the kernels of a cell that is not built
- * in.
+ * The CUDA backend's data of a plan: its graphs, and the kernels of a custom cell.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -15,7 +14,7 @@
 #include "gpu/jit/jit.h"
 #include "gpu/run/run.h"
 
-/* Does it have steps of algorithm step? */
+/* Does it use steps of algorithm step? */
 static bool has_stages(const struct ecornn_plan *plan)
 {
     const struct eco_gpu_plan *own = plan->own;
@@ -24,7 +23,7 @@ static bool has_stages(const struct ecornn_plan *plan)
            (plan->problem.training && plan->problem.saving.policy != ECORNN_SAVE_ALL);
 }
 
-/* Without compiled kernels a cell is interpreted: slower, with the same results. */
+/* Finds kernels. Without compiled kernels a cell is interpreted: slower, with the same results. */
 static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
 {
     struct eco_gpu_scope scope;
@@ -43,7 +42,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     eco_gpu_leave(&scope);
 }
 
-/* What is forced is of the algorithm that the plan takes, and can be. */
+/* Checks that forced choices are valid for the plan's algorithm. */
 static ecornn_status check_force(const struct ecornn_plan *plan, const struct eco_gpu_force *force)
 {
     const struct eco_problem *problem = &plan->problem;
@@ -78,7 +77,7 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
                                       sizeof *own);
     plan->own = own;
-    if (plan->one != NULL) { /* of several models, which has all the rest */
+    if (plan->one != NULL) { /* of several models, where `one` has the rest */
         const ecornn_status made = eco_gpu_make_graphs(plan, &own->graphs);
         return made == ECORNN_OK ? eco_gpu_make_lanes(plan->device, plan->at_once) : made;
     }
@@ -103,7 +102,7 @@ void eco_gpu_release(struct ecornn_plan *plan)
     eco_free(own);
 }
 
-/* How rows lie, where that was a choice. */
+/* Prints whether rows are padded, if that was a choice. */
 static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;

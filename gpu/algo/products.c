@@ -1,5 +1,5 @@
 /*
- * What products of the rows of many steps take: of inputs and, in training, of gradients.
+ * Estimates of products over the rows of many steps: of inputs and, in training, of gradients.
  */
 #include <math.h>
 
@@ -38,7 +38,7 @@ struct size {
     double m, n, k;
 };
 
-/* F32 in full: operands that are split, or plain multiply-adds. */
+/* Full F32: split operands, or plain multiply-adds. */
 static double full_time(const struct eco_caps *caps, struct size size)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
@@ -51,8 +51,8 @@ static double full_time(const struct eco_caps *caps, struct size size)
     return plan.k > 0 ? fmin(fma, plan.time) : fma;
 }
 
-/* A launch, unless those of all products are together, and multiply-adds, or the terms that a tile
- * has to add up one after the other; of gradients of weights tiles share them. */
+/* Seconds of a launch (unless all products share one) and the multiply-adds, or of the longest
+ * chain of terms in a tile. For weight gradients tiles divide the terms. */
 static double product_time(const struct eco_problem *problem, const struct eco_caps *caps,
                            struct size size, bool together)
 {
@@ -78,7 +78,7 @@ double eco_full_step_time(const struct eco_problem *problem, const struct eco_ca
 
 /* ---- all of a layer -------------------------------------------------------------------------- */
 
-/* Products of one chunk of a layer; sums are written in float. */
+/* Products of one chunk of a layer; sums are written in F32. */
 static double input_time(const struct eco_problem *problem, const struct eco_caps *caps,
                          int32_t layer, double rows)
 {
@@ -90,7 +90,7 @@ static double input_time(const struct eco_problem *problem, const struct eco_cap
                eco_gpu_rates_of(caps)->sums_bytes;
 }
 
-/* The gradient of R has nothing of the first step. */
+/* The gradient of R has no term for the first step. */
 static double back_time(const struct eco_problem *problem, const struct eco_caps *caps,
                         int32_t layer, double rows)
 {

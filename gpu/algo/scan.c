@@ -1,7 +1,7 @@
 /*
- * Algorithm scan: cells that are linear in their states, element by element.  The steps of a chunk
- * are one launch, parallel over time, which reads and writes memory once; products are those of
- * algorithm step.
+ * Algorithm scan, for cells that are linear in their states, element by element. The steps of a
+ * chunk are one launch, parallel over time, which reads and writes memory once. Products are those
+ * of algorithm step.
  */
 #include "gpu/algo/algo.h"
 #include "gpu/device/rates.h"
@@ -11,9 +11,9 @@
 
 #include <math.h>
 
-/* Rows of a chunk: launches and the way from tile to tile are little beside the work of as many. */
+/* Rows of a chunk: enough to make launches and the chain of tiles cheap. */
 enum { ROWS = 8192 };
-/* Of a step; blocks of a launch are numbers of 31 bits. */
+/* Most units of a step; the number of blocks must fit in 31 bits. */
 static const double MOST_UNITS = 1e10;
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)

@@ -1,6 +1,6 @@
 /*
- * How models, or layers side by side, share a device: each a part of its multiprocessors, where
- * steps are those of algorithm persistent; else kernels that end by themselves take what is free.
+ * How concurrent models or layers share a device. With algorithm persistent each gets a part of its
+ * multiprocessors; other kernels take what is free.
  */
 #include "gpu/algo/algo.h"
 
@@ -8,11 +8,11 @@
 #include "gpu/persistent/persistent.h"
 #include "gpu/run/run.h"
 
-/* Where no part is given away: as many as keep a device busy. */
+/* Models at once if multiprocessors are not divided: enough to keep a device busy. */
 enum { OF_ALL = 8 };
 
-/* Blocks of a cluster, at most: four fit where they were counted; more where kernels for steps have
- * so many. */
+/* Most blocks of a cluster: four fit if that was counted; more if kernels for steps have so
+ * many. */
 static int32_t gang_of(const struct eco_caps *caps)
 {
     enum { COUNTED = 4, MOST = sizeof caps->gpu.clusters / sizeof *caps->gpu.clusters };
@@ -37,7 +37,7 @@ struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once)
     return part;
 }
 
-/* Seconds of all models, one after the other; the fastest way; 0: there is none. */
+/* Seconds of all models one after the other, by the fastest algorithm; 0 if there is none. */
 static double time_of_all(const struct eco_problem *one, const struct eco_caps *caps, int models,
                           bool *persistent)
 {
@@ -56,8 +56,8 @@ static double time_of_all(const struct eco_problem *one, const struct eco_caps *
     return least;
 }
 
-/* Of so many at once: steps are beside each other, products of many rows take all of the device and
- * are not. */
+/* Seconds with `at_once` concurrent models: steps overlap, but products of many rows use the whole
+ * device and do not. */
 static double time_of_parts(const struct eco_problem *one, const struct eco_caps *part, int models,
                             int at_once)
 {
@@ -66,13 +66,13 @@ static double time_of_parts(const struct eco_problem *one, const struct eco_caps
            (models - rounds) * eco_step_products(one, part, ECO_OUTSIDE_INPUT);
 }
 
-/* How many at once are forced; 0: none.  Plans refuse what cannot be. */
+/* Concurrent models that are forced; 0: none. Plans refuse invalid values. */
 static int asked_at_once(void)
 {
     return eco_gpu_forced_at_once(eco_environment("ECORNN_FORCE"));
 }
 
-/* Do steps back stay on the chip? */
+/* Do backward steps stay on the chip? */
 static bool has_back(const struct eco_problem *one, const struct eco_caps *caps)
 {
     struct eco_persistent_shape shape;
@@ -82,8 +82,8 @@ static bool has_back(const struct eco_problem *one, const struct eco_caps *caps)
     return eco_persistent_shape(&need, &shape) > 0;
 }
 
-/* A part that is too small for them: those of algorithm step take all of the device, model by
- * model. */
+/* Is the part too small for backward steps? Those of algorithm step use the whole device, one model
+ * after the other. */
 static bool loses_back(const struct eco_problem *one, const struct eco_caps *all,
                        const struct eco_caps *part)
 {
@@ -115,8 +115,8 @@ void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_prob
         share->at_once = asked < models ? asked : models;
 }
 
-/* All at once, products as time_of_parts has them: steps take as long as the slowest's.  A lane
- * that forks and joins costs about a launch. */
+/* Seconds of all layers at once, with products as in time_of_parts(): the steps take as long as the
+ * slowest layer's. A lane that forks and joins costs about a launch. */
 static double time_of_layers(const struct eco_problem *const layer[], int layers,
                              const struct eco_caps *part)
 {

@@ -1,15 +1,14 @@
 /*
- * Choices of plans for a GPU that are worth measuring, in the order of what they gain.  All change
- * last bits.  Plans whose rows keep theirs have fused steps and grouped products, whose blocks add
- * in an order that depends on k alone (doc/numerics.md): of these only the shapes of such blocks
- * are no cuts.
+ * The choices of GPU plans that are worth measuring, largest gain first. All change last bits.
+ * Row-invariant plans use fused steps and grouped products, whose blocks add in an order that
+ * depends on k alone (doc/numerics.md); only the shapes of such blocks may be varied for them.
  */
 #include "gpu/algo/algo.h"
 #include "gpu/algo/force.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/wide_step/wide_step.h"
 
-/* Every division that there may be code for; most are refused where the plan is made. */
+/* Every division that may have code; plans refuse most of them. */
 static void list_divisions(const struct ecornn_plan *plan, struct eco_text *text)
 {
     enum { PLACES = ECO_PERSISTENT_MAINLOOPS * ECO_PERSISTENT_CLUSTERS * ECO_PERSISTENT_SHIFTS };
@@ -35,7 +34,7 @@ static void list_fused(const struct ecornn_plan *plan, struct eco_text *text)
                      eco_wide_units(shape, ECO_WIDE_ACCS));
 }
 
-/* Where there are such products. */
+/* If there are such products. */
 static void list_emulated_f32(const struct ecornn_plan *plan, struct eco_text *text)
 {
     if (plan->problem.type == ECORNN_F32 && !plan->problem.fast)

@@ -1,12 +1,12 @@
 /*
- * What differs between versions of CUDA: nothing else asks for them.
+ * Differences between versions of CUDA; no other file asks for the version.
  */
 #ifndef ECO_GPU_DEVICE_CUDA_COMPAT_H
 #define ECO_GPU_DEVICE_CUDA_COMPAT_H
 
 #include <cuda_runtime_api.h>
 
-/* The graph that a stream captures into, and the nodes that its next one comes after. */
+/* The graph into which a stream captures, and the nodes on which its next node will depend. */
 static inline cudaError_t eco_capture_info(cudaStream_t stream,
                                            enum cudaStreamCaptureStatus *status, cudaGraph_t *graph,
                                            const cudaGraphNode_t **after, size_t *count)
@@ -18,7 +18,7 @@ static inline cudaError_t eco_capture_info(cudaStream_t stream,
 #endif
 }
 
-/* The stream's next node comes after this one. */
+/* Makes the stream's next node depend on this node only. */
 static inline cudaError_t eco_capture_continue(cudaStream_t stream, cudaGraphNode_t *node)
 {
 #if CUDART_VERSION >= 13000
@@ -40,7 +40,7 @@ static inline cudaError_t eco_driver_symbol(const char *name, void **symbol)
 #endif
 }
 
-/* Code that was compiled at run time. */
+/* Loads code that was compiled at run time. */
 #if CUDART_VERSION >= 12080
 static inline cudaError_t eco_library_load(cudaLibrary_t *library, const void *data)
 {
@@ -60,7 +60,7 @@ static inline cudaError_t eco_library_unload(cudaLibrary_t library)
 {
     return cudaLibraryUnload(library);
 }
-#else /* the toolkit cannot: cells are interpreted */
+#else /* not with this toolkit: cells are interpreted */
 typedef void *cudaLibrary_t;
 
 static inline cudaError_t eco_library_load(cudaLibrary_t *library, const void *data)

@@ -1,6 +1,6 @@
 /*
- * What one run at a time has of a device, made when first taken: a cuBLAS handle, streams, events;
- * and the lanes of runs side by side.
+ * Pools of what runs need on a device, made when first taken: sets with a cuBLAS handle, streams
+ * and events, and lanes of concurrent runs.
  */
 #include "gpu/device/device.h"
 
@@ -59,7 +59,7 @@ void eco_gpu_free_set(struct eco_gpu_set *set)
 
 static ecornn_status make_set(struct eco_gpu_set *set)
 {
-    /* the caller may be capturing: what is made here is no part of it */
+    /* the caller may be capturing; this must not become part of that */
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&mode);
     ecornn_status status = ECO_CUBLAS(cublasCreate(&set->blas));
@@ -107,10 +107,10 @@ void eco_gpu_free_lanes(struct eco_gpu_lanes *lanes)
     free_streams(lanes->stream, ECO_GPU_LANES, lanes->event, ECO_GPU_LANES);
 }
 
-/* Those that are still missing; what there is stays after a failure. */
+/* Makes the lanes that are still missing; after a failure those made so far stay. */
 static ecornn_status make_lanes(struct eco_gpu_lanes *lanes, int count)
 {
-    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* as make_set */
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* see make_set */
     ecornn_status status = ECORNN_OK;
     cudaThreadExchangeStreamCaptureMode(&mode);
     while (status == ECORNN_OK && lanes->made < count) {

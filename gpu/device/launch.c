@@ -1,11 +1,11 @@
 /*
- * Launching kernels that may be put in place before the one ahead has ended; of a stage's kernel,
- * whichever way it was compiled, the grid over rows and units.  For which devices there is code.
+ * Launches of kernels that may become resident before their predecessors have ended; the grid of a
+ * stage's kernel over rows and units; and the architectures for which there is code.
  */
 #include "gpu/kernels.h"
 
-/* Threads along the units of a row.  A row, or head, whose means are summed belongs to one block;
- * its sums are added in pairs, so a power of two. */
+/* Threads along the units of a row. A row or head with means belongs to one block, which adds its
+ * sums in pairs and so has a power of two of threads. */
 static void shape_of(const struct eco_stage_call *call, dim3 *blocks, dim3 *block)
 {
     const unsigned most = 65535, rows = (unsigned)call->rows, heads = (unsigned)call->heads;
@@ -32,7 +32,7 @@ cudaError_t eco_kernel_version(const void *kernel, int *version)
     return cudaSuccess;
 }
 
-/* With overlap the kernel waits for the one before it itself (arch/grid_dependency.cuh). */
+/* With overlap the kernel itself waits for its predecessor (arch/grid_dependency.cuh). */
 cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arguments,
                        bool overlap, cudaStream_t stream)
 {

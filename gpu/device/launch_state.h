@@ -1,7 +1,7 @@
 /*
- * How the kernels of a run follow each other: may the next one be put in place before those ahead
- * have ended (a grid dependency)?  Whoever queues something says how it stands to what is ahead:
- * after it, beside it, or apart.
+ * The order of the kernels of a run: may the next kernel become resident before its predecessors
+ * have ended (a grid dependency)? Whatever is queued is noted here as after its predecessor,
+ * concurrent with it, or apart from it, which forbids the overlap.
  */
 #ifndef ECO_GPU_DEVICE_LAUNCH_STATE_H
 #define ECO_GPU_DEVICE_LAUNCH_STATE_H
@@ -10,16 +10,16 @@
 
 struct eco_launch_state {
     bool can;         /* the device has grid dependencies */
-    int lanes;        /* of the tape that run beside each other */
-    bool in_op;       /* the op at hand has queued a kernel on its stream */
-    bool in_lane;     /* in one lane there is a kernel ahead, of whatever op */
-    bool steps;       /* and a stage since R was prepared */
-    bool unexchanged; /* kernels that touch nothing that is exchanged, since the last persistent
-                       * one */
+    int lanes;        /* concurrent lanes of the tape */
+    bool in_op;       /* the current op has queued a kernel on its stream */
+    bool in_lane;     /* there is one lane, and a kernel of any op precedes */
+    bool steps;       /* and a stage has run since R was prepared */
+    bool unexchanged; /* since the last persistent kernel, others that do not touch the exchange
+                         were queued */
 };
 
-/* A kernel comes next.  May it be put in place before the one ahead has ended?  Not an op's first,
- * unless there is but one lane: it may come after several streams. */
+/* A kernel is queued. May it overlap its predecessor? Not the first kernel of an op, unless there
+ * is only one lane, because it may depend on several streams. */
 static inline bool eco_launch_after(struct eco_launch_state *state)
 {
     const bool ahead = state->in_op || state->in_lane;
@@ -28,7 +28,7 @@ static inline bool eco_launch_after(struct eco_launch_state *state)
     return ahead && state->can;
 }
 
-/* The same of a launch for all lanes of a level. */
+/* The same for a launch for all lanes of a level. */
 static inline bool eco_launch_after_all(struct eco_launch_state *state)
 {
     const bool ahead = state->in_lane;
@@ -36,18 +36,18 @@ static inline bool eco_launch_after_all(struct eco_launch_state *state)
     return ahead && state->can;
 }
 
-/* A kernel is queued that touches nothing that is exchanged. */
+/* A kernel is queued that does not touch the exchange. */
 static inline void eco_launch_beside(struct eco_launch_state *state)
 {
     state->in_op = state->unexchanged = true;
     state->in_lane = state->lanes == 1;
 }
 
-/* What comes next is apart from what is queued, because this came between: */
+/* Something is queued that the next kernel must not overlap: */
 enum eco_apart {
-    ECO_APART_RUN,      /* the begin of a run */
+    ECO_APART_RUN,      /* the beginning of a run */
     ECO_APART_OP,       /* another op, on a stream that may have waited for others */
-    ECO_APART_COPY,     /* something that is no kernel */
+    ECO_APART_COPY,     /* an operation other than a kernel */
     ECO_APART_EXCHANGE, /* a persistent kernel */
     ECO_APART_PREPARED, /* a copy of R, which steps read */
 };
@@ -59,8 +59,8 @@ static inline void eco_launch_apart(struct eco_launch_state *state, enum eco_apa
     state->unexchanged = state->unexchanged && by != ECO_APART_RUN && by != ECO_APART_EXCHANGE;
 }
 
-/* May marks of an exchange be written while the kernel ahead runs?  In several lanes the stream may
- * have waited for others since. */
+/* May an exchange be marked while the preceding kernel runs? Not with several lanes, where the
+ * stream may have waited for others since. */
 static inline bool eco_launch_marks_beside(const struct eco_launch_state *state)
 {
     return state->can && state->unexchanged && state->lanes == 1;

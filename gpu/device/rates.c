@@ -1,6 +1,6 @@
 /*
- * The table of rates and latencies, and how others are scaled from it; see rates.h.  A function of
- * numbers alone.
+ * The table of rates and latencies, and how it is scaled to other devices; see rates.h. A function
+ * of numbers alone.
  */
 #include "gpu/device/rates.h"
 
@@ -91,10 +91,10 @@ const struct eco_gpu_rates *eco_gpu_rates_of(const struct eco_caps *caps)
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-/* What members grow with: rates with a speed, times with the reciprocal. */
+/* The speed with which each member scales: rates are multiplied by it, times divided. */
 static const struct {
-    size_t first, last; /* members, of every row */
-    size_t rows, row;   /* so many; bytes of one */
+    size_t first, last; /* members of every row */
+    size_t rows, row;   /* number of rows; bytes of a row */
     enum eco_gpu_speed speed;
     bool rate;
 } scales[] = {
@@ -167,7 +167,7 @@ static const struct {
 #undef COUNT
 };
 
-/* Those that follow from others. */
+/* Adds the speeds that follow from others. */
 static void complete(double to[ECO_SPEEDS], const double from[ECO_SPEEDS])
 {
     memcpy(to, from, ECO_SPEEDS * sizeof *to);
@@ -192,8 +192,7 @@ void eco_gpu_rates_scale(struct eco_gpu_rates *rates, const double speed[ECO_SPE
 
 /* ---- speeds ---------------------------------------------------------------------------------- */
 
-/* What an H200 says of itself, and what ecornn_tune_machine measured on Hopper
- * (doc/internals/plan.md). */
+/* The properties of an H200, and what `ecornn tune` measured on Hopper (doc/internals/plan.md). */
 static const double H200_CLOCK = 1.98e9, H200_MEMORY = 4.8e12;
 enum { H200_MULTIPROCESSORS = 132 };
 static const double h200_measured[] = {[ECO_MEASURED_LAUNCH] = 0.895e-6,
@@ -201,8 +200,8 @@ static const double h200_measured[] = {[ECO_MEASURED_LAUNCH] = 0.895e-6,
                                        [ECO_MEASURED_MATRIX] = 875e12,
                                        [ECO_MEASURED_STEP] = 1.204e-6};
 
-/* Multiply-adds of a multiprocessor in a clock, of 16-bit numbers with sums in float, and of
- * floats: the vendor's figures of a compute capability and those after it. */
+/* Multiply-adds of a multiprocessor in a clock: of 16-bit numbers with F32 sums, and of floats. The
+ * vendor's figures, for a compute capability and later ones. */
 static const struct units {
     int capability;
     double matrix, floats;

@@ -9,7 +9,8 @@ ecornn_status eco_cuda_error(cudaError_t error, const char *doing)
 {
     if (error == cudaSuccess)
         return ECORNN_OK;
-    cudaGetLastError(); /* what can be forgotten is: the caller's next call starts clean */
+    cudaGetLastError(); /* clears errors that can be cleared, so that the caller's next call does
+                           not report them */
     return eco_gpu_services->fail(
         error == cudaErrorMemoryAllocation ? ECORNN_NO_MEMORY : ECORNN_FAILED,
         "CUDA: %s (%s) in %s", cudaGetErrorString(error), cudaGetErrorName(error), doing);

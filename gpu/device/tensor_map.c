@@ -1,6 +1,6 @@
 /*
- * Tensor maps: how the hardware's copies see a matrix.  The driver makes them; its function is
- * looked up once, so that nothing is linked to the driver.
+ * Tensor maps, which describe a matrix to the hardware's copies. The driver's function that makes
+ * them is looked up once, so that nothing links to the driver.
  */
 #include "gpu/device/tensor_map.h"
 #include "gpu/device/cuda_compat.h"

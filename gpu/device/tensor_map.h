@@ -1,6 +1,6 @@
 /*
- * Tensor maps of matrices of 16 bit numbers, for copies of boxes whose lines of 128 bytes are
- * swizzled (arch/tensor_copy.cuh).
+ * Tensor maps of matrices of 16-bit numbers, for copies of boxes with swizzled lines of 128 bytes
+ * (arch/tensor_copy.cuh).
  */
 #ifndef ECO_GPU_DEVICE_TENSOR_MAP_H
 #define ECO_GPU_DEVICE_TENSOR_MAP_H
@@ -19,13 +19,13 @@ struct eco_matrix_box {
     const void *data;
     int64_t rows;
     int32_t columns;
-    size_t row; /* elements from one to the next */
+    size_t row; /* elements from row to row */
     int32_t box_rows, box_columns;
 };
 
-/* NULL: the driver has none. */
+/* NULL if the driver has none. */
 eco_tensor_encoder eco_tensor_encoder_find(void);
-/* False: there is no such map.  Data and rows lie at multiples of 16 bytes. */
+/* False if there is no such map. Data and rows must be aligned to 16 bytes. */
 bool eco_tensor_map(eco_tensor_encoder encoder, const struct eco_matrix_box *box, CUtensorMap *map);
 
 #endif /* ECO_GPU_DEVICE_TENSOR_MAP_H */

@@ -1,5 +1,5 @@
 /*
- * Rows and weights as kernels see them.
+ * Rows and weights as kernels address them.
  */
 #include "gpu/view/run.h"
 

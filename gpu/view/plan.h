@@ -1,5 +1,5 @@
 /*
- * What a plan keeps for a GPU (algo/plan.c): its kernels, its graphs, what was forced.
+ * GPU data of a plan (algo/plan.c): its kernels, its graphs, forced choices.
  */
 #ifndef ECO_GPU_VIEW_PLAN_H
 #define ECO_GPU_VIEW_PLAN_H
@@ -7,37 +7,38 @@
 #include "gpu/algo/force.h"
 #include "gpu/kernels.h"
 
-/* Of algorithm persistent, one way. */
+/* Algorithm persistent, forward or backward. */
 struct eco_persistent_kernels {
-    bool used;                                   /* else steps are those of algorithm step */
-    uint64_t shapes;                             /* what runs may be divided into */
+    bool used;                                   /* if false, steps run as in algorithm step */
+    uint64_t shapes;                             /* kernels that runs may use */
     const void *by_shape[ECO_PERSISTENT_SHAPES]; /* eco_persistent_place() */
-    char why[256];                               /* they are not, though they should be */
+    char why[256];                               /* why they are not used although they should be */
 };
 
-/* Of algorithm fused. */
+/* Algorithm fused. */
 struct eco_fused_kernels {
-    bool used; /* else steps are those of algorithm step */
+    bool used; /* if false, steps run as in algorithm step */
     const void *by_shape[ECO_FUSED_SHAPES], *projection[ECO_FUSED_SHAPES];
-    char why[256]; /* they are not, though they should be */
+    char why[256]; /* why they are not used although they should be */
 };
 
-/* Of algorithm scan. */
+/* Algorithm scan. */
 struct eco_scan_kernels {
-    bool used;             /* else steps are those of algorithm step */
+    bool used;             /* if false, steps run as in algorithm step */
     const void *kernel[2]; /* [forward, backward] */
-    char why[256];         /* they are not, though they should be */
+    char why[256];         /* why they are not used although they should be */
 };
 
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
     struct eco_gpu_force force;
-    const struct eco_own_code *cell; /* of algorithm step; NULL: built in, unused or interpreted */
-    char why[256];                   /* the latter */
+    const struct eco_own_code
+        *cell;     /* code of algorithm step; NULL: built in, unused or interpreted */
+    char why[256]; /* why it is interpreted */
     struct eco_persistent_kernels persistent[2]; /* [forward, backward] */
     struct eco_fused_kernels fused;
     struct eco_scan_kernels scan;
-    const void *const *wide; /* kernels of steps of many rows, [ECO_WIDE_SHAPES]; NULL: none */
+    const void *const *wide; /* kernels of steps of many rows, [ECO_WIDE_SHAPES]; or NULL */
 };
 
 #endif /* ECO_GPU_VIEW_PLAN_H */

@@ -1,6 +1,6 @@
 /*
- * Rows that begin anew inside a sequence: their bytes, what they begin from, and copies of states
- * with that in its places.
+ * Rows that restart within a sequence: their reset bytes, their start states, and copies of states
+ * with starts filled in.
  */
 #include "gpu/view/run.h"
 
@@ -48,7 +48,7 @@ void eco_gpu_patch(struct eco_gpu_run *run, const struct eco_bound *bound, int s
                 (struct eco_patch_call){.to = to, .from = from, .steps = 1, .t0 = t});
 }
 
-/* The direction's first step has its states elsewhere. */
+/* The states before the direction's first step are elsewhere. */
 void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t0,
                           int32_t t1)
 {

@@ -1,5 +1,5 @@
 /*
- * What becomes of a failure in a run: the first one is kept.
+ * Failures in a run: the first one is kept.
  */
 #include "gpu/view/run.h"
 

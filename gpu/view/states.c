@@ -1,6 +1,6 @@
 /*
- * How a stage is pointed at the states of a step, and the copy of y that steps back read where y is
- * not what they want.
+ * Sets the states of a step in a stage's call, and copies y for backward steps that cannot read y
+ * itself.
  */
 #include "gpu/view/run.h"
 
@@ -12,7 +12,7 @@ uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run)
         const bool starts = args->resets != NULL && args->reset_state[s] != NULL;
         zero |= (uint16_t)((args->initial[s] == NULL && !starts) << s);
     }
-    /* of rows that have ended a projection's kernel keeps what is there */
+    /* a projection's kernel leaves rows that have ended as they are */
     return run->problem->projected && run->args->lengths != NULL ? zero & (uint16_t)~1u : zero;
 }
 
@@ -57,7 +57,7 @@ static void point_at_kept(const struct eco_bound *bound, int32_t t, int s,
 {
     const struct eco_plane before = eco_gpu_plane(eco_bound_before(bound, s, t), t),
                            next = eco_gpu_plane(&bound->next[s], t);
-    const bool zero = before.data == NULL; /* then it is read from where something lies */
+    const bool zero = before.data == NULL; /* then any valid address is read */
     call->state[s] = zero ? next.data : before.data;
     call->next[s] = next.data;
     call->state_row[s] = zero ? next.row : before.row;
