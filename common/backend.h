@@ -25,9 +25,10 @@ struct eco_caps {
     double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
     bool own_memory;           /* the host cannot read the device's: lengths are not checked */
     struct eco_cpu_caps {
-        int32_t lanes, vectors; /* panels for the product kernel (eco_wishes); 0: there is none */
-        int32_t sums;           /* of the kernel at a time, rows times vectors */
-        size_t cache_bytes;     /* next to one thread */
+        int32_t lanes,
+            vectors;  /* panels for the product kernel (eco_layout_request); 0: there is none */
+        int32_t sums; /* of the kernel at a time, rows times vectors */
+        size_t cache_bytes;                /* next to one thread */
         const struct eco_cpu_rates *rates; /* what parts of runs take; NULL: as usual */
     } cpu;
     struct eco_gpu_caps {
@@ -60,15 +61,15 @@ struct eco_algo {
     const char *name;
     /* NULL: it can.  Else why not, in a few words. */
     const char *(*refuses)(const struct eco_problem *problem, const struct eco_caps *caps);
-    void (*wishes)(const struct eco_problem *problem, const struct eco_caps *caps,
-                   struct eco_wishes *wishes);
+    void (*request)(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request);
     double (*estimate)(const struct eco_problem *problem, const struct eco_caps *caps); /* s */
     /* Runs a whole tape; args are checked, tape and layout fit them. */
     ecornn_status (*run)(const struct ecornn_plan *plan, const struct eco_tape *tape,
                          const struct eco_layout *layout, const struct eco_args *args);
     /* What of its wishes follows from chunks, for others than it wished; or NULL. */
     void (*fit)(const struct eco_problem *problem, const struct eco_caps *caps,
-                struct eco_wishes *wishes);
+                struct eco_layout_request *request);
 };
 
 /* A number that estimates are made of, measured when somebody asks for it, and kept with wisdom. */

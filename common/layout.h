@@ -84,7 +84,7 @@ struct eco_layout {
     ecornn_type weight; /* of packed matrices */
     size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
     size_t order; /* byte of the workspace: rows by length, if wished: int32_t [N], [T+1] */
-    struct eco_wishes wishes;
+    struct eco_layout_request request;
     const struct eco_packing *packing; /* of the layout that this one was made from */
     struct eco_series {                /* equal arrays, one behind the other */
         struct eco_array first;
@@ -116,7 +116,7 @@ enum eco_layout_kind { ECO_LAYOUT_INFER, ECO_LAYOUT_TRAIN, ECO_LAYOUT_BACK, ECO_
 
 /* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
-                      const struct eco_wishes *wishes, int32_t T, int32_t N,
+                      const struct eco_layout_request *request, int32_t T, int32_t N,
                       enum eco_layout_kind kind);
 /* The same for another T and N: what does not depend on them is copied, or stays with `from`, which
  * must outlive it. */
@@ -185,7 +185,7 @@ bool eco_layout_adds_apart(const struct eco_problem *problem);
 /* May input rows of the first layer have to be copied?  With one row a step's are neighbours in any
  * order, and where rows lie by length those that have ended are left out; training gathers, if only
  * for the gradients of weights, to which padding must not add. */
-bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes,
+bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_layout_request *request,
                         bool backward);
 /* Elements before a unit. */
 static inline size_t eco_blocks_at(const struct eco_blocks *blocks, size_t unit)

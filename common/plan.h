@@ -25,7 +25,7 @@ struct ecornn_plan {
     struct ecornn_device *device;
     struct ecornn_device *part; /* the same, where it is a part, and the plan's own; else NULL */
     const struct eco_algo *algo;
-    struct eco_wishes wishes;
+    struct eco_layout_request request;
     struct eco_work work;                  /* of layer 0 */
     struct eco_layout layout[ECO_LAYOUTS]; /* of a run of T steps and N rows */
     struct eco_tape tape[2][2];            /* of T steps: [forward, backward][whole, ragged] */

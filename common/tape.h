@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/problem.h"
-#include "common/wishes.h"
+#include "common/layout_request.h"
 
 enum eco_op_kind {
     /* forward */
@@ -58,10 +58,10 @@ struct eco_course {
 /* All that the order of a run follows from.  The plan keeps that of its own T. */
 struct eco_tape {
     const struct eco_problem *problem;
-    int32_t T;             /* steps of the run, */
-    int32_t chunk, chunks; /* of a chunk, but for the last one; how many there are */
-    int32_t wish;          /* for steps of a chunk */
-    int32_t group[2];      /* weight gradients once in so many chunks: of layer 0, of a later one */
+    int32_t T;               /* steps of the run, */
+    int32_t chunk, chunks;   /* of a chunk, but for the last one; how many there are */
+    int32_t requested_chunk; /* for steps of a chunk */
+    int32_t group[2]; /* weight gradients once in so many chunks: of layer 0, of a later one */
     bool backward;
     bool replays;                   /* forward keeps states, backward computes the rest again */
     bool wavefront;                 /* layers overlap: those of one direction only */
@@ -72,7 +72,7 @@ struct eco_tape {
 
 /* ragged: padding must not be read (lengths given). */
 void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
-                    const struct eco_wishes *wishes, bool backward, bool ragged);
+                    const struct eco_layout_request *request, bool backward, bool ragged);
 /* The same for other steps; of none, each direction begins and ends. */
 void eco_tape_resize(struct eco_tape *tape, int32_t T);
 /* Does it need what the layer before it did with the same steps? */

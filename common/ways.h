@@ -11,7 +11,7 @@ struct eco_way {
     const struct eco_algo *algo;
     struct eco_saving saving;
     int halvings; /* how often the steps of its chunks are halved */
-    struct eco_wishes wishes;
+    struct eco_layout_request request;
     size_t reserve, workspace; /* bytes, 0: not counted yet; SIZE_MAX: too many to count */
     double seconds;            /* of a run, forward and backward */
 };

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/problem.h"
-#include "common/wishes.h"
+#include "common/layout_request.h"
 
 struct eco_layout;
 struct eco_text;
@@ -42,8 +42,8 @@ struct eco_matrix {
 };
 struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part);
 /* The same as it lies by wish. */
-struct eco_matrix eco_wished_matrix(const struct eco_problem *problem,
-                                    const struct eco_wishes *wishes, int layer, int part);
+struct eco_matrix eco_stored_matrix(const struct eco_problem *problem,
+                                    const struct eco_layout_request *request, int layer, int part);
 
 /*
  * A matrix M[n*units, k] in panels for vectors of `lanes` weights: blocks of units; in a block the
@@ -65,7 +65,7 @@ struct eco_panels {
 /* Called by eco_layout_build. */
 void eco_layout_build_weights(struct eco_layout *layout);
 struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed,
-                                const struct eco_wishes *wishes);
+                                const struct eco_layout_request *request);
 /* The first vector of a panel; of panel number `panels`: all vectors of a block. */
 static inline int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel)
 {

@@ -108,7 +108,8 @@ bool eco_cpu_forked(void);
 /* Threads for a region that wants some: fewer, if the system does not give more; or up to `most`,
  * if the last region had more, which are better kept.  run/try_threads.c. */
 int eco_cpu_try_threads(int threads, int most);
-/* Bytes that a team of so many threads shares in a run: of the workspace, eco_wishes.team_bytes. */
+/* Bytes that a team of so many threads shares in a run: of the workspace,
+ * eco_layout_request.team_bytes. */
 size_t eco_cpu_team_bytes(int threads);
 
 /* Has this CBLAS threads that OpenMP does not know?  While a run calls it, between these two, it

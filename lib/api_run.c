@@ -254,7 +254,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_l
     const int32_t chunk = args->backward ? layout->chunk_backward : layout->chunk;
     if (args->T != tape->T || chunk != tape->chunk) {
         shorter = *tape;
-        shorter.wish = chunk;
+        shorter.requested_chunk = chunk;
         eco_tape_resize(&shorter, args->T);
         tape = &shorter;
     }

@@ -55,7 +55,7 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
         &layout->scratch[backward][dx ? ECO_SCRATCH_GATHER : scratch], pair(layout, layer, d));
     if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input */
         const size_t input = (size_t)eco_problem_input(layout->problem, layer);
-        array.row = eco_layout_apart(layout, eco_wishes_row(&layout->wishes, input));
+        array.row = eco_layout_apart(layout, eco_request_row(&layout->request, input));
         array.step = array.row * (size_t)layout->N;
         array.type = dx ? layout->sum : layout->type;
     }
@@ -69,7 +69,7 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
 
 size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op)
 {
-    return layout->wishes.gpu.weights_chunks > 1 ? (size_t)(op->t0 % layout->weights_steps) : 0;
+    return layout->request.gpu.weights_chunks > 1 ? (size_t)(op->t0 % layout->weights_steps) : 0;
 }
 
 struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,

@@ -198,7 +198,7 @@ static bool copies_y(const struct binding *b)
     const struct eco_problem *problem = b->problem;
     const bool falls = problem->direction != ECORNN_FORWARD;
     return (problem->order == ECORNN_BATCH_MAJOR && b->args->N > 1) ||
-           eco_wishes_copy(&b->layout->wishes, (size_t)problem->P) ||
+           eco_request_needs_copy(&b->layout->request, (size_t)problem->P) ||
            (falls && b->args->lengths != NULL && b->args->initial[0] != NULL);
 }
 
@@ -243,7 +243,7 @@ static void bind_starts(const struct binding *b)
 static void bind_replaced(const struct binding *b)
 {
     bind_starts(b);
-    for (int s = 0; b->args->resets != NULL && !b->layout->wishes.gpu.lean && s < states(b); s++) {
+    for (int s = 0; b->args->resets != NULL && !b->layout->request.gpu.lean && s < states(b); s++) {
         const struct eco_array replaced = eco_layout_replaced(b->layout, b->op->layer, b->op->d, s);
         b->bound->replaced[s] = eco_bind_array(&replaced, b->args, 0);
     }
@@ -422,7 +422,7 @@ static struct eco_view dvector_of(const struct binding *b)
 {
     struct eco_view sums = scratch_of(b, ECO_SCRATCH_DVECTOR);
     sums.from = 0;
-    if (!b->layout->wishes.cpu.sums_vectors)
+    if (!b->layout->request.cpu.sums_vectors)
         sums.first = NULL;
     return sums;
 }

@@ -86,8 +86,8 @@ static bool part_fits(const struct eco_layout *packed, const struct eco_layout *
         return true;
     eco_text_add(why,
                  "its panels have %d vectors of %d lanes, %d a unit, must have %d of %d, %d a unit",
-                 (int)packed->wishes.cpu.vectors, (int)x->lanes, (int)x->spans,
-                 (int)used->wishes.cpu.vectors, (int)y->lanes, (int)y->spans);
+                 (int)packed->request.cpu.vectors, (int)x->lanes, (int)x->spans,
+                 (int)used->request.cpu.vectors, (int)y->lanes, (int)y->spans);
     return false;
 }
 
@@ -98,10 +98,10 @@ bool eco_layout_weights_fit(const struct eco_layout *packed, const struct eco_la
     if (!cells_fit(packed->problem->cell, problem->cell, why) ||
         !problems_fit(packed->problem, problem, why) || !types_fit(packed, used, why))
         return false;
-    assert(used->wishes.plain == packed->wishes.plain); /* of one backend they are */
-    if (used->wishes.plain)
+    assert(used->request.plain == packed->request.plain); /* of one backend they are */
+    if (used->request.plain)
         return true;
-    const bool backs = used->wishes.cpu.lanes > 0 && problem->training;
+    const bool backs = used->request.cpu.lanes > 0 && problem->training;
     for (int layer = 0; layer < 2 && layer < problem->L; layer++)
         for (int part = 0; part < ECO_PARTS; part++)
             for (int back = 0; back <= (int)backs; back++)

@@ -45,7 +45,7 @@ static struct eco_series put(struct cursor *cursor, int count, struct eco_layout
  * write the next one while others read the one before. */
 static void put_turns(struct eco_layout *layout, struct cursor *cursor, int s, int32_t planes)
 {
-    const int count = layout->wishes.wavefront ? layout->problem->L : 1;
+    const int count = layout->request.wavefront ? layout->problem->L : 1;
     layout->last_state[s] = put(cursor, count, eco_layout_turn_planes(layout, s, planes));
     layout->last_state[s].first.wrap = (size_t)planes;
     layout->state[s] = layout->last_state[s];
@@ -55,7 +55,7 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
     const int lower = eco_layout_is_lean(layout) ? 0 : problem->L - 1;
-    const bool wavefront = layout->wishes.wavefront;
+    const bool wavefront = layout->request.wavefront;
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
         const struct eco_layout_rows all = eco_layout_planes(layout, s, layout->T + 2);
         if (layout->training && !eco_layout_is_lean(layout)) {
@@ -83,7 +83,7 @@ static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor
             put_turns(layout, cursor, s, eco_layout_ring(layout->chunk));
             continue;
         }
-        layout->state[s] = put(cursor, layout->wishes.wavefront ? problem->L : 1,
+        layout->state[s] = put(cursor, layout->request.wavefront ? problem->L : 1,
                                eco_layout_planes(layout, s, layout->chunk_backward + 2));
         layout->state[s].first.chunked = true;
         layout->last_state[s] = layout->state[s];
@@ -98,7 +98,7 @@ static void put_values(struct eco_layout *layout, struct cursor *cursor)
     const struct eco_problem *problem = layout->problem;
     const bool replays = eco_layout_replays(layout), keeps = layout->training && !replays;
     const int pairs = problem->L * problem->D;
-    const int lanes = keeps || layout->wishes.wavefront ? pairs : problem->D;
+    const int lanes = keeps || layout->request.wavefront ? pairs : problem->D;
     const int32_t steps = keeps ? layout->T : layout->back ? layout->chunk_backward : 0;
     const size_t H = (size_t)problem->H;
     const size_t saves = (size_t)problem->cell->lowered.n_saves * H;
@@ -123,7 +123,7 @@ static void put_kept(struct eco_layout *layout, struct cursor *cursor)
 /* States of a chunk, where a lean run does not keep all of them. */
 static void put_recent(struct eco_layout *layout, struct cursor *cursor)
 {
-    const int count = layout->wishes.wavefront ? layout->problem->L : 1;
+    const int count = layout->request.wavefront ? layout->problem->L : 1;
     for (int s = 1; s < layout->problem->cell->recipe.n_states; s++) {
         struct eco_layout_rows rows = eco_layout_copies(layout, s);
         rows.steps = layout->back ? layout->chunk_backward + 1 : layout->chunk;
@@ -150,7 +150,7 @@ static struct eco_series put_bytes(struct cursor *cursor, int count, struct eco_
 static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool backward, int lanes)
 {
     struct eco_size widened = eco_size_of(0);
-    for (int layer = 0; layout->wishes.gpu.widened && layer < 2 && layer < layout->problem->L;
+    for (int layer = 0; layout->request.gpu.widened && layer < 2 && layer < layout->problem->L;
          layer++) {
         const struct eco_size bytes = eco_layout_matrix_bytes(layout, layer, 0, ECO_PARTS);
         if (bytes.overflow || bytes.value > widened.value)
@@ -159,11 +159,11 @@ static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool b
     layout->scratch[backward][ECO_SCRATCH_WIDENED] = put_bytes(cursor, lanes, widened);
     layout->scratch[backward][ECO_SCRATCH_TURNED] =
         put_bytes(cursor, lanes,
-                  layout->wishes.gpu.turned[backward]
+                  layout->request.gpu.turned[backward]
                       ? eco_layout_matrix_bytes(layout, 0, ECO_PART_RECURRENT, ECO_PARTS)
                       : eco_size_of(0));
     layout->scratch[backward][ECO_SCRATCH_PREPARED] =
-        put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.prepared_bytes[backward]));
+        put_bytes(cursor, lanes, eco_size_of(layout->request.gpu.prepared_bytes[backward]));
 }
 
 static void put_resets(struct eco_layout *layout, struct cursor *cursor, bool backward, int lanes)
@@ -172,8 +172,8 @@ static void put_resets(struct eco_layout *layout, struct cursor *cursor, bool ba
     for (int s = 0; problem->resets && s < problem->cell->recipe.n_states; s++) {
         const size_t width = (size_t)eco_problem_width(problem, s);
         const struct eco_layout_rows sums = {layout->sum, 0,
-                                             eco_wishes_row(&layout->wishes, width)};
-        if (!backward && !layout->wishes.gpu.lean)
+                                             eco_request_row(&layout->request, width)};
+        if (!backward && !layout->request.gpu.lean)
             layout->replaced[s] = put(cursor, lanes, eco_layout_patches(layout, s, false));
         if (!backward)
             continue;
@@ -194,23 +194,23 @@ static int32_t clip_chunk(int32_t chunk, int32_t T)
 
 /* Of a run of fewer steps than planned: chunks as even as those of a plan of its own, so that they
  * take no more memory; where few steps lack, as many chunks as the plan has. */
-static int32_t even_chunk(const struct eco_layout *layout, int32_t wished)
+static int32_t even_chunk(const struct eco_layout *layout, int32_t requested)
 {
-    const int32_t T = layout->T, planned = layout->problem->T, chunk = clip_chunk(wished, T),
+    const int32_t T = layout->T, planned = layout->problem->T, chunk = clip_chunk(requested, T),
                   all = T > planned - planned / 8 ? planned : T,
-                  count = up(all, clip_chunk(wished, all)), even = up(T, count);
-    return layout->wishes.gpu.lean && T < planned && even < chunk ? even : chunk;
+                  count = up(all, clip_chunk(requested, all)), even = up(T, count);
+    return layout->request.gpu.lean && T < planned && even < chunk ? even : chunk;
 }
 
 /* The more of both ways, whose steps share it. */
 static struct eco_size exchange_bytes(const struct eco_layout *layout)
 {
-    const struct eco_wishes *wishes = &layout->wishes;
-    const int32_t chunk = even_chunk(layout, wishes->chunk),
+    const struct eco_layout_request *request = &layout->request;
+    const int32_t chunk = even_chunk(layout, request->chunk),
                   steps[2] = {chunk, layout->chunk_backward};
-    struct eco_size bytes = eco_size_of(wishes->exchange_bytes);
+    struct eco_size bytes = eco_size_of(request->exchange_bytes);
     for (int backward = 0; backward < 2; backward++) {
-        const struct eco_by_rows *of = &wishes->exchange[backward];
+        const struct eco_by_rows *of = &request->exchange[backward];
         const size_t step = eco_bytes_by_rows(of, layout->problem->N, (int32_t)layout->N);
         const struct eco_size all = eco_size_mul(eco_size_of(step), (size_t)steps[backward]);
         if (all.overflow || (!bytes.overflow && all.value > bytes.value))
@@ -222,12 +222,12 @@ static struct eco_size exchange_bytes(const struct eco_layout *layout)
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
-    const int lanes = layout->wishes.wavefront ? problem->L * problem->D : problem->D;
+    const int lanes = layout->request.wavefront ? problem->L * problem->D : problem->D;
     for (int i = 0; i < ECO_SCRATCHES; i++)
         layout->scratch[backward][i] =
             put(cursor, lanes, eco_layout_scratch_rows(layout, backward, i));
     layout->scratch[backward][ECO_SCRATCH_PRODUCT] =
-        put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.product_bytes));
+        put_bytes(cursor, lanes, eco_size_of(layout->request.gpu.product_bytes));
     put_weights(layout, cursor, backward, lanes);
     layout->scratch[backward][ECO_SCRATCH_EXCHANGE] =
         put_bytes(cursor, lanes, exchange_bytes(layout));
@@ -244,14 +244,14 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
             put(cursor, lanes,
                 (struct eco_layout_rows){
                     layout->sum, 0,
-                    eco_wishes_row(&layout->wishes, (size_t)eco_problem_width(problem, s))});
+                    eco_request_row(&layout->request, (size_t)eco_problem_width(problem, s))});
     const int upper = problem->L - 1;
     if (upper > 0)
         layout->dinput =
-            put(cursor, layout->wishes.wavefront || upper < 2 ? upper : 2,
+            put(cursor, layout->request.wavefront || upper < 2 ? upper : 2,
                 (struct eco_layout_rows){
                     layout->sum, layout->T,
-                    eco_wishes_row(&layout->wishes, (size_t)problem->D * (size_t)problem->P)});
+                    eco_request_row(&layout->request, (size_t)problem->D * (size_t)problem->P)});
 }
 
 /* For rows of products: enough of the second-level cache, and at least some rows of floats of all
@@ -280,7 +280,7 @@ static struct eco_size copied_bytes(const struct eco_layout *layout)
 static struct eco_size handed_bytes(const struct eco_layout *layout, bool backward)
 {
     return eco_size_align(
-        eco_layout_product_bytes(layout->sum, (size_t)layout->wishes.cpu.handed_rows[backward],
+        eco_layout_product_bytes(layout->sum, (size_t)layout->request.cpu.handed_rows[backward],
                                  (size_t)layout->problem->cell->lowered.n_columns[backward],
                                  eco_layout_handed_column(layout->problem)));
 }
@@ -288,15 +288,15 @@ static struct eco_size handed_bytes(const struct eco_layout *layout, bool backwa
 /* Scratch of each thread, which rows of products and of passes have in turn. */
 static void put_threads(struct eco_layout *layout, struct cursor *cursor)
 {
-    const struct eco_cpu_wishes *wishes = &layout->wishes.cpu;
-    const struct eco_size bytes[3] = {wishes->threads > 0 ? copied_bytes(layout) : eco_size_of(0),
+    const struct eco_cpu_request *request = &layout->request.cpu;
+    const struct eco_size bytes[3] = {request->threads > 0 ? copied_bytes(layout) : eco_size_of(0),
                                       handed_bytes(layout, false), handed_bytes(layout, true)};
     struct eco_size most = bytes[0];
     for (int i = 1; i < 3; i++)
         if (bytes[i].overflow || (!most.overflow && bytes[i].value > most.value))
             most = bytes[i];
     layout->threads =
-        wishes->threads > wishes->handed_threads ? wishes->threads : wishes->handed_threads;
+        request->threads > request->handed_threads ? request->threads : request->handed_threads;
     layout->thread_offset = cursor->end.value;
     layout->thread_bytes = most.value;
     cursor->end = eco_size_add(cursor->end, eco_size_mul(most, (size_t)layout->threads));
@@ -312,12 +312,12 @@ static struct cursor begin_workspace(struct eco_layout *layout)
 {
     struct cursor cursor = {ECO_BLOCK_WORKSPACE, layout->N, eco_size_of(0)};
     layout->order = 0;
-    if (layout->wishes.cpu.by_length)
+    if (layout->request.cpu.by_length)
         cursor.end =
             eco_size_align(eco_size_of(sizeof(int32_t) * (layout->N + (size_t)layout->T + 1)));
     put_threads(layout, &cursor);
     layout->team_offset =
-        put_bytes(&cursor, 1, eco_size_of(layout->wishes.cpu.team_bytes)).first.offset;
+        put_bytes(&cursor, 1, eco_size_of(layout->request.cpu.team_bytes)).first.offset;
     return cursor;
 }
 
@@ -376,22 +376,23 @@ static void build_blocks(struct eco_layout *layout)
  */
 static int32_t chunk_of(const struct eco_layout *layout)
 {
-    const struct eco_wishes *wishes = &layout->wishes;
-    if (!wishes->cpu.by_rows || wishes->chunk == 0)
-        return wishes->chunk;
-    const int64_t steps = wishes->fuse_input && !layout->fuse_input ? 1 : wishes->chunk;
+    const struct eco_layout_request *request = &layout->request;
+    if (!request->cpu.by_rows || request->chunk == 0)
+        return request->chunk;
+    const int64_t steps = request->fuse_input && !layout->fuse_input ? 1 : request->chunk;
     int64_t chunk = steps * layout->problem->N / (layout->N > 0 ? layout->N : 1);
-    if (eco_layout_replays(layout) && chunk > wishes->chunk)
-        chunk = wishes->chunk; /* planes take turns by a power of two, which must not be larger */
+    if (eco_layout_replays(layout) && chunk > request->chunk)
+        chunk = request->chunk; /* planes take turns by a power of two, which must not be larger */
     return chunk < layout->T ? (int32_t)chunk : layout->T;
 }
 
 /* Backward, chunks of a replay are multiples of the steps from one that it keeps to the next. */
 static int32_t chunk_backward_of(const struct eco_layout *layout)
 {
-    const int32_t wished = layout->wishes.chunk_backward, most = clip_chunk(wished, layout->T),
+    const int32_t requested = layout->request.chunk_backward,
+                  most = clip_chunk(requested, layout->T),
                   every = eco_layout_replays(layout) ? layout->problem->saving.every : 1;
-    const int64_t even = (int64_t)up(even_chunk(layout, wished), every) * every;
+    const int64_t even = (int64_t)up(even_chunk(layout, requested), every) * every;
     return even < most ? (int32_t)even : most;
 }
 
@@ -399,7 +400,7 @@ static int32_t chunk_backward_of(const struct eco_layout *layout)
 static int32_t replay_chunk(const struct eco_layout *layout)
 {
     enum { NEAR_BYTES = 16 << 20, LEAST_STEPS = 4 };
-    const int32_t all = clip_chunk(layout->wishes.chunk, layout->chunk_backward);
+    const int32_t all = clip_chunk(layout->request.chunk, layout->chunk_backward);
     const size_t accs = (size_t)layout->problem->cell->lowered.n_accs * (size_t)layout->problem->H;
     /* by the plan's rows: a smaller run takes no longer chunks */
     const double step = (double)layout->problem->N * (double)(accs * eco_type_bytes(layout->sum));
@@ -417,36 +418,37 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
     layout->T = T;
     layout->N = N;
     const bool replay = layout->back && eco_layout_replays(layout); /* all steps at once */
-    layout->fuse_input = layout->wishes.fuse_input && N >= layout->wishes.cpu.fuse_rows && !replay;
+    layout->fuse_input =
+        layout->request.fuse_input && N >= layout->request.cpu.fuse_rows && !replay;
     layout->chunk_backward = chunk_backward_of(layout);
     layout->chunk = replay ? replay_chunk(layout) : even_chunk(layout, chunk_of(layout));
-    if (layout->wishes.gpu.lean)
-        layout->wishes.gpu.product_bytes =
-            eco_bytes_by_rows(&layout->wishes.gpu.product, layout->problem->N, N);
+    if (layout->request.gpu.lean)
+        layout->request.gpu.product_bytes =
+            eco_bytes_by_rows(&layout->request.gpu.product, layout->problem->N, N);
     layout->weights_steps = layout->chunk_backward;
-    for (int k = 1; k < layout->wishes.gpu.weights_chunks && layout->weights_steps < T; k++)
+    for (int k = 1; k < layout->request.gpu.weights_chunks && layout->weights_steps < T; k++)
         layout->weights_steps = T - layout->weights_steps < layout->chunk_backward
                                     ? T
                                     : layout->weights_steps + layout->chunk_backward;
-    if (!layout->wishes.plain)
+    if (!layout->request.plain)
         build_blocks(layout);
     else if (layout->training)
         layout->reserve_bytes = ECO_MARK_BYTES; /* the reference recomputes everything */
 }
 
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
-                      const struct eco_wishes *wishes, int32_t T, int32_t N,
+                      const struct eco_layout_request *request, int32_t T, int32_t N,
                       enum eco_layout_kind kind)
 {
     memset(layout, 0, sizeof *layout);
     layout->problem = problem;
-    layout->wishes = *wishes;
+    layout->request = *request;
     layout->packing = &layout->own;
     layout->training = kind != ECO_LAYOUT_INFER;
     layout->back = kind == ECO_LAYOUT_BACK;
     layout->type = problem->type;
     layout->sum = eco_type_sum(problem->type);
-    layout->weight = wishes->cpu.wide ? layout->sum : problem->weight_type;
+    layout->weight = request->cpu.wide ? layout->sum : problem->weight_type;
     eco_layout_build_weights(layout);
     eco_layout_resize(layout, layout, T, N);
 }

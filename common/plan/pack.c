@@ -158,12 +158,12 @@ static void pack_direction(const struct pack *pack)
     for (int i = 0; i < pack->n; i++) {
         const struct source *source = &pack->source[i];
         const bool vectors = source->part == ECO_PART_VECTORS;
-        if (vectors || layout->wishes.cpu.lanes == 0)
+        if (vectors || layout->request.cpu.lanes == 0)
             pack_dense(pack, source, vectors ? layout->sum : pack->to,
                        pack->weights +
                            eco_layout_weights(layout, pack->layer, pack->d, source->part));
     }
-    for (int part = 0; part < ECO_PARTS && layout->wishes.cpu.lanes > 0; part++)
+    for (int part = 0; part < ECO_PARTS && layout->request.cpu.lanes > 0; part++)
         if (part != ECO_PART_VECTORS && eco_layout_matrix(layout, pack->layer, part)->n > 0)
             pack_part(pack, part);
 }

@@ -6,12 +6,12 @@
 bool eco_layout_is_lean(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
-    return layout->wishes.gpu.lean && (layout->training || problem->resets || problem->states);
+    return layout->request.gpu.lean && (layout->training || problem->resets || problem->states);
 }
 
 bool eco_layout_copies_states(const struct eco_layout *layout)
 {
-    return layout->wishes.gpu.lean && (layout->training || layout->problem->states);
+    return layout->request.gpu.lean && (layout->training || layout->problem->states);
 }
 
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
@@ -34,12 +34,12 @@ static bool is_read(const struct eco_layout *layout, int state)
 size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
 {
     const size_t width = (size_t)eco_problem_width(layout->problem, state);
-    return is_read(layout, state) ? eco_wishes_row(&layout->wishes, width) : width;
+    return is_read(layout, state) ? eco_request_row(&layout->request, width) : width;
 }
 
 size_t eco_layout_apart(const struct eco_layout *layout, size_t width)
 {
-    const size_t element = eco_type_bytes(layout->type), crowded = layout->wishes.cpu.crowded;
+    const size_t element = eco_type_bytes(layout->type), crowded = layout->request.cpu.crowded;
     const bool apart = width > 0 && crowded > 0 && width * element % crowded == 0;
     return width + (apart ? ECO_ALIGNMENT / element : 0);
 }
@@ -57,7 +57,7 @@ struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int st
 {
     const struct eco_problem *problem = layout->problem;
     const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
-    return planes(layout, state, count, eco_wishes_row(&layout->wishes, row));
+    return planes(layout, state, count, eco_request_row(&layout->request, row));
 }
 
 struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, int state,
@@ -78,7 +78,8 @@ struct eco_layout_rows eco_layout_patches(const struct eco_layout *layout, int s
 {
     const bool lean = eco_layout_is_lean(layout), read = is_read(layout, state);
     const size_t width = (size_t)eco_problem_width(layout->problem, state);
-    struct eco_layout_rows rows = planes(layout, state, 0, eco_wishes_row(&layout->wishes, width));
+    struct eco_layout_rows rows =
+        planes(layout, state, 0, eco_request_row(&layout->request, width));
     if (lean)
         rows.type = layout->type;
     if (backward && read)

@@ -68,7 +68,7 @@ static void build_tapes(struct ecornn_plan *plan)
 {
     for (int backward = 0; backward < 2; backward++)
         for (int ragged = 0; ragged < 2; ragged++)
-            eco_tape_build(&plan->tape[backward][ragged], &plan->problem, &plan->wishes, backward,
+            eco_tape_build(&plan->tape[backward][ragged], &plan->problem, &plan->request, backward,
                            ragged);
 }
 
@@ -104,7 +104,7 @@ static ecornn_status fix_sizes(struct ecornn_plan *plan)
     const struct eco_layout *infer = &plan->layout[ECO_LAYOUT_INFER];
     const bool replays = problem->saving.policy != ECORNN_SAVE_ALL;
     for (int i = 0; i < ECO_LAYOUTS && (i < ECO_LAYOUT_BACK || replays); i++)
-        eco_layout_build(&plan->layout[i], problem, &plan->wishes, problem->T, problem->N,
+        eco_layout_build(&plan->layout[i], problem, &plan->request, problem->T, problem->N,
                          problem->training ? i : ECO_LAYOUT_INFER);
     plan->sizes = (ecornn_sizes){
         .params = eco_problem_param_elements(problem),
@@ -138,7 +138,7 @@ static ecornn_status choose_way(struct ecornn_plan *plan)
     if (status != ECORNN_OK)
         return status;
     plan->algo = way.algo;
-    plan->wishes = way.wishes;
+    plan->request = way.request;
     plan->problem.saving = way.saving;
     plan->seconds = way.seconds;
     return ECORNN_OK;

@@ -6,7 +6,7 @@
 bool eco_layout_replays(const struct eco_layout *layout)
 {
     return layout->training && layout->problem->saving.policy != ECORNN_SAVE_ALL &&
-           !layout->wishes.plain;
+           !layout->request.plain;
 }
 
 bool eco_layout_saves(const struct eco_layout *layout)

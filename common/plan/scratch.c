@@ -36,12 +36,12 @@ struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
     const size_t H = (size_t)layout->problem->H;
     const int32_t steps = layout->fuse_input ? 1 : layout->chunk;
     const size_t rows = (size_t)steps * (size_t)layout->N;
-    struct eco_blocks blocks = {ONE_BLOCK, eco_wishes_row(&layout->wishes, H), 0};
-    if (layout->wishes.cpu.acc_units == 0)
+    struct eco_blocks blocks = {ONE_BLOCK, eco_request_row(&layout->request, H), 0};
+    if (layout->request.cpu.acc_units == 0)
         return blocks;
-    for (blocks.shift = 0; 1 << blocks.shift < layout->wishes.cpu.acc_units;)
+    for (blocks.shift = 0; 1 << blocks.shift < layout->request.cpu.acc_units;)
         blocks.shift++;
-    blocks.column = (size_t)layout->wishes.cpu.acc_units;
+    blocks.column = (size_t)layout->request.cpu.acc_units;
     blocks.block = rows * (size_t)layout->problem->cell->lowered.n_accs * blocks.column;
     return blocks;
 }
@@ -63,7 +63,7 @@ static bool may_copy_history(const struct eco_layout *layout)
     return eco_layout_is_lean(layout) &&
            (problem->direction != ECORNN_FORWARD ||
             (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
-            eco_wishes_copy(&layout->wishes, (size_t)problem->P));
+            eco_request_needs_copy(&layout->request, (size_t)problem->P));
 }
 
 bool eco_layout_adds_apart(const struct eco_problem *problem)
@@ -71,14 +71,14 @@ bool eco_layout_adds_apart(const struct eco_problem *problem)
     return problem->row_invariant && problem->D > 1;
 }
 
-bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes,
+bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_layout_request *request,
                         bool backward)
 {
     const bool ordered = problem->order == ECORNN_BATCH_MAJOR && problem->N > 1,
-               ragged = problem->N > 1 || problem->training || !wishes->cpu.by_length;
-    return ordered || eco_wishes_copy(wishes, (size_t)problem->I) ||
+               ragged = problem->N > 1 || problem->training || !request->cpu.by_length;
+    return ordered || eco_request_needs_copy(request, (size_t)problem->I) ||
            (backward && eco_layout_adds_apart(problem)) ||
-           (ragged && (backward || !wishes->gpu.rows_apart));
+           (ragged && (backward || !request->gpu.rows_apart));
 }
 
 /* The widest input that is gathered; a replay has backward's. */
@@ -87,13 +87,14 @@ static size_t gather_row(const struct eco_layout *layout, bool backward)
     const struct eco_problem *problem = layout->problem;
     if (!backward && layout->back && eco_layout_replays(layout))
         return 0;
-    const bool first = eco_layout_gathers(problem, &layout->wishes, backward);
+    const bool first = eco_layout_gathers(problem, &layout->request, backward);
     const size_t I = first ? (size_t)problem->I : 0;
     const size_t later = (size_t)problem->D * (size_t)problem->P;
-    const bool copied = eco_problem_writes_y(problem) && eco_wishes_copy(&layout->wishes, later);
+    const bool copied =
+        eco_problem_writes_y(problem) && eco_request_needs_copy(&layout->request, later);
     const bool gathered = problem->L > 1 && ((problem->training && problem->dropout > 0) || copied);
-    const size_t row = eco_layout_apart(layout, eco_wishes_row(&layout->wishes, I));
-    const size_t other = eco_layout_apart(layout, eco_wishes_row(&layout->wishes, later));
+    const size_t row = eco_layout_apart(layout, eco_request_row(&layout->request, I));
+    const size_t other = eco_layout_apart(layout, eco_request_row(&layout->request, later));
     return gathered && other > row ? other : row;
 }
 
@@ -103,8 +104,8 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     const struct eco_problem *problem = layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H, P = (size_t)problem->P;
-    const size_t column = eco_wishes_row(&layout->wishes, H); /* as in ECO_SCRATCH_ACC */
-    const bool sums = layout->wishes.cpu.sums_vectors;
+    const size_t column = eco_request_row(&layout->request, H); /* as in ECO_SCRATCH_ACC */
+    const bool sums = layout->request.cpu.sums_vectors;
     const size_t dacc_columns = (size_t)(lowered->n_accs + (sums ? 0 : lowered->n_extra));
     switch (scratch) {
     case ECO_SCRATCH_ACC:
@@ -128,7 +129,7 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     case ECO_SCRATCH_UNREAD:
         return backward && eco_layout_replays(layout) && !eco_layout_is_lean(layout) ? H : 0;
     case ECO_SCRATCH_HISTORY:
-        return backward && may_copy_history(layout) ? eco_wishes_row(&layout->wishes, P) : 0;
+        return backward && may_copy_history(layout) ? eco_request_row(&layout->request, P) : 0;
     default:
         return 0;
     }
@@ -185,9 +186,9 @@ static size_t pack_row(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
-    const size_t group = layout->wishes.cpu.group > 1 ? (size_t)layout->wishes.cpu.group : 0;
+    const size_t group = layout->request.cpu.group > 1 ? (size_t)layout->request.cpu.group : 0;
     const size_t panel =
-        (size_t)layout->wishes.cpu.lanes * (size_t)layout->wishes.cpu.vectors + 2 * group;
+        (size_t)layout->request.cpu.lanes * (size_t)layout->request.cpu.vectors + 2 * group;
     const size_t H = (size_t)problem->H, P = (size_t)problem->P;
     size_t input = 0, recurrent = 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
@@ -203,11 +204,11 @@ static size_t pack_row(const struct eco_layout *layout)
 /* Rows that weight gradients copy at a time: whole groups, no more than a chunk needs. */
 static size_t pack_rows(const struct eco_layout *layout)
 {
-    const size_t most = (size_t)layout->wishes.cpu.pack_rows;
+    const size_t most = (size_t)layout->request.cpu.pack_rows;
     const struct eco_size rows =
         eco_size_mul(eco_size_of((size_t)layout->chunk_backward), (size_t)layout->N);
     const size_t few = !rows.overflow && rows.value < most ? rows.value : most;
-    const size_t group = layout->wishes.cpu.group > 0 ? (size_t)layout->wishes.cpu.group : 1;
+    const size_t group = layout->request.cpu.group > 0 ? (size_t)layout->request.cpu.group : 1;
     return (few + group - 1) / group * group;
 }
 
@@ -219,7 +220,7 @@ struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout)
 bool eco_layout_sums_apart(const struct eco_layout *layout)
 {
     const int64_t rows = (int64_t)layout->T * layout->N;
-    return layout->wishes.cpu.gradient_rows > 0 && rows > layout->wishes.cpu.gradient_rows;
+    return layout->request.cpu.gradient_rows > 0 && rows > layout->request.cpu.gradient_rows;
 }
 
 struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout)

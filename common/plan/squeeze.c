@@ -63,7 +63,7 @@ struct eco_size eco_squeeze_bytes(const struct eco_layout *layout)
 bool eco_squeezes(const struct eco_layout *layout, const struct eco_args *args)
 {
     const bool padding = layout->problem->repeats && args->lengths != NULL;
-    return (args->mask != NULL || padding) && !layout->wishes.plain;
+    return (args->mask != NULL || padding) && !layout->request.plain;
 }
 
 /* ---- what ------------------------------------------------------------------------------------ */

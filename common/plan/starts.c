@@ -7,7 +7,7 @@
 static struct eco_size bytes_of(const struct eco_layout *layout, int state)
 {
     const struct eco_problem *problem = layout->problem;
-    if (problem->cell->recipe.start[state] == 0 || layout->wishes.plain)
+    if (problem->cell->recipe.start[state] == 0 || layout->request.plain)
         return eco_size_of(0);
     const size_t pairs = (size_t)problem->L * (size_t)problem->D * eco_type_bytes(layout->type);
     return eco_size_align(eco_size_mul(eco_size_mul(eco_size_of(pairs), (size_t)layout->N),

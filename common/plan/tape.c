@@ -28,26 +28,27 @@ static const struct eco_course alone = {7,
                                           ECO_D_SCATTER, ECO_GATHER, ECO_D_WEIGHTS}};
 
 /* Does the input product read rows that were copied (order, padding, dropout, width)? */
-static bool reads_gathered(const struct eco_problem *problem, const struct eco_wishes *wishes,
-                           int layer, bool backward, bool ragged)
+static bool reads_gathered(const struct eco_problem *problem,
+                           const struct eco_layout_request *request, int layer, bool backward,
+                           bool ragged)
 {
-    const bool copy = eco_wishes_copy(wishes, (size_t)eco_problem_input(problem, layer));
+    const bool copy = eco_request_needs_copy(request, (size_t)eco_problem_input(problem, layer));
     if (layer > 0)
         return (problem->training && problem->dropout > 0) ||
                (eco_problem_writes_y(problem) && copy);
-    return (ragged && eco_layout_gathers(problem, wishes, backward)) ||
+    return (ragged && eco_layout_gathers(problem, request, backward)) ||
            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) || copy;
 }
 
 /* Does dx take the way through a copy? */
-static bool writes_gathered(const struct eco_problem *problem, const struct eco_wishes *wishes,
-                            int layer, bool ragged)
+static bool writes_gathered(const struct eco_problem *problem,
+                            const struct eco_layout_request *request, int layer, bool ragged)
 {
     if (layer > 0)
         return problem->training && problem->dropout > 0;
-    return (ragged && wishes->cpu.by_length) || eco_layout_adds_apart(problem) ||
+    return (ragged && request->cpu.by_length) || eco_layout_adds_apart(problem) ||
            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
-           eco_wishes_copy(wishes, (size_t)eco_problem_input(problem, layer));
+           eco_request_needs_copy(request, (size_t)eco_problem_input(problem, layer));
 }
 
 /* Does it do place i of a course?  dx takes the memory of the gathered input, so a replay gathers
@@ -87,22 +88,23 @@ static struct eco_course course_of(const struct eco_tape *tape, int later, int d
 }
 
 void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
-                    const struct eco_wishes *wishes, bool backward, bool ragged)
+                    const struct eco_layout_request *request, bool backward, bool ragged)
 {
-    *tape = (struct eco_tape){.problem = problem,
-                              .wish = backward ? wishes->chunk_backward : wishes->chunk,
-                              .backward = backward,
-                              .replays = problem->training && !wishes->plain &&
-                                         problem->saving.policy != ECORNN_SAVE_ALL,
-                              .wavefront = wishes->wavefront && problem->D == 1};
+    *tape =
+        (struct eco_tape){.problem = problem,
+                          .requested_chunk = backward ? request->chunk_backward : request->chunk,
+                          .backward = backward,
+                          .replays = problem->training && !request->plain &&
+                                     problem->saving.policy != ECORNN_SAVE_ALL,
+                          .wavefront = request->wavefront && problem->D == 1};
     for (int d = 0; d < problem->D; d++)
         tape->reversed[d] = eco_problem_reversed(problem, d);
     for (int later = 0; later < 2 && later < problem->L; later++) {
-        tape->gathers[later] = reads_gathered(problem, wishes, later, backward, ragged);
-        tape->scatters[later] = writes_gathered(problem, wishes, later, ragged);
+        tape->gathers[later] = reads_gathered(problem, request, later, backward, ragged);
+        tape->scatters[later] = writes_gathered(problem, request, later, ragged);
         /* Not where the input is gathered chunk by chunk, or two directions keep in step. */
-        const bool groups = wishes->gpu.weights_chunks > 1 && problem->D == 1;
-        tape->group[later] = groups && !tape->gathers[later] ? wishes->gpu.weights_chunks : 1;
+        const bool groups = request->gpu.weights_chunks > 1 && problem->D == 1;
+        tape->group[later] = groups && !tape->gathers[later] ? request->gpu.weights_chunks : 1;
         for (int d = 0; d < problem->D; d++)
             tape->course[later][d] = course_of(tape, later, d);
     }
@@ -112,7 +114,8 @@ void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
 void eco_tape_resize(struct eco_tape *tape, int32_t T)
 {
     tape->T = T;
-    tape->chunk = tape->wish > 0 && tape->wish < T ? tape->wish : T;
+    tape->chunk =
+        tape->requested_chunk > 0 && tape->requested_chunk < T ? tape->requested_chunk : T;
     tape->chunks = T > 0 ? (T - 1) / tape->chunk + 1 : 0;
 }
 

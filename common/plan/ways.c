@@ -20,16 +20,17 @@ static int32_t halve(int32_t count, int32_t all, int halvings, int32_t least)
     return from >> halvings > least ? from >> halvings : from < least ? from : least;
 }
 
-static void halve_chunks(struct eco_wishes *wishes, const struct eco_problem *problem, int halvings)
+static void halve_chunks(struct eco_layout_request *request, const struct eco_problem *problem,
+                         int halvings)
 {
     enum { LEAST_ROWS = 48 }; /* that gradients of weights copy */
     if (halvings == 0)
         return;
-    wishes->chunk = halve(wishes->chunk, problem->T, halvings, 1);
-    wishes->chunk_backward = halve(wishes->chunk_backward, problem->T, halvings, 1);
-    if (wishes->cpu.pack_rows > 0)
-        wishes->cpu.pack_rows =
-            halve(wishes->cpu.pack_rows, wishes->cpu.pack_rows, halvings, LEAST_ROWS);
+    request->chunk = halve(request->chunk, problem->T, halvings, 1);
+    request->chunk_backward = halve(request->chunk_backward, problem->T, halvings, 1);
+    if (request->cpu.pack_rows > 0)
+        request->cpu.pack_rows =
+            halve(request->cpu.pack_rows, request->cpu.pack_rows, halvings, LEAST_ROWS);
 }
 
 /* A replay is about as much work as forward. */
@@ -56,7 +57,7 @@ static void count_bytes(struct eco_way *way, const struct ecornn_plan *plan)
     const bool replays = problem->saving.policy != ECORNN_SAVE_ALL;
     for (int i = 0; i < ECO_LAYOUTS && (i < ECO_LAYOUT_BACK || replays); i++) {
         struct eco_layout layout;
-        eco_layout_build(&layout, problem, &way->wishes, problem->T, problem->N,
+        eco_layout_build(&layout, problem, &way->request, problem->T, problem->N,
                          problem->training ? i : ECO_LAYOUT_INFER);
         way->workspace = larger(way->workspace, layout.workspace_bytes);
         way->reserve = larger(way->reserve, layout.reserve_bytes);
@@ -71,14 +72,15 @@ static struct eco_caps caps_on(const struct ecornn_plan *plan, int threads)
 }
 
 /* As the algorithm wishes it on so many threads of a CPU; a GPU has all it has. */
-static struct eco_way wished(const struct ecornn_plan *plan, const struct eco_algo *algo,
-                             struct eco_saving saving, int threads)
+static struct eco_way requested_strategy(const struct ecornn_plan *plan,
+                                         const struct eco_algo *algo, struct eco_saving saving,
+                                         int threads)
 {
     const struct eco_caps caps = caps_on(plan, threads);
     struct eco_problem problem = plan->problem;
     struct eco_way way = {.algo = algo, .saving = saving};
     problem.saving = saving;
-    algo->wishes(&problem, &caps, &way.wishes);
+    algo->request(&problem, &caps, &way.request);
     way.seconds = seconds_of(&problem, &caps, algo);
     return way;
 }
@@ -90,16 +92,16 @@ static struct eco_way halved(const struct ecornn_plan *plan, const struct eco_wa
     const struct eco_caps caps = caps_on(plan, threads);
     struct eco_problem problem = plan->problem;
     struct eco_way way = *whole;
-    struct eco_wishes *wishes = &way.wishes;
+    struct eco_layout_request *request = &way.request;
     problem.saving = way.saving;
     way.halvings = halvings;
     way.seconds *= slower[halvings];
-    halve_chunks(wishes, &problem, halvings);
-    wishes->chunk_backward =
-        eco_saving_chunk(&problem, wishes->chunk_backward > 0 ? wishes->chunk_backward : problem.T);
-    if (way.algo->fit != NULL && (wishes->chunk != whole->wishes.chunk ||
-                                  wishes->chunk_backward != whole->wishes.chunk_backward))
-        way.algo->fit(&problem, &caps, wishes);
+    halve_chunks(request, &problem, halvings);
+    request->chunk_backward = eco_saving_chunk(
+        &problem, request->chunk_backward > 0 ? request->chunk_backward : problem.T);
+    if (way.algo->fit != NULL && (request->chunk != whole->request.chunk ||
+                                  request->chunk_backward != whole->request.chunk_backward))
+        way.algo->fit(&problem, &caps, request);
     return way;
 }
 
@@ -107,7 +109,7 @@ struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo 
                           struct eco_saving saving)
 {
     const int threads = plan->device->caps.threads;
-    const struct eco_way way = wished(plan, algo, saving, threads);
+    const struct eco_way way = requested_strategy(plan, algo, saving, threads);
     return halved(plan, &way, 0, threads);
 }
 
@@ -154,7 +156,7 @@ static int threads_to_choose_for(const struct ecornn_plan *plan)
 static void add_threads(struct eco_way *way, const struct ecornn_plan *plan)
 {
     for (int threads = plan->device->caps.threads; threads > 1; threads -= (threads + 7) / 8) {
-        const struct eco_way whole = wished(plan, way->algo, way->saving, threads);
+        const struct eco_way whole = requested_strategy(plan, way->algo, way->saving, threads);
         struct eco_way more = halved(plan, &whole, way->halvings, threads);
         count_bytes(&more, plan);
         if (bytes_of(&more) <= plan->problem.memory_limit) {
@@ -173,7 +175,7 @@ static void try_way(struct found *found, const struct ecornn_plan *plan,
                     const struct eco_algo *algo, struct eco_saving saving)
 {
     const int threads = threads_to_choose_for(plan);
-    const struct eco_way whole = wished(plan, algo, saving, threads);
+    const struct eco_way whole = requested_strategy(plan, algo, saving, threads);
     for (int halvings = 0; halvings < HALVINGS; halvings++) {
         if (found->best->algo != NULL && slower[halvings] * whole.seconds > found->best->seconds)
             return; /* what fits is faster */
@@ -232,7 +234,7 @@ void eco_ways_describe(struct eco_text *text, const struct ecornn_plan *plan)
 {
     static const int32_t every[] = {0, 1, 4, 16, 64, 256, 1024};
     const struct eco_problem *problem = &plan->problem;
-    if (!problem->training || plan->wishes.plain)
+    if (!problem->training || plan->request.plain)
         return;
     eco_text_add(text, "what training saves: reserve, workspace, predicted time\n");
     for (size_t k = 0; k < sizeof every / sizeof *every && every[k] <= problem->T; k++) {

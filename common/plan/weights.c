@@ -92,7 +92,7 @@ static int32_t log2_of(int32_t n)
 }
 
 struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed,
-                                const struct eco_wishes *wishes)
+                                const struct eco_layout_request *request)
 {
     struct eco_panels panels = {.n = matrix->n, .units = matrix->units, .k = matrix->columns};
     if (transposed) {
@@ -100,12 +100,12 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
         panels.units = matrix->columns;
         panels.k = matrix->n * matrix->units;
     }
-    panels.lanes = wishes->cpu.lanes;
-    panels.group = wishes->cpu.group > 0 ? wishes->cpu.group : 1;
-    panels.pair = wishes->cpu.pair > 0 ? wishes->cpu.pair : 1;
+    panels.lanes = request->cpu.lanes;
+    panels.group = request->cpu.group > 0 ? request->cpu.group : 1;
+    panels.pair = request->cpu.pair > 0 ? request->cpu.pair : 1;
     panels.depth = (panels.k + panels.group - 1) / panels.group * panels.group;
-    const bool alone = panels.n < 2 && wishes->cpu.vectors % wishes->cpu.spans == 0;
-    panels.spans = alone ? wishes->cpu.vectors : wishes->cpu.spans;
+    const bool alone = panels.n < 2 && request->cpu.vectors % request->cpu.spans == 0;
+    panels.spans = alone ? request->cpu.vectors : request->cpu.spans;
     if (panels.units <= panels.lanes)
         panels.spans = 1;
     const int32_t units = panels.lanes * panels.spans;
@@ -113,7 +113,7 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
     panels.units_shift = log2_of(units);
     panels.blocks = (panels.units + units - 1) / units;
     const int32_t vectors = panels.n * panels.spans;
-    panels.panels = (vectors + wishes->cpu.vectors - 1) / wishes->cpu.vectors;
+    panels.panels = (vectors + request->cpu.vectors - 1) / request->cpu.vectors;
     panels.vectors = panels.panels > 0 ? vectors / panels.panels : 0;
     panels.wider = vectors - panels.panels * panels.vectors;
     return panels;
@@ -136,7 +136,7 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
                                   enum eco_form form)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-    const bool panelled = layout->wishes.cpu.lanes > 0 && part != ECO_PART_VECTORS;
+    const bool panelled = layout->request.cpu.lanes > 0 && part != ECO_PART_VECTORS;
     struct eco_size elements = eco_size_of((size_t)matrix->n);
     if (form != ECO_FORM_DENSE && panelled) {
         const struct eco_panels *panels =
@@ -157,13 +157,13 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
     return eco_size_align(eco_size_mul(elements, eco_type_bytes(type)));
 }
 
-struct eco_matrix eco_wished_matrix(const struct eco_problem *problem,
-                                    const struct eco_wishes *wishes, int layer, int part)
+struct eco_matrix eco_stored_matrix(const struct eco_problem *problem,
+                                    const struct eco_layout_request *request, int layer, int part)
 {
     struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
     if (part != ECO_PART_VECTORS && part != ECO_PART_PROJECT) {
-        matrix.height = (int32_t)eco_wishes_row(wishes, (size_t)matrix.units);
-        matrix.row = (int32_t)eco_wishes_row(wishes, (size_t)matrix.columns);
+        matrix.height = (int32_t)eco_request_row(request, (size_t)matrix.units);
+        matrix.row = (int32_t)eco_request_row(request, (size_t)matrix.columns);
     }
     return matrix;
 }
@@ -172,9 +172,9 @@ static void shape_parts(struct eco_layout *layout, int later)
 {
     for (int part = 0; part < ECO_PARTS; part++) {
         struct eco_matrix *matrix = &layout->own.matrix[later][part];
-        *matrix = eco_wished_matrix(layout->problem, &layout->wishes, later, part);
-        for (int back = 0; back < 2 && layout->wishes.cpu.lanes > 0; back++)
-            layout->own.panels[later][back][part] = eco_panels_of(matrix, back, &layout->wishes);
+        *matrix = eco_stored_matrix(layout->problem, &layout->request, later, part);
+        for (int back = 0; back < 2 && layout->request.cpu.lanes > 0; back++)
+            layout->own.panels[later][back][part] = eco_panels_of(matrix, back, &layout->request);
     }
 }
 
@@ -203,7 +203,7 @@ static size_t checked(struct eco_size size)
 
 void eco_layout_build_weights(struct eco_layout *layout)
 {
-    if (layout->wishes.plain) {
+    if (layout->request.plain) {
         const size_t n = eco_problem_param_elements(layout->problem);
         layout->weights_bytes =
             checked(eco_size_mul(eco_size_of(n), n == SIZE_MAX ? 2 : eco_type_bytes(layout->sum)));

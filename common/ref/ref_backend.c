@@ -18,12 +18,12 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return NULL;
 }
 
-static void wish(const struct eco_problem *problem, const struct eco_caps *caps,
-                 struct eco_wishes *wishes)
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
 {
     (void)problem;
     (void)caps;
-    *wishes = (struct eco_wishes){.plain = true};
+    *request = (struct eco_layout_request){.plain = true};
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -40,8 +40,11 @@ static ecornn_status run_graph(const struct ecornn_plan *plan, const struct eco_
     return eco_reference_run(plan, args);
 }
 
-static const struct eco_algo graph = {
-    .name = "graph", .refuses = refuses, .wishes = wish, .estimate = estimate, .run = run_graph};
+static const struct eco_algo graph = {.name = "graph",
+                                      .refuses = refuses,
+                                      .request = request,
+                                      .estimate = estimate,
+                                      .run = run_graph};
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 

@@ -39,10 +39,10 @@ static int32_t steps_for(int32_t rows, int32_t N)
     return steps < 16 ? 16 : steps;
 }
 
-static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
-                   struct eco_wishes *wishes)
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
 {
-    *wishes = (struct eco_wishes){
+    *request = (struct eco_layout_request){
         .cpu.by_length = true,
         .cpu.run_threads = caps->threads,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
@@ -52,7 +52,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
         .cpu.sums_vectors = eco_cpu_sums_vectors(problem),
     };
-    eco_cpu_wish_handed(problem, caps, &wishes->cpu);
+    eco_cpu_wish_handed(problem, caps, &request->cpu);
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -72,4 +72,4 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     return eco_cpu_walk(&run, tape, threads);
 }
 
-const struct eco_algo eco_algo_blas = {"blas", refuses, wishes, estimate, run_tape, NULL};
+const struct eco_algo eco_algo_blas = {"blas", refuses, request, estimate, run_tape, NULL};

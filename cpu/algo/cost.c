@@ -188,7 +188,8 @@ enum { RUN_WORK = 1 << 20 };
 static int threads_with(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const double large = input_work(run) * run->args->N * run->args->T;
-    const int most = run->layout->wishes.cpu.run_threads, steps = grid.ops * grid.rows * grid.units;
+    const int most = run->layout->request.cpu.run_threads,
+              steps = grid.ops * grid.rows * grid.units;
     const int others = large < (double)RUN_WORK * most ? (int)(large / RUN_WORK) : most;
     return others > steps ? others : steps;
 }
@@ -269,7 +270,7 @@ bool eco_cpu_helps(const struct eco_cpu_run *run, int threads)
 
 static int find_team(const struct eco_cpu_run *run, struct eco_grid *grid)
 {
-    const int most = run->layout->wishes.cpu.run_threads;
+    const int most = run->layout->request.cpu.run_threads;
     *grid = most > 1 ? eco_cpu_grid(run, most) : (struct eco_grid){1, 1, 1};
     return most > 1 ? threads_with(run, *grid) : 1;
 }
@@ -335,7 +336,7 @@ static double share_of(const struct eco_cpu_run *run, int threads)
 
 int eco_cpu_scan_threads(const struct eco_cpu_run *run)
 {
-    const int most = run->layout->wishes.cpu.run_threads;
+    const int most = run->layout->request.cpu.run_threads;
     const double passes = passes_of(run);
     double most_saved = 0;
     int best = 1;

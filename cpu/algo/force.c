@@ -105,24 +105,24 @@ static const char *const unsaid[] = {"block", "pack-rows", "whole-rows", "pass-a
 
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
 {
-    const struct eco_wishes *wishes = &plan->wishes;
+    const struct eco_layout_request *request = &plan->request;
     struct eco_grid grid;
     int value;
     if (eco_cpu_hands_on(&plan->problem))
-        add(text, "handed", wishes->cpu.handed_threads > 0);
+        add(text, "handed", request->cpu.handed_threads > 0);
     add(text, "chunk", plan->tape[false][0].chunk);
     if (plan->problem.training)
         add(text, "chunk-back", plan->tape[true][0].chunk);
     if (eco_cpu_forced_grid(&plan->problem, &grid))
         eco_text_add(text, ",grid=%dx%dx%d", grid.ops, grid.rows, grid.units);
-    if (wishes->cpu.lanes == 0)
+    if (request->cpu.lanes == 0)
         return;
-    add(text, "vectors", wishes->cpu.vectors);
-    add(text, "own-units", wishes->cpu.own_units);
-    add(text, "fuse", wishes->fuse_input);
-    add(text, "copy", wishes->cpu.threads > 0);
+    add(text, "vectors", request->cpu.vectors);
+    add(text, "own-units", request->cpu.own_units);
+    add(text, "fuse", request->fuse_input);
+    add(text, "copy", request->cpu.threads > 0);
     if (eco_type_narrow(plan->problem.weight_type))
-        add(text, "wide", wishes->cpu.wide);
+        add(text, "wide", request->cpu.wide);
     for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++)
         if (eco_force_number(plan->problem.forced, unsaid[i], &value))
             add(text, unsaid[i], value);

@@ -23,7 +23,7 @@ int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual
 bool eco_cpu_hands_on(const struct eco_problem *problem);
 /* The wishes for such values. */
 void eco_cpu_wish_handed(const struct eco_problem *problem, const struct eco_caps *caps,
-                         struct eco_cpu_wishes *wishes);
+                         struct eco_cpu_request *request);
 
 /* The same of how threads share out steps; false: nothing is forced, the grid stays. */
 bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid);

@@ -14,16 +14,16 @@ bool eco_cpu_hands_on(const struct eco_problem *problem)
 }
 
 void eco_cpu_wish_handed(const struct eco_problem *problem, const struct eco_caps *caps,
-                         struct eco_cpu_wishes *wishes)
+                         struct eco_cpu_request *request)
 {
     const size_t column =
         eco_layout_handed_column(problem) * eco_type_bytes(eco_type_sum(problem->type));
     if (!eco_cpu_hands_on(problem) || !eco_cpu_forced(problem, "handed", true))
         return;
-    wishes->handed_threads = caps->threads;
+    request->handed_threads = caps->threads;
     for (int way = 0; way < 2; way++) {
         const size_t row = column * (size_t)problem->cell->lowered.n_columns[way];
         const size_t rows = row > 0 ? caps->cpu.cache_bytes / PART / row : 0;
-        wishes->handed_rows[way] = (int32_t)(rows < MOST_ROWS ? rows : MOST_ROWS);
+        request->handed_rows[way] = (int32_t)(rows < MOST_ROWS ? rows : MOST_ROWS);
     }
 }

@@ -118,16 +118,16 @@ enum { ACC_LANES = 4 }; /* with weights in BF16 */
 
 /* One layout of panels, with AMX and without; the vectors that a tile kernel reads at a time lie
  * in one stream. */
-static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *problem,
-                        const struct eco_caps *caps)
+static void request_narrow(struct eco_layout_request *request, const struct eco_problem *problem,
+                           const struct eco_caps *caps)
 {
-    wishes->cpu.spans = 1;
-    wishes->cpu.vectors =
+    request->cpu.spans = 1;
+    request->cpu.vectors =
         eco_cpu_forced(problem, "vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
-    wishes->cpu.group = ECO_NARROW_GROUP;
-    wishes->cpu.pair = 2;
-    wishes->cpu.acc_units = acc_units(problem, caps, ACC_LANES * caps->cpu.lanes);
-    wishes->cpu.threads = caps->threads;
+    request->cpu.group = ECO_NARROW_GROUP;
+    request->cpu.pair = 2;
+    request->cpu.acc_units = acc_units(problem, caps, ACC_LANES * caps->cpu.lanes);
+    request->cpu.threads = caps->threads;
 }
 
 /* Vectors of a panel.  Few rows take the most: as many sums at a time as a chain of them is long.
@@ -156,15 +156,15 @@ static enum eco_asked asked(const struct eco_problem *problem, const char *key)
     return answer < 0 ? ECO_USUAL : answer > 0 ? ECO_ASKED_YES : ECO_ASKED_NO;
 }
 
-static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
-                   struct eco_wishes *wishes)
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
 {
     const int32_t vectors = eco_cpu_forced(problem, "vectors", panel_vectors(problem, caps));
     const bool own_units = eco_cpu_forced(problem, "own-units", fuses(problem));
     const bool fuse = problem->N >= FUSED_ROWS && own_units && near(problem, caps) &&
                       problem->cell->lowered.raw < 0;
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
-    *wishes = (struct eco_wishes){
+    *request = (struct eco_layout_request){
         .cpu.by_length = true,
         .cpu.wide = is_wide(problem),
         .chunk =
@@ -193,9 +193,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .cpu.strips = asked(problem, "strips"),
         .cpu.help = asked(problem, "help"),
     };
-    eco_cpu_wish_handed(problem, caps, &wishes->cpu);
+    eco_cpu_wish_handed(problem, caps, &request->cpu);
     if (is_narrow(problem))
-        wish_narrow(wishes, problem, caps);
+        request_narrow(request, problem, caps);
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -215,16 +215,16 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     const double element = (double)eco_type_bytes(layout->weight);
     run.products = &eco_packed_products;
     /* with lengths, rows of a part would end before others */
-    run.whole_rows = args->lengths != NULL || plan->wishes.cpu.whole_rows;
+    run.whole_rows = args->lengths != NULL || plan->request.cpu.whole_rows;
     const double step = plan->work.recurrent + (layout->fuse_input ? plan->work.input : 0);
     const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;
     run.near = 1 + (int32_t)(step * element / room);
-    run.own_units = plan->wishes.cpu.own_units;
+    run.own_units = plan->request.cpu.own_units;
     eco_cpu_sort(&run);
     const int threads = eco_cpu_threads(&run, &run.steps);
-    const enum eco_asked help = plan->wishes.cpu.help;
+    const enum eco_asked help = plan->request.cpu.help;
     run.helps = help == ECO_USUAL ? eco_cpu_helps(&run, threads) : help == ECO_ASKED_YES;
     return eco_cpu_walk(&run, tape, threads);
 }
 
-const struct eco_algo eco_algo_packed = {"packed", refuses, wishes, estimate, run_tape, NULL};
+const struct eco_algo eco_algo_packed = {"packed", refuses, request, estimate, run_tape, NULL};

@@ -46,31 +46,31 @@ static bool may_block(const struct eco_problem *problem)
            problem->saving.policy == ECORNN_SAVE_ALL;
 }
 
-static void wish_blocks(const struct eco_problem *problem, struct eco_wishes *wishes)
+static void request_blocks(const struct eco_problem *problem, struct eco_layout_request *request)
 {
     enum { STEPS = 32, BLOCKS = 32, LEAST_BLOCKS = 8 }; /* of a chunk, for threads; of a run */
     const int32_t steps = eco_cpu_forced(problem, "block-steps", STEPS);
     const bool forced = eco_cpu_forced(problem, "block-steps", 0) > 0;
-    wishes->cpu.block_from = forced ? 1 : LEAST_BLOCKS * steps;
-    if (steps == 0 || problem->T < wishes->cpu.block_from || !may_block(problem))
+    request->cpu.block_from = forced ? 1 : LEAST_BLOCKS * steps;
+    if (steps == 0 || problem->T < request->cpu.block_from || !may_block(problem))
         return;
-    wishes->cpu.block_steps = steps;
-    wishes->chunk = eco_cpu_forced(problem, "chunk", BLOCKS * steps);
-    wishes->chunk_backward = eco_cpu_forced(problem, "chunk-back", BLOCKS * steps);
-    wishes->cpu.by_rows = false;
+    request->cpu.block_steps = steps;
+    request->chunk = eco_cpu_forced(problem, "chunk", BLOCKS * steps);
+    request->chunk_backward = eco_cpu_forced(problem, "chunk-back", BLOCKS * steps);
+    request->cpu.by_rows = false;
     const int32_t most =
-        wishes->chunk > wishes->chunk_backward ? wishes->chunk : wishes->chunk_backward;
-    wishes->exchange_bytes =
+        request->chunk > request->chunk_backward ? request->chunk : request->chunk_backward;
+    request->exchange_bytes =
         eco_cpu_scan_bytes(problem, most < problem->T ? most : problem->T, steps);
 }
 
-static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
-                   struct eco_wishes *wishes)
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
 {
-    base_of(problem, caps)->wishes(problem, caps, wishes);
-    wishes->fuse_input = false;
-    wishes->cpu.own_units = false;
-    wish_blocks(problem, wishes);
+    base_of(problem, caps)->request(problem, caps, request);
+    request->fuse_input = false;
+    request->cpu.own_units = false;
+    request_blocks(problem, request);
 }
 
 /* As the products, which are most of it; a little less, so that it is taken. */
@@ -83,13 +83,13 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
                               const struct eco_layout *layout, const struct eco_args *args)
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
-    run.products = plan->wishes.cpu.lanes > 0 ? &eco_packed_products : &eco_dense_products;
+    run.products = plan->request.cpu.lanes > 0 ? &eco_packed_products : &eco_dense_products;
     run.near = 1;
     run.scans = true;
-    if (args->lengths == NULL && args->resets == NULL && args->T >= plan->wishes.cpu.block_from)
-        run.block_steps = plan->wishes.cpu.block_steps;
+    if (args->lengths == NULL && args->resets == NULL && args->T >= plan->request.cpu.block_from)
+        run.block_steps = plan->request.cpu.block_steps;
     eco_cpu_sort(&run);
     return eco_cpu_walk(&run, tape, eco_cpu_scan_threads(&run));
 }
 
-const struct eco_algo eco_algo_scan = {"scan", refuses, wishes, estimate, run_tape, NULL};
+const struct eco_algo eco_algo_scan = {"scan", refuses, request, estimate, run_tape, NULL};

@@ -95,7 +95,7 @@ void eco_cpu_gradient_join(const struct eco_cpu_run *run, const struct eco_op *o
 
 int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run)
 {
-    return eco_layout_sums_apart(run->layout) ? run->layout->wishes.cpu.gradient_rows : INT32_MAX;
+    return eco_layout_sums_apart(run->layout) ? run->layout->request.cpu.gradient_rows : INT32_MAX;
 }
 
 void eco_cpu_gradient_end(const struct eco_cpu_run *run, const struct eco_op *op)

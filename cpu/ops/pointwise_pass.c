@@ -81,7 +81,7 @@ eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool ba
 static int32_t rows_of(const struct eco_cpu_run *run, bool backward, struct eco_pointwise *call)
 {
     enum { NEAR_ROWS = 4 };
-    const int32_t rows = run->layout->wishes.cpu.handed_rows[backward];
+    const int32_t rows = run->layout->request.cpu.handed_rows[backward];
     call->handed = rows > 0 ? eco_cpu_scratch(run) : NULL;
     call->handed_column = eco_layout_handed_column(run->problem);
     call->handed_row = call->handed_column * (size_t)run->lowered->n_columns[backward];

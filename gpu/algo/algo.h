@@ -34,7 +34,7 @@ double eco_cost_accs(const struct eco_problem *problem, bool recurrent);
 /* algo/products.c; seconds of the products over all rows, in the requested chunks: of inputs, or of
  * gradients. Without the losses of eco_step_lost(). */
 double eco_products_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                         bool backward, const struct eco_wishes *wishes);
+                         bool backward, const struct eco_layout_request *request);
 /* Seconds of a step's product with all of R, in full F32, by the methods of large products. */
 double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward);
@@ -48,9 +48,9 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
 /* Seconds of all steps forward or backward, with their large products. Layers overlap if that is
  * requested. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
-                     const struct eco_wishes *wishes);
+                     const struct eco_layout_request *request);
 /* The requests of algorithm step that estimates depend on: chunks, and whether layers overlap. */
-struct eco_wishes eco_step_chunks(const struct eco_problem *problem, bool wavefront);
+struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, bool wavefront);
 /* Is a wavefront of layers possible, and faster? forward: for forward steps, too. */
 bool eco_step_overlaps(const struct eco_problem *problem, const struct eco_caps *caps,
                        bool forward);
@@ -78,10 +78,10 @@ bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *ca
                     unsigned outside);
 /* Bytes of ECO_SCRATCH_PRODUCT, given the other requests: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                              const struct eco_wishes *wishes);
+                              const struct eco_layout_request *request);
 /* Updates the requests that follow from chunks: eco_algo.fit. */
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
-                  struct eco_wishes *wishes);
+                  struct eco_layout_request *request);
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_persistent; /* algo/persistent.c */
 extern const struct eco_algo eco_algo_fused;      /* algo/fused_step.c */

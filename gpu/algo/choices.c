@@ -53,12 +53,12 @@ static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
 /* Only if it makes a difference. */
 static void add_rows(const struct ecornn_plan *plan, struct eco_text *text)
 {
-    const struct eco_wishes *wishes = &plan->wishes;
+    const struct eco_layout_request *request = &plan->request;
     const size_t width[] = {(size_t)plan->problem.I, (size_t)plan->problem.H,
                             (size_t)plan->problem.P};
     for (int i = 0; i < 3; i++)
-        if (eco_wishes_row(wishes, width[i]) != width[i]) {
-            eco_text_add(text, ",rows=%s", wishes->gpu.filled ? "padded" : "dense");
+        if (eco_request_row(request, width[i]) != width[i]) {
+            eco_text_add(text, ",rows=%s", request->gpu.filled ? "padded" : "dense");
             return;
         }
 }
@@ -66,7 +66,7 @@ static void add_rows(const struct ecornn_plan *plan, struct eco_text *text)
 void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_wishes *wishes = &plan->wishes;
+    const struct eco_layout_request *request = &plan->request;
     if (plan->algo == &eco_algo_persistent)
         add_divisions(plan, text);
     if (plan->algo == &eco_algo_fused && ((const struct eco_gpu_plan *)plan->own)->fused.used)
@@ -75,7 +75,7 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     if (problem->training)
         eco_text_add(text, ",chunk-back=%d", plan->tape[true][0].chunk);
     if (problem->L > 1 && problem->D == 1)
-        eco_text_add(text, ",wavefront=%d", wishes->wavefront);
+        eco_text_add(text, ",wavefront=%d", request->wavefront);
     add_rows(plan, text);
     eco_gpu_write_unsaid(problem, text);
 }

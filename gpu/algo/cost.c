@@ -109,7 +109,7 @@ double eco_step_lost(const struct eco_problem *problem, const struct eco_caps *c
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          unsigned outside)
 {
-    const struct eco_wishes chunks = eco_step_chunks(problem, false);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, false);
     return eco_products_time(problem, caps, false, &chunks) +
            (problem->training ? eco_products_time(problem, caps, true, &chunks) : 0) +
            eco_step_lost(problem, caps, outside);
@@ -218,15 +218,15 @@ static double wave_time(const struct eco_problem *problem, struct step step, dou
 static const double WITHOUT_PRODUCT = 0.5;
 
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
-                     const struct eco_wishes *wishes)
+                     const struct eco_layout_request *request)
 {
     const struct step step = eco_cost_form(problem) == ECO_COST_NARROW
                                  ? narrow_step(problem, caps, backward)
-                                 : float_step(problem, caps, backward, wishes->wavefront);
-    const double products = eco_products_time(problem, caps, backward, wishes),
+                                 : float_step(problem, caps, backward, request->wavefront);
+    const double products = eco_products_time(problem, caps, backward, request),
                  steps = problem->T - WITHOUT_PRODUCT;
-    if (wishes->wavefront)
-        return wave_time(problem, step, steps, backward ? wishes->chunk_backward : wishes->chunk,
+    if (request->wavefront)
+        return wave_time(problem, step, steps, backward ? request->chunk_backward : request->chunk,
                          products);
     const double lane = steps * step.alone;
     return problem->L * ((problem->D > 1 ? beside(lane, 2 * steps * step.busy) : lane) +

@@ -81,7 +81,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     const double forward = forward_time(problem, caps);
     if (!problem->training)
         return forward;
-    const struct eco_wishes back =
+    const struct eco_layout_request back =
         eco_step_chunks(problem, eco_step_overlaps(problem, caps, false));
     return forward + eco_step_launches(problem, caps, true) +
            eco_step_time(problem, caps, true, &back) +
@@ -89,21 +89,22 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 }
 
 /* Requests what backward steps and large products of algorithm step need; forward nothing. */
-static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
-                   struct eco_wishes *wishes)
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
 {
-    eco_algo_step.wishes(problem, caps, wishes);
-    wishes->gpu.turned[0] = false;
-    wishes->gpu.prepared_bytes[0] = 0;
-    wishes->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
-    wishes->wavefront = problem->training && eco_step_overlaps(problem, caps, false); /* backward */
-    const struct eco_wishes chunks = eco_step_chunks(problem, wishes->wavefront);
-    wishes->chunk = chunks.chunk;
-    wishes->chunk_backward = chunks.chunk_backward;
+    eco_algo_step.request(problem, caps, request);
+    request->gpu.turned[0] = false;
+    request->gpu.prepared_bytes[0] = 0;
+    request->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
+    request->wavefront =
+        problem->training && eco_step_overlaps(problem, caps, false); /* backward */
+    const struct eco_layout_request chunks = eco_step_chunks(problem, request->wavefront);
+    request->chunk = chunks.chunk;
+    request->chunk_backward = chunks.chunk_backward;
     /* No accumulators in memory, and no input product of many rows. If kernels are compiled at run
      * time, steps may fall back to algorithm step. */
-    wishes->fuse_input = problem->cell->builtin >= 0 && !problem->resets;
-    wishes->gpu.rows_apart |= wishes->fuse_input;
+    request->fuse_input = problem->cell->builtin >= 0 && !problem->resets;
+    request->gpu.rows_apart |= request->fuse_input;
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
@@ -115,4 +116,4 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
     return eco_gpu_run_plan(plan, tape, layout, args, own->fused.used ? ops : NULL);
 }
 
-const struct eco_algo eco_algo_fused = {"fused", refuses, wishes, estimate, run, eco_step_fit};
+const struct eco_algo eco_algo_fused = {"fused", refuses, request, estimate, run, eco_step_fit};

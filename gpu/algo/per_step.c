@@ -44,18 +44,18 @@ static int32_t steps_for(const struct eco_problem *problem, bool backward, bool 
     return steps < least ? least : steps;
 }
 
-struct eco_wishes eco_step_chunks(const struct eco_problem *problem, bool wavefront)
+struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, bool wavefront)
 {
-    return (struct eco_wishes){.wavefront = wavefront,
-                               .chunk = steps_for(problem, false, wavefront),
-                               .chunk_backward =
-                                   eco_saving_chunk(problem, steps_for(problem, true, wavefront))};
+    return (struct eco_layout_request){
+        .wavefront = wavefront,
+        .chunk = steps_for(problem, false, wavefront),
+        .chunk_backward = eco_saving_chunk(problem, steps_for(problem, true, wavefront))};
 }
 
 static double time_of(const struct eco_problem *problem, const struct eco_caps *caps,
                       bool wavefront, bool forward)
 {
-    const struct eco_wishes chunks = eco_step_chunks(problem, wavefront);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, wavefront);
     return (forward ? eco_step_time(problem, caps, false, &chunks) : 0) +
            (problem->training ? eco_step_time(problem, caps, true, &chunks) : 0);
 }
@@ -76,8 +76,8 @@ static size_t clamp(double value, double least, double most)
 static double sums_bytes(const struct eco_problem *problem)
 {
     const struct eco_matrix vectors = eco_problem_matrix(problem, 0, ECO_PART_VECTORS);
-    const struct eco_wishes aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
-    const size_t column = eco_wishes_row(&aligned, (size_t)vectors.units);
+    const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
+    const size_t column = eco_request_row(&aligned, (size_t)vectors.units);
     return problem->training ? (double)vectors.n * (double)column *
                                        (double)eco_type_bytes(eco_type_sum(problem->type)) +
                                    ECO_ROOM_ALIGNMENT
@@ -94,10 +94,10 @@ static double split_bytes(const struct eco_caps *caps, double m, double n, doubl
 
 /* Room for the largest product of a chunk with W; with less room, products are split into parts. */
 static size_t room_of_splits(const struct eco_problem *problem, const struct eco_caps *caps,
-                             const struct eco_wishes *wishes)
+                             const struct eco_layout_request *request)
 {
     enum { TILE = ECO_EMULATED_TILE }; /* sizes are rounded up to it */
-    const double steps = fmin(problem->T, fmax(wishes->chunk, wishes->chunk_backward)),
+    const double steps = fmin(problem->T, fmax(request->chunk, request->chunk_backward)),
                  rows = TILE + steps * problem->N,
                  columns = TILE + (double)problem->cell->lowered.n_accs * problem->H,
                  below = problem->L > 1 ? (double)problem->D * problem->P : 0,
@@ -112,26 +112,26 @@ static size_t room_of_splits(const struct eco_problem *problem, const struct eco
 /* Room for partial sums of a step's product. F32 has products that can use more, but it should not
  * dominate a small plan. In full F32 with few lanes: room for split operands. */
 static size_t sums_or_splits(const struct eco_problem *problem, const struct eco_caps *caps,
-                             const struct eco_wishes *wishes)
+                             const struct eco_layout_request *request)
 {
     static const double least_work = 1e6;
     const double accs = problem->cell->lowered.n_accs * (double)problem->H;
     const double work = accs * problem->H * problem->N;
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
-    const bool splits = caps->gpu.splits && !problem->fast && !wishes->wavefront &&
+    const bool splits = caps->gpu.splits && !problem->fast && !request->wavefront &&
                         eco_gpu_force(problem).emulated_f32 != ECO_USE_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
         return ECO_ROOM_ALIGNMENT +
-               (splits ? room_of_splits(problem, caps, wishes) : ECO_EMULATED_SPLITTING_BYTES);
+               (splits ? room_of_splits(problem, caps, request) : ECO_EMULATED_SPLITTING_BYTES);
     const double least = fmax(65536, sums_bytes(problem));
     return clamp(32 * accs * problem->N, least, fmax(least, 8 << 20));
 }
 
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                              const struct eco_wishes *wishes)
+                              const struct eco_layout_request *request)
 {
-    const size_t bytes = sums_or_splits(problem, caps, wishes),
-                 halves = eco_scaled_f16_bytes(problem, caps, wishes);
+    const size_t bytes = sums_or_splits(problem, caps, request),
+                 halves = eco_scaled_f16_bytes(problem, caps, request);
     return bytes > halves ? bytes : halves;
 }
 
@@ -155,28 +155,28 @@ static bool turns_back(const struct eco_problem *problem)
 }
 
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
-                  struct eco_wishes *wishes)
+                  struct eco_layout_request *request)
 {
-    struct eco_by_rows *bytes = &wishes->gpu.product;
+    struct eco_by_rows *bytes = &request->gpu.product;
     struct eco_problem fewer = *problem;
     for (int place = 0; place < ECO_FEWER; place++) {
         fewer.N = eco_fewer_rows(problem->N, place);
-        bytes->fewer[place] = fewer.N > 0 ? eco_step_product_bytes(&fewer, caps, wishes) : 0;
+        bytes->fewer[place] = fewer.N > 0 ? eco_step_product_bytes(&fewer, caps, request) : 0;
     }
     bytes->most = bytes->fewer[0];
-    wishes->gpu.product_bytes = bytes->most;
+    request->gpu.product_bytes = bytes->most;
 }
 
-static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
-                   struct eco_wishes *wishes)
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
 {
     const bool wavefront = eco_step_overlaps(problem, caps, true);
-    const struct eco_wishes chunks = eco_step_chunks(problem, wavefront);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, wavefront);
     const int32_t back = chunks.chunk_backward;
     const bool alone = wavefront || problem->row_invariant; /* backward products are grouped */
     const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
                                 alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
-    *wishes = (struct eco_wishes){
+    *request = (struct eco_layout_request){
         .wavefront = wavefront,
         .gpu.lean = true,
         .gpu.widened = problem->weight_type != problem->type,
@@ -193,7 +193,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                                   ? (int32_t)(ECO_STEP_ROWS / ((int64_t)back * problem->N))
                                   : 0,
     };
-    eco_step_fit(problem, caps, wishes);
+    eco_step_fit(problem, caps, request);
 }
 
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -221,4 +221,4 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
     return eco_gpu_run_plan(plan, tape, layout, args, NULL);
 }
 
-const struct eco_algo eco_algo_step = {"step", refuses, wishes, estimate, run, eco_step_fit};
+const struct eco_algo eco_algo_step = {"step", refuses, request, estimate, run, eco_step_fit};

@@ -235,8 +235,8 @@ static double products_time(const struct eco_problem *problem, const struct eco_
                             bool backward)
 {
     const int32_t chunk = steps_for(problem, caps, backward);
-    const struct eco_wishes wishes = {.chunk = chunk, .chunk_backward = chunk};
-    return eco_products_time(problem, caps, backward, &wishes);
+    const struct eco_layout_request request = {.chunk = chunk, .chunk_backward = chunk};
+    return eco_products_time(problem, caps, backward, &request);
 }
 
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -268,7 +268,7 @@ static bool overlaps_layers(const struct eco_problem *problem, const struct eco_
  * whole groups. */
 static double back_outside(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const struct eco_wishes back = eco_step_chunks(problem, false);
+    const struct eco_layout_request back = eco_step_chunks(problem, false);
     return eco_step_time(problem, caps, true, &back) +
            eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS) -
            eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT);
@@ -291,38 +291,38 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 /* ---- wishes ---------------------------------------------------------------------------------- */
 
 /* For any number of jobs in a launch. */
-static void wish_exchange(const struct eco_problem *problem, const struct eco_caps *caps,
-                          struct eco_wishes *wishes)
+static void request_exchange(const struct eco_problem *problem, const struct eco_caps *caps,
+                             struct eco_layout_request *request)
 {
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         const struct eco_persistent_need need =
             eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
-        eco_persistent_exchange(&need, ECO_PERSISTENT_JOBS, &wishes->exchange[backward]);
+        eco_persistent_exchange(&need, ECO_PERSISTENT_JOBS, &request->exchange[backward]);
     }
 }
 
-static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
-                   struct eco_wishes *wishes)
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
 {
     const bool back_is_outside = problem->training && !also_back(problem, caps);
-    eco_algo_step.wishes(problem, caps, wishes);
-    wishes->wavefront = wishes->wavefront && overlaps_layers(problem, caps);
-    wishes->gpu.weights_chunks = 0;
-    wishes->gpu.turned[0] = false;
-    wishes->gpu.prepared_bytes[0] = 0;
-    wishes->gpu.prepared_bytes[1] = also_back(problem, caps) || wishes->wavefront
-                                        ? 0
-                                        : eco_gpu_prepared_bytes(problem, caps, true);
+    eco_algo_step.request(problem, caps, request);
+    request->wavefront = request->wavefront && overlaps_layers(problem, caps);
+    request->gpu.weights_chunks = 0;
+    request->gpu.turned[0] = false;
+    request->gpu.prepared_bytes[0] = 0;
+    request->gpu.prepared_bytes[1] = also_back(problem, caps) || request->wavefront
+                                         ? 0
+                                         : eco_gpu_prepared_bytes(problem, caps, true);
     /* backward steps read it by rows */
-    wishes->gpu.turned[1] = problem->training && wishes->gpu.prepared_bytes[1] == 0;
-    wishes->gpu.filled = eco_step_fills(
+    request->gpu.turned[1] = problem->training && request->gpu.prepared_bytes[1] == 0;
+    request->gpu.filled = eco_step_fills(
         problem, caps, ECO_OUTSIDE_INPUT | (back_is_outside ? ECO_OUTSIDE_STEPS : 0));
-    wishes->chunk =
-        wishes->wavefront ? find_wave(problem, caps).steps : steps_for(problem, caps, false);
-    wishes->chunk_backward =
-        wishes->wavefront ? wishes->chunk : eco_saving_chunk(problem, steps_back(problem, caps));
-    wish_exchange(problem, caps, wishes);
-    eco_step_fit(problem, caps, wishes);
+    request->chunk =
+        request->wavefront ? find_wave(problem, caps).steps : steps_for(problem, caps, false);
+    request->chunk_backward =
+        request->wavefront ? request->chunk : eco_saving_chunk(problem, steps_back(problem, caps));
+    request_exchange(problem, caps, request);
+    eco_step_fit(problem, caps, request);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
@@ -341,5 +341,5 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
                             ops[own->persistent[0].used][own->persistent[1].used]);
 }
 
-const struct eco_algo eco_algo_persistent = {"persistent", refuses, wishes,
+const struct eco_algo eco_algo_persistent = {"persistent", refuses, request,
                                              estimate,     run,     eco_step_fit};

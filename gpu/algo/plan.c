@@ -49,7 +49,8 @@ static ecornn_status check_force(const struct ecornn_plan *plan, const struct ec
     const bool persistent = force->divides[0] || force->divides[1] || force->steps_back ||
                             force->groups[0] > 0 || force->groups[1] > 0,
                fused = (force->fused & force->projected) != UINT_MAX;
-    const size_t prepared = plan->wishes.gpu.prepared_bytes[0] + plan->wishes.gpu.prepared_bytes[1];
+    const size_t prepared =
+        plan->request.gpu.prepared_bytes[0] + plan->request.gpu.prepared_bytes[1];
     const char *wants = NULL;
     if (force->wrong[0] != '\0')
         return eco_gpu_services->fail(ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s", force->wrong);
@@ -106,19 +107,19 @@ void eco_gpu_release(struct ecornn_plan *plan)
 static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_wishes *wishes = &plan->wishes;
+    const struct eco_layout_request *request = &plan->request;
     const int32_t width[] = {problem->I, problem->H};
     for (int i = problem->I == problem->H; i < 2; i++) {
-        const size_t row = eco_wishes_row(wishes, (size_t)width[i]);
+        const size_t row = eco_request_row(request, (size_t)width[i]);
         if (row != (size_t)width[i])
             eco_text_add(text, "rows of %zu elements for %" PRId32 "%s\n", row, width[i],
-                         wishes->gpu.filled ? ", also of copies of the caller's" : " in weights");
+                         request->gpu.filled ? ", also of copies of the caller's" : " in weights");
     }
     for (int backward = 0; backward <= (int)problem->training; backward++)
-        if (wishes->gpu.turned[backward])
+        if (request->gpu.turned[backward])
             eco_text_add(text, "R transposed for steps %s\n", backward ? "back" : "forward");
     for (int backward = 0; backward <= (int)problem->training; backward++)
-        if (wishes->gpu.prepared_bytes[backward] > 0)
+        if (request->gpu.prepared_bytes[backward] > 0)
             eco_text_add(text, "R prepared once in a run for steps %s\n",
                          backward ? "back" : "forward");
 }

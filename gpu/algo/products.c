@@ -106,14 +106,14 @@ static double back_time(const struct eco_problem *problem, const struct eco_caps
 }
 
 double eco_products_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                         bool backward, const struct eco_wishes *wishes)
+                         bool backward, const struct eco_layout_request *request)
 {
-    const int32_t wished = backward ? wishes->chunk_backward : wishes->chunk,
-                  chunk = wished > 0 && wished < problem->T ? wished : problem->T;
+    const int32_t requested = backward ? request->chunk_backward : request->chunk,
+                  chunk = requested > 0 && requested < problem->T ? requested : problem->T;
     const double chunks = (double)problem->T / chunk, rows = (double)chunk * problem->N;
     double time = 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
         time += (backward ? back_time : input_time)(problem, caps, layer, rows) -
-                eco_scaled_f16_gain(problem, caps, wishes, layer, backward);
+                eco_scaled_f16_gain(problem, caps, request, layer, backward);
     return time * problem->D * chunks;
 }

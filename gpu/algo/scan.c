@@ -38,10 +38,10 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 }
 
 static void fit(const struct eco_problem *problem, const struct eco_caps *caps,
-                struct eco_wishes *wishes)
+                struct eco_layout_request *request)
 {
-    eco_step_fit(problem, caps, wishes);
-    wishes->exchange_bytes = eco_scan_bytes(problem);
+    eco_step_fit(problem, caps, request);
+    request->exchange_bytes = eco_scan_bytes(problem);
 }
 
 static int32_t chunk_of(const struct eco_problem *problem, bool backward)
@@ -51,20 +51,20 @@ static int32_t chunk_of(const struct eco_problem *problem, bool backward)
     return asked > 0 ? asked : steps < ECO_STEP_CHUNK ? ECO_STEP_CHUNK : steps;
 }
 
-static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
-                   struct eco_wishes *wishes)
+static void request(const struct eco_problem *problem, const struct eco_caps *caps,
+                    struct eco_layout_request *request)
 {
-    eco_algo_step.wishes(problem, caps, wishes);
-    wishes->wavefront = false;
-    wishes->gpu.weights_chunks = 0;
-    wishes->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT);
+    eco_algo_step.request(problem, caps, request);
+    request->wavefront = false;
+    request->gpu.weights_chunks = 0;
+    request->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT);
     for (int way = 0; way < 2; way++) {
-        wishes->gpu.turned[way] = false;
-        wishes->gpu.prepared_bytes[way] = 0;
+        request->gpu.turned[way] = false;
+        request->gpu.prepared_bytes[way] = 0;
     }
-    wishes->chunk = chunk_of(problem, false);
-    wishes->chunk_backward = eco_saving_chunk(problem, chunk_of(problem, true));
-    fit(problem, caps, wishes);
+    request->chunk = chunk_of(problem, false);
+    request->chunk_backward = eco_saving_chunk(problem, chunk_of(problem, true));
+    fit(problem, caps, request);
 }
 
 /* Seconds of the scans: their bytes, and a launch with a memset for each chunk. */
@@ -101,4 +101,4 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
     return eco_gpu_run_plan(plan, tape, layout, args, own->scan.used ? ops : NULL);
 }
 
-const struct eco_algo eco_algo_scan = {"scan", refuses, wishes, estimate, run, fit};
+const struct eco_algo eco_algo_scan = {"scan", refuses, request, estimate, run, fit};

@@ -66,17 +66,17 @@ static bool choose(const struct eco_product *p, const struct question *q, cublas
         cublasLtMatmulPreferenceAttributes_t attribute;
         const void *value;
         size_t bytes;
-    } wishes[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
+    } request[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room},
+                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
+                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
+                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
+                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
     cublasLtMatmulPreferenceOpaque_t preference;
     int count = 0;
     bool good = cublasLtMatmulPreferenceInit(&preference) == CUBLAS_STATUS_SUCCESS;
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
-        good = good && cublasLtMatmulPreferenceSetAttribute(&preference, wishes[i].attribute,
-                                                            wishes[i].value, wishes[i].bytes) ==
+    for (size_t i = 0; i < sizeof request / sizeof *request; i++)
+        good = good && cublasLtMatmulPreferenceSetAttribute(&preference, request[i].attribute,
+                                                            request[i].value, request[i].bytes) ==
                            CUBLAS_STATUS_SUCCESS;
     struct question asked = *q; /* is not changed, but not declared so */
     return good &&

@@ -51,7 +51,7 @@ static bool splits(const struct eco_problem *problem, const struct eco_product *
 /* Is there room for those kernels, wherever it begins? */
 static bool has_more(const struct eco_gpu_run *run)
 {
-    return run->layout->wishes.gpu.product_bytes >=
+    return run->layout->request.gpu.product_bytes >=
            ECO_EMULATED_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
 }
 
@@ -61,7 +61,7 @@ size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scal
 {
     return half != NULL || has_more(run)
                ? (size_t)ECO_ROOM_OF_MANY
-               : run->layout->wishes.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
+               : run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
 }
 
 /* How much of the room it gets. */
@@ -87,7 +87,7 @@ void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_
         (uintptr_t)eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PRODUCT).first;
     const uintptr_t aligned =
         (at + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
-    *bytes = run->layout->wishes.gpu.product_bytes - (aligned - at);
+    *bytes = run->layout->request.gpu.product_bytes - (aligned - at);
     return (void *)aligned;
 }
 

@@ -44,12 +44,12 @@ static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
 
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
 {
-    const struct eco_wishes *wishes = &run->layout->wishes;
-    for (int part = 0; part < ECO_PARTS && wishes->gpu.widened; part++)
+    const struct eco_layout_request *request = &run->layout->request;
+    for (int part = 0; part < ECO_PARTS && request->gpu.widened; part++)
         if (part != ECO_PART_VECTORS)
             widen(run, op, part);
-    for (int part = ECO_PART_RECURRENT; part < ECO_PARTS && wishes->gpu.turned[run->args->backward];
-         part++)
+    for (int part = ECO_PART_RECURRENT;
+         part < ECO_PARTS && request->gpu.turned[run->args->backward]; part++)
         turn(run, op, part);
     for (int o = 0; o < run->lowered->n_operands && eco_gpu_prepares(run); o++)
         eco_gpu_prepare_matrix(run, op, ECO_PART_RECURRENT + o);
@@ -66,7 +66,7 @@ static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct e
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const bool whole = m->half != NULL || (run->layout->wishes.gpu.filled && !m->narrow);
+    const bool whole = m->half != NULL || (run->layout->request.gpu.filled && !m->narrow);
     return whole ? matrix.row : matrix.columns;
 }
 
@@ -91,7 +91,7 @@ static struct weights weights_of(const struct eco_gpu_run *run, const struct eco
     const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
     if (m->half != NULL)
         return (struct weights){m->half->weights, false, row, height * row};
-    if (!run->layout->wishes.gpu.turned[backward] || m->part < ECO_PART_RECURRENT)
+    if (!run->layout->request.gpu.turned[backward] || m->part < ECO_PART_RECURRENT)
         return (struct weights){eco_gpu_weights(run, m->op, m->part), false, row, height * row};
     const struct eco_array array =
         eco_layout_turned(run->layout, backward, m->op->layer, m->op->d, m->part);

@@ -30,9 +30,9 @@ static size_t bytes_of(enum eco_emulated_form form, struct size size)
 /* Before there is a layout: with rows of weights at multiples of 16 bytes. */
 static struct size size_before(const struct eco_problem *problem, int operand, bool backward)
 {
-    const struct eco_wishes aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
+    const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
     const struct eco_matrix matrix =
-        eco_wished_matrix(problem, &aligned, 0, ECO_PART_RECURRENT + operand);
+        eco_stored_matrix(problem, &aligned, 0, ECO_PART_RECURRENT + operand);
     return size_of(&matrix, backward);
 }
 
@@ -142,7 +142,7 @@ double eco_gpu_step_product_time(const struct eco_problem *problem, const struct
 bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
     const struct eco_gpu_plan *own = run->plan->own;
-    return run->layout->wishes.gpu.prepared_bytes[run->args->backward] > 0 &&
+    return run->layout->request.gpu.prepared_bytes[run->args->backward] > 0 &&
            (run->args->T >= LEAST_STEPS || own->force.emulated_f32 >= ECO_USE_ALWAYS);
 }
 

@@ -12,7 +12,7 @@ static void fill(struct eco_gpu_run *run, const struct eco_view *view, size_t wi
     const struct eco_gaps_call call = {
         .data = eco_gpu_after(view->first, width, view->type),
         .row = row,
-        .width = (int32_t)(eco_wishes_row(&run->layout->wishes, width) - width),
+        .width = (int32_t)(eco_request_row(&run->layout->request, width) - width),
         .times = (int64_t)times,
         .bytes = eco_type_bytes(view->type)};
     if (call.width > 0 && run->status == ECORNN_OK)
@@ -54,7 +54,7 @@ static void fill_planes(struct eco_gpu_run *run, const struct eco_op *op,
 void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const bool persistent = eco_gpu_at_once(run, ECO_STEP);
-    if (!run->layout->wishes.gpu.filled)
+    if (!run->layout->request.gpu.filled)
         return;
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
         bool read = s == 0 && !takes_turns(&bound->before[0]);

@@ -29,7 +29,7 @@ static uint32_t fields_of(const struct eco_gpu_run *run)
 int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward)
 {
     const struct eco_problem *problem = &plan->problem;
-    const int32_t lanes = plan->wishes.wavefront ? problem->L : problem->D;
+    const int32_t lanes = plan->request.wavefront ? problem->L : problem->D;
     int32_t jobs = lanes < ECO_PERSISTENT_JOBS ? lanes : ECO_PERSISTENT_JOBS;
     while (jobs > 1 && !eco_persistent_together(plan, backward, problem->N, problem->T, jobs))
         jobs -= jobs / 2;

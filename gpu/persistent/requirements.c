@@ -110,8 +110,8 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
 /* Distance from one accumulator to the next. */
 static int32_t column_of(const struct eco_problem *problem)
 {
-    return (int32_t)eco_wishes_row(&(struct eco_wishes){.gpu.aligned = ECO_GPU_ALIGNED},
-                                   (size_t)problem->H);
+    return (int32_t)eco_request_row(&(struct eco_layout_request){.gpu.aligned = ECO_GPU_ALIGNED},
+                                    (size_t)problem->H);
 }
 
 /* The kernels that ECORNN_FORCE allows and for which the device has instructions. */

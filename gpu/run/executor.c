@@ -70,7 +70,7 @@ static void wait_for_marks(struct forks *forks, int waiting)
 static int stream_of(const struct forks *forks, int layer, int d)
 {
     const struct eco_gpu_run *run = forks->run;
-    const int lane = run->layout->wishes.wavefront ? layer * run->problem->D + d : d;
+    const int lane = run->layout->request.wavefront ? layer * run->problem->D + d : d;
     return lane % forks->streams;
 }
 
@@ -94,7 +94,7 @@ static void begin(struct forks *forks, cudaStream_t caller)
 {
     const struct eco_gpu_run *run = forks->run;
     const int lanes =
-        run->layout->wishes.wavefront ? run->problem->L * run->problem->D : run->problem->D;
+        run->layout->request.wavefront ? run->problem->L * run->problem->D : run->problem->D;
     forks->streams = lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
     forks->run->launch.lanes = forks->streams;
     eco_launch_apart(&forks->run->launch, ECO_APART_RUN);

@@ -16,7 +16,7 @@ struct eco_plane eco_gpu_plane(const struct eco_view *view, int32_t t)
 
 const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
-    if (!run->layout->wishes.gpu.widened || part == ECO_PART_VECTORS)
+    if (!run->layout->request.gpu.widened || part == ECO_PART_VECTORS)
         return eco_bind_weights(run->layout, run->args, op, part);
     const struct eco_array array =
         eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);

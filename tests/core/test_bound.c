@@ -101,7 +101,7 @@ static void check_chain(const struct run *run, const struct eco_bound *bound)
 static size_t accs(const struct run *run, bool backward)
 {
     const struct eco_lowered *lowered = &run->problem->cell->lowered;
-    const bool extra = backward && !run->layout->wishes.cpu.sums_vectors;
+    const bool extra = backward && !run->layout->request.cpu.sums_vectors;
     return (size_t)(lowered->n_accs + (extra ? lowered->n_extra : 0)) * (size_t)run->problem->H;
 }
 
@@ -205,8 +205,9 @@ static void check_tape(const struct eco_layout *layout, const char *text, bool b
     const struct eco_op *op;
     int64_t n = 0;
     run_open(&run, layout, backward);
-    eco_tape_build(&tape, layout->problem, &layout->wishes, backward, ragged);
-    tape.wish = backward ? layout->chunk_backward : layout->chunk; /* as lib/api_run.c has it */
+    eco_tape_build(&tape, layout->problem, &layout->request, backward, ragged);
+    tape.requested_chunk =
+        backward ? layout->chunk_backward : layout->chunk; /* as lib/api_run.c has it */
     eco_tape_resize(&tape, layout->T);
     eco_walk_begin(&walk, &tape);
     for (; (op = eco_walk_next(&walk)) != NULL; n++)
@@ -215,32 +216,32 @@ static void check_tape(const struct eco_layout *layout, const char *text, bool b
 }
 
 /* Those that a plan would have: chunks begin where states are kept. */
-static struct eco_wishes wishes_of(const struct eco_problem *problem, int k)
+static struct eco_layout_request request_of(const struct eco_problem *problem, int k)
 {
-    struct eco_wishes wish = wishes[k];
+    struct eco_layout_request request = requests[k];
     if (problem->saving.policy == ECORNN_SAVE_EVERY)
-        wish.chunk_backward = problem->saving.every;
-    return wish;
+        request.chunk_backward = problem->saving.every;
+    return request;
 }
 
 START_TEST(ops_meet)
 {
     static struct eco_layout full, smaller;
     struct eco_problem problem;
-    problem_of(&problem, problems[_i / WISHES]);
-    const struct eco_wishes wish = wishes_of(&problem, _i % WISHES);
+    problem_of(&problem, problems[_i / REQUESTS]);
+    const struct eco_layout_request request = request_of(&problem, _i % REQUESTS);
     const bool replays = problem.saving.policy != ECORNN_SAVE_ALL;
-    if (wish.plain ||
-        (replays && wish.gpu.weights_chunks > 1)) /* a replay shares no weight gradients */
+    if (request.plain ||
+        (replays && request.gpu.weights_chunks > 1)) /* a replay shares no weight gradients */
         return;
     for (int kind = 0; kind <= (problem.training ? (int)ECO_LAYOUT_BACK : 0); kind++) {
-        eco_layout_build(&full, &problem, &wish, problem.T, problem.N, kind);
+        eco_layout_build(&full, &problem, &request, problem.T, problem.N, kind);
         eco_layout_resize(&smaller, &full, (problem.T + 1) / 2, (problem.N + 1) / 2);
         for (int i = 0; i < 8; i++) {
             const bool backward = i & 1, ragged = i & 2;
             if (backward == (kind == ECO_LAYOUT_BACK) ||
                 (kind == ECO_LAYOUT_TRAIN && backward && !replays))
-                check_tape(i & 4 ? &smaller : &full, problems[_i / WISHES], backward, ragged);
+                check_tape(i & 4 ? &smaller : &full, problems[_i / REQUESTS], backward, ragged);
         }
     }
 }
@@ -250,7 +251,7 @@ int main(void)
 {
     Suite *suite = suite_create("bound");
     TCase *tests = tcase_create("bound");
-    tcase_add_loop_test(tests, ops_meet, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tests, ops_meet, 0, PROBLEMS * REQUESTS);
     suite_add_tcase(suite, tests);
     return suite_run(suite, true);
 }

@@ -114,13 +114,13 @@ static void check_weights(const struct eco_layout *layout, const char *text)
         check_aligned(&map, eco_layout_weights(layout, layer, d, part));
         paint_bytes(&map, ECO_BLOCK_NONE, eco_layout_gradient(layout, layer, d, part),
                     dense * eco_type_bytes(layout->sum));
-        if (layout->wishes.cpu.lanes == 0 || vectors) {
+        if (layout->request.cpu.lanes == 0 || vectors) {
             paint_bytes(&map, ECO_BLOCK_WEIGHTS, eco_layout_weights(layout, layer, d, part),
                         dense * element);
             continue;
         }
         for (int back = 0; back <= (int)problem->training; back++) {
-            const struct eco_panels panels = eco_panels_of(&matrix, back, &layout->wishes);
+            const struct eco_panels panels = eco_panels_of(&matrix, back, &layout->request);
             ck_assert_int_ge(panels.blocks * panels.lanes * panels.spans, panels.units);
             paint_bytes(&map, ECO_BLOCK_WEIGHTS,
                         back ? eco_layout_weights_back(layout, layer, d, part)
@@ -182,7 +182,7 @@ static void paint_room(struct map *map, bool backward, int layer, int d, enum ec
     const size_t bytes = map->layout->scratch[backward][scratch].bytes;
     map->id++;
     if (scratch == ECO_SCRATCH_PRODUCT)
-        ck_assert_uint_ge(bytes, map->layout->wishes.gpu.product_bytes);
+        ck_assert_uint_ge(bytes, map->layout->request.gpu.product_bytes);
     check_aligned(map, array.offset);
     paint_bytes(map, array.block, array.offset, bytes);
 }
@@ -192,7 +192,7 @@ static void paint_shared(struct map *map)
 {
     const struct eco_layout *layout = map->layout;
     map->id++;
-    if (layout->wishes.cpu.by_length)
+    if (layout->request.cpu.by_length)
         paint_bytes(map, ECO_BLOCK_WORKSPACE, layout->order,
                     sizeof(int32_t) * ((size_t)layout->N + (size_t)layout->T + 1));
     for (int32_t k = 0; k < layout->threads; k++) {
@@ -212,7 +212,7 @@ static void paint_turned(struct map *map, bool backward, int layer, int d)
         const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
         const struct eco_array array = eco_layout_turned(layout, backward, layer, d, part);
         map->id++;
-        if (layout->wishes.gpu.turned[backward])
+        if (layout->request.gpu.turned[backward])
             paint_bytes(map, array.block, array.offset,
                         array.row * (size_t)matrix->row * eco_type_bytes(array.type));
     }
@@ -220,7 +220,7 @@ static void paint_turned(struct map *map, bool backward, int layer, int d)
 
 static void paint_widened(struct map *map, bool backward, int layer, int d)
 {
-    for (int part = 0; part < ECO_PARTS && map->layout->wishes.gpu.widened; part++) {
+    for (int part = 0; part < ECO_PARTS && map->layout->request.gpu.widened; part++) {
         const struct eco_matrix *matrix = eco_layout_matrix(map->layout, layer, part);
         const struct eco_array array = eco_layout_widened(map->layout, backward, layer, d, part);
         map->id++;
@@ -237,7 +237,7 @@ static bool may_copy(const struct eco_layout *layout)
     const struct eco_problem *problem = layout->problem;
     return eco_layout_is_lean(layout) &&
            (problem->direction != ECORNN_FORWARD || problem->order == ECORNN_BATCH_MAJOR ||
-            eco_wishes_copy(&layout->wishes, (size_t)problem->P));
+            eco_request_needs_copy(&layout->request, (size_t)problem->P));
 }
 
 /* Does this layout have arrays of a replay? */
@@ -255,7 +255,7 @@ static void paint_resets(struct map *map, int layer, bool backward)
     for (int d = 0; d < problem->D; d++)
         for (int s = 0; problem->resets && s < problem->cell->recipe.n_states; s++) {
             const size_t width = (size_t)eco_problem_width(problem, s);
-            if (!backward && !layout->wishes.gpu.lean)
+            if (!backward && !layout->request.gpu.lean)
                 paint(map, eco_layout_replaced(layout, layer, d, s), 1, width);
             if (!backward)
                 continue;
@@ -275,9 +275,9 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     const struct eco_problem *problem = map->layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H;
-    const bool gathers = eco_layout_gathers(problem, &map->layout->wishes, backward) &&
+    const bool gathers = eco_layout_gathers(problem, &map->layout->request, backward) &&
                          (backward || !is_replay(map->layout));
-    const bool sums = map->layout->wishes.cpu.sums_vectors;
+    const bool sums = map->layout->request.cpu.sums_vectors;
     const size_t width[ECO_SCRATCHES] = {
         [ECO_SCRATCH_GATHER] = layer == 0 && !backward && gathers ? (size_t)problem->I : 0,
         [ECO_SCRATCH_DGATHER] = layer == 0 && backward ? (size_t)problem->I : 0,
@@ -359,7 +359,7 @@ static void paint_backward(struct map *map, int layer)
     if (layer > 0)
         paint(map, eco_layout_dinput(map->layout, layer), map->layout->T,
               (size_t)problem->D * (size_t)problem->P);
-    if (layer + 1 < problem->L && !map->layout->wishes.wavefront)
+    if (layer + 1 < problem->L && !map->layout->request.wavefront)
         paint(map, eco_layout_dinput(map->layout, layer + 1), map->layout->T,
               (size_t)problem->D * (size_t)problem->P);
 }
@@ -421,7 +421,7 @@ static void check_workspace(const struct eco_layout *layout, const char *text, b
 {
     struct map map;
     const int L = layout->problem->L;
-    if (layout->wishes.wavefront) {
+    if (layout->request.wavefront) {
         map_open(&map, layout, text);
         paint_shared(&map);
         for (int layer = 0; layer < L; layer++)
@@ -448,9 +448,9 @@ START_TEST(layout_overlaps_nothing)
 {
     struct eco_problem problem;
     struct eco_layout layout;
-    problem_of(&problem, problems[_i / WISHES]);
+    problem_of(&problem, problems[_i / REQUESTS]);
     for (int kind = 0; kind <= (problem.training ? 2 : 0); kind++) {
-        eco_layout_build(&layout, &problem, &wishes[_i % WISHES], problem.T, problem.N, kind);
+        eco_layout_build(&layout, &problem, &requests[_i % REQUESTS], problem.T, problem.N, kind);
         const bool replays = eco_layout_replays(&layout);
         check_weights(&layout, problem.text);
         if (!replays || kind != ECO_LAYOUT_BACK)
@@ -467,12 +467,12 @@ START_TEST(smaller_runs_fit)
 {
     struct eco_problem problem;
     struct eco_layout whole, part;
-    problem_of(&problem, problems[_i / WISHES]);
+    problem_of(&problem, problems[_i / REQUESTS]);
     for (int kind = 0; kind <= (problem.training ? 2 : 0); kind++) {
-        eco_layout_build(&whole, &problem, &wishes[_i % WISHES], problem.T, problem.N, kind);
+        eco_layout_build(&whole, &problem, &requests[_i % REQUESTS], problem.T, problem.N, kind);
         for (int32_t T = 1; T <= problem.T; T++)
             for (int32_t N = 1; N <= problem.N; N++) {
-                eco_layout_build(&part, &problem, &wishes[_i % WISHES], T, N, kind);
+                eco_layout_build(&part, &problem, &requests[_i % REQUESTS], T, N, kind);
                 ck_assert_uint_le(part.workspace_bytes, whole.workspace_bytes);
                 ck_assert_uint_le(part.reserve_bytes, whole.reserve_bytes);
                 ck_assert_uint_eq(part.weights_bytes, whole.weights_bytes);
@@ -494,7 +494,7 @@ START_TEST(smaller_replays_fit)
     struct eco_problem problem;
     struct eco_layout whole, part;
     problem_of(&problem, of[_i].problem);
-    const struct eco_wishes lean = {
+    const struct eco_layout_request lean = {
         .chunk = of[_i].chunk, .chunk_backward = of[_i].chunk, .gpu.lean = true};
     eco_layout_build(&whole, &problem, &lean, problem.T, problem.N, ECO_LAYOUT_BACK);
     for (int32_t N = 1; N < problem.N; N++) {
@@ -522,7 +522,8 @@ START_TEST(lean_reserve_is_small)
     struct eco_problem problem;
     struct eco_layout layout;
     problem_of(&problem, kept[_i].problem);
-    const struct eco_wishes lean = {.gpu.lean = true, .gpu.aligned = true, .gpu.filled = true};
+    const struct eco_layout_request lean = {
+        .gpu.lean = true, .gpu.aligned = true, .gpu.filled = true};
     eco_layout_build(&layout, &problem, &lean, problem.T, problem.N, true);
     const size_t value = (size_t)problem.T * (size_t)problem.N * (size_t)(problem.D * problem.H) *
                          eco_type_bytes(problem.type);
@@ -535,7 +536,7 @@ START_TEST(sizes_overflow_is_seen)
     struct eco_problem problem;
     struct eco_layout layout;
     problem_of(&problem, "lstm/f64/train/L255/bi/T16777216/N16777216/I16777216/H16777216");
-    eco_layout_build(&layout, &problem, &wishes[0], problem.T, problem.N, true);
+    eco_layout_build(&layout, &problem, &requests[0], problem.T, problem.N, true);
     ck_assert_uint_eq(layout.workspace_bytes, SIZE_MAX);
     ck_assert_uint_eq(layout.reserve_bytes, SIZE_MAX);
 }
@@ -545,8 +546,8 @@ int main(void)
 {
     Suite *suite = suite_create("layout");
     TCase *tcase = tcase_create("layout");
-    tcase_add_loop_test(tcase, layout_overlaps_nothing, 0, PROBLEMS * WISHES);
-    tcase_add_loop_test(tcase, smaller_runs_fit, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tcase, layout_overlaps_nothing, 0, PROBLEMS * REQUESTS);
+    tcase_add_loop_test(tcase, smaller_runs_fit, 0, PROBLEMS * REQUESTS);
     tcase_add_loop_test(tcase, smaller_replays_fit, 0, 3);
     tcase_add_loop_test(tcase, lean_reserve_is_small, 0, (int)(sizeof kept / sizeof *kept));
     tcase_add_test(tcase, sizes_overflow_is_seen);

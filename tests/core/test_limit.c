@@ -61,10 +61,10 @@ static ecornn_desc draw_problem(uint64_t *state)
 /* What decides where sums are cut, and what is computed again. */
 static void print_choices(const struct ecornn_plan *plan, char *text, size_t size)
 {
-    const struct eco_cpu_wishes *cpu = &plan->wishes.cpu;
+    const struct eco_cpu_request *cpu = &plan->request.cpu;
     snprintf(text, size, "%s save %d:%d chunk %d back %d pack %d gradient %d blocks %d wide %d",
              plan->algo->name, (int)plan->problem.saving.policy, plan->problem.saving.every,
-             plan->wishes.chunk, plan->wishes.chunk_backward, cpu->pack_rows, cpu->gradient_rows,
+             plan->request.chunk, plan->request.chunk_backward, cpu->pack_rows, cpu->gradient_rows,
              cpu->block_steps, cpu->wide);
 }
 
@@ -118,7 +118,7 @@ START_TEST(threads_take_what_room_is_left)
     for (int more = 0; more < 2; more++) {
         desc.memory_limit = least + (uint64_t)more * 8192;
         check_ok(ecornn_plan_create(&plan, device[3], &desc));
-        ck_assert_int_eq(plan->wishes.cpu.run_threads, more ? 4 : 1);
+        ck_assert_int_eq(plan->request.cpu.run_threads, more ? 4 : 1);
         ecornn_plan_free(plan);
     }
 }

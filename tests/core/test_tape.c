@@ -126,12 +126,13 @@ static void check_first(const struct list *list, const struct eco_problem *probl
 
 /* What a run of a longer plan does is what a plan of its own steps does. */
 static void check_same(const struct list *list, const struct eco_problem *problem,
-                       const struct eco_wishes *wish, const struct eco_tape *resized, bool ragged)
+                       const struct eco_layout_request *request, const struct eco_tape *resized,
+                       bool ragged)
 {
     struct eco_problem shorter = *problem;
     struct eco_tape tape;
     shorter.T = resized->T;
-    eco_tape_build(&tape, &shorter, wish, resized->backward, ragged);
+    eco_tape_build(&tape, &shorter, request, resized->backward, ragged);
     const struct list own = walk_all(&tape);
     ck_assert_int_eq(own.n, list->n);
     for (int i = 0; i < own.n; i++) {
@@ -144,11 +145,11 @@ static void check_same(const struct list *list, const struct eco_problem *proble
     free(own.at);
 }
 
-static void check_run(const struct eco_problem *problem, const struct eco_wishes *wish,
+static void check_run(const struct eco_problem *problem, const struct eco_layout_request *request,
                       bool backward, bool ragged, int32_t T)
 {
     struct eco_tape tape;
-    eco_tape_build(&tape, problem, wish, backward, ragged);
+    eco_tape_build(&tape, problem, request, backward, ragged);
     eco_tape_resize(&tape, T);
     const struct list list = walk_all(&tape);
     if (backward) {
@@ -156,27 +157,28 @@ static void check_run(const struct eco_problem *problem, const struct eco_wishes
         check_first(&list, problem);
     } else
         check_forward(&list, problem, T);
-    check_same(&list, problem, wish, &tape, ragged);
+    check_same(&list, problem, request, &tape, ragged);
     free(list.at);
 }
 
 START_TEST(tape_covers_all)
 {
     struct eco_problem problem;
-    problem_of(&problem, problems[_i / WISHES]);
+    problem_of(&problem, problems[_i / REQUESTS]);
     for (int k = 0; k < 4; k++)
         for (int32_t T = 1; T <= problem.T; T++)
-            check_run(&problem, &wishes[_i % WISHES], k / 2, k % 2, T);
+            check_run(&problem, &requests[_i % REQUESTS], k / 2, k % 2, T);
 }
 END_TEST
 
 /* Waits of a run on threads: one a level. */
-static int64_t levels_of(const char *text, const struct eco_wishes *wish, bool backward, int32_t T)
+static int64_t levels_of(const char *text, const struct eco_layout_request *request, bool backward,
+                         int32_t T)
 {
     struct eco_problem problem;
     struct eco_tape tape;
     problem_of(&problem, text);
-    eco_tape_build(&tape, &problem, wish, backward, true);
+    eco_tape_build(&tape, &problem, request, backward, true);
     eco_tape_resize(&tape, T);
     const struct list list = walk_all(&tape);
     const int64_t levels = list.at[list.n - 1].level + 1;
@@ -186,8 +188,10 @@ static int64_t levels_of(const char *text, const struct eco_wishes *wish, bool b
 
 START_TEST(a_short_run_of_a_long_plan_has_few_levels)
 {
-    static const struct eco_wishes few = {.chunk = 2, .chunk_backward = 2, .cpu.by_length = true};
-    static const struct eco_wishes overlap = {.chunk = 2, .chunk_backward = 2, .wavefront = true};
+    static const struct eco_layout_request few = {
+        .chunk = 2, .chunk_backward = 2, .cpu.by_length = true};
+    static const struct eco_layout_request overlap = {
+        .chunk = 2, .chunk_backward = 2, .wavefront = true};
     static const char one[] = "lstm/T16777216/N1/I4/H4",
                       layers[] = "lstm/train/L3/T16777216/N2/I4/H4",
                       both[] = "lstm/train/L3/bi/T16777216/N2/I4/H4";
@@ -209,9 +213,9 @@ START_TEST(a_tape_takes_no_memory)
     struct eco_problem problem;
     struct eco_tape tape;
     struct eco_walk walk;
-    const struct eco_wishes wish = {.chunk = 2, .chunk_backward = 2};
+    const struct eco_layout_request request = {.chunk = 2, .chunk_backward = 2};
     problem_of(&problem, "lstm/train/L255/bi/T16777216/N2/I4/H4");
-    eco_tape_build(&tape, &problem, &wish, true, true);
+    eco_tape_build(&tape, &problem, &request, true, true);
     const int64_t chunks = 1 << 23;
     ck_assert_int_eq(eco_tape_ops(&tape), 510 * (2 + 3 * chunks) + 2 * chunks);
     eco_walk_begin(&walk, &tape);
@@ -226,12 +230,12 @@ END_TEST
 
 static int gathers(const char *text, bool rows_apart, bool backward)
 {
-    const struct eco_wishes wishes_of = {.chunk = 2, .gpu.rows_apart = rows_apart};
+    const struct eco_layout_request request_of = {.chunk = 2, .gpu.rows_apart = rows_apart};
     struct eco_problem problem;
     struct eco_tape tape;
     int count = 0;
     problem_of(&problem, text);
-    eco_tape_build(&tape, &problem, &wishes_of, backward, true);
+    eco_tape_build(&tape, &problem, &request_of, backward, true);
     const struct list list = walk_all(&tape);
     for (int i = 0; i < list.n; i++)
         count += list.at[i].op.kind == ECO_GATHER;
@@ -253,7 +257,7 @@ int main(void)
 {
     Suite *suite = suite_create("tape");
     TCase *tcase = tcase_create("tape");
-    tcase_add_loop_test(tcase, tape_covers_all, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tcase, tape_covers_all, 0, PROBLEMS * REQUESTS);
     tcase_add_test(tcase, a_short_run_of_a_long_plan_has_few_levels);
     tcase_add_test(tcase, a_tape_takes_no_memory);
     tcase_add_test(tcase, padding_is_taken_out_where_it_adds_to_others);

@@ -96,7 +96,7 @@ START_TEST(forgets_what_is_too_large)
         setenv("ECORNN_ISA", isa->name, 1);
         check_ok(ecornn_device_open(&device, "cpu:2"));
         check_ok(ecornn_plan_create(&plan, device, &desc));
-        ck_assert_int_eq(plan->wishes.cpu.block_steps, BLOCK);
+        ck_assert_int_eq(plan->request.cpu.block_steps, BLOCK);
         run(plan, device, &growth);
         compare(&growth, isa->name);
         ecornn_plan_free(plan);

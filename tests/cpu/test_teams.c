@@ -55,13 +55,13 @@ START_TEST(teams)
 {
     ecornn_device *device;
     ecornn_plan *const plan = plan_on(&device, choice[_i].problem);
-    const bool packed = plan->wishes.cpu.lanes > 0; /* else this processor has no kernels for it */
+    const bool packed = plan->request.cpu.lanes > 0; /* else this processor has no kernels for it */
     for (int backward = 0; packed && backward <= plan->problem.training; backward++) {
         const struct eco_args args = {
             .T = plan->problem.T, .N = plan->problem.N, .backward = backward};
         struct eco_cpu_run run = eco_cpu_run_of(plan, plan->layout, &args);
         run.whole_rows = false;
-        run.own_units = plan->wishes.cpu.own_units;
+        run.own_units = plan->request.cpu.own_units;
         struct eco_grid grid;
         const int threads = eco_cpu_threads(&run, &grid);
         ck_assert_msg(threads == choice[_i].threads && grid.ops == choice[_i].ops &&

@@ -83,9 +83,9 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
 }
 
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                            const struct eco_wishes *wishes)
+                            const struct eco_layout_request *request)
 {
-    (void)problem, (void)caps, (void)wishes;
+    (void)problem, (void)caps, (void)request;
     return 0;
 }
 
@@ -98,9 +98,9 @@ double eco_gpu_step_product_time(const struct eco_problem *problem, const struct
 }
 
 double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
-                           const struct eco_wishes *wishes, int32_t layer, bool backward)
+                           const struct eco_layout_request *request, int32_t layer, bool backward)
 {
-    (void)problem, (void)caps, (void)wishes, (void)layer, (void)backward;
+    (void)problem, (void)caps, (void)request, (void)layer, (void)backward;
     return 0;
 }
 
@@ -124,15 +124,15 @@ static const struct eco_caps h100 = {.threads = 132,
                                              .wide = true,
                                              .splits = true}};
 
-static struct eco_wishes wishes_of(const struct eco_algo *algo, const char *text)
+static struct eco_layout_request request_of(const struct eco_algo *algo, const char *text)
 {
     ecornn_desc desc;
     struct eco_problem problem;
-    struct eco_wishes wishes = {.chunk = 0};
+    struct eco_layout_request request = {.chunk = 0};
     ck_assert_int_eq(eco_problem_parse(&desc, text, NULL), ECORNN_OK);
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-    algo->wishes(&problem, &h100, &wishes);
-    return wishes;
+    algo->request(&problem, &h100, &request);
+    return request;
 }
 
 /* Products of few rows of odd sizes, too, lose more than copies cost; not where the sizes are
@@ -155,7 +155,7 @@ static const struct {
 
 START_TEST(fills_rows)
 {
-    ck_assert_int_eq(wishes_of(filled[_i].algo, filled[_i].problem).gpu.filled, filled[_i].filled);
+    ck_assert_int_eq(request_of(filled[_i].algo, filled[_i].problem).gpu.filled, filled[_i].filled);
 }
 END_TEST
 
@@ -176,10 +176,10 @@ static const struct {
 
 START_TEST(cuts_waves)
 {
-    const struct eco_wishes wishes = wishes_of(&eco_algo_persistent, waves[_i].problem);
-    ck_assert_int_eq(wishes.wavefront, waves[_i].chunk > 0);
+    const struct eco_layout_request request = request_of(&eco_algo_persistent, waves[_i].problem);
+    ck_assert_int_eq(request.wavefront, waves[_i].chunk > 0);
     if (waves[_i].chunk > 0)
-        ck_assert_int_eq(wishes.chunk, waves[_i].chunk);
+        ck_assert_int_eq(request.chunk, waves[_i].chunk);
 }
 END_TEST
 

@@ -32,7 +32,7 @@ const char *const problems[PROBLEMS] = {
     "gru/f32/train/L2/bi/T3/N4/I6/H12/heads:3/grouped-input",
 };
 
-const struct eco_wishes wishes[WISHES] = {
+const struct eco_layout_request requests[REQUESTS] = {
     {.chunk = 0},
     {.chunk = 2, .chunk_backward = 3},
     {.chunk = 3, .chunk_backward = 2, .wavefront = true},

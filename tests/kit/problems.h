@@ -5,12 +5,12 @@
 #define ECO_TESTS_PROBLEMS_H
 
 #include "common/problem.h"
-#include "common/wishes.h"
+#include "common/layout_request.h"
 
-enum { PROBLEMS = 22, WISHES = 14 };
+enum { PROBLEMS = 22, REQUESTS = 14 };
 
 extern const char *const problems[PROBLEMS];
-extern const struct eco_wishes wishes[WISHES];
+extern const struct eco_layout_request requests[REQUESTS];
 
 /* Fails the test where the string is wrong. */
 void problem_of(struct eco_problem *problem, const char *text);

@@ -240,7 +240,7 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     cut_units(&g);
     /* room is for so many rows of floats */
     const int32_t most =
-        run->layout->wishes.cpu.pack_rows * (int32_t)(sizeof(float) / g.form.element);
+        run->layout->request.cpu.pack_rows * (int32_t)(sizeof(float) / g.form.element);
     const int32_t rows = multiply->rows, times = rows > 0 ? eco_pieces(rows, most) : 1;
     const int32_t group = eco_cpu_gradient_rows(run) / most, often = group > 0 ? group : 1;
     for (int32_t i = 0; i < times; i++, g.add = true) { /* without rows it clears */

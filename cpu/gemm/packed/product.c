@@ -99,7 +99,7 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->k = panels->k;
     p->skipped = 0;
     p->first = 0;
-    p->near = is_so(layout->wishes.cpu.near,
+    p->near = is_so(layout->request.cpu.near,
                     run->count >= run->near &&
                         (m->part != ECO_PART_INPUT || m->rows == 1 || layout->fuse_input));
     p->later = p->later_end = NULL;
@@ -215,8 +215,8 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
  * panels. */
 static int32_t block_units(const struct eco_cpu_run *run, const struct eco_packed_work *w)
 {
-    if (run->layout->wishes.cpu.acc_units > 0 && !w->pass_after)
-        return run->layout->wishes.cpu.acc_units;
+    if (run->layout->request.cpu.acc_units > 0 && !w->pass_after)
+        return run->layout->request.cpu.acc_units;
     int32_t width = run->unit_group;
     for (int i = 0; i < w->products; i++)
         width = width > w->product[i].group ? width : w->product[i].group;
@@ -256,7 +256,7 @@ static void put_work(const struct eco_cpu_run *run, const struct eco_stage *stag
     /* An interpreted pass is better over many units; and AMX is slower with vectors in between. */
     const bool amx = w->products > 0 && product->kernel->begin != NULL;
     w->pass_after =
-        is_so(run->layout->wishes.cpu.pass_after, run->problem->cell->builtin < 0 || amx);
+        is_so(run->layout->request.cpu.pass_after, run->problem->cell->builtin < 0 || amx);
     w->width = block_units(run, w);
     w->backwards = false;
     w->blocks = 0;

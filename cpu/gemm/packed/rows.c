@@ -58,7 +58,7 @@ static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_produ
 static bool is_crowded(const struct eco_cpu_run *run, const struct eco_packed_product *p)
 {
     const struct eco_multiply *m = p->multiply;
-    return run->layout->wishes.cpu.threads > 0 && m->rows > ECO_FEW_ROWS &&
+    return run->layout->request.cpu.threads > 0 && m->rows > ECO_FEW_ROWS &&
            p->panels->n * p->panels->units >= ECO_CROWDED_COLUMNS && m->a_row % ECO_CROWDED == 0;
 }
 

@@ -152,7 +152,7 @@ static bool has_room(const struct eco_packed_work *w, const struct eco_packed_st
 void eco_packed_find_strips(struct eco_packed_work *w, struct eco_packed_strips *strips)
 {
     w->blocks = 0;
-    if (w->run->layout->wishes.cpu.strips == ECO_ASKED_NO || !can_have_strips(w) ||
+    if (w->run->layout->request.cpu.strips == ECO_ASKED_NO || !can_have_strips(w) ||
         !has_room(w, strips))
         return;
     const int before = strips->blocks;

@@ -305,7 +305,7 @@ static void end_rows(const struct eco_packed_work *w)
 /* That go through all panels together. */
 static int32_t piece_of(const struct eco_packed_work *w, int32_t rows)
 {
-    const int32_t near = eco_packed_piece(w, rows), block = w->run->layout->wishes.cpu.block;
+    const int32_t near = eco_packed_piece(w, rows), block = w->run->layout->request.cpu.block;
     return block > 0 && block < near ? block : near;
 }
 

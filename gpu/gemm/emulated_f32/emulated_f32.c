@@ -7,7 +7,7 @@
 
 static size_t room_bytes(const struct eco_gpu_run *run)
 {
-    return run->layout->wishes.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
+    return run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
 }
 
 /* ---- products of any operands ---------------------------------------------------------------- */

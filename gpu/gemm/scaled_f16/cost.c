@@ -17,8 +17,8 @@ struct size {
 
 static struct size size_of(const struct eco_problem *problem, int layer, int part, int32_t rows)
 {
-    const struct eco_wishes aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
-    const struct eco_matrix matrix = eco_wished_matrix(problem, &aligned, layer, part);
+    const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
+    const struct eco_matrix matrix = eco_stored_matrix(problem, &aligned, layer, part);
     return (struct size){rows, matrix.n * matrix.height, matrix.row};
 }
 
@@ -29,10 +29,10 @@ static double elements(struct size size)
 
 static int64_t dacc_columns(const struct eco_problem *problem)
 {
-    const struct eco_wishes aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
+    const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
     const struct eco_lowered *lowered = &problem->cell->lowered;
     return (int64_t)(lowered->n_accs + lowered->n_extra) *
-           (int64_t)eco_wishes_row(&aligned, (size_t)problem->H);
+           (int64_t)eco_request_row(&aligned, (size_t)problem->H);
 }
 
 /* Seconds that a product takes less than in TF32, with cuBLAS's kernels. */
@@ -92,10 +92,11 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
 
 /* The same of all plans' runs; rates were measured where there is code for split operands, too. */
 static bool may_halve(const struct eco_problem *problem, const struct eco_caps *caps,
-                      const struct eco_wishes *wishes)
+                      const struct eco_layout_request *request)
 {
-    return problem->type == ECORNN_F32 && problem->fast && caps->gpu.splits && !wishes->wavefront &&
-           !problem->row_invariant && dacc_columns(problem) <= ECO_SCALED_F16_MOST_COLUMNS;
+    return problem->type == ECORNN_F32 && problem->fast && caps->gpu.splits &&
+           !request->wavefront && !problem->row_invariant &&
+           dacc_columns(problem) <= ECO_SCALED_F16_MOST_COLUMNS;
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -171,38 +172,38 @@ struct choice {
 struct planned {
     const struct eco_problem *problem;
     const struct eco_caps *caps;
-    const struct eco_wishes *wishes;
-    enum eco_use wish;
+    const struct eco_layout_request *request;
+    enum eco_use use;
 };
 
 static struct choice choose(const struct planned *planned, int layer, bool backward)
 {
     const struct wanted all = {true, true};
     const struct eco_problem *problem = planned->problem;
-    const struct eco_wishes *wishes = planned->wishes;
-    const int32_t rows = rows_of(problem, backward ? wishes->chunk_backward : wishes->chunk);
+    const struct eco_layout_request *request = planned->request;
+    const int32_t rows = rows_of(problem, backward ? request->chunk_backward : request->chunk);
     const double gain = backward ? gain_back(problem, planned->caps, layer, rows, all)
                                  : gain_forward(problem, planned->caps, layer, rows);
-    return (struct choice){rows, gain > 0 || planned->wish >= ECO_USE_ALWAYS ? gain : 0};
+    return (struct choice){rows, gain > 0 || planned->use >= ECO_USE_ALWAYS ? gain : 0};
 }
 
 double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
-                           const struct eco_wishes *wishes, int32_t layer, bool backward)
+                           const struct eco_layout_request *request, int32_t layer, bool backward)
 {
-    const enum eco_use wish = eco_gpu_force(problem).scaled_f16;
-    const struct planned planned = {problem, caps, wishes, wish};
-    return may_halve(problem, caps, wishes) && wish != ECO_USE_NEVER
+    const enum eco_use use = eco_gpu_force(problem).scaled_f16;
+    const struct planned planned = {problem, caps, request, use};
+    return may_halve(problem, caps, request) && use != ECO_USE_NEVER
                ? choose(&planned, layer, backward).gain
                : 0;
 }
 
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                            const struct eco_wishes *wishes)
+                            const struct eco_layout_request *request)
 {
-    const enum eco_use wish = eco_gpu_force(problem).scaled_f16;
-    const struct planned planned = {problem, caps, wishes, wish};
+    const enum eco_use use = eco_gpu_force(problem).scaled_f16;
+    const struct planned planned = {problem, caps, request, use};
     size_t most = 0;
-    if (!may_halve(problem, caps, wishes) || wish == ECO_USE_NEVER)
+    if (!may_halve(problem, caps, request) || use == ECO_USE_NEVER)
         return 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
         for (int backward = 0; backward <= (int)problem->training; backward++) {
@@ -217,9 +218,9 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
 void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const enum eco_use wish = ((const struct eco_gpu_plan *)plan->own)->force.scaled_f16;
-    const struct planned planned = {problem, &plan->device->caps, &plan->wishes, wish};
-    if (!may_halve(problem, &plan->device->caps, &plan->wishes) || wish == ECO_USE_NEVER)
+    const enum eco_use use = ((const struct eco_gpu_plan *)plan->own)->force.scaled_f16;
+    const struct planned planned = {problem, &plan->device->caps, &plan->request, use};
+    if (!may_halve(problem, &plan->device->caps, &plan->request) || use == ECO_USE_NEVER)
         return;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         int layers = 0;
@@ -248,11 +249,11 @@ static int32_t rows_of_op(const struct eco_gpu_run *run, const struct eco_op *op
 static bool fits(const struct eco_gpu_run *run, const struct eco_op *op, double gain)
 {
     const struct eco_caps *caps = &run->plan->device->caps;
-    const enum eco_use wish = ((const struct eco_gpu_plan *)run->plan->own)->force.scaled_f16;
-    return may_halve(run->problem, caps, &run->layout->wishes) && wish != ECO_USE_NEVER &&
-           (gain > 0 || wish >= ECO_USE_ALWAYS) &&
+    const enum eco_use use = ((const struct eco_gpu_plan *)run->plan->own)->force.scaled_f16;
+    return may_halve(run->problem, caps, &run->layout->request) && use != ECO_USE_NEVER &&
+           (gain > 0 || use >= ECO_USE_ALWAYS) &&
            bytes_of(run->problem, caps, op->layer, rows_of_op(run, op), run->args->backward) <=
-               run->layout->wishes.gpu.product_bytes;
+               run->layout->request.gpu.product_bytes;
 }
 
 bool eco_gpu_wants_dx(const struct eco_gpu_run *run, const struct eco_op *op)

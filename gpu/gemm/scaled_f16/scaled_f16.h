@@ -14,11 +14,11 @@
 
 /* How many bytes of ECO_SCRATCH_PRODUCT a problem's products want so; 0: none is faster. */
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                            const struct eco_wishes *wishes);
+                            const struct eco_layout_request *request);
 /* Seconds that an op of a layer, with the chunks that are wished, takes less with products in F16
  * than in TF32; 0: it has none. */
 double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
-                           const struct eco_wishes *wishes, int32_t layer, bool backward);
+                           const struct eco_layout_request *request, int32_t layer, bool backward);
 /* Which are, with the plan's sizes, and what that saves by estimate. */
 void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *text);
 /* Is an op's input product, are its products with dacc? */

@@ -1,8 +1,8 @@
 /*
  * What an algorithm wishes of layout and tape.
  */
-#ifndef ECO_WISHES_H
-#define ECO_WISHES_H
+#ifndef ECO_LAYOUT_REQUEST_H
+#define ECO_LAYOUT_REQUEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static inline size_t eco_bytes_by_rows(const struct eco_by_rows *bytes, int32_t 
 }
 
 /* What the chosen algorithm wants: of any backend, then what only the backend's kind asks for. */
-struct eco_wishes {
+struct eco_layout_request {
     bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
     bool wavefront;  /* layers overlap in chunks: scratch for each (layer, direction), not for each
                       * direction */
@@ -45,7 +45,7 @@ struct eco_wishes {
     int32_t chunk, chunk_backward;  /* steps of acc and of dacc that are alive at a time; 0: all */
     size_t exchange_bytes;          /* of ECO_SCRATCH_EXCHANGE; or, where steps exchange, */
     struct eco_by_rows exchange[2]; /* forward, back: of a step of a chunk */
-    struct eco_cpu_wishes {
+    struct eco_cpu_request {
         /* packed weights */
         bool wide;     /* matrices in the type of sums, each number rounded to its own before */
         int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
@@ -79,7 +79,7 @@ struct eco_wishes {
         int32_t block_from;  /* steps of a run that has such blocks, at least */
         enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips, help;
     } cpu;
-    struct eco_gpu_wishes {
+    struct eco_gpu_request {
         int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc
                                  * stays alive; 0: in every one */
         bool rows_apart; /* forward, no row of an input product depends on what others hold: those
@@ -100,15 +100,15 @@ struct eco_wishes {
 };
 
 /* So many elements, in whole groups if that is wished. */
-static inline size_t eco_wishes_row(const struct eco_wishes *wishes, size_t width)
+static inline size_t eco_request_row(const struct eco_layout_request *request, size_t width)
 {
-    const size_t group = wishes->gpu.aligned ? ECO_ALIGNED_ROW : 1;
+    const size_t group = request->gpu.aligned ? ECO_ALIGNED_ROW : 1;
     return (width + group - 1) / group * group;
 }
 /* Does a product want a copy of such rows, which are not ours? */
-static inline bool eco_wishes_copy(const struct eco_wishes *wishes, size_t width)
+static inline bool eco_request_needs_copy(const struct eco_layout_request *request, size_t width)
 {
-    return wishes->gpu.filled && eco_wishes_row(wishes, width) != width;
+    return request->gpu.filled && eco_request_row(request, width) != width;
 }
 
-#endif /* ECO_WISHES_H */
+#endif /* ECO_LAYOUT_REQUEST_H */
