@@ -1,6 +1,7 @@
 /*
- * Additive scores.  A warp has two queries, whose columns lie in its lanes' registers, and walks
- * over positions, whose keys lie in shared memory; so no tile of queries or positions is filled up.
+ * Additive scores. A warp has two queries, with their columns in its lanes' registers, and walks
+ * over positions, whose keys are in shared memory. So no tile of queries or positions needs
+ * padding.
  */
 #ifndef ECO_GPU_ATTENTION_ADDITIVE_CUH
 #define ECO_GPU_ATTENTION_ADDITIVE_CUH
@@ -41,7 +42,7 @@ template <int FOURS> ECO_DEVICE void to_exponentials(lane_columns<FOURS> &column
             columns.of[k].x[i] = exponential(columns.of[k].x[i]);
 }
 
-/* Sums of two queries, the first in the lower lanes, the other in the upper ones. */
+/* Sums of two queries, the first in the lower lanes, the second in the upper lanes. */
 ECO_DEVICE real sum_pair(real first, real second)
 {
     const bool upper = (threadIdx.x & (WARP / 2)) != 0;
@@ -53,14 +54,15 @@ ECO_DEVICE real sum_pair(real first, real second)
     return sum;
 }
 
-/* What a warp has at hand: queries t and t + 1 of n. */
+/* The data of a warp: queries t and t + 1 of n. */
 template <int FOURS> struct additive_warp {
-    lane_columns<FOURS> query[2]; /* exponentials; where a query is far, what they were of */
+    lane_columns<FOURS>
+        query[2]; /* exponentials; or the numbers themselves if a query is out of range */
     lane_columns<FOURS> vector;
     int t, n, h0;
 };
 
-/* The sum of a lane's columns, of the position whose keys are at `key`. */
+/* The sum over a lane's columns for the position with keys at `key`. */
 template <int FOURS>
 ECO_DEVICE real near_score(const lane_columns<FOURS> &query, const lane_columns<FOURS> &vector,
                            const lane_columns<FOURS> &key)
@@ -76,7 +78,7 @@ ECO_DEVICE real near_score(const lane_columns<FOURS> &query, const lane_columns<
     return sum[0] + sum[1];
 }
 
-/* The same from the numbers themselves; seldom. */
+/* The same from the numbers themselves; rarely needed. */
 ECO_DEVICE real far_score(const struct eco_attention_additive &call, int t, int s, int n, int h0,
                           int end)
 {
@@ -91,7 +93,8 @@ ECO_DEVICE real far_score(const struct eco_attention_additive &call, int t, int 
     return sum;
 }
 
-/* Keys of positions [s0, s0 + TILE) to shared memory, as exponentials; false: one is far. */
+/* Stores keys of positions [s0, s0 + TILE) in shared memory as exponentials; false if one is out of
+ * range. */
 template <int FOURS>
 ECO_DEVICE bool load_keys(real_four *tile, const struct eco_attention_additive &call, int s0,
                           int length, int n, int h0)

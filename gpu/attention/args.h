@@ -1,6 +1,6 @@
 /*
- * The calls between a run of attention and its kernels: pointers, sizes and strides in elements.
- * `real` numbers are those of sums: float, or double.
+ * The calls between a run of attention and its kernels: pointers, sizes, and strides in elements.
+ * `real` is the type of sums: float or double.
  */
 #ifndef ECO_GPU_ATTENTION_ARGS_H
 #define ECO_GPU_ATTENTION_ARGS_H
@@ -10,34 +10,33 @@
 #include <stdint.h>
 
 enum {
-    /* additive scores: threads, and positions whose keys lie in shared memory at a time */
+    /* additive scores: threads, and positions with keys in shared memory at a time */
     ECO_ATTENTION_THREADS = 256,
     ECO_ATTENTION_TILE = 16,
     /* products: threads, and both sides of a tile of the result */
     ECO_ATTENTION_PRODUCT_THREADS = 64,
     ECO_ATTENTION_PRODUCT_TILE = 32,
-    /* rows of scores: a warp each */
+    /* rows of scores: one for each warp */
     ECO_ATTENTION_ROWS = 8,
-    /* gradient of additive scores: columns of a block, queries of a warp, warps at most; bytes of
-     * a real number for each of the positions that lie in shared memory at a time, so that it takes
-     * less than 48 KB */
+    /* gradient of additive scores: columns of a block, queries of a warp, most warps;
+     * positions of a pass times the bytes of a real, so that it takes less than 48 KB */
     ECO_ATTENTION_COLUMNS = 32,
     ECO_ATTENTION_QUERIES = 8,
     ECO_ATTENTION_WARPS = 8,
     ECO_ATTENTION_POSITION_BYTES = 320,
-    /* sum of dvector: threads beside each other and below */
+    /* sum of dvector: threads across and down */
     ECO_ATTENTION_VECTOR_ACROSS = 32,
     ECO_ATTENTION_VECTOR_DOWN = 8,
 };
 
-/* Rows of a caller's array: element (i, n, h) at i*step + n*row + h. */
+/* Rows of a caller's array: element (i, n, h) is at i*step + n*row + h. */
 struct eco_attention_rows {
-    void *data; /* NULL: there are none */
+    void *data; /* or NULL */
     size_t step, row;
 };
 
 /* score[n,t,s] (of [N,T,S]) = sum over h of vector[h] tanh(query[t,n,h] + keys[s,n,h]), for s below
- * the length.  A block has 2 * pairs queries of one n; its other warps share the positions. */
+ * the length. A block has 2 * pairs queries of one n; its warps divide the positions. */
 struct eco_attention_additive {
     struct eco_attention_rows query, keys;
     const void *vector; /* real [H] */
@@ -47,13 +46,13 @@ struct eco_attention_additive {
     bool whole;             /* rows may be read four elements at a time */
 };
 
-/* Rows of [N,T,S], real: to their softmax; or back, score = scale * weight * (score - sum of weight
- * * score), where score begins as dweights and, if it holds something, what it holds. */
+/* Replaces rows of [N,T,S] by their softmax. Backward: score = scale * weight * (score - sum of
+ * weight * score), where score begins as dweights, added to what it holds already, if anything. */
 struct eco_attention_softmax {
     void *score;                        /* in place */
-    const void *weight;                 /* back: the weights, as score */
-    struct eco_attention_rows weights;  /* forward: [T,N,S], or NULL: unwanted */
-    struct eco_attention_rows dweights; /* back: [T,N,S], or NULL: 0 */
+    const void *weight;                 /* backward: the weights, laid out as score */
+    struct eco_attention_rows weights;  /* forward: [T,N,S], or NULL */
+    struct eco_attention_rows dweights; /* backward: [T,N,S], or NULL for 0 */
     const int32_t *lengths;
     int32_t T, S, N;
     bool holds;
@@ -71,17 +70,17 @@ struct eco_attention_product {
     struct eco_attention_rows a, b,
         c; /* rows; a.data or c.data also real: [N,I,K], [N,K,I], [N,I,J] */
     const int32_t *lengths;
-    int32_t I, J, K, source; /* source: S, where lengths are NULL */
+    int32_t I, J, K, source; /* source: S, if lengths are NULL */
     float scale;
     bool whole;
 };
 
-/* From dscore [N,T,S]: dquery, dkeys, and each n's part of dvector [N,H]. */
+/* From dscore [N,T,S]: dquery, dkeys, and the contribution of each n to dvector, [N,H]. */
 struct eco_attention_gradient_call {
-    struct eco_attention_rows query, keys, dquery, dkeys; /* of the last two NULL: unwanted */
+    struct eco_attention_rows query, keys, dquery, dkeys; /* data of the last two may be NULL */
     const void *vector, *dscore;
     void *dvector;
-    void *sums; /* real [N,T,H] of dquery between parts of the source, where it has some */
+    void *sums; /* real [N,T,H]: dquery between parts of the source, if there are several */
     const int32_t *lengths;
     int32_t T, S, H;
 };
@@ -94,10 +93,10 @@ struct eco_attention_vector {
     bool add;
 };
 
-/* Of one type: instances/attention_f32.cu and so on.  Each takes its call by value. */
+/* For one type: instances/attention_f32.cu and so on. Each takes its call by value. */
 struct eco_gpu_attention_kernels {
-    const void *additive[2]; /* of few columns, of many */
-    int32_t few;             /* columns, at most */
+    const void *additive[2]; /* few columns, many columns */
+    int32_t few;             /* most columns of the first */
     const void *softmax, *softmax_gradient;
     const void *product[ECO_ATTENTION_PRODUCTS];
     const void *gradient, *vector;

@@ -1,5 +1,5 @@
 /*
- * Attention of the CUDA backend, from the host's side.
+ * Attention of the CUDA backend, host side.
  */
 #ifndef ECO_GPU_ATTENTION_ATTENTION_H
 #define ECO_GPU_ATTENTION_ATTENTION_H

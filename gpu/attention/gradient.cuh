@@ -1,8 +1,8 @@
 /*
- * The gradient of additive scores.  It is apart for each row of the batch and column: a lane has a
- * column, a warp some queries in registers, and the block walks over positions, whose keys and
- * their gradients lie in shared memory.  In every round a warp has positions that no other has, so
- * that sums over queries are added in one order, without atomics.
+ * The gradient of additive scores, computed separately for each batch row and column: a lane has a
+ * column, a warp has some queries in registers, and the block walks over positions, whose keys and
+ * key gradients are in shared memory. In each round a warp has positions that no other warp has, so
+ * sums over queries are added in one order, without atomics.
  */
 #ifndef ECO_GPU_ATTENTION_GRADIENT_CUH
 #define ECO_GPU_ATTENTION_GRADIENT_CUH
@@ -15,7 +15,7 @@ enum {
     G_POSITIONS = ECO_ATTENTION_POSITION_BYTES / sizeof(real)
 };
 
-/* What a block has at hand: column h of n, positions [s0, s0 + live). */
+/* The data of a block: column h of n, positions [s0, s0 + live). */
 struct gradient_block {
     real *key, *dkey; /* [live,G_COLUMNS]; keys as exponentials */
     real *dscore;     /* [live,row]: of the queries of all warps */
@@ -48,7 +48,7 @@ ECO_DEVICE struct gradient_block block_at_hand(const struct eco_attention_gradie
     return block;
 }
 
-/* false: one is far. */
+/* False if one is out of range. */
 ECO_DEVICE bool load_positions(const struct eco_attention_gradient_call &call,
                                const struct gradient_block &block)
 {
@@ -63,7 +63,7 @@ ECO_DEVICE bool load_positions(const struct eco_attention_gradient_call &call,
     return near;
 }
 
-/* false: one is far. */
+/* False if one is out of range. */
 ECO_DEVICE bool load_queries(const struct eco_attention_gradient_call &call,
                              const struct gradient_block &block, struct gradient_queries &queries)
 {
@@ -83,7 +83,7 @@ ECO_DEVICE bool load_queries(const struct eco_attention_gradient_call &call,
     return near;
 }
 
-/* Those of queries t0 .. of all warps, 0 past the last; queries lie beside each other. */
+/* Loads dscore for queries t0 .. of all warps, 0 beyond the last; queries are adjacent. */
 ECO_DEVICE void load_dscores(const struct eco_attention_gradient_call &call,
                              const struct gradient_block &block, int t0)
 {
@@ -119,7 +119,7 @@ ECO_DEVICE real near_position(const struct gradient_block &block, struct gradien
     return dkey;
 }
 
-/* The same from the numbers themselves; seldom. */
+/* The same from the numbers themselves; rarely needed. */
 ECO_DEVICE real far_position(const struct eco_attention_gradient_call &call,
                              const struct gradient_block &block, struct gradient_queries &queries,
                              int s, real *dvector)
@@ -205,7 +205,7 @@ static __global__ void __launch_bounds__(ECO_ATTENTION_WARPS *WARP, sizeof(real)
                     s < block.live ? factor * block.dkey[s * G_COLUMNS + block.lane] : (real)0);
         __syncthreads();
     }
-    real *part = block.dscore; /* nobody reads that any more */
+    real *part = block.dscore; /* dscore is no longer needed */
     part[block.warp * G_COLUMNS + block.lane] = dvector;
     __syncthreads();
     if (block.warp > 0 || !block.there)
@@ -215,7 +215,8 @@ static __global__ void __launch_bounds__(ECO_ATTENTION_WARPS *WARP, sizeof(real)
     ((real *)call.dvector)[(size_t)block.n * call.H + block.h] = dvector;
 }
 
-/* The sum over the batch, in double: threads below each other take every so manyth. */
+/* The sum over the batch, in double: each thread of a column takes every
+ * ECO_ATTENTION_VECTOR_DOWNth row. */
 static __global__ void __launch_bounds__(ECO_ATTENTION_VECTOR_ACROSS *ECO_ATTENTION_VECTOR_DOWN)
     sum_vectors(const __grid_constant__ struct eco_attention_vector call)
 {

@@ -1,5 +1,5 @@
 /*
- * The kernels of attention for one type of rows, in one table.  Included once per type.
+ * The kernels of attention for one type of rows, in one table. Included once for each type.
  */
 #ifndef ECO_GPU_ATTENTION_KERNELS_CUH
 #define ECO_GPU_ATTENTION_KERNELS_CUH
@@ -9,7 +9,7 @@
 #include "gpu/attention/product.cuh"
 #include "gpu/attention/softmax.cuh"
 
-/* Groups of columns of a lane: the tile of keys takes 32 KB in either type. */
+/* Groups of four columns of a lane: the tile of keys takes 32 KB in either type. */
 enum { MANY_FOURS = 16 / sizeof(real), FEW_FOURS = 1 };
 
 #define ATTENTION_KERNELS                                                                          \

@@ -1,6 +1,6 @@
 /*
- * Products for each row of the batch: rows by rows, weights by rows.  A tile of the result to a
- * block, four by four numbers to a thread, sums over k in order.
+ * Products for each batch row: rows by rows, weights by rows. A block computes a tile of the
+ * result, a thread four by four numbers; sums over k are in order.
  */
 #ifndef ECO_GPU_ATTENTION_PRODUCT_CUH
 #define ECO_GPU_ATTENTION_PRODUCT_CUH
@@ -9,7 +9,7 @@
 
 enum { SIDE = ECO_ATTENTION_PRODUCT_TILE, THREADS = ECO_ATTENTION_PRODUCT_THREADS };
 
-/* An operand's part of a step: [k][side]; the rows are apart so that fours stay aligned. */
+/* An operand's part of a pass: [k][side]; rows are padded so that groups of four stay aligned. */
 struct product_tile {
     real_four at[SIDE][SIDE / 4 + 1];
 };
@@ -22,7 +22,7 @@ ECO_DEVICE void put(product_tile *tile, int k, int i, real value)
 template <typename element> struct operand {
     const element *at;
     size_t step;
-    int rows, columns; /* i and k within */
+    int rows, columns; /* of i and k that exist */
 };
 
 /* Element (i, k) at i*step + k. */

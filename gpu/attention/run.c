@@ -1,10 +1,10 @@
 /*
- * A run of attention on the GPU: pointers are checked, kernels queued on the caller's stream.
+ * A run of attention on the GPU: checks pointers and queues kernels on the caller's stream.
  *
- * forward   scores -> softmax in place -> context
- * back      the gradient of the weights, where scores were -> that of the scores, in place ->
- *           dvalues, and of dot products dquery and dkeys by products, of additive scores dquery,
- *           dkeys and parts of dvector by one kernel, and the sum of these
+ *    forward   scores -> softmax in place -> context
+ *    backward  the gradient of the weights, where scores were -> that of the scores, in place ->
+ *              dvalues; with dot products dquery and dkeys by products; with additive scores
+ * dquery, dkeys and parts of dvector by one kernel, then the sum of these
  */
 #include "gpu/attention/args.h"
 #include "gpu/attention/attention.h"
@@ -15,7 +15,7 @@ struct run {
     const struct eco_attention_args *args;
     const struct eco_gpu_attention_kernels *kernels;
     size_t number; /* bytes of a number of sums */
-    void *score;   /* [N,T,S]: scores, then weights; back: their gradients */
+    void *score;   /* [N,T,S]: scores, then weights; backward: their gradients */
     char *dvector; /* [N,H] */
     char *sums;    /* [N,T,H] */
 };
@@ -30,8 +30,8 @@ static struct eco_size numbers(const struct eco_attention *problem, int32_t n, i
     return eco_size_align(eco_size_mul(bytes, (size_t)width));
 }
 
-/* Positions of a source in the shared memory of the gradient; more of them come in parts, and
- * dquery passes through memory between these. */
+/* Positions of a source that fit in shared memory for the gradient. More positions come in parts,
+ * and dquery is kept in memory between these. */
 static int32_t positions_of_part(const struct eco_attention *problem)
 {
     return ECO_ATTENTION_POSITION_BYTES / (int32_t)eco_type_bytes(eco_type_sum(problem->type));
@@ -52,7 +52,7 @@ static struct eco_size workspace(const struct eco_attention *problem, const stru
     return eco_size_add(bytes, numbers(problem, args->N, args->T, problem->H));
 }
 
-/* Blocks of a launch are an int32_t, and so are rows of scores. */
+/* The numbers of blocks of a launch, and of rows of scores, are int32_t. */
 static const char *refuses(const struct eco_attention *problem, const struct eco_caps *caps)
 {
     const double rows = problem->T > problem->S ? problem->T : problem->S;
@@ -83,7 +83,7 @@ static int64_t tiles(int64_t count, int64_t tile)
     return (count + tile - 1) / tile;
 }
 
-/* [steps,N,width] of the caller's. */
+/* The caller's [steps,N,width]. */
 static struct eco_attention_rows rows_of(const struct run *run, const void *data, int32_t steps,
                                          int32_t width)
 {
@@ -102,7 +102,7 @@ static struct eco_attention_rows scores_of(const struct run *run, const void *da
         .data = (void *)(uintptr_t)data, .step = S, .row = (size_t)run->args->T * S};
 }
 
-/* May four elements of each row be read as one? */
+/* Can rows be read four elements at a time? */
 static bool is_whole(const struct run *run, int32_t width, const void *first, const void *second)
 {
     const uintptr_t four = 4 * eco_type_bytes(run->problem->type);
@@ -154,7 +154,7 @@ static ecornn_status weights_by_rows(const struct run *run, const void *weight, 
                                                       .whole = is_whole(run, width, rows, NULL)});
 }
 
-/* to [S,N,width] = weight turned by rows [T,N,width]; rows NULL: 0. */
+/* to [S,N,width] = transposed weight by rows [T,N,width]; rows NULL: 0. */
 static ecornn_status weights_turned(const struct run *run, const void *weight, const void *rows,
                                     void *to, int32_t width)
 {

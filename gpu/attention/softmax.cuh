@@ -1,12 +1,12 @@
 /*
- * Softmax over the positions of a source, forward and back: a warp to each row.
+ * Softmax over the positions of a source, forward and backward: one warp for each row.
  */
 #ifndef ECO_GPU_ATTENTION_SOFTMAX_CUH
 #define ECO_GPU_ATTENTION_SOFTMAX_CUH
 
 #include "gpu/attention/words.cuh"
 
-/* The row of this warp; -1: there is none. */
+/* The row of this warp; -1: none. */
 ECO_DEVICE int64_t warp_row(const struct eco_attention_softmax &call)
 {
     const int64_t row = (int64_t)blockIdx.x * ECO_ATTENTION_ROWS + (int)threadIdx.x / WARP;

@@ -1,10 +1,10 @@
 /*
- * What the kernels of attention calculate with, for one type of rows (tile/rows.cuh).
+ * Arithmetic of attention kernels for one type of rows (tile/rows.cuh).
  *
- * tanh(q + k) = 1 - 2 / (exp(2 q) exp(2 k) + 1): where no |x| is beyond a limit, exponentials are
- * found once for each query and key, and an element takes one reciprocal, the only one of the
- * special functions.  Its error is some 2^-23, not relative: scores are exponents.  Else, where
- * something is `far`, each element takes a tanh of its own.
+ * tanh(q + k) = 1 - 2 / (exp(2 q) exp(2 k) + 1): if no |x| exceeds a limit, exponentials are
+ * computed once for each query and key, and an element needs one reciprocal as its only special
+ * function. The absolute error is about 2^-23, which suffices because scores are exponents. If a
+ * number is out of range (`far`), each element needs a tanh.
  */
 #ifndef ECO_GPU_ATTENTION_WORDS_CUH
 #define ECO_GPU_ATTENTION_WORDS_CUH
@@ -33,7 +33,7 @@ ECO_DEVICE real reciprocal(real a)
 #endif
 }
 
-/* NaN is not. */
+/* False for NaN. */
 ECO_DEVICE bool is_near(real x)
 {
     return REAL(fabs)(x) <= NEAR_LIMIT;
@@ -52,7 +52,7 @@ template <typename element> struct alignas(4 * sizeof(element)) four {
     element x[4];
 };
 
-/* Of a narrow number, or of a real one. */
+/* Converts a narrow or real number. */
 template <typename element> ECO_DEVICE real number(element x)
 {
     if constexpr (sizeof(element) == sizeof(real))
@@ -61,7 +61,7 @@ template <typename element> ECO_DEVICE real number(element x)
         return to_real(x);
 }
 
-/* Elements h .. h + 3 of a row so wide, 0 past its end; whole: they may be read as one. */
+/* Elements h .. h + 3 of a row of this width, 0 beyond its end; whole: they may be read as one. */
 template <typename element>
 ECO_DEVICE real_four load_four(const element *row, int h, int width, bool whole)
 {
@@ -84,14 +84,14 @@ ECO_DEVICE narrow *row_of(const struct eco_attention_rows *rows, int i, int n)
     return (narrow *)rows->data + (size_t)i * rows->step + (size_t)n * rows->row;
 }
 
-/* Within 0 to S: nobody has checked it. */
+/* Clamped to 0 .. S, because the caller's lengths are not checked. */
 ECO_DEVICE int length_of(const int32_t *lengths, int n, int S)
 {
     const int length = lengths ? lengths[n] : S;
     return length < 0 ? 0 : length > S ? S : length;
 }
 
-/* In all lanes; in an order of their own. */
+/* The sum in all lanes, in a fixed order. */
 ECO_DEVICE real warp_sum(real x)
 {
 #pragma unroll

@@ -1,5 +1,5 @@
 /*
- * Algorithm fused on the host's side: which kernels, what a step takes by prediction, its launches.
+ * Host side of algorithm fused: its kernels, predicted times, and launches.
  */
 #ifndef ECO_GPU_FUSED_STEP_FUSED_STEP_H
 #define ECO_GPU_FUSED_STEP_FUSED_STEP_H
@@ -10,32 +10,32 @@
 
 /* ---- tiling.c -------------------------------------------------------------------------------- */
 
-/* What sums are of. */
+/* Size of the sums. */
 struct eco_fused_size {
     ecornn_type type;
     bool fast;
     int32_t accs, units, rows;
     int32_t k;       /* of all sources */
-    unsigned shapes; /* to choose from: a bit for each */
+    unsigned shapes; /* available shapes: a bit for each */
 };
-/* The fastest shape of blocks, and seconds of a step in such blocks; shape -1: none. */
+/* The fastest shape of blocks, and its seconds for a step; shape -1: none. */
 struct eco_fused_choice {
     int shape;
     double time;
 };
 struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
                                          const struct eco_caps *caps);
-/* A layer's steps: in blocks of that size, or wide ones of that shape. */
+/* A layer's steps: with blocks of that size, or wide ones of that shape. */
 struct eco_step_choice {
     struct eco_fused_size size;
-    int wide; /* -1: not */
+    int wide; /* -1: not wide */
     double time;
 };
 struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
                                        const struct eco_caps *caps,
                                        const struct eco_gpu_force *force, int32_t layer,
                                        int32_t rows);
-/* Of a layer's steps; of its projection, which they are followed by. */
+/* Of a layer's steps; of the projection that follows them. */
 struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
                                      const struct eco_gpu_force *force, int32_t layer,
                                      int32_t rows);
@@ -44,21 +44,21 @@ struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
 
 /* ---- kernels of cells that are not built in -------------------------------------------------- */
 
-/* source_text.c: a kernel for each shape there is; fast: floats are multiplied in TF32.  The
- * caller: eco_free.  NULL: no memory. */
+/* source_text.c: prints a kernel for each shape. With `fast` floats are multiplied in TF32. The
+ * caller releases the text by eco_free. NULL: no memory. */
 char *eco_fused_text(const struct eco_problem *problem);
 void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
-/* user_cells.c: them, on the device; NULL: why not. */
+/* user_cells.c: these kernels on the device; NULL on failure, with the reason in `why`. */
 const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,
                                              struct eco_text *why);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
-/* Once for a device.  usable: the module has code for it. */
+/* Once for a device. usable: the module has code for it. */
 ecornn_status eco_fused_load(bool *usable);
 /* At creation of a plan of algorithm fused: finds its kernels, or compiles them. */
 void eco_fused_prepare(const struct ecornn_plan *plan);
-/* The blocks of a full run's steps, of the first layer, in words. */
+/* Prints the blocks of a full run's steps in the first layer. */
 void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* All ops of a level. */

@@ -1,11 +1,11 @@
 /*
- * A step in one launch: a block multiplies the input and the state of some batch rows by the rows
- * of W and R of some units, and finishes these in the cell's text.  Warps share k, each reads what
- * it multiplies from memory into the registers of matrix instructions, once in the block; what is
- * not written in the run, the matrices, is read before kernels ahead have ended.
+ * A step in one launch. A block multiplies the input and the state of some batch rows by the rows
+ * of W and R of some units, and runs the cell's text for these. The warps divide k; each loads its
+ * operands from memory into the registers of matrix instructions, once in a block. Matrices, which
+ * the run does not write, are loaded before the preceding kernels have ended.
  *
- * k is taken in an order of our own, as in persistent/block.cuh: of a k block, 64 bytes of a row,
- * lane 4g + q holds the qth 16.
+ * The numbers of a k block (64 bytes of a row) are permuted as in persistent/block.cuh: lane 4g + q
+ * has the qth 16 bytes.
  */
 #ifndef ECO_GPU_FUSED_STEP_KERNEL_CUH
 #define ECO_GPU_FUSED_STEP_KERNEL_CUH
@@ -25,7 +25,7 @@ enum {
     PROJECTION = ECO_FUSED_PROJECTION
 };
 
-/* Of the projection, too: its sums are the state. */
+/* For a projection, too, whose sums are the state. */
 template <> struct cell_traits<PROJECTION> {
     enum { accs = 1, states = 1, products = 1 };
 };
@@ -40,8 +40,8 @@ template <int NUMBER, int SHAPE> struct fused_block {
         across = ECO_FUSED_ACROSS(SHAPE),
         columns = ECO_FUSED_COLUMNS(SHAPE),
         line = ECO_FUSED_LINE(accs),
-        pairs =
-            (units * columns + FUSED_THREADS - 1) / FUSED_THREADS /* of unit and row, a thread's */
+        pairs = (units * columns + FUSED_THREADS - 1) /
+                FUSED_THREADS /* elements of a thread, each a unit of a row */
     };
     typedef struct warp_operands<tiles, across> operands;
     typedef struct warp_sums<tiles, across> sums;
@@ -49,7 +49,7 @@ template <int NUMBER, int SHAPE> struct fused_block {
     enum { ahead = ::ahead<fetched>::k_blocks };
 };
 
-/* What a warp multiplies.  Rows that are not there are others; nobody reads their sums. */
+/* The operands of a warp. Missing rows are replaced by others; their sums are not used. */
 template <class BLOCK>
 ECO_DEVICE typename BLOCK::operands operands_of_warp(const struct eco_fused_call &call, int warp,
                                                      int lane)
@@ -100,7 +100,7 @@ ECO_DEVICE struct element element_at(const struct eco_fused_call &call, int p)
             NULL};
 }
 
-/* What is read of it while products are under way. */
+/* What is loaded of an element while products are in flight. */
 template <class BLOCK> struct early {
     vec bias[BLOCK::accs], state[BLOCK::states];
 };
@@ -112,7 +112,7 @@ ECO_DEVICE void read_early(const struct eco_fused_call &call,
 #pragma unroll
     for (int p = 0; p < BLOCK::pairs; p++) {
         struct element at = element_at<BLOCK>(call, p);
-        at.row = min((int)at.row, call.stage.rows - 1); /* of another where it is not there */
+        at.row = min((int)at.row, call.stage.rows - 1); /* of another row if it does not exist */
         at.unit = min((int)at.unit, call.stage.hidden - 1);
 #pragma unroll
         for (int a = 0; a < BLOCK::accs; a++)
@@ -125,7 +125,7 @@ ECO_DEVICE void read_early(const struct eco_fused_call &call,
 
 extern __shared__ float shared[]; /* [warps, columns, line] */
 
-/* What an accumulator has of one source. */
+/* One source's contribution to an accumulator. */
 ECO_DEVICE float recompute_source(const struct element *at, const struct eco_fused_source *source,
                                   int acc)
 {
@@ -136,7 +136,7 @@ ECO_DEVICE float recompute_source(const struct element *at, const struct eco_fus
                             group >= 0 ? source->k : 0);
 }
 
-/* Of all warps whose source the accumulator has; from: the first warp's. */
+/* The sum of all warps whose source the accumulator has; from: the first warp's. */
 template <class BLOCK>
 ECO_DEVICE float sum_of_warps(const struct eco_fused_call &call, const struct element *at,
                               const float *from, int acc)
@@ -199,7 +199,7 @@ template <int NUMBER, int SHAPE> ECO_DEVICE void run_step(const struct eco_fused
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     struct early<block> early[block::pairs];
     typename block::sums sums = {};
-    launch_dependent_grids(); /* which reads no more than matrices before it waits */
+    launch_dependent_grids(); /* the next kernel reads only matrices before it waits */
     warp_mainloop<typename block::fetched, block::ahead>(
         operands_of_warp<block>(call, warp, lane), &sums, [&] { read_early<block>(call, early); });
     put_warp_sums<block::line>(sums, shared + warp * block::columns * block::line, lane);

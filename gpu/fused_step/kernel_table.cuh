@@ -1,5 +1,5 @@
 /*
- * The module's kernels of steps in one launch, as rows of a list (kernels.h).
+ * The module's kernels of fused steps, as rows of a list (kernels.h).
  */
 #ifndef ECO_GPU_FUSED_STEP_KERNEL_TABLE_CUH
 #define ECO_GPU_FUSED_STEP_KERNEL_TABLE_CUH

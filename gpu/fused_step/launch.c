@@ -1,5 +1,5 @@
 /*
- * The launches of algorithm fused, and the kernels that they take.
+ * The launches of algorithm fused, and the kernels that they use.
  */
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/jit/jit.h"
@@ -35,7 +35,7 @@ ecornn_status eco_fused_load(bool *usable)
 {
     int version;
     ecornn_status status = ECO_CUDA(eco_kernel_version(eco_fused_bf16->by_shape[0], &version));
-    /* What was compiled for older devices only has none of it. */
+    /* code for older devices only has no such kernels */
     *usable = status == ECORNN_OK && version >= ECO_FUSED_VERSION;
     for (int i = 0; i < 2 * ECO_TYPES && *usable; i++)
         for (const struct eco_fused_kernel *kernel = lists[i / 2][i % 2] ? *lists[i / 2][i % 2]
@@ -104,8 +104,8 @@ void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-/* Is what a state's last step writes free for the caller's final state, or a place beside it?  Not
- * where the same step reads all of it; and a row that has ended writes zeros beside it. */
+/* May a state's last step write the caller's final state, or its padding? Not if the same step
+ * reads all of it, and not if rows that have ended write zeros beside it. */
 static bool ends_there(const struct eco_gpu_run *run, const struct eco_bound *bound, int s)
 {
     const struct eco_args *args = run->args;
@@ -123,7 +123,7 @@ static void point_at_initial(const struct eco_gpu_run *run, const struct eco_op 
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_view from =
             eco_bind_caller_state(run->layout, run->args, op, s, run->args->initial[s]);
-        const bool zero = from.first == NULL; /* then it is read from where something lies */
+        const bool zero = from.first == NULL; /* then any valid address is read */
         call->state[s] = zero ? call->next[s] : from.first;
         call->state_row[s] = zero ? call->next_row[s] : from.row;
         call->zero_states |= (uint16_t)((unsigned)zero << s);
@@ -131,8 +131,8 @@ static void point_at_initial(const struct eco_gpu_run *run, const struct eco_op 
     }
 }
 
-/* The last writes final ones, in the place of planes that nobody reads, or of y, which layers below
- * the last do not write then. */
+/* The last step writes final states, instead of planes that are not read, or instead of y, which
+ * layers below the last do not write then. */
 static void point_at_final(const struct eco_gpu_run *run, const struct eco_bound *bound,
                            struct eco_stage_call *call)
 {
@@ -185,7 +185,7 @@ static struct eco_fused_source source_of(const struct eco_gpu_run *run, const st
     return source;
 }
 
-/* Warps by what they multiply of k; at least one for each source. */
+/* Divides the warps by the k of each source; each gets at least one. */
 static void share_warps(struct eco_fused_call *call)
 {
     enum { ALL = ECO_FUSED_WARPS };
@@ -223,7 +223,7 @@ static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_
                           "a fused step");
 }
 
-/* h = P u, to where the cell's output state goes without a projection. */
+/* h = P u, stored where the cell's output state goes without a projection. */
 static void project(struct eco_gpu_run *run, const struct eco_op *op,
                     const struct eco_stage_call *call, struct eco_plane u)
 {
@@ -240,10 +240,9 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
     launch(run, own->fused.projection, &size, &project);
 }
 
-/* In the shape of blocks that is the fastest by prediction; early: x was there before the kernel
- * ahead was put in place.  A wide step waits for those ahead of it before it lets others begin, and
- * an op's steps are wide but the first and the last; a projection is put in place after its step.
- */
+/* Uses the shape of blocks with the fastest prediction. early: x was complete before the preceding
+ * kernel became resident. A wide step waits for its predecessors before it lets others begin; all
+ * steps of an op but the first and last are wide; a projection becomes resident after its step. */
 static void launch_step(struct eco_gpu_run *run, const struct eco_op *op,
                         struct eco_fused_call *call, bool early)
 {
@@ -259,7 +258,7 @@ static void launch_step(struct eco_gpu_run *run, const struct eco_op *op,
     launch(run, own->fused.by_shape, &choice.size, call);
 }
 
-/* The fields that are the same for every step, and what it starts from, writes and ends with. */
+/* The fields that are the same for every step, and the states with which it starts and ends. */
 static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struct eco_bound *bound,
                                       int32_t t, struct eco_stage_call *whole)
 {
@@ -276,7 +275,7 @@ static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struc
     return stage;
 }
 
-/* i: of its op. */
+/* i: index in its op. */
 static void run_step(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t, int32_t i)
 {
     const struct eco_problem *problem = run->problem;
@@ -321,7 +320,7 @@ void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int
     }
 }
 
-/* Final states that steps did not write. */
+/* Copies final states that steps did not write. */
 void eco_fused_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     for (int k = 0; k < n; k++) {

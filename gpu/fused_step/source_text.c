@@ -1,5 +1,5 @@
 /*
- * The text of fused steps of a cell that is not built in, or with resets, as NVRTC takes it.
+ * Prints the source of fused steps for NVRTC, for a custom cell or with resets.
  */
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/jit/compile.h"

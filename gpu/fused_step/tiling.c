@@ -1,5 +1,5 @@
 /*
- * How algorithm fused cuts a step into blocks, and how long that takes (rates.h).
+ * How algorithm fused divides a step into blocks, and how long that takes (rates.h).
  */
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/device/rates.h"
@@ -37,8 +37,8 @@ static double up(double a, double b)
     return ceil(a / b);
 }
 
-/* A launch with its sums and its cell, what blocks read, what they multiply; of more blocks than
- * multiprocessors each has its share, and each block begins and ends. */
+/* Seconds of a launch with its sums and its cell, of loading, and of multiplying. If there are more
+ * blocks than multiprocessors, each multiprocessor has several, and each block begins and ends. */
 static double time_of(const struct eco_fused_size *size, const struct eco_caps *caps, int shape)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
@@ -81,7 +81,7 @@ struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
     const struct eco_wide_size wide = eco_wide_size(problem, caps, forced, layer, rows);
     const struct eco_wide_choice many = eco_wide_choose(&wide, caps);
     const bool is_forced = (force->fused & ((1u << ECO_FUSED_SHAPES) - 1)) == 0;
-    if (is_forced) /* others stand in where its arrays do not lie as copies want */
+    if (is_forced) /* others replace it if its arrays are not aligned for copies */
         best.size.shapes = UINT_MAX;
     const struct eco_fused_choice few = eco_fused_choose(&best.size, caps);
     best.time = few.shape < 0 ? 0 : few.time;

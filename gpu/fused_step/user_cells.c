@@ -1,5 +1,5 @@
 /*
- * Fused steps of cells that are not built in, or with resets, compiled at run time.
+ * Fused steps of custom cells, or with resets, compiled at run time.
  */
 #include "gpu/fused_step/fused_step.h"
 

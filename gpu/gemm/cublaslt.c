@@ -1,12 +1,12 @@
 /*
- * Products with a bias through cuBLASLt, which adds it where it writes sums.
+ * Products with a bias through cuBLASLt, which adds it as it writes the sums.
  */
 #include "gpu/gemm/gemm.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 
 #include <cublasLt.h>
 
-/* What it is asked: as cuBLAS, it counts columns first. */
+/* The arguments of a search; like cuBLAS, cuBLASLt counts columns first. */
 struct question {
     cublasLtMatmulDescOpaque_t product;
     cublasLtMatrixLayoutOpaque_t a, b, c;
@@ -51,7 +51,7 @@ static bool arrange(const struct eco_gpu_run *run, const struct eco_product *p, 
                CUBLAS_STATUS_SUCCESS;
 }
 
-/* The largest power of two that the address is a multiple of, as far as it matters. */
+/* The largest power of two that divides the address, as far as it matters. */
 static uint32_t alignment(const void *data)
 {
     const uintptr_t at = (uintptr_t)data | ECO_ROOM_ALIGNMENT;
@@ -78,7 +78,7 @@ static bool choose(const struct eco_product *p, const struct question *q, cublas
         good = good && cublasLtMatmulPreferenceSetAttribute(&preference, request[i].attribute,
                                                             request[i].value, request[i].bytes) ==
                            CUBLAS_STATUS_SUCCESS;
-    struct question asked = *q; /* is not changed, but not declared so */
+    struct question asked = *q; /* not modified, although not declared const */
     return good &&
            cublasLtMatmulAlgoGetHeuristic(handle, &asked.product, &asked.a, &asked.b, &asked.c,
                                           &asked.c, &preference, 1, choice,
@@ -86,10 +86,10 @@ static bool choose(const struct eco_product *p, const struct question *q, cublas
            count > 0;
 }
 
-/* A product of a long sum adds the bias in its first piece. */
+/* A product with a long sum adds the bias in its first piece. */
 bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *p)
 {
-    /* A handle of cuBLAS is one of cuBLASLt, too. */
+    /* A cuBLAS handle is also a cuBLASLt handle. */
     const cublasLtHandle_t handle = (cublasLtHandle_t)run->set->blas;
     const float one = 1, zero = 0;
     const struct eco_scaled_f16_scalars *scalars = p->half ? p->half->scalars : NULL;

@@ -1,6 +1,5 @@
 /*
- * One product, offered to a list of ways, the last of which is cuBLAS; see gemm.h.  Sums are kept
- * in float at least.
+ * One product, offered to a list of methods, the last of which is cuBLAS; see gemm.h.
  */
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
@@ -15,7 +14,7 @@ cudaDataType eco_gpu_cuda_type(ecornn_type type)
     return of[type];
 }
 
-/* Sums are kept in float at least; of F32 the operands, too, unless asked otherwise. */
+/* Sums are kept in F32 at least. Operands of F32 are, too, unless the user allows less. */
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
                                          const struct eco_scaled_f16 *half)
 {
@@ -28,15 +27,15 @@ cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-enum { MANY_ROWS = 512 }; /* of a product that is not of one step */
+enum { MANY_ROWS = 512 }; /* of a product over many steps */
 
 bool eco_gpu_is_short(int32_t rows, double work)
 {
     return rows <= 16 && work < 32e6;
 }
 
-/* Is the product faster with the kernels that cuBLAS takes where it has
- * ECO_EMULATED_SPLITTING_BYTES?  Only for F32; measured on an H200. */
+/* Is the product faster with the kernels that cuBLAS uses if it has ECO_EMULATED_SPLITTING_BYTES?
+ * Only F32; measured on an H200. */
 static bool splits(const struct eco_problem *problem, const struct eco_product *p)
 {
     if (p->kind == ECO_TN)
@@ -48,15 +47,14 @@ static bool splits(const struct eco_problem *problem, const struct eco_product *
     return p->m <= MANY_ROWS || p->kind == ECO_NN;
 }
 
-/* Is there room for those kernels, wherever it begins? */
+/* Is there room for those kernels, at any alignment? */
 static bool has_more(const struct eco_gpu_run *run)
 {
     return run->layout->request.gpu.product_bytes >=
            ECO_EMULATED_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
 }
 
-/* Below that limit it makes no difference how much; behind lies what a product in F16 multiplies.
- */
+/* Below that limit the amount makes no difference. The operands of a product in F16 follow. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *half)
 {
     return half != NULL || has_more(run)
@@ -64,7 +62,7 @@ size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scal
                : run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
 }
 
-/* How much of the room it gets. */
+/* How much of the room the product gets. */
 static size_t room_for(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     return p->half == NULL && has_more(run) && splits(run->problem, p)
@@ -80,7 +78,7 @@ static void give_room(struct eco_gpu_run *run, size_t bytes)
     run->blas.room_bytes = bytes;
 }
 
-/* Room of its own for every lane: what a graph keeps must not lie where another run writes. */
+/* Every lane has room of its own: what a graph keeps must not be overwritten by another run. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes)
 {
     const uintptr_t at =
@@ -95,7 +93,7 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
 {
     size_t bytes;
     run->blas.room = eco_gpu_room(run, op, &bytes);
-    run->blas.room_bytes = 0; /* a stream takes it away */
+    run->blas.room_bytes = 0; /* setting the stream resets it */
     run->stream = stream;
     eco_launch_apart(&run->launch, ECO_APART_OP);
     if (run->status == ECORNN_OK)
@@ -104,17 +102,17 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
 
 /* ---- a share of the chip --------------------------------------------------------------------- */
 
-/* The share of the chip that a product gets, as a multiple of its lane's share; 0: all of the chip.
+/* The share of the chip for a product, as a multiple of its lane's share; 0: all of the chip.
  * Measured on an H200. */
 struct shares {
     int8_t step[2]; /* [forward, backward] */
-    int8_t many;    /* of the rows of many steps */
+    int8_t many;    /* over the rows of many steps */
 };
 static const struct shares of_16_bits = {{1, 1}, 2}, of_tf32 = {{0, 2}, 2}, of_f32 = {{2, 2}, 0};
 
 /*
- * cuBLAS takes kernels of as many blocks as there are multiprocessors.  Where steps of several
- * lanes are queued, their products run beside each other only if each leaves room for the others.
+ * cuBLAS chooses kernels with as many blocks as there are multiprocessors. Products of several
+ * lanes run concurrently only if each leaves room for the others.
  */
 int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows)
 {
@@ -155,7 +153,7 @@ static const struct pieces {
     {ECO_NN, MANY_ROWS, 0, 64, 129, 1, 128},        /* dx of few columns */
     {ECO_NN, MANY_ROWS, 0, INT32_MAX, 257, 1, 256}, /* dx */
     {ECO_TN, 0, 2e6, INT32_MAX, 513, 1, 512},       /* gradients of large matrices */
-    {ECO_TN, 0, 5e5, INT32_MAX, 3073, 1, 3072},     /* and of others */
+    {ECO_TN, 0, 5e5, INT32_MAX, 3073, 1, 3072},     /* other gradients */
 };
 
 int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *p)
@@ -175,7 +173,7 @@ int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *p
     return (each + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
 }
 
-/* What a product and what C has before are multiplied by: numbers of the host, or of the device. */
+/* Factors of a product and of the previous C, in host or in device memory. */
 struct factors {
     const void *alpha, *beta;
     cublasPointerMode_t mode;
@@ -195,8 +193,8 @@ static struct factors factors_of(const struct eco_gpu_run *run, const struct eco
     return (struct factors){&one, p->add ? &one : &zero, CUBLAS_POINTER_MODE_HOST};
 }
 
-/* Where C is in 16 bits sums of parts of k are rounded to it once, not each.  Not for all products:
- * of floats cuBLAS takes slower kernels then. */
+/* With C in 16 bits, sums over parts of k are rounded once, instead of once for each part. Not for
+ * F32, where cuBLAS would choose slower kernels. */
 static cublasMath_t math_of(const struct eco_product *p)
 {
     return eco_type_narrow(p->c_type)
@@ -205,7 +203,7 @@ static cublasMath_t math_of(const struct eco_product *p)
                : CUBLAS_DEFAULT_MATH;
 }
 
-/* cuBLAS counts columns first: what it calls C is our C^T = B A, so the operands change places. */
+/* cuBLAS counts columns first, so it computes our C^T = B A with exchanged operands. */
 static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *p)
 {
     const struct factors factors = factors_of(run, p);
@@ -246,7 +244,7 @@ struct eco_product eco_gpu_product_after(const struct eco_gpu_run *run, const st
     return rest;
 }
 
-/* Through cuBLAS, in pieces. */
+/* Multiplies by cuBLAS, in pieces. */
 static bool multiply(struct eco_gpu_run *run, const struct eco_product *p)
 {
     const int32_t most = p->piece > 0 ? p->piece : eco_gpu_piece(run, p);

@@ -1,5 +1,5 @@
 /*
- * Products with the packed weights: one for every run of neighbouring accumulators; and the copies
+ * Products with the packed weights, one for each run of neighbouring accumulators, and the copies
  * of weights that they read.
  */
 #include "gpu/gemm/grouped/grouped.h"
@@ -62,7 +62,7 @@ static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct e
     return *eco_layout_matrix(run->layout, m->op->layer, m->part);
 }
 
-/* Of the matrix, as products see it. */
+/* Columns of the matrix for products. */
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
@@ -70,18 +70,18 @@ int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *
     return whole ? matrix.row : matrix.columns;
 }
 
-/* Of A and of what it meets. */
+/* Type of A and of its weights. */
 static ecornn_type type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     return m->half != NULL ? ECORNN_F16 : run->layout->type;
 }
 
-/* A part of the weights as products read it: transposed where there is such a copy. */
+/* A part of the weights for products: transposed if there is such a copy. */
 struct weights {
     const void *data;
     bool turned;
     size_t row;    /* elements from one of its rows to the next */
-    size_t number; /* and from one of the matrix's n to the next */
+    size_t number; /* elements from one of the matrix's n to the next */
 };
 
 static struct weights weights_of(const struct eco_gpu_run *run, const struct eco_matmul *m)

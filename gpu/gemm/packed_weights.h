@@ -6,8 +6,9 @@
 
 #include "gpu/gemm/gemm.h"
 
-/* One product with a part of the packed weights, M [n*units, columns].  "accs": the columns of the
- * part's accumulators, H each, at their places in a row of acc or dacc; of a projection: its P. */
+/* One product with a part of the packed weights, M [n*units, columns]. "accs": the columns of the
+ * part's accumulators, H each, at their positions in a row of acc or dacc; for a projection its P
+ * columns. */
 struct eco_matmul {
     const struct eco_op *op;
     int part; /* enum eco_part */
@@ -16,34 +17,32 @@ struct eco_matmul {
     size_t a_row;
     void *c;
     size_t c_row;
-    ecornn_type c_type; /* of dx, and of states of a projection, the type of rows; 0: as sums */
+    ecornn_type c_type; /* dx and projected states: the type of rows; 0: the type of sums */
     bool add;           /* to C; else C is overwritten */
-    int32_t first;      /* of rows that an op's products with dacc have, how many are before A's */
-    const struct eco_scaled_f16 *half; /* A is of numbers of F16, so is what it meets, in rows of
-                                        * whole groups; or NULL */
-    bool odd;                          /* of two steps that follow each other one */
-    bool narrow; /* rows of the one that has the matrix's columns (A, of multiply_back C)
-                  * end with them, even where products are of whole groups */
+    int32_t first;      /* rows of the op's products with dacc that precede A's */
+    const struct eco_scaled_f16 *half; /* operands are F16 in rows of whole groups; or NULL */
+    bool odd;                          /* alternates between consecutive steps */
+    bool narrow; /* rows with the matrix's columns (A, or C of multiply_back) are not padded, even
+                    where products use whole groups */
 };
 /* C accs (+)= A M^T */
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* The same of some neighbouring accumulators, and its product. */
+/* The product for some neighbouring accumulators. */
 struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run,
                                         const struct eco_matmul *matmul,
                                         const struct eco_span *span);
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *matmul,
                            const struct eco_span *span);
-/* Of the matrix, as products see it: whole groups by wish. */
+/* Columns of the matrix for products: whole groups if that was requested. */
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* C (+)= A accs M */
 void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* The copies of the layer's weights that the plan wished for, before the first product with them.
- */
+/* Makes the requested copies of the layer's weights, before the first product with them. */
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op);
 /* dM (+)= A accs^T C, over all rows; here C is only read */
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* Of two matrices, where that is faster than one after the other; the second's rows begin so many
- * later.  False: none is queued. */
+/* Two matrices at once, if that is faster; the second's rows begin `begin` later. False: none is
+ * queued. */
 bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_matmul matmul[2],
                                    int32_t begin);
 /* dM = 0 */

@@ -1,7 +1,6 @@
 /*
- * R as prepared for products of steps (gemm/emulated_f32/split_operands.cu,
- * gemm/emulated_f32/step_gemm.cu), where these multiply by it one after the other: it is brought
- * into their order once in a run, floats are split; the states in every step.
+ * Prepares R for the products of steps (split_operands.cu and step_gemm.cu of gemm/emulated_f32):
+ * once in a run R is stored in their order, and floats are split; states are split in every step.
  */
 #include "gpu/gemm/presplit.h"
 #include "gpu/device/rates.h"
@@ -10,7 +9,7 @@
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Rows and k of a matrix of R as steps of one way multiply by it. */
+/* Rows and k of a matrix of R in forward or backward steps. */
 struct size {
     int32_t rows, k;
 };
@@ -27,7 +26,7 @@ static size_t bytes_of(enum eco_emulated_form form, struct size size)
     return (bytes + ECO_ALIGNMENT - 1) / ECO_ALIGNMENT * ECO_ALIGNMENT;
 }
 
-/* Before there is a layout: with rows of weights at multiples of 16 bytes. */
+/* Before there is a layout; assumes rows of weights aligned to 16 bytes. */
 static struct size size_before(const struct eco_problem *problem, int operand, bool backward)
 {
     const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
@@ -43,7 +42,7 @@ static enum eco_emulated_form form_of(const struct eco_problem *problem)
     return problem->fast ? ECO_EMULATED_SINGLES : ECO_EMULATED_PAIRS;
 }
 
-/* Does an operand have accumulators between which there is one that does without? */
+/* Is there an accumulator without R between accumulators with R? */
 static bool has_spans(const struct eco_problem *problem)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
@@ -60,7 +59,10 @@ static bool has_spans(const struct eco_problem *problem)
 static double time_of_cublas(const struct eco_gpu_rates *rates, enum eco_emulated_form form,
                              int32_t rows, struct size size, bool backward)
 {
-    enum { FEW = 5, NEAR_BYTES = 40 << 20 }; /* rows which there are other kernels for; of the L2 */
+    enum {
+        FEW = 5,
+        NEAR_BYTES = 40 << 20
+    }; /* rows that have other kernels; bytes that stay in the L2 */
     _Static_assert(ECO_EMULATED_PAIRS == 0 && ECO_EMULATED_SINGLES == 1, "as in the table");
     const double elements = (double)size.rows * size.k, few = elements * sizeof(float) < NEAR_BYTES
                                                                   ? rates->cublas_step[form].near
@@ -72,7 +74,7 @@ static double time_of_cublas(const struct eco_gpu_rates *rates, enum eco_emulate
 
 enum { LEAST_STEPS = 6 };
 
-/* Of a step by prediction; 0: what is forced cannot be. */
+/* Predicted seconds of a step; 0: the forced choice is impossible. */
 static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                         struct size size, const struct eco_gpu_force *force)
 {
@@ -83,7 +85,7 @@ static double step_time(const struct eco_problem *problem, const struct eco_caps
         .time;
 }
 
-/* A step's time is known. */
+/* Does preparing R pay, given the time of a step? */
 static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size,
                  bool backward, double time)
 {
@@ -116,7 +118,7 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
         const size_t states = bytes_of(form, (struct size){problem->N, size.k});
         most = states > most ? states : most;
     }
-    return bytes + most; /* who multiplies may choose to have states prepared */
+    return bytes + most; /* a product may choose to have states prepared */
 }
 
 double eco_gpu_step_product_time(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -146,8 +148,8 @@ bool eco_gpu_prepares(const struct eco_gpu_run *run)
            (run->args->T >= LEAST_STEPS || own->force.emulated_f32 >= ECO_USE_ALWAYS);
 }
 
-/* Where the copy of an operand's R lies: behind those of the operands before; of the one after the
- * last: where its states are. */
+/* Address of the copy of an operand's R, after those of the operands before it; for the operand
+ * after the last, of its states. */
 static char *place_of(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const bool backward = run->args->backward;

@@ -7,18 +7,18 @@
 #include "gpu/gemm/packed_weights.h"
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
 
-/* How many bytes R of all operands takes, prepared for steps of one way; 0: it is not faster so. */
+/* Bytes of R of all operands, prepared for forward or backward steps; 0: that is not faster. */
 size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool backward);
-/* Seconds of a step's products and of its launches, of F32; prepares: R may be prepared, which
- * takes so long once for each layer. */
+/* Seconds of an F32 step's products and launches. prepares: R may be prepared, which takes *prepare
+ * seconds once for each layer. */
 double eco_gpu_step_product_time(const struct eco_problem *problem, const struct eco_caps *caps,
                                  bool backward, bool prepares, double *prepare);
-/* Does the run prepare R?  Short ones of a plan do without. */
+/* Does the run prepare R? Short runs of a plan do not. */
 bool eco_gpu_prepares(const struct eco_gpu_run *run);
 /* Prepares R of an operand, once in a run. */
 void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, int part);
-/* Queues a product with all of a part, if there is such a copy.  False: there is none. */
+/* Queues a product with a prepared part; false if it is not prepared. */
 bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *matmul,
                                const struct eco_span *span, const struct eco_product *product);
 

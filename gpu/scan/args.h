@@ -1,6 +1,7 @@
 /*
- * The argument of a scan: all steps of a chunk of a cell that is linear in its states.  Also
- * included by kernels that are compiled at run time: no header of ours but the cell's limits.
+ * The argument of a scan: all steps of a chunk of a cell that is linear in its states. Kernels that
+ * are compiled at run time include this file, too, so of our headers it uses only the cell's
+ * limits.
  */
 #ifndef ECO_GPU_SCAN_ARGS_H
 #define ECO_GPU_SCAN_ARGS_H
@@ -11,49 +12,51 @@
 
 #include "common/cell/limits.h"
 
-/* Each thread has some steps of so many neighbouring units, a warp the next ones: units and warps
- * of a block. */
+/* Each thread has some steps of ECO_SCAN_WIDE neighbouring units, and the next warp the next steps.
+ * Units and warps of a block. */
 enum { ECO_SCAN_WIDE = 2, ECO_SCAN_UNITS = 32 * ECO_SCAN_WIDE, ECO_SCAN_WARPS = 8 };
-/* Steps of a thread, fewer where a step has more numbers in registers. */
+/* Steps of a thread, fewer if a step has more numbers in registers. */
 #define ECO_SCAN_STEPS(numbers) ((numbers) <= 6 ? 8 : (numbers) <= 12 ? 4 : 2)
 
-/* Rows of steps: element (t, n, u) of the chunk at (t - t0) * step + n * row + u.  data NULL: there
- * are none. */
+/* Rows of steps: element (t, n, u) of the chunk is at (t - t0) * step + n * row + u. data may be
+ * NULL. */
 struct eco_scan_array {
     void *data;
     int64_t step, row;
 };
 
 /*
- * Blocks take tiles, so many steps of some units of a row, by ticket: those of earlier steps first.
- * The tile before tells what its states are, or gradients of states on the way back, in `value` and
- * then `flag`, one for each ECO_SCAN_UNITS of a row; all flags and the ticket are 0 before.
+ * A tile has some steps of ECO_SCAN_UNITS units of a row. Blocks take tiles by ticket, earlier
+ * steps first. A tile passes its last states (backward: gradients of states) to the next tile:
+ * first it writes `value`, then `flag`. Before the launch all flags and the ticket are 0. Example:
+ * T=1000 in tiles of 64 steps: the tile with steps 64 to 127 folds its steps into a factor and a
+ * term, waits for the flag of steps 0 to 63, and sets its own flag.
  *
  * Masked rows (t >= length), forward: states stay and y is 0; backward: dacc is 0, carry stays.
- * Types as of a stage (cell/args.h).
+ * Types are those of a stage (cell/args.h).
  */
 struct eco_scan_call {
-    int32_t rows, hidden, column; /* column: from one accumulator to the next, of acc and dacc */
+    int32_t rows, hidden, column; /* column: between accumulators of acc and dacc */
     int32_t t0, steps;            /* of the chunk */
     bool falls;                   /* the last step comes first */
     bool training, wide_dy;
-    bool pairs;           /* neighbouring units of every array may be read, and written, as one */
-    uint16_t wide_states; /* bit s: state s before the chunk, and after, is kept as a sum */
-    uint16_t zero_states; /* bit s: it is 0 before */
+    bool pairs;           /* neighbouring units of every array may be accessed as one */
+    uint16_t wide_states; /* bit s: state s before and after the chunk is F32 */
+    uint16_t zero_states; /* bit s: it is 0 before the chunk */
     uint16_t zero_carry;
-    int32_t begin;   /* backward: the step whose states before are in `initial` */
-    uint16_t begins; /* bit s: there is one for state s */
+    int32_t begin;   /* backward: the step whose previous states are in `initial` */
+    uint16_t begins; /* bit s: state s has one */
     uint32_t layer, direction;
     uint64_t seed;
-    uint32_t draw_step, draw_row; /* random numbers of step 0 and row 0 are of these */
+    uint32_t draw_step, draw_row; /* random numbers count steps and rows from these */
     const int32_t *lengths;
     const void *vector;
-    int8_t bias[ECO_MAX_ACCS]; /* forward: vector that accumulator a adds, or -1 */
+    int8_t bias[ECO_MAX_ACCS]; /* forward: the bias vector of accumulator a, or -1 */
     struct eco_scan_array acc; /* backward: dacc */
     struct eco_scan_array save;
     struct eco_scan_array y; /* backward: dy */
-    /* Forward: of all steps, copies for backward (kept) and states where planes are (next); first
-     * and last have those before and after the chunk.  Backward: states before and after steps. */
+    /* Forward: all steps: copies for backward (kept) and states in planes (next); first and last
+     * have the states before and after the chunk. Backward: states before and after steps. */
     struct eco_scan_array kept[ECO_MAX_STATES], next[ECO_MAX_STATES];
     struct eco_scan_array first[ECO_MAX_STATES], last[ECO_MAX_STATES];
     struct eco_scan_array before[ECO_MAX_STATES], initial[ECO_MAX_STATES], carry[ECO_MAX_STATES];

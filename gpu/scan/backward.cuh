@@ -1,5 +1,5 @@
 /*
- * The scan on the way back, behind the printed text of a cell: as forward, with gradients of
+ * The backward scan, which includes the printed text of a cell: like forward, with gradients of
  * states.
  */
 #ifndef ECO_GPU_SCAN_BACKWARD_CUH
@@ -9,15 +9,15 @@
 
 /* ---- what steps read ------------------------------------------------------------------------- */
 
-/* Of a state, as backward has it. */
+/* A state as backward reads it. */
 ECO_DEVICE struct elements<const narrow> states_of(const struct eco_scan_call *call,
                                                    const struct scan_place *place,
                                                    const struct eco_scan_array *array) {
     return elements_of<const narrow>(call, place, array, 0);
 }
 
-/* States after steps, and before: those after the step before, which is the thread's next one, so
- * that one step's are read besides. */
+/* Reads states after steps and before them. The state before a step is the one after the thread's
+ * next step, so only one more step is read. */
 template <int STEPS>
 ECO_DEVICE void read_states_of_whole(const struct eco_scan_call *call,
                                      const struct scan_place *place,
@@ -42,7 +42,7 @@ ECO_DEVICE void read_states_of_whole(const struct eco_scan_call *call,
     }
 }
 
-/* The array where the states before a step lie, if not where those after the step before do. */
+/* The array of the states before a step, if they are not those after the previous step. */
 template <int STEPS>
 ECO_DEVICE void read_states_around(const struct eco_scan_call *call, const struct scan_place *place,
                                    struct scan_step step[STEPS][ECO_SCAN_WIDE])
@@ -64,7 +64,7 @@ ECO_DEVICE void read_states_around(const struct eco_scan_call *call, const struc
                 const int32_t behind = place->unit[w] - place->unit[0];
                 const narrow *there =
                     !begins ? scan_element(&before, from) + behind
-                    : zero  ? scan_element(&next, from) + behind /* read, and not taken */
+                    : zero  ? scan_element(&next, from) + behind /* read, but not used */
                             : plane_at<const narrow>(&call->initial[s], place, w);
                 step[k][w].before[s] = zero ? (vec)0 : to_real(*there);
                 step[k][w].next[s] = to_real(scan_element(&next, from)[behind]);
@@ -115,7 +115,8 @@ ECO_DEVICE void read_dy(const struct eco_scan_call *call, const struct scan_plac
     }
 }
 
-/* What comes to output states: of the row's first step that counts from behind, else from y. */
+/* Sets the gradient of output states: from later steps for the row's first step in this order, else
+ * from dy. */
 ECO_DEVICE void take_outputs(const struct eco_scan_call *call, const struct scan_place *place,
                              struct scan_step *at, int32_t p, int w, vec dy)
 {
@@ -131,7 +132,7 @@ ECO_DEVICE void take_outputs(const struct eco_scan_call *call, const struct scan
 
 /* ---- what they leave ------------------------------------------------------------------------- */
 
-/* Nothing of output states goes further. */
+/* The gradient of output states is not carried further. */
 ECO_DEVICE void clear_outputs(const struct eco_scan_call *call, const struct scan_place *place,
                               int32_t p, int w)
 {
@@ -173,7 +174,7 @@ ECO_DEVICE void leave_gradients(const struct eco_scan_call *call, const struct s
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
-/* Factor and term of all steps of unit w. */
+/* Folds all steps of unit w into a factor and a term. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void
 fold_steps_back(const struct eco_scan_call *call, const struct scan_place *place, int w,
@@ -195,7 +196,7 @@ fold_steps_back(const struct eco_scan_call *call, const struct scan_place *place
     }
 }
 
-/* The steps of unit w, one after the other. */
+/* Runs the steps of unit w, one after the other. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void
 do_steps_back(const struct scan_place *place, int w, struct scan_step step[STEPS][ECO_SCAN_WIDE],

@@ -1,9 +1,8 @@
 /*
- * The scan forward, behind the printed text of a cell: a thread folds some steps into one factor
- * and term of each state, a block those of its threads, and blocks hand on states one after the
- * other; then each thread does its steps as any stage does them.  So memory is read and written
- * once, and what is handed on does not depend on timing.  Tiles of which everything counts have no
- * branches.
+ * The forward scan, which includes the printed text of a cell. Each thread folds its steps into one
+ * factor and one term for each state; a block folds those of its threads; blocks pass states on,
+ * one after the other; then each thread runs its steps as a stage would. So memory is read and
+ * written once, and results do not depend on timing. Tiles that are complete have no branches.
  */
 #ifndef ECO_GPU_SCAN_FORWARD_CUH
 #define ECO_GPU_SCAN_FORWARD_CUH
@@ -63,7 +62,7 @@ ECO_DEVICE void read_accs(const struct eco_scan_call *call, const struct scan_pl
         }
 }
 
-/* States where planes are: all but the last step's, which have their place in `last`. */
+/* Writes states to planes, except those of the last step, which go to `last`. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void write_planes(const struct eco_scan_call *call, const struct scan_place *place,
                              int s, const struct scan_units<vec> values[STEPS])
@@ -81,7 +80,7 @@ ECO_DEVICE void write_planes(const struct eco_scan_call *call, const struct scan
     }
 }
 
-/* A state after the last of the row's steps, if that is one of the thread's. */
+/* Writes a state after the row's last step, if that is one of the thread's steps. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void write_last(const struct eco_scan_call *call, const struct scan_place *place, int s,
                            const struct scan_units<vec> values[STEPS])
@@ -95,7 +94,7 @@ ECO_DEVICE void write_last(const struct eco_scan_call *call, const struct scan_p
                 write_at_end(call, place, s, w, values[k].of[w]);
 }
 
-/* What the steps leave: saved values, states where they are wanted, y. */
+/* Writes what the steps produce: saved values, requested states, y. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void leave_steps(const struct eco_scan_call *call, const struct scan_place *place,
                             const struct scan_step step[STEPS][ECO_SCAN_WIDE])
@@ -133,7 +132,7 @@ ECO_DEVICE void leave_steps(const struct eco_scan_call *call, const struct scan_
     write_steps<STEPS, WHOLE>(call, place, &call->y, 0, values);
 }
 
-/* Factor and term of all steps of unit w. */
+/* Folds all steps of unit w into a factor and a term. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void
 fold_steps(const struct scan_place *place, int w, struct scan_step step[STEPS][ECO_SCAN_WIDE],
@@ -151,7 +150,7 @@ fold_steps(const struct scan_place *place, int w, struct scan_step step[STEPS][E
     }
 }
 
-/* The steps of unit w, one after the other. */
+/* Runs the steps of unit w, one after the other. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void do_steps(const struct scan_place *place, int w,
                          struct scan_step step[STEPS][ECO_SCAN_WIDE],
@@ -207,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS, SCAN_BLOCKS)
         scan_tile<STEPS, true>(&call, &place, &shared);
     else
         scan_tile<STEPS, false>(&call, &place, &shared);
-    /* A row that has no step in the chunk keeps its states. */
+    /* A row without a step in the chunk keeps its states. */
     if (place.from == place.to && place.tile == 0 && place.warp == 0)
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)

@@ -1,5 +1,5 @@
 /*
- * Where the arrays of an op lie for a scan, its launch, and the kernels of a plan.
+ * Finds the arrays of an op for a scan, launches it, and compiles the kernels of a plan.
  */
 #include "gpu/scan/scan.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* Rows of steps of the op, from its first on. */
+/* Rows of the op's steps, from its first on. */
 static struct eco_scan_array array_of(const struct eco_view *view, int32_t t)
 {
     const struct eco_plane plane = eco_gpu_plane(view, t);
@@ -66,7 +66,7 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound 
 
 /* ---- what blocks tell each other ------------------------------------------------------------- */
 
-/* A ticket and a flag for each group of units of a row, zeros before a launch; then states. */
+/* A ticket and a flag for each group of units of a row, zero before a launch; then states. */
 enum { WORDS_ALIGNMENT = 256 };
 
 static size_t groups_of(const struct eco_problem *problem, int32_t rows)
@@ -89,7 +89,7 @@ size_t eco_scan_bytes(const struct eco_problem *problem)
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-/* Whether an array's elements, each of so many bytes, may be read ECO_SCAN_WIDE at a time. */
+/* May an array's elements of `bytes` bytes be read ECO_SCAN_WIDE at a time? */
 static bool is_wide(const struct eco_scan_array *array, size_t bytes)
 {
     return array->data == NULL ||
@@ -97,7 +97,7 @@ static bool is_wide(const struct eco_scan_array *array, size_t bytes)
             array->step % ECO_SCAN_WIDE == 0 && array->row % ECO_SCAN_WIDE == 0);
 }
 
-/* Of those that whole tiles read and write; states at the ends of a chunk are taken one by one. */
+/* For the arrays of whole tiles; states at the ends of a chunk are read one by one. */
 static bool has_pairs(const struct eco_gpu_run *run, const struct eco_scan_call *call)
 {
     const size_t sum = eco_type_bytes(eco_type_sum(run->layout->type)),
@@ -145,7 +145,7 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
     return call;
 }
 
-/* Numbers that a step has in registers, as forward.cuh and backward.cuh count them. */
+/* Numbers of a step in registers, counted as in forward.cuh and backward.cuh. */
 static int32_t tile_steps(const struct eco_problem *problem, bool backward)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;

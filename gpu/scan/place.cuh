@@ -1,5 +1,5 @@
 /*
- * Where a thread of a scan is, and how it reads and writes the rows of its steps.
+ * Which steps and units a thread of a scan has, and how it reads and writes their rows.
  */
 #ifndef ECO_GPU_SCAN_PLACE_CUH
 #define ECO_GPU_SCAN_PLACE_CUH
@@ -8,15 +8,15 @@
 
 /* ---- a thread's place ------------------------------------------------------------------------ */
 
-/* Steps are counted in the order of the scan.  Of the chunk's those from `from` to `to` count: all,
- * but for a row that has ended or not begun. */
+/* Steps are counted in the order of the scan. Steps `from` up to `to` are active: all of the chunk,
+ * unless a row has ended or not begun. */
 struct scan_place {
     int32_t lane, warp, tile, tiles, group; /* group: ECO_SCAN_UNITS of a row */
     int32_t n, first;                       /* the thread's first step */
     int32_t unit[ECO_SCAN_WIDE];
     int32_t from, to;
-    bool there[ECO_SCAN_WIDE]; /* else a unit is read in its place, and not written */
-    bool whole;                /* all steps and units of the tile count, and are pairs */
+    bool there[ECO_SCAN_WIDE]; /* if not, another unit is read instead, and nothing is written */
+    bool whole; /* all steps and units of the tile are active, and aligned as pairs */
 };
 
 ECO_DEVICE struct scan_place scan_place_of(const struct eco_scan_call *call,
@@ -64,15 +64,14 @@ ECO_DEVICE int32_t time_of(const struct eco_scan_call *call, int32_t p)
 
 /* ---- rows of steps --------------------------------------------------------------------------- */
 
-/* A thread's elements of an array, of its first unit, one for each of its steps; NULL: there are
- * none. */
+/* A thread's elements of an array, for its first unit, one for each of its steps; or NULL. */
 template <class T> struct elements {
     T *at;
     int64_t stride;
 };
 
-/* Of the column that begins `column` elements behind the first.  Steps past the chunk's are read
- * where its last one lies. */
+/* The column that begins `column` elements after the first. Steps beyond the chunk read its last
+ * step. */
 template <class T>
 ECO_DEVICE struct elements<T> elements_of(const struct eco_scan_call *call,
                                           const struct scan_place *place,
@@ -90,7 +89,7 @@ ECO_DEVICE T *scan_element(const struct elements<T> *of, int32_t k)
     return of->at + k * of->stride;
 }
 
-/* Whether a tile of so many steps has the one whose states before lie in `initial`. */
+/* Has a tile of `steps` steps the one whose previous states are in `initial`? */
 ECO_DEVICE bool has_begin(const struct eco_scan_call *call, const struct scan_place *place,
                           int32_t steps)
 {
@@ -101,7 +100,7 @@ ECO_DEVICE bool has_begin(const struct eco_scan_call *call, const struct scan_pl
     return call->begins != 0 && between;
 }
 
-/* How many of a thread's steps there are, at least one: others are read in place of the last. */
+/* Index of a thread's last existing step, at least 0; others read that one instead. */
 ECO_DEVICE int32_t last_of(const struct eco_scan_call *call, const struct scan_place *place)
 {
     const int32_t left = call->steps - 1 - place->first;
@@ -114,7 +113,7 @@ template <bool WHOLE> ECO_DEVICE int32_t inside(int k, int32_t last)
     return WHOLE || k < last ? k : last;
 }
 
-/* The steps of a thread: their places; nothing is read. */
+/* The steps of a thread: sets positions, reads nothing. */
 template <int STEPS>
 ECO_DEVICE void begin_steps(const struct eco_scan_call *call, const struct scan_place *place,
                             struct scan_step step[STEPS][ECO_SCAN_WIDE])
@@ -130,7 +129,7 @@ ECO_DEVICE void begin_steps(const struct eco_scan_call *call, const struct scan_
         }
 }
 
-/* All units of a thread, from where its first one is. */
+/* All units of a thread, from its first one on. */
 template <class T> struct __align__(sizeof(T) * ECO_SCAN_WIDE) scan_units
 {
     T of[ECO_SCAN_WIDE];
@@ -178,7 +177,7 @@ real_units(const struct scan_units<narrow> &units) {
     return reals;
 }
 
-/* values[k] to the steps that there are. */
+/* Writes values[k] to the existing steps. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void write_steps(const struct eco_scan_call *call, const struct scan_place *place,
                             const struct eco_scan_array *array, int64_t column,
@@ -192,7 +191,7 @@ ECO_DEVICE void write_steps(const struct eco_scan_call *call, const struct scan_
                 write_units<WHOLE>(place, scan_element(&to, k), narrow_units(values[k]));
 }
 
-/* An element of one step's rows, such as states at the chunk's begin; of the thread's unit w. */
+/* An element of a single step's rows, such as states before the chunk, for the thread's unit w. */
 template <class T>
 ECO_DEVICE T *plane_at(const struct eco_scan_array *plane, const struct scan_place *place, int w)
 {

@@ -7,14 +7,14 @@
 #include "gpu/scan/args.h"
 #include "gpu/view/run.h"
 
-/* source_text.c: kernels scan_forward and scan_backward of a cell for a type of rows, as NVRTC
- * takes them.  The caller: eco_free.  NULL: no memory. */
+/* source_text.c: prints kernels scan_forward and scan_backward of a cell for a type of rows, for
+ * NVRTC. The caller releases the text by eco_free. NULL: no memory. */
 char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows);
 
-/* launch.c: compiles the kernels of a plan, or says in plan->own why not. */
+/* launch.c: compiles the kernels of a plan, or stores the reason why not in the plan. */
 void eco_scan_prepare(const struct ecornn_plan *plan);
 void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text);
-/* Bytes of ECO_SCRATCH_EXCHANGE for a run of so many rows. */
+/* Bytes of ECO_SCRATCH_EXCHANGE for a run of the problem. */
 size_t eco_scan_bytes(const struct eco_problem *problem);
 /* Queues STEP or D_STEP of all ops of a level. */
 void eco_scan_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);

@@ -1,5 +1,5 @@
 /*
- * The text of a cell's scan, as NVRTC takes it: numbers, words, the printed text, kernels.
+ * Prints the source of a cell's scan for NVRTC: numbers, words, the printed text, kernels.
  */
 #include "gpu/scan/scan.h"
 

@@ -1,5 +1,6 @@
 /*
- * What threads of a scan, and tiles, tell each other: factors and terms of states over some steps.
+ * What threads of a scan, and tiles, pass to each other: factors and terms of states over some
+ * steps.
  */
 #ifndef ECO_GPU_SCAN_TILES_CUH
 #define ECO_GPU_SCAN_TILES_CUH
@@ -12,7 +13,7 @@ ECO_DEVICE constexpr bool is_linear(int s)
     return SCAN_LINEAR >> s & 1;
 }
 
-/* Of a multiprocessor at least, while doubles do not take all registers. */
+/* Blocks of a multiprocessor; one if doubles take all registers. */
 enum { SCAN_BLOCKS = sizeof(real) == 4 ? 2 : 1 };
 
 /* ---- from tile to tile ----------------------------------------------------------------------- */
@@ -21,21 +22,21 @@ struct scan_shared {
     vec factor[ECO_SCAN_WARPS][SCAN_STATES][ECO_SCAN_WIDE][32];
     vec term[ECO_SCAN_WARPS][SCAN_STATES][ECO_SCAN_WIDE][32];
     union {
-        uint32_t ticket; /* all have read it before states come to the block */
+        uint32_t ticket; /* all have read it before new states arrive */
         vec start[ECO_SCAN_WARPS][SCAN_STATES][ECO_SCAN_WIDE][32];
     };
 };
-/* A kernel has no more unless it asks; of ECO_MAX_STATES in doubles this is all. */
+/* The limit of a kernel that does not ask for more; ECO_MAX_STATES in doubles take all of it. */
 static_assert(sizeof(struct scan_shared) <= 48 << 10, "shared memory of a scan");
 
-/* Where state s of a thread's unit w lies in what one tile tells the next, so that a warp reads,
- * and writes, whole lines. */
+/* Position of state s of a thread's unit w in what a tile passes on; a warp accesses whole
+ * lines. */
 ECO_DEVICE int64_t word_of(const struct scan_place *place, int s, int w)
 {
     return (((int64_t)place->group * SCAN_STATES + s) * ECO_SCAN_WIDE + w) * 32 + place->lane;
 }
 
-/* What comes to the block from the tile before. */
+/* Receives the states from the previous tile. */
 ECO_DEVICE void receive(const struct eco_scan_call *call, const struct scan_place *place,
                         vec start[SCAN_STATES][ECO_SCAN_WIDE])
 {
@@ -67,14 +68,14 @@ ECO_DEVICE void send_on(const struct eco_scan_call *call, const struct scan_plac
         store_release(call->flag + place->group, (uint32_t)place->tile + 1);
 }
 
-/* A state after some steps.  Their factors together may be infinite, where a state that is 0 stays
- * so. */
+/* A state after some steps. The product of factors may be infinite; a state of 0 stays 0. */
 ECO_DEVICE vec state_after(vec factor, vec term, vec state)
 {
     return state == 0 ? term : factor * state + term;
 }
 
-/* What comes to each warp, of what comes to the block; by one warp.  The last one's goes on. */
+/* Computes what each warp receives from what the block receives; called by one warp. What follows
+ * the last warp is passed on. */
 ECO_DEVICE void start_warps(struct scan_shared *shared, int32_t lane, int s, int w, vec *state)
 {
 #pragma unroll
@@ -84,8 +85,8 @@ ECO_DEVICE void start_warps(struct scan_shared *shared, int32_t lane, int s, int
     }
 }
 
-/* By all threads of a block, with factor and term of their steps.  start: what comes to the chunk,
- * becomes what comes to the thread's first step. */
+/* Called by all threads of a block with factor and term of their steps. start: on entry the states
+ * before the chunk, on return those before the thread's first step. */
 ECO_DEVICE void hand_on(const struct eco_scan_call *call, const struct scan_place *place,
                         struct scan_shared *shared, const vec factor[SCAN_STATES][ECO_SCAN_WIDE],
                         const vec term[SCAN_STATES][ECO_SCAN_WIDE],
@@ -118,8 +119,7 @@ ECO_DEVICE void hand_on(const struct eco_scan_call *call, const struct scan_plac
             start[s][w] = shared->start[place->warp][s][w][place->lane];
 }
 
-/* One more step of a state.  A factor of 0 forgets what came before, be it too large for a number.
- */
+/* Adds one more step. A factor of 0 drops everything before it, even if it is infinite. */
 ECO_DEVICE void fold(vec *factor, vec *term, vec a, vec b)
 {
     *term = a * *term + b;

@@ -1,6 +1,6 @@
 /*
- * The vocabulary of the printed text for a scan: one step of one unit, all of it in registers.
- * Knows no order of steps and no memory but that of vectors.
+ * The words of the printed text for a scan: one step of one unit, in registers. Knows no order of
+ * steps and no memory but that of vectors.
  */
 #ifndef ECO_GPU_SCAN_WORDS_CUH
 #define ECO_GPU_SCAN_WORDS_CUH
@@ -8,8 +8,8 @@
 #include "gpu/cell/draw.cuh"
 #include "gpu/scan/args.h"
 
-/* The cell's numbers and functions are the text's (source_text.c); these are nobody's, so that a
- * header compiles by itself. */
+/* The text defines the cell's numbers and functions (source_text.c); these defaults let the header
+ * compile alone. */
 #ifndef SCAN_ACCS
 #define SCAN_ACCS                1
 #define SCAN_DACCS               1

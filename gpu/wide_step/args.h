@@ -1,5 +1,5 @@
 /*
- * The argument of a wide step: both products of many rows and the cell in one launch, by the matrix
+ * The argument of a wide step: both products of many rows and the cell in one launch, by matrix
  * instructions of four warps (wgmma).
  */
 #ifndef ECO_GPU_WIDE_STEP_ARGS_H
@@ -10,20 +10,20 @@
 #include "gpu/cell/args.h"
 
 enum {
-    ECO_WIDE_SOURCES = 2,  /* of sums: input and state */
-    ECO_WIDE_ACCS = 4,     /* at most */
+    ECO_WIDE_SOURCES = 2,  /* sources of a sum: input and state */
+    ECO_WIDE_ACCS = 4,     /* most accumulators */
     ECO_WIDE_K = 64,       /* numbers of a row that are copied at once */
     ECO_WIDE_LINE = 128,   /* their bytes */
     ECO_WIDE_M = 64,       /* batch rows of an instruction */
     ECO_WIDE_GROUP = 128,  /* threads of a warpgroup */
-    ECO_WIDE_UNITS = 8,    /* units come in groups of so many */
+    ECO_WIDE_UNITS = 8,    /* units come in multiples of this */
     ECO_WIDE_BARRIERS = 16 /* bytes, of a stage */
 };
 
 /*
  * Shapes of blocks, CALL(number, down, across, tiles, units, stages, blocks): warpgroups along the
- * batch and along the units, tiles of 64 rows that each has, its units of a cell with 3 or 4
- * accumulators, stages of k on their way, blocks of a multiprocessor.
+ * batch and along the units; tiles of 64 rows of each; its units for a cell with 3 or 4
+ * accumulators; stages of k in flight; blocks of a multiprocessor.
  */
 #define ECO_WIDE_LIST(CALL)                                                                        \
     CALL(0, 1, 2, 1, 16, 4, 2)                                                                     \
@@ -31,28 +31,28 @@ enum {
     CALL(2, 2, 1, 1, 32, 3, 2)                                                                     \
     CALL(3, 2, 1, 1, 64, 4, 1)                                                                     \
     CALL(4, 2, 1, 2, 48, 4, 1)
-enum { ECO_WIDE_SHAPES = 5, ECO_WIDE_END = -1 /* in place of a cell's number */ };
+enum { ECO_WIDE_SHAPES = 5, ECO_WIDE_END = -1 /* instead of a cell's number */ };
 
-/* Of a cell with fewer accumulators a warpgroup has more units.  The numbers of accumulators that
- * there are kernels for. */
+/* With fewer accumulators a warpgroup has more units. The numbers of accumulators that have
+ * kernels. */
 #define ECO_WIDE_MORE(accs) ((accs) > 2 ? 1 : 4 / (accs))
 #define ECO_WIDE_MADE(accs) ((accs) <= ECO_WIDE_ACCS && (accs) != 2)
-/* Threads of a block that copy, by how many blocks a multiprocessor has. */
+/* Threads that copy, by the blocks of a multiprocessor. */
 #define ECO_WIDE_MORE_THREADS(blocks) ((blocks) > 1 ? 32 : ECO_WIDE_GROUP)
 
-/* Rows of the batch times a matrix. */
+/* Batch rows times a matrix. */
 struct eco_wide_source {
     CUtensorMap rows, matrix; /* [N,k], [groups*column,k] */
-    int32_t k_blocks;         /* of ECO_WIDE_K, the last filled up */
+    int32_t k_blocks;         /* of ECO_WIDE_K, the last one zero-padded */
     int32_t first, count;     /* the accumulators that add it */
-    int32_t column;           /* lines from one of them to the next */
-    bool early;               /* rows were there before the kernel ahead was put in place */
+    int32_t column;           /* lines between these accumulators */
+    bool early;               /* rows were complete before the preceding kernel became resident */
 };
 
 struct eco_wide_call {
     struct eco_wide_source source[ECO_WIDE_SOURCES];
-    struct eco_stage_call stage; /* acc: not read */
-    int8_t bias[ECO_WIDE_ACCS];  /* the vector that each adds; -1: none */
+    struct eco_stage_call stage; /* acc is not used */
+    int8_t bias[ECO_WIDE_ACCS];  /* the bias vector of each accumulator; -1: none */
 };
 
 #endif /* ECO_GPU_WIDE_STEP_ARGS_H */

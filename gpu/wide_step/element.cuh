@@ -1,6 +1,6 @@
 /*
- * A unit of a batch row whose values are all in registers: the cell's words (doc/cells.md) of wide
- * steps, and how pairs of units come from memory and go there.
+ * A unit of a batch row with all values in registers: the cell's words (doc/cells.md) for wide
+ * steps, and loads and stores of pairs of units.
  */
 #ifndef ECO_GPU_WIDE_STEP_ELEMENT_CUH
 #define ECO_GPU_WIDE_STEP_ELEMENT_CUH
@@ -16,7 +16,7 @@ struct __align__(2 * sizeof(narrow)) narrow_pair
     narrow of[2];
 };
 
-/* Rows of states are wide, as sums are, or narrow. */
+/* Rows of states have the type of sums (wide) or of rows. */
 ECO_DEVICE float2 load_pair(const void *base, uint32_t at, bool wide)
 {
     if (wide)

@@ -1,6 +1,6 @@
 /*
- * A step of many rows in one launch: products (mainloop.cuh), then the cell's text, of two units of
- * a row at a time, with everything in registers.
+ * A step of many rows in one launch: the products (mainloop.cuh), then the cell's text for two
+ * units of a row at a time, with all values in registers.
  */
 #ifndef ECO_GPU_WIDE_STEP_KERNEL_CUH
 #define ECO_GPU_WIDE_STEP_KERNEL_CUH
@@ -10,7 +10,7 @@
 
 /* ---- two units of a row ---------------------------------------------------------------------- */
 
-/* Where a thread's pairs lie: rows 8 apart, `of_thread` of them, and units 8 apart. */
+/* A thread's pairs: `of_thread` rows, 8 apart, and units 8 apart. */
 template <class BLOCK> struct wide_pairs {
     enum { of_thread = 2 * BLOCK::tiles };
     int row0, unit0;
@@ -29,8 +29,8 @@ template <class BLOCK> ECO_DEVICE struct wide_pairs<BLOCK> pairs_of_thread(int w
             ((int)blockIdx.x * BLOCK::across + of_units) * BLOCK::units + lane % 4 * 2};
 }
 
-/* Where the first pair of a row lies in each array, in elements: the host sees to it that 32 bits
- * are enough.  Of a row that is not there, another one's. */
+/* Position of the first pair of a row in each array, in elements; the host ensures that 32 bits
+ * suffice. A missing row is replaced by another. */
 template <class BLOCK>
 struct wide_row {
     bool there, masked;
@@ -56,13 +56,13 @@ ECO_DEVICE struct wide_row<BLOCK> wide_row_at(const struct eco_stage_call &stage
     return at;
 }
 
-/* States before of pairs that have their units in common. */
+/* States before the step, for pairs with the same units. */
 template <class BLOCK>
 struct wide_states {
     float2 of[2 * BLOCK::tiles][BLOCK::states];
 };
 
-/* Of state 0, which products read, rows are never wide. */
+/* Rows of state 0, which products read, are never wide. */
 template <class BLOCK>
 ECO_DEVICE float2 pair_before(const struct eco_stage_call &stage, const struct wide_row<BLOCK> &at,
                               int s, int unit)
@@ -87,7 +87,7 @@ ECO_DEVICE void read_states_before(const struct eco_stage_call &stage, int unit0
             states->of[i][s] = pair_before<BLOCK>(stage, rows[i], s, unit);
 }
 
-/* Of all units of the block: [accs, units]. */
+/* For all units of the block: [accs, units]. */
 template <class BLOCK>
 ECO_DEVICE void read_biases_of_block(const struct eco_wide_call &call, float *biases)
 {
@@ -110,7 +110,7 @@ template <int NUMBER, class ELEMENT> ECO_DEVICE void finish_element(ELEMENT *at)
 #undef CELLS_CASE
 }
 
-/* Next states, in the places that want them. */
+/* Stores next states wherever they are needed. */
 template <class BLOCK>
 ECO_DEVICE void store_next_pair(const struct eco_stage_call &stage,
                                 const struct wide_row<BLOCK> &at, int s, int unit, float2 next)
@@ -169,8 +169,8 @@ ECO_DEVICE void finish_pair(const struct eco_stage_call &stage, const struct wid
         }
 }
 
-/* All of a thread's pairs.  States before of the next units are on their way: states has those of
- * the first. */
+/* Finishes all of a thread's pairs. States of the next units are loaded ahead; `states` has those
+ * of the first. */
 template <int NUMBER, class BLOCK>
 ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<BLOCK> &pairs,
                              const struct wide_row<BLOCK> (&rows)[2 * BLOCK::tiles],
@@ -261,7 +261,7 @@ ECO_DEVICE void consume(const struct eco_wide_call &call, const struct wide_stag
     for (int j = 0; pairs.unit0 < call.stage.hidden && j < BLOCK::ahead; j++)
         read_states_before<BLOCK>(call.stage, pairs.unit0, rows, j, &states[j]);
     wait_for_sums<BLOCK>(d);
-    named_barrier_sync(BLOCK::consumers); /* biases are there */
+    named_barrier_sync(BLOCK::consumers); /* biases have been loaded */
     finish_pairs<NUMBER, BLOCK>(call, pairs, rows, states, stages->biases, d);
 }
 

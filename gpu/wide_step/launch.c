@@ -1,5 +1,5 @@
 /*
- * The launch of a wide step, and the kernels that it takes.
+ * The launch of a wide step, and the kernels that it uses.
  */
 #include "gpu/device/tensor_map.h"
 #include "gpu/wide_step/wide_step.h"
@@ -45,7 +45,7 @@ ecornn_status eco_wide_load(struct eco_gpu *gpu, bool *usable)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Pairs of units are read and written at once, by numbers of 32 bits. */
+/* Pairs of units are accessed as one, with offsets of 32 bits. */
 static bool is_even(const void *array, size_t row, bool wide, int32_t rows)
 {
     const size_t bytes = wide ? sizeof(float) : 2;
@@ -67,7 +67,7 @@ static bool are_even(const struct eco_stage_call *stage)
     return even;
 }
 
-/* Of a source: the matrix of the layer, and which accumulators add it. */
+/* Sets up a source: the layer's matrix, and the accumulators that add it. */
 static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, int part,
                         const struct eco_wide_rows *given, int shape, struct eco_wide_source *to)
 {

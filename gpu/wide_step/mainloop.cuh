@@ -1,7 +1,7 @@
 /*
- * Both products of a block of a wide step.  A thread of its own has stages of k copied, the rows of
- * the batch and those of the matrices; warpgroups multiply what came.  The input comes first: what
- * kernels ahead write is read after they have ended.
+ * Both products of a block of a wide step. A separate thread issues copies of stages of k, with
+ * batch rows and rows of the matrices; warpgroups multiply the stages as they arrive. The input
+ * comes first, because what preceding kernels write is read only after they have ended.
  */
 #ifndef ECO_GPU_WIDE_STEP_MAINLOOP_CUH
 #define ECO_GPU_WIDE_STEP_MAINLOOP_CUH
@@ -43,18 +43,18 @@ template <int NUMBER, int SHAPE> struct wide_block {
         units = shape::units * ECO_WIDE_MORE(accs), /* of a warpgroup */
         rows = ECO_WIDE_M * tiles * down,
         consumers = ECO_WIDE_GROUP * down * across,
-        sums = accs * units / 2, /* a thread's, of a tile */
+        sums = accs * units / 2, /* of a thread, in a tile */
         tile_bytes = ECO_WIDE_M * ECO_WIDE_LINE,
         rows_bytes = rows * ECO_WIDE_LINE,
         acc_bytes = units * ECO_WIDE_LINE,
         stage_bytes = rows_bytes + across * accs * acc_bytes,
-        /* the first accumulator has W only, the last R only; else all have both */
+        /* the first accumulator has only W, the last only R; else all have both */
         apart = cell::row(0) < 0,
-        /* Beside another block there are registers enough.  Else a warpgroup copies, and leaves its
-         * own to those that multiply; and these read states ahead. */
+        /* Two blocks of a multiprocessor leave enough registers. A single block copies with a whole
+         * warpgroup, which gives its registers to those that multiply; these load states ahead. */
         alone = shape::blocks == 1,
         threads = consumers + ECO_WIDE_MORE_THREADS(shape::blocks),
-        /* groups of units whose states are on their way: as registers allow */
+        /* groups of units whose states are loaded ahead, as registers allow */
         groups = units / ECO_WIDE_UNITS,
         room = alone       ? 8 / (tiles * tiles)
                : sums > 32 ? 1
@@ -65,14 +65,14 @@ template <int NUMBER, int SHAPE> struct wide_block {
     };
 };
 
-/* In shared memory: stages, for each a barrier for what came and one for what was read, biases. */
+/* Shared memory: stages, each with a barrier for arrival and one for release; biases. */
 struct wide_stages {
     unsigned at;
     uint64_t *came, *read;
     float *biases; /* [accs, units] */
 };
 
-/* The stage at hand, and how often all were gone through. */
+/* The current stage, and how often all stages have been used. */
 struct wide_turn {
     int stage;
     unsigned parity;
@@ -105,8 +105,8 @@ ECO_DEVICE void copy_stage(const struct eco_wide_source *source, const struct wi
                         a * source->column + unit0 + w * BLOCK::units, came);
 }
 
-/* The next kernel is put in place once all ahead of this one have ended: so it can rely on that
- * before it waits itself. */
+/* The next kernel may become resident once all predecessors of this one have ended, and can rely on
+ * that before it waits itself. */
 ECO_DEVICE void wait_for_kernels_ahead(void)
 {
     wait_on_dependent_grids();
@@ -136,9 +136,9 @@ ECO_DEVICE void copy_sources(const struct eco_wide_call &call, const struct wide
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* What a warpgroup reads of a stage. */
+/* The operands of a warpgroup in a stage. */
 struct wide_place {
-    int rows, matrix; /* bytes from its begin */
+    int rows, matrix; /* bytes from its start */
 };
 
 template <class BLOCK> ECO_DEVICE struct wide_place place_of_warpgroup(int warpgroup)
@@ -154,7 +154,7 @@ ECO_DEVICE void leave_stage(const struct wide_stages *stages, int stage)
         mbarrier_arrive_here(&stages->read[stage]);
 }
 
-/* Of some of the accumulators, which lie behind each other. */
+/* Some consecutive accumulators. */
 template <class BLOCK, int FIRST, int COUNT>
 ECO_DEVICE void multiply_accs(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
 {
@@ -162,7 +162,7 @@ ECO_DEVICE void multiply_accs(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
                b + (FIRST * BLOCK::acc_bytes >> 4));
 }
 
-/* Over k 16.  Where the first accumulator has W only and the last R only, an instruction has one of
+/* Over k 16. If the first accumulator has only W and the last only R, one instruction has one of
  * these and another has the rest. */
 template <class BLOCK, int SOURCE>
 ECO_DEVICE void multiply_k(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
@@ -176,7 +176,7 @@ ECO_DEVICE void multiply_k(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
     }
 }
 
-/* The last product may be under way. */
+/* On return the last product may still run. */
 template <class BLOCK, int SOURCE>
 ECO_DEVICE void multiply_source(int k_blocks, const struct wide_stages *stages,
                                 struct wide_place place, struct wide_turn *from,

@@ -1,5 +1,6 @@
 /*
- * How a wide step is cut into blocks, and how long that takes (rates.h).
+ * How a wide step is divided into blocks, and how long that takes (rates.h;
+ * doc/measurements/gpu-wide.md).
  */
 #include "gpu/wide_step/wide_step.h"
 #include "gpu/device/rates.h"
@@ -33,8 +34,7 @@ size_t eco_wide_shared(int shape, int32_t accs)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* The accumulators that add a product with one of the matrices: are they those that kernels take?
- */
+/* Do kernels exist for the accumulators that add a product with each matrix? */
 static bool is_known(const struct eco_lowered *lowered, bool *apart)
 {
     const int accs = lowered->n_accs;
@@ -73,8 +73,8 @@ static double up(double a, double b)
     return ceil(a / b);
 }
 
-/* Matrices that do not stay in the L2 come from memory in every step, once for the blocks that run
- * at a time; few of them ask for less than memory gives.  blocks: of a multiprocessor. */
+/* Matrices that do not stay in the L2 are loaded from memory in every step, once for the blocks
+ * that run at a time; few blocks do not reach the rate of memory. blocks: of a multiprocessor. */
 static double weights_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates,
                            int shape, double blocks)
 {
@@ -86,7 +86,7 @@ static double weights_time(const struct eco_wide_size *size, const struct eco_gp
                          : 0;
 }
 
-/* Rows that do not begin with a sector of the L2 are read slower. */
+/* Rows that are not aligned to a sector of the L2 are read more slowly. */
 static double stages_of(int32_t k)
 {
     enum { SECTOR = 16 }; /* numbers */
@@ -97,7 +97,9 @@ static double stages_of(int32_t k)
 
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
 {
-    enum { AROUND = 2 }; /* launches around the steps of a run, which count where there is one */
+    enum {
+        AROUND = 2
+    }; /* launches around the steps of a run, which count if there is only one step */
     static const double without_one = 0.72; /* of four accumulators in a product */
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     _Static_assert(sizeof rates->wide / sizeof *rates->wide == ECO_WIDE_SHAPES, "one of each");

@@ -14,40 +14,40 @@
 extern "C" {
 #endif
 
-/* What floats are multiplied as.  Large products have pairs only. */
+/* How floats are represented. Large products use pairs only. */
 enum eco_emulated_form {
-    ECO_EMULATED_PAIRS,  /* two numbers of F16 each */
-    ECO_EMULATED_SINGLES /* the nearest number of F16 */
+    ECO_EMULATED_PAIRS,  /* two F16 numbers each */
+    ECO_EMULATED_SINGLES /* the nearest F16 number */
 };
 
 /*
- * An operand is prepared in k tiles: so many rows by so many of k, the rest zeros; of pairs first
- * all the large numbers, then the small ones; a line of 128 bytes for a row, whose groups of 16
- * bytes lie as the matrix instructions of arch/wgmma.cuh want them.  Pieces of a tile of
- * rows follow each other.
+ * A prepared operand consists of k tiles: ECO_EMULATED_TILE rows by ECO_EMULATED_DEPTH numbers of
+ * k, zero-padded. A k tile of pairs has all large numbers, then the small ones. A row takes a line
+ * of 128 bytes, whose groups of 16 bytes are swizzled for arch/wgmma_rows.cuh. The k tiles of a
+ * tile of rows follow each other.
  */
 enum {
     ECO_EMULATED_TILE = 128,
     ECO_EMULATED_DEPTH = 64,
     ECO_EMULATED_PLANE_BYTES = 2 * ECO_EMULATED_TILE * ECO_EMULATED_DEPTH,
     ECO_EMULATED_K_TILE_BYTES = 2 * ECO_EMULATED_PLANE_BYTES, /* of pairs */
-    /* what a block puts aside where blocks share tiles of C */
+    /* the partial sums that a block stores where blocks share tiles of C */
     ECO_EMULATED_PART_BYTES = 2 * 4 * ECO_EMULATED_TILE * ECO_EMULATED_TILE,
     ECO_EMULATED_MOST_K = 16384,
-    ECO_EMULATED_PAIR = 2 /* blocks of a cluster, that read one operand together */
+    ECO_EMULATED_PAIR = 2 /* blocks of a cluster, which share one operand */
 };
 
-/* A [rows,k], turned [k,rows], of floats; of the turned one zeros are before `begin`, where its
- * data begin. */
+/* A [rows,k], or transposed [k,rows], of floats. A transposed operand is zero before `begin`, where
+ * its data begin. */
 struct eco_emulated_operand {
     enum eco_emulated_form form;
     const float *data;
     size_t row;
     int32_t rows, k, begin;
     bool turned;
-    char *k_tiles; /* [tiles of rows][tiles of the product's k] */
-    float *scales; /* [rows, in whole tiles]: what rows were multiplied by; infinite or NaN: a row
-                    * that is not finite; NULL: not prepared */
+    char *k_tiles; /* [tiles of rows][k tiles] */
+    float *scales; /* [rows, padded to tiles]: the factor of each row, infinite or NaN if the row is
+                      not finite; NULL: not prepared */
 };
 
 /* C[a.rows,b.rows] (+)= A B^T (+ bias). */
@@ -56,40 +56,40 @@ struct eco_emulated_call {
     const float *bias; /* [b.rows] or NULL */
     float *c, *parts;  /* parts: ECO_EMULATED_PART_BYTES for every block, or NULL */
     size_t c_row;
-    int32_t k; /* ECO_EMULATED_MOST_K at most, and at least that of both operands */
+    int32_t k; /* at most ECO_EMULATED_MOST_K, and at least the k of both operands */
     bool add;
-    bool from_end; /* of a step's product: k from its end, what the L2 still has of a step before */
+    bool from_end; /* of a step's product: goes through k backwards, beginning with what the L2
+                      still has of the last step */
 };
 
-/* One operand of a product of so many k.  overlap, of one that lies straight: as
- * eco_launch_emulated_step's, which then has it, too. */
+/* Prepares one operand of a product with this k. overlap, for an operand that is not transposed: as
+ * for eco_launch_emulated_step, which must then use it, too. */
 cudaError_t eco_launch_emulated_prepare(const struct eco_emulated_operand *operand, int32_t k,
                                         bool overlap, cudaStream_t stream);
-/* Both. */
+/* Prepares both. */
 cudaError_t eco_launch_emulated_prepare_both(const struct eco_emulated_call *call,
                                              cudaStream_t stream);
-/* The product of prepared operands.  clusters of ECO_EMULATED_PAIR blocks: as many as fit the
- * device at most, nor more than pairs of tiles; with parts, than pairs of pieces. */
+/* The product of prepared operands. clusters of ECO_EMULATED_PAIR blocks: at most as many as fit
+ * the device, and as there are pairs of tiles, or with parts pairs of pieces. */
 cudaError_t eco_launch_emulated(const struct eco_emulated_call *call, int32_t clusters,
                                 cudaStream_t stream);
 
-/* How a step's product is computed: what becomes of its rows of B. */
+/* How a step's product gets the rows of B. */
 enum eco_emulated_kind {
-    ECO_EMULATED_SPLITTING, /* pairs: each block splits those that it needs */
-    ECO_EMULATED_PRESPLIT,  /* pairs: they are prepared, by a launch before */
+    ECO_EMULATED_SPLITTING, /* pairs: each block splits the rows that it needs */
+    ECO_EMULATED_PRESPLIT,  /* pairs: an earlier launch has prepared the rows */
     ECO_EMULATED_PRESPLIT_SINGLES,
     ECO_EMULATED_KINDS
 };
-/* In tiles of so many rows of A, twice that for each height, and columns of C, for each width; so
- * many blocks, not more than pieces of k, share one. */
+/* Tiles: their rows of A (doubled for each height), their columns of C (for each width), and the
+ * blocks that share a tile, at most one for each piece of k. */
 enum {
     ECO_EMULATED_LEAST_ROWS = 64,
     ECO_EMULATED_LEAST_COLUMNS = 32,
     ECO_EMULATED_HEIGHTS = 2,
     ECO_EMULATED_WIDTHS = 2,
     ECO_EMULATED_SLICES = 8,
-    ECO_EMULATED_MOST_COLUMNS =
-        ECO_EMULATED_LEAST_COLUMNS * 65535 /* of a launch, whatever its tiles */
+    ECO_EMULATED_MOST_COLUMNS = ECO_EMULATED_LEAST_COLUMNS * 65535 /* of a launch with any tiles */
 };
 struct eco_emulated_cut {
     enum eco_emulated_kind kind;
@@ -104,20 +104,19 @@ static inline int32_t eco_emulated_columns(const struct eco_emulated_cut *cut)
     return ECO_EMULATED_LEAST_COLUMNS << cut->width;
 }
 
-/* The same, of few rows of B, which lies straight, C turned [b.rows,a.rows], no bias.  overlap: put
- * in place while the kernel ahead computes B; A is there. */
+/* The same for few rows of B, which is not transposed; C is transposed [b.rows,a.rows], without
+ * bias. overlap: becomes resident while the preceding kernel computes B; A is complete. */
 cudaError_t eco_launch_emulated_step(const struct eco_emulated_call *call,
                                      const struct eco_emulated_cut *cut, bool overlap,
                                      cudaStream_t stream);
-/* How many clusters of 1, 2 ... blocks of that kernel run at once; 0: none, or the device cannot
- * say. */
+/* Clusters of 1, 2 ... blocks of that kernel that run at once; 0: none, or unknown. */
 void eco_emulated_step_count(int32_t clusters[ECO_EMULATED_SLICES]);
 
-/* Once for a device.  usable: there is code for it. */
+/* Once for a device. usable: there is code for it. */
 cudaError_t eco_emulated_load(bool *usable);
 cudaError_t eco_emulated_prepare_load(void); /* parts of that */
 cudaError_t eco_emulated_step_load(bool *usable);
-/* Of one kernel. */
+/* For one kernel. */
 cudaError_t eco_emulated_load_kernel(const void *kernel, int shared_bytes, bool *usable);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /*
- * The end of a step's product: the blocks of a cluster tell each other their sums of a tile, each
- * adds those of some columns, and to C.  By way of shared memory, so that C is read and written in
- * lines.
+ * The end of a step's product: the blocks of a cluster exchange their sums of a tile, and each adds
+ * those of some columns and updates C. The sums pass through shared memory, so that C is read and
+ * written in whole lines.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_CLUSTER_EPILOGUE_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_CLUSTER_EPILOGUE_CUH
@@ -10,21 +10,21 @@
 #include "gpu/arch/memory.cuh"
 #include "gpu/gemm/emulated_f32/nonfinite.cuh"
 
-/* Sums of a tile in shared memory: [columns][rows and some], so that neither who puts a tile there
- * by rows nor who takes it by columns meets others at a bank. */
+/* Sums of a tile in shared memory: [columns][rows + padding], without bank conflicts when stored by
+ * rows or read by columns. */
 template <class kind> struct tile_sums {
     enum {
         LINE = kind::rows + 4,
         QUADS = kind::rows / 4,            /* of a column */
         AT_ONCE = kind::consumers / QUADS, /* columns that all threads take */
-        HELD = kind::columns / AT_ONCE,    /* quads of a thread, at most */
+        HELD = kind::columns / AT_ONCE,    /* most quads of a thread */
         BYTES = LINE * (int)sizeof(float), /* of a column */
     };
-    float *tile, *others; /* the block's own; of each other block [its columns of this block] */
-    uint64_t *barrier;    /* counts what comes of others */
+    float *tile, *others; /* the block's sums; other blocks' sums for its columns */
+    uint64_t *barrier;    /* counts what arrives from other blocks */
     unsigned rank, blocks;
 
-    /* Columns of a block: from this one to that of the next. */
+    /* First column of a block. */
     __device__ __forceinline__ unsigned first_of(unsigned block) const
     {
         return kind::columns * block / blocks;
@@ -45,7 +45,7 @@ template <class kind> struct tile_sums {
         return (blocks - 1) * columns_of(rank) * BYTES;
     }
 
-    /* Of the thread's matrix instructions. */
+    /* Stores the sums of a thread's matrix instructions. */
     __device__ __forceinline__ void put(const float (&sum)[kind::held]) const
     {
         const unsigned thread = threadIdx.x, row = thread / 32 * 16 + thread % 32 / 4;
@@ -55,7 +55,7 @@ template <class kind> struct tile_sums {
             at[(i / 4 * 8 + i % 2) * LINE + i / 2 % 2 * 8] = sum[i];
     }
 
-    /* By one thread: to each other block what is its. */
+    /* Called by one thread: sends each other block its columns. */
     __device__ __forceinline__ void send(void) const
     {
         for (unsigned block = 0; block < blocks; block++)
@@ -65,7 +65,7 @@ template <class kind> struct tile_sums {
                                    barrier);
     }
 
-    /* A quad of a column of this block, of all blocks in their order. */
+    /* The sum of a quad of a column over all blocks, in their order. */
     __device__ __forceinline__ float4 sum_of(unsigned column, unsigned quad) const
     {
         float4 sum = make_float4(0, 0, 0, 0);
@@ -95,9 +95,9 @@ template <class kind> struct tile_writer {
     typedef tile_sums<kind> layout;
     const eco_emulated_call &call;
     const layout &sum;
-    int32_t row;               /* first of the quad */
-    unsigned quad, first;      /* column of the block's that the thread begins with */
-    bool whole;                /* the quad is there and lies at 16 bytes */
+    int32_t row;               /* first row of the quad */
+    unsigned quad, first;      /* first column of the thread */
+    bool whole;                /* the quad is complete and aligned to 16 bytes */
     float4 old[layout::HELD];  /* of C */
     float scale[layout::HELD]; /* of columns of prepared floats */
 
@@ -122,7 +122,7 @@ template <class kind> struct tile_writer {
         return call.c + (size_t)n_of(i) * call.c_row + row;
     }
 
-    /* All at once. */
+    /* Issues all loads at once. */
     __device__ __forceinline__ void read(void)
     {
         if constexpr (!kind::splits)
@@ -148,7 +148,7 @@ template <class kind> struct tile_writer {
         return has(i) && row + j < call.a.rows;
     }
 
-    /* One that is not finite has such terms, or terms beyond 1e30. */
+    /* A sum that is not finite has such terms, or terms beyond 1e30. */
     __device__ __forceinline__ void unscale(float4 &y, const float4 &s, int i) const
     {
         bool nonfinite[4];
@@ -167,7 +167,7 @@ template <class kind> struct tile_writer {
     __device__ __forceinline__ void write(void) const
     {
         float4 s = make_float4(1, 1, 1, 1);
-        if (row < call.a.rows) /* scales are there of whole tiles */
+        if (row < call.a.rows) /* whole tiles have scales */
             s = *(const float4 *)(call.a.scales + row);
 #pragma unroll
         for (int i = 0; i < layout::HELD; i++) {

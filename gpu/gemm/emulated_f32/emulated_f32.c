@@ -1,5 +1,5 @@
 /*
- * Queues products of split operands, where they are faster.
+ * Queues products of split operands where they are faster.
  */
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
 
@@ -12,19 +12,19 @@ static size_t room_bytes(const struct eco_gpu_run *run)
 
 /* ---- products of any operands ---------------------------------------------------------------- */
 
-/* Seconds with fused multiply-adds, of cuBLAS's kernels. */
+/* Seconds with fused multiply-adds, by cuBLAS. */
 static double time_of_fma(const struct eco_gpu_rates *rates, const struct eco_product *p)
 {
     return rates->fma_launch + (double)p->m * p->n * p->k / rates->fma;
 }
 
-/* Products with one A; of the second the first `begin` of k are nothing. */
+/* Products with the same A; in the second the first `begin` of k are zero. */
 struct products {
     const struct eco_product *of[2];
     int n;
     int32_t begin;
     const float *bias;
-    struct eco_emulated_plan plan[2]; /* the same k of all */
+    struct eco_emulated_plan plan[2]; /* the same k for all */
 };
 
 static const float *line(const void *data, int64_t n, size_t row)
@@ -32,7 +32,7 @@ static const float *line(const void *data, int64_t n, size_t row)
     return (const float *)data + (size_t)n * row;
 }
 
-/* Where the operands of the jth lie, from k on, `call->k` of it. */
+/* Sets the operands of the jth product from k on, `call->k` of it. */
 static void point_at(const struct products *products, int j, int64_t k,
                      struct eco_emulated_call *call)
 {
@@ -86,7 +86,7 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
     eco_launch_beside(&run->launch);
 }
 
-/* Are they split, all of them?  They are planned then. */
+/* Should all of them be split? Plans them if so. */
 static bool is_split(const struct eco_gpu_run *run, struct products *products)
 {
     const struct eco_caps *caps = &run->plan->device->caps;

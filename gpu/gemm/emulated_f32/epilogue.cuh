@@ -1,7 +1,7 @@
 /*
- * The end of a large product's tile: a warp brings its sums by way of shared memory into lines of
- * C, of which it reads and writes 16 bytes at a time.  It waits for no other warp, and for nothing
- * that is not near: matrix instructions of the next tile are under way.
+ * The end of a large product's tile: a warp moves its sums through shared memory to lines of C, of
+ * which it reads and writes 16 bytes at a time. It waits neither for other warps nor for device
+ * memory, because matrix instructions of the next tile are in flight.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_EPILOGUE_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_EPILOGUE_CUH
@@ -9,23 +9,23 @@
 #include "gpu/arch/memory.cuh"
 #include "gpu/gemm/emulated_f32/nonfinite.cuh"
 
-enum { WARP_ROWS = 16, EIGHT = 8 /* rows, or columns, that matrix instructions have */ };
+enum { WARP_ROWS = 16, EIGHT = 8 /* rows, or columns, of a matrix instruction */ };
 
-/* Eight rows of some columns of a warp: neither who puts them there by eights nor who takes them by
- * rows meets others at a bank. */
+/* Eight rows of some columns of a warp, without bank conflicts when stored by eights or read by
+ * rows. */
 template <int columns> struct lines {
     enum {
         LINE = columns + 8,
         FLOATS = EIGHT * LINE, /* of a warp */
         QUADS = columns / 4,   /* of a row */
-        AT_ONCE = WARP / QUADS /* rows that a warp takes */
+        AT_ONCE = WARP / QUADS /* rows that a warp takes at once */
     };
 };
 
-/* What a warp knows of its rows, and of columns of C from one on. */
+/* A warp's rows, and columns of C from one on. */
 struct warp_tile {
-    const float *of_rows, *of_columns; /* scales; those are there of whole tiles */
-    float *room;                       /* lines of the warp's own */
+    const float *of_rows, *of_columns; /* scales; whole tiles have them */
+    float *room;                       /* the warp's own lines */
     int32_t row, column;
 };
 
@@ -36,7 +36,7 @@ ECO_DEVICE int32_t lane_of_thread(void)
 
 /* ---- operands that are not finite ------------------------------------------------------------ */
 
-/* Any of a warp's rows, or of so many columns? */
+/* Is any of the warp's rows, or of these columns, not finite? */
 ECO_DEVICE bool any_nonfinite(const warp_tile &t, int columns)
 {
     const int32_t lane = lane_of_thread();
@@ -46,8 +46,8 @@ ECO_DEVICE bool any_nonfinite(const warp_tile &t, int columns)
     return __any_sync(~0u, nonfinite);
 }
 
-/* All that are not finite, each added by all threads of the warp.  No calls: matrix instructions
- * that are under way write registers that a function would save. */
+/* Writes all sums that are not finite, each added by all threads of the warp. Without calls,
+ * because a function would save registers that matrix instructions in flight write. */
 ECO_DEVICE void write_nonfinite(const eco_emulated_call &call, const warp_tile &t, int columns)
 {
     for (int32_t i = 0; i < WARP_ROWS * columns; i++) {
@@ -65,7 +65,7 @@ ECO_DEVICE void write_nonfinite(const eco_emulated_call &call, const warp_tile &
 
 /* ---- lines of any length --------------------------------------------------------------------- */
 
-/* Of eight rows, from the warp's row r on, columns from j on: all that are there and finite. */
+/* Writes eight rows from the warp's row r on, columns from j on: all that exist and are finite. */
 template <int columns>
 ECO_DEVICE void write_some(const eco_emulated_call &call, const warp_tile &t, int32_t r, int32_t j)
 {
@@ -114,7 +114,7 @@ ECO_DEVICE quad quad_of(const eco_emulated_call &call, const warp_tile &t, int32
     return q;
 }
 
-/* Of eight rows, from the warp's row r on. */
+/* Writes eight rows from the warp's row r on. */
 template <int columns>
 ECO_DEVICE void write_quads(const eco_emulated_call &call, const warp_tile &t, const quad &q,
                             int32_t r)
@@ -123,7 +123,7 @@ ECO_DEVICE void write_quads(const eco_emulated_call &call, const warp_tile &t, c
     enum { TAKEN = EIGHT / layout::AT_ONCE };
     const int32_t lane = lane_of_thread(), line = lane / layout::QUADS, row = t.row + r + line;
     float *const to = call.c + (size_t)row * call.c_row + q.column;
-    float4 old[TAKEN]; /* all before anything is written, else each would wait for the last */
+    float4 old[TAKEN]; /* all loads before the first store, which they would wait for */
 #pragma unroll
     for (int i = 0; i < TAKEN; i++) {
         const float *const from = to + i * layout::AT_ONCE * call.c_row;
@@ -145,7 +145,7 @@ ECO_DEVICE void write_quads(const eco_emulated_call &call, const warp_tile &t, c
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
-/* Of eight columns each, two of eight rows, from `first` on. */
+/* Stores two of eight rows of each eight columns, from `first` on. */
 template <int columns, int n>
 ECO_DEVICE void put_lines(const warp_tile &t, const float (&sum)[n], int first)
 {
@@ -156,7 +156,7 @@ ECO_DEVICE void put_lines(const warp_tile &t, const float (&sum)[n], int first)
         *(float2 *)(to + EIGHT * j) = make_float2(sum[first + 4 * j], sum[first + 4 * j + 1]);
 }
 
-/* A warp's 16 rows, so many columns at a time. */
+/* Writes a warp's 16 rows, `columns` columns at a time. */
 template <int columns, int n>
 ECO_DEVICE void write_whole(const eco_emulated_call &call, const warp_tile &t,
                             const float (&sum)[n])

@@ -1,11 +1,11 @@
 /*
- * Products of floats on the tensor cores, of operands split into two numbers of F16 each
- * (split_operands.cu): x = x1 + x2, x y = x1 y1 + x1 y2 + x2 y1; left out is at most 2^-22 of it.
- * Tensor cores cut off where they add, so they add 64 of k at most, the small products first;
- * these sums are added as floats are.  A thread of a block has operands copied to shared memory,
- * those that both blocks of a cluster read only once; the others multiply.  Rows of C whose
- * operands are not finite are computed term by term.  Needs compute capability 9.0a; elsewhere the
- * kernels are empty.
+ * Products of floats on the tensor cores. Operands are split into two F16 numbers
+ * (split_operands.cu): x = x1 + x2, x y = x1 y1 + x1 y2 + x2 y1; what is left out is at most 2^-22
+ * of the product. Tensor cores truncate when they add, so they add at most 64 of k, small products
+ * first, and these sums are added as floats. One thread of a block issues copies of operands to
+ * shared memory; what both blocks of a cluster need is loaded once. The other warps multiply. Rows
+ * of C with operands that are not finite are computed term by term. Needs compute capability 9.0a;
+ * for other architectures the kernels are empty.
  */
 #include "gpu/arch/grid_dependency.cuh"
 #include "gpu/gemm/emulated_f32/epilogue.cuh"
@@ -20,17 +20,17 @@
 
 enum {
     EIGHTS_OF_TILE = TILE / 8, /* of a tile's columns */
-    SHARES = 4,                /* blocks that add the parts of a tile */
+    SHARES = 4,                /* blocks that add the partial sums of a tile */
     TILE_SCALES = TILE * 4,    /* bytes of an operand's */
     CONSUMER_REGISTERS = 240,
-    COPYING_REGISTERS = 24 /* of the warps that fill stages: one of their threads does */
+    COPYING_REGISTERS = 24 /* of the warps that fill stages, where only one thread works */
 };
 typedef block_shape<ECO_EMULATED_PAIRS, TILE, TILE, false> kind;
 enum { CONSUMERS = kind::consumers, GEMM_THREADS = kind::threads };
 
-/* What a block has besides stages: lines of each warp that multiplies, and scales of tiles, those
- * of A's rows first.  A tile's end comes before a stage of the next is left, and one may have a
- * stage only: so scales of so many tiles are there. */
+/* What a block keeps besides stages: a line buffer for each multiplying warp, and scales of tiles,
+ * first those of A's rows. The end of a tile runs before a stage of the next tile is released, and
+ * a tile may have a single stage, so scales of stages + 1 tiles are kept. */
 enum { LINE_COLUMNS = TILE / 2, SCALED_TILES = kind::stages + 1 };
 struct ends {
     float lines[CONSUMERS / WARP][lines<LINE_COLUMNS>::FLOATS];
@@ -92,14 +92,14 @@ template <int n> ECO_DEVICE void store_partial(float4 *part, const float (&sum)[
             make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
 }
 
-/* Who multiplies. */
+/* A thread that multiplies. */
 struct multiplier {
     const eco_emulated_call &call;
     const schedule &c;
     consumer<kind> me;
     int32_t cluster, rank;
 
-    /* What becomes of the sums of work k. */
+    /* Writes the sums of work k. */
     __device__ __forceinline__ void finish(int32_t k, const float (&sum)[kind::held]) const
     {
         const work work = work_of(c, cluster, k);
@@ -118,8 +118,8 @@ struct multiplier {
         }
     }
 
-    /* The sums of work k; the work before is finished while two stages of this one are under way.
-     */
+    /* Computes the sums of work k; the previous work is finished while two stages of this one are
+     * in flight. */
     __device__ __forceinline__ void add(int32_t k, int32_t stages, float (&sum)[kind::held])
     {
         float d[kind::held], e[kind::held];
@@ -143,7 +143,7 @@ struct multiplier {
         }
     }
 
-    /* Of one stage. */
+    /* One stage. */
     __device__ __forceinline__ void add_one(float (&sum)[kind::held])
     {
         float d[kind::held];
@@ -199,7 +199,7 @@ static __global__ void IN_PAIRS __launch_bounds__(GEMM_THREADS, 1)
     if (threadIdx.x == 0)
         open_stages<kind>(&b, 1, PAIR);
     cluster_sync();
-    launch_dependent_grids(); /* where no tiles are left */
+    launch_dependent_grids(); /* if no tiles are left */
     if (threadIdx.x < CONSUMERS) {
         warpgroup_take_registers<CONSUMER_REGISTERS>();
         empty_stages(call, c, shared, &b);
@@ -209,12 +209,12 @@ static __global__ void IN_PAIRS __launch_bounds__(GEMM_THREADS, 1)
             fill_gemm_stages(call, c, shared, &b);
         __syncwarp();
     }
-    cluster_sync(); /* nothing comes to a block that has gone */
+    cluster_sync(); /* nothing may arrive at a block that has exited */
 #endif
 }
 
-/* Of the tiles that cluster blockIdx.x begins and others end, that of rank blockIdx.z: its parts in
- * the order of k, columns of share blockIdx.y. */
+/* Adds the partial sums of the tiles that cluster blockIdx.x begins and others end: block
+ * blockIdx.z of the cluster, in the order of k, columns of share blockIdx.y. */
 static __global__ void __launch_bounds__(CONSUMERS)
     add_tile_parts(const __grid_constant__ eco_emulated_call call)
 {

@@ -1,5 +1,5 @@
 /*
- * From sums of products of scaled numbers to those of the numbers themselves.
+ * Converts sums of products of scaled numbers to those of the numbers themselves.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_NONFINITE_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_NONFINITE_CUH
@@ -17,8 +17,8 @@ ECO_DEVICE float operand_at(const eco_emulated_operand &o, int32_t row, int32_t 
     return o.data[o.turned ? (size_t)(k - o.begin) * o.row + row : (size_t)row * o.row + k];
 }
 
-/* A sum some terms of which are not finite, so neither is it: NaN as it is, infinity times what it
- * meets.  A warp adds it, until it is NaN. */
+/* Recomputes a sum with terms that are not finite, so that it is not finite either: NaN stays,
+ * infinity is multiplied by its factors. Called by a whole warp, which stops at NaN. */
 ECO_DEVICE float recompute_emulated(const eco_emulated_call &call, int32_t row, int32_t column)
 {
     enum { LOOK_EVERY = 4 };
@@ -38,14 +38,14 @@ ECO_DEVICE float recompute_emulated(const eco_emulated_call &call, int32_t row, 
     return sum;
 }
 
-/* The same for those that have many. */
+/* The same for kernels that need it in many places. */
 [[maybe_unused]] static __device__ __noinline__ float recompute_apart(const eco_emulated_call &call,
                                                                       int32_t row, int32_t column)
 {
     return recompute_emulated(call, row, column);
 }
 
-/* Of all threads of a warp: the sum, or one that is not finite, computed anew. */
+/* Called by all threads of a warp: returns the sum, recomputed if it is not finite. */
 ECO_DEVICE float replaced(const eco_emulated_call &call, bool nonfinite, int32_t row,
                           int32_t column, float sum)
 {
@@ -58,7 +58,7 @@ ECO_DEVICE float replaced(const eco_emulated_call &call, bool nonfinite, int32_t
     return sum;
 }
 
-/* A sum divided by two powers of two; not out of range between them. */
+/* A sum divided by two powers of two, without leaving the range in between. */
 ECO_DEVICE float divided(float x, float s, float t)
 {
     const float f = reciprocal_pow2(s), g = reciprocal_pow2(t);

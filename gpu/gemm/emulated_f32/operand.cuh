@@ -1,5 +1,5 @@
 /*
- * Operands as they are prepared: tiles of rows and k tiles (args.h).
+ * Prepared operands: tiles of rows and k tiles (args.h).
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_OPERAND_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_OPERAND_CUH
@@ -12,7 +12,7 @@ enum {
     DEPTH = ECO_EMULATED_DEPTH /* k of a k tile */
 };
 
-/* Do eights of a row lie at multiples of 16 bytes? */
+/* Are groups of eight numbers of a row aligned to 16 bytes? */
 ECO_DEVICE bool is_aligned(const eco_emulated_operand &o)
 {
     return ((uintptr_t)o.data | o.row * sizeof(float)) % 16 == 0;

@@ -1,6 +1,7 @@
 /*
- * Stages of shared memory of a product of split operands, filled and multiplied in turn.  A
- * stage is a k tile of each operand.
+ * Stages of shared memory for products of split operands, filled and multiplied in turn. A stage
+ * has a k tile of each operand. Example with 4 stages: while warps multiply stage 2, copies fill
+ * stages 3, 0 and 1.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_PIPELINE_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_PIPELINE_CUH
@@ -10,11 +11,14 @@
 #include "gpu/gemm/emulated_f32/operand.cuh"
 
 /*
- * An operand lies in lines of 64 elements of a row that follow each other in memory (128 bytes),
- * whose 16 byte groups change places by line: g is at g ^ line % 8.  What the instruction wants to
- * know: where, and the bytes from 8 lines to the next 8.
+ * Operands are in consecutive lines of 64 numbers of a row (128 bytes); the 16-byte group g is at g
+ * ^ line % 8. A descriptor has the address and the distance of 8 lines.
  */
-enum { LINE_BYTES = 128, EIGHT_LINES = 1024, NEXT_K = 32 /* bytes from an instruction's k on */ };
+enum {
+    LINE_BYTES = 128,
+    EIGHT_LINES = 1024,
+    NEXT_K = 32 /* bytes from one instruction's k to the next */
+};
 
 ECO_DEVICE uint64_t describe(unsigned address)
 {
@@ -33,15 +37,16 @@ enum {
     MOST_STAGES = 16
 };
 
-/* Of a block whose tile of C has so many rows, 64 or twice that, and columns.  splits: B comes
- * through some warps that split it, and each column of a stage has a scale, by which its sums are
- * multiplied before they are added; else B is copied as it is prepared. */
+/* A block whose tile of C has `rows_` rows (64 or 128) and `columns_` columns. splits: some warps
+ * load and split B, and each column of a stage has a scale, by which its sums are multiplied before
+ * they are added; otherwise B is copied as prepared. */
 template <eco_emulated_form form, int rows_, int columns_, bool splits_> struct block_shape {
     static constexpr int rows = rows_, columns = columns_;
     static constexpr bool pairs = form == ECO_EMULATED_PAIRS, splits = splits_;
     static_assert(pairs || !splits, "single numbers are prepared");
-    static constexpr int consumers = rows / 64 * FOUR_WARPS;             /* threads that multiply */
-    static constexpr int filling = splits ? 2 * FOUR_WARPS : FOUR_WARPS; /* that fill stages */
+    static constexpr int consumers = rows / 64 * FOUR_WARPS; /* threads that multiply */
+    static constexpr int filling =
+        splits ? 2 * FOUR_WARPS : FOUR_WARPS; /* threads that fill stages */
     static constexpr int threads = consumers + filling;
     static constexpr int held = columns / 2; /* sums of a thread */
     static constexpr int planes = pairs ? 2 : 1, a_bytes = rows * LINE_BYTES,
@@ -52,8 +57,8 @@ template <eco_emulated_form form, int rows_, int columns_, bool splits_> struct 
     static_assert(!splits || stages * columns * 4 <= SCALES_BYTES, "scales of all");
 };
 
-/* Stage number i of all that a block goes through: where it lies, and the parity of the phase in
- * which it is filled. */
+/* Stage number i of all that a block goes through: its slot, and the parity of the phase in which
+ * it is filled. */
 template <int stages> struct slot {
     int stage;
     unsigned parity;
@@ -65,11 +70,11 @@ template <int stages> struct slot {
 
 struct barriers {
     uint64_t full[MOST_STAGES], empty[MOST_STAGES];
-    uint64_t sums; /* of others are there */
+    uint64_t sums; /* sums of other blocks have arrived */
 };
 
-/* By one thread; a stage is full when so many threads have arrived, and empty when the warps of so
- * many blocks have multiplied it. */
+/* Called by one thread. A stage is full when `filling` threads have arrived, and empty when the
+ * warps of `blocks` blocks have multiplied it. */
 template <class kind> ECO_DEVICE void open_stages(barriers *b, int filling, int blocks)
 {
     for (int i = 0; i < kind::stages; i++) {
@@ -79,7 +84,7 @@ template <class kind> ECO_DEVICE void open_stages(barriers *b, int filling, int 
     mbarrier_fence_init();
 }
 
-/* Before stage i is filled again. */
+/* Waits until stage i may be filled again. */
 template <int stages> ECO_DEVICE void wait_for_room(barriers *b, const slot<stages> &slot)
 {
     mbarrier_wait(&b->empty[slot.stage], slot.parity ^ 1);
@@ -105,7 +110,7 @@ ECO_DEVICE void add_terms(float (&d)[kind::held], uint64_t a, uint64_t b, int ad
         wgmma_f16(d, a + (i * NEXT_K >> 4), b + (i * NEXT_K >> 4), add || i > 0);
 }
 
-/* Begins to; the small ones first: the sum is cut off where it is small. */
+/* Begins to multiply a stage, small numbers first, so that truncation is relative to small sums. */
 template <class kind>
 ECO_DEVICE void multiply_stage(float (&d)[kind::held], unsigned a, unsigned b, int add)
 {
@@ -118,7 +123,7 @@ ECO_DEVICE void multiply_stage(float (&d)[kind::held], unsigned a, unsigned b, i
     wgmma_commit();
 }
 
-/* [stages, columns / 2] behind the stages */
+/* [stages, columns / 2] after the stages */
 template <class kind> ECO_DEVICE float2 *scales_of(unsigned shared, int stage)
 {
     extern __shared__ char room[];
@@ -126,11 +131,11 @@ template <class kind> ECO_DEVICE float2 *scales_of(unsigned shared, int stage)
     return (float2 *)(stages + kind::stages * kind::stage_bytes) + stage * (kind::columns / 2);
 }
 
-/* What a thread that multiplies knows: stages that come, one of them under way. */
+/* A thread that multiplies: its next stages, one of which is in flight. */
 template <class kind> struct consumer {
     unsigned shared;
     barriers *b;
-    unsigned first, blocks; /* those that fill a stage when this one is done with it */
+    unsigned first, blocks; /* blocks that may refill a stage once this one has released it */
     int32_t next;           /* stage */
 
     __device__ __forceinline__ int begin(float (&d)[kind::held], int add = 0)
@@ -139,13 +144,13 @@ template <class kind> struct consumer {
         const unsigned at = shared + slot.stage * kind::stage_bytes;
         mbarrier_wait(&b->full[slot.stage], slot.parity);
         if constexpr (kind::splits)
-            fence_proxy_async(); /* by those who split they would wait for what they read ahead */
+            fence_proxy_async(); /* the splitting warps would wait here for what they read ahead */
         multiply_stage<kind>(d, at + threadIdx.x / FOUR_WARPS * (64 * LINE_BYTES),
                              at + kind::planes * kind::a_bytes, add);
         return slot.stage;
     }
 
-    /* Of a stage: a thread's columns, two of each eight. */
+    /* Adds a stage: two of each eight columns of a thread. */
     __device__ __forceinline__ void add_scaled(int stage, const float (&d)[kind::held],
                                                float (&sum)[kind::held]) const
     {
@@ -160,14 +165,14 @@ template <class kind> struct consumer {
         }
     }
 
-    /* It may be filled again. */
+    /* Releases the stage. */
     __device__ __forceinline__ void leave(int stage) const
     {
         if (threadIdx.x % 32 < blocks)
             mbarrier_arrive(&b->empty[stage], first + threadIdx.x % 32);
     }
 
-    /* Adds the sums of a stage, so many more of which are under way. */
+    /* Adds the sums of a stage, with `begun` more in flight. */
     template <int begun>
     __device__ __forceinline__ void end(int stage, float (&d)[kind::held],
                                         float (&sum)[kind::held]) const
@@ -184,7 +189,7 @@ template <class kind> struct consumer {
                 sum[i] += d[i];
     }
 
-    /* Those of a tile: one is begun before the sums of the other are added. */
+    /* All stages of a tile: the next is begun before the sums of one are added. */
     __device__ __forceinline__ void add(int32_t stages, float (&sum)[kind::held])
     {
         float d[kind::held], e[kind::held];
@@ -204,7 +209,8 @@ template <class kind> struct consumer {
         }
     }
 
-    /* The same, by the instructions themselves: of single numbers, which are as exact as that. */
+    /* The same with sums added by the instructions themselves; for single numbers, this is accurate
+     * enough. */
     __device__ __forceinline__ void add_in_place(int32_t stages, float (&sum)[kind::held])
     {
         int before = begin(sum);

@@ -1,6 +1,6 @@
 /*
- * How stages of a step's product are filled: R by copies of one thread, as many as there are stages
- * before the states are there; the states by copies, too, or by warps that split them.
+ * How the stages of a step's product are filled: one thread issues copies of R, for as many stages
+ * as there are before the states are known; the states are copied, too, or split by some warps.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_PRODUCER_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_PRODUCER_CUH
@@ -11,7 +11,7 @@
 
 /* ---- R --------------------------------------------------------------------------------------- */
 
-/* What all know who fill stages. */
+/* What all threads that fill stages know. */
 template <class kind> struct filler {
     const eco_emulated_call &call;
     slice s;
@@ -29,7 +29,7 @@ template <class kind> struct filler {
         return &b->full[slot<kind::stages>(i).stage];
     }
 
-    /* By one thread: so many planes of the k tiles that have these rows. */
+    /* Called by one thread: copies the planes of the k tiles with these rows. */
     __device__ __forceinline__ void copy_planes(const eco_emulated_operand &o, int32_t first,
                                                 int32_t i, unsigned to, unsigned bytes) const
     {
@@ -40,7 +40,7 @@ template <class kind> struct filler {
             bulk_copy(to + plane * bytes, from + plane * PLANE_BYTES, bytes, full(i));
     }
 
-    /* By one thread, when there is room. */
+    /* Called by one thread once the stage is empty. */
     __device__ __forceinline__ void copy_r(int32_t i) const
     {
         mbarrier_expect_bytes(full(i),
@@ -56,7 +56,7 @@ template <class kind> ECO_DEVICE unsigned states_at(const filler<kind> &f, int32
     return f.stage_at(i) + kind::planes * kind::a_bytes;
 }
 
-/* By one thread, as they are prepared. */
+/* Called by one thread; copies prepared states. */
 template <class kind> ECO_DEVICE void copy_states(const filler<kind> &f, int32_t ahead)
 {
     for (int32_t i = 0; i < f.s.stages; i++) {
@@ -68,7 +68,7 @@ template <class kind> ECO_DEVICE void copy_states(const filler<kind> &f, int32_t
     }
 }
 
-/* Of each row's threads one says that they are there. */
+/* One of the threads of each row arrives when the row is stored. */
 template <class kind, bool whole>
 ECO_DEVICE void split_states(const filler<kind> &f, int32_t ahead, bool copies)
 {
@@ -106,7 +106,7 @@ template <class kind> ECO_DEVICE int arrivals_of(void)
     return 1 + (kind::splits ? kind::filling / EIGHTS_OF_ROW : 0);
 }
 
-/* By the warps that fill. */
+/* Called by the warps that fill stages. */
 template <class kind>
 ECO_DEVICE void fill_stages(const eco_emulated_call &call, const slice &s, unsigned shared,
                             barriers *b)

@@ -1,5 +1,5 @@
 /*
- * A block's share of k where the blocks of a cluster have a tile together.
+ * A block's share of k if the blocks of a cluster share a tile.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_SLICE_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_SLICE_CUH
@@ -7,7 +7,7 @@
 #include "gpu/arch/cluster.cuh"
 #include "gpu/gemm/emulated_f32/operand.cuh"
 
-/* What a block has of k, in the order in which it goes through it: stages of its tile. */
+/* The stages of its tile that a block takes, in order. */
 struct slice {
     int32_t first, step, stages, all; /* all: of the tile */
 

@@ -1,8 +1,8 @@
 /*
- * Operands prepared in k tiles as args.h says.  Floats: rows brought near to 2^15 by powers of
- * two, split into the nearest number of F16 and, of pairs, the nearest to what that leaves.  22
- * bits and more of each number are there, or all down to 2^-40 of the largest of its row, whichever
- * is less; of single ones 11 of those that are not below 2^-29 of it.
+ * Prepares operands as k tiles (args.h). A row of floats is multiplied by a power of two that
+ * brings the largest number near 2^15; each number is rounded to the nearest F16 number and, for
+ * pairs, so is the residual. Pairs keep 22 bits or more of each number, but nothing below 2^-40 of
+ * the largest in its row. Singles keep 11 bits of numbers that are at least 2^-29 of it.
  */
 #include "gpu/arch/cluster.cuh"
 #include "gpu/arch/grid_dependency.cuh"
@@ -14,17 +14,17 @@ enum {
     SPLIT_THREADS = 256,
     SPLIT_WARPS = SPLIT_THREADS / WARP,
     GROUPS = DEPTH / GROUP,               /* of a row in a k tile */
-    SPLIT_COLUMNS = 16,                   /* turned rows of a block */
-    STEP = SPLIT_THREADS / SPLIT_COLUMNS, /* groups of one that its threads hold, each the first */
+    SPLIT_COLUMNS = 16,                   /* transposed rows of a block */
+    STEP = SPLIT_THREADS / SPLIT_COLUMNS, /* distance of the groups that a thread holds */
     HELD_STRAIGHT = 8,                    /* groups that a thread holds */
     HELD_TURNED = 8,
-    SPLIT_OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* k */
+    SPLIT_OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* numbers of k */
     OF_BLOCK = HELD_TURNED * STEP * GROUP,
     MOST_HOLDERS = ECO_EMULATED_MOST_K / OF_BLOCK
 };
 static_assert(SPLIT_OF_WARP * SPLIT_WARPS >= ECO_EMULATED_MOST_K, "a row fits a block");
 
-/* An operand, and how many warps hold a row, or blocks turned rows. */
+/* An operand, and the warps for each row, or the blocks for transposed rows. */
 struct side {
     eco_emulated_operand o;
     int32_t holders;
@@ -32,7 +32,7 @@ struct side {
 
 struct both_operands {
     side of[2];
-    int32_t k, first; /* block of the second */
+    int32_t k, first; /* first block of the second operand */
 };
 
 /* ---- the largest of a row -------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ ECO_DEVICE float scale_of(unsigned most)
 
 /* ---- splitting ------------------------------------------------------------------------------- */
 
-/* Where eight numbers of a row belong, from k = 8 group on. */
+/* Address of eight numbers of a row from k = 8 group on. */
 ECO_DEVICE uint4 *group_address(const eco_emulated_operand &o, int32_t row, int32_t group,
                                 int32_t k_tiles, int planes)
 {
@@ -73,7 +73,7 @@ ECO_DEVICE void put_group(const eco_emulated_operand &o, int32_t row, int32_t gr
 
 /* ---- straight: k follows k ------------------------------------------------------------------- */
 
-/* So many warps prepare a row; a lane holds eights of it. */
+/* `warps` warps prepare a row; a lane holds groups of eight. */
 ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32_t block,
                                  int32_t warps)
 {
@@ -115,7 +115,7 @@ ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32
 
 /* ---- turned: rows follow rows ---------------------------------------------------------------- */
 
-/* The largest of a block's columns, of those that each thread has seen; then of all blocks of the
+/* The largest number of a column, over the threads of a block and then over the blocks of the
  * cluster, each of which has other lines. */
 ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
 {
@@ -140,7 +140,8 @@ ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
     return most;
 }
 
-/* A cluster prepares 16 columns, a block some lines of them; a thread holds eights of one. */
+/* A cluster prepares 16 columns, a block some of their lines; a thread holds groups of eight of one
+ * column. */
 ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t block,
                                int32_t blocks)
 {
@@ -179,7 +180,8 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, 2)
     const bool second = (int32_t)blockIdx.x >= both.first;
     const int32_t block = (int32_t)blockIdx.x - (second ? both.first : 0);
     const side &s = both.of[second];
-    launch_dependent_grids(); /* a step's product reads nothing new before this has ended */
+    launch_dependent_grids(); /* a step's product reads only older data before this kernel has ended
+                               */
     wait_on_dependent_grids();
     if (s.o.turned)
         prepare_turned(s.o, both.k, block, s.holders);
@@ -187,8 +189,8 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, 2)
         prepare_straight(s.o, both.k, block, s.holders);
 }
 
-/* A power of two, at most MOST_HOLDERS where it is blocks; of few rows that lie straight each has a
- * block. */
+/* A power of two, at most MOST_HOLDERS blocks; with few rows that are not transposed, each row has
+ * a block. */
 static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
 {
     int32_t holders = !o->turned && o->rows <= TILE ? SPLIT_WARPS : 1;
@@ -197,7 +199,7 @@ static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
     return holders;
 }
 
-/* A multiple of what turned operands have to a cluster. */
+/* A multiple of the transposed rows of a cluster. */
 static int32_t blocks_for(const side *s)
 {
     const int32_t tiles = (s->o.rows + TILE - 1) / TILE;
@@ -246,7 +248,7 @@ cudaError_t eco_launch_emulated_prepare_both(const struct eco_emulated_call *cal
     return launch_split(&both, both.first + blocks_for(&both.of[1]), false, stream);
 }
 
-/* Clusters of more than 8 blocks, for long columns, must be asked for. */
+/* Clusters of more than 8 blocks, for long columns, must be enabled. */
 cudaError_t eco_emulated_prepare_load(void)
 {
     return cudaFuncSetAttribute((const void *)split_operands,

@@ -1,7 +1,6 @@
 /*
- * States as an operand of a step's product of pairs: some warps read them, bring the 64 numbers
- * that a row has in a stage near to 2^15 by a power of two, split them, and leave the k tiles in
- * the stage.
+ * States as an operand of a step's product of pairs. Some warps load them, scale the 64 numbers of
+ * a row in a stage by a power of two to near 2^15, split them, and store the k tiles in the stage.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_SPLITTING_PRODUCER_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_SPLITTING_PRODUCER_CUH
@@ -12,19 +11,19 @@
 #include "gpu/tile/pow2_scale.cuh"
 
 enum {
-    EIGHTS_OF_ROW = DEPTH / GROUP, /* of a row in a stage, a thread each */
-    AHEAD = 4                      /* stages that are on their way, with the one in hand */
+    EIGHTS_OF_ROW = DEPTH / GROUP, /* of a row in a stage, one for each thread */
+    AHEAD = 4                      /* stages in flight, including the current one */
 };
 
-/* Of a thread: of what lies in a stage an eighth of some rows.  whole: eighths of rows are aligned,
- * and there or not. */
+/* A thread's share: an eighth of some rows of a stage. whole: eighths of rows are aligned, and
+ * exist or do not. */
 template <class kind, bool whole> struct splitter {
     static constexpr int at_once = kind::filling / EIGHTS_OF_ROW,
                          held = kind::columns / at_once; /* rows */
     static_assert(held * at_once == kind::columns, "threads share rows evenly");
     const eco_emulated_operand *o;
     slice s;
-    int32_t first;   /* row of B that all begins with */
+    int32_t first;   /* first row of B */
     int row, eighth; /* of the thread */
 
     __device__ __forceinline__ void load(int32_t i, float (&x)[held][GROUP]) const
@@ -42,7 +41,7 @@ template <class kind, bool whole> struct splitter {
         }
     }
 
-    /* Eight threads have a row. */
+    /* Eight threads share a row. */
     __device__ __forceinline__ void keep(char *to, float *scales,
                                          const float (&x)[held][GROUP]) const
     {

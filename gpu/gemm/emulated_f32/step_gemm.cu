@@ -1,8 +1,8 @@
 /*
- * The product of a step: few rows by R, prepared once in a run, so C turned: R has the larger
- * tiles.  A cluster of blocks shares a tile, each has some of k; they send each other their sums,
- * and each adds and writes a share of the tile.  R does not wait for the states: stages are filled
- * with it while the kernel ahead still computes these.
+ * The product of a step: few rows times R, which is prepared once in a run. C is transposed,
+ * because R has the larger tiles. The blocks of a cluster share a tile, each with some of k; they
+ * send each other their sums, and each adds and writes a share of the tile. R does not wait for the
+ * states: stages are filled with it while the preceding kernel computes them.
  */
 #include "gpu/arch/grid_dependency.cuh"
 #include "gpu/gemm/emulated_f32/cluster_epilogue.cuh"
@@ -12,7 +12,7 @@
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* The sums of the block's stages, then what it writes of the tile. */
+/* Computes the sums of the block's stages, then writes its share of the tile. */
 template <class kind>
 ECO_DEVICE void multiply_and_write(const eco_emulated_call &call, int32_t stages,
                                    consumer<kind> &me, const tile_sums<kind> &sums)
@@ -26,7 +26,7 @@ ECO_DEVICE void multiply_and_write(const eco_emulated_call &call, int32_t stages
     wait_on_dependent_grids();
     __syncwarp();
     if (sums.blocks > 1)
-        cluster_sync_to_write(); /* all have multiplied what lay where sums go now */
+        cluster_sync_to_write(); /* all have multiplied what the sums overwrite */
     else
         named_barrier_sync(kind::consumers);
     out.read();
@@ -46,7 +46,7 @@ ECO_DEVICE void multiply_and_write(const eco_emulated_call &call, int32_t stages
     out.write();
     __syncwarp();
     if (sums.blocks > 1)
-        cluster_wait(); /* what it sent is where it belongs */
+        cluster_wait(); /* what this block sent has arrived */
 }
 
 template <eco_emulated_form form, int rows, int columns, bool splits>
@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(block_shape<form, rows, columns, splits
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* Of larger tiles a thread would have more sums than registers. */
+/* With larger tiles a thread would have more sums than registers. */
 static const struct kernel {
     const void *kernel;
     int threads;
@@ -111,7 +111,7 @@ static const struct kernel {
 #undef TILE_OF
 };
 
-/* In clusters of so many blocks. */
+/* In clusters of `slices` blocks. */
 static cudaLaunchConfig_t config_of(cudaLaunchAttribute attributes[2], int32_t slices, int threads)
 {
     attributes[0].id = cudaLaunchAttributeClusterDimension;
@@ -152,7 +152,7 @@ void eco_emulated_step_count(int32_t clusters[ECO_EMULATED_SLICES])
         const cudaLaunchConfig_t config = config_of(attributes, slices, k->threads);
         int n = 0;
         if (cudaOccupancyMaxActiveClusters(&n, k->kernel, &config) != cudaSuccess) {
-            (void)cudaGetLastError(); /* a device that cannot say does without */
+            (void)cudaGetLastError(); /* the query failed: do not use clusters */
             n = 0;
         }
         clusters[slices - 1] = n;

@@ -1,6 +1,6 @@
 /*
- * Who does what in a product of split operands, and when: tiles of C and their stages, shared out
- * to clusters.  The blocks of a cluster work side by side, on tiles below each other.
+ * Assigns tiles of C and their stages to clusters. The blocks of a cluster work on tiles below each
+ * other.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_TILE_SCHEDULER_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_TILE_SCHEDULER_CUH
@@ -9,10 +9,11 @@
 
 enum { PAIR = ECO_EMULATED_PAIR };
 
-/* Clusters take the first pairs of tiles in turn.  Others, fewer than clusters, are shared: some of
- * the clusters, which have a stage at least, do those between two bounds, before their own pairs.
- * Of tiles that they share blocks store their partial sums, in the order of threads and registers:
- * at most two, that of the tile they begin in and that of the one they end in. */
+/* The clusters take whole pairs of tiles in turn. The remaining pairs, fewer than clusters, are
+ * shared: some clusters each take the stages between two bounds, before their own pairs. For shared
+ * tiles blocks store partial sums, in the order of threads and registers, for at most two tiles:
+ * the one they begin in and the one they end in. Example: 10 pairs on 4 clusters: each takes 2
+ * whole pairs, and the stages of the last 2 pairs are divided by 4. */
 struct schedule {
     int32_t steps, tiles_m, tiles_n, pairs, clusters; /* steps: stages of a tile */
     int32_t whole, sharing;                           /* pairs; clusters, at least one */
@@ -35,7 +36,7 @@ ECO_DEVICE schedule schedule_of(const eco_emulated_call &call, int32_t clusters)
     return c;
 }
 
-/* Of shared pairs. */
+/* In shared pairs. */
 ECO_DEVICE position bound(const schedule &c, int32_t cluster)
 {
     const int32_t stage = (c.pairs - c.whole) * c.steps * min(cluster, c.sharing) / c.sharing,
@@ -48,12 +49,12 @@ ECO_DEVICE bool before(const position &p, const position &q)
     return p.pair < q.pair || (p.pair == q.pair && p.step < q.step);
 }
 
-/* What a cluster does of a pair: steps. */
+/* A cluster's stages of a pair. */
 struct work {
     int32_t pair, from, to;
 };
 
-/* The ith; from == to: there is none. */
+/* The ith; from == to: none. */
 ECO_DEVICE work work_of(const schedule &c, int32_t cluster, int32_t i)
 {
     const position first = bound(c, cluster), end = bound(c, cluster + 1);
@@ -69,7 +70,7 @@ ECO_DEVICE bool is_whole(const schedule &c, const work &t)
     return t.to - t.from == c.steps;
 }
 
-/* A block's tile of a pair; m may be past the last. */
+/* A block's tile of a pair; m may be beyond the last. */
 struct tile {
     int32_t m, n;
 };

@@ -1,5 +1,5 @@
 /*
- * How products of split operands are cut; times are those of rates.h.
+ * How products of split operands are divided; times come from rates.h.
  */
 #include "gpu/gemm/emulated_f32/tiling.h"
 #include "gpu/device/rates.h"
@@ -53,7 +53,7 @@ double eco_emulated_prepare_time(const struct eco_gpu_rates *rates, enum eco_emu
 
 /* ---- large products -------------------------------------------------------------------------- */
 
-/* Of tiles of C, below each other. */
+/* Pairs of tiles of C, below each other. */
 static int64_t pairs_of(struct eco_emulated_size size)
 {
     return (int64_t)up(tiles(size.m), ECO_EMULATED_PAIR) * tiles(size.n);
@@ -64,7 +64,7 @@ static size_t part_bytes(int32_t processors)
     return (size_t)processors * ECO_EMULATED_PART_BYTES;
 }
 
-/* The most of k that there is room for, in even pieces; 0: none. */
+/* The largest part of k for which there is room, in even pieces; 0: none. */
 static int32_t length(struct eco_emulated_size size, size_t room)
 {
     const size_t scales = scale_bytes(size.m) + scale_bytes(size.n),
@@ -78,8 +78,8 @@ static int32_t length(struct eco_emulated_size size, size_t room)
     return steps_of(up(size.k, up(size.k, most))) * ECO_EMULATED_DEPTH;
 }
 
-/* Seconds of a piece of so many steps: launches and the last end of a tile, a step, what other ends
- * are longer than the steps they hide behind, what parts cost. */
+/* Seconds of a piece of `steps` stages: launches and the end of the last tile; a stage; how much
+ * longer other ends are than the stages that overlap them; the cost of partial sums. */
 static double piece_time(const struct eco_gpu_rates *rates, int64_t pairs, int32_t steps,
                          int32_t clusters, bool shared)
 {
@@ -128,7 +128,7 @@ int32_t eco_emulated_clusters(const struct eco_emulated_plan *plan, struct eco_e
 
 /* ---- products of steps ----------------------------------------------------------------------- */
 
-/* Launches, the cell's too; stages, that are copied and multiplied; and what comes from memory. */
+/* Launches, including the cell's; stages, copied and multiplied; bytes from memory. */
 static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_size size,
                         const struct eco_emulated_cut *cut, int32_t clusters)
 {
@@ -148,7 +148,7 @@ static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_s
            rates->wave * (waves - 1) + (reading > multiplying ? reading : multiplying);
 }
 
-/* Of narrow tiles several would read the same R. */
+/* With narrow tiles several would read the same R. */
 static bool is_offered(const struct eco_emulated_choices *choices, int32_t m,
                        const struct eco_emulated_cut *cut)
 {
@@ -158,7 +158,7 @@ static bool is_offered(const struct eco_emulated_choices *choices, int32_t m,
            (choices->any_width || cut->width == (m > eco_emulated_columns(&narrow)));
 }
 
-/* The best of its kind and tiles, if it is better. */
+/* Replaces `best` by the best choice with these tiles, if it is faster. */
 static void try_slices(struct eco_emulated_cut cut, unsigned slices,
                        const struct eco_emulated_on *on, struct eco_emulated_size size,
                        struct eco_emulated_step *best)

@@ -1,5 +1,6 @@
 /*
- * The argument of a launch of products of few rows: what steps back are followed by, or preceded.
+ * The argument of a launch of several products with few rows, which follow backward steps or
+ * precede them.
  */
 #ifndef ECO_GPU_GEMM_GROUPED_ARGS_H
 #define ECO_GPU_GEMM_GROUPED_ARGS_H
@@ -8,27 +9,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest product that is grouped, in multiply-adds; cuBLAS is faster with larger ones. */
+/* Multiply-adds of the largest product that is grouped; cuBLAS is faster with larger ones. */
 #define ECO_GROUPED_WORK 2e8
 
 enum {
-    ECO_GROUPED_ROWS = 64, /* of the batch, over all steps, at most */
+    ECO_GROUPED_ROWS = 64, /* most batch rows, over all steps */
     ECO_GROUPED_WARPS = 16,
     ECO_GROUPED_THREADS = 32 * ECO_GROUPED_WARPS,
-    ECO_GROUPED_SHAPES = 3, /* of blocks of ECO_GROUPED_BACK: 8, 16 and 32 batch rows */
+    ECO_GROUPED_SHAPES = 3, /* blocks of ECO_GROUPED_BACK with 8, 16 and 32 batch rows */
     ECO_GROUPED_JOBS = 24
 };
 
-/* In the order of their blocks.  A is dacc, in the type of rows, as B is; C of sums, if it is not
- * said to be narrow. */
+/* In the order of their blocks. A is dacc; A and B have the type of rows, C that of sums unless it
+ * is narrow. */
 enum eco_grouped_kind {
-    ECO_GROUPED_BACK,     /* C[m,n] (+)= A[m,k] B[k,n]; B is not written in the run */
-    ECO_GROUPED_ZERO,     /* C[m,n] = 0, dense; nothing ahead in the run touches it */
+    ECO_GROUPED_BACK,     /* C[m,n] (+)= A[m,k] B[k,n]; the run does not write B */
+    ECO_GROUPED_ZERO,     /* C[m,n] = 0, contiguous; no preceding kernel of the run touches it */
     ECO_GROUPED_GRADIENT, /* C[m,n] (+)= A[k,m]^T B[k,n] */
     ECO_GROUPED_SUM, /* C[m,n] (+)= sums over k rows of A, in which groups of n are b_row apart */
     ECO_GROUPED_KINDS
 };
-/* Of a block: columns, and rows but of ECO_GROUPED_BACK; of ECO_GROUPED_SUM columns alone. */
+/* Columns of a block; rows, except for ECO_GROUPED_BACK. ECO_GROUPED_SUM has columns only. */
 enum {
     ECO_GROUPED_BACK_UNITS = 2, /* columns of B that a thread reads at once */
     ECO_GROUPED_BACK_COLUMNS = 16,
@@ -45,10 +46,10 @@ struct eco_grouped_job {
     int32_t blocks;
     const void *a, *b;
     void *c;
-    size_t a_row, b_row, c_row; /* elements from one row to the next */
+    size_t a_row, b_row, c_row; /* elements from row to row */
     int32_t m, n, k;
     bool add, narrow;
-    bool a_whole, b_whole; /* rows lie at whole pieces of what a thread reads at once */
+    bool a_whole, b_whole; /* rows are aligned to what a thread reads at once */
 };
 
 struct eco_grouped_call {

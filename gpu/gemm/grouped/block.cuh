@@ -1,5 +1,5 @@
 /*
- * A block of a launch of products of few rows: its threads, and where sums go.
+ * A block of a launch of products with few rows: its threads, and how sums are stored.
  */
 #ifndef ECO_GPU_GEMM_GROUPED_BLOCK_CUH
 #define ECO_GPU_GEMM_GROUPED_BLOCK_CUH

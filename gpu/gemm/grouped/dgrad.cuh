@@ -1,6 +1,6 @@
 /*
- * A product back through a matrix, C = A B with few rows: a block has some columns of C, its warps
- * share k.
+ * A product with few rows backward through a matrix, C = A B: a block has some columns of C, and
+ * its warps divide k.
  */
 #ifndef ECO_GPU_GEMM_GROUPED_DGRAD_CUH
 #define ECO_GPU_GEMM_GROUPED_DGRAD_CUH
@@ -23,7 +23,7 @@ struct block_of_columns {
     unsigned of[ROW_PIECE][BACK_WORDS];
 };
 
-/* WHOLE: all of them, as one; else one by one, those that are there. */
+/* WHOLE: reads all columns as one word, else the existing ones one by one. */
 template <bool WHOLE>
 ECO_DEVICE void read_columns(const narrow *from, int there, unsigned to[BACK_WORDS])
 {
@@ -94,7 +94,7 @@ ECO_DEVICE void multiply_fetched(const struct back_fetched<ACROSS> &v,
     multiply_fetched(both, sums);
 }
 
-/* A thread's sums of all warps, of columns of C that lie in pairs, the second of each behind. */
+/* Stores a thread's sums over all warps, for pairs of columns of C. */
 template <int ACROSS>
 ECO_DEVICE void finish_back(const struct eco_grouped_job *job, int column, int row,
                             const float *shared)

@@ -1,5 +1,5 @@
 /*
- * Collects products of few rows and launches them; see grouped.h.
+ * Collects products with few rows and launches them; see grouped.h.
  */
 #include "gpu/gemm/grouped/grouped.h"
 
@@ -25,7 +25,7 @@ bool eco_gpu_grouped_follow(const struct eco_problem *problem, const struct eco_
            rows * widest * problem->H * problem->cell->lowered.n_accs <= ECO_GROUPED_WORK;
 }
 
-/* Blocks that have the rows of all jobs back side by side, if there are such blocks. */
+/* The shape whose blocks take the rows of all backward jobs at once, if there is one. */
 static int shape_of(const struct eco_grouped_call *call, const struct eco_gpu_force *force)
 {
     int shape = 0;
@@ -57,7 +57,7 @@ static int32_t blocks_of(const struct eco_grouped_job *job, int shape)
     }
 }
 
-/* Blocks by the kinds of their jobs: long ones, then those that wait for nothing. */
+/* Orders blocks by the kinds of their jobs: long ones first, then those that need not wait. */
 static unsigned put_in_order(const struct eco_grouped_call *from, int shape,
                              struct eco_grouped_call *to)
 {
@@ -98,8 +98,8 @@ static void flush(struct eco_gpu_run *run)
     run->grouped.n = 0;
 }
 
-/* What is still to come to the same numbers comes first.  They begin at the same place: of a matrix
- * zeros are all that an op has. */
+/* Launches pending jobs on the same C first. Addresses are equal: zeros cover all of an op's
+ * matrix. */
 static void settle(struct eco_gpu_run *run, const void *c)
 {
     for (int j = 0; j < run->grouped.n; j++)
@@ -128,7 +128,7 @@ void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
                     eco_gpu_has_grouped(run->problem, &run->plan->device->caps);
 }
 
-/* In several lanes an op's stream may be waited for. */
+/* With several lanes an op's stream may be waited for. */
 void eco_gpu_grouped_end(struct eco_gpu_run *run)
 {
     if (run->launch.lanes > 1)
@@ -143,8 +143,8 @@ static bool is_whole(const void *data, size_t row, size_t elements, size_t bytes
     return (uintptr_t)data % (elements * bytes) == 0 && row % elements == 0;
 }
 
-/* Where the bits of a row may not depend on other rows, all products with weights back are: in what
- * order they add depends on k alone. */
+/* With row invariance all backward products with weights are grouped, because the order of their
+ * sums depends on k alone. */
 static bool must_be_few(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     return run->problem->row_invariant && p->kind == ECO_NN;
@@ -189,7 +189,7 @@ bool eco_gpu_grouped_product(struct eco_gpu_run *run, const struct eco_product *
     return true;
 }
 
-/* Groups whose places follow each other are one job. */
+/* Groups at consecutive positions are one job. */
 bool eco_gpu_grouped_sums(struct eco_gpu_run *run, const struct eco_columns_call *call)
 {
     if (!run->collects || call->rows > ECO_GROUPED_ROWS)

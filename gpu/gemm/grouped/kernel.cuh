@@ -1,5 +1,5 @@
 /*
- * Products of few rows, several in one launch: each block belongs to one.
+ * Products with few rows, several in one launch: each block belongs to one.
  */
 #ifndef ECO_GPU_GEMM_GROUPED_KERNEL_CUH
 #define ECO_GPU_GEMM_GROUPED_KERNEL_CUH
@@ -9,7 +9,7 @@
 
 /* ---- zeros ----------------------------------------------------------------------------------- */
 
-/* Of numbers that no kernel ahead in the run touches. */
+/* Zeroes numbers that no preceding kernel of the run touches. */
 ECO_DEVICE void clear(const struct eco_grouped_job *job, int block)
 {
     enum { EACH = ECO_GROUPED_ZEROS / GROUPED_THREADS / 4 };
@@ -29,7 +29,7 @@ ECO_DEVICE void clear(const struct eco_grouped_job *job, int block)
 
 /* ---- sums of columns ------------------------------------------------------------------------- */
 
-/* Warps share the rows, always the same ones. */
+/* Warps divide the rows in a fixed way. */
 ECO_DEVICE void sum_columns(const struct eco_grouped_job *job, int block, float *shared)
 {
     enum { COLUMNS = ECO_GROUPED_SUM_COLUMNS };
@@ -65,14 +65,15 @@ static __global__ void __launch_bounds__(GROUPED_THREADS)
     enum { BACK_ROOM = GROUPED_WARPS * 8 * ACROSS_BACK * BACK_LINE };
     __shared__ __align__(16) float shared[+BACK_ROOM > +GRADIENT_ROOM ? BACK_ROOM : GRADIENT_ROOM];
     int block = (int)blockIdx.x, j = 0;
-    launch_dependent_grids(); /* which reads no more than matrices before it waits */
+    launch_dependent_grids(); /* the next kernel reads only matrices before it waits */
     while (block >= call.job[j].blocks)
         block -= call.job[j++].blocks;
     const struct eco_grouped_job *const job = &call.job[j];
     const bool whole = job->a_whole && job->b_whole;
     if (job->kind == ECO_GROUPED_ZERO) {
         clear(job, block);
-        if (blockIdx.x == 0) /* who comes next waits for this launch, and so for those ahead */
+        if (blockIdx.x ==
+            0) /* the next kernel waits for this launch, and so for its predecessors */
             wait_on_dependent_grids();
     } else if (job->kind == ECO_GROUPED_SUM)
         sum_columns(job, block, shared);

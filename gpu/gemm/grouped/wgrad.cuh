@@ -1,6 +1,6 @@
 /*
- * The gradient of a matrix over few rows, C = A^T B.  A block has a piece of C; rows of A and B go
- * to shared memory, from where each warp multiplies some columns of A by some of B.
+ * The gradient of a matrix over few rows, C = A^T B. A block has a piece of C; rows of A and B are
+ * copied to shared memory, from where each warp multiplies some columns of A by some of B.
  */
 #ifndef ECO_GPU_GEMM_GROUPED_WGRAD_CUH
 #define ECO_GPU_GEMM_GROUPED_WGRAD_CUH
@@ -21,10 +21,10 @@ enum {
 #elif defined(ECO_FUSED_TF32)
     GRADIENT_DEPTH = 8,
 #else
-    GRADIENT_DEPTH = 1, /* of so few terms floats are multiplied as they are as fast as in parts */
+    GRADIENT_DEPTH = 1, /* with so few terms plain floats are as fast as split ones */
 #endif
     TOGETHER = GRADIENT_DEPTH > 1 ? 1 : 4, /* such rows without a loop */
-    RUN = GRADIENT_DEPTH > 1 ? 2 : 4,      /* neighbours of a row of C that a thread has */
+    RUN = GRADIENT_DEPTH > 1 ? 2 : 4,      /* neighbours in a row of C that a thread has */
     RUNS = 8 / RUN
 };
 static_assert(+GRADIENT_COLUMNS == +ECO_GROUPED_GRADIENT_ROWS &&
@@ -36,7 +36,7 @@ struct __align__(4 * RUN) run
 {
     float of[RUN];
 };
-/* Of four rows of C, two and two: what an instruction adds to, a run of each, lies together. */
+/* Four rows of C, as two pairs, so that what an instruction adds to is contiguous. */
 struct gradient_sums {
     float of[2][RUNS][2 * RUN];
 };
@@ -53,8 +53,8 @@ ECO_DEVICE int gradient_column(int run, int lane)
 
 /* ---- to shared memory ------------------------------------------------------------------------ */
 
-/* Rows of a matrix, its columns from `first` on, `columns` of them; zeros to the end of a line, and
- * in `all` rows from row `there` on. */
+/* Stores rows of a matrix, `columns` columns from `first` on; zeros to the end of a line, and from
+ * row `there` up to `all`. */
 template <bool WHOLE>
 ECO_DEVICE void put_rows(const narrow *from, size_t row, int columns, int there, int all,
                          narrow *to)
@@ -137,7 +137,7 @@ ECO_DEVICE void multiply_gradient(const narrow *a, const narrow *b, int lane,
 
 /* ---- where sums go --------------------------------------------------------------------------- */
 
-/* A piece of C all of which is there. */
+/* A complete piece of C. */
 ECO_DEVICE void store_all(float *c, size_t row, bool add, int lane, struct gradient_sums *sums)
 {
     struct run *to[4];
@@ -160,7 +160,7 @@ ECO_DEVICE void store_all(float *c, size_t row, bool add, int lane, struct gradi
     }
 }
 
-/* Its first rows and columns. */
+/* A piece with fewer rows and columns. */
 ECO_DEVICE void store_some(float *c, size_t row, bool add, int rows, int columns, int lane,
                            const struct gradient_sums &sums)
 {

@@ -1,7 +1,7 @@
 /*
- * Floats brought to numbers of F16 by powers of two; see args.h.  11 bits of a number are kept
- * that is not below 2^-29 of the largest it shares its power with, fewer of one down to 2^-39.
- * What is infinite or NaN has no say in that, and stays what it is.
+ * Scales floats by powers of two and rounds them to F16; see args.h. A number keeps 11 bits if it
+ * is at least 2^-29 of the largest number with the same scale, and fewer bits down to 2^-39.
+ * Infinity and NaN do not affect the scale and stay what they are.
  */
 #include "gpu/arch/grid_dependency.cuh"
 #include "gpu/gemm/scaled_f16/row_max.cuh"
@@ -18,7 +18,7 @@ static __global__ void __launch_bounds__(ROW_THREADS)
            call.most + blockIdx.y * ECO_SCALED_F16_BLOCKS);
 }
 
-/* The power of two for the numbers of a matrix, from what so many blocks found.  By all threads. */
+/* The scale of a matrix, from what `blocks` blocks found. Called by all threads. */
 ECO_DEVICE float power_for(const eco_scaled_f16_call &call, int k, int32_t blocks)
 {
     __shared__ float of_warp[MOST_WARPS];
@@ -29,11 +29,11 @@ ECO_DEVICE float power_for(const eco_scaled_f16_call &call, int k, int32_t block
         most = fmaxf(most,
                      i + thread < blocks ? call.most[k * ECO_SCALED_F16_BLOCKS + i + thread] : 0);
     most = largest_of_block(most, of_warp);
-    __syncthreads(); /* who asks again writes there */
+    __syncthreads(); /* the next call writes there */
     return scale_for(most);
 }
 
-/* The same; of the first of two that are multiplied not so large that both leave the floats. */
+/* The same; for the first of two factors limited, so that their product stays in range. */
 ECO_DEVICE float power_of(const eco_scaled_f16_call &call, int k, int32_t blocks)
 {
     const float power = power_for(call, k, blocks);
@@ -42,7 +42,7 @@ ECO_DEVICE float power_of(const eco_scaled_f16_call &call, int k, int32_t blocks
     return fminf(power, 0x1p120f * reciprocal_pow2(power_for(call, 1, blocks)));
 }
 
-/* By one block of each matrix. */
+/* Called by one block of each matrix. */
 ECO_DEVICE void publish_inverse(const eco_scaled_f16_call &call, int k, float power, int32_t blocks)
 {
     float inverse = reciprocal_pow2(power);
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(ROW_THREADS)
         publish_inverse(call, k, power, searchers);
     for (int32_t r = (int32_t)(blockIdx.x * ROW_WARPS + threadIdx.x / WARP); r < m.rows;
          r += (int32_t)gridDim.x * ROW_WARPS)
-        /* zeros have the largest power: times no infinity */
+        /* zeros have the largest scale; keep it finite */
         narrow_row(m, r, fminf(power * inverse_of(m, r), 0x1p127f), fours);
 }
 

@@ -1,6 +1,6 @@
 /*
- * dacc brought to F16 in place, each row by its own power of two, so that one pass over memory
- * does: a row stays in the registers of a block.  The same pass sums the columns of what was there.
+ * Converts dacc to F16 in place, each row with its own power of two. A row stays in the registers
+ * of a block, so one pass over memory suffices, which also sums the columns of the old values.
  */
 #include "gpu/arch/grid_dependency.cuh"
 #include "gpu/gemm/scaled_f16/row_max.cuh"
@@ -50,7 +50,7 @@ template <int fours> struct row_of_dacc {
     }
 };
 
-/* A row is on its way while the one before is written. */
+/* A row is loaded while the previous one is stored. */
 template <int fours>
 static __global__ void __launch_bounds__(MOST_THREADS)
     narrow_dacc(const __grid_constant__ struct eco_scaled_f16_dacc_call call)
@@ -69,7 +69,7 @@ static __global__ void __launch_bounds__(MOST_THREADS)
         row = next;
         next.read(call, r + step);
         sum.add(row);
-        /* all have read the row then, too */
+        /* now all threads have read the row, too */
         const float scale = scale_for(largest_of_block(row.largest(), of_warp[turn]));
         if (threadIdx.x == 0)
             call.scales[r] = scale;

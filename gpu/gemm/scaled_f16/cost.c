@@ -1,6 +1,6 @@
 /*
- * Which large products of ECORNN_FAST_MATH are faster in F16, with what brings their matrices
- * there, and how much room that takes.
+ * Which large products of ECORNN_FAST_MATH are faster in F16, including the conversion of their
+ * matrices, and how much room that takes.
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
-/* A matrix of weights as it lies in the layout, and the op's rows that meet it. */
+/* A matrix of weights in the layout, and the op's rows that are multiplied by it. */
 struct size {
     int32_t rows, accs, row; /* accs: rows of the matrix */
 };
@@ -35,7 +35,7 @@ static int64_t dacc_columns(const struct eco_problem *problem)
            (int64_t)eco_request_row(&aligned, (size_t)problem->H);
 }
 
-/* Seconds that a product takes less than in TF32, with cuBLAS's kernels. */
+/* Seconds that a product saves over TF32 with cuBLAS's kernels. */
 static double saved(const struct eco_gpu_rates *rates, enum eco_product_kind kind, struct size size)
 {
     _Static_assert(sizeof rates->f16 / sizeof *rates->f16 == ECO_PRODUCT_KINDS, "one of each");
@@ -44,7 +44,7 @@ static double saved(const struct eco_gpu_rates *rates, enum eco_product_kind kin
            work / rates->f16[kind].rate;
 }
 
-/* And of bringing so many numbers, of some matrices at once; of other passes over memory. */
+/* Seconds of converting `numbers` numbers at once; of other passes over memory. */
 static double brought(const struct eco_gpu_rates *rates, double numbers)
 {
     return rates->bring_launch + 10 * numbers / rates->bring_bytes;
@@ -64,7 +64,7 @@ static double gain_forward(const struct eco_problem *problem, const struct eco_c
            brought(rates, elements(input) + (double)input.accs * input.row);
 }
 
-/* What of an op's products with dacc is wanted. */
+/* The products with dacc that an op needs. */
 struct wanted {
     bool dx, dweights;
 };
@@ -74,7 +74,7 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
-    /* dacc is read for the sums of its columns in any case */
+    /* dacc is read for its column sums in any case */
     double gain = -passed(rates, 3. * rows * dacc_columns(problem)), numbers = elements(input);
     if (wanted.dx)
         gain += saved(rates, ECO_NN, input) - brought(rates, (double)input.accs * input.row) -
@@ -90,7 +90,7 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
     return gain - brought(rates, numbers);
 }
 
-/* The same of all plans' runs; rates were measured where there is code for split operands, too. */
+/* Rates were measured on devices that have code for split operands, too. */
 static bool may_halve(const struct eco_problem *problem, const struct eco_caps *caps,
                       const struct eco_layout_request *request)
 {
@@ -112,7 +112,7 @@ struct eco_scaled_f16_places eco_scaled_f16_places(const struct eco_problem *pro
                                                    const struct eco_caps *caps, int32_t rows)
 {
     const int32_t columns = (int32_t)dacc_columns(problem);
-    /* such that all are in place at once */
+    /* so that all are resident at once */
     const int32_t most = caps->threads * (columns <= 2048 ? 4 : columns <= 4096 ? 2 : 1);
     struct eco_scaled_f16_places p = {.columns = columns, .blocks = rows < most ? rows : most};
     const size_t sums = problem->training ? (size_t)p.blocks * (size_t)columns : 0;
@@ -133,7 +133,7 @@ size_t eco_scaled_f16_copy_bytes(int32_t rows, int32_t row)
     return bytes;
 }
 
-/* All that an op of so many rows takes. */
+/* Bytes for an op with these rows. */
 static size_t bytes_of(const struct eco_problem *problem, const struct eco_caps *caps, int layer,
                        int32_t rows, bool backward)
 {
@@ -148,7 +148,7 @@ static size_t bytes_of(const struct eco_problem *problem, const struct eco_caps 
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const int32_t row = size_of(problem, layer, ECO_PART_RECURRENT + o, rows).row;
         gradients += eco_scaled_f16_copy_bytes(rows, row) +
-                     eco_scaled_f16_copy_bytes(problem->N, row); /* the first step's */
+                     eco_scaled_f16_copy_bytes(problem->N, row); /* for the first step */
     }
     return fixed + (dx > gradients ? dx : gradients);
 }
@@ -162,13 +162,13 @@ static int32_t rows_of(const struct eco_problem *problem, int32_t chunk)
 
 /* ---- of a plan ------------------------------------------------------------------------------- */
 
-/* Of a layer's ops of one way with the plan's sizes. */
+/* A layer's forward or backward ops with the plan's sizes. */
 struct choice {
     int32_t rows;
-    double gain; /* of an op, 0: they are left in TF32 */
+    double gain; /* of an op; 0: stays in TF32 */
 };
 
-/* Of a plan: its wishes, and what is forced. */
+/* A plan's requests, and what is forced. */
 struct planned {
     const struct eco_problem *problem;
     const struct eco_caps *caps;
@@ -275,7 +275,7 @@ bool eco_gpu_halves_input(const struct eco_gpu_run *run, const struct eco_op *op
 
 bool eco_gpu_halves_back(const struct eco_gpu_run *run, const struct eco_op *op)
 {
-    /* They lie where dacc was, of which x itself wants the floats. */
+    /* F16 overwrites dacc, but dx needs its floats if x is an accumulator */
     return run->lowered->raw < 0 &&
            fits(run, op,
                 gain_back(run->problem, &run->plan->device->caps, op->layer, rows_of_op(run, op),

@@ -1,5 +1,5 @@
 /*
- * Rows of floats on their way to F16: their largest numbers, and the nearest numbers.
+ * Rows of floats that are converted to F16: their largest and nearest numbers.
  */
 #ifndef ECO_GPU_GEMM_SCALED_F16_ROW_MAX_CUH
 #define ECO_GPU_GEMM_SCALED_F16_ROW_MAX_CUH
@@ -17,7 +17,7 @@ enum {
     MOST_WARPS = MOST_THREADS / WARP
 };
 
-/* Its size, 0 of what is not finite. */
+/* Magnitude; 0 if not finite. */
 ECO_DEVICE float finite_size(float x)
 {
     const float size = fabsf(x);
@@ -45,7 +45,7 @@ ECO_DEVICE uint2 nearest_four(float4 x, float scale)
     return make_uint2(*(const unsigned *)&a, *(const unsigned *)&b);
 }
 
-/* Of what warps have found, by all threads. */
+/* The largest of what warps have found; called by all threads. */
 ECO_DEVICE float largest_of_block(float most, float (&of_warp)[MOST_WARPS])
 {
     const int32_t thread = (int32_t)threadIdx.x, warps = (int32_t)blockDim.x / WARP;
@@ -60,7 +60,7 @@ ECO_DEVICE float largest_of_block(float most, float (&of_warp)[MOST_WARPS])
 
 /* ---- rows, a warp each ----------------------------------------------------------------------- */
 
-/* May rows be read in fours? */
+/* Can rows be read in groups of four? */
 ECO_DEVICE bool in_fours(const eco_scaled_f16_matrix &m)
 {
     return ((uintptr_t)m.from | m.from_row * sizeof(float)) % 16 == 0 && m.columns % FOUR == 0;
@@ -71,8 +71,7 @@ ECO_DEVICE float inverse_of(const eco_scaled_f16_matrix &m, int32_t row)
     return m.scales == nullptr ? 1 : reciprocal_pow2(m.scales[row]);
 }
 
-/* What a lane reads of a row at a time, all of it under way at once: fours, a warp's side by side.
- */
+/* What a lane loads of a row at a time: groups of four, adjacent within a warp. */
 struct stretch {
     enum { HELD = 4 };
     float4 of[HELD];
@@ -111,7 +110,7 @@ ECO_DEVICE float largest_of_row(const eco_scaled_f16_matrix &m, int32_t r, bool 
     return most;
 }
 
-/* Of a matrix what this block of so many finds.  By all threads. */
+/* Searches this block's share of a matrix; called by all threads. */
 ECO_DEVICE void search(const eco_scaled_f16_matrix &m, int32_t block, int32_t blocks,
                        float *most_of_blocks)
 {

@@ -1,5 +1,5 @@
 /*
- * Brings the matrices of large products to F16; see scaled_f16.h.
+ * Converts the matrices of large products to F16; see scaled_f16.h.
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 
@@ -33,7 +33,7 @@ static struct room room_of(const struct eco_gpu_run *run, const struct eco_op *o
                          at + p.rest};
 }
 
-/* So many bytes of the rest. */
+/* Takes `bytes` bytes of the rest. */
 static void *take_rest(struct room *room, size_t bytes)
 {
     size_t at = 0;
@@ -54,14 +54,14 @@ static void bring(struct eco_gpu_run *run, const struct eco_scaled_f16_call *cal
     eco_launch_beside(&run->launch);
 }
 
-/* Of W, beside dacc. */
+/* Blocks that search W while others convert dacc. */
 static int32_t searchers_of(const struct eco_gpu_run *run)
 {
     const int32_t most = run->plan->device->caps.threads;
     return most < ECO_SCALED_F16_BLOCKS ? most : ECO_SCALED_F16_BLOCKS;
 }
 
-/* W of the op's layer; it takes its place in the room. */
+/* W of the op's layer; takes its part of the room. */
 static struct eco_scaled_f16_matrix weights_of(const struct eco_gpu_run *run,
                                                const struct eco_op *op, struct room *room)
 {
@@ -165,7 +165,7 @@ void eco_gpu_scaled_f16_dx(struct eco_gpu_run *run, const struct eco_matmul *m)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16_back(&back, overlap, run->stream), "dx");
 }
 
-/* What R meets, where the run's first states and starts are such, too. */
+/* Is the operand of R bounded, including the run's first states and starts? */
 static bool is_bounded(const struct eco_gpu_run *run, int part)
 {
     return part >= ECO_PART_RECURRENT && run->args->initial[0] == NULL &&
