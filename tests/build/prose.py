@@ -112,7 +112,7 @@ def look_at_page(path):
             elif heading and heading not in {re.sub(r"[^\w -]", "", h).replace(" ", "-")
                                              for h in headings(path.parent / page if page else path)}:
                 complain(path, number, f"no heading {target}")
-        for name in re.findall(r"`([\w./-]+\.(?:c|h|cu|cuh|py|sh))`", line):
+        for name in [] if path.parent.name == "measurements" else re.findall(r"`([\w./-]+\.(?:c|h|cu|cuh|py|sh))`", line):
             if not is_there(name):
                 complain(path, number, f"no {name}")
         if len(line) > 120 and not re.match(r"\s*(\||!?\[|<|    )", line):

@@ -25,7 +25,6 @@ enum {
     TAKES_REGRET = 1 << 10,
     TAKES_MACHINE = 1 << 11,
     TAKES_CSV = 1 << 12,
-    TAKES_OVER = 1 << 13,
     TAKES_VERSUS = 1 << 14,
     TAKES_WISDOM = 1 << 15,
     TAKES_AGAIN = 1 << 16,
@@ -34,8 +33,8 @@ enum {
 
 struct options {
     bool json, measure, regret, wisdom, machine, versus, time, help;
-    const char *device, *cell, *shapes, *output, *recorded, *csv, *over; /* NULL: not given */
-    double seconds;                                                      /* 0: not given */
+    const char *device, *cell, *shapes, *output, *recorded, *csv; /* NULL: not given */
+    double seconds;                                               /* 0: not given */
     int random, seed, again;
     int n;        /* operands */
     char **words; /* [n] */
@@ -50,7 +49,7 @@ struct command {
     int (*run)(const struct options *options); /* the exit status: 0, 1: failed, 2: used wrongly */
 };
 extern const struct command command_info, command_plan, command_bench, command_tune, command_wisdom,
-    command_cell, command_check, command_plot;
+    command_cell, command_check;
 
 /* Sorts words into options and operands.  False: wrong, and said so. */
 bool options_read(struct options *options, const struct command *command, int count, char **words);

@@ -6,7 +6,7 @@ _ecornn()
     [ "$COMP_CWORD" -lt 1 ] || before=${COMP_WORDS[COMP_CWORD - 1]}
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check plot --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check --help --version' -- "$word"))
         return
     fi
     case $before in
@@ -16,9 +16,6 @@ _ecornn()
     --cell | --shapes | --recorded | --csv | -o)
         COMPREPLY=($(compgen -f -- "$word"))
         return ;;
-    --over)
-        COMPREPLY=($(compgen -W 'H N I T threads memory intensity' -- "$word"))
-        return ;;
     --seconds | --random | --seed | --again)
         return ;;
     esac
@@ -26,7 +23,6 @@ _ecornn()
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure --time" -- "$word")) ;;
     bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --versus" -- "$word")) ;;
     tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --wisdom --again --csv --machine -o" -- "$word")) ;;
-    plot:-*) COMPREPLY=($(compgen -W '--over --help -o' -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help -o' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;
     info:-* | cell:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
@@ -36,7 +32,7 @@ _ecornn()
         else
             COMPREPLY=($(compgen -f -- "$word"))
         fi ;;
-    cell:* | plot:*) COMPREPLY=($(compgen -f -- "$word")) ;;
+    cell:*) COMPREPLY=($(compgen -f -- "$word")) ;;
     esac
 }
 complete -F _ecornn ecornn

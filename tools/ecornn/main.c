@@ -12,7 +12,7 @@ const char program_name[] = "ecornn";
 
 static const struct command *const commands[] = {
     &command_info,   &command_plan, &command_bench, &command_tune,
-    &command_wisdom, &command_cell, &command_check, &command_plot,
+    &command_wisdom, &command_cell, &command_check,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

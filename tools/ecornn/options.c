@@ -40,8 +40,6 @@ static const struct option {
     {"--csv", "FILE", "adds what is measured to this table", TAKES_CSV, TEXT, FIELD(csv)},
     {"--versus", NULL, "beside ONNX Runtime and PyTorch, where Python has them", TAKES_VERSUS, FLAG,
      FIELD(versus)},
-    {"--over", "WORD", "H, N, I, T, threads, memory or intensity (H)", TAKES_OVER, TEXT,
-     FIELD(over)},
     {"-o", "FILE", "where the result goes (the user's file of wisdom)", TAKES_OUTPUT, TEXT,
      FIELD(output)},
     {"--json", NULL, "for programs", TAKES_JSON, FLAG, FIELD(json)},
