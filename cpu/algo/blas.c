@@ -1,6 +1,6 @@
 /*
- * Algorithm blas: large products through CBLAS, one fused pointwise pass per step and stage.  Runs
- * every cell, option and type; what an algorithm of its own must beat.
+ * Algorithm blas: large products through CBLAS, one fused pointwise pass for each step and stage.
+ * It runs every cell, option and type; other algorithms have to beat it.
  */
 #include "cpu/algo/rates.h"
 #include "cpu/cpu.h"
@@ -10,7 +10,7 @@
 
 #include "common/util.h"
 
-/* By the user, in the environment; not by a line of wisdom. */
+/* By the user in the environment, not by a line of wisdom. */
 static bool is_asked_for(void)
 {
     char name[ECO_MAX_ALGORITHM];
@@ -29,7 +29,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
                : "no 16-bit types";
 }
 
-/* Enough rows that the input product runs at full speed, few enough that its result stays in the
+/* Enough rows for the input product to run at full speed, few enough for its result to stay in the
  * shared cache until the steps read it; more for weight gradients, whose result is rewritten. */
 enum { FORWARD_ROWS = 1024, BACKWARD_ROWS = 2048 };
 

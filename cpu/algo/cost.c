@@ -25,12 +25,11 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* Part of a second-level cache that weights of a step have. */
+/* Part of a second-level cache that the weights of a step may fill. */
 static const double NEAR = 0.75;
 
-/* Seconds of so many rows times so many weights by one thread.  Each weight is fetched for as many
- * sums as PANEL_ROWS more rows would take; tiles take as long for one row as for all that they
- * have. */
+/* Seconds that one thread takes to multiply rows by weights. Fetching a weight costs as much as
+ * multiplying it by PANEL_ROWS rows; tiles take as long for one row as for all of their rows. */
 static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
 {
     static const double panel_rows = 2;
@@ -44,9 +43,9 @@ static double product_seconds(const struct eco_cpu_run *run, double rows, double
     return 2 * rows * weights / rate;
 }
 
-/* Seconds that the first step takes longer, in each: if what a thread reads in a run, of all
- * layers, `ops` directions at once and both ways, does not stay in its cache, it comes from beyond
- * once, while the thread is busy. */
+/* Seconds that the first step takes longer, averaged over the steps. If what a thread reads in a
+ * run (all layers, `ops` directions at once, forward and backward) does not stay in its cache, it
+ * comes from farther away once, while the thread computes. */
 static double first_seconds(const struct eco_cpu_run *run, int ops, double bytes, double busy)
 {
     const struct eco_problem *problem = run->problem;
@@ -64,8 +63,8 @@ static int doublings(int threads)
     return n;
 }
 
-/* How often as long as in a loop of nothing else a barrier takes that threads come to from other
- * work: of a step, of a level. */
+/* How much longer a barrier takes than in an empty loop if threads come to it from other work: in a
+ * step, in a level. */
 static const double IN_STEPS = 4, OF_LEVELS = 2.5;
 
 static double waiting_seconds(const struct eco_cpu_run *run, int threads)
@@ -73,16 +72,16 @@ static double waiting_seconds(const struct eco_cpu_run *run, int threads)
     return eco_cpu_rates_of(run->caps)->barrier * doublings(threads);
 }
 
-/* Seconds of a step until its threads have what others of their part of the batch wrote: states,
- * or, back, gradients of all accumulators. */
+/* Seconds of a step until its threads have what the others of their part of the batch wrote:
+ * states, or backward the gradients of all accumulators. */
 static double sharing_seconds(const struct eco_cpu_run *run, double row, int units)
 {
     const double values = row * run->problem->H * (run->args->backward ? run->lowered->n_accs : 1);
     return values * sizeof(float) * (units - 1) / units / eco_cpu_rates_of(run->caps)->from_others;
 }
 
-/* Of the units the part that a thread has, one of so many.  Threads that are done help the one that
- * has a group more. */
+/* The share of the units of the busiest of `units` threads. Threads that are done help one that has
+ * a group more. */
 static double share_of_units(const struct eco_cpu_run *run, int units)
 {
     static const double uneven = 0.6;
@@ -99,9 +98,9 @@ static double step_weights(const struct eco_cpu_run *run)
     return run->work->recurrent + (fused ? run->work->input : 0);
 }
 
-/* Seconds of one step by the slowest of its threads, if `ops` of them go at once, the batch in
- * `rows` parts and the units in `units`: arithmetic or the way of its weights from the second-level
- * cache and beyond, the pointwise pass, barriers. */
+/* Seconds of one step by the slowest of its threads, if `ops` steps run at once, the batch in
+ * `rows` parts and the units in `units`: arithmetic or loading weights from the second-level cache
+ * and beyond, the pointwise pass, barriers. */
 static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const struct eco_caps *caps = run->caps;
@@ -127,7 +126,7 @@ static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
            sharing_seconds(run, row, grid.units);
 }
 
-/* With W, of a layer: of the widest one. */
+/* With W of the widest layer. */
 static double input_work(const struct eco_cpu_run *run)
 {
     const double first = run->work->input;
@@ -135,16 +134,16 @@ static double input_work(const struct eco_cpu_run *run)
     return first > upper ? first : upper;
 }
 
-/* Of work that so many threads share out: memory, and what one of them does alone, do not grow with
- * their number. */
+/* The share of work that remains with this number of threads: memory traffic and serial work do not
+ * scale. */
 static double part_of(int threads)
 {
     static const double alone = 0.07;
     return alone + (1 - alone) / threads;
 }
 
-/* Seconds that so many threads take for the products of all steps: gradients of weights are shared
- * out by units, in parts that are not worth having if smaller. */
+/* Seconds of the products over all steps. Weight gradients are divided by units, into parts that
+ * must not be too small. */
 static double large_seconds(const struct eco_cpu_run *run, int threads)
 {
     enum { UNITS = 32 };
@@ -167,8 +166,8 @@ static double large_seconds(const struct eco_cpu_run *run, int threads)
     return input * part_of(threads) + weights * part_of(parts < threads ? parts : threads);
 }
 
-/* Seconds in which all threads wait for each other, after each level of the tape, and twice in
- * gradients of weights. */
+/* Seconds in which all threads wait for each other, after each level of the tape and twice in
+ * weight gradients. */
 static double waiting_of_levels(const struct eco_cpu_run *run, int threads)
 {
     enum { AROUND = 2, FORWARD = 2, BACKWARD = 5 };
@@ -180,11 +179,11 @@ static double waiting_of_levels(const struct eco_cpu_run *run, int threads)
            waiting_seconds(run, threads);
 }
 
-/* Below so many multiply-adds of large products for each thread, a run is over before the others
- * are awake. */
+/* With fewer multiply-adds of large products for each thread, a run is over before the other
+ * threads are awake. */
 enum { RUN_WORK = 1 << 20 };
 
-/* Threads of a run whose steps take a grid: large products may take more. */
+/* Threads of a run whose steps take a grid; large products may take more. */
 static int threads_with(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const double large = input_work(run) * run->args->N * run->args->T;
@@ -204,18 +203,18 @@ static double grid_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
     return steps * step_seconds(run, grid) + large_seconds(run, threads) + together;
 }
 
-/* More threads must bring so much. */
+/* More threads must reduce the time to this. */
 static const double WORTH = 0.96;
 
-/* Is a number of parts worth a look?  Others leave threads idle, or give some of them twice as
+/* Is a number of parts worth trying? Others leave threads idle, or give some of them twice as
  * much. */
 static bool is_even(int parts, int threads, int32_t most)
 {
     return (parts & (parts - 1)) == 0 || threads % parts == 0 || parts == most;
 }
 
-/* The best of `ops` operations at a time on `threads` threads each or fewer, in no more parts than
- * rows. */
+/* The best grid with `ops` operations at a time on at most `threads` threads each, in no more parts
+ * than rows. */
 static struct eco_grid grid_of(const struct eco_cpu_run *run, int ops, int threads)
 {
     struct eco_grid best = {ops, 1, 1};
@@ -260,7 +259,7 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
     return best;
 }
 
-/* Seconds of a thread's part of a step's products from which others look after it. */
+/* Seconds of a thread's part of a step's products from which other threads help it. */
 static const double HELP = 10e-6;
 
 bool eco_cpu_helps(const struct eco_cpu_run *run, int threads)
@@ -275,8 +274,8 @@ static int find_team(const struct eco_cpu_run *run, struct eco_grid *grid)
     return most > 1 ? threads_with(run, *grid) : 1;
 }
 
-/* A plan knows the team of its last run: to find one takes microseconds, as some runs do.  A word
- * has a hash of the run's size, the threads, and the grid. */
+/* A plan remembers the team of its last run, because finding one takes microseconds, as long as
+ * some runs. A word has a hash of the run's size, the threads, and the grid. */
 enum { KEY_SHIFT = 32, THREADS_SHIFT = 21, OPS_SHIFT = 14, ROWS_SHIFT = 7, PART = 127 };
 
 int eco_cpu_threads(const struct eco_cpu_run *run, struct eco_grid *grid)
@@ -299,7 +298,7 @@ int eco_cpu_threads(const struct eco_cpu_run *run, struct eco_grid *grid)
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-/* Of all layers, those back twice as long as forward.  Blocks of time are folded before. */
+/* All layers; backward twice as long as forward. Blocks of time are folded first. */
 static double scan_steps(const struct eco_cpu_run *run)
 {
     const int times = (run->args->backward ? 2 : 1) * (run->block_steps > 0 ? 2 : 1);
@@ -314,8 +313,8 @@ static double passes_of(const struct eco_cpu_run *run)
     return scan_steps(run) * (rates->scan * cells + rates->scan_row * run->args->N);
 }
 
-/* Seconds that lines take from one thread to the other, where both write units of the same row:
- * with odd rows the very same lines, else neighbours, which a processor fetches in pairs. */
+/* Seconds that lines take to move between threads that write units of the same row: with odd rows
+ * the same lines, else neighbours, which a processor fetches in pairs. */
 static double crossing_of(const struct eco_cpu_run *run, int threads)
 {
     static const double same = 0.4, neighbours = 0.1; /* of a barrier */
@@ -325,7 +324,7 @@ static double crossing_of(const struct eco_cpu_run *run, int threads)
     return apart ? 0 : scan_steps(run) * run->args->N * row;
 }
 
-/* What of them the busiest of so many threads does. */
+/* The share of the busiest of `threads` threads. */
 static double share_of(const struct eco_cpu_run *run, int threads)
 {
     const bool by_rows = eco_cpu_by_rows(run, run->args->N, threads);

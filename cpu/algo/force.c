@@ -1,5 +1,5 @@
 /*
- * The keys of ECORNN_FORCE that a plan for a CPU knows, and their ranges.
+ * The keys of ECORNN_FORCE for plans on a CPU, and their ranges.
  */
 #include "cpu/algo/force.h"
 
@@ -99,7 +99,7 @@ static void add(struct eco_text *text, const char *name, int value)
     eco_text_add(text, ",%s=%d", name, value);
 }
 
-/* What each run chooses by its own size, unless it is forced. */
+/* Each run chooses these by its own size, unless they are forced. */
 static const char *const unsaid[] = {"block", "pack-rows", "whole-rows", "pass-after",
                                      "near",  "strips",    "help",       "block-steps"};
 

@@ -1,5 +1,6 @@
 /*
- * Choices of the CPU's planner that ECORNN_FORCE takes from it; read when a plan is made.
+ * The choices that ECORNN_FORCE takes from the planner of the CPU backend; read when a plan is
+ * made.
  */
 #ifndef ECO_CPU_ALGO_FORCE_H
 #define ECO_CPU_ALGO_FORCE_H
@@ -10,28 +11,28 @@
 #include "common/util.h"
 #include "cpu/cpu.h"
 
-/* Algorithms, by their choices. */
+/* Algorithms by their choices. */
 enum { ECO_FORCED_BLAS = 1, ECO_FORCED_PACKED = 2 };
 
-/* NULL: what is forced can be.  Else why not, in a few words; alone: a thread can finish the units
- * that it multiplies. */
+/* NULL if the forced choices are possible, else the reason why not; alone: a thread can finish the
+ * units that it multiplies. */
 const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorithm, bool alone);
-/* What a key was forced to, which is in its range; or what is usual. */
+/* The forced value of a key, which is in its range; or `usual`. */
 int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual);
 
-/* handed.c: has the cell stages that hand on values to later ones? */
+/* handed.c: has the cell stages that pass values on to later ones? */
 bool eco_cpu_hands_on(const struct eco_problem *problem);
-/* The wishes for such values. */
+/* Requests room for such values. */
 void eco_cpu_wish_handed(const struct eco_problem *problem, const struct eco_caps *caps,
                          struct eco_cpu_request *request);
 
-/* The same of how threads share out steps; false: nothing is forced, the grid stays. */
+/* The forced grid of steps; false: none is forced, and *grid stays. */
 bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid);
 
-/* What is worth measuring, as eco_backend.tunables; tunables.c. */
+/* The choices worth measuring, eco_backend.tunables; tunables.c. */
 extern const struct eco_choice eco_cpu_tunables[];
 
-/* What a plan chose, as eco_backend.choices. */
+/* A plan's choices, eco_backend.choices. */
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
 #endif /* ECO_CPU_ALGO_FORCE_H */

@@ -1,10 +1,10 @@
 /*
- * Room for what stages of a cell with means hand on to later ones (common/cell/handed.c).
+ * Room for values that stages of a cell with means pass on to later ones (common/cell/handed.c).
  */
 #include "cpu/algo/force.h"
 
-/* Rows that go through all stages while they are near, at most: enough that a stage's beginning is
- * nothing beside them.  Their values have this part of a second-level cache. */
+/* Most rows that go through all stages together: enough to make the overhead of a stage negligible.
+ * Their values take this part of a second-level cache. */
 enum { MOST_ROWS = 8, PART = 2 };
 
 bool eco_cpu_hands_on(const struct eco_problem *problem)

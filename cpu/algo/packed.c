@@ -1,7 +1,7 @@
 /*
- * Algorithm packed: weights in panels, read once per step and row block by a product kernel of our
- * own; a thread multiplies and finishes the same units, so that a step needs one barrier, or does
- * all steps of its own rows and needs none.  F32 and BF16.
+ * Algorithm packed: weights in panels, read once for each step and row block by our own product
+ * kernels. A thread multiplies and finishes the same units, so that a step needs one barrier; or it
+ * does all steps of its own rows, which needs none. F32 and BF16.
  */
 #include "cpu/algo/rates.h"
 #include "cpu/algo/force.h"
@@ -10,8 +10,9 @@
 const struct eco_products eco_packed_products = {eco_packed_multiply, eco_packed_weights,
                                                  eco_packed_prepare, eco_packed_stage};
 
-/* Do weights in BF16 lie as floats?  Where floats of R stay in a first-level cache anyway, to widen
- * them at each step takes longer.  Bits depend on it: it is the same for all sets, T and N. */
+/* Are weights in BF16 stored as floats? If the floats of R stay in a first-level cache, widening
+ * them in each step takes longer. It affects bits, so it is the same for all instruction sets, T
+ * and N. */
 static bool is_wide(const struct eco_problem *problem)
 {
     enum { GROUP = 16, FIRST_CACHE = 48 << 10 };
@@ -21,7 +22,7 @@ static bool is_wide(const struct eco_problem *problem)
            eco_cpu_forced(problem, "wide", elements * sizeof(float) <= FIRST_CACHE);
 }
 
-/* Weights in BF16, whatever the rows are. */
+/* Weights in BF16, with any rows. */
 static bool is_narrow(const struct eco_problem *problem)
 {
     return problem->weight_type == ECORNN_BF16 && !is_wide(problem);
@@ -33,7 +34,7 @@ static bool fuses(const struct eco_problem *problem)
     return !problem->cell->lowered.has_means && !problem->projected;
 }
 
-/* Panels that are forced: room for a gradient's copies is measured in them. */
+/* Checks a forced panel width, which determines the room for copies of a gradient. */
 static const char *panels_refuse(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const int32_t vectors = eco_cpu_forced(problem, "vectors", ECO_TILE_VECTORS);
@@ -56,7 +57,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return refusal != NULL ? refusal : panels_refuse(problem, caps);
 }
 
-/* Rows of a chunk: the result of the input product stays in a second-level cache or near it. */
+/* Rows of a chunk: the result of the input product stays in a second-level cache or close to it. */
 enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 1024, PACK_ROWS = 528 };
 
 static int32_t steps_for(int32_t rows, int32_t N)
@@ -65,10 +66,10 @@ static int32_t steps_for(int32_t rows, int32_t N)
     return steps < 2 ? 2 : steps;
 }
 
-/* Rows from which it pays that a step reads W again, rather than the accumulators of a chunk. */
+/* Rows from which it pays for a step to read W again, rather than the accumulators of a chunk. */
 enum { FUSED_ROWS = 16 };
 
-/* Do W and R of the widest layer stay near? */
+/* Do W and R of the widest layer fit in the cache? */
 static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     double most = 0;
@@ -80,7 +81,7 @@ static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
     return most * element <= 1.25 * (double)caps->cpu.cache_bytes;
 }
 
-/* Has the cell accumulators that the input product leaves alone? */
+/* Has the cell accumulators without an input product? */
 static bool has_own_accs(const struct eco_lowered *lowered)
 {
     for (int a = 0; a < lowered->n_accs; a++)
@@ -89,8 +90,8 @@ static bool has_own_accs(const struct eco_lowered *lowered)
     return false;
 }
 
-/* Rows of a forward chunk: where weights stay near, its accumulators must not drive them out.  A
- * lone row's take most of a workspace, above all where some of them wait for their step. */
+/* Rows of a forward chunk. If weights stay in the cache, accumulators must not evict them. With a
+ * single row they take most of the workspace, in particular if some wait for their step. */
 static int32_t forward_rows(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     enum { LEAST = 96, LONE = 48 };
@@ -103,8 +104,8 @@ static int32_t forward_rows(const struct eco_problem *problem, const struct eco_
     return rows < LEAST ? LEAST : (int32_t)rows;
 }
 
-/* Units of a block of accumulators, as rows of all units would begin in a page each; fewer units
- * are in a block that is just as wide. */
+/* Units of a block of accumulators; rows of all units would begin in a page each. With fewer units
+ * a block is just as wide. */
 static int32_t acc_units(const struct eco_problem *problem, const struct eco_caps *caps,
                          int32_t most)
 {
@@ -116,8 +117,8 @@ static int32_t acc_units(const struct eco_problem *problem, const struct eco_cap
 
 enum { ACC_LANES = 4 }; /* with weights in BF16 */
 
-/* One layout of panels, with AMX and without; the vectors that a tile kernel reads at a time lie
- * in one stream. */
+/* One layout of panels, with and without AMX: the vectors that a tile kernel reads together are in
+ * one stream. */
 static void request_narrow(struct eco_layout_request *request, const struct eco_problem *problem,
                            const struct eco_caps *caps)
 {
@@ -130,9 +131,9 @@ static void request_narrow(struct eco_layout_request *request, const struct eco_
     request->cpu.threads = caps->threads;
 }
 
-/* Vectors of a panel.  Few rows take the most: as many sums at a time as a chain of them is long.
- * Three where they make no more blocks of rows than two would, which leave sums unused; measured,
- * in inference only. */
+/* Vectors of a panel. Few rows take the most, as many sums as hide the latency of a chain. Three
+ * vectors if they need no more blocks of rows than two, which leave some sums unused; measured, in
+ * inference only. */
 static int32_t panel_vectors(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (problem->N <= caps->cpu.sums / ECO_TILE_VECTORS)
@@ -143,8 +144,8 @@ static int32_t panel_vectors(const struct eco_problem *problem, const struct eco
     return three ? 3 : caps->cpu.vectors;
 }
 
-/* Do rows of x crowd each other?  They are not ours to keep apart; of few rows there is nothing to
- * gain. */
+/* Do rows of x alias in the cache? The caller's rows cannot be padded, and with few rows nothing is
+ * gained. */
 static bool crowds(const struct eco_problem *problem)
 {
     return problem->N > ECO_TILE_VECTORS && problem->I % ECO_CROWDED == 0;
@@ -205,7 +206,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     return eco_cpu_estimate(problem, caps, rates->packed_step * rate, rates->packed_large * rate);
 }
 
-/* Part of a thread's cache that weights fill without being driven out before the next step. */
+/* Part of a thread's cache that weights may fill and still be there in the next step. */
 enum { NEAR_PERCENT = 65 };
 
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
@@ -214,7 +215,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     const double element = (double)eco_type_bytes(layout->weight);
     run.products = &eco_packed_products;
-    /* with lengths, rows of a part would end before others */
+    /* with lengths, rows of one part would end before others */
     run.whole_rows = args->lengths != NULL || plan->request.cpu.whole_rows;
     const double step = plan->work.recurrent + (layout->fuse_input ? plan->work.input : 0);
     const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;

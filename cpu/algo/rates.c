@@ -1,5 +1,5 @@
 /*
- * The table of a CPU's rates and latencies, and what a measurement changes of it; see rates.h.
+ * The table of a CPU's rates and latencies, and what a measurement changes in it; see rates.h.
  */
 #include "cpu/algo/rates.h"
 
@@ -56,7 +56,7 @@ void eco_cpu_rates_measured(struct eco_cpu_rates *rates, struct eco_caps *caps,
     const double f32 = value[ECO_MEASURED_F32], f64 = value[ECO_MEASURED_F64],
                  bf16 = value[ECO_MEASURED_BF16], barrier = value[ECO_MEASURED_BARRIER];
     *rates = *usual;
-    if (f32 > 0) { /* what the passes of a second-level cache do with its clock, too */
+    if (f32 > 0) { /* passes of a second-level cache scale with its clock, too */
         const double speed = f32 / usual->packed_large / caps->flops;
         rates->from_cache *= speed;
         rates->pass /= speed;
@@ -69,7 +69,7 @@ void eco_cpu_rates_measured(struct eco_cpu_rates *rates, struct eco_caps *caps,
     }
     if (f32 > 0 && f64 > 0)
         rates->f64 = f64 / f32;
-    if (f32 > 0 && bf16 > 0) { /* tiles are in it */
+    if (f32 > 0 && bf16 > 0) { /* it includes tiles */
         rates->bf16 = bf16 / f32;
         rates->tiles = 1;
     }

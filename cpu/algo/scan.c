@@ -1,9 +1,8 @@
 /*
- * Algorithm scan: cells that are linear in their states, element by element, have no product in a
- * step.  So each thread goes through all steps of a chunk by itself, with units or rows of its own,
- * and waits for nobody in between.  Where a step has too few of those, threads take blocks of time.
- * No bit depends on the number of threads.  Products over all steps are those of packed, or of blas
- * where that refuses.
+ * Algorithm scan, for cells that are linear in their states, element by element: steps have no
+ * product. So each thread runs all steps of a chunk for units or rows of its own, without waiting.
+ * If a step has too few of those, threads take blocks of time. No bit depends on the number of
+ * threads. Products over all steps are those of algorithm packed, or of blas if packed refuses.
  */
 #include "cpu/algo/force.h"
 #include "cpu/gemm/packed/packed.h"
@@ -33,9 +32,9 @@ static bool draws(const struct eco_program *program)
     return false;
 }
 
-/* Blocks round otherwise than steps do, so all that decides is of problem and run, not of the
- * device; and they take a step's arithmetic twice, which a thread makes up for only where a step is
- * little.  From 8 rows on two threads share out those. */
+/* Blocks round differently from steps, so the choice depends on problem and run only, not on the
+ * device. They need a step's arithmetic twice, which a thread recovers only for small steps; with 8
+ * or more rows, two threads divide the rows. */
 static bool may_block(const struct eco_problem *problem)
 {
     enum { FEW_ROWS = 7 };
@@ -73,7 +72,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     request_blocks(problem, request);
 }
 
-/* As the products, which are most of it; a little less, so that it is taken. */
+/* Like the products, which dominate; slightly less, so that it is preferred. */
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return 0.95 * base_of(problem, caps)->estimate(problem, caps);

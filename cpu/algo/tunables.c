@@ -1,8 +1,8 @@
 /*
- * Choices of plans for a CPU that are worth measuring, in the order of what they gain.  Those that
- * cut sums elsewhere may change last bits: chunk-back and pack-rows of gradients, chunk of F64, of
- * blas and of scans in blocks of time; they are not of plans whose rows keep their bits.  The
- * others change none.  So the algorithm is no choice here, nor are wide and gradient-rows.
+ * The choices of CPU plans that are worth measuring, largest gain first. Those that divide sums
+ * differently may change last bits: chunk-back, and pack-rows of gradients; chunk with F64, with
+ * blas, and with scans in blocks of time. Row-invariant plans do not vary them. The others change
+ * no bits, so the algorithm is not among them, nor are wide and gradient-rows.
  */
 #include "cpu/algo/force.h"
 #include "common/backend.h"

@@ -1,11 +1,11 @@
 /*
  * The calls between a run of attention and its kernels, which are compiled once for each
- * instruction set.  Everything is a number of sums: float, or double.  Widths are multiples of
- * ECO_ATTENTION_GROUP, and rows are filled up with zeros, so that no kernel has a rest.
+ * instruction set. All numbers have the type of sums: float or double. Widths are multiples of
+ * ECO_ATTENTION_GROUP and rows are zero-padded, so kernels have no remainder loops.
  *
- * tanh(q + k) = 1 - 2 / (exp(2 q) exp(2 k) + 1): where no |x| is beyond a limit, the exponentials
- * are found once for each query and key, and an element takes a quarter of a division.  Else, where
- * `far`, each element takes a tanh of its own.
+ * tanh(q + k) = 1 - 2 / (exp(2 q) exp(2 k) + 1): if no |x| exceeds a limit, the exponentials are
+ * computed once for each query and key, and an element needs a quarter of a division. Otherwise
+ * (`far`) each element needs a tanh.
  */
 #ifndef ECO_CPU_ATTENTION_H
 #define ECO_CPU_ATTENTION_H
@@ -21,8 +21,8 @@ static inline size_t eco_attention_padded(size_t width)
     return (width + ECO_ATTENTION_GROUP - 1) / ECO_ATTENTION_GROUP * ECO_ATTENTION_GROUP;
 }
 
-/* score[i,j] += scale * sum over width of query[i] and key[j]; of additive scores, whose scale is
- * 1, sum of vector * tanh(query + key). */
+/* score[i,j] += scale * sum over width of query[i] and key[j]; for additive scores, with scale 1,
+ * sum of vector * tanh(query + key). */
 struct eco_attention_scores {
     const void *query, *keys; /* [queries,row], [positions,row]; near: exp(2 x) */
     const void *vector;       /* [width] */
@@ -42,29 +42,29 @@ struct eco_attention_sum {
 };
 
 /* From dscore, the gradient of the scores: dquery[i] += sum over j of d, dkeys[j] += sum over i of
- * it, d = dscore (1 - tanh^2) / 4; dvector += sum of dscore * tanh. */
+ * d, with d = dscore (1 - tanh^2) / 4; dvector += sum of dscore * tanh. */
 struct eco_attention_gradient {
     const void *query, *keys; /* [queries,width], [positions,width]; near: exp(2 x) */
-    const void *dscore;       /* [queries,dscore_row]; 0 for positions that fill up */
-    void *dquery, *dkeys;     /* as query and keys */
+    const void *dscore;       /* [queries,dscore_row]; 0 for padding positions */
+    void *dquery, *dkeys;     /* laid out as query and keys */
     void *dvector;            /* [width] */
     size_t dscore_row;
     int32_t queries, positions, width; /* positions: a multiple of ECO_ATTENTION_POSITIONS */
     bool far;
 };
 
-/* One instruction set's; sums of a row are ECO_ATTENTION_GROUP partial sums in all of them, so that
- * all sets with a fused multiply-add give the same bits, as do all without. */
+/* The kernels of an instruction set. In all sets a sum over a row is ECO_ATTENTION_GROUP partial
+ * sums, so all sets with a fused multiply-add give the same bits, and so do all sets without. */
 struct eco_attention_kernels {
-    /* Is no |x| of so many beyond the limit, and none NaN? */
+    /* Is no |x| beyond the limit, and none NaN? */
     bool (*is_near)(const void *x, size_t n);
     /* to = exp(2 from) */
     void (*exponentials)(void *to, const void *from, size_t n);
     void (*additive)(const struct eco_attention_scores *call);
     void (*dots)(const struct eco_attention_scores *call);
-    /* row[0 .. n) to its softmax, row[n .. padded n) to 0 */
+    /* replaces row[0 .. n) by its softmax, and pads with 0 */
     void (*softmax)(void *row, int32_t n);
-    /* row = weight * (row - sum of weight * row), both filled up with 0 */
+    /* row = weight * (row - sum of weight * row), both zero-padded */
     void (*softmax_gradient)(void *row, const void *weight, int32_t n);
     /* row[0 .. n) *= by * factor */
     void (*scale)(void *row, const void *by, int32_t n, double factor);

@@ -1,5 +1,5 @@
 /*
- * The jobs back: of queries, of positions, and, of additive scores, of columns.
+ * The backward jobs: of queries, of positions and, for additive scores, of columns.
  */
 #include "cpu/attention/run.h"
 
@@ -44,9 +44,9 @@ void eco_attention_dscore_block(const struct eco_attention_run *run, int id, int
         eco_attention_sum_positions(&block, args->keys, args->dquery, problem->H);
 }
 
-/* to [S,N,width] of a block of positions = sum over queries of weight times rows [T,N,width]. */
+/* to [S,N,width] for a block of positions = sum over queries of weight times rows [T,N,width]. */
 struct across {
-    const void *weight; /* of query 0, position 0 of the row of the batch */
+    const void *weight; /* of query 0, position 0 of the batch row */
     size_t weight_row;  /* from one query to the next */
     const void *rows;
     void *to;

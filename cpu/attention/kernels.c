@@ -1,6 +1,6 @@
 /*
- * The kernels of attention, compiled once per instruction set as cpu/isa/isa.c is: everything but
- * one table is static.
+ * The kernels of attention, compiled once for each instruction set like cpu/isa/isa.c: everything
+ * but one table is static.
  */
 #include "cpu/attention/attention.h"
 
@@ -10,9 +10,9 @@
 
 enum { GROUP = ECO_ATTENTION_GROUP, VECS = GROUP / VEC_LANES, FOUR = ECO_ATTENTION_POSITIONS };
 
-/* Up to which |x| exp(2 x) and products of two of them are what they should be: their product is
- * infinite or 0 only where tanh is 1 or -1.  And a number beyond which 1 / number is nothing beside
- * 1, while products of four are finite. */
+/* The largest |x| for which exp(2 x) and products of two of them are usable: the product is
+ * infinite or 0 only where tanh is 1 or -1. And a number so large that 1 / number is negligible
+ * beside 1, while products of four such are finite. */
 #define NEAR_LIMIT (sizeof(real) == 8 ? 340 : 40)
 #define LARGEST    (sizeof(real) == 8 ? 0x1p250 : 0x1p30)
 
@@ -24,7 +24,7 @@ static bool is_near(const void *x, size_t n)
     vec beyond = v_const(0);
     for (size_t i = 0; i < n; i += VEC_LANES) {
         const vec a = v_abs(v_load(from + i));
-        /* 0 as long as a is within, NaN once one is infinite or NaN */
+        /* 0 as long as a is within the limit, NaN once a number is infinite or NaN */
         beyond = v_add(
             beyond, v_add(v_max(v_const(0), v_sub(a, v_const(NEAR_LIMIT))), v_mul(a, v_const(0))));
     }
@@ -47,7 +47,7 @@ static void exponentials(void *to, const void *from, size_t n)
 typedef real eight __attribute__((vector_size(8 * sizeof(real))));
 typedef real four __attribute__((vector_size(4 * sizeof(real))));
 
-/* Partial sums in an order of their own: each with the one half of them further, and so on. */
+/* Adds partial sums in a fixed order: each with the one half of them further on, and so on. */
 ALWAYS_INLINE real total(const vec part[VECS])
 {
     real lane[GROUP];
@@ -121,7 +121,7 @@ static void scale(void *row, const void *by, int32_t n, double factor)
 
 /* ---- tanh ------------------------------------------------------------------------------------ */
 
-/* r[j] = 1 / (1 + q k[j]) of four, with one division; so tanh = 1 - 2 r. */
+/* r[j] = 1 / (1 + q k[j]) for four, with one division; so tanh = 1 - 2 r. */
 ALWAYS_INLINE void reciprocals(vec r[FOUR], vec q, const vec k[FOUR])
 {
     vec a[FOUR];
@@ -148,7 +148,7 @@ ALWAYS_INLINE void tanhs(vec y[FOUR], vec q, const vec k[FOUR], bool far)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* Where four rows begin; past the last one the last again, whose scores nobody keeps. */
+/* The start of four rows; the last row replaces missing ones, whose scores are not stored. */
 ALWAYS_INLINE void four_rows(const real *row[FOUR], const struct eco_attention_scores *call,
                              int32_t j)
 {
@@ -212,10 +212,10 @@ static void dots(const struct eco_attention_scores *call)
 
 /* ---- sums of rows ---------------------------------------------------------------------------- */
 
-/* Vectors of columns at a time, beside FOUR rows: as many sums as registers hold. */
+/* Vectors of columns at a time, for FOUR rows: as many sums as registers hold. */
 enum { ACROSS = VEC_LANES == 1 ? 4 : 2 };
 
-/* So many rows of the result and vectors of columns. */
+/* `rows` rows of the result and `vecs` vectors of columns. */
 ALWAYS_INLINE void sum_rows(const struct eco_attention_sum *call, int32_t i, int32_t h, int rows,
                             int vecs)
 {

@@ -1,16 +1,16 @@
 /*
- * What a run of attention needs of memory, and rows of the caller's arrays as numbers of sums.
+ * Memory of a run of attention, and conversion of the caller's rows to the type of sums.
  */
 #include "cpu/attention/run.h"
 
 #include <string.h>
 
-/* Columns of a gradient's job: as many as leave its rows in about so many bytes. */
+/* Columns of a gradient's job: as many as keep its rows within this number of bytes. */
 enum { GRADIENT_COLUMNS = 64, GRADIENT_BYTES = 256 << 10 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* By the plan's sizes, so that a smaller run does not take wider blocks. */
+/* Depends on the plan's sizes, so that a smaller run does not use wider blocks. */
 static int32_t gradient_columns(const struct eco_attention *problem, size_t number)
 {
     const size_t rows = 2 * ((size_t)problem->T + (size_t)problem->S + ECO_ATTENTION_POSITIONS);

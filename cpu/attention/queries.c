@@ -1,5 +1,5 @@
 /*
- * A block of queries of a row of the batch: scores, softmax, context.
+ * A block of queries of a batch row: scores, softmax, context.
  */
 #include "cpu/attention/run.h"
 
@@ -25,7 +25,7 @@ struct eco_attention_block eco_attention_block_of(const struct eco_attention_run
     return block;
 }
 
-/* One block of columns of the scores: of additive ones tanh, else dot products. */
+/* One block of columns of the scores: tanh for additive scores, else dot products. */
 static void add_scores(const struct eco_attention_block *block, struct eco_attention_part query,
                        struct eco_attention_part keys, bool additive, double scale)
 {

@@ -1,12 +1,12 @@
 /*
- * A run of attention on the CPU: passes whose jobs the threads share out.  What a job is follows
- * from the sizes alone, so results do not depend on the number of threads.
+ * A run of attention on the CPU: passes whose jobs the threads divide. The jobs depend on sizes
+ * alone, so results do not depend on the number of threads.
  *
- * forward   a block of queries of a row of the batch: scores, softmax, context
- * back      the same block: gradient of the scores, from the weights that forward kept
- *           a block of positions: dvalues; of dot products dkeys
- *           additive: a block of columns of a row of the batch: dquery, dkeys, its part of dvector
- *           additive: a block of columns: dvector, over the batch in order
+ *    forward   a block of queries of a batch row: scores, softmax, context
+ *    backward  the same block: gradient of the scores, from the weights that forward stored
+ *              a block of positions: dvalues; with dot products dkeys
+ *              additive: a block of columns of a batch row: dquery, dkeys, its part of dvector
+ *              additive: a block of columns: dvector, over the batch in order
  */
 #include "cpu/attention/run.h"
 #include "cpu/cpu.h"
@@ -23,7 +23,7 @@ static int32_t blocks_of(int32_t count, int32_t block)
     return (count + block - 1) / block;
 }
 
-/* Jobs: for each of `rows` of the batch blocks of so many of `count`. */
+/* Jobs: for each of `rows` batch rows, blocks of `count` in steps of `block`. */
 struct pass {
     const struct eco_attention_run *run;
     void (*job)(const struct eco_attention_run *run, int id, int32_t n, int32_t first);
@@ -39,7 +39,7 @@ static void do_jobs(void *own, int id, int count)
         pass->job(pass->run, id, (int32_t)(j / blocks), (int32_t)(j % blocks) * pass->block);
 }
 
-/* Below so many elements for each, threads are not awoken. */
+/* With fewer elements for each, threads are not woken. */
 enum { ELEMENTS_OF_A_THREAD = 1 << 17 };
 
 static int threads_for(const struct eco_attention_run *run, int threads)

@@ -1,6 +1,6 @@
 /*
- * A run of attention on the CPU, as the files of this folder see it: what it needs of memory, rows
- * of the caller's arrays as numbers of sums, and the jobs that its passes are made of.
+ * A run of attention on the CPU, for the files of this folder: its memory, the caller's rows in the
+ * type of sums, and the jobs of its passes.
  */
 #ifndef ECO_CPU_ATTENTION_RUN_H
 #define ECO_CPU_ATTENTION_RUN_H
@@ -8,8 +8,7 @@
 #include "common/backend.h"
 #include "cpu/attention/attention.h"
 
-/* Of blocks: queries and positions, and columns at a time, whose rows stay in a second-level
- * cache. */
+/* Queries, positions and columns of a block, whose rows stay in a second-level cache. */
 enum { ECO_QUERIES_BLOCK = 32, ECO_POSITIONS_BLOCK = 64, ECO_COLUMNS_BLOCK = 256 };
 
 struct eco_attention_sizes {
@@ -25,8 +24,8 @@ struct eco_attention_run {
     const struct eco_attention_kernels *kernels;
     struct eco_attention_sizes sizes;
     ecornn_type sum;
-    char *dscores; /* [N,T,source], of dot products times their scale */
-    char *dvector; /* [N,H filled up]: of each row of the batch */
+    char *dscores; /* [N,T,source]; for dot products multiplied by their scale */
+    char *dvector; /* [N,padded H]: of each batch row */
 };
 
 static inline void *eco_attention_after(const struct eco_attention_run *run, const void *p,
@@ -42,7 +41,7 @@ static inline char *eco_attention_scratch(const struct eco_attention_run *run, i
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
-/* Bytes of a run's workspace, and what they are made of; those of dscores. */
+/* Bytes of a run's workspace and of its parts; bytes of dscores. */
 struct eco_size eco_attention_find_sizes(const struct eco_attention *problem,
                                          const struct eco_caps *caps,
                                          const struct eco_attention_args *args,
@@ -50,7 +49,7 @@ struct eco_size eco_attention_find_sizes(const struct eco_attention *problem,
 struct eco_size eco_attention_dscores(const struct eco_attention_args *args,
                                       const struct eco_attention_sizes *sizes);
 
-/* Rows [first, first + count) of n of an array [steps,N,width] of the caller's, `some` columns from
+/* Rows [first, first + count) of n of a caller's array [steps,N,width], `some` columns from
  * `column` on. */
 struct eco_attention_part {
     const void *array;
@@ -60,7 +59,7 @@ struct eco_attention_part {
 /* Bytes before row i of a part. */
 size_t eco_attention_place(const struct eco_attention_run *run,
                            const struct eco_attention_part *part, int32_t i);
-/* To [count,row] numbers of sums, filled up with zeros to whole groups; and back. */
+/* Converts to [count,row] numbers of sums, zero-padded to whole groups; and back. */
 void eco_attention_load(const struct eco_attention_run *run, const struct eco_attention_part *part,
                         void *to, size_t row);
 void eco_attention_store(const struct eco_attention_run *run, const struct eco_attention_part *part,
@@ -68,7 +67,7 @@ void eco_attention_store(const struct eco_attention_run *run, const struct eco_a
 
 /* ---- queries.c ------------------------------------------------------------------------------- */
 
-/* What a thread has at hand: queries [t0, t0 + queries) of row n. */
+/* The data of a thread: queries [t0, t0 + queries) of row n. */
 struct eco_attention_block {
     const struct eco_attention_run *run;
     int32_t n, t0, queries, length;
@@ -81,7 +80,7 @@ struct eco_attention_block {
 struct eco_attention_block eco_attention_block_of(const struct eco_attention_run *run, int id,
                                                   int32_t n, int32_t t0);
 void eco_attention_clear_scores(const struct eco_attention_block *block);
-/* score += of all columns; of rows [T,N,width] and [S,N,width]. */
+/* Adds to score over all columns, for rows [T,N,width] and [S,N,width]. */
 void eco_attention_find_scores(const struct eco_attention_block *block, const void *query,
                                const void *keys, int32_t width, bool additive, double scale);
 /* to [T,N,width] = sum over positions of score times rows [S,N,width]. */
@@ -92,17 +91,18 @@ void *eco_attention_saved_row(const struct eco_attention_block *block, int32_t i
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-/* Of thread `id`, for row n of the batch, from query, position or column `first` on.
- * queries.c: a block of queries: scores, softmax, context */
+/* Jobs of thread `id`, for batch row n, from query, position or column `first` on. queries.c: a
+ * block of queries: scores, softmax, context */
 void eco_attention_forward_block(const struct eco_attention_run *run, int id, int32_t n,
                                  int32_t first);
-/* gradient.c, back: the same block: gradient of the scores, from the weights that forward kept */
+/* gradient.c, backward: the same block: gradient of the scores, from the weights that forward
+ * stored */
 void eco_attention_dscore_block(const struct eco_attention_run *run, int id, int32_t n,
                                 int32_t first);
-/* a block of positions: dvalues; of dot products dkeys */
+/* a block of positions: dvalues; with dot products dkeys */
 void eco_attention_source_block(const struct eco_attention_run *run, int id, int32_t n,
                                 int32_t first);
-/* additive: a block of columns of a row of the batch: dquery, dkeys, its part of dvector */
+/* additive: a block of columns of a batch row: dquery, dkeys, its part of dvector */
 void eco_attention_columns_block(const struct eco_attention_run *run, int id, int32_t n,
                                  int32_t first);
 /* additive: a block of columns: dvector, over the batch in order */

@@ -1,22 +1,23 @@
 /*
- * The barrier of a team: in round r every thread tells the one 2^r further on that it has heard of
- * all those before it (Hensgen, Finkel and Manber 1988).  Each thread looks at its own line only;
- * who waits long sleeps.  And tasks that threads take from each other between two waits.  Knows
+ * The barrier of a team (Hensgen, Finkel and Manber 1988): in round r every thread tells the thread
+ * 2^r further on that it has heard of all threads before it. Example with 5 threads: after three
+ * rounds each has heard of 1, 2 and 4 others, so of all. A thread reads its own line only, and
+ * sleeps after a long wait. Also tasks that threads take from each other between two waits. Knows
  * nothing of what the threads do.
  */
 #include "cpu/run/barrier.h"
 
 #include "common/util.h"
 
-/* Looks between announcing a sleep and falling asleep: a word on its way from a thread that saw no
- * sleepers arrives meanwhile.  Should it not, a sleep ends by itself. */
+/* Looks between announcing a sleep and sleeping, during which a word from a thread that saw no
+ * sleepers arrives. If it does not, the sleep times out. */
 enum { LOOKS_BEFORE_SLEEP = 50 };
-/* Some 100 us: shorter waits are not timed. */
+/* About 100 us: shorter waits are not timed. */
 enum { LOOKS_OF_USUAL_WAITS = 2500 };
 
 static bool heard(const _Atomic unsigned *word, unsigned turn)
 {
-    /* Counts may wrap, and the other may be a turn ahead. */
+    /* Counts may wrap, and the other thread may be a turn ahead. */
     return (int)(atomic_load_explicit(word, memory_order_acquire) - turn) >= 0;
 }
 
@@ -38,7 +39,7 @@ static void sleep_until(const struct eco_team *team, _Atomic unsigned *word, uns
     atomic_fetch_sub(team->sleepers, 1);
 }
 
-/* A thread that spins keeps the system from moving one that has no processor to this one. */
+/* A spinning thread keeps the system from moving a thread without a processor to this one. */
 static void hear(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
 {
     const int soon = team->spins < LOOKS_OF_USUAL_WAITS ? team->spins : LOOKS_OF_USUAL_WAITS;
@@ -69,7 +70,8 @@ void eco_team_clear(const struct eco_team *team)
     }
 }
 
-/* Who takes a task sees what it reads since the team last waited: nothing is ordered here. */
+/* A thread that takes a task sees what the task reads since the team's last wait, so nothing is
+ * ordered here. */
 int32_t eco_team_take(const struct eco_team *team, int id, uint32_t product, int32_t tasks)
 {
     _Atomic uint64_t *const taken = &team->line[id].taken;

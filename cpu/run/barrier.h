@@ -1,5 +1,5 @@
 /*
- * The barrier of a team of threads, barrier.c.  Memory is the caller's; nothing is allocated.
+ * The barrier of a team of threads, barrier.c. The caller provides memory; nothing is allocated.
  */
 #ifndef ECO_BARRIER_H
 #define ECO_BARRIER_H
@@ -12,11 +12,12 @@
 
 enum { ECO_TEAM_ROUNDS = 10, ECO_TEAM_MOST = 1 << ECO_TEAM_ROUNDS };
 
-/* What a thread has heard, and which of its tasks are taken: each alone in two cache lines, which
- * processors fetch together. */
+/* What a thread has heard, and which of its tasks are taken. Each has a pair of cache lines,
+ * because processors fetch pairs. */
 struct eco_line {
     _Alignas(128) _Atomic unsigned heard[ECO_TEAM_ROUNDS];
-    _Alignas(128) _Atomic uint64_t taken; /* number of a product, then how many of its tasks */
+    _Alignas(128) _Atomic uint64_t
+        taken; /* number of a product, then the number of its tasks that are taken */
 };
 
 struct eco_team {
@@ -24,14 +25,14 @@ struct eco_team {
     _Atomic unsigned *sleepers; /* threads that sleep; teams may share it */
     int count;                  /* threads, at most ECO_TEAM_MOST */
     int spins;                  /* looks before a waiting thread sleeps */
-    struct eco_waits *waits;    /* of the thread; NULL: nobody asks */
+    struct eco_waits *waits;    /* of the thread; or NULL */
 };
 
 void eco_team_clear(const struct eco_team *team);
-/* One of the `tasks` of thread id in product number `product`, which grows by one from product to
- * product; each once, to whichever thread asks first.  -1: all are taken. */
+/* Takes one of the `tasks` tasks of thread id in product number `product`, which grows by one from
+ * product to product. Each task is taken once, by the first thread that asks. -1: all are taken. */
 int32_t eco_team_take(const struct eco_team *team, int id, uint32_t product, int32_t tasks);
-/* Waits until every thread of the team is here for the *turn-th time (each counts from 0); what
+/* Waits until every thread of the team is here for the *turn-th time (each counts from 0). What
  * they wrote before is then visible to all. */
 void eco_team_wait(const struct eco_team *team, int id, unsigned *turn);
 

@@ -1,9 +1,9 @@
 /*
- * Memory of the CBLAS.  OpenBLAS takes a buffer of up to 128 MB of address space for each thread
- * that multiplies and keeps it for the next product; where it gets none it asks again for ever.  So
- * before a run multiplies, its buffers are made here, each after a look whether there is room, and
- * the run takes as many threads as have one.  Once made they stay, so later runs only count: a run
- * of 4 threads makes 4, one of 2 makes none, and both at once make 2 more.
+ * Memory of the CBLAS. OpenBLAS takes a buffer of up to 128 MB of address space for each thread
+ * that multiplies, keeps it for the next product, and retries for ever if it gets none. So before a
+ * run multiplies, its buffers are allocated here, each after a check for room, and the run uses as
+ * many threads as have one. Buffers stay allocated, so later runs only count: a run with 4 threads
+ * allocates 4, then one with 2 allocates none, and both at once need 2 more.
  */
 #include "cpu/cpu.h"
 
@@ -15,11 +15,11 @@
 #include "common/util.h"
 
 #ifdef OPENBLAS_VERSION
-/* OpenBLAS's own, in no header of it; a build may hide them. */
+/* Internal functions of OpenBLAS, in no header; a build may hide them. */
 __attribute__((weak)) void *blas_memory_alloc(int unused);
 __attribute__((weak)) void blas_memory_free(void *buffer);
 
-/* Every build of OpenBLAS has room for 50, and ends the process where that is not enough. */
+/* Every build of OpenBLAS has room for 50, and ends the process beyond that. */
 enum { BUFFER = 128 << 20, MOST = 48 };
 
 static atomic_int made, used; /* made changes under ECO_LOCK_BLAS */
@@ -30,8 +30,8 @@ static bool has_room(void)
     return room != MAP_FAILED && munmap(room, BUFFER) == 0;
 }
 
-/* All buffers that are used at once, where it can; those of others may be in use just now, and are
- * made a second time. */
+/* Allocates all buffers that are used at once, if possible. Those of `others` may be in use now and
+ * are allocated a second time. */
 static void make(int all, int others)
 {
     void *buffer[MOST];

@@ -1,8 +1,8 @@
 /*
- * A CBLAS with threads of its own (OpenBLAS built for POSIX threads, which Debian prefers where it
- * is installed): while runs call it from their threads it must not use those, which would share out
- * a product and round it otherwise.  Its number of threads is one for the whole process, so the
- * first of such runs takes them away and the last gives them back.
+ * A CBLAS with threads of its own (OpenBLAS built for POSIX threads, which Debian prefers if it is
+ * installed). While runs call it from their threads it must not use its own, which would divide a
+ * product and change its rounding. Its number of threads is global, so the first such run sets it
+ * to one and the last restores it.
  */
 #include "cpu/cpu.h"
 
@@ -14,7 +14,7 @@
 /* Under ECO_LOCK_BLAS. */
 static int runs;
 static bool taken;
-static int threads; /* BLAS's own, while taken */
+static int threads; /* the CBLAS's number of threads before the first run */
 
 bool eco_cpu_blas_has_threads(void)
 {

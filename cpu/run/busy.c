@@ -1,23 +1,23 @@
 /*
- * Takes fewer threads while other work has some of the CPUs, and all of them again when it has
- * ended; see busy.h.  Results do not depend on the number of threads.  Knows nothing of what the
- * threads do.
+ * Uses fewer threads while other work occupies some CPUs, and all of them again when it has ended;
+ * see busy.h. Results do not depend on the number of threads. Knows nothing of what the threads do.
  */
 #include "cpu/run/busy.h"
 
 #include <time.h>
 
-/* ns: no wait on a quiet machine lasts as long, except where shares are uneven, and less than a
- * scheduler lets another thread run. */
+/* ns: longer than any wait on a quiet machine, except for uneven shares, and shorter than the time
+ * for which a scheduler runs another thread. */
 static const int64_t LONG_WAIT = 50000;
-/* Regions that are measured after a long wait: a thread that has just slept is not late at once. */
+/* Regions that are measured after a long wait, because a thread that has just slept is not late at
+ * once. */
 enum { MEASURED = 16 };
 /* A thread is late if it had no CPU for this part of the region. */
 enum { LATE_PART = 8 };
-/* Fewer threads, with a CPU each, do less than they could: other things than products. */
+/* The efficiency of fewer threads with a CPU each: a region does other things than products. */
 static const double FEWER = 0.9;
-/* A pause is so many times the time that was lost, and twice the one before if that has just ended;
- * so tries cost little where they fail, and a single loss costs little. */
+/* A pause lasts this many times as long as the loss, and twice as long as the previous pause if
+ * that has just ended. So failing tries cost little, and so does a single loss. */
 enum { FIRST_PAUSE = 2, JUST = 8, LONGEST = 16 };
 static const int64_t LONGEST_PAUSE = 1000000000;
 
@@ -45,7 +45,7 @@ static int64_t most(int64_t a, int64_t b)
 
 /* ---- a region -------------------------------------------------------------------------------- */
 
-/* Is it time to try all threads again?  Of several regions one does. */
+/* Is it time to try all threads again? Only one of several concurrent regions does. */
 static bool may_try(struct eco_busy *busy, int64_t now)
 {
     int64_t again = atomic_load_explicit(&busy->again, memory_order_relaxed);

@@ -16,34 +16,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One of each device, zero at first; every thread that runs something may change it.  ns. */
+/* One for each device, zero at first; any running thread may change it. ns. */
 struct eco_busy {
-    _Atomic int most;                   /* threads that a region may take; 0: as many as it wants */
+    _Atomic int most;                   /* most threads of a region; 0: no limit */
     _Atomic int measure;                /* regions that are still to be measured */
     _Atomic int64_t again, pause, last; /* the next try, the pause before it, the last loss */
 };
 
 /* One region of threads; on the caller's stack. */
 struct eco_region {
-    struct eco_busy *busy; /* NULL: this region takes what it wants, and nothing is measured */
-    int threads, opened;   /* those that OpenMP has beyond `threads` do nothing */
+    struct eco_busy *busy; /* NULL: no limit, and nothing is measured */
+    int threads, opened;   /* threads of OpenMP beyond `threads` do nothing */
     bool tries, measured;  /* takes more threads than `most` */
-    int64_t begin, left;   /* when the caller came, and when its thread was done; ns */
+    int64_t begin, left;   /* when the caller began, and when its own thread was done; ns */
     _Atomic int64_t done;  /* CPU time of all threads without long waits; ns */
     _Atomic bool waited;   /* a thread waited for a LONG_WAIT */
-    _Atomic int late;      /* threads that did not have a CPU for long */
+    _Atomic int late;      /* threads that lacked a CPU for long */
 };
 
-/* What one thread of a region waited for others, in long waits only; ns. */
+/* How long a thread of a region waited for others, long waits only; ns. */
 struct eco_waits {
     int64_t spun, slept;
-    int64_t cpu; /* its CPU time when it came, in a region that is measured */
+    int64_t cpu; /* its CPU time when it entered, in a measured region */
 };
 void eco_waits_add(struct eco_waits *waits, int64_t spun, int64_t slept);
 
-/* A region that wants so many threads is to have region->threads. */
+/* Sets region->threads for a region that wants `threads` threads. */
 void eco_region_begin(struct eco_region *region, struct eco_busy *busy, int threads);
-/* Called by each thread when it comes and before it leaves. */
+/* Called by each thread when it enters and before it leaves. */
 void eco_region_enter(const struct eco_region *region, struct eco_waits *waits);
 void eco_region_leave(struct eco_region *region, const struct eco_waits *waits, int id);
 /* Called by the caller, thread 0, when all have left. */

@@ -1,6 +1,6 @@
 /*
- * What this processor is and can do.  With quota.c the only place that asks the processor, the
- * system or the environment; called when a device is opened.
+ * Properties of this processor. With quota.c the only place that asks the processor, the system or
+ * the environment; called when a device is opened.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -29,8 +29,8 @@
 
 /* ---- instruction sets ------------------------------------------------------------------------ */
 
-/* Every set there is, worst first; a processor that runs one runs those before it that were built
- * for its kind. */
+/* All sets, worst first. A processor that runs one also runs those before it that were built for
+ * its architecture. */
 enum rank {
     RANK_PLAIN,
     RANK_SSE2,
@@ -55,7 +55,7 @@ static unsigned saved_registers(void)
     return low;
 }
 
-/* Would the system give the tile registers to a process that asks? */
+/* Does the system offer the tile registers to processes that ask? */
 static bool tiles_offered(void)
 {
 #if defined(__linux__) && defined(SYS_arch_prctl)
@@ -68,7 +68,7 @@ static bool tiles_offered(void)
 #endif
 }
 
-/* Asks for them; may be asked again. */
+/* Asks for them; may be called again. */
 static bool tiles_given(void)
 {
 #if defined(__linux__) && defined(SYS_arch_prctl)
@@ -137,7 +137,7 @@ static void model_name(char name[49])
 }
 #endif
 
-/* The kernels that were compiled for a set. */
+/* The kernels compiled for a set. */
 /* clang-format off */
 #define KERNELS(set, fused_)                                                                       \
     .f32 = &eco_kernels_##set, .f64 = &eco_kernels_f64, .bf16 = &eco_kernels_narrow_##set,         \
@@ -177,7 +177,7 @@ static const struct {
 };
 enum { BUILT = sizeof built / sizeof built[0] };
 
-/* Number `index` of those built whose rank is no higher. */
+/* Number `index` of the built sets whose rank is at most `rank`. */
 static const struct eco_isa *set_below(enum rank rank, int index)
 {
     for (int k = 0; k < BUILT; k++)
@@ -244,7 +244,7 @@ int eco_cpu_affinity(void)
                                  */
 }
 
-/* A number of at most `most` and what stands behind it; -1: there is none. */
+/* Reads a number of at most `most` and the character after it; -1: there is none. */
 static int read_count(const char **text, int most)
 {
     int number = 0;
@@ -282,8 +282,8 @@ ecornn_status eco_cpu_grid_wanted(struct eco_grid *grid)
 
 int eco_cpu_spins(void)
 {
-    /* some 1 and 4 ms.  Threads that do not take part in steps wait as long as those last: asleep
-     * they would be late for what follows, and each would have to be woken. */
+    /* about 1 and 4 ms. Threads that do not take part in steps spin as long as these last; if they
+     * slept they would be late for what follows, and each would have to be woken. */
     enum { USUAL = 25000, ACTIVE = 100000 };
     const char *policy = eco_environment("OMP_WAIT_POLICY");
     if (policy && strcasecmp(policy, "passive") == 0)

@@ -1,6 +1,6 @@
 /*
- * The machine, as far as the CPU backend must know it; the instruction sets are in isa/isa.h, what
- * control groups grant in quota.h.
+ * What the CPU backend must know of the machine. See isa/isa.h for instruction sets, quota.h for
+ * control groups.
  */
 #ifndef ECO_CPUID_H
 #define ECO_CPUID_H
@@ -10,17 +10,17 @@
 
 #include "ecornn.h"
 
-/* The processor's name for people, cut to size bytes. */
+/* The processor's name for people, truncated to `size` bytes. */
 void eco_cpu_name(char *name, size_t size);
-/* Bytes of the second-level cache; 1 MiB where the system does not say. */
+/* Bytes of the second-level cache; 1 MiB if the system does not say. */
 size_t eco_cpu_cache_bytes(void);
 /* CPUs of the process's affinity mask, at least 1. */
 int eco_cpu_affinity(void);
-/* ECORNN_GRID, like "2x1x4": how tests want steps shared out; where it is not set the grid stays as
- * it is.  BAD_ARGUMENT: it is no such text. */
+/* Reads ECORNN_GRID, for example "2x1x4", which tests use to divide steps. The grid stays as it is
+ * if the variable is not set. ECORNN_BAD_ARGUMENT if it is invalid. */
 struct eco_grid;
 ecornn_status eco_cpu_grid_wanted(struct eco_grid *grid);
-/* How often a waiting thread looks before it sleeps, after OMP_WAIT_POLICY. */
+/* How often a waiting thread looks before it sleeps, by OMP_WAIT_POLICY. */
 int eco_cpu_spins(void);
 
 #endif /* ECO_CPUID_H */

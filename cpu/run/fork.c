@@ -1,7 +1,7 @@
 /*
- * Forks.  A child has the calling thread only, while its OpenMP still believes in the threads of
- * the parent's regions, whoever opened those, and would wait for them for ever.  Watched from the
- * moment the library is loaded.
+ * Forks. A child has only the calling thread, but its OpenMP still expects the threads of regions
+ * that the parent opened, in any library, and would wait for them for ever. Forks are watched from
+ * the moment the library is loaded.
  */
 #include "cpu/cpu.h"
 
@@ -14,11 +14,11 @@
 static _Atomic bool had_threads; /* the parent, when it forked */
 static _Atomic bool forked;
 
-/* Has the process this thread only?  Then no region has threads left. */
+/* Is this the only thread of the process? Then no region has threads left. */
 static bool is_alone(void)
 {
 #ifdef __linux__
-    enum { LINKS_OF_A_FOLDER = 2 }; /* and one for each folder in it */
+    enum { LINKS_OF_A_FOLDER = 2 }; /* plus one for each subdirectory */
     struct stat tasks;
     return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == LINKS_OF_A_FOLDER + 1;
 #else

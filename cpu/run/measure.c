@@ -1,6 +1,6 @@
 /*
- * Numbers of a CPU that are measured when somebody asks: what its memory gives to one thread, and
- * what a barrier of all threads takes.  Products are timed as runs of problems.
+ * Measures rates of a CPU on request: the memory bandwidth of one thread, and the time of a barrier
+ * of all threads. Products are timed as runs of problems.
  */
 #include "cpu/cpu.h"
 
@@ -22,7 +22,7 @@ static double now(void)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Bytes a second, the best of some rounds: others only take from it. */
+/* Bytes a second, the best of several rounds, because disturbances only take time. */
 static double measure_memory(struct ecornn_device *device)
 {
     enum { BYTES = 128 << 20, WORDS = BYTES / 8, CHAINS = 8 };
@@ -39,7 +39,7 @@ static double measure_memory(struct ecornn_device *device)
             for (int k = 0; k < CHAINS; k++)
                 sum[k] += words[i + (size_t)k];
         least = fmin(least, now() - begin);
-        words[0] = sum[0]; /* each round depends on the one before */
+        words[0] = sum[0]; /* each round depends on the previous one */
     }
     for (int k = 1; k < CHAINS; k++)
         words[0] += sum[k];
@@ -76,7 +76,7 @@ static double measure_barrier(struct ecornn_device *device)
     const struct eco_cpu *cpu = device->own;
     const size_t line = sizeof(struct eco_line);
     _Atomic unsigned sleepers = 0;
-    char *block = eco_alloc(((size_t)cpu->threads + 1) * line); /* one more, to begin at a line */
+    char *block = eco_alloc(((size_t)cpu->threads + 1) * line); /* one more, for alignment */
     if (block == NULL)
         return 0;
     struct waiting waiting = {
@@ -93,7 +93,7 @@ static double measure_barrier(struct ecornn_device *device)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Products of many rows, beside which all else is little: 2 T N 4H (I + H) flops. */
+/* Products of many rows, which dominate the run: 2 T N 4H (I + H) flops. */
 #define PROBLEM(type) "lstm/" type "/infer/T8/N128/I768/H256"
 #define WORK          (2. * 8 * 128 * 4 * 256 * (768 + 256))
 

@@ -10,7 +10,7 @@
 
 enum { PATH = 512 };
 
-/* The numbers in a file of a control group; false if it is missing or says "max" or -1. */
+/* Reads the numbers in a file of a control group; false if it is missing or says "max" or -1. */
 static bool read_numbers(const char *path, double *first, double *second)
 {
     FILE *file = fopen(path, "re");
@@ -21,7 +21,7 @@ static bool read_numbers(const char *path, double *first, double *second)
     return n >= 1 && *first > 0;
 }
 
-/* CPUs granted by the group in that folder, at most `cpus`. */
+/* CPUs granted by the group in that directory, at most `cpus`. */
 static double least_of(const char *folder, double cpus)
 {
     char path[PATH + 32];
@@ -38,7 +38,7 @@ static double least_of(const char *folder, double cpus)
     return cpus;
 }
 
-/* A group has no more than any group around it; base: where the hierarchy is mounted. */
+/* A group has at most what its parents have; base: where the hierarchy is mounted. */
 static double least_around(const char *base, const char *group, double cpus)
 {
     char folder[PATH];
@@ -52,7 +52,7 @@ static double least_around(const char *base, const char *group, double cpus)
     }
 }
 
-/* Does a list like "cpu,cpuacct" name cpu? */
+/* Does a list like "cpu,cpuacct" contain cpu? */
 static bool names_cpu(const char *list, const char *end)
 {
     for (; list < end; list += strcspn(list, ",:") + 1)

@@ -1,6 +1,6 @@
 /*
- * One OpenMP region per run: every thread walks the tape, all together or, in steps, in groups with
- * a barrier each.  Knows nothing of what the ops do.
+ * One OpenMP region for each run. Every thread walks the tape, all together, or in steps in groups
+ * with a barrier each. Knows nothing of what the ops do.
  */
 #include "cpu/cpu.h"
 
@@ -44,7 +44,7 @@ void eco_cpu_wait(const struct eco_cpu_run *run)
 struct eco_share eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct eco_share all,
                                   int32_t group)
 {
-    if (run->count == 1) /* no divisions, which a short step would notice */
+    if (run->count == 1) /* no divisions, which would be noticeable in a short step */
         return all;
     const int64_t groups = ((int64_t)all.to - all.from + group - 1) / group;
     const int64_t from = all.from + groups * id / run->count * group;
@@ -73,9 +73,9 @@ static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
     [ECO_D_END] = eco_cpu_end,
 };
 
-/* What the threads of a run share, in its workspace: the first line is this struct's, then come
- * those of the groups and of all threads.  Who sleeps while others do steps is not of their group:
- * they look for no sleeper. */
+/* What the threads of a run share, in its workspace: this struct in the first line, then the lines
+ * of the groups and of all threads. Idle threads sleep outside the step groups, so the groups need
+ * not wake anybody. */
 struct shared {
     _Alignas(struct eco_line) _Atomic unsigned sleepers, in_steps;
     int spins;
@@ -90,7 +90,8 @@ static int step_threads(int threads)
 size_t eco_cpu_team_bytes(int threads)
 {
     const size_t lines = (size_t)threads + (size_t)step_threads(threads);
-    const size_t room = _Alignof(struct shared) - ECO_ALIGNMENT; /* a workspace may begin before */
+    const size_t room =
+        _Alignof(struct shared) - ECO_ALIGNMENT; /* a workspace may begin at a lower alignment */
     return threads > 1 ? sizeof(struct shared) + lines * sizeof(struct eco_line) + room : 0;
 }
 
@@ -101,7 +102,7 @@ static struct shared *shared_of(const struct eco_cpu_run *run)
     return (struct shared *)((at + to - 1) / to * to);
 }
 
-/* A thread's place in the steps. */
+/* A thread's part in steps. */
 struct place {
     struct eco_team team;
     unsigned turn;
@@ -144,7 +145,7 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
                                          (int32_t)((int64_t)run->args->N * (part + 1) / grid.rows)};
 }
 
-/* Is it done by a group of the threads? */
+/* Does a group of the threads do this op? */
 static bool is_step(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     return !run->scans && (op->kind == ECO_STEP || op->kind == ECO_D_STEP);
@@ -164,7 +165,7 @@ static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, str
     struct eco_walk walk;
     const struct eco_op *op;
     int64_t level = 0;
-    int number = 0, mine; /* of steps in this level; the next one to do */
+    int number = 0, mine; /* steps in this level; the next one to do */
     take_place(&place, run, shared);
     mine = place.op;
     eco_walk_begin(&walk, tape);
@@ -185,7 +186,7 @@ static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, str
     eco_cpu_wait(run);
 }
 
-/* One thread, without a region: that would allocate. */
+/* One thread without a region, because a region would allocate. */
 static void walk_alone(const struct eco_cpu_run *run, const struct eco_tape *tape)
 {
     struct eco_cpu_run alone = *run;
@@ -213,7 +214,8 @@ static void walk_as(const struct eco_cpu_run *run, const struct eco_tape *tape,
     eco_region_leave(region, &waits, mine.id);
 }
 
-/* Each thread in the mode that the calling one is in, whatever OpenMP's had before. */
+/* Each thread runs with the floating-point mode of the caller, whatever mode OpenMP's thread
+ * had. */
 static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *tape,
                           struct eco_region *region)
 {
@@ -233,7 +235,7 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
     {
         const struct eco_fp before = eco_fp_get();
         struct eco_cpu_run those = *run;
-        if (omp_get_num_threads() < team.count) { /* OpenMP gave fewer than it said */
+        if (omp_get_num_threads() < team.count) { /* OpenMP gave fewer than announced */
             team.count = omp_get_num_threads();
             those.steps = eco_cpu_grid(run, team.count);
         }
@@ -245,8 +247,8 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
     eco_region_end(region);
 }
 
-/* Threads of a region: fewer than it wants where other work has some of the CPUs, or where the
- * system has no more, as OpenMP would then end the process. */
+/* Threads of a region: fewer than it wants if other work occupies some CPUs, or if the system has
+ * no more, because OpenMP would then end the process. */
 static void begin_region(struct eco_region *region, const struct eco_cpu *cpu, int threads,
                          bool adapts)
 {
@@ -295,16 +297,16 @@ void eco_cpu_together(const struct eco_cpu *cpu, int threads,
     eco_cancel_release(held);
 }
 
-/* wanted: the threads that the run's grid of steps is for; threads: how many of them it may have.
- */
+/* wanted: the threads of the run's grid of steps; threads: how many of them it may have. */
 static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, int wanted,
                     int threads)
 {
-    /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
+    /* CBLAS asks OpenMP how many threads it may use: one, because each of our threads calls it. */
     const int before = omp_get_max_threads();
     struct eco_region region;
     struct eco_cpu_run those = *run;
-    begin_region(&region, run->cpu, threads, run->grid.ops == 0); /* who asks for a grid gets it */
+    begin_region(&region, run->cpu, threads,
+                 run->grid.ops == 0); /* a forced grid is taken as it is */
     if (region.threads < wanted && !run->scans)
         those.steps = eco_cpu_grid(run, region.threads);
     omp_set_num_threads(1);
@@ -315,8 +317,8 @@ static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, 
     omp_set_num_threads(before);
 }
 
-/* Where products are the CBLAS's, no more threads than it has memory for.  That comes before stacks
- * of threads, for which OpenMP would end the process where there is no room. */
+/* If products use the CBLAS, takes no more threads than it has memory for. Done before stacks of
+ * threads are made, because OpenMP ends the process if there is no room for them. */
 static ecornn_status walk_with_blas(const struct eco_cpu_run *run, const struct eco_tape *tape,
                                     int threads)
 {
