@@ -22,8 +22,8 @@ static int count(void)
     return 1;
 }
 
-/* Flops of one thread in a second at 3 GHz: two fused multiply-adds of a whole vector a cycle; of
- * products and sums apart, three every two cycles. */
+/* Flops of one thread in a second at 3 GHz: two fused multiply-adds of a whole vector in a cycle;
+ * without fused multiply-add three products or sums every two cycles. */
 static double peak_flops(const struct eco_isa *isa)
 {
     static const struct {
@@ -54,8 +54,8 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Of a device without a number: as many as there are CPUs, as the system lets the process use, and
- * as OpenMP was told to (OMP_NUM_THREADS, omp_set_num_threads, OMP_THREAD_LIMIT). */
+/* Threads of a device without a number: the least of the CPUs, what the system lets the process
+ * use, and what OpenMP was told (OMP_NUM_THREADS, omp_set_num_threads, OMP_THREAD_LIMIT). */
 static int usual_threads(const struct eco_cpu *cpu)
 {
     const int said = least(omp_get_max_threads(), omp_get_thread_limit());
@@ -156,7 +156,7 @@ static void describe(const struct ecornn_plan *plan, struct eco_text *text)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* What the threads share out; below so many bytes for each, it is done before they are awake. */
+/* What the threads divide; with fewer bytes for each, the work is done before they are awake. */
 struct packing {
     const struct ecornn_plan *plan;
     const void *const *params; /* packing */
@@ -220,7 +220,7 @@ static void together(struct ecornn_device *device, void (*work)(void *own, int i
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 
-/* Caches, and what else is no part of a processor's name. */
+/* Caches, and other properties that a processor's name does not imply. */
 static void identity(const struct ecornn_device *device, struct eco_text *words)
 {
     const struct eco_cpu *cpu = device->own;

@@ -1,6 +1,6 @@
 /*
- * What the files of the CPU backend share: the device's private part, one thread's view of a run,
- * and the large products.  Knows the tape's operations, no cell and no instruction set.
+ * What the files of the CPU backend share: the device's data, one thread's view of a run, and the
+ * large products. Knows the tape's operations, no cell and no instruction set.
  */
 #ifndef ECO_CPU_H
 #define ECO_CPU_H
@@ -12,48 +12,49 @@
 #include "cpu/isa/pointwise.h"
 #include "cpu/isa/tile.h"
 
-/* How the threads of a run share out the steps: `ops` operations of equal level at once; in each
- * the batch in `rows` parts and each part's units in `units`.  Those of one part of the batch are a
- * group: in steps they wait for each other only. */
+/* How the threads of a run divide the steps: `ops` operations of equal level at once; in each the
+ * batch in `rows` parts, and the units of each part in `units` parts. The threads of one part of
+ * the batch are a group: in steps they wait for each other only. Example: 8 threads as 2x1x4 run
+ * two directions at once, each with 4 threads that have a quarter of the units. */
 struct eco_grid {
     int ops, rows, units;
 };
-enum { ECO_STEP_THREADS = 64 }; /* of a grid, at most */
-/* "2x1x4", run/cpuid.c; false: no such text. */
+enum { ECO_STEP_THREADS = 64 }; /* most threads of a grid */
+/* Reads "2x1x4", run/cpuid.c; false if the text is invalid. */
 bool eco_cpu_read_grid(const char *text, struct eco_grid *grid);
 
 struct eco_cpu {
     const struct eco_isa *isa;
     int threads;
     struct eco_grid grid; /* of all steps, for tests; ops 0: by their work */
-    bool blas_threads;    /* this CBLAS has threads of its own, which OpenMP knows nothing of */
+    bool blas_threads;    /* this CBLAS has threads of its own, unknown to OpenMP */
     int spins;            /* looks of a waiting thread before it sleeps, if each thread has a CPU */
     int cpus;             /* of the affinity mask */
-    struct eco_busy *busy;      /* changes with what runs find; NULL: more threads than CPUs */
+    struct eco_busy *busy;      /* changed by runs; NULL: more threads than CPUs */
     bool small_products;        /* this CBLAS multiplies small matrices without packing them */
-    struct eco_cpu_rates rates; /* where they were measured */
+    struct eco_cpu_rates rates; /* measured, if they were */
 };
 
-/* What this backend keeps with a plan. */
+/* The backend's data of a plan. */
 struct eco_cpu_plan {
-    const struct eco_isa *isa; /* the device's, or without tiles, where the system refuses them */
-    struct eco_grid grid;      /* the device's, or one that is forced; ops 0: by their work */
+    const struct eco_isa *isa; /* the device's, or without tiles if the system refuses them */
+    struct eco_grid grid;      /* the device's, or a forced one; ops 0: by their work */
     _Atomic uint64_t team[2];  /* of the last forward and backward run, algo/cost.c */
 };
 
 /* ---- the team of threads of one run, run/team.c ---------------------------------------------- */
 
-/* Things [from, to) of some. */
+/* Items [from, to). */
 struct eco_share {
     int32_t from, to;
 };
 
-/* One thread's view of a run.  All threads walk the same tape; id of count tells them apart. */
+/* One thread's view of a run. All threads walk the same tape; each is number `id` of `count`. */
 struct eco_cpu_run {
     const struct eco_cpu *cpu;
     const struct eco_isa *isa;
-    struct eco_grid grid;         /* wanted; ops 0: by their work */
-    struct eco_grid steps;        /* taken by a run of more than one thread */
+    struct eco_grid grid;         /* requested; ops 0: by their work */
+    struct eco_grid steps;        /* used by a run with more than one thread */
     _Atomic uint64_t *known_team; /* of the plan */
     const struct eco_caps *caps;
     const struct eco_problem *problem;
@@ -68,83 +69,83 @@ struct eco_cpu_run {
     unsigned *turn;              /* how often it waited for the team */
     uint32_t *product;           /* how many products it shared with the team */
     int id, count;               /* in the team */
-    const int32_t *order;        /* [N]: which row of the batch lies at each place; NULL: its own */
-    const int32_t *active;       /* [T]: places whose rows have not ended at step t; NULL: all N */
-    int thread;                  /* among all of the run: whose scratch it has */
-    struct eco_share rows;       /* of the batch, that the team does: in steps the group's part */
-    int32_t unit_group;          /* units are shared out in such groups */
-    int32_t near;                /* among so many threads R stays in their caches between steps */
-    bool whole_rows;             /* a step's products take the whole batch: grids share out units */
-    bool own_units; /* a thread's products write the units that its pointwise passes read */
-    bool helps;     /* who is done with its part of a product takes from others' */
-    bool scans;     /* steps have no products: all threads take an op, each does all steps of its
-                     * part of the plane, */
-    int32_t block_steps; /* or of blocks of so many steps; 0: not */
+    const int32_t *order;        /* [N]: the batch row at each position; NULL: the same */
+    const int32_t *active; /* [T]: positions whose rows have not ended at step t; NULL: all N */
+    int thread;            /* among all threads of the run: selects the scratch */
+    struct eco_share rows; /* batch rows of the team: in steps the group's part */
+    int32_t unit_group;    /* units are divided in multiples of this */
+    int32_t near;    /* with at least this many threads R stays in their caches between steps */
+    bool whole_rows; /* a step's products take the whole batch: grids divide units */
+    bool own_units;  /* a thread's products write the units that its pointwise passes read */
+    bool helps;      /* a thread that has finished its part of a product takes tasks of others */
+    bool scans; /* steps have no products: all threads take an op, each with all steps of its part
+                   of the plane, */
+    int32_t block_steps; /* or of blocks of this many steps; 0: not */
 };
 
-/* An op of the tape, done by all threads of a team together; it ends with everything it wrote
- * visible to the thread that wrote it: the walker waits for the others. */
+/* An op of the tape, done by all threads of a team together. On return a thread sees what it wrote
+ * itself; the walker waits for the other threads. */
 typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_bound *bound);
 
-/* What all algorithms set alike: everything but products and how work is shared out. */
+/* Sets everything that algorithms have in common: not products and the division of work. */
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
                                   const struct eco_args *args);
-/* Walks the tape: kernel[kind] for every op, on at most threads threads; ops of equal level without
- * waiting in between. */
+/* Walks the tape: calls kernel[kind] for every op, on at most `threads` threads, without waiting
+ * between ops of equal level. */
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
-/* Calls work on at most so many threads, each as id of count. */
+/* Calls work on at most `threads` threads, each with its id and their count. */
 void eco_cpu_together(const struct eco_cpu *cpu, int threads,
                       void (*work)(void *own, int id, int count), void *own);
-/* ops/squeeze.c: the backend's. */
+/* ops/squeeze.c, for the backend. */
 ecornn_status eco_cpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
                               bool out);
-/* ops/join.c: likewise. */
+/* ops/join.c, for the backend. */
 ecornn_status eco_cpu_join(struct ecornn_device *device, const struct eco_join *join, void *stream);
-/* Waits until every thread of the run is here; what they wrote is then visible to all. */
+/* Waits for every thread of the team; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
-/* Does OpenMP believe in threads that this process does not have, a fork of one that had some? Then
- * the calling thread does everything.  run/fork.c. */
+/* Does OpenMP count on threads that this process, a fork, does not have? Then the calling thread
+ * does everything. run/fork.c. */
 bool eco_cpu_forked(void);
-/* Threads for a region that wants some: fewer, if the system does not give more; or up to `most`,
- * if the last region had more, which are better kept.  run/try_threads.c. */
+/* Threads for a region that wants `threads`: fewer if the system does not give more; or up to
+ * `most` if the last region had more, which are better kept. run/try_threads.c. */
 int eco_cpu_try_threads(int threads, int most);
-/* Bytes that a team of so many threads shares in a run: of the workspace,
- * eco_layout_request.team_bytes. */
+/* Bytes of the workspace that a team of `threads` threads shares, eco_layout_request.team_bytes. */
 size_t eco_cpu_team_bytes(int threads);
 
-/* Has this CBLAS threads that OpenMP does not know?  While a run calls it, between these two, it
- * does without them.  run/blas_threads.c. */
+/* Has this CBLAS threads that OpenMP does not know? Between these two calls it does not use them.
+ * run/blas_threads.c. */
 bool eco_cpu_blas_has_threads(void);
 void eco_cpu_blas_alone(void);
 void eco_cpu_blas_as_before(void);
-/* In the child of a fork: the runs of other threads are not in it. */
+/* In the child of a fork: the runs of other threads do not exist there. */
 void eco_cpu_blas_forked(void);
-/* Before a run of so many threads multiplies with the CBLAS: how many of them have memory for that,
- * 0: none.  As many are given back after it; in the child of a fork all.  run/blas_memory.c. */
+/* Before a run of `threads` threads multiplies with the CBLAS: returns how many of them have memory
+ * for it, 0 for none. The run gives as many back after it; in the child of a fork all are given
+ * back. run/blas_memory.c. */
 int eco_cpu_blas_take(int threads);
 void eco_cpu_blas_give(int threads);
 void eco_cpu_blas_give_all(void);
 
-/* This thread's part of n things, in whole groups; of the team's rows, or other things. */
+/* This thread's part of n items, in whole groups; of the team's rows, or other items. */
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
 struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all,
                                  int32_t group);
-/* That of another thread of the team. */
+/* The part of another thread of the team. */
 struct eco_share eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct eco_share all,
                                   int32_t group);
 
 /* ---- rows by length, ops/row_order.c --------------------------------------------------------- */
 
-/* Fills order and active, in the workspace; the run's other fields are there. */
+/* Fills order and active, in the workspace; the run's other fields are set. */
 void eco_cpu_sort(struct eco_cpu_run *run);
-/* Places 0 .. n that are active at step t; which of them are the team's. */
+/* Positions 0 .. n that are active at step t; those of the team. */
 int32_t eco_cpu_active(const struct eco_cpu_run *run, int32_t t);
 struct eco_share eco_cpu_step_rows(const struct eco_cpu_run *run, int32_t t);
-/* The caller's row at a place. */
+/* The caller's row at a position. */
 int32_t eco_cpu_row(const struct eco_cpu_run *run, int32_t place);
-/* Neighbouring active rows among those of an op's steps [t1-t0,N]; starts as {0}. */
+/* A range of consecutive active rows among an op's steps [t1-t0,N]; initialised to {0}. */
 struct eco_stretch {
-    int32_t steps;      /* looked at, counted from t0 */
+    int32_t steps;      /* steps seen so far, from t0 */
     int32_t step, rows; /* from the first row of this step on */
 };
 bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
@@ -158,7 +159,7 @@ static inline char *eco_cpu_scratch(const struct eco_cpu_run *run)
     return (char *)run->args->workspace + run->layout->thread_offset +
            (size_t)run->thread * run->layout->thread_bytes;
 }
-/* Address `elements` of a type after p. */
+/* Address of the element `elements` after p. */
 static inline const void *eco_cpu_after(ecornn_type type, const void *p, size_t elements)
 {
     return (const char *)p + elements * eco_type_bytes(type);
@@ -177,43 +178,43 @@ void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bo
 
 /* ---- resets, ops/resets.c ------------------------------------------------------------------- */
 
-/* Does any of the team's rows begin anew before step t?  False outside of the run. */
+/* Does step t restart any of the team's rows? False outside of the run. */
 bool eco_cpu_resets(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t);
-/* STEP: starts of such rows to their places in `before`, and back; each thread its own rows. */
+/* STEP: copies starts of such rows to `before`; restores `before`; each thread its own rows. */
 void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_bound *bound,
                             int32_t t);
 void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_bound *bound,
                             int32_t t);
-/* REPLAY, D_STEP: the call's part of `patched`, at which its states then point: of those that
- * products read, of others. */
+/* REPLAY, D_STEP: fills the call's part of `patched` and points its states there: those that
+ * products read, the others. */
 enum { ECO_PATCH_READ = 1, ECO_PATCH_OTHERS = 2 };
 void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
                           struct eco_pointwise *call, unsigned which);
-/* D_STEP, before step t: what the steps that came first in backward gave to starts. */
+/* D_STEP, before step t: moves gradients that later steps gave to starts. */
 void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
                          const struct eco_pointwise *call);
-/* Of one row. */
+/* For one row. */
 void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
                        int32_t place, struct eco_share units);
-/* Is step t, the row's first if there is one, a reset? */
+/* Is step t, if it is the row's first, a reset? */
 bool eco_cpu_begins_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
                           int32_t place);
-/* The thread's part of what is carried of a state before a stage of step t. */
+/* The thread's part of the carried values of a state before a stage of step t. */
 struct eco_share eco_cpu_carried_rows(const struct eco_cpu_run *run,
                                       const struct eco_pointwise *call, int32_t t, int s);
 struct eco_share eco_cpu_carried_units(const struct eco_cpu_run *run,
                                        const struct eco_pointwise *call, int s);
-/* ops/states.c: those after step t to the caller, zeros where rows have ended; and the caller's
- * gradients to what is carried. */
+/* ops/states.c: copies the states after step t to the caller, with zeros where rows have ended; and
+ * the caller's gradients to the carried ones. */
 void eco_cpu_show_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t);
 void eco_cpu_add_dstates(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
                          const struct eco_pointwise *call);
 
-/* ops/scan.c: the steps of an op, or those back, of a cell that is linear, in blocks of time. */
+/* ops/scan.c: forward or backward steps of an op, for a linear cell, in blocks of time. */
 void eco_cpu_scan(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_scan_back(const struct eco_cpu_run *run, const struct eco_bound *bound);
-/* Most numbers of a step that blocks are for; ops/scan_blocks.c: the bytes that they tell each
- * other. */
+/* Most numbers of a step for which blocks are used; ops/scan_blocks.c: bytes that blocks
+ * exchange. */
 enum { ECO_SCAN_MOST = 256 };
 size_t eco_cpu_scan_bytes(const struct eco_problem *problem, int32_t chunk, int32_t block_steps);
 
@@ -224,27 +225,27 @@ void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* One product with a part of the packed weights, M [n*units, columns]; all threads call together.
- */
+/* One product with a part of the packed weights, M [n*units, columns]; all threads call it
+ * together. */
 struct eco_multiply {
     const struct eco_op *op; /* layer and direction */
     int part;                /* enum eco_part */
-    int32_t rows, t;         /* t: the step, or 0: consecutive steps may walk M in opposite order */
+    int32_t rows, t;         /* t: the step, or 0. Consecutive steps may walk M in opposite order */
     const void *a;
     size_t a_row;
-    const void *later; /* A of the step after this one, NULL: it is not known */
-    void *c;           /* sums; back: of c_type, which is the layout's type for the caller's dx */
+    const void *later; /* A of the next step; NULL: unknown */
+    void *c;           /* sums; backward: of c_type, the layout's type for the caller's dx */
     size_t c_row;
     ecornn_type c_type;
     struct eco_blocks blocks; /* of C's units */
     bool back;                /* C += A accs M; else C accs += A M^T */
-    bool bias;                /* forward, of W: C starts from the biases of its accumulators */
+    bool bias;                /* forward, W: C starts from the biases of its accumulators */
     bool add;                 /* else, C is added to; or overwritten */
-    bool alone; /* threads wait for each other before they do more with C than this product */
+    bool alone;               /* threads wait for each other before they use C otherwise */
 };
 
-/* One stage of the steps of an op: products of one C, then the kernel on the part of the plane that
- * the call says. */
+/* One stage of the steps of an op: products of one C, then the kernel on the call's part of the
+ * plane. */
 struct eco_stage {
     const struct eco_multiply *product;
     int n;
@@ -252,23 +253,23 @@ struct eco_stage {
     eco_pointwise_kernel kernel;
 };
 
-/* Room for what an algorithm finds out once for the stages of an op. */
+/* Room for what an algorithm determines once for the stages of an op. */
 struct eco_prepared {
     _Alignas(16) char room[24 << 10];
 };
 
 /*
- * How an algorithm multiplies.  "accs" columns: those of the part's accumulators, H each, at their
- * places in a row of acc or dacc; of the projection: its P columns.
+ * How an algorithm multiplies. "accs" columns: those of the part's accumulators, H each, at their
+ * positions in a row of acc or dacc; for the projection its P columns.
  */
 struct eco_products {
     void (*multiply)(const struct eco_cpu_run *, const struct eco_multiply *);
-    /* dM += A accs^T C of n parts with the same A: gradients over all active rows of the op, `rows`
-     * in number; here C is only read. */
+    /* dM += A accs^T C for n parts with the same A: gradients over all active rows of the op,
+     * `rows` of them; C is only read. */
     void (*weights)(const struct eco_cpu_run *, const struct eco_multiply *, int n);
-    /* All stages of an op, before its steps, and again where rows of the products change; then one
-     * of a step, for which the products' t, a, later and c may be others; only where a thread owns
-     * its units or rows.  NULL: products and passes are called one by one. */
+    /* prepare: called for all stages of an op before its steps, and again when rows of the products
+     * change. stage: runs one stage of a step; t, a, later and c of its products may differ. Only
+     * if a thread owns its units or rows. NULL: products and passes are called one by one. */
     void (*prepare)(const struct eco_cpu_run *, const struct eco_stage *, int stages,
                     struct eco_prepared *);
     void (*stage)(struct eco_prepared *, int stage);
@@ -291,21 +292,21 @@ struct eco_product {
 
 /* gemm/bias.c: the bias of an accumulator, [H], or NULL. */
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
-/* Of a C that is no accumulator: its units are neighbours. */
+/* For a C that is not an accumulator: its units are contiguous. */
 extern const struct eco_blocks eco_cpu_one_block;
 /* gemm/cblas.c: this thread's share of a product through CBLAS, in pieces whose shape depends on m,
- * n, k alone: the bits do not depend on the number of threads.  The caller waits before C is read.
- */
+ * n and k alone, so that bits do not depend on the number of threads. The caller waits before it
+ * reads C. */
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
-/* gemm/row_invariant.c: of F64, NT and NN, without CBLAS: rows of C do not depend on m either. */
+/* gemm/row_invariant.c: F64, NT and NN, without CBLAS: rows of C do not depend on m either. */
 void eco_cpu_product_apart(const struct eco_cpu_run *run, const struct eco_product *product);
 /* gemm/dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 
-/* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
+/* Up to this number of rows a product with BF16 weights waits for memory, and does not use AMX. */
 enum { ECO_FEW_ROWS = 4 };
-/* Do products of so many rows go in tiles of BF16?  Their sums have other bits: row-invariant all
- * do. */
+/* Do products with this number of rows use tiles of BF16? Their sums have other bits, so with row
+ * invariance all do. */
 static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
 {
     return run->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
@@ -322,28 +323,28 @@ void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct ec
 /* This thread's part of the [N,H] plane of step t; in a scan the same units of the same rows in all
  * steps. */
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call);
-/* Do so many threads share out these rows, each with all units?  Else they share out units. */
+/* Do `threads` threads divide the rows, each with all units? If not, they divide units. */
 bool eco_cpu_by_rows(const struct eco_cpu_run *run, int32_t rows, int threads);
 /* Has the cell no compiled stages? */
 bool eco_cpu_is_interpreted(const struct eco_problem *problem);
 /* The kernel of a stage. */
 eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage);
-/* Stages stage.from .. stage.to over the call's part, none but the first behind a product. */
+/* Runs stages stage.from .. stage.to over the call's part; only the first may follow a product. */
 void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, bool backward,
                   struct eco_share stage);
-/* Between a pointwise pass and a product, and the other way round: waits where threads may read
- * what others wrote. */
+/* Between a pointwise pass and a product, and the reverse: waits if threads read what others
+ * wrote. */
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run);
 void eco_cpu_after_product(const struct eco_cpu_run *run);
-/* After the passes of a step; in a scan only where somebody reads what others wrote: starts, states
- * that are shown. */
+/* After the passes of a step; in a scan waits only if a thread reads what others wrote: starts,
+ * returned states. */
 void eco_cpu_after_step(const struct eco_cpu_run *run);
 
 /* ---- the ops that compute: ops/forward.c, ops/backward.c, ops/weight_gradients.c ------------- */
 
 void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
-/* After an input product: the accumulator that is x itself, if there is one, of its rows; each
- * thread its units, once all have multiplied. */
+/* After an input product: copies x to its accumulator, if there is one; each thread its units, once
+ * all have multiplied. */
 void eco_cpu_copy_raw(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
@@ -352,23 +353,23 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_bound *bo
 
 /* ---- gradients of vectors, ops/vector_gradients.c -------------------------------------------- */
 
-/* The wish sums_vectors. */
+/* The request sums_vectors. */
 bool eco_cpu_sums_vectors(const struct eco_problem *problem);
-/* D_STEP: where its step number i, in backward's order, adds them up.  The caller says afterwards
- * how many rows have a sum. */
+/* D_STEP: where step number i in backward's order adds them up. The caller then sets the number of
+ * rows that have a sum. */
 void eco_cpu_point_at_sums(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t i,
                            struct eco_pointwise *call);
-/* D_WEIGHTS: those of the op to where weight gradients are summed; multiply: its dacc. */
+/* D_WEIGHTS: adds the op's vector gradients to the sums of weight gradients; multiply: its dacc. */
 void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_bound *bound,
                        const struct eco_multiply *multiply);
 
 /* ---- where weight gradients are summed, ops/gradient_sums.c ---------------------------------- */
 
-/* The wish gradient_rows. */
+/* The request gradient_rows. */
 int32_t eco_cpu_gradient_group(const struct eco_problem *problem);
-/* Sums of an op's weights are added to what is at eco_cpu_gradient: dweights; or, in a long run, an
- * array of the workspace, which eco_cpu_gradient_join adds to dweights now and then.  So a sum of
- * any number of rows is no long chain.  The answer: is there something to add to? */
+/* Sums of an op's weights are added to eco_cpu_gradient: to dweights; or in a long run to an array
+ * of the workspace, which eco_cpu_gradient_join adds to dweights from time to time, so that sums
+ * over many rows are no long chains. Returns whether there is something to add to. */
 bool eco_cpu_gradient_begin(const struct eco_cpu_run *run, const struct eco_op *op);
 void *eco_cpu_gradient(const struct eco_cpu_run *run, const struct eco_op *op, int part);
 /* After the op, and within it after every eco_cpu_gradient_rows rows. */
@@ -378,16 +379,16 @@ int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
 
 /* ---- how much work it is, algo/cost.c -------------------------------------------------------- */
 
-/* How so many threads do the steps of the run soonest; they may be more than the grid takes. */
+/* The fastest grid of `threads` threads for the run's steps; there may be more threads than the
+ * grid takes. */
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);
-/* Is a step of so many threads so long that one may be late by more than it costs to find out? */
+/* Is a step on `threads` threads so long that help for a late thread pays? */
 bool eco_cpu_helps(const struct eco_cpu_run *run, int threads);
-/* How many of the device's threads the run is worth, and how they share out its steps; a run of
- * scans. */
+/* How many of the device's threads the run is worth, and its grid; the same for a run of scans. */
 int eco_cpu_threads(const struct eco_cpu_run *run, struct eco_grid *grid);
 int eco_cpu_scan_threads(const struct eco_cpu_run *run);
-/* Seconds of a run, at so many flops a second for products of a step and for large ones; a step is
- * never faster than its weights come from memory. */
+/* Seconds of a run, with `step` flops a second for products of steps and `large` for large ones; a
+ * step is not faster than loading its weights. */
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
                         double large);
 

@@ -1,5 +1,5 @@
 /*
- * What products add to accumulators, and how units lie in a C that is none.
+ * What products add to accumulators, and the layout of units in a C that is not an accumulator.
  */
 #include "cpu/cpu.h"
 

@@ -1,6 +1,6 @@
 /*
- * The large products, through CBLAS, cut into pieces of fixed shape.  CBLAS runs each piece on the
- * calling thread; which thread does which piece changes nothing in the result.
+ * Large products through CBLAS, divided into pieces of fixed shape. CBLAS runs each piece on the
+ * calling thread; the assignment of pieces to threads does not affect the result.
  */
 #include "cpu/cpu.h"
 
@@ -10,13 +10,13 @@
  * 20 x 3200 x 800 runs at 85 instead of 45 GF/s when cut so on a Zen 4. */
 enum {
     SMALL_WORK = 500000,  /* m n k of a piece in that case                                       */
-    SKINNY_ROWS = 96,     /* up to which packing B costs more than it saves                      */
-    LARGE_WORK = 1 << 22, /* least m n k of a piece otherwise                                    */
+    SKINNY_ROWS = 96,     /* rows up to which packing B costs more than it saves */
+    LARGE_WORK = 1 << 22, /* least m n k of a piece otherwise */
     MOST_PIECES = 16,
-    GROUP = 8 /* pieces are so many columns, or a multiple                           */
+    GROUP = 8 /* columns of a piece are a multiple */
 };
 
-/* How a product is cut: rows or columns of C, and sums over parts of k in order. */
+/* How a product is divided: rows or columns of C, and sums over parts of k in order. */
 struct cut {
     int32_t rows, columns, sums;
 };
@@ -68,7 +68,7 @@ static void multiply(const struct eco_product *p, ecornn_type type)
                     p->add ? 1.0f : 0.0f, p->c, ldc);
 }
 
-/* Piece with C[row.., column..], all sums of it. */
+/* The piece of C from (row, column) on, with all of its sums. */
 static void multiply_piece(const struct eco_cpu_run *run, const struct eco_product *whole,
                            const struct cut *cut, int32_t row, int32_t column)
 {

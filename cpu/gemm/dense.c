@@ -1,11 +1,11 @@
 /*
- * Products with dense weights, through CBLAS: one call for every run of neighbouring accumulators.
+ * Products with dense weights through CBLAS: one call for every run of neighbouring accumulators.
  */
 #include "cpu/cpu.h"
 
 #include <string.h>
 
-/* This thread's rows of acc = bias, 0 without one. */
+/* This thread's rows of acc = bias, or 0. */
 static void fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
     const size_t H = (size_t)run->problem->H, c_row = multiply->c_row;
@@ -25,14 +25,14 @@ static void fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *
     }
 }
 
-/* Units and columns of one number of the part. */
+/* Units and columns of one matrix of the part. */
 static struct eco_matrix matrix_of(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     return *eco_layout_matrix(run->layout, m->op->layer, m->part);
 }
 
-/* A product with the blocks of heads, each by one thread: what is added to one place is added by
- * one. */
+/* A product with the blocks of heads, each by one thread, so that only one thread adds to an
+ * element. */
 static void multiply_head(const struct eco_cpu_run *run, const struct eco_product *whole,
                           int32_t number, int32_t head)
 {
@@ -58,7 +58,7 @@ static void multiply_head(const struct eco_cpu_run *run, const struct eco_produc
     eco_cpu_product(&alone, &p);
 }
 
-/* A product with a part, of heads with their blocks only. */
+/* A product with a part; with heads only their blocks. */
 static void multiply_part(const struct eco_cpu_run *run, const struct eco_multiply *m,
                           const struct eco_product *p)
 {
@@ -122,7 +122,8 @@ static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
         product.a = eco_cpu_after(run->layout->sum, m->a, (size_t)span.first * units);
         product.b = eco_cpu_after(run->layout->sum, weights, (size_t)span.before * units * columns);
         if (a > 0)
-            eco_cpu_wait(run); /* this one adds to what the span before wrote, cut in another way */
+            eco_cpu_wait(
+                run); /* this one adds to what the previous span wrote, with another division */
         multiply_part(run, m, &product);
         product.add = true;
     }
@@ -133,7 +134,7 @@ static void multiply(const struct eco_cpu_run *run, const struct eco_multiply *m
     (m->back ? back : forward)(run, m);
 }
 
-/* product += A^T C of a stretch of rows, A from a column on. */
+/* product += A^T C over a range of rows, A from a column on. */
 static void add_stretch(const struct eco_cpu_run *run, const struct eco_multiply *m,
                         const struct eco_stretch *some, struct eco_product *product, size_t column)
 {
@@ -173,7 +174,8 @@ static void add_gradient(const struct eco_cpu_run *run, const struct eco_multipl
         for (struct eco_stretch some = {0}; eco_cpu_stretch(run, m->op, &some);
              product.add = true) {
             if (some.step > 0)
-                eco_cpu_wait(run); /* shares of C depend on k: this one adds to others' */
+                eco_cpu_wait(run); /* the division of C depends on k, so this one adds to what
+                                      others wrote */
             add_stretch(run, m, &some, &product, (size_t)span.first * units);
         }
     }

@@ -1,14 +1,14 @@
 /*
- * Products of F64 in which no row of C depends on what else there is: a CBLAS takes another order
- * for another number of rows.  Every element is one chain from what C holds, in ascending k, each
- * product rounded: the same bits with any library, on any processor.
+ * Products of F64 in which no row of C depends on the other rows. (The order of a CBLAS depends on
+ * the number of rows.) Every element is one chain from the value of C, in ascending k, each product
+ * rounded: the same bits with any library, on any processor.
  */
 #include "cpu/cpu.h"
 
 enum { ROWS = 4, WIDE = 4 };             /* of C in registers */
 enum { COLUMNS = 8 * WIDE, DEPTH = 64 }; /* of a panel, which stays in the first-level cache */
 
-/* B[k0 .. k0 + depth, columns at hand], WIDE neighbours of a k together. */
+/* B[k0 .. k0 + depth, current columns], WIDE neighbours of a k together. */
 struct panel {
     int32_t column, columns, k, depth;
     double at[COLUMNS / WIDE][DEPTH][WIDE];

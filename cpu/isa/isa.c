@@ -1,7 +1,7 @@
 /*
- * Everything that depends on the instruction set, compiled once per set: -DECO_ISA=NAME picks the
- * vocabulary vec_NAME.h and the name of the one table this object exports.  All else is static, so
- * that no instruction of the set can reach code that every processor runs.
+ * Everything that depends on the instruction set, compiled once for each set: -DECO_ISA=NAME
+ * chooses the vocabulary vec_NAME.h and the name of the one table that this object exports. All
+ * else is static, so that no instruction of the set gets into code that every processor runs.
  */
 #include <assert.h>
 
@@ -19,11 +19,11 @@
 #include "cpu/isa/cells.inc"
 #include "cpu/isa/interpret.inc"
 
-/* Vectors that add_columns does at a time, so that a row's part is some cache lines; and rows of a
+/* Vectors that add_columns sums at a time, so that its part of a row is some cache lines; rows of a
  * chain. */
 enum { COLUMN_VECTORS = 4, COLUMN_ROWS = 64 };
 
-/* sum += some; lost += what that loses, exactly (Knuth 1969). */
+/* sum += some; lost += the rounding error of that, exactly (Knuth 1969). */
 ALWAYS_INLINE void add_chain(vec *sum, vec *lost, vec some)
 {
     const vec all = v_add(*sum, some), added = v_sub(all, *sum);

@@ -8,8 +8,8 @@
 #include "cpu/isa/pointwise.h"
 #include "cpu/isa/tile.h"
 
-/* isa.c and isa_narrow.c, compiled once for each: plain and f64 always, the others if ECO_HAVE_AVX2
- * and so on. */
+/* isa.c and isa_narrow.c, compiled once for each set: plain and f64 always, the others if
+ * ECO_HAVE_AVX2 and so on. */
 extern const struct eco_pointwise_kernels eco_kernels_plain, eco_kernels_f64;
 extern const struct eco_pointwise_kernels eco_kernels_sse2, eco_kernels_neon;
 extern const struct eco_pointwise_kernels eco_kernels_avx2, eco_kernels_avx512;
@@ -29,19 +29,18 @@ extern const struct eco_pair_rows eco_rows_amx;
 extern const struct eco_tile_kernel eco_tile_avx512bf16; /* tile_dot.c, if ECO_HAVE_AVX512BF16 */
 extern const struct eco_pair_rows eco_rows_avx512bf16;
 
-/* The sets that were built and that this processor and system can run, best first; NULL past the
- * last, which is always "plain".  run/cpuid.c. */
+/* The sets that were built and that this processor and system can run, best first, ending with
+ * "plain" and then NULL. run/cpuid.c. */
 const struct eco_isa *eco_isa_supported(int index);
 
-/* The system gives a process the registers of tiles (AMX) when it asks, and from then on wants
- * larger signal stacks of it.  So opening a device does not ask; a plan that has tiles does.  The
- * set to take for such a plan: this one, or the best without tiles where the system refuses.
- * run/cpuid.c. */
+/* A process gets the registers of tiles (AMX) when it asks, and then needs larger signal stacks. So
+ * opening a device does not ask; a plan with tiles does. Returns the set for such a plan: this one,
+ * or the best without tiles if the system refuses. run/cpuid.c. */
 const struct eco_isa *eco_isa_with_tiles(const struct eco_isa *isa);
-/* Every set that a build may have, worst first; NULL past the last. */
+/* Every set that a build may have, worst first, then NULL. */
 const char *eco_isa_name(int index);
 
-/* The best of them; not better than the environment's ECORNN_ISA, if that is the name of a set. */
+/* The best of them, but at most the one named by ECORNN_ISA, if that is valid. */
 const struct eco_isa *eco_isa_choose(void);
 
 #endif /* ECO_ISA_H */

@@ -1,7 +1,7 @@
 /*
- * Vectors of panels, filled from the rows of a parameter (common/plan/lanes.h), compiled once per
- * instruction set.  Words of 32 bits are moved, be they floats or pairs of BF16; whole vectors
- * where they are, all else by way of a copy.
+ * Fills vectors of panels from the rows of a parameter (common/plan/lanes.h), compiled once for
+ * each instruction set. Moves words of 32 bits, which are floats or pairs of BF16: whole vectors
+ * where possible, everything else through a copy.
  */
 #include "common/plan/lanes.h"
 
@@ -14,8 +14,8 @@
 
 enum { GROUP = ECO_LANES_GROUP, GROUP_LINES = GROUP / 2 };
 enum { LINE = VEC_LANES * sizeof(uint32_t), VECTOR = GROUP_LINES * LINE };
-/* Rows lie far apart, and a processor follows few of them by itself: their next lines are fetched.
- */
+/* Rows are far apart, and the hardware prefetches few of them, so their next lines are prefetched
+ * here. */
 enum { CACHE_LINE = 64, WORDS = CACHE_LINE / sizeof(uint32_t), TOGETHER = CACHE_LINE / LINE };
 
 static size_t least(size_t a, size_t b)
@@ -34,7 +34,7 @@ static size_t first_k(const struct eco_lanes_source *source, size_t row)
     return source->head > 0 ? (source->unit + row) / source->head * source->cols : 0;
 }
 
-/* low and, above it, high, rounded. */
+/* low and, in the upper halves, high, rounded. */
 ALWAYS_INLINE vecu pairs_of(vecu low, vecu high)
 {
     return (v_rounded((vec)high) & 0xffff0000u) | v_rounded((vec)low) >> 16;
@@ -49,7 +49,8 @@ ALWAYS_INLINE void put_line(char *to, vecu line, const bool rounded)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Words of rows `row` bytes apart, and where lines of them go, `stride` bytes apart. */
+/* Words of rows that are `row` bytes apart, and the destination of their lines, `stride` bytes
+ * apart. */
 struct turn {
     char *to;
     size_t stride;
@@ -64,14 +65,14 @@ ALWAYS_INLINE void fetch_rows(const char *from, size_t row, const size_t rows)
         ECO_FETCH_NEAR(from);
 }
 
-/* As many words as are fetched at a time, of so many vectors. */
+/* As many words as are fetched at a time, for `vectors` vectors. */
 ALWAYS_INLINE void turn_words(const struct turn *turn, const size_t vectors, const bool rounded)
 {
     const size_t stride = turn->stride, row = turn->row;
     const char *from = turn->from;
     char *to = turn->to;
     fetch_rows(from + CACHE_LINE, row, vectors * VEC_LANES);
-#pragma GCC unroll 1 /* more, and addresses of all rows do not find registers */
+#pragma GCC unroll 1 /* if unrolled, the addresses of all rows do not fit in registers */
     for (size_t k = 0; k < WORDS; k += ECO_FOUR, from += sizeof(eco_four), to += ECO_FOUR * stride)
 #pragma GCC unroll 4
         for (size_t v = 0; v < vectors; v++) {
@@ -83,7 +84,7 @@ ALWAYS_INLINE void turn_words(const struct turn *turn, const size_t vectors, con
         }
 }
 
-/* The first n of them, which take longer. */
+/* The first n words, which takes longer. */
 static void turn_some_words(const struct turn *turn, size_t n, bool rounded)
 {
     for (size_t k = 0; k < n; k += ECO_FOUR) {
@@ -110,19 +111,19 @@ ALWAYS_INLINE void turn_floats(const struct turn *turn)
     }
 }
 
-/* What rows are turned as: BF16 where both sides have it, else floats. */
+/* The type in which rows are transposed: BF16 if both sides have it, else F32. */
 static ecornn_type turned_type(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
 {
     return lanes->type == ECORNN_BF16 && source->type == ECORNN_BF16 ? ECORNN_BF16 : ECORNN_F32;
 }
 
-/* k that are turned at a time. */
+/* k that are transposed at a time. */
 static size_t turned_k(const struct eco_lanes *lanes)
 {
     return lanes->type == ECORNN_F32 ? WORDS : GROUP;
 }
 
-/* So many k of a vector.  type: of the rows. */
+/* The next k of a vector. type: of the rows. */
 static void turn_k(const struct eco_lanes *lanes, const struct turn *turn, ecornn_type type)
 {
     if (lanes->type == ECORNN_BF16 && type == ECORNN_F32)
@@ -153,7 +154,7 @@ static void copy_some(void *to, ecornn_type type, const struct eco_lanes_source 
                       element_of(source, row, from - begin), source->type, until - from);
 }
 
-/* Vector v from k `first` on, by way of a copy with zeros around it. */
+/* Vector v from k `first` on, through a zero-padded copy. */
 static void turn_copies(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
                         size_t v, size_t first)
 {
@@ -202,13 +203,13 @@ static void put_rows(const struct eco_lanes *lanes, const struct eco_lanes_sourc
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* As many columns of some rows as a vector has lanes, and how they are read. */
+/* Some rows by the columns of a vector's lanes, and how they are read. */
 enum kind { FLOATS, SOME_FLOATS, NARROW, NOTHING, OTHERS };
 struct columns {
     enum kind kind;
     const char *from;
     size_t row, rows; /* row: bytes */
-    size_t n;         /* that exist, */
+    size_t n;         /* columns that exist, */
     size_t skipped;   /* from this lane on */
     ecornn_type type;
 };
@@ -233,7 +234,7 @@ static struct columns columns_at(const struct eco_lanes_source *source, size_t j
                             .type = source->type};
 }
 
-/* The same of rows of one head, whose elements begin at column `begin`. */
+/* The same for rows of one head, whose elements begin at column `begin`. */
 static struct columns columns_of_head(const struct eco_lanes_source *source, size_t j, size_t begin)
 {
     const size_t from = j < begin ? begin : j;
@@ -255,7 +256,7 @@ static vecu others(const struct columns *columns, const void *from)
     return (vecu)v_load(lane);
 }
 
-/* A row as bits of floats, with zeros around it.  kind: a constant, the columns'. */
+/* A row as bits of floats, zero-padded. kind: the columns' kind as a constant. */
 ALWAYS_INLINE vecu row_of(const struct columns *columns, size_t r, const enum kind kind)
 {
     const void *from = columns->from + r * columns->row;
@@ -297,13 +298,13 @@ static void put_vector_of_floats(char *to, size_t stride, const struct columns *
     }
 }
 
-/* Where the pair of k lies in a vector. */
+/* Address of the pair of k in a vector. */
 static char *pair_at(char *to, size_t stride, size_t k)
 {
     return to + k / GROUP * stride + k % GROUP / 2 * LINE;
 }
 
-/* Row r alone as its half of a pair: the other half may be another thread's. */
+/* Row r alone, as half of a pair: another thread may write the other half. */
 static void put_half(char *to, size_t stride, const struct columns *columns, size_t r, size_t k)
 {
     uint16_t *pair = (void *)pair_at(to, stride, k), half[VEC_LANES] = {0};
@@ -348,14 +349,14 @@ static void put_vector_of_pairs(char *to, size_t stride, const struct columns *c
         put_half(to, stride, columns, columns->rows - 1, end - 1);
 }
 
-/* From k on, to the end of its group. */
+/* Clears from k to the end of its group. */
 static void clear_pairs(char *to, size_t stride, size_t k)
 {
     for (; k % GROUP != 0; k++)
         put_half(to, stride, &(struct columns){.type = ECORNN_BF16}, 0, k);
 }
 
-/* The vectors of all blocks, of rows of one head if there are heads. */
+/* The vectors of all blocks; with heads those of the rows of one head. */
 static void put_columns_of(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
                            size_t first)
 {

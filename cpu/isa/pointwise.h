@@ -1,6 +1,6 @@
 /*
  * The call between an algorithm and a pointwise kernel: one stage of one cell over a part of the
- * [N,H] plane of one step.  A kernel sees pointers, sizes and strides, nothing else.
+ * [N,H] plane of one step. A kernel knows pointers, sizes and strides only.
  */
 #ifndef ECO_POINTWISE_H
 #define ECO_POINTWISE_H
@@ -12,57 +12,56 @@
 #include "common/cell/cell.h"
 
 /*
- * Strides are in elements, from one row to the next.  Inside a row, arrays with several H-wide
- * columns (acc, save, operand, dacc, doperand) have them H apart.  Pointers a stage does not use
- * may be NULL.  Elements are float or double, as the kernel is; a kernel for narrow rows has BF16
- * in states, save, operand, y, dy and dacc, but for what wide_states and wide_dy say.
+ * Strides are in elements, from row to row. In a row, the H-wide columns of acc, save, operand,
+ * dacc and doperand are H apart. Pointers that a stage does not use may be NULL. Elements have the
+ * kernel's type, float or double; a kernel for narrow rows has BF16 in states, save, operand, y, dy
+ * and dacc, except as wide_states and wide_dy say.
  *
- * A state's next may be its state (in place).
+ * next[s] may equal state[s] (in place).
  */
 struct eco_pointwise {
-    int32_t row0, row1, unit0, unit1; /* the part; a cell with means: whole rows only */
+    int32_t row0, row1, unit0, unit1; /* the part; with means whole rows only */
     int32_t hidden;                   /* H */
     int32_t n_states;                 /* of the cell */
     int32_t t;
-    const int32_t *order;   /* [N]: which row's random numbers a row has; NULL: its own */
-    const int32_t *y_order; /* [N]: which row of y or dy it has */
+    const int32_t *order;   /* [N]: the row whose random numbers are used; NULL: the same */
+    const int32_t *y_order; /* [N]: the row of y or dy */
     bool training;          /* bernoulli() draws */
     unsigned wide_states;   /* bit s: state s is float; for narrow rows */
-    bool wide_dy;           /* so is dy */
+    bool wide_dy;           /* dy is float, too */
     uint64_t seed;
     uint32_t layer, direction;      /* coordinates of random numbers, */
-    uint32_t first_step, first_row; /* which are counted from these */
+    uint32_t first_step, first_row; /* which count from these */
 
     const void *vector; /* [vectors,H], in the order of the recipe's parameters */
     const void *state[ECO_MAX_STATES];
     size_t state_row[ECO_MAX_STATES];
     void *next[ECO_MAX_STATES]; /* forward: written; backward: as forward left them */
     size_t next_row[ECO_MAX_STATES];
-    void *save; /* forward: written, NULL: not wanted (inference); backward: read */
+    void *save; /* forward: written, or NULL in inference; backward: read */
     size_t save_row;
     void *operand;
     size_t operand_row;
-    void *mean; /* [N,heads,means]; not NULL where the cell has means */
+    void *mean; /* [N,heads,means]; not NULL if the cell has means */
     size_t mean_row;
-    int32_t mean_units; /* of a head; 0: means are of rows, and there is one */
-    void *handed; /* [row1-row0,columns,H]: what stages hand on, sums; NULL: each computes all */
-    size_t handed_row, handed_column; /* column: H and more, to whole vectors behind it */
+    int32_t mean_units; /* of a head; 0: means over whole rows, and one head */
+    void *handed; /* [row1-row0,columns,H]: sums that stages pass on; NULL: each computes all */
+    size_t handed_row, handed_column; /* column: H, padded to whole vectors */
 
     /* forward */
     const void *acc;
     size_t acc_row;
-    int32_t acc_shift; /* its units lie in blocks of 1 << acc_shift, */
-    size_t acc_block;  /* so many elements apart; 31: all in one block */
-    size_t acc_column; /* elements from one accumulator to the next */
-    void *y;           /* a second copy of next[0]; NULL: unwanted, or projected */
+    int32_t acc_shift; /* units are in blocks of 1 << acc_shift, */
+    size_t acc_block;  /* this many elements apart; 31: one block */
+    size_t acc_column; /* distance of accumulators in elements */
+    void *y;           /* a second copy of next[0]; NULL if not needed, or projected */
     size_t y_row;
 
     /* backward */
-    void *
-        carry[ECO_MAX_STATES]; /* in: gradient of the next state, out: of the previous one; carry[0]
-                                  NULL: projected, what would be written to it is dropped */
+    void *carry[ECO_MAX_STATES]; /* in: gradient of the next state, out: of the previous one;
+                                    carry[0] NULL: projected, and not written */
     size_t carry_row[ECO_MAX_STATES];
-    const void *dnext; /* projected: gradient of u, read in place of carry[0] */
+    const void *dnext; /* projected: gradient of u, instead of carry[0] */
     size_t dnext_row;
     const void *dy; /* added to carry[0]; NULL: 0, or projected */
     size_t dy_row;
@@ -71,18 +70,18 @@ struct eco_pointwise {
     const void *doperand;
     size_t doperand_row;
 
-    /* a scan's stage: of all steps so far as one, factor and term of each state; both are read and
+    /* a scan's stage: all steps so far as one factor and one term for each state; read and
      * written */
     void *factor, *term; /* [rows,n_states,H] */
     size_t linear_row;
 
-    /* for the interpreter; else ignored */
+    /* for the interpreter only */
     const struct eco_program *program; /* the stage */
-    void *dvector; /* [N,extra,H], sums: gradients of vectors, added up over steps, instead of
-                      dacc's columns from first_vector on; NULL: these */
+    void *dvector; /* [N,extra,H]: gradients of vectors, summed over steps, instead of dacc's
+                      columns from first_vector on; NULL: those columns */
     size_t dvector_row;
     int first_vector;
-    int32_t summed; /* so many rows have a sum there; others begin one */
+    int32_t summed; /* rows that have a sum already; others begin one */
 };
 
 typedef void (*eco_pointwise_kernel)(const struct eco_pointwise *call);
@@ -90,18 +89,19 @@ typedef void (*eco_pointwise_kernel)(const struct eco_pointwise *call);
 /* The compiled stages of one built-in cell. */
 struct eco_cell_kernels {
     eco_pointwise_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
-    eco_pointwise_kernel scan[2]; /* [forward, backward]: steps of a linear cell to factor, term */
+    eco_pointwise_kernel
+        scan[2]; /* [forward, backward]: steps of a linear cell to factor and term */
 };
 
-/* One instruction set's kernels for one type of rows; rows of cell[] as eco_cell_builtin counts. */
+/* One instruction set's kernels for one type of rows; cell[] is indexed by eco_cell_builtin. */
 struct eco_pointwise_kernels {
     const struct eco_cell_kernels *cell;
     eco_pointwise_kernel interpret;
     /* sum[0 .. n) += x[r*row + 0 .. n) for every row r, ascending, in chains of some rows; lost[0
-     * .. n) += what adding a chain to a sum loses, so that both together are near the exact sum of
-     * any number of chains; sum and lost are sums, x an element */
+     * .. n) += the error of adding a chain to a sum, so that sum + lost is near the exact sum of
+     * any number of chains. sum and lost have the type of sums, x that of rows */
     void (*add_columns)(void *sum, void *lost, const void *x, size_t row, int32_t rows, int32_t n);
-    /* out[0 .. n) = f(in[0 .. n)), f one of ECO_OP_EXP LOG SQRT TANH SIGMOID: for the tests */
+    /* out[0 .. n) = f(in[0 .. n)), f one of ECO_OP_EXP LOG SQRT TANH SIGMOID: for tests */
     void (*activation)(int opcode, void *out, const void *in, int32_t n);
 };
 
@@ -111,19 +111,19 @@ struct eco_pair_rows;
 struct eco_lanes_code;        /* common/plan/lanes.h */
 struct eco_attention_kernels; /* cpu/attention/attention.h */
 
-/* An instruction set: isa.h lists them.  f64 is the same plain C in all of them. */
+/* An instruction set: isa.h lists them. f64 is the same plain C in all of them. */
 struct eco_isa {
     const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" "avx512bf16" "amx" */
     const struct eco_pointwise_kernels *f32, *f64, *bf16;
     const struct eco_tile_kernel *tile;
     const struct eco_tile_kernel *narrow;    /* for BF16 weights */
-    const struct eco_tile_kernel *dot, *amx; /* and BF16 rows; NULL: without it */
+    const struct eco_tile_kernel *dot, *amx; /* for BF16 weights and rows; or NULL */
     const struct eco_narrow_rows *narrow_rows;
     const struct eco_lanes_code *lanes;
     const struct eco_pair_rows *pair_rows; /* for dot, amx */
     const struct eco_attention_kernels *attention;
     bool fused; /* has a fused multiply-add: all sets that have one give the same bits, and so do
-                 * all that have none */
+                   all sets without */
 };
 
 #endif /* ECO_POINTWISE_H */

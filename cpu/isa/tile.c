@@ -1,7 +1,7 @@
 /*
- * The product kernel in the vocabulary, compiled once per instruction set like isa.c: blocks of
- * rows by a panel's vectors, all sums in registers.  Weights come as whole vectors, activations one
- * by one; the next panel is fetched meanwhile.
+ * The product kernel in the vocabulary, compiled once for each instruction set like isa.c: blocks
+ * of rows times a panel's vectors, with all sums in registers. Weights are loaded as whole vectors,
+ * activations one by one; the next panel is prefetched meanwhile.
  */
 #include "cpu/isa/isa.h"
 
@@ -9,7 +9,7 @@
 
 /* Registers for sums, of 16 or 32; the others hold a panel's vectors of one k and a broadcast. */
 enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };
-enum { TILE_ROWS = 12 }; /* of a block, at most */
+enum { TILE_ROWS = 12 }; /* most rows of a block */
 /* Vectors of a panel: two as a rule; four where a broadcast takes an instruction between the sums.
  */
 enum { RULE_VECTORS = VEC_FUSED ? 2 : 4 };
@@ -29,12 +29,12 @@ ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
         v_store_part(to, v, count);
 }
 
-/* One or two rows read panels as fast as they come, one behind the other: to fetch another only
- * disturbs. */
+/* One or two rows read consecutive panels as fast as memory delivers them; prefetching another one
+ * only disturbs. */
 enum { FETCH_ROWS = 3 };
 
-/* What row block number i fetches, a cache line at each k: the first ones the next panel; for the
- * others there is nothing left to fetch: NULL. */
+/* What row block number i prefetches, a cache line at each k: the first blocks the next panel; the
+ * others nothing (NULL). */
 ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_t i, const int R,
                                         const int V)
 {
@@ -45,7 +45,7 @@ ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_
     return pair->prefetch && offset < panel ? (const char *)pair->prefetch + offset : NULL;
 }
 
-/* Bytes by which many rows fetch their own panel ahead; few read it as fast as it comes. */
+/* Bytes by which many rows prefetch their own panel; few rows read it at the rate of memory. */
 enum { AHEAD = 2048, AHEAD_ROWS = 6 };
 enum { LINE_VECTORS = 64 / sizeof(vec) }; /* of a cache line */
 
@@ -55,7 +55,7 @@ ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct 
                              const bool fetch)
 {
     const size_t a_row = pair->a_row, a_k = pair->a_k, panel_k = pair->panel_k;
-    const float *a[TILE_ROWS / 4]; /* every fourth row: few enough for registers */
+    const float *a[TILE_ROWS / 4]; /* every fourth row, so that the addresses fit in registers */
 #pragma GCC unroll 3
     for (int q = 0; q < TILE_ROWS / 4; q++)
         a[q] = (const float *)pair->a + (size_t)(row + 4 * q) * a_row;
@@ -85,7 +85,7 @@ ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct 
     }
 }
 
-/* The next block adds to C too: its rows, or those of the tile after this one. */
+/* The next block adds to C too: prefetches its rows, or those of the next tile. */
 ALWAYS_INLINE void tile_fetch(const struct eco_tile *tile, int32_t row, const int R, const int V)
 {
     const bool last = row + R >= tile->rows;
@@ -99,7 +99,7 @@ ALWAYS_INLINE void tile_fetch(const struct eco_tile *tile, int32_t row, const in
             __builtin_prefetch(next + v * VEC_LANES, 0, 3);
 }
 
-/* C is needed at the end; of few rows nobody has fetched it. */
+/* C is needed at the end; with few rows it has not been prefetched. */
 ALWAYS_INLINE void tile_fetch_own(const struct eco_tile *tile, const float *c, const int R,
                                   const int V)
 {
@@ -118,8 +118,8 @@ ALWAYS_INLINE void tile_clear(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const int R,
             sum[r][v] = v_const(0);
 }
 
-/* What the sums of a block are added to: C, or, of the first pair, `start`; whole: all vectors
- * exist in C, as they do as a rule, so that nothing is asked between loads and stores. */
+/* Adds the sums of a block to C, or for the first pair to `start`; whole: all vectors exist in C,
+ * which is the usual case, without tests between loads and stores. */
 ALWAYS_INLINE void tile_add(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
                             const float *c, const int R, const int V, const bool whole,
                             const bool first)
@@ -153,8 +153,8 @@ ALWAYS_INLINE void tile_end(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct e
                        whole ? VEC_LANES : tile->count[v]);
 }
 
-/* Row block number i, from row `row` on.  R and V are constants: every loop over them disappears.
- */
+/* Row block number i, from row `row` on. R and V are constants, so that every loop over them is
+ * unrolled. */
 ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t i, const int R,
                               const int V)
 {
@@ -170,7 +170,7 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
         const struct eco_tile_pair *pair = &tile->pair[p];
         const char *prefetch = tile_prefetch(pair, i, R, V);
         tile_clear(sum, R, V);
-        if (prefetch) /* a loop of its own, as even a fetch of what is near takes time */
+        if (prefetch) /* a loop of its own, because even prefetching cached data takes time */
             tile_sums(sum, pair, row, prefetch, R, V, true);
         else
             tile_sums(sum, pair, row, NULL, R, V, false);
@@ -194,7 +194,7 @@ TILE_BLOCK(7, 3) TILE_BLOCK(8, 3)
 TILE_BLOCK(1, 4) TILE_BLOCK(2, 4) TILE_BLOCK(3, 4) TILE_BLOCK(4, 4) TILE_BLOCK(5, 4) TILE_BLOCK(6, 4)
 
 typedef void (*tile_function)(const struct eco_tile *, int32_t row, int32_t i);
-/* Those that need more sums than there are registers for are not built. */
+/* Blocks with more sums than registers are not built. */
 #define TILE(R, V) ((R) * (V) <= TILE_SUMS ? tile_##R##_##V : NULL)
 static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
     {TILE(1, 1), TILE(2, 1), TILE(3, 1), TILE(4, 1), TILE(5, 1), TILE(6, 1),
@@ -212,7 +212,7 @@ static const int32_t tile_most[ECO_TILE_VECTORS] = {TILE_ROWS, TILE_SUMS / 2, TI
 static void tile_multiply(const struct eco_tile *tile)
 {
     const int32_t most = tile_most[tile->vectors - 1];
-    if (tile->rows <= most) { /* without divisions, which a few rows would notice */
+    if (tile->rows <= most) { /* without divisions, which few rows would notice */
         tile_functions[tile->vectors - 1][tile->rows - 1](tile, 0, 0);
         return;
     }
@@ -226,10 +226,10 @@ static void tile_multiply(const struct eco_tile *tile)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* Registers for sums: one more has A, weights come from memory. */
+/* Registers for sums; one more holds A, weights come from memory. */
 enum { ROW_SUMS = VEC_REGISTERS == 32 ? ECO_ROW_VECTORS : 12 };
 
-/* Where the rule is four vectors, panels of fewer have no neighbours. */
+/* If the rule is four vectors, narrower panels have no neighbours. */
 enum { ROW_PANELS_2 = RULE_VECTORS == 4 ? 1 : ROW_SUMS / 2 };
 enum { ROW_PANELS_3 = RULE_VECTORS == 4 ? 1 : ROW_SUMS / 3 };
 
@@ -258,13 +258,13 @@ ALWAYS_INLINE void row_end(const vec *sum, const struct eco_row *row, const int 
     }
 }
 
-/* P and V are constants: every loop over them disappears. */
+/* P and V are constants, so that every loop over them is unrolled. */
 ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
 {
     vec sum[ECO_ROW_VECTORS];
     bool whole = true;
     if (P * V > ROW_SUMS || (V == 2 && P > ROW_PANELS_2) || (V == 3 && P > ROW_PANELS_3))
-        return; /* nobody calls it */
+        return; /* never called */
 #pragma GCC unroll 16
     for (int i = 0; i < P * V; i++) {
         sum[i] = v_const(0);
@@ -281,7 +281,9 @@ ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V
 
 /* ---- copies of rows -------------------------------------------------------------------------- */
 
-enum { COPY_AHEAD = 6 }; /* rows: each may begin in a page of its own, where nobody fetches it */
+enum {
+    COPY_AHEAD = 6
+}; /* rows: each may begin in a page of its own, which the hardware does not prefetch */
 
 ALWAYS_INLINE void copy_row(float *to, const float *from, const float *later, int32_t count,
                             int32_t width)

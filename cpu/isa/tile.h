@@ -1,7 +1,7 @@
 /*
  * The call between an algorithm and the product kernel of an instruction set: rows of A times one
- * panel of packed weights, added to C.  A kernel sees pointers, sizes and strides, nothing else.
- * tile.c multiplies weights in F32; tile_narrow.c, tile_dot.c and tile_amx.c those in BF16.
+ * panel of packed weights, added to C. A kernel knows pointers, sizes and strides only. tile.c
+ * multiplies weights in F32; tile_narrow.c, tile_dot.c and tile_amx.c weights in BF16.
  */
 #ifndef ECO_TILE_H
 #define ECO_TILE_H
@@ -11,17 +11,16 @@
 #include <stdint.h>
 
 enum {
-    ECO_TILE_VECTORS = 4, /* of a panel, at most */
-    ECO_TILE_PAIRS = 2,   /* of A and a panel, at most */
-    ECO_ROW_VECTORS = 16, /* of panels side by side, at most */
+    ECO_TILE_VECTORS = 4, /* most vectors of a panel */
+    ECO_TILE_PAIRS = 2,   /* most pairs of A and a panel */
+    ECO_ROW_VECTORS = 16, /* most vectors of adjacent panels */
     ECO_TILE_COPIES = 8,
-    ECO_TILE_LANES = 16 /* of a vector, at most */
+    ECO_TILE_LANES = 16 /* most lanes of a vector */
 };
-/* A panel of BF16 is [groups of 32 k, vectors, 16, lanes, 2]: two neighbouring k of a lane side by
- * side, as AMX and the dot product of pairs read them, and as a shift and a mask widen them
- * elsewhere. */
+/* A panel of BF16 is [groups of 32 k, vectors, 16, lanes, 2]: two neighbouring k of a lane are
+ * adjacent, for AMX and the dot product of pairs; other sets widen them with a shift and a mask. */
 enum {
-    ECO_NARROW_GROUP = 32, /* k of a group; past the last k there are zeros */
+    ECO_NARROW_GROUP = 32, /* k of a group, zero-padded */
     ECO_NARROW_TALL = 16,  /* rows of a tile of A */
     ECO_NARROW_TILE = ECO_NARROW_TALL * ECO_NARROW_GROUP
 };
@@ -29,38 +28,39 @@ enum {
 /* A[rows, k] and panel[k, vectors * lanes]. */
 struct eco_tile_pair {
     int32_t k;
-    const void *a;        /* floats; for tile_dot.c BF16; for AMX tiles of it, [ceil(rows / height),
-                           * groups, 16, 32] */
-    size_t a_row, a_k;    /* elements from one row, one k to the next; tile_narrow.c: a_k is 1;
-                           * tile_dot.c: k + 1 is beside an even k, and 0 past the last */
+    const void *a; /* floats; for tile_dot.c BF16; for AMX BF16 tiles [ceil(rows / height), groups,
+                      16, 32] */
+    size_t a_row, a_k;    /* elements from row to row, from k to k; tile_narrow.c: a_k is 1;
+                             tile_dot.c: k + 1 is next to an even k, and 0 after the last */
     const void *panel;    /* [k, vectors, lanes] or that of BF16, aligned to 64 bytes */
-    size_t panel_k;       /* elements from one k, one group to the next */
-    const void *prefetch; /* panel of the tile after this one, or NULL */
+    size_t panel_k;       /* elements between k, or groups of k */
+    const void *prefetch; /* panel of the next tile, or NULL */
 };
 
 /*
- * C[rows, vectors * lanes] = start + the sum of A panel over all pairs, in their order.  tile.c: a
- * sum is one chain of fused multiply-adds from 0, in ascending k; start is added to that of the
- * first pair, and what came of it to that of the second: rounding errors go with the sums, and
- * those of h R^T are small beside accumulators.  Bits do not depend on rows, vectors or lanes.
- * tile_narrow.c: one chain from start through all pairs; tile_dot.c too, but odd k before even
- * ones; AMX sums over the k of all pairs first, then adds start; to both denormals are 0.
+ * C[rows, vectors * lanes] = start + the sum of A panel over all pairs, in their order. tile.c: a
+ * sum is one chain of fused multiply-adds from 0, in ascending k; start is added to the sum of the
+ * first pair, and the result to that of the second. So rounding errors are relative to the sums,
+ * and those of h R^T are small compared with accumulators. Bits do not depend on rows, vectors or
+ * lanes. tile_narrow.c: one chain from start through all pairs; tile_dot.c too, but odd k before
+ * even ones; AMX sums over the k of all pairs first, then adds start. The last two treat denormals
+ * as 0.
  */
 struct eco_tile {
     int32_t rows, pairs;
-    int32_t height;                    /* rows of a tile of A that are used; AMX only */
+    int32_t height;                    /* used rows of a tile of A; AMX only */
     int32_t vectors;                   /* 1 .. ECO_TILE_VECTORS */
     int32_t count[ECO_TILE_VECTORS];   /* lanes of each vector that exist in C, 0 to all */
     size_t c_vector[ECO_TILE_VECTORS]; /* elements from c to each vector of row 0 */
     struct eco_tile_pair pair[ECO_TILE_PAIRS];
     float *c;
     size_t c_row;
-    const float *next;                    /* c of the tile after this one, to be fetched, or NULL */
-    const float *start[ECO_TILE_VECTORS]; /* [count] what C starts from, the same in every row; *
-                                           * NULL: C itself */
+    const float *next; /* c of the next tile, to be prefetched, or NULL */
+    /* [count]: initial C, the same in every row; NULL: C itself */
+    const float *start[ECO_TILE_VECTORS];
 };
 
-/* Where a vector goes: the lanes that exist in C, elements from c, and what C starts from. */
+/* The position of a vector in C: the lanes that exist, elements from c, and what C starts from. */
 struct eco_vector {
     int32_t count;
     size_t c_vector;
@@ -68,53 +68,53 @@ struct eco_vector {
 };
 
 /*
- * One row of A by panels side by side, each of `vectors` vectors: C = start + A panel, the same
- * bits as of struct eco_tile.  A chain of sums waits for its last one: as many chains as fill the
- * wait go on at a time.
+ * One row of A times adjacent panels of `vectors` vectors each: C = start + A panel, with the bits
+ * of struct eco_tile. Several chains of sums run at a time, because each addition waits for the
+ * last of its chain.
  */
 struct eco_row {
     int32_t k, panels, vectors;
-    const void *a, *panel; /* as of struct eco_tile_pair; a_k is 1 */
-    size_t panel_k,
-        panel_step; /* elements from one k, one group to the next; from panel to panel */
+    const void *a, *panel;      /* see struct eco_tile_pair; a_k is 1 */
+    size_t panel_k, panel_step; /* elements between k, or groups of k; from panel to panel */
     float *c;
     struct eco_vector vector[ECO_ROW_VECTORS];
 };
 
-/* Columns of rows, brought together for a gradient: to[i] gets [rows, width[i]] of columns
- * first[i] .. first[i] + count[i], and zeros; it then points past them. */
+/* Copies columns of rows for a gradient: to[i] gets [rows, width[i]] of columns first[i] ..
+ * first[i] + count[i], zero-padded; then it points to the next element. */
 struct eco_tile_copy {
     int32_t n; /* up to ECO_TILE_COPIES */
     float *to[ECO_TILE_COPIES];
     int32_t first[ECO_TILE_COPIES], count[ECO_TILE_COPIES], width[ECO_TILE_COPIES];
 };
 
-/* What an instruction set offers. */
+/* The product kernels of an instruction set. */
 struct eco_tile_kernel {
     int32_t lanes;         /* floats of a vector */
-    int32_t rows, vectors; /* of a block, a panel, as a rule */
+    int32_t rows, vectors; /* usual rows of a block and vectors of a panel */
     int32_t sums;          /* of a block of any shape, in vectors */
-    /* rows that `multiply` takes in one block, by vectors less one: a piece of code for each of
-     * them and of fewer */
+    /* rows that `multiply` takes in one block, by vectors minus one; there is code for this and
+     * every smaller number */
     int32_t most[ECO_TILE_VECTORS];
     void (*multiply)(const struct eco_tile *tile);
-    void (*row)(const struct eco_row *row); /* NULL: with multiply only */
-    int32_t row_panels[ECO_TILE_VECTORS];   /* at most, by their vectors */
+    void (*row)(const struct eco_row *row); /* NULL: use multiply */
+    int32_t row_panels[ECO_TILE_VECTORS];   /* most panels, by their vectors */
     void (*copy)(struct eco_tile_copy *copy, const float *from, size_t row, int32_t rows); /* F32 */
-    /* NULL, or called on each thread before and after its products; height: as of those. */
+    /* NULL, or called on each thread before and after its products; height: of their tiles. */
     void (*begin)(int32_t height);
     void (*end)(void);
 };
 
 /* Rows in BF16: tile_narrow.c. */
 struct eco_narrow_rows {
-    /* to[0 .. n) = from; and rounded, added to what is there if asked */
+    /* to[0 .. n) = from; and rounded, added to the destination if `add` */
     void (*widen)(float *to, const uint16_t *from, int32_t n);
     void (*round)(uint16_t *to, const float *from, int32_t n, bool add);
 };
 
-/* For gradients: 16 columns of 32 rows, in pairs of rows, as vector of a panel, [16, 16, 2]; or as
- * the kernel reads A^T, the same or a tile.  What is past rows or columns becomes 0. */
+/* For gradients: 16 columns of 32 rows, in pairs of rows, as a vector of a panel, [16, 16, 2]; or
+ * in the kernel's order of A^T, the same or a tile. What is beyond the rows or columns becomes
+ * 0. */
 struct eco_pair_rows {
     void (*vector)(uint16_t *to, const uint16_t *from, size_t row, int32_t rows, int32_t columns);
     void (*block)(uint16_t *to, const uint16_t *from, size_t row, int32_t rows, int32_t columns);

@@ -1,6 +1,6 @@
 /*
  * The product kernel for BF16 in AMX tiles: two tiles of rows by two of units at a time, or one by
- * four; sums in float.  Compiled with flags of its own; run/cpuid.c says who may call it.
+ * four; sums in float. Compiled with flags of its own; run/cpuid.c decides when it is used.
  */
 #include <immintrin.h>
 
@@ -35,19 +35,19 @@ static void end(void)
     _tile_release();
 }
 
-/* Tiles of A from one block of rows on, and weights from one vector on, of each pair.  Panels are
- * one stream, which the processor fetches ahead by itself: faster than being told. */
+/* Tiles of A from one block of rows on, and weights from one vector on, for each pair. The hardware
+ * prefetches panels, which are one stream, faster than instructions could. */
 struct walk {
     struct stream {
         const uint16_t *a, *b;
-        size_t a_block; /* elements from one tile of rows to the next */
-        size_t b_group; /* elements from one group of weights to the next */
+        size_t a_block; /* elements between tiles of rows */
+        size_t b_group; /* elements between groups of weights */
         int32_t groups;
     } pair[ECO_TILE_PAIRS];
     int32_t pairs;
 };
 
-/* Sums of tile i to sum[i]. */
+/* Sums of tile i are stored in sum[i]. */
 static void two_by_two(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
 {
     _tile_zero(0);
@@ -91,7 +91,7 @@ static void two_by_one(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANE
     _tile_stored(2, sum[2], ROW_BYTES);
 }
 
-/* wide: 1 to 4; the branches go the same way for all groups. */
+/* wide: 1 to 4; the branches are the same for all groups. */
 static void one_by(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES], int32_t wide)
 {
     _tile_zero(0);
@@ -124,7 +124,7 @@ static void one_by(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES], 
     _tile_stored(3, sum[3], ROW_BYTES);
 }
 
-/* C of vector v, rows [row, row + height) within those there are, = start + sum. */
+/* C of vector v, rows [row, row + height) as far as they exist, = start + sum. */
 static void add_up(const struct eco_tile *n, int32_t row, int32_t v, const float *sum)
 {
     const int32_t left = n->rows - row, rows = left < n->height ? left : n->height;
@@ -139,8 +139,8 @@ static void add_up(const struct eco_tile *n, int32_t row, int32_t v, const float
     }
 }
 
-/* From tile `block` of rows and from vector v on.  Filled where it is read: a copy would wait for
- * the stores of tiles before it. */
+/* From tile `block` of rows and vector v on. Filled in place, because a copy would wait for the
+ * stores of earlier tiles. */
 static void start_walk(const struct eco_tile *n, int32_t block, int32_t v, struct walk *w)
 {
     w->pairs = n->pairs;
@@ -181,7 +181,7 @@ static void multiply(const struct eco_tile *n)
 
 /* ---- for gradients --------------------------------------------------------------------------- */
 
-/* The pairs as a matrix of 32-bit numbers, transposed: by 1, 2, 4 and 8. */
+/* Transposes the pairs as a matrix of 32-bit numbers: by 1, 2, 4 and 8. */
 static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t rows,
                       int32_t columns)
 {
@@ -202,7 +202,8 @@ static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t 
         a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
         a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
     }
-    /* a[4 q + i], quarter j: column 4 j + i, rows of q; now quarters as a 4 x 4 matrix */
+    /* a[4 q + i], quarter j: column 4 j + i, rows of q; now transposes quarters as a 4 x 4
+     * matrix */
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         const __m512i low = _mm512_shuffle_i32x4(a[i], a[4 + i], 0x44);

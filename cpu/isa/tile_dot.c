@@ -1,7 +1,7 @@
 /*
  * The product kernel for BF16 rows and weights by an instruction that multiplies two pairs and adds
- * both to a float: twice the rate of tile_narrow.c.  Compiled with flags of its own; run/cpuid.c
- * says who may call it.
+ * both to a float, twice as fast as tile_narrow.c. Compiled with flags of its own; run/cpuid.c
+ * decides when it is used.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { LANES = 16, PAIR = 2 * LANES, VECTOR = ECO_NARROW_GROUP * LANES, MOST_ROWS = 12 };
 enum { LINE = 64 };
-/* Rows of a block by vectors: 24 sums, or what a chain of them needs. */
+/* Rows of a block by vectors: 24 sums, or as many as a chain's latency needs. */
 enum { ROWS_1 = 12, ROWS_2 = 12, ROWS_3 = 8, ROWS_4 = 6 };
 static const int32_t dot_rows[ECO_TILE_VECTORS] = {ROWS_1, ROWS_2, ROWS_3, ROWS_4};
 
@@ -28,19 +28,19 @@ ALWAYS_INLINE __m512i two_of_a(const uint16_t *a)
     return _mm512_set1_epi32(both);
 }
 
-/* A block of rows at hand: vectors from `first` on; some fetch the next panel. */
+/* The current block of rows: vectors from `first` on; some blocks prefetch the next panel. */
 struct block {
     int32_t row, first;
     bool fetch;
 };
 
-/* The sums over all k of a pair; fetch: each pair of k fetches as many lines of the next panel as
- * it reads. */
+/* The sums over all k of a pair; fetch: each pair of k prefetches as many lines of the next panel
+ * as it reads. */
 ALWAYS_INLINE void dot_sums(__m512 (*sum)[ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
                             const struct block *block, const int R, const int V, const bool fetch)
 {
     const size_t a_row = pair->a_row, a_k = 2 * pair->a_k;
-    const uint16_t *a[MOST_ROWS / 4]; /* every fourth row: few enough for registers */
+    const uint16_t *a[MOST_ROWS / 4]; /* every fourth row, so that the addresses fit in registers */
 #pragma GCC unroll 3
     for (int q = 0; q < MOST_ROWS / 4; q++)
         a[q] = (const uint16_t *)pair->a + (size_t)(block->row + 4 * q) * a_row;
@@ -75,7 +75,7 @@ ALWAYS_INLINE void dot_sums(__m512 (*sum)[ECO_TILE_VECTORS], const struct eco_ti
     }
 }
 
-/* The next block starts from C too: its rows, its vectors, or those of the tile after this one. */
+/* The next block starts from C too: prefetches its rows and vectors, or those of the next tile. */
 ALWAYS_INLINE void dot_fetch(const struct eco_tile *tile, const struct block *block, const int R,
                              const int V)
 {
@@ -92,7 +92,7 @@ ALWAYS_INLINE void dot_fetch(const struct eco_tile *tile, const struct block *bl
             __builtin_prefetch(next + (at[k] - at[0]), 0, 3);
 }
 
-/* R and V are constants: every loop over them disappears. */
+/* R and V are constants, so that every loop over them is unrolled. */
 ALWAYS_INLINE void dot_block(const struct eco_tile *tile, const struct block *block, const int R,
                              const int V)
 {
@@ -114,7 +114,7 @@ ALWAYS_INLINE void dot_block(const struct eco_tile *tile, const struct block *bl
     dot_fetch(tile, block, R, V);
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
-        if (block->fetch && pair->prefetch) /* as in tile.c */
+        if (block->fetch && pair->prefetch) /* see tile.c */
             dot_sums(sum, pair, block, R, V, true);
         else
             dot_sums(sum, pair, block, R, V, false);
@@ -152,7 +152,7 @@ static const dot_function dot_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
 /* clang-format on */
 
 /* All rows by vectors [first, first + vectors) of the panel, in near-equal blocks; the first one
- * fetches. */
+ * prefetches. */
 static void dot_part(const struct eco_tile *tile, int32_t first, int32_t vectors)
 {
     const int32_t most = dot_rows[vectors - 1];
@@ -177,7 +177,7 @@ static void multiply(const struct eco_tile *tile)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* P and V are constants: every loop over them disappears. */
+/* P and V are constants, so that every loop over them is unrolled. */
 ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
 {
     __m512 sum[ECO_ROW_VECTORS];

@@ -1,6 +1,6 @@
 /*
- * The product kernel for BF16 weights in the vocabulary, compiled once per instruction set like
- * tile.c: weights are widened to float by a shift or a mask, two k from one vector.
+ * The product kernel for BF16 weights in the vocabulary, compiled once for each instruction set
+ * like tile.c: a shift or a mask widens weights to float, two k from one vector.
  */
 #include "cpu/isa/isa.h"
 
@@ -10,7 +10,7 @@
 enum { MANY_REGISTERS = VEC_REGISTERS == 32 };
 enum { MOST_ROWS = 12, PAIR = 2 * VEC_LANES, VECTOR = ECO_NARROW_GROUP * VEC_LANES };
 enum { LINE = 64 };
-/* Rows of a block by vectors: sums, raw weights and widened ones share the registers. */
+/* Rows of a block by vectors: sums, packed weights and widened ones share the registers. */
 enum {
     ROWS_1 = MANY_REGISTERS ? 12 : 10,
     ROWS_2 = MANY_REGISTERS ? 12 : 5,
@@ -36,7 +36,7 @@ ALWAYS_INLINE void narrow_store(const struct eco_tile *tile, int v, float *c, ve
         v_store_part(to, sum, tile->count[v]);
 }
 
-/* sum += a[k] times the widened vectors.  R and V are constants: the loops disappear. */
+/* sum += a[k] times the widened vectors. R and V are constants, so that the loops are unrolled. */
 ALWAYS_INLINE void narrow_add(vec (*sum)[ECO_TILE_VECTORS], const float *a, size_t a_row,
                               const vec *weight, const int R, const int V)
 {
@@ -68,14 +68,14 @@ ALWAYS_INLINE void narrow_pair(vec (*sum)[ECO_TILE_VECTORS], const float *a, siz
     narrow_add(sum, a + 1, a_row, weight, R, V);
 }
 
-/* A block of rows at hand: vectors from `first` on; some fetch the next panel. */
+/* The current block of rows: vectors from `first` on; some blocks prefetch the next panel. */
 struct block {
     int32_t row, first;
     bool fetch;
 };
 
-/* The sums over all k of a pair; fetch: each pair of k fetches as many lines of the next panel as
- * it reads. */
+/* The sums over all k of a pair; fetch: each pair of k prefetches as many lines of the next panel
+ * as it reads. */
 ALWAYS_INLINE void narrow_sums(vec (*sum)[ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
                                const struct block *block, const int R, const int V,
                                const bool fetch)
@@ -102,7 +102,7 @@ ALWAYS_INLINE void narrow_sums(vec (*sum)[ECO_TILE_VECTORS], const struct eco_ti
     }
 }
 
-/* R and V are constants: every loop over them disappears. */
+/* R and V are constants, so that every loop over them is unrolled. */
 ALWAYS_INLINE void narrow_block(const struct eco_tile *tile, const struct block *block, const int R,
                                 const int V)
 {
@@ -115,7 +115,7 @@ ALWAYS_INLINE void narrow_block(const struct eco_tile *tile, const struct block 
             sum[r][v] = narrow_start(tile, block->first + v, c + (size_t)r * tile->c_row);
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
-        if (block->fetch && pair->prefetch) /* as in tile.c */
+        if (block->fetch && pair->prefetch) /* see tile.c */
             narrow_sums(sum, pair, block, R, V, true);
         else
             narrow_sums(sum, pair, block, R, V, false);
@@ -140,7 +140,7 @@ NARROW_BLOCK(7, 3)
 NARROW_BLOCK(1, 4) NARROW_BLOCK(2, 4) NARROW_BLOCK(3, 4) NARROW_BLOCK(4, 4) NARROW_BLOCK(5, 4)
 
 typedef void (*narrow_function)(const struct eco_tile *, const struct block *);
-/* Those of more rows than a block has are not built. */
+/* Blocks with more rows are not built. */
 #define NARROW(R, V) ((R) <= ROWS_##V ? narrow_##R##_##V : NULL)
 static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
     {NARROW(1, 1), NARROW(2, 1), NARROW(3, 1), NARROW(4, 1), NARROW(5, 1), NARROW(6, 1),
@@ -153,7 +153,7 @@ static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
 /* clang-format on */
 
 /* All rows by vectors [first, first + vectors) of the panel, in near-equal blocks; the first one
- * fetches. */
+ * prefetches. */
 static void narrow_part(const struct eco_tile *tile, int32_t first, int32_t vectors)
 {
     const int32_t most = narrow_rows[vectors - 1];
@@ -178,7 +178,7 @@ static void narrow_multiply(const struct eco_tile *tile)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* Registers for sums: others have raw weights, widened ones and two of A. */
+/* Registers for sums; others have packed weights, widened ones and two of A. */
 enum { ROW_SUMS = MANY_REGISTERS ? ECO_ROW_VECTORS : 8 };
 
 /* sum += two of A, or one, times pairs of weights. */
@@ -196,13 +196,13 @@ ALWAYS_INLINE void row_pair(vec *sum, const float *a, const uint16_t *panel, siz
     }
 }
 
-/* P and V are constants: every loop over them disappears. */
+/* P and V are constants, so that every loop over them is unrolled. */
 ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
 {
     vec sum[ECO_ROW_VECTORS];
     const float *a = row->a;
     const uint16_t *panel = row->panel;
-    if (P * V > ROW_SUMS) /* nobody calls it */
+    if (P * V > ROW_SUMS) /* never called */
         return;
 #pragma GCC unroll 16
     for (int i = 0; i < P * V; i++) {

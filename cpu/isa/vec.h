@@ -1,6 +1,6 @@
 /*
- * The vocabulary of the instruction set that this object is compiled for: -DECO_ISA=NAME picks
- * vec_NAME.h.  Included by sources that are compiled once per set, never by others.
+ * The vocabulary of the instruction set of this object: -DECO_ISA=NAME chooses vec_NAME.h. Included
+ * only by sources that are compiled once for each set.
  */
 #ifndef ECO_VEC_H
 #define ECO_VEC_H

@@ -76,7 +76,7 @@ static inline vec v_scale(vec x, vec n)
 
 #include "cpu/isa/vec_math.h"
 
-/* vec_narrow.h: compilers make more of it than there is to do. */
+/* vec_narrow.h: compilers generate longer code for it. */
 #define VEC_HAS_NARROW
 typedef uint16_t vech __attribute__((vector_size(2 * VEC_LANES)));
 

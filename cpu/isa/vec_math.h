@@ -1,17 +1,17 @@
 /*
  * The rest of the float vocabulary, written once over the words of a set (vec_plain.h and so on),
- * so that all sets with a fused multiply-add give the same bits.  Division is true division; no
- * word needs a table or an approximate instruction.  Errors: doc/numerics.md.
+ * so that all sets with a fused multiply-add give the same bits. Division is exact division; no
+ * word needs a table or an approximate instruction. Errors: doc/numerics.md.
  *
- * Polynomials: relative error minimised by reweighted least squares (Lawson 1961) in 60 digits, one
- * coefficient after the other rounded to float and the rest fitted again.
+ * Polynomials: relative error minimised by reweighted least squares (Lawson 1961) in 60 digits; one
+ * coefficient after the other is rounded to float and the rest fitted again.
  */
 #ifndef ECO_VEC_MATH_H
 #define ECO_VEC_MATH_H
 
 #include "cpu/isa/vec_operators.h"
 
-/* A float plus this has its nearest integer in its low bits: exact for what is used here. */
+/* A float plus this has its nearest integer in its low bits: exact for the numbers used here. */
 #define VEC_SHIFT 0x1.8p23f
 
 static inline vec v_abs(vec a)
@@ -49,8 +49,8 @@ static inline vec v_scale(vec x, vec n)
 }
 #endif
 
-/* x = n ln 2 + r: exp(r) - 1; *shifted = n + VEC_SHIFT.  n ln 2 is taken off in two parts, of which
- * n times the first is exact for |n| < 512. */
+/* x = n ln 2 + r: returns exp(r) - 1 and *shifted = n + VEC_SHIFT. n ln 2 is subtracted in two
+ * parts, the first of which is exact for |n| < 512. */
 static inline vec v_expm1_reduced(vec x, vec *shifted)
 {
     *shifted = v_fma(x, v_const(0x1.715476p+0), v_const(VEC_SHIFT));

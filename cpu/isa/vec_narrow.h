@@ -1,6 +1,6 @@
 /*
- * BF16 in memory, floats in registers: the words that load and store it, over any set's vectors.
- * Rounded to the nearest, ties to even; a NaN stays one (common/type.h says the same in scalars).
+ * BF16 in memory, floats in registers: the words that load and store BF16, over any set's vectors.
+ * Rounds to nearest, ties to even; a NaN stays one (common/type.h does the same in scalars).
  */
 #ifndef ECO_VEC_NARROW_H
 #define ECO_VEC_NARROW_H

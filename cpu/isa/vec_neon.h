@@ -59,7 +59,7 @@ static inline vec v_where_less(vec a, vec b, vec x, vec y)
     return vbslq_f32(vcltq_f32(a, b), x, y);
 }
 
-/* By comparing: Arm's own minimum gives a NaN where either is one. */
+/* By comparing, because Arm's own minimum gives a NaN where either is one. */
 static inline vec v_min(vec a, vec b)
 {
     return v_where_less(a, b, a, b);

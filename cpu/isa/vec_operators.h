@@ -1,5 +1,5 @@
 /*
- * The words of the vocabulary that are an operator of C, whatever a vec is.
+ * The words of the vocabulary that are C operators for every vec.
  */
 #ifndef ECO_VEC_OPERATORS_H
 #define ECO_VEC_OPERATORS_H

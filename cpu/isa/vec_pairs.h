@@ -1,6 +1,6 @@
 /*
- * Two rows of BF16 side by side, as the instructions that multiply pairs of k read them: for
- * gradients, whose k are rows.  AVX-512; for the files of AMX and of AVX512_BF16.
+ * Pairs of BF16 rows in the order of instructions that multiply pairs of k: for gradients, whose k
+ * are rows. AVX-512, for the files of AMX and AVX512_BF16.
  */
 #ifndef ECO_VEC_PAIRS_H
 #define ECO_VEC_PAIRS_H
@@ -17,7 +17,7 @@ static inline __m512i load_row(const uint16_t *from, size_t row, int32_t r, int3
     return _mm512_cvtepu16_epi32(half);
 }
 
-/* Rows 2 p and 2 p + 1 of each column, side by side. */
+/* Rows 2 p and 2 p + 1 of each column, adjacent. */
 static inline __m512i load_pair(const uint16_t *from, size_t row, int32_t p, int32_t rows,
                                 __mmask16 columns)
 {

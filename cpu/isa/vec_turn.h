@@ -1,5 +1,5 @@
 /*
- * Words of 32 bits turned from rows into columns, over any set's vectors: what packing needs.
+ * Transposes words of 32 bits from rows to columns, over any set's vectors, for packing.
  */
 #ifndef ECO_VEC_TURN_H
 #define ECO_VEC_TURN_H

@@ -1,7 +1,7 @@
 /*
- * The words by which a printed cell reads and writes memory, on a CPU: one vector of units of one
- * row at a time (doc/cells.md, "the printed interface").  Used by the compiled kernels and by the
- * interpreter.  Knows pointwise.h, no cell.
+ * The words with which a printed cell accesses memory on a CPU: one vector of units of one row at a
+ * time (doc/cells.md, "the printed interface"). Used by the compiled kernels and by the
+ * interpreter. Knows pointwise.h, no cell.
  */
 #ifndef ECO_WORDS_H
 #define ECO_WORDS_H
@@ -11,17 +11,17 @@
 #include "common/number.h"
 #include "cpu/isa/pointwise.h"
 
-/* Row means are summed in this many partial sums, unit u in sum u % MEAN_LANES: in double and in an
- * order of their own, so that they do not depend on the instruction set. */
+/* Row means are sums of this many partial sums in double, unit u in sum u % MEAN_LANES, in a fixed
+ * order, so that they do not depend on the instruction set. */
 enum { MEAN_LANES = 16 };
 static_assert(MEAN_LANES % VEC_LANES == 0, "a vector's units are neighbours among the sums");
 
 struct row_means {
     double sum[ECO_MAX_MEANS][MEAN_LANES];
-    uint32_t stored; /* bit m: the row has a share of mean m, and sum[m] is one */
+    uint32_t stored; /* bit m: sum[m] has a share of mean m of the row */
 };
 
-/* What rows are made of, and what sums are: real. */
+/* The types of rows (elem) and of sums (real). */
 #ifdef ECO_NARROW
 #include "cpu/isa/vec_narrow.h"
 enum { NARROW = 1 };
@@ -39,14 +39,14 @@ typedef real elem;
 #define e_store_part v_store_part
 #endif
 
-/* Units unit .. unit + count of one row.  Pointers are to the row's first unit; void: elem or real.
- */
+/* Units unit .. unit + count of one row. Pointers are to the row's first unit; void: elem or
+ * real. */
 struct place {
     const struct eco_pointwise *call;
     struct row_means *means;
     int32_t row;
     int32_t count;       /* 1 .. VEC_LANES */
-    size_t unit, hidden; /* hidden: from one column of a row to the next */
+    size_t unit, hidden; /* hidden: distance of columns of a row */
     const real *vector, *acc, *dnext, *doperand;
     const void *dy, *state[ECO_MAX_STATES];
     void *next[ECO_MAX_STATES];
@@ -90,7 +90,8 @@ ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_
     at.dy = row_in(call->dy, call->dy_row * dy_bytes, outside);
     at.doperand = row_in(call->doperand, call->doperand_row * sizeof(real), row);
 #pragma GCC unroll 4
-    for (int s = 0; s < ECO_MAX_STATES; s++) { /* states that the stage has not disappear */
+    for (int s = 0; s < ECO_MAX_STATES;
+         s++) { /* the compiler removes states that the stage does not use */
         const size_t bytes = state_bytes(call, s);
         at.state[s] = row_in(call->state[s], call->state_row[s] * bytes, row);
         at.next[s] = row_out(call->next[s], call->next_row[s] * bytes, row);
@@ -123,7 +124,7 @@ ALWAYS_INLINE void place_store(const struct place *at, real *row, int column, ve
         v_store_part(to, v, at->count);
 }
 
-/* The same of elements. */
+/* The same for elements. */
 ALWAYS_INLINE vec place_fetch(const struct place *at, const elem *row, int column)
 {
     const elem *from = row + at->hidden * (size_t)column + at->unit;
@@ -216,7 +217,7 @@ ALWAYS_INLINE void store_dacc(const struct place *at, int a, vec v)
     place_keep(at, at->dacc, a, v);
 }
 
-/* A gradient of a vector, counted as in dacc, to the row's sum. */
+/* Adds a gradient of a vector, counted as in dacc, to the row's sum. */
 ALWAYS_INLINE void add_dvector(const struct place *at, int a, vec v)
 {
     const struct eco_pointwise *call = at->call;
@@ -233,8 +234,8 @@ ALWAYS_INLINE void store_dstate(const struct place *at, int s, vec v)
         place_store(at, at->carry[s], 0, v);
 }
 
-/* A gradient of y comes to the output state before its step back.  A factor of 0 forgets what came
- * before, be it too large for a number; a NaN is none. */
+/* A gradient of y is added to the output state before its backward step. A factor of 0 stays 0
+ * even after an infinite one; a NaN stays a NaN. */
 ALWAYS_INLINE void store_linear(const struct place *at, int s, vec factor, vec term)
 {
     if (s == 0 && at->dy) {
@@ -258,7 +259,7 @@ ALWAYS_INLINE void store_mean(const struct place *at, int m, vec v)
     if (!(at->means->stored >> m & 1))
         memset(sum, 0, sizeof at->means->sum[m]);
     if (at->count == VEC_LANES && at->unit % VEC_LANES == 0) {
-        double *some = sum + at->unit % MEAN_LANES; /* neighbours: as vectors */
+        double *some = sum + at->unit % MEAN_LANES; /* neighbours, so that they are vectorized */
         for (int j = 0; j < (int)VEC_LANES; j++)
             some[j] += (double)lane[j];
     } else {
@@ -273,7 +274,7 @@ ALWAYS_INLINE void means_begin(struct row_means *means)
     means->stored = 0;
 }
 
-/* Of so many units. */
+/* Over `units` units. */
 ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *at, size_t units)
 {
     if (!at->mean)

@@ -1,10 +1,10 @@
 /*
- * Weight gradients of algorithm packed: dM += dacc^T e of all parts over all rows of an op, with
- * the product kernels of the steps.  Both sides are first copied into panels, some rows at a time,
- * so that the kernel reads neighbours; sums stay in the order of rows.
+ * Weight gradients of algorithm packed: dM += dacc^T e for all parts over all rows of an op, with
+ * the product kernels of the steps. Both operands are first copied into panels, some rows at a
+ * time, so that the kernel reads contiguous memory; sums stay in the order of rows.
  *
  * C is larger than a private cache and is read and written once for every `pack_rows` rows, so
- * those should be many.  Of dacc a thread copies as many units as fill half its second-level cache,
+ * those should be many. A thread copies as many units of dacc as fill half its second-level cache,
  * and multiplies them with the panels of every part before it copies the next.
  */
 #include "common/util.h"
@@ -37,8 +37,8 @@ static void fetch_rows(const float *c, size_t row, int32_t rows, int32_t columns
             ECO_FETCH(c + j);
 }
 
-/* Panels that a block of units is multiplied with before the next block: its rows of C begin in
- * pages of their own, which are not looked up for every panel. */
+/* Panels that a block of units is multiplied with before the next block. The rows of C of a block
+ * begin in pages of their own, which should not be looked up for every panel. */
 enum { PANELS = 4 };
 
 /* Neighbouring panels of a part, and the blocks that they are multiplied with. */
@@ -71,7 +71,7 @@ static struct eco_tile tile_of(const struct piece *p, int32_t panel)
     return tile;
 }
 
-/* C of a block's next panel, or of the next block's first. */
+/* Prefetches C of a block's next panel, or of the next block's first. */
 static void fetch_next(const struct piece *p, int32_t number, int32_t block, int32_t panel)
 {
     const struct eco_gradient *g = p->g;
@@ -87,7 +87,7 @@ static void fetch_next(const struct piece *p, int32_t number, int32_t block, int
                eco_least(g->form.wide, p->part->columns - column));
 }
 
-/* Have units of the blocks and columns of a panel no head in common? */
+/* Have the units of the blocks and the columns of a panel no head in common? */
 static bool is_zero(const struct piece *p, int32_t block, int32_t end, int32_t panel)
 {
     const int32_t head = p->part->head, wide = p->g->form.wide;
@@ -172,7 +172,7 @@ static void multiply_rows(struct eco_gradient *g)
     eco_cpu_wait(g->run);
 }
 
-/* false: no accumulator has this part. */
+/* False if no accumulator has this part. */
 static bool describe(const struct eco_gradient *g, const struct eco_multiply *m,
                      struct eco_gradient_part *part)
 {
@@ -195,7 +195,7 @@ static bool describe(const struct eco_gradient *g, const struct eco_multiply *m,
     return any;
 }
 
-/* The next `rows` rows are at hand: where they are copied to, panels of every part, then units. */
+/* Takes the next `rows` rows: sets where they are copied to, panels of every part, then units. */
 static void take_rows(struct eco_gradient *g, int32_t rows, char *pack)
 {
     g->rows = rows;
@@ -208,7 +208,7 @@ static void take_rows(struct eco_gradient *g, int32_t rows, char *pack)
     g->a_pack = pack;
 }
 
-/* Blocks of whole grains; or else near-equal ones, as many for each thread. */
+/* Divides into blocks of whole grains, or near-equal blocks, as many for each thread. */
 static void cut_units(struct eco_gradient *g)
 {
     const int threads = g->run->count;
@@ -238,7 +238,7 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     for (int i = 0; i < n; i++)
         g.parts += describe(&g, &multiply[i], &g.part[g.parts]);
     cut_units(&g);
-    /* room is for so many rows of floats */
+    /* room is for this number of rows of floats */
     const int32_t most =
         run->layout->request.cpu.pack_rows * (int32_t)(sizeof(float) / g.form.element);
     const int32_t rows = multiply->rows, times = rows > 0 ? eco_pieces(rows, most) : 1;

@@ -1,6 +1,6 @@
 /*
- * What a weight gradient of algorithm packed is, to its walk (gradient.c) and to the copies
- * of rows that it multiplies (gradient_copies.c).
+ * A weight gradient of algorithm packed, for its walk (gradient.c) and for the copies of rows that
+ * it multiplies (gradient_copies.c).
  */
 #ifndef ECO_PACKED_GRADIENT_H
 #define ECO_PACKED_GRADIENT_H
@@ -14,12 +14,12 @@ struct eco_gradient_part;
 struct eco_gradient_form {
     const struct eco_tile_kernel *kernel;
     size_t element;       /* bytes of a copied element */
-    int32_t tall, grain;  /* units of a block, at most; in blocks that end at multiples of grain */
-    int32_t a_row, a_k;   /* of a copied block, as a kernel counts; a_k 0: its units */
+    int32_t tall, grain;  /* most units of a block; blocks end at multiples of grain */
+    int32_t a_row, a_k;   /* strides of a copied block as in eco_tile_pair; a_k 0: its units */
     int32_t wide;         /* columns of a panel */
-    int32_t group;        /* rows are filled up to a multiple */
+    int32_t group;        /* rows are padded to a multiple */
     int32_t calls_blocks; /* of a call */
-    /* A of neighbouring blocks of one number; columns of E */
+    /* A of neighbouring blocks of one matrix; columns of E */
     void (*pack_blocks)(const struct eco_gradient *g, int32_t number, struct eco_share blocks);
     void (*pack_panel)(const struct eco_gradient *g, const struct eco_gradient_part *part,
                        int32_t panel);
@@ -30,13 +30,13 @@ struct eco_gradient_part {
     const void *e; /* of the op's first row */
     size_t e_row;
     float *c;                     /* [m, columns] */
-    int32_t number[ECO_MAX_ACCS]; /* which rows of C the units of A's number i are, -1: none */
+    int32_t number[ECO_MAX_ACCS]; /* the row of C that begins with number i of A; -1: none */
     int32_t columns;
-    int32_t head; /* units and columns of a head: others' products are 0; 0: none */
+    int32_t head; /* units and columns of a head, other products are 0; 0: no heads */
     char *e_pack; /* [panels, depth, wide] */
 };
 
-/* A row among those of an op's steps [steps,N]; those that have ended are left out. */
+/* A row among an op's steps [steps,N]; rows that have ended are left out. */
 struct eco_gradient_row {
     int32_t step, n;
 };
@@ -48,12 +48,12 @@ struct eco_gradient {
     size_t a_row;
     ecornn_type type; /* of a and e */
     int32_t t0;
-    struct eco_gradient_row first; /* of those at hand */
+    struct eco_gradient_row first; /* of the current ones */
     int32_t numbers, units;
-    int32_t rows, depth;  /* at hand; filled up */
+    int32_t rows, depth;  /* current ones; padded */
     int32_t blocks;       /* of the units of a number, of `tall` units; */
     int32_t tall, taller; /* the first `taller` have one more, the last may have fewer */
-    char *a_pack;         /* of units at hand: [numbers, units, depth], by blocks */
+    char *a_pack;         /* of the current units: [numbers, units, depth], by blocks */
     struct eco_share units_at_hand;
     bool add;
     int parts;
@@ -62,7 +62,7 @@ struct eco_gradient {
 
 /* gradient_copies.c */
 struct eco_gradient_form eco_gradient_form(const struct eco_cpu_run *run);
-/* The row so many rows on, in order. */
+/* Advances by `rows` rows. */
 void eco_gradient_skip(const struct eco_gradient *g, struct eco_gradient_row *row, int32_t rows);
 
 static inline int32_t eco_least(int32_t a, int32_t b)
@@ -70,13 +70,13 @@ static inline int32_t eco_least(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* How many of size `each` cover n. */
+/* The number of pieces of size `each` that cover n. */
 static inline int32_t eco_pieces(int32_t n, int32_t each)
 {
     return (n + each - 1) / each;
 }
 
-/* The first unit of a block; where its copy lies. */
+/* The first unit of a block; its copy. */
 static inline int32_t eco_gradient_unit(const struct eco_gradient *g, int32_t block)
 {
     return eco_least(block * g->tall + eco_least(block, g->taller), g->units);
@@ -90,7 +90,7 @@ static inline char *eco_gradient_block(const struct eco_gradient *g, int32_t num
     return g->a_pack + (size_t)before * (size_t)g->depth * g->form.element;
 }
 
-/* Columns of a panel as whole vectors: what the last panel has fewer of; where its copy lies. */
+/* Columns of a panel as whole vectors; how many of them the last panel lacks; its copy. */
 static inline int32_t eco_gradient_width(const struct eco_gradient *g,
                                          const struct eco_gradient_part *part, int32_t panel)
 {

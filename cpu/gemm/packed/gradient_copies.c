@@ -1,6 +1,6 @@
 /*
  * The copies that a weight gradient multiplies: rows of dacc by blocks of units, rows of e in
- * panels; as floats, or as AMX reads BF16.
+ * panels; as floats, or in AMX's order of BF16.
  */
 #include "cpu/gemm/packed/gradient.h"
 
@@ -53,7 +53,7 @@ static void widen_rows(const struct eco_gradient *g, struct eco_tile_copy *copy,
         }
 }
 
-/* The rows at hand of a matrix, neighbours together. */
+/* Copies the current rows of a matrix; adjacent ones together. */
 static void copy_rows(const struct eco_gradient *g, struct eco_tile_copy *copy, const void *matrix,
                       size_t row)
 {
@@ -71,7 +71,7 @@ static void copy_rows(const struct eco_gradient *g, struct eco_tile_copy *copy, 
     }
 }
 
-/* Of a block, element (k, i) is A[k, its unit i]. */
+/* In a block, element (k, i) is A[k, its unit i]. */
 static void pack_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
 {
     struct eco_tile_copy copy = {.n = blocks.to - blocks.from};
@@ -105,7 +105,7 @@ static void pack_panel(const struct eco_gradient *g, const struct eco_gradient_p
 
 /* ---- pairs of BF16 --------------------------------------------------------------------------- */
 
-/* Some rows of a matrix; where some between them have ended, first brought together. */
+/* Some rows of a matrix; if some of them have ended, the others are first copied together. */
 struct rows {
     uint16_t together[GROUP][BLOCKS_AT_A_TIME * TALL];
     const uint16_t *first;
@@ -113,7 +113,7 @@ struct rows {
     int32_t n;
 };
 
-/* The rows of g from `at` on, one group of them, and `n` columns; at: the row after them. */
+/* Finds a group of g's rows from `at` on, and `n` columns; advances `at`. */
 static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at, int32_t group,
                       const uint16_t *matrix, size_t row, int32_t n, struct rows *rows)
 {
@@ -130,7 +130,7 @@ static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at,
     rows->row = BLOCKS_AT_A_TIME * TALL;
 }
 
-/* Of a block: A as the kernel reads it, [groups, 512]. */
+/* A block of A in the kernel's order, [groups, 512]. */
 static void pair_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
 {
     const struct eco_pair_rows *pairs = g->run->isa->pair_rows;

@@ -1,15 +1,15 @@
 /*
- * Products of algorithm packed: which panels and rows a product or a stage of a step has, and which
- * units and rows of it are this thread's.
+ * Products of algorithm packed: the panels and rows of a product or a stage of a step, and which
+ * units and rows of it this thread takes.
  */
 #include "cpu/gemm/packed/packed.h"
 
 #include "cpu/isa/isa.h"
 
-/* Rows of a thread's part of an input product, at least, so that threads rather share out its
- * weights; where these have fewer blocks than there are threads. */
+/* Least rows of a thread's part of an input product; with fewer, threads divide its weights
+ * instead. The second is for weights with fewer blocks than threads. */
 enum { ROWS_TO_SHARE = 32, ROWS_OF_FEW = 8 };
-/* Runs of neighbouring accumulators of an operand, which a product back takes one by one. */
+/* Runs of neighbouring accumulators of an operand, which a backward product takes one by one. */
 enum { MAX_RUNS = (ECO_MAX_ACCS + 1) / 2 };
 
 /* ---- whose units and rows -------------------------------------------------------------------- */
@@ -20,8 +20,8 @@ static struct eco_share part_number(int32_t n, int part, int parts)
                               (int32_t)((int64_t)n * (part + 1) / parts)};
 }
 
-/* Of a large product: rows in `parts` parts, blocks of units in as many as leave a thread least.  A
- * copy of rows costs less than weights that every part reads again. */
+/* The part of a large product: rows in `parts` parts, and blocks of units in as many as give a
+ * thread the least. A copy of rows costs less than weights that every part reads again. */
 static struct eco_packed_part part_of_whole(const struct eco_packed_work *w, int id)
 {
     const struct eco_cpu_run *run = w->run;
@@ -72,8 +72,8 @@ static bool is_so(enum eco_asked asked, bool usual)
     return asked == ECO_USUAL ? usual : asked == ECO_ASKED_YES;
 }
 
-/* Units of a head, if a product can take its k alone: not in AMX's tiles; back not where whole
- * groups of k would reach into another number's. */
+/* Units of a head, if a product can take its k alone: not in AMX's tiles, and backward not where
+ * whole groups of k would extend into another number. */
 static int32_t head_of(const struct eco_cpu_run *run, const struct eco_packed_product *p)
 {
     const int32_t head = eco_problem_head(run->problem);
@@ -83,7 +83,7 @@ static int32_t head_of(const struct eco_cpu_run *run, const struct eco_packed_pr
     return has && can ? head : 0;
 }
 
-/* All but the numbers, of which there are many. */
+/* Sets all but the numbers, of which there are many. */
 static void put_product(const struct eco_cpu_run *run, const struct eco_multiply *m,
                         struct eco_packed_product *p)
 {
@@ -112,7 +112,7 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->number_k = 0;
 }
 
-/* Has an accumulator a product that is done before this part's? */
+/* Has an accumulator a product that precedes this part's? */
 static bool has_earlier(const struct eco_lowered *lowered, int acc, int part)
 {
     const struct eco_accumulator *of = &lowered->acc[acc];
@@ -146,8 +146,8 @@ static int put_forward(const struct eco_cpu_run *run, const struct eco_multiply 
     return number > p->number ? 1 : 0;
 }
 
-/* C += A accs M: k runs over the numbers of the part; where their columns of A are not neighbours,
- * run by run, if a copy of A does not bring them together. */
+/* C += A accs M: k runs over the numbers of the part. If their columns of A are not adjacent, one
+ * run at a time, unless a copy of A makes them adjacent. */
 static int put_back(const struct eco_cpu_run *run, const struct eco_multiply *m,
                     struct eco_packed_product *p)
 {
@@ -182,15 +182,16 @@ static bool are_alike(const struct eco_packed_product *a, const struct eco_packe
     return a->panels->n == b->panels->n;
 }
 
-/* W and R of the same numbers go through the kernel together, if every number has a panel of its
- * own, or their panels have the same numbers: C is near in between. */
+/* W and R of the same numbers go through the kernel together if every number has a panel of its
+ * own, or their panels have the same numbers: then C stays in the cache in between. */
 static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work *w)
 {
     const struct eco_packed_product *p = w->product;
     w->pairs = 0;
     if (w->products < ECO_TILE_PAIRS || p[0].multiply->back || p[0].group != p[1].group)
         return;
-    /* AMX adds C to the sum over both: other bits than where a step does not multiply its input */
+    /* AMX adds C to the sum over both, which gives other bits than a step that does not multiply
+     * its input */
     if (p->kernel->begin != NULL && run->problem->row_invariant)
         return;
     if (are_alike(&p[0], &p[1])) {
@@ -211,7 +212,7 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
     }
 }
 
-/* Units of a block: those of the accumulators', which a pass follows; or of the widest block of
+/* Units of a block: those of an accumulator block that a pass follows, or of the widest block of
  * panels. */
 static int32_t block_units(const struct eco_cpu_run *run, const struct eco_packed_work *w)
 {
@@ -223,8 +224,8 @@ static int32_t block_units(const struct eco_cpu_run *run, const struct eco_packe
     return width;
 }
 
-/* Inputs come from memory, where nobody has asked for them: while weights that are near leave time
- * for it, those of the next step are. */
+/* Inputs come from memory and are not prefetched by the hardware. If weights stay in the cache,
+ * there is time to prefetch those of the next step. */
 static void fetch_later(const struct eco_packed_work *w)
 {
     for (int i = 0; i < w->products; i++) {
@@ -240,7 +241,7 @@ static void fetch_later(const struct eco_packed_work *w)
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-/* n products of one C, described in `product`, then the call's kernel; call NULL: none. */
+/* n products of one C, described in `product`, then the call's kernel; call may be NULL. */
 static void put_work(const struct eco_cpu_run *run, const struct eco_stage *stage,
                      struct eco_packed_product *product, struct eco_packed_work *w)
 {
@@ -253,7 +254,8 @@ static void put_work(const struct eco_cpu_run *run, const struct eco_stage *stag
         w->products += (stage->product[i].back ? put_back : put_forward)(run, &stage->product[i],
                                                                          &product[w->products]);
     pair_products(run, w);
-    /* An interpreted pass is better over many units; and AMX is slower with vectors in between. */
+    /* an interpreted pass is better over many units, and AMX is slower with vector code in
+     * between */
     const bool amx = w->products > 0 && product->kernel->begin != NULL;
     w->pass_after =
         is_so(run->layout->request.cpu.pass_after, run->problem->cell->builtin < 0 || amx);
@@ -279,14 +281,14 @@ void eco_packed_multiply(const struct eco_cpu_run *run, const struct eco_multipl
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* Of all stages of an op: a part has one product forward. */
+/* For all stages of an op: a part has one product forward. */
 struct prepared {
     struct eco_packed_work work[ECO_MAX_STAGES];
     struct eco_packed_product product[1 + ECO_MAX_OPERANDS];
     struct eco_packed_strips strips;
 };
 
-/* The part of the plane that is the thread's. */
+/* The thread's part of the plane. */
 static void take_part(struct eco_packed_work *w)
 {
     w->rows = (struct eco_share){w->call->row0, w->call->row1};

@@ -1,6 +1,6 @@
 /*
- * Rows of A as the product kernels of algorithm packed read them: where they are; or, for weights
- * in BF16, copied to the thread's scratch as floats, in whole pairs, or as AMX's tiles.
+ * Rows of A as the product kernels of algorithm packed read them: in place; or, for weights in
+ * BF16, copied to the thread's scratch as floats, in whole pairs, or as AMX's tiles.
  */
 #include "cpu/gemm/packed/packed.h"
 
@@ -10,12 +10,12 @@
 #include "cpu/isa/isa.h"
 
 enum { TILE = ECO_NARROW_TILE };
-/* Bytes of the rows of A that go through all panels together: their part of the second-level cache.
- */
+/* Bytes of the rows of A that pass through all panels together: their part of the second-level
+ * cache. */
 enum { ROWS_BYTES = 640 << 10 };
 /* Two tiles of rows: copies of rows are multiplied in such groups. */
 enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
-/* Floats between copied rows: a row of 4 KB would begin where others do in every cache. */
+/* Floats between copied rows: rows at a distance of 4 KB would use the same sets of every cache. */
 enum { APART = ECO_ALIGNMENT / sizeof(float) };
 
 int32_t eco_packed_height(int32_t rows)
@@ -24,7 +24,8 @@ int32_t eco_packed_height(int32_t rows)
     return tiles > 0 ? (rows + tiles - 1) / tiles : ECO_NARROW_TALL;
 }
 
-/* Columns of A of a product: backward those of the part's accumulators, which may lie apart. */
+/* Columns of A of a product; backward those of the part's accumulators, which need not be
+ * adjacent. */
 struct columns {
     struct eco_span span[ECO_MAX_ACCS];
     int spans;
@@ -54,7 +55,7 @@ static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_produ
     p->a_row = m->a_row;
 }
 
-/* Do rows of A want each other's places in the first-level cache, and is there room for a copy? */
+/* Do rows of A compete for the same sets of the first-level cache, and is there room for a copy? */
 static bool is_crowded(const struct eco_cpu_run *run, const struct eco_packed_product *p)
 {
     const struct eco_multiply *m = p->multiply;
@@ -137,7 +138,7 @@ static void bring_pairs(const struct eco_cpu_run *run, struct eco_packed_product
 
 /* ---- as tiles -------------------------------------------------------------------------------- */
 
-/* n elements of a row to place k on of row r of tiles [groups, 16, 32]. */
+/* n elements of a row, to position k of row r of tiles [groups, 16, 32]. */
 static void put_tile_row(uint16_t *tiles, size_t r, size_t k, const uint16_t *from, size_t n)
 {
     while (n > 0) {
@@ -166,7 +167,8 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
     const int32_t n = rows.to - rows.from, height = eco_packed_height(n);
     const size_t depth = (size_t)p->panels->depth;
     p->a = room;
-    for (int32_t i = 0; i < n || i % height != 0; i++) { /* the last ones are multiplied, dropped */
+    for (int32_t i = 0; i < n || i % height != 0;
+         i++) { /* the last ones are multiplied and ignored */
         uint16_t *tiles = (uint16_t *)room + (size_t)(i / height) * depth * ECO_NARROW_TALL;
         const uint16_t *row = (const uint16_t *)m->a + (size_t)(rows.from + i) * m->a_row;
         const size_t r = (size_t)(i % height);
@@ -205,7 +207,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
 
 /* ---- all products of a thread ---------------------------------------------------------------- */
 
-/* Bytes of scratch for a row of A and what comes of it. */
+/* Bytes of scratch for a row of A and what is made of it. */
 static size_t scratch_row(const struct eco_packed_product *p)
 {
     const size_t rounded = p->rounds ? sizeof(float) * ECO_TILE_VECTORS * ECO_TILE_LANES : 0;

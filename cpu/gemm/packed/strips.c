@@ -1,15 +1,16 @@
 /*
- * One row and panels side by side.  Few sums at a time would wait for each other, and what a walk
- * asks at every panel would take longer than the panel: so strips are found once for all steps of
- * an op.
+ * One row times several adjacent panels (a strip). A panel alone has too few independent sums, and
+ * the bookkeeping of a walk would take longer than a panel, so strips are found once for all steps
+ * of an op.
  */
 #include "cpu/gemm/packed/packed.h"
 
-/* Sums of a block of units, about.  Where weights just miss a first-level cache (bytes, measured
- * with 48 KB) blocks are smaller: steps that walk to and fro find one there. */
+/* Approximate number of sums of a block of units. If weights just exceed a first-level cache
+ * (bytes, measured with 48 KB), blocks are smaller, so that steps that alternate direction find one
+ * in the cache. */
 enum { SUMS = 16, FEW_SUMS = 8, JUST_MISS = 48 << 10, MISS = 104 << 10 };
 
-/* Panels [from, to), counted through all blocks, of so many vectors each. */
+/* Panels [from, to), counted over all blocks, of `vectors` vectors each. */
 struct run {
     int32_t from, to, vectors;
 };
@@ -41,14 +42,14 @@ static void put_strip(struct eco_packed_product *p, struct run run, struct eco_p
     }
 }
 
-/* Panels of a strip.  What is not near comes no faster through more chains of sums than a panel of
- * the most vectors has, and in few streams. */
+/* Panels of a strip. Weights outside of the cache are not loaded faster with more chains of sums
+ * than the widest panel has, or in more streams. */
 static int32_t most_panels(const struct eco_packed_product *p, int32_t vectors)
 {
     return p->near ? p->kernel->row_panels[vectors - 1] : ECO_TILE_VECTORS / vectors;
 }
 
-/* A run in near-equal strips; false: there is no room. */
+/* Divides a run into near-equal strips; false if there is no room. */
 static bool put_run(struct eco_packed_product *p, struct run run, struct eco_packed_strips *strips)
 {
     if (run.to == run.from)
@@ -102,8 +103,8 @@ static bool put_block(struct eco_packed_work *w, struct eco_share units,
     return true;
 }
 
-/* Are there strips?  A panel must not have units of others; and it is as well alone where it is not
- * near and has vectors enough. */
+/* Are strips possible? A panel must not include units of other threads; and a panel with enough
+ * vectors that is not in the cache may as well be alone. */
 static bool can_have_strips(const struct eco_packed_work *w)
 {
     for (int i = 0; i < w->products; i++) {
@@ -135,7 +136,7 @@ static int32_t block_units(const struct eco_packed_work *w)
     return (units + group - 1) & -group; /* a power of two */
 }
 
-/* Is there room for so many strips at least? */
+/* Is there room for the least possible number of strips? */
 static bool has_room(const struct eco_packed_work *w, const struct eco_packed_strips *strips)
 {
     const int32_t room = ECO_MOST_STRIPS - strips->strips;

@@ -1,25 +1,25 @@
 /*
  * One thread's walk over panels: rows of A times panels of the weights, one block of units after
- * the other; of a step, the cell's pointwise pass finishes a block while its sums are near.
+ * the other. In a step the cell's pointwise pass finishes a block while its sums are in the cache.
  */
 #include "cpu/gemm/packed/packed.h"
 
 #include "cpu/isa/isa.h"
 
-/* Rows of C from which it pays to fetch those of the next panel. */
+/* Rows of C from which it pays to prefetch those of the next panel. */
 enum { ROWS_TO_FETCH = 6 };
 
 const float eco_packed_zeros[ECO_TILE_LANES];
 
-/* Rows and units at hand. */
+/* The current rows and units. */
 struct part {
     struct eco_share rows, units;
-    int32_t next; /* first unit of the part after this one, -1: none */
+    int32_t next; /* first unit of the next part; -1: none */
 };
 
 /* ---- a block of units ------------------------------------------------------------------------ */
 
-/* The tile's columns of C: where vectors [first, end) of a block go. */
+/* The tile's columns of C for vectors [first, end) of a block. */
 static void place_vectors(const struct eco_packed_product *p, struct eco_tile *tile, int32_t block,
                           int32_t first, int32_t end)
 {
@@ -44,7 +44,7 @@ const char *eco_packed_panel(const struct eco_packed_product *p, int32_t block, 
     return p->weights + (eco_panels_offset(p->panels, block, panel) + skipped) * p->element;
 }
 
-/* Moves to the panel that is next in walking order; false: there is none. */
+/* Moves to the next panel in walking order; false if there is none. */
 static bool go_on(const struct eco_packed_product *p, const struct part *part, int32_t *block,
                   int32_t *panel)
 {
@@ -57,7 +57,7 @@ static bool go_on(const struct eco_packed_product *p, const struct part *part, i
     return part->next >= 0;
 }
 
-/* Where C of a panel begins, if the kernel adds to it. */
+/* The start of C of a panel, if the kernel adds to it. */
 static const float *starts_at(const struct eco_packed_product *p, const struct eco_tile *tile,
                               int32_t block, int32_t panel)
 {
@@ -70,7 +70,7 @@ static const float *starts_at(const struct eco_packed_product *p, const struct e
                : NULL;
 }
 
-/* Some of what is fetched instead of a panel: the kernel takes a line at each k at least. */
+/* A part of what is prefetched instead of a panel: the kernel takes at least a line at each k. */
 static const void *some_later(struct eco_packed_product *p)
 {
     enum { LINE = 64 };
@@ -82,7 +82,7 @@ static const void *some_later(struct eco_packed_product *p)
     return from;
 }
 
-/* The k that a block of units is multiplied with, in whole groups: with heads those of its own. */
+/* The k that a block of units is multiplied with, in whole groups; with heads those of its own. */
 static struct eco_share block_k(const struct eco_packed_product *p, int32_t block)
 {
     if (p->head == 0)
@@ -117,7 +117,7 @@ static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const
                                                    : NULL};
 }
 
-/* C from a row and a unit on: what the tile has of it as floats. */
+/* Rounds the tile's floats to C, from a row and a unit on. */
 static void round_panel(const struct eco_packed_work *w, const struct eco_packed_product *p,
                         const struct eco_tile *tile, int32_t row, int32_t unit)
 {
@@ -132,7 +132,7 @@ static void round_panel(const struct eco_packed_work *w, const struct eco_packed
         }
 }
 
-/* Vectors [first, end) of a block; p: the product whose panel says where they go. */
+/* Vectors [first, end) of a block; p: the product whose panel gives their positions. */
 static void multiply_vectors(const struct eco_packed_work *w, const struct eco_packed_product *p,
                              struct eco_tile *tile, int32_t row, int32_t block, int32_t first,
                              int32_t end)
@@ -148,8 +148,8 @@ static void multiply_vectors(const struct eco_packed_work *w, const struct eco_p
         round_panel(w, p, tile, row, block * p->group + first * lanes);
 }
 
-/* Of a panel of which other threads have units too, or which has more units than there are: our
- * vectors, neighbours together. */
+/* A panel of which other threads have units too, or with more units than there are: multiplies
+ * adjacent vectors of ours together. */
 static void multiply_panel(const struct eco_packed_work *w, const struct eco_packed_product *p,
                            struct eco_tile *tile, const struct part *part, int32_t block,
                            int32_t panel)
@@ -197,7 +197,7 @@ static struct eco_tile tile_of(const struct eco_packed_work *w, const struct eco
     return tile;
 }
 
-/* A panel; back with heads the k of each number by itself. */
+/* A panel; backward with heads the k of each number by itself. */
 static void multiply_numbers(const struct eco_packed_work *w, struct eco_packed_product *p,
                              struct eco_tile *tile, const struct part *part, int32_t block,
                              int32_t panel)
@@ -302,7 +302,7 @@ static void end_rows(const struct eco_packed_work *w)
         kernel->end();
 }
 
-/* That go through all panels together. */
+/* Rows that pass through all panels together. */
 static int32_t piece_of(const struct eco_packed_work *w, int32_t rows)
 {
     const int32_t near = eco_packed_piece(w, rows), block = w->run->layout->request.cpu.block;
@@ -317,7 +317,7 @@ static struct eco_share some_rows(struct eco_share rows, int32_t from, int32_t p
 
 /* ---- the thread's part, and others' ---------------------------------------------------------- */
 
-/* Rows that are at hand in a product that threads help each other with. */
+/* The current rows of a product in which threads help each other. */
 struct at_hand {
     uint32_t product;
     struct eco_share rows;
@@ -334,7 +334,7 @@ static void take_rows(struct eco_packed_work *w, struct at_hand *at, struct eco_
         begin_rows(w, rows);
 }
 
-/* What nobody has taken yet of a thread's part: a task is a block of units of some rows. */
+/* Takes remaining tasks of a thread's part: a task is a block of units of some rows. */
 static void help(struct eco_packed_work *w, struct at_hand *at, int id)
 {
     const struct eco_packed_part part = eco_packed_part_of(w, id);
@@ -348,9 +348,10 @@ static void help(struct eco_packed_work *w, struct at_hand *at, int id)
     }
 }
 
-/* First the thread's own tasks; then those of some others, near and far, as threads that are slow
- * may be neighbours.  To look at all would take long where nobody is late.  They are the same
- * others in every product: a counter goes on to the next product only when its tasks are taken. */
+/* First the thread's own tasks; then those of some others, at small and large distances, because
+ * slow threads may be neighbours. Looking at all threads would take long when none is late. The
+ * others are the same in every product, because a counter advances to the next product only when
+ * its tasks are taken. */
 static void work_together(struct eco_packed_work *w)
 {
     const struct eco_cpu_run *run = w->run;
@@ -361,7 +362,7 @@ static void work_together(struct eco_packed_work *w)
     take_rows(w, &at, (struct eco_share){0, 0});
 }
 
-/* All threads of the team say the same.  Of one row some may have strips instead. */
+/* All threads of the team decide the same. A single row may have strips instead. */
 static bool may_help(const struct eco_packed_work *w)
 {
     const struct eco_pointwise *call = w->call;
