@@ -1,6 +1,5 @@
 /*
- * How a wide step is divided into blocks, and how long that takes (rates.h;
- * doc/measurements/gpu-wide.md).
+ * How a wide step is divided into blocks, and how long that takes (rates.h).
  */
 #include "gpu/wide_step/wide_step.h"
 #include "gpu/device/rates.h"

@@ -21,16 +21,16 @@ ENVIRONMENT = "doc/guide/environment.md"
 # what: (the most there may be, where it is to end, what counts)
 COUNTS = {
     "comments that begin with Of, As, Where, Which, So, And, Behind":
-        (299, 30, r"/\*\*?<? ?(Of|As|Where|Which|So|And|Behind) "),
-    "lines with so many, so much, so few": (170, 20, r"\bso (many|much|few)\b"),
-    "lines with who, whoever, somebody, nobody": (83, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
+        (122, 30, r"/\*\*?<? ?(Of|As|Where|Which|So|And|Behind) "),
+    "lines with so many, so much, so few": (81, 20, r"\bso (many|much|few)\b"),
+    "lines with who, whoever, somebody, nobody": (42, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
     "lines with lie, lies, lay, beside, anew, behind":
-        (331, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
+        (170, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
     "words in README.md": (1500, 1000, ["README.md"]),
     "words in doc/guide and doc/*.md": (28700, 20000, ["doc/*.md", "doc/guide/*.md"]),
-    "words in doc/measurements": (27000, 3000, ["doc/measurements/*.md"]),
-    "tables in doc/measurements": (52, 12, None),
-    "lines in NEWS": (250, 40, "NEWS"),
+    "words in doc/measurements": (3000, 3000, ["doc/measurements/*.md"]),
+    "tables in doc/measurements": (12, 12, None),
+    "lines in NEWS": (48, 40, "NEWS"),
 }
 BUILT = ("lib/paths.h", "include/ecornn/version.h")
 wrong = []
@@ -112,7 +112,7 @@ def look_at_page(path):
             elif heading and heading not in {re.sub(r"[^\w -]", "", h).replace(" ", "-")
                                              for h in headings(path.parent / page if page else path)}:
                 complain(path, number, f"no heading {target}")
-        for name in [] if path.parent.name == "measurements" else re.findall(r"`([\w./-]+\.(?:c|h|cu|cuh|py|sh))`", line):
+        for name in re.findall(r"`([\w./-]+\.(?:c|h|cu|cuh|py|sh))`", line):
             if not is_there(name):
                 complain(path, number, f"no {name}")
         if len(line) > 120 and not re.match(r"\s*(\||!?\[|<|    )", line):
