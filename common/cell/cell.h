@@ -219,7 +219,8 @@ int eco_cell_next_product(const struct eco_lowered *lowered, bool backward, int 
 /* compile.c: the three above in a row. */
 bool eco_cell_compile(struct ecornn_cell *cell, const char *text, struct eco_cell_error *error);
 
-/* emit.c: the neutral text of all stages (doc/cells.md, "the printed interface"), as snprintf. */
+/* emit.c: the neutral text of all stages (doc/internals/stages.md, "the printed interface"), as
+ * snprintf. */
 size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size);
 /* The same, and after it for each stage the template that makes a kernel of it. */
 size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size);

@@ -1,6 +1,6 @@
 /*
  * The words with which a printed cell accesses memory on a CPU: one vector of units of one row at a
- * time (doc/cells.md, "the printed interface"). Used by the compiled kernels and by the
+ * time (doc/internals/stages.md, "the printed interface"). Used by the compiled kernels and by the
  * interpreter. Knows pointwise.h, no cell.
  */
 #ifndef ECO_WORDS_H

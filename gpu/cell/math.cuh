@@ -1,6 +1,6 @@
 /*
  * Arithmetic of cells for one type of rows: the words of the printed text that do not access memory
- * (doc/cells.md, "the printed interface"), for one unit in each thread.
+ * (doc/internals/stages.md, "the printed interface"), for one unit in each thread.
  */
 #ifndef ECO_GPU_CELL_MATH_CUH
 #define ECO_GPU_CELL_MATH_CUH

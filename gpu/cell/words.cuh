@@ -1,7 +1,7 @@
 /*
- * The words of the printed text (doc/cells.md, "the printed interface") for one type of rows, with
- * one unit in each thread. Compiled with the module for built-in cells (stages.cuh) and at run time
- * for others (jit/user_cells.c), so only embedded headers are included (gpu.am).
+ * The words of the printed text (doc/internals/stages.md, "the printed interface") for one type of
+ * rows, with one unit in each thread. Compiled with the module for built-in cells (stages.cuh) and
+ * at run time for others (jit/user_cells.c), so only embedded headers are included (gpu.am).
  */
 #ifndef ECO_GPU_CELL_WORDS_CUH
 #define ECO_GPU_CELL_WORDS_CUH
