@@ -26,7 +26,7 @@ COUNTS = {
     "lines with who, whoever, somebody, nobody": (42, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
     "lines with lie, lies, lay, beside, anew, behind":
         (170, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
-    "words in README.md": (1500, 1000, ["README.md"]),
+    "words in README.md": (1000, 1000, ["README.md"]),
     "words in doc/guide and doc/*.md": (28700, 20000, ["doc/*.md", "doc/guide/*.md"]),
     "words in doc/measurements": (3000, 3000, ["doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, None),
