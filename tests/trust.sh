@@ -60,11 +60,11 @@ sanitizers() {
 }
 
 mutation() {
-    tests/mutate.py --count "${MUTATIONS-20}" | put mutation
+    tests/mutate.py --count "${MUTATIONS-20}" | grep -e 'NOT SEEN' -e 'changes were seen' | put mutation
 }
 
 gpu() {
-    grep -e '^folder' -e '^gpu ' -e 'kernels compared' -e 'runs agreed' -e '^fail: ' -e ': [0-9]* of [0-9]*$' | put gpu
+    { date +%F; grep -e '^folder' -e '^gpu ' -e 'kernels compared' -e 'runs agreed' -e '^fail: '; } | put gpu
 }
 
 [ $# -gt 0 ] || set -- coverage faults fuzz sanitizers mutation

@@ -5,6 +5,7 @@
   the library, and the sizes of the documents.  "prose.py counts" prints them as they are.
 - Every link, quoted path, `file.c` and (doc/PAGE.md, "Heading") of documents and comments exists.
 - Every environment variable that the sources read is in doc/guide/environment.md.
+- doc/trust.md names no file or program that is gone.
 - Every table in doc/measurements has its head and is used; every plot was drawn from its table.
 """
 import re
@@ -120,6 +121,14 @@ def look_at_page(path):
     look_at_headings(path, text)
 
 
+def look_at_trust():
+    """The figures of doc/trust.md may name nothing that is gone: files, and programs by their path."""
+    for number, line in enumerate(read("doc/trust.md").split("\n"), 1):
+        for name in re.findall(rf"(?<![\w./-])((?:{'|'.join(FOLDERS)})/[\w./-]*\w)", line):
+            if not Path(name).exists() and not Path(f"{name}.c").exists():
+                complain("doc/trust.md", number, f"no {name}")
+
+
 def look_at_environment():
     table = set(re.findall(r"`([A-Z_]+)`", read(ENVIRONMENT))) | {"srcdir", "ECORNN_LT_VERSION"}
     for path in sources() + [p for p in (Path("quickstart"), Path(".ci/run")) if p.exists()]:
@@ -132,12 +141,11 @@ def look_at_environment():
 
 
 def look_at_tables():
-    used = read("doc/measurements/README.md")
+    index = read("doc/measurements/README.md")
     for path in sorted(Path("doc/measurements").glob("*.csv")):
-        for key in ("machine", "commit", "command"):
-            if f"\n# {key}: " not in f"\n{read(path)}":
-                complain(path, 1, f"no line # {key}:")
-        if f"({path.name})" not in used:
+        if not re.search("^# (machine|device): .*\n# commit: .*\n(# sources: .*\n)?# command: ", read(path), re.M):
+            complain(path, 1, "no lines # machine, # commit and # command at its head")
+        if f"({path.name})" not in index:
             complain(path, 1, "not in doc/measurements/README.md")
 
 
@@ -153,6 +161,7 @@ for block in re.findall(r"```c\n(.*?)```", read("README.md"), flags=re.S):
     if block not in read("examples/hello.c"):
         complain("README.md", 1, "its program is not of examples/hello.c")
 look_at_environment()
+look_at_trust()
 look_at_tables()
 plots = subprocess.run([sys.executable, "doc/plots/plot.py", "--check"], capture_output=True, text=True)
 if plots.returncode:
