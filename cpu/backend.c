@@ -150,7 +150,8 @@ static void describe(const struct ecornn_plan *plan, struct eco_text *text)
     const struct eco_cpu *cpu = plan->device->own;
     const struct eco_cpu_plan *own = plan->own;
     if (own->isa != cpu->isa)
-        eco_text_add(text, "instruction set: %s, since the system refuses the registers of %s\n",
+        eco_text_add(text,
+                     "instruction set: %s, because the system does not grant the registers of %s\n",
                      own->isa->name, cpu->isa->name);
 }
 

@@ -218,7 +218,7 @@ void eco_cpu_scan_back(const struct eco_cpu_run *run, const struct eco_bound *bo
 enum { ECO_SCAN_MOST = 256 };
 size_t eco_cpu_scan_bytes(const struct eco_problem *problem, int32_t chunk, int32_t block_steps);
 
-/* ---- what backward computes again, ops/replay.c ---------------------------------------------- */
+/* ---- recomputation in backward, ops/replay.c ------------------------------------------------- */
 
 void eco_cpu_keep(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound);
@@ -363,7 +363,7 @@ void eco_cpu_point_at_sums(const struct eco_cpu_run *run, const struct eco_bound
 void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_bound *bound,
                        const struct eco_multiply *multiply);
 
-/* ---- where weight gradients are summed, ops/gradient_sums.c ---------------------------------- */
+/* ---- sums of weight gradients, ops/gradient_sums.c ------------------------------------------- */
 
 /* The request gradient_rows. */
 int32_t eco_cpu_gradient_group(const struct eco_problem *problem);
@@ -377,7 +377,7 @@ void eco_cpu_gradient_end(const struct eco_cpu_run *run, const struct eco_op *op
 void eco_cpu_gradient_join(const struct eco_cpu_run *run, const struct eco_op *op);
 int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
 
-/* ---- how much work it is, algo/cost.c -------------------------------------------------------- */
+/* ---- estimates of work, algo/cost.c ---------------------------------------------------------- */
 
 /* The fastest grid of `threads` threads for the run's steps; there may be more threads than the
  * grid takes. */

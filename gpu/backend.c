@@ -71,12 +71,12 @@ static ecornn_status check_device(int number)
                                       cudaGetErrorName(error));
     }
     if (number >= devices)
-        return eco_gpu_services->fail(ECORNN_NO_DEVICE, "no device cuda:%d, this machine has %d",
+        return eco_gpu_services->fail(ECORNN_NO_DEVICE, "no device cuda:%d: this machine has %d",
                                       number, devices);
     const int is = capability(number);
     if (is < OLDEST)
         return eco_gpu_services->fail(ECORNN_NO_DEVICE,
-                                      "cuda:%d has compute capability %d.%d, must have %d.%d",
+                                      "cuda:%d has compute capability %d.%d, needs %d.%d or later",
                                       number, is / 10, is % 10, OLDEST / 10, OLDEST % 10);
     return ECORNN_OK;
 }
@@ -137,7 +137,7 @@ static ecornn_status prepare(struct ecornn_device *device)
     if (status != ECORNN_OK)
         return status;
     eco_gpu_return_set(set);
-    status = eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
+    status = eco_cuda_status(eco_kernels_load(&gpu->overlap), "finding code for this device");
     if (status == ECORNN_OK)
         status = ECO_CUDA(eco_emulated_load(&device->caps.gpu.splits));
     _Static_assert(sizeof device->caps.gpu.clusters / sizeof *device->caps.gpu.clusters ==
@@ -362,8 +362,8 @@ static void add_reason(struct eco_text *text, const char *why)
 
 static void about(struct eco_text *text)
 {
-    char why[256] = "", there[32] = "there";
-    struct eco_text reason = {why, sizeof why, 0}, version = {there, sizeof there, 0};
+    char why[256] = "", available[32] = "available";
+    struct eco_text reason = {why, sizeof why, 0}, version = {available, sizeof available, 0};
     struct eco_cache cache;
     int driver = 0;
     if (cudaDriverGetVersion(&driver) != cudaSuccess)
@@ -373,11 +373,11 @@ static void about(struct eco_text *text)
     const bool compiles = eco_nvrtc_open(&reason);
     if (compiles)
         eco_nvrtc_version(&version);
-    add_reason(text, compiles ? there : why);
+    add_reason(text, compiles ? available : why);
     why[0] = '\0', reason.length = 0;
     const bool keeps = eco_cache_open(&cache, &reason);
-    eco_text_add(text, "cache of code: ");
-    add_reason(text, keeps ? "there" : why);
+    eco_text_add(text, "code cache: ");
+    add_reason(text, keeps ? "available" : why);
     eco_cache_close(&cache);
 }
 

@@ -163,7 +163,7 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
  * overlap: the second of two launches becomes resident early. */
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cudaStream_t stream);
 
-/* ---- all steps in one launch, persistent/exchange_init.cu ------------------------------------ */
+/* ---- the exchange of all steps in one launch, persistent/exchange_init.cu -------------------- */
 
 /* Prepares the exchange of n launched (layer, direction)s: all bits of a number are set if a unit
  * will write it, else they are 0. Sizes are those of eco_persistent_call. */

@@ -92,7 +92,7 @@ int eco_cpu_forced(const struct eco_problem *problem, const char *name, int usua
     return eco_force_number(problem->forced, name, &value) ? value : usual;
 }
 
-/* ---- what was chosen ------------------------------------------------------------------------- */
+/* ---- choices of a plan ----------------------------------------------------------------------- */
 
 static void add(struct eco_text *text, const char *name, int value)
 {

@@ -39,7 +39,7 @@ double eco_cpu_rate_of(const struct eco_problem *problem, const struct eco_caps 
                                           : 1;
 }
 
-/* ---- measured -------------------------------------------------------------------------------- */
+/* ---- measured rates -------------------------------------------------------------------------- */
 
 static double doublings(int threads)
 {

@@ -104,7 +104,7 @@ void eco_attention_source_block(const struct eco_attention_run *run, int id, int
         sum_queries(&block, &keys, s0, positions);
 }
 
-/* ---- back, additive scores ------------------------------------------------------------------- */
+/* ---- backward, additive scores --------------------------------------------------------------- */
 
 /* rows[i,h] *= 4 vector[h] */
 static void scale_rows(const struct eco_attention_run *run, void *rows, int32_t count,

@@ -179,7 +179,7 @@ static void multiply(const struct eco_tile *n)
     }
 }
 
-/* ---- for gradients --------------------------------------------------------------------------- */
+/* ---- copies for gradients -------------------------------------------------------------------- */
 
 /* Transposes the pairs as a matrix of 32-bit numbers: by 1, 2, 4 and 8. */
 static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t rows,

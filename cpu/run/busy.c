@@ -99,7 +99,7 @@ void eco_region_leave(struct eco_region *region, const struct eco_waits *waits, 
         atomic_fetch_add_explicit(&region->late, 1, memory_order_relaxed);
 }
 
-/* ---- what follows from it -------------------------------------------------------------------- */
+/* ---- consequences of a measurement ----------------------------------------------------------- */
 
 static void take_fewer(struct eco_busy *busy, int threads, int64_t now, int64_t lost)
 {

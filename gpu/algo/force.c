@@ -65,7 +65,7 @@ static bool numbers(const char *text, int n, int number[])
     return at != NULL;
 }
 
-/* ---- one key each ---------------------------------------------------------------------------- */
+/* ---- the values of the keys ------------------------------------------------------------------ */
 
 /* Divisions of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
 void eco_gpu_write_division(int place, struct eco_text *text)
@@ -262,9 +262,9 @@ int eco_gpu_forced_at_once(const char *forced)
                : 0;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- the keys -------------------------------------------------------------------------------- */
 
-/* Of keys that have a variable. */
+/* Keys that have a variable. */
 enum variable { NO_VARIABLE = -1, EMULATED_F32, CHUNK, WAVEFRONT, ROWS };
 const char *const eco_gpu_variables[] = {[EMULATED_F32] = "ECORNN_EMULATED_F32",
                                          [CHUNK] = "ECORNN_CHUNK",

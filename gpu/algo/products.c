@@ -76,7 +76,7 @@ double eco_full_step_time(const struct eco_problem *problem, const struct eco_ca
                                     : (struct size){ECO_NT, problem->N, accs, problem->P});
 }
 
-/* ---- all of a layer -------------------------------------------------------------------------- */
+/* ---- all products of a layer ----------------------------------------------------------------- */
 
 /* Products of one chunk of a layer; sums are written in F32. */
 static double input_time(const struct eco_problem *problem, const struct eco_caps *caps,

@@ -62,7 +62,7 @@ static const char *refuses(const struct eco_attention *problem, const struct eco
     const double across = width / ECO_ATTENTION_PRODUCT_TILE + 1;
     (void)caps;
     if (rows * problem->N > INT32_MAX || down * across * problem->N > INT32_MAX)
-        return "more blocks than one launch has";
+        return "needs more blocks than a launch can have";
     return NULL;
 }
 
@@ -226,7 +226,7 @@ static ecornn_status forward(const struct run *run)
     return status;
 }
 
-/* ---- back ------------------------------------------------------------------------------------ */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static ecornn_status additive_gradient(const struct run *run)
 {

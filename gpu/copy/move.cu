@@ -259,7 +259,7 @@ cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t strea
                             dim3(MOVE_THREADS), argument, 0, stream);
 }
 
-/* ---- transposition: a block turns a tile in its own memory ----------------------------------- */
+/* ---- transposition: a block transposes a tile in shared memory ------------------------------- */
 
 enum { TURN_TILE = 32, TILE_THREADS = 8 };
 

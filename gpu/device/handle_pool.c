@@ -19,7 +19,7 @@ static void give_back(_Atomic bool *taken)
 
 static ecornn_status none_is_left(void)
 {
-    return eco_gpu_services->fail(ECORNN_UNSUPPORTED, "more than %d runs at once on one device",
+    return eco_gpu_services->fail(ECORNN_UNSUPPORTED, "more than %d concurrent runs on one device",
                                   ECO_MAX_RUNS);
 }
 
@@ -47,7 +47,7 @@ static ecornn_status make_event(cudaEvent_t *event)
                           : ECO_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
 }
 
-/* ---- of a run -------------------------------------------------------------------------------- */
+/* ---- sets ------------------------------------------------------------------------------------ */
 
 void eco_gpu_free_set(struct eco_gpu_set *set)
 {
@@ -99,7 +99,7 @@ void eco_gpu_return_set(struct eco_gpu_set *set)
     give_back(&set->taken);
 }
 
-/* ---- of runs side by side -------------------------------------------------------------------- */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 
 void eco_gpu_free_lanes(struct eco_gpu_lanes *lanes)
 {

@@ -35,7 +35,7 @@ struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
                                        const struct eco_caps *caps,
                                        const struct eco_gpu_force *force, int32_t layer,
                                        int32_t rows);
-/* Of a layer's steps; of the projection that follows them. */
+/* The size for a layer's steps, and for the projection that follows them. */
 struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
                                      const struct eco_gpu_force *force, int32_t layer,
                                      int32_t rows);

@@ -66,7 +66,7 @@ void eco_fused_prepare(const struct ecornn_plan *plan)
         if (ECO_FUSED_MADE(accs, shape)) {
             fused->by_shape[shape] = eco_own_kernel(code, n++);
             fused->used = eco_cuda_status(give_shared_memory(fused->by_shape[shape], accs, shape),
-                                          "shared memory") == ECORNN_OK;
+                                          "setting shared memory") == ECORNN_OK;
         }
 }
 
@@ -74,9 +74,8 @@ static void describe(const struct eco_fused_size *size, const struct eco_caps *c
                      const char *what, struct eco_text *text)
 {
     const struct eco_fused_choice choice = eco_fused_choose(size, caps);
-    eco_text_add(text, "%s: one launch, blocks of %d units and %d rows, %.2f us by prediction\n",
-                 what, ECO_FUSED_UNITS(size->accs), ECO_FUSED_COLUMNS(choice.shape),
-                 1e6 * choice.time);
+    eco_text_add(text, "%s: one launch, blocks of %d units and %d rows, predicted %.2f us\n", what,
+                 ECO_FUSED_UNITS(size->accs), ECO_FUSED_COLUMNS(choice.shape), 1e6 * choice.time);
 }
 
 void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
@@ -88,12 +87,11 @@ void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
         eco_step_choose(problem, &plan->device->caps, &own->force, 0, problem->N);
     const struct eco_fused_size projection = eco_fused_projection(problem, &own->force, problem->N);
     if (!fused->used) {
-        eco_text_add(text, "steps as of algorithm step (%s)\n", fused->why);
+        eco_text_add(text, "steps as in algorithm step (%s)\n", fused->why);
         return;
     }
     if (choice.wide >= 0)
-        eco_text_add(text,
-                     "step: one launch, blocks of %d units and %d rows, %.2f us by prediction\n",
+        eco_text_add(text, "step: one launch, blocks of %d units and %d rows, predicted %.2f us\n",
                      eco_wide_units(choice.wide, problem->cell->lowered.n_accs),
                      eco_wide_rows(choice.wide), 1e6 * choice.time);
     else

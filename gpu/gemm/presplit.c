@@ -35,7 +35,7 @@ static struct size size_before(const struct eco_problem *problem, int operand, b
     return size_of(&matrix, backward);
 }
 
-/* ---- which ----------------------------------------------------------------------------------- */
+/* ---- which products -------------------------------------------------------------------------- */
 
 static enum eco_emulated_form form_of(const struct eco_problem *problem)
 {

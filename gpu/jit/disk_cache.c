@@ -41,7 +41,7 @@ static bool is_home(const char *path, struct eco_text *why)
     struct stat is;
     const bool ours = stat(path, &is) == 0 && is.st_uid == geteuid();
     if (!ours)
-        eco_text_add(why, "%s is no folder of this user", path);
+        eco_text_add(why, "%s is not a directory of this user", path);
     return ours;
 }
 
@@ -77,10 +77,10 @@ static bool path_of(struct eco_text *path, struct eco_text *why)
         if (path->length > 0)
             eco_text_add(path, "/ecornn");
     } else {
-        eco_text_add(why, "no home");
+        eco_text_add(why, "neither XDG_CACHE_HOME nor HOME is an absolute path");
     }
     if (path->length >= path->size)
-        eco_text_add(why, "a path too long");
+        eco_text_add(why, "the path is too long");
     return path->length > 0 && path->length < path->size;
 }
 

@@ -33,7 +33,7 @@ static bool load(struct eco_gpu_code *code, const void *data, struct eco_text *w
         error = find_kernels(code);
     if (error != cudaSuccess) {
         cudaGetLastError();
-        eco_text_add(why, "CUDA: %s (%s) in loading it", cudaGetErrorString(error),
+        eco_text_add(why, "CUDA: %s (%s) while loading the code", cudaGetErrorString(error),
                      cudaGetErrorName(error));
         eco_gpu_unload(code);
     }

@@ -159,7 +159,7 @@ static bool fetch(void *program, struct eco_code *code, struct eco_text *why)
     }
     if (result == 0 && code->data != NULL)
         return true;
-    eco_text_add(why, "NVRTC gave no code: %s", result ? nvrtc.error(result) : "no memory");
+    eco_text_add(why, "NVRTC returned no code: %s", result ? nvrtc.error(result) : "no memory");
     eco_free(code->data);
     code->data = NULL;
     return false;
@@ -177,7 +177,7 @@ static bool run(void *program, const struct eco_source *source, struct eco_code 
     list[n++] = architecture;
     for (int i = 0; source->options != NULL && source->options[i] != NULL; i++) {
         if (i == MOST_OPTIONS) {
-            eco_text_add(why, "more than %d options", MOST_OPTIONS);
+            eco_text_add(why, "more than %d compiler options", MOST_OPTIONS);
             return false;
         }
         list[n++] = source->options[i];

@@ -69,7 +69,7 @@ void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int sta
     eco_text_add(&text, "_%s_%d_kernel", backward ? "backward" : "forward", stage);
 }
 
-/* ---- what such texts have themselves --------------------------------------------------------- */
+/* ---- other texts ----------------------------------------------------------------------------- */
 
 static size_t emit_numbers(const struct ecornn_cell *cell, char *text, size_t size)
 {

@@ -94,7 +94,7 @@ void eco_own_codes_free(struct eco_gpu *gpu)
     }
 }
 
-/* ---- what is compiled ------------------------------------------------------------------------ */
+/* ---- stages of a cell ------------------------------------------------------------------------ */
 
 const struct eco_own_code *
 eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why)

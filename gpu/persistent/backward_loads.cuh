@@ -17,7 +17,7 @@ ECO_DEVICE int carry_at(const struct memory *memory, int s)
     return memory->rest + s * memory->elements;
 }
 
-/* ---- where a step reads and writes ----------------------------------------------------------- */
+/* ---- addresses of a step --------------------------------------------------------------------- */
 
 /* Arrays in device memory. For each one thread computes where the current step begins and publishes
  * it in shared memory, for several steps in turn. */

@@ -42,7 +42,7 @@ ECO_DEVICE float greatest_of_block(const struct block *block, float most)
     return most;
 }
 
-/* ---- what is scaled where it is sent --------------------------------------------------------- */
+/* ---- scales of senders ----------------------------------------------------------------------- */
 
 #if defined(ECO_SCALED)
 /* Compares magnitudes as integers: a NaN is larger than infinity, which is larger than all

@@ -290,7 +290,7 @@ ECO_DEVICE void write_row(bool wanted, narrow *at, narrow v)
 #endif
 }
 
-/* ---- words of a cell that are the same both ways --------------------------------------------- */
+/* ---- the words of a cell that forward and backward share ------------------------------------- */
 
 template <class ELEMENT> ECO_DEVICE vec load_vector(ELEMENT *at, int k)
 {

@@ -10,7 +10,7 @@
 
 enum { CLUSTER_VERSION = 90 /* compute capability that clusters need, times ten */ };
 
-/* ---- the module's ---------------------------------------------------------------------------- */
+/* ---- kernels of the module ------------------------------------------------------------------- */
 
 #define INSTANCE(symbol, kind, backward, cell)                                                     \
     extern const void *const symbol[ECO_PERSISTENT_SHAPES];
@@ -125,7 +125,7 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
     return status;
 }
 
-/* ---- a plan's -------------------------------------------------------------------------------- */
+/* ---- kernels of a plan ----------------------------------------------------------------------- */
 
 static const struct eco_own_code *own_kernels(const struct ecornn_device *device,
                                               const struct eco_problem *problem, bool backward,
@@ -198,10 +198,10 @@ static void describe_launch(const struct ecornn_plan *plan, bool backward, int32
         eco_persistent_need_of(plan, backward, plan->problem.N, plan->problem.T, jobs);
     const double us = eco_persistent_shape(&need, &shape);
     if (jobs > 1)
-        eco_text_add(text, "%d in a launch: ", jobs);
+        eco_text_add(text, "%d jobs in a launch: ", jobs);
     eco_text_add(text,
                  "%d groups of %d blocks in clusters of %d, %d rows and %d units each, %zu KB "
-                 "shared, mainloop %s, %.2f us a step by prediction\n",
+                 "shared, mainloop %s, predicted %.2f us a step\n",
                  shape.groups, shape.members, 1 << shape.cluster_log2, shape.group_rows,
                  1 << shape.unit_shift, shape.shared_bytes >> 10,
                  eco_persistent_mainloops[shape.mainloop], us);
@@ -214,7 +214,8 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
     eco_text_add(text, "persistent %s: ", backward ? "backward" : "forward");
     if (!kernels->used) {
         eco_text_add(text,
-                     kernels->why[0] != '\0' ? "as algorithm step (%s)\n" : "as algorithm step%s\n",
+                     kernels->why[0] != '\0' ? "steps as in algorithm step (%s)\n"
+                                             : "steps as in algorithm step%s\n",
                      kernels->why);
         return;
     }

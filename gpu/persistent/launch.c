@@ -161,7 +161,8 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
     const struct eco_persistent_call call = call_of(run, bounds, n);
     if (call.shape.members == 0) { /* the plan compiled a kernel for every number of rows */
         run->status = eco_gpu_services->fail(
-            ECORNN_FAILED, "no persistent kernel of the plan divides %d rows", run->args->N);
+            ECORNN_FAILED, "internal error: no compiled kernel for %d batch rows; please report",
+            run->args->N);
         return;
     }
     const struct eco_gpu_plan *own = run->plan->own;

@@ -166,7 +166,7 @@ int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward);
 /* Queues up to ECO_PERSISTENT_JOBS ops of one level, all ECO_STEP or all ECO_D_STEP. */
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
 
-/* ---- kernels that are not in the module, source_text.c --------------------------------------- */
+/* ---- kernels compiled at run time, source_text.c --------------------------------------------- */
 
 /* The kernels of one direction (forward or backward) for each bit of shapes. */
 struct eco_persistent_source {

@@ -142,7 +142,7 @@ ECO_DEVICE void put_fragment(const struct eco_persistent_call *call, const struc
     put_words(to + WARP, block->lane, make_uint4(v->first.y, v->first.w, v->second.y, v->second.w));
 }
 
-/* ---- on its way ------------------------------------------------------------------------------ */
+/* ---- loading R ------------------------------------------------------------------------------- */
 
 /* R passes through shared memory: each lane copies its k blocks there and forms fragments of some
  * while others are in flight. Through registers the copies were serialized, which took two to four

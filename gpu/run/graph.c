@@ -92,7 +92,7 @@ static ecornn_status run_captured(const struct eco_gpu_queue *queue)
     return status;
 }
 
-/* ---- runs that come again -------------------------------------------------------------------- */
+/* ---- repeated runs --------------------------------------------------------------------------- */
 
 static bool same_draws(const struct eco_args *a, const struct eco_args *b)
 {

@@ -15,11 +15,12 @@ ecornn_status eco_gpu_check_pointer(const struct eco_gpu *gpu, const char *name,
     if (status != ECORNN_OK)
         return status;
     if (attributes.type == cudaMemoryTypeUnregistered)
-        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT, "%s is %p, no memory of device cuda:%d",
-                                      name, pointer, gpu->device);
+        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
+                                      "%s is %p, which device cuda:%d cannot access", name, pointer,
+                                      gpu->device);
     if (attributes.type == cudaMemoryTypeDevice && attributes.device != gpu->device)
         return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
-                                      "%s is memory of cuda:%d, must be of cuda:%d", name,
+                                      "%s is memory of cuda:%d, must be memory of cuda:%d", name,
                                       attributes.device, gpu->device);
     return ECORNN_OK;
 }
@@ -67,7 +68,9 @@ ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu)
     if (*(volatile uint32_t *)gpu->failed == 0)
         return ECORNN_OK;
     return eco_gpu_services->fail(
-        ECORNN_FAILED, "a persistent kernel waited too long for its blocks in an earlier run");
+        ECORNN_FAILED,
+        "blocks of a persistent kernel waited too long for each other in an earlier run; "
+        "open the device again");
 }
 
 /* ---- run ------------------------------------------------------------------------------------- */

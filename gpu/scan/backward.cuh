@@ -7,7 +7,7 @@
 
 #include "gpu/scan/tiles.cuh"
 
-/* ---- what steps read ------------------------------------------------------------------------- */
+/* ---- loads of steps -------------------------------------------------------------------------- */
 
 /* A state as backward reads it. */
 ECO_DEVICE struct elements<const narrow> states_of(const struct eco_scan_call *call,
@@ -130,7 +130,7 @@ ECO_DEVICE void take_outputs(const struct eco_scan_call *call, const struct scan
     }
 }
 
-/* ---- what they leave ------------------------------------------------------------------------- */
+/* ---- stores of steps ------------------------------------------------------------------------- */
 
 /* The gradient of output states is not carried further. */
 ECO_DEVICE void clear_outputs(const struct eco_scan_call *call, const struct scan_place *place,

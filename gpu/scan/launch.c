@@ -64,7 +64,7 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound 
     call->wide_dy = bound->dy.type != run->layout->type;
 }
 
-/* ---- what blocks tell each other ------------------------------------------------------------- */
+/* ---- the exchange between tiles -------------------------------------------------------------- */
 
 /* A ticket and a flag for each group of units of a row, zero before a launch; then states. */
 enum { WORDS_ALIGNMENT = 256 };
@@ -205,11 +205,11 @@ void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_gpu_plan *own = plan->own;
     if (!own->scan.used) {
-        eco_text_add(text, "scan: as algorithm step (%s)\n", own->scan.why);
+        eco_text_add(text, "scan: steps as in algorithm step (%s)\n", own->scan.why);
         return;
     }
     eco_text_add(text, "scan: tiles of %d steps", tile_steps(&plan->problem, false));
     if (plan->problem.training)
-        eco_text_add(text, ", back of %d", tile_steps(&plan->problem, true));
+        eco_text_add(text, ", backward of %d", tile_steps(&plan->problem, true));
     eco_text_add(text, "\n");
 }

@@ -6,7 +6,7 @@
 
 #include "gpu/scan/words.cuh"
 
-/* ---- a thread's place ------------------------------------------------------------------------ */
+/* ---- the position of a thread ---------------------------------------------------------------- */
 
 /* Steps are counted in the order of the scan. Steps `from` up to `to` are active: all of the chunk,
  * unless a row has ended or not begun. */

@@ -195,7 +195,7 @@ ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
 }
 #endif
 
-/* ---- all of a warp's ------------------------------------------------------------------------- */
+/* ---- all k blocks of a warp ------------------------------------------------------------------ */
 
 /* K blocks in flight: as many as registers allow, fewer where floats are split. */
 template <class V> struct ahead {

@@ -65,7 +65,7 @@ static void point_at_kept(const struct eco_bound *bound, int32_t t, int s,
     call->zero_states = (uint16_t)((call->zero_states & ~(1u << s)) | (unsigned)zero << s);
 }
 
-/* ---- both ways ------------------------------------------------------------------------------- */
+/* ---- forward and backward -------------------------------------------------------------------- */
 
 static void point_at_planes(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t,
                             int s, struct eco_stage_call *call)

@@ -173,7 +173,7 @@ static void pair_panel(const struct eco_gradient *g, const struct eco_gradient_p
     }
 }
 
-/* ---- which ----------------------------------------------------------------------------------- */
+/* ---- the form of a gradient ------------------------------------------------------------------ */
 
 /* AMX takes two tiles of rows at a time; the dot product three vectors, and 8 of 16 rows. */
 static struct eco_gradient_form form_in_pairs(const struct eco_isa *isa)

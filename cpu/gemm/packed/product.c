@@ -12,7 +12,7 @@ enum { ROWS_TO_SHARE = 32, ROWS_OF_FEW = 8 };
 /* Runs of neighbouring accumulators of an operand, which a backward product takes one by one. */
 enum { MAX_RUNS = (ECO_MAX_ACCS + 1) / 2 };
 
-/* ---- whose units and rows -------------------------------------------------------------------- */
+/* ---- a thread's units and rows --------------------------------------------------------------- */
 
 static struct eco_share part_number(int32_t n, int part, int parts)
 {

@@ -183,7 +183,7 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
     }
 }
 
-/* ---- which ----------------------------------------------------------------------------------- */
+/* ---- the form of a product ------------------------------------------------------------------- */
 
 void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product *p)
 {

@@ -315,7 +315,7 @@ static struct eco_share some_rows(struct eco_share rows, int32_t from, int32_t p
     return (struct eco_share){from, from + (left < piece ? left : piece)};
 }
 
-/* ---- the thread's part, and others' ---------------------------------------------------------- */
+/* ---- parts of other threads ------------------------------------------------------------------ */
 
 /* The current rows of a product in which threads help each other. */
 struct at_hand {

@@ -71,7 +71,7 @@ ECO_DEVICE void put_group(const eco_emulated_operand &o, int32_t row, int32_t gr
     }
 }
 
-/* ---- straight: k follows k ------------------------------------------------------------------- */
+/* ---- not transposed: k is contiguous --------------------------------------------------------- */
 
 /* `warps` warps prepare a row; a lane holds groups of eight. */
 ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32_t block,
@@ -113,7 +113,7 @@ ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32
             put_group(o, row, first + h * step, k_tiles, scale, x[h]);
 }
 
-/* ---- turned: rows follow rows ---------------------------------------------------------------- */
+/* ---- transposed: rows are contiguous --------------------------------------------------------- */
 
 /* The largest number of a column, over the threads of a block and then over the blocks of the
  * cluster, each of which has other lines. */

@@ -16,7 +16,7 @@ enum {
 static_assert(ECO_GROUPED_BACK_COLUMNS == 8 * BACK_UNITS && BACK_UNITS == 2,
               "a tile has a row for each column, those of a pair 8 apart");
 
-/* ---- columns of the matrix, turned in registers ---------------------------------------------- */
+/* ---- columns of the matrix, transposed in registers ------------------------------------------ */
 
 enum { BACK_WORDS = BACK_UNITS * sizeof(narrow) / sizeof(unsigned) };
 struct block_of_columns {

@@ -136,7 +136,7 @@ void eco_gpu_grouped_end(struct eco_gpu_run *run)
     run->collects = false;
 }
 
-/* ---- what is taken --------------------------------------------------------------------------- */
+/* ---- products that are grouped --------------------------------------------------------------- */
 
 static bool is_whole(const void *data, size_t row, size_t elements, size_t bytes)
 {

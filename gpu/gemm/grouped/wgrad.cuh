@@ -51,7 +51,7 @@ ECO_DEVICE int gradient_column(int run, int lane)
     return (run * 4 + lane % 4) * RUN;
 }
 
-/* ---- to shared memory ------------------------------------------------------------------------ */
+/* ---- copies to shared memory ----------------------------------------------------------------- */
 
 /* Stores rows of a matrix, `columns` columns from `first` on; zeros to the end of a line, and from
  * row `there` up to `all`. */
@@ -135,7 +135,7 @@ ECO_DEVICE void multiply_gradient(const narrow *a, const narrow *b, int lane,
 }
 #endif
 
-/* ---- where sums go --------------------------------------------------------------------------- */
+/* ---- storing sums ---------------------------------------------------------------------------- */
 
 /* A complete piece of C. */
 ECO_DEVICE void store_all(float *c, size_t row, bool add, int lane, struct gradient_sums *sums)

@@ -115,7 +115,7 @@ cudaError_t eco_launch_scaled_f16(const struct eco_scaled_f16_call *call, bool o
                       dim3(ROW_THREADS), argument, overlap, stream);
 }
 
-/* ---- from what rows of dacc gave ------------------------------------------------------------- */
+/* ---- products with converted dacc ------------------------------------------------------------ */
 
 ECO_DEVICE void widen_row(const eco_scaled_f16_back_call &call, int32_t r, bool fours)
 {

@@ -8,7 +8,7 @@
 
 #include "gpu/device/rates.h"
 
-/* ---- which ----------------------------------------------------------------------------------- */
+/* ---- which products -------------------------------------------------------------------------- */
 
 /* A matrix of weights in the layout, and the op's rows that are multiplied by it. */
 struct size {
@@ -232,7 +232,7 @@ void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *te
             saves += choice.gain * ops;
         }
         if (layers > 0)
-            eco_text_add(text, "%s of %d layers in F16: %.0f us less than in TF32\n",
+            eco_text_add(text, "%s of %d layers in F16, saving %.0f us over TF32\n",
                          backward ? "dx and gradients of weights" : "input products", layers,
                          1e6 * saves);
     }

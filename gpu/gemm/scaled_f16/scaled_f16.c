@@ -50,7 +50,7 @@ static void bring(struct eco_gpu_run *run, const struct eco_scaled_f16_call *cal
     const bool overlap = eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK && call->n > 0)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16(call, overlap, run->stream),
-                          "bringing a product's matrices to F16");
+                          "converting a product's matrices to F16");
     eco_launch_beside(&run->launch);
 }
 
@@ -101,7 +101,7 @@ void eco_gpu_scaled_f16_input(struct eco_gpu_run *run, struct eco_matmul *m,
     m->half = half;
 }
 
-/* ---- with dacc ------------------------------------------------------------------------------- */
+/* ---- products with dacc ---------------------------------------------------------------------- */
 
 void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, bool dx)
 {
@@ -123,7 +123,7 @@ void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, b
     const bool overlap = eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16_dacc(&call, overlap, run->stream),
-                          "bringing dacc to F16");
+                          "converting dacc to F16");
     eco_launch_beside(&run->launch);
 }
 

@@ -10,7 +10,7 @@
 #include "gpu/gemm/packed_weights.h"
 #include "gpu/gemm/gemm.h"
 
-/* ---- which, cost.c --------------------------------------------------------------------------- */
+/* ---- which products, cost.c ------------------------------------------------------------------ */
 
 /* Bytes of ECO_SCRATCH_PRODUCT for these products; 0: none is faster. */
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -38,7 +38,7 @@ size_t eco_scaled_f16_take(size_t *at, size_t bytes);
 /* Bytes of a matrix in F16, aligned. */
 size_t eco_scaled_f16_copy_bytes(int32_t rows, int32_t row);
 
-/* ---- how, scaled_f16.c ----------------------------------------------------------------------- */
+/* ---- conversion, scaled_f16.c ---------------------------------------------------------------- */
 
 /* Products of matrices in F16: the factors for cuBLAS and, except for gradients of weights, the
  * copy of the weights. */
