@@ -1,223 +1,262 @@
 /*
- * charlm: a character-level language model over ecornn, from text to weights to made-up text.
- * This file puts the parts together; its neighbours do the work, each one thing.
+ * The options, and the run from text to weights to a sample.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* getopt_long */
+#include "charlm.h"
+
+#include <errno.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
-#include "cell.h"
-#include "checkpoint.h"
-#include "options.h"
-#include "sample.h"
-#include "train.h"
-
-#ifndef CHARLM_SOURCE_DIR
-#define CHARLM_SOURCE_DIR "."
-#endif
-
-enum { STEPS = 64, BATCH = 32, HIDDEN = 256, LAYERS = 1, EMBEDDING = 64 };
+enum { STEPS = 64, BATCH = 32 };
 enum { TEXT_MIN = 1000 }; /* characters */
 
-/* Everything the program holds; all of it is freed in one place. */
-struct app {
-    struct options options;
-    struct safetensors file; /* resumed */
-    struct checkpoint checkpoint;
-    struct cell_choice cell;
-    struct text text;
-    ecornn_device *device;
-    struct model model;
-    struct keeper keeper;
+static struct {
+    const char *cell, *device, *resume, *save, *prompt;
+    double hidden, layers, embedding, dropout, rate, seconds, steps, seed, memory, save_every;
+    double sample, temperature, help;
+} options = {.save = "charlm.model",
+             .prompt = "The ",
+             .rate = 0.01,
+             .steps = -1,
+             .seed = 1,
+             .sample = 400,
+             .temperature = 0.7};
+
+/* An option takes a text or a number; low and high bound the number, which is whole unless low or
+ * high is not. */
+static const struct setting {
+    const char *name, *value, *help;
+    const char **text;
+    double *number, low, high;
+} settings[] = {
+    /* clang-format off */
+    {"cell", "NAME|FILE", "a built-in cell, or a file in the language of doc/cells.md (lstm)", &options.cell, NULL, 0, 0},
+    {"hidden", "H", "units of a layer (256)", NULL, &options.hidden, 1, 65536},
+    {"layers", "L", "recurrent layers (1)", NULL, &options.layers, 1, 1024},
+    {"embedding", "E", "numbers that stand for a character (64)", NULL, &options.embedding, 1, 65536},
+    {"dropout", "P", "between layers, in training (0)", NULL, &options.dropout, 0, 0.99},
+    {"rate", "R", "Adam's learning rate (0.01)", NULL, &options.rate, 1e-6, 1},
+    {"seconds", "S", "length of the training (140, unless --steps is given)", NULL, &options.seconds, 0.001, 1e9},
+    {"steps", "K", "steps of the training; the same seed then gives the same losses", NULL, &options.steps, 0, 1e9},
+    {"seed", "K", "of weights, dropout and samples (1)", NULL, &options.seed, 0, 2147483647},
+    {"device", "NAME", "cpu, cpu:THREADS, cuda or reference (the fastest here)", &options.device, NULL, 0, 0},
+    {"memory", "BYTES", "limit for the recurrent layers' reserve and workspace; 64K, 64M, 1G (none)", NULL, &options.memory, 1, 1e15},
+    {"resume", "FILE", "continue with the model in FILE", &options.resume, NULL, 0, 0},
+    {"save", "FILE", "where the model is saved; '' saves nothing (charlm.model)", &options.save, NULL, 0, 0},
+    {"save-every", "K", "steps between two saves (10 seconds)", NULL, &options.save_every, 1, 1e9},
+    {"sample", "K", "characters to make up at the end (400)", NULL, &options.sample, 0, 1e9},
+    {"prompt", "TEXT", "what the sample begins with ('The ')", &options.prompt, NULL, 0, 0},
+    {"temperature", "X", "of the sample: higher is wilder (0.7)", NULL, &options.temperature, 0.01, 100},
+    {"help", NULL, "this text", NULL, &options.help, 0, 0},
+    /* clang-format on */
 };
+enum { SETTINGS = sizeof settings / sizeof *settings };
 
-static bool library(ecornn_status status, struct complaint *why)
+static void print_help(void)
 {
-    return status == ECORNN_OK ||
-           complain(why, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
-}
-
-/* What was asked for, what the resumed file says, or the default; the first two must agree. */
-static bool settle(long *value, const char *name, long asked, long normal, struct complaint *why)
-{
-    if (*value && asked && *value != asked)
-        return complain(why, "--%s is %ld, but the resumed file has %ld", name, asked, *value);
-    if (!*value)
-        *value = asked ? asked : normal;
-    return true;
-}
-
-static bool read_checkpoint(struct app *app, struct complaint *why)
-{
-    const struct options *options = &app->options;
-    struct checkpoint *checkpoint = &app->checkpoint;
-    if (options->resume && (!safetensors_read(&app->file, options->resume, why) ||
-                            !checkpoint_read(checkpoint, &app->file, why)))
-        return false;
-    return settle(&checkpoint->hidden, "hidden", options->hidden, HIDDEN, why) &&
-           settle(&checkpoint->layers, "layers", options->layers, LAYERS, why) &&
-           settle(&checkpoint->embedding, "embedding", options->embedding, EMBEDDING, why);
-}
-
-static bool find_cell(struct app *app, struct complaint *why)
-{
-    struct checkpoint *checkpoint = &app->checkpoint;
-    const char *asked = app->options.cell;
-    if (!app->options.resume && !cell_choose(&app->cell, asked ? asked : "lstm", why))
-        return false;
-    if (app->options.resume) {
-        if (asked && strcmp(asked, checkpoint->cell_name) != 0)
-            return complain(why, "--cell is %.60s, but the resumed file has %.60s", asked,
-                            checkpoint->cell_name);
-        if (!cell_restore(&app->cell, checkpoint->cell_name, checkpoint->cell_text, why))
-            return false;
+    printf("Usage: charlm [OPTION]... FILE...\n"
+           "Trains a model that guesses the next character of a text, saves it, and lets it "
+           "write.\nThe last 5 %% of each file are held out.  Ctrl-C saves and ends it.\n\n");
+    for (size_t k = 0; k < SETTINGS; k++) {
+        char left[40];
+        snprintf(left, sizeof left, "--%s %s", settings[k].name,
+                 settings[k].value ? settings[k].value : "");
+        printf("  %-20s %s\n", left, settings[k].help);
     }
-    checkpoint->cell_name = app->cell.name;
-    checkpoint->cell_text = app->cell.text;
-    return true;
 }
 
-/* The text in places of the alphabet, which is the resumed model's or what occurs. */
-static bool read_text(struct app *app, struct complaint *why)
+static void set(const struct setting *setting, const char *text)
 {
-    const struct options *options = &app->options;
-    bool good = true;
-    for (int k = 0; good && k < options->file_count; k++)
-        good = text_add_file(&app->text, options->files[k], why);
-    if (!options->file_count)
-        good = text_add_sources(&app->text, CHARLM_SOURCE_DIR, why);
-    if (good && !options->file_count && !app->text.files)
-        good = text_add_sources(&app->text, ".", why);
-    if (!good)
-        return false;
-    if (!options->resume)
-        app->checkpoint.alphabet = alphabet_of(&app->text);
-    const size_t left_out = text_encode(&app->text, &app->checkpoint.alphabet);
-    if (left_out)
-        printf("%zu characters left out: the resumed model does not know them\n", left_out);
-    if (app->text.learnt.size < TEXT_MIN)
-        return complain(why, "the text to learn has %zu characters, at least %d are needed",
-                        app->text.learnt.size, TEXT_MIN);
-    return true;
+    static const char units[] = "KMG";
+    char *end = NULL;
+    if (setting->text) {
+        *setting->text = text;
+        return;
+    }
+    if (!text) { /* --help */
+        *setting->number = 1;
+        return;
+    }
+    double number = strtod(text, &end);
+    const bool whole =
+        setting->low == (double)(long)setting->low && setting->high == (double)(long)setting->high;
+    const char *unit = *end && setting->number == &options.memory ? strchr(units, *end) : NULL;
+    if (unit) {
+        number *= (double)(1L << 10 * (unit - units + 1));
+        end++;
+    }
+    if (end == text || *end || !(number >= setting->low && number <= setting->high) ||
+        (whole && number != (double)(long)number))
+        die(2, "--%s is %.60s, must be %s%g to %g", setting->name, text, whole ? "whole, " : "",
+            setting->low, setting->high);
+    *setting->number = number;
 }
 
-static bool check_keeper(struct app *app, struct complaint *why)
+static void parse(int count, char **arguments)
 {
-    const struct options *options = &app->options;
-    app->keeper = (struct keeper){.path = options->steps ? options->save : "",
-                                  .checkpoint = app->checkpoint,
-                                  .model = &app->model,
-                                  .every = options->save_every};
-    const long more = options->steps > 0 ? options->steps : 0;
-    return keeper_check(&app->keeper, app->checkpoint.step + more, why);
+    struct option table[SETTINGS + 1] = {{0}};
+    int k = 0, found = 0;
+    for (k = 0; k < SETTINGS; k++)
+        table[k] = (struct option){settings[k].name,
+                                   settings[k].value ? required_argument : no_argument, NULL, 0};
+    while ((found = getopt_long(count, arguments, "", table, &k)) != -1) {
+        if (found == '?')
+            exit(2);
+        set(&settings[k], optarg);
+    }
+    if (options.steps < 0 && options.seconds == 0)
+        options.seconds = 140;
 }
 
-static bool build_model(struct app *app, struct complaint *why)
+/* Takes the option, the resumed file's number, or the default; the first two must agree. */
+static long settle(const char *name, double asked, long resumed, long normal)
 {
-    const struct checkpoint *checkpoint = &app->checkpoint;
-    const struct model_shape shape = {.cell = app->cell.cell,
-                                      .alphabet = checkpoint->alphabet.size,
-                                      .embedding = (int)checkpoint->embedding,
-                                      .hidden = (int)checkpoint->hidden,
-                                      .layers = (int)checkpoint->layers,
+    if (resumed && asked != 0 && (long)asked != resumed)
+        die(1, "--%s is %g, but the resumed file has %ld", name, asked, resumed);
+    return resumed ? resumed : asked != 0 ? (long)asked : normal;
+}
+
+/* The cell, by the name of a built-in one or from its text, which becomes part of the model's file.
+ * Returns a cell to free, or NULL for a built-in one. */
+static ecornn_cell *find_cell(struct file *file, const ecornn_cell **cell)
+{
+    const char *name = options.resume ? file->cell_name : options.cell ? options.cell : "lstm";
+    ecornn_cell *parsed = NULL;
+    size_t bytes = 0;
+    if (options.resume && options.cell && strcmp(options.cell, name) != 0)
+        die(1, "--cell is %.60s, but the resumed file has %.60s", options.cell, name);
+    *cell = file->cell_text && *file->cell_text ? NULL : ecornn_cell_find(name);
+    if (!*cell) {
+        if (!options.resume)
+            file->cell_text = file_load(name, &bytes);
+        if (ecornn_cell_parse(&parsed, file->cell_text) != ECORNN_OK)
+            die(1, "%.100s:%s", name, ecornn_error_detail());
+        if (strlen(file->cell_text) != bytes && !options.resume)
+            die(1, "%.100s has a zero byte", name);
+        *cell = parsed;
+    } else if (!file->cell_text) {
+        file->cell_text = allocate(1, 1);
+    }
+    if (!options.resume)
+        snprintf(file->cell_name, sizeof file->cell_name, "%.63s", name);
+    return parsed;
+}
+
+static void read_text(struct text *text, struct file *file, char **files)
+{
+    if (!*files)
+        die(2, "name the files to learn from");
+    for (; *files; files++)
+        text_add_file(text, *files);
+    if (!options.resume)
+        file->alphabet = alphabet_of(text);
+    const size_t dropped = text_encode(text, &file->alphabet);
+    if (dropped)
+        printf("%zu characters dropped: the resumed model does not know them\n", dropped);
+    if (text->training.count < TEXT_MIN)
+        die(1, "the text to learn has %zu characters, at least %d are needed", text->training.count,
+            TEXT_MIN);
+}
+
+static ecornn_device *make_model(struct model *model, const struct file *file,
+                                 const ecornn_cell *cell)
+{
+    const struct model_shape shape = {.cell = cell,
+                                      .alphabet = file->alphabet.size,
+                                      .embedding = (int)file->embedding,
+                                      .hidden = (int)file->hidden,
+                                      .layers = (int)file->layers,
                                       .steps = STEPS,
                                       .batch = BATCH,
-                                      .dropout = (float)app->options.dropout,
-                                      .training = true,
-                                      .memory = app->options.memory};
+                                      .dropout = (float)options.dropout,
+                                      .memory = (uint64_t)options.memory};
+    ecornn_device *device = NULL;
     ecornn_device_info info;
-    if (!library(ecornn_device_open(&app->device, app->options.device), why) ||
-        !library(ecornn_device_query(app->device, &info), why))
-        return false;
+    check(ecornn_device_open(&device, options.device));
+    check(ecornn_device_query(device, &info));
 #ifdef _OPENMP
-    omp_set_num_threads(info.threads > 0 ? info.threads : 1); /* of the output layer, too */
+    omp_set_num_threads(info.threads > 0 ? info.threads : 1); /* for the layers around, too */
 #endif
-    if (!model_plan(&app->model, app->device, &shape, why) ||
-        (app->options.resume && !checkpoint_check(&app->file, &app->model, why)) ||
-        !check_keeper(app, why) || !model_allocate(&app->model, why))
-        return false;
-    if (app->options.resume)
-        return checkpoint_load(&app->model, &app->file, why);
-    model_initialise(&app->model, (uint64_t)app->options.seed);
-    return true;
+    model_plan(model, device, &shape);
+    if (options.resume)
+        file_check(file, model);
+    const char *problem =
+        options.steps != 0 && *options.save ? file_save(file, model, NULL, options.save) : NULL;
+    if (problem)
+        die(1, "%.200s cannot be written: %s", options.save, problem);
+    model_allocate(model);
+    if (options.resume)
+        file_load_theta(file, model);
+    else
+        model_initialise(model, (uint64_t)options.seed);
+    return device;
 }
 
-static bool train_and_save(struct app *app, struct complaint *why)
+static void train_and_report(struct model *model, struct file *file, const struct text *text,
+                             double entropy)
 {
-    const struct options *options = &app->options;
-    const struct text *text = &app->text;
     const struct training training = {.text = text,
-                                      .keeper = &app->keeper,
-                                      .first_step = app->checkpoint.step,
-                                      .steps = options->steps > 0 ? options->steps : 0,
-                                      .seconds = options->seconds,
-                                      .rate = (float)options->rate,
-                                      .seed = (uint64_t)options->seed};
-    const double entropy = text_entropy(text);
-    struct training_result result;
+                                      .file = file,
+                                      .path = options.save,
+                                      .steps = options.steps > 0 ? (long)options.steps : 0,
+                                      .seconds = options.seconds,
+                                      .save_every = (long)options.save_every,
+                                      .rate = (float)options.rate,
+                                      .seed = (uint64_t)options.seed};
     train_catch_signals();
-    printf("%zu characters of %zu file%s, %d different, order-0 entropy %.2f bits; %s, %zu "
-           "parameters\n",
-           text->learnt.size + text->held.size, text->files, text->files == 1 ? "" : "s",
-           app->checkpoint.alphabet.size, entropy, app->checkpoint.cell_name, app->model.params);
+    printf("%zu characters, %d different, order-0 entropy %.2f bits; %s, %zu parameters\n",
+           text->training.count + text->held_out.count, file->alphabet.size, entropy,
+           file->cell_name, model->params);
     fflush(stdout);
-    if (!train(&app->model, &training, &result, why))
-        return false;
-    if (result.held_bits >= 0)
-        printf("held-out %.3f bits per character (order-0 entropy %.2f)\n", result.held_bits,
-               entropy);
-    if (!keeper_finish(&app->keeper, result.steps, why))
-        return false;
-    if (*options->save)
-        printf("saved step %ld to %s\n", result.steps, options->save);
-    return true;
-}
-
-static bool run(struct app *app, struct complaint *why)
-{
-    const struct options *options = &app->options;
-    const bool training = options->steps != 0;
-    const struct sampling sampling = {options->sample, (float)options->temperature,
-                                      (uint64_t)options->seed, options->prompt};
-    if (!training && !options->resume)
-        return complain(why, "--steps 0 needs --resume: there is no model yet");
-    if (!read_checkpoint(app, why) || !find_cell(app, why) || (training && !read_text(app, why)) ||
-        !build_model(app, why) || (training && !train_and_save(app, why)))
-        return false;
-    return options->sample == 0 || train_interrupted() ||
-           sample(&app->model, &app->checkpoint.alphabet, &sampling, why);
-}
-
-static void app_free(struct app *app)
-{
-    model_free(&app->model);
-    ecornn_device_close(app->device);
-    cell_free(&app->cell);
-    text_free(&app->text);
-    safetensors_free(&app->file);
+    const double bits = train(model, &training);
+    if (bits >= 0)
+        printf("held-out %.3f bits per character (order-0 entropy %.2f)\n", bits, entropy);
+    if (*options.save)
+        printf("saved step %ld to %s\n", file->step, options.save);
 }
 
 int main(int count, char **arguments)
 {
-    struct complaint why = {{0}};
-    struct app app = {.device = NULL};
-    if (!options_parse(&app.options, count, arguments, &why)) {
-        fprintf(stderr, "charlm: %s\n", why.text);
-        return 2;
-    }
-    if (app.options.help) {
-        options_print_help();
+    static struct file file;
+    static struct text text;
+    struct model model;
+    const ecornn_cell *cell = NULL;
+    parse(count, arguments);
+    if (options.help != 0) {
+        print_help();
         return 0;
     }
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error of write, not our end */
-    const bool good = run(&app, &why);
-    app_free(&app);
-    if (good && !ferror(stdout) && !fflush(stdout))
-        return 0;
-    fprintf(stderr, "charlm: %s\n", good ? "standard output cannot be written" : why.text);
-    return 1;
+    if (options.resume)
+        file_read(&file, options.resume);
+    else if (options.steps == 0)
+        die(2, "--steps 0 needs --resume: there is no model yet");
+    file.hidden = settle("hidden", options.hidden, file.hidden, 256);
+    file.layers = settle("layers", options.layers, file.layers, 1);
+    file.embedding = settle("embedding", options.embedding, file.embedding, 64);
+    ecornn_cell *parsed = find_cell(&file, &cell);
+    if (options.steps != 0)
+        read_text(&text, &file, arguments + optind);
+    ecornn_device *device = make_model(&model, &file, cell);
+    if (options.steps != 0)
+        train_and_report(&model, &file, &text, text_entropy(&text));
+    if (options.sample > 0 && !train_interrupted())
+        sample(&model, &file.alphabet, (long)options.sample, (float)options.temperature,
+               (uint64_t)options.seed, options.prompt);
+    model_free(&model);
+    ecornn_device_close(device);
+    ecornn_cell_free(parsed);
+    file_free(&file);
+    free(text.training.byte);
+    free(text.held_out.byte);
+    if (ferror(stdout) || fflush(stdout))
+        die(1, "standard output cannot be written");
+    return 0;
 }

@@ -1,27 +1,28 @@
 /*
- * The model's memory and its passes through the recurrent layers.
+ * The model's memory, its recurrent layers, and the embedding and softmax layers around them.
  */
-#include "model.h"
+#include "charlm.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A failed call of the library, with its own words. */
-static bool check(ecornn_status status, struct complaint *why)
+static void *on_device(const struct model *model, size_t bytes)
 {
-    return status == ECORNN_OK ||
-           complain(why, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
+    void *memory = ecornn_alloc(model->device, bytes ? bytes : 1);
+    if (!memory)
+        die(1, "no memory for %zu bytes on the device", bytes);
+    return memory;
 }
 
-static bool array_allocate(struct array *array, const struct model *model, size_t count)
+static struct array array_of(const struct model *model, size_t count)
 {
-    array->bytes = count * sizeof(float);
-    array->device = ecornn_alloc(model->device, array->bytes);
-    array->host = model->on_host ? array->device : malloc(array->bytes);
-    if (array->host)
-        memset(array->host, 0, array->bytes);
-    return array->host && array->device;
+    struct array array = {.bytes = count * sizeof(float)};
+    array.device = on_device(model, array.bytes);
+    array.host = model->on_host ? array.device : allocate(count, sizeof(float));
+    memset(array.host, 0, array.bytes);
+    return array;
 }
 
 static void array_free(struct array *array, const struct model *model)
@@ -29,23 +30,23 @@ static void array_free(struct array *array, const struct model *model)
     if (array->host != array->device)
         free(array->host);
     ecornn_free(model->device, array->device);
-    *array = (struct array){0};
 }
 
-static bool array_up(const struct array *array, const struct model *model, struct complaint *why)
+static void upload(const struct array *array, const struct model *model)
 {
-    return array->host == array->device ||
-           check(ecornn_upload(model->device, array->device, array->host, array->bytes), why);
+    if (array->host != array->device)
+        check(ecornn_upload(model->device, array->device, array->host, array->bytes));
 }
 
-static bool array_down(const struct array *array, const struct model *model, struct complaint *why)
+static void download(const struct array *array, const struct model *model)
 {
-    return array->host == array->device ||
-           check(ecornn_download(model->device, array->host, array->device, array->bytes), why);
+    if (array->host != array->device)
+        check(ecornn_download(model->device, array->host, array->device, array->bytes));
 }
 
-bool model_plan(struct model *model, ecornn_device *device, const struct model_shape *shape,
-                struct complaint *why)
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+void model_plan(struct model *model, ecornn_device *device, const struct model_shape *shape)
 {
     ecornn_device_info info;
     const ecornn_desc desc = {.cell = shape->cell,
@@ -55,102 +56,106 @@ bool model_plan(struct model *model, ecornn_device *device, const struct model_s
                               .steps = shape->steps,
                               .batch = shape->batch,
                               .dropout = shape->dropout,
-                              .flags = shape->training ? ECORNN_TRAINING : 0,
+                              .flags = ECORNN_TRAINING,
                               .memory_limit = shape->memory};
     *model = (struct model){.shape = *shape, .device = device};
-    if (!check(ecornn_device_query(device, &info), why) ||
-        !check(ecornn_plan_create(&model->plan, device, &desc), why))
-        return false;
+    check(ecornn_device_query(device, &info));
+    check(ecornn_plan_create(&model->plan, device, &desc));
     ecornn_plan_sizes(model->plan, &model->sizes);
     model->on_host = !strcmp(info.backend, "cpu") || !strcmp(info.backend, "reference");
     model->states = ecornn_cell_states(shape->cell);
-    const size_t V = (size_t)shape->alphabet;
-    model->params =
-        model->sizes.params + V * ((size_t)shape->embedding + (size_t)shape->hidden + 1);
-    return true;
+    model->params = model->sizes.params + (size_t)shape->alphabet * ((size_t)shape->embedding +
+                                                                     (size_t)shape->hidden + 1);
 }
 
-static bool point_at_params(struct model *model, struct complaint *why)
+/* Pointers to the parameters of the plan in a block of them. */
+static void **point_into(const struct model *model, const struct array *block)
 {
     const int count = ecornn_param_count(model->plan);
-    model->pointers = calloc((size_t)count, sizeof *model->pointers);
-    model->dpointers = calloc((size_t)count, sizeof *model->dpointers);
-    if (!model->pointers || !model->dpointers)
-        return complain(why, "no memory for %d pointers", count);
+    void **pointers = allocate((size_t)count, sizeof *pointers);
     for (int k = 0; k < count; k++) {
         ecornn_param param;
-        if (!check(ecornn_param_get(model->plan, k, &param), why))
-            return false;
-        model->pointers[k] = model->block.device + param.offset;
-        if (model->shape.training)
-            model->dpointers[k] = model->dblock.device + param.offset;
+        check(ecornn_param_get(model->plan, k, &param));
+        pointers[k] = block->device + param.offset;
     }
-    return true;
+    return pointers;
 }
 
-static void divide_theta(struct model *model)
-{
-    const size_t V = (size_t)model->shape.alphabet, E = (size_t)model->shape.embedding;
-    const size_t H = (size_t)model->shape.hidden, at = model->sizes.params;
-    model->embedding = model->theta + at;
-    model->weight = model->embedding + V * E;
-    model->bias = model->weight + V * H;
-    model->dembedding = model->dtheta + at;
-    model->dweight = model->dembedding + V * E;
-    model->dbias = model->dweight + V * H;
-}
-
-static bool allocate_training(struct model *model, size_t rows)
-{
-    const size_t E = (size_t)model->shape.embedding, H = (size_t)model->shape.hidden;
-    model->dpacked = ecornn_alloc(model->device, model->sizes.dweights);
-    model->reserve = ecornn_alloc(model->device, model->sizes.reserve);
-    return model->dpacked && model->reserve &&
-           array_allocate(&model->dblock, model, model->sizes.params) &&
-           array_allocate(&model->dx, model, rows * E) &&
-           array_allocate(&model->dy, model, rows * H);
-}
-
-bool model_allocate(struct model *model, struct complaint *why)
+void model_allocate(struct model *model)
 {
     const struct model_shape *shape = &model->shape;
-    const size_t rows = (size_t)shape->steps * (size_t)shape->batch;
-    const size_t workspace = model->sizes.workspace ? model->sizes.workspace : 1;
-    model->theta = calloc(model->params, sizeof(float));
-    model->dtheta = calloc(model->params, sizeof(float));
-    model->logits = calloc(rows * (size_t)shape->alphabet, sizeof(float));
-    model->losses = calloc(rows, sizeof(double));
-    model->packed = ecornn_alloc(model->device, model->sizes.weights);
-    model->workspace = ecornn_alloc(model->device, workspace);
-    if (!model->theta || !model->dtheta || !model->logits || !model->losses || !model->packed ||
-        !model->workspace || !array_allocate(&model->block, model, model->sizes.params) ||
-        !array_allocate(&model->x, model, rows * (size_t)shape->embedding) ||
-        !array_allocate(&model->y, model, rows * (size_t)shape->hidden) ||
-        (shape->training && !allocate_training(model, rows)))
-        return complain(why, "no memory for a model of %zu parameters", model->params);
-    divide_theta(model);
-    return point_at_params(model, why) && carry_allocate(&model->carry, model, why);
+    const size_t V = (size_t)shape->alphabet, E = (size_t)shape->embedding;
+    const size_t H = (size_t)shape->hidden, rows = (size_t)shape->steps * (size_t)shape->batch;
+    model->theta = allocate(model->params, sizeof(float));
+    model->dtheta = allocate(model->params, sizeof(float));
+    model->embedding = model->theta + model->sizes.params;
+    model->dembedding = model->dtheta + model->sizes.params;
+    model->weight = model->embedding + V * E;
+    model->dweight = model->dembedding + V * E;
+    model->bias = model->weight + V * H;
+    model->dbias = model->dweight + V * H;
+    model->logits = allocate(rows * V, sizeof(float));
+    model->losses = allocate(rows, sizeof(double));
+    model->packed = on_device(model, model->sizes.weights);
+    model->workspace = on_device(model, model->sizes.workspace);
+    model->block = array_of(model, model->sizes.params);
+    model->pointers = point_into(model, &model->block);
+    model->x = array_of(model, rows * E);
+    model->y = array_of(model, rows * H);
+    model->dpacked = on_device(model, model->sizes.dweights);
+    model->reserve = on_device(model, model->sizes.reserve);
+    model->dblock = array_of(model, model->sizes.params);
+    model->dpointers = point_into(model, &model->dblock);
+    model->dx = array_of(model, rows * E);
+    model->dy = array_of(model, rows * H);
+    carry_allocate(&model->training, model);
 }
 
 void model_free(struct model *model)
 {
     struct array *const arrays[] = {&model->block, &model->dblock, &model->x,
                                     &model->y,     &model->dx,     &model->dy};
-    void *const blocks[] = {model->packed, model->dpacked, model->workspace, model->reserve};
+    void *const device[] = {model->packed, model->dpacked, model->workspace, model->reserve};
+    void *const host[] = {model->theta,  model->dtheta,   model->logits,
+                          model->losses, model->pointers, model->dpointers};
     for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++)
         array_free(arrays[k], model);
-    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
-        ecornn_free(model->device, blocks[k]);
-    carry_free(&model->carry, model);
-    free(model->theta);
-    free(model->dtheta);
-    free(model->logits);
-    free(model->losses);
-    free(model->pointers);
-    free(model->dpointers);
+    for (size_t k = 0; k < sizeof device / sizeof *device; k++)
+        ecornn_free(model->device, device[k]);
+    for (size_t k = 0; k < sizeof host / sizeof *host; k++)
+        free(host[k]);
+    carry_free(&model->training, model);
     ecornn_plan_free(model->plan);
-    *model = (struct model){0};
 }
+
+void carry_allocate(struct carry *carry, const struct model *model)
+{
+    const struct model_shape *shape = &model->shape;
+    const size_t count = (size_t)shape->layers * (size_t)shape->batch * (size_t)shape->hidden;
+    *carry = (struct carry){.now = 0};
+    for (int s = 0; s < model->states; s++)
+        for (int k = 0; k < 2; k++)
+            carry->state[k][s] = array_of(model, count);
+    carry_reset(carry, model);
+}
+
+void carry_reset(struct carry *carry, const struct model *model)
+{
+    carry->now = 0;
+    for (int s = 0; s < model->states; s++) {
+        memset(carry->state[0][s].host, 0, carry->state[0][s].bytes);
+        upload(&carry->state[0][s], model);
+    }
+}
+
+void carry_free(struct carry *carry, const struct model *model)
+{
+    for (int s = 0; s < model->states; s++)
+        for (int k = 0; k < 2; k++)
+            array_free(&carry->state[k][s], model);
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static void fill_random(float *to, size_t count, float bound, uint64_t *random)
 {
@@ -158,80 +163,43 @@ static void fill_random(float *to, size_t count, float bound, uint64_t *random)
         to[k] = bound * (2 * random_uniform(random) - 1);
 }
 
-/* "0.fwd.b.f": what a parameter is, W R b or p, stands before the last point. */
+/* A parameter such as "0.fwd.b.f" is of the kind "b.f": W, R, b or p, and the line of the cell. */
 static const char *kind_of(const char *name)
 {
     const char *point = strrchr(name, '.');
     return point && point > name ? point - 1 : name;
 }
 
-/* In other cells a line f may mean anything. */
-static bool is_forget_bias(const struct model *model, const char *name)
-{
-    const char *const lstms[] = {"lstm", "lstm-peephole"};
-    for (size_t k = 0; k < sizeof lstms / sizeof *lstms; k++)
-        if (model->shape.cell == ecornn_cell_find(lstms[k]))
-            return !strcmp(kind_of(name), "b.f");
-    return false;
-}
-
 void model_initialise(struct model *model, uint64_t seed)
 {
     const size_t V = (size_t)model->shape.alphabet, E = (size_t)model->shape.embedding;
     const size_t H = (size_t)model->shape.hidden;
+    const ecornn_cell *cell = model->shape.cell;
+    const bool lstm = cell == ecornn_cell_find("lstm") || cell == ecornn_cell_find("lstm-peephole");
     const float bound = 1 / sqrtf((float)H);
-    uint64_t random = seed;
     for (int k = 0; k < ecornn_param_count(model->plan); k++) {
         ecornn_param param;
-        if (ecornn_param_get(model->plan, k, &param) != ECORNN_OK)
-            continue;
+        check(ecornn_param_get(model->plan, k, &param));
+        float *to = model->theta + param.offset;
         const size_t count = (size_t)param.rows * (size_t)param.cols;
         if (strchr("WR", *kind_of(param.name)))
-            fill_random(model->theta + param.offset, count, bound, &random);
-        else
+            fill_random(to, count, bound, &seed);
+        else if (lstm && !strcmp(kind_of(param.name), "b.f"))
             for (size_t j = 0; j < count; j++)
-                model->theta[param.offset + j] = is_forget_bias(model, param.name) ? 1 : 0;
+                to[j] = 1;
     }
-    fill_random(model->embedding, V * E, 1, &random);
-    fill_random(model->weight, V * H, bound, &random);
+    fill_random(model->embedding, V * E, 1, &seed);
+    fill_random(model->weight, V * H, bound, &seed);
 }
 
-bool carry_allocate(struct carry *carry, const struct model *model, struct complaint *why)
-{
-    const size_t count =
-        (size_t)model->shape.layers * (size_t)model->shape.batch * (size_t)model->shape.hidden;
-    for (int s = 0; s < 2 * model->states; s++)
-        if (!array_allocate(&carry->state[s & 1][s >> 1], model, count))
-            return complain(why, "no memory for states of %zu elements", count);
-    carry_reset(carry, model);
-    return true;
-}
-
-void carry_reset(struct carry *carry, const struct model *model)
-{
-    struct complaint
-        ignored; /* memory on the device that cannot be written shows in the next run */
-    carry->now = 0;
-    for (int s = 0; s < model->states; s++) {
-        memset(carry->state[0][s].host, 0, carry->state[0][s].bytes);
-        array_up(&carry->state[0][s], model, &ignored);
-    }
-}
-
-void carry_free(struct carry *carry, const struct model *model)
-{
-    for (int s = 0; s < 2 * ECORNN_MAX_STATES; s++)
-        array_free(&carry->state[s & 1][s >> 1], model);
-}
-
-bool model_pack(struct model *model, struct complaint *why)
+void model_pack(struct model *model)
 {
     memcpy(model->block.host, model->theta, model->block.bytes);
-    return array_up(&model->block, model, why) &&
-           check(
-               ecornn_pack(model->plan, (const void *const *)model->pointers, model->packed, NULL),
-               why);
+    upload(&model->block, model);
+    check(ecornn_pack(model->plan, (const void *const *)model->pointers, model->packed, NULL));
 }
+
+/* ---- a window -------------------------------------------------------------------------------- */
 
 static ecornn_io io_of(const struct model *model, const struct carry *carry, int from,
                        const struct window *window)
@@ -243,6 +211,7 @@ static ecornn_io io_of(const struct model *model, const struct carry *carry, int
                     .y = model->y.device,
                     .weights = model->packed,
                     .workspace = model->workspace,
+                    .reserve = carry == &model->training ? model->reserve : NULL,
                     .seed = window->seed};
     for (int s = 0; s < model->states; s++) {
         io.initial[s] = carry->state[from][s].device;
@@ -251,36 +220,81 @@ static ecornn_io io_of(const struct model *model, const struct carry *carry, int
     return io;
 }
 
-bool model_forward(struct model *model, struct carry *carry, const struct window *window,
-                   struct complaint *why)
+void model_forward(struct model *model, struct carry *carry, const struct window *window)
 {
-    ecornn_io io = io_of(model, carry, carry->now, window);
-    if (carry == &model->carry) /* any other is of held-out text: inference */
-        io.reserve = model->reserve;
-    embedding_gather(model, window);
-    if (!array_up(&model->x, model, why) || !check(ecornn_forward(model->plan, &io), why) ||
-        !array_down(&model->y, model, why))
-        return false;
+    const int rows = window->steps * window->batch, V = model->shape.alphabet;
+    const int H = model->shape.hidden;
+    const size_t E = (size_t)model->shape.embedding;
+    const ecornn_io io = io_of(model, carry, carry->now, window);
+    for (size_t row = 0; row < (size_t)rows; row++)
+        memcpy(model->x.host + row * E, model->embedding + window->input[row] * E,
+               E * sizeof(float));
+    upload(&model->x, model);
+    check(ecornn_forward(model->plan, &io));
+    download(&model->y, model);
     carry->now = !carry->now;
-    output_forward(model, (size_t)window->steps * (size_t)window->batch);
-    return true;
+    for (size_t row = 0; row < (size_t)rows; row++)
+        memcpy(model->logits + row * (size_t)V, model->bias, (size_t)V * sizeof(float));
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, V, H, 1, model->y.host, H,
+                model->weight, H, 1, model->logits, V);
 }
 
-bool model_backward(struct model *model, const struct window *window, struct complaint *why)
+/* Cross-entropy of one row in nats; z [V] becomes scale * (softmax - one at the target). */
+static double loss_of_row(float *z, int V, int target, float scale)
 {
-    ecornn_io io = io_of(model, &model->carry, !model->carry.now, window);
+    float highest = z[0], sum = 0;
+    for (int v = 1; v < V; v++)
+        highest = z[v] > highest ? z[v] : highest;
+    const float target_logit = z[target] - highest;
+    for (int v = 0; v < V; v++) {
+        z[v] = expf(z[v] - highest);
+        sum += z[v];
+    }
+    for (int v = 0; v < V; v++)
+        z[v] *= scale / sum;
+    z[target] -= scale;
+    return log((double)sum) - (double)target_logit;
+}
+
+double model_loss(struct model *model, const struct window *window)
+{
+    const int rows = window->steps * window->batch, V = model->shape.alphabet;
+    double nats = 0;
+#pragma omp parallel for schedule(static)
+    for (int row = 0; row < rows; row++)
+        model->losses[row] = loss_of_row(model->logits + (size_t)row * (size_t)V, V,
+                                         window->target[row], 1 / (float)rows);
+    for (int row = 0; row < rows; row++) /* in order: the same sum for any number of threads */
+        nats += model->losses[row];
+    return nats / log(2);
+}
+
+void model_backward(struct model *model, const struct window *window)
+{
+    const int rows = window->steps * window->batch, V = model->shape.alphabet;
+    const int H = model->shape.hidden;
+    const size_t E = (size_t)model->shape.embedding;
+    const ecornn_io io = io_of(model, &model->training, !model->training.now, window);
     const ecornn_gradient gradient = {.size = sizeof gradient,
                                       .dy = model->dy.device,
                                       .dx = model->dx.device,
                                       .dweights = model->dpacked};
-    io.reserve = model->reserve;
-    output_backward(model, (size_t)window->steps * (size_t)window->batch);
-    if (!array_up(&model->dy, model, why) ||
-        !check(ecornn_backward(model->plan, &io, &gradient), why) ||
-        !check(ecornn_unpack(model->plan, model->dpacked, model->dpointers, 0, NULL), why) ||
-        !array_down(&model->dx, model, why) || !array_down(&model->dblock, model, why))
-        return false;
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, V, H, rows, 1, model->logits, V,
+                model->y.host, H, 0, model->dweight, H);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, H, V, 1, model->logits, V,
+                model->weight, H, 0, model->dy.host, H);
+    upload(&model->dy, model);
+    check(ecornn_backward(model->plan, &io, &gradient));
+    check(ecornn_unpack(model->plan, model->dpacked, model->dpointers, 0, NULL));
+    download(&model->dx, model);
+    download(&model->dblock, model);
     memcpy(model->dtheta, model->dblock.host, model->dblock.bytes);
-    embedding_scatter(model, window);
-    return true;
+    memset(model->dembedding, 0, (size_t)V * E * sizeof(float));
+    memset(model->dbias, 0, (size_t)V * sizeof(float));
+    for (size_t row = 0; row < (size_t)rows; row++) {
+        for (size_t e = 0; e < E; e++)
+            model->dembedding[window->input[row] * E + e] += model->dx.host[row * E + e];
+        for (size_t v = 0; v < (size_t)V; v++)
+            model->dbias[v] += model->logits[row * (size_t)V + v];
+    }
 }

@@ -1,37 +1,45 @@
 /*
- * Error text, numbers from text, random numbers, the checksum and the clock of the charlm example.
+ * Errors, memory, random numbers and the clock of the charlm example.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "util.h"
+#include "charlm.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
-bool complain(struct complaint *why, const char *format, ...)
+static const size_t FILE_MAX = (size_t)1 << 31; /* bytes */
+
+void die(int status, const char *format, ...)
 {
+    char text[500];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(why->text, sizeof why->text, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *c = why->text; *c; c++)
+    for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
-    return false;
+    fprintf(stderr, "charlm: %s\n", text);
+    exit(status);
 }
 
-bool number_parse(long *number, const char *name, const char *text, const long limits[2],
-                  struct complaint *why)
+void check(ecornn_status status)
 {
-    char *end = NULL;
-    errno = 0;
-    const long value = strtol(text, &end, 10);
-    if (end == text || *end || errno || value < limits[0] || value > limits[1])
-        return complain(why, "%s is %.60s, must be %ld to %ld", name, text, limits[0], limits[1]);
-    *number = value;
-    return true;
+    if (status != ECORNN_OK)
+        die(1, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
+}
+
+void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        die(1, "no memory for %zu elements of %zu bytes", count, size);
+    return memory;
 }
 
 uint64_t random_bits(uint64_t *state)
@@ -47,23 +55,28 @@ float random_uniform(uint64_t *state)
     return (float)(random_bits(state) >> 40) * 0x1p-24f;
 }
 
-uint32_t crc32_add(uint32_t crc, const void *bytes, size_t size)
-{
-    uint32_t table[256];
-    for (uint32_t k = 0; k < 256; k++) {
-        table[k] = k;
-        for (int bit = 0; bit < 8; bit++)
-            table[k] = table[k] >> 1 ^ (table[k] & 1 ? UINT32_C(0xedb88320) : 0);
-    }
-    crc = ~crc;
-    for (const unsigned char *at = bytes, *end = at + size; at < end; at++)
-        crc = crc >> 8 ^ table[(crc ^ *at) & 0xff];
-    return ~crc;
-}
-
 double clock_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+char *file_load(const char *path, size_t *bytes)
+{
+    struct stat status;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        die(1, "%.200s: %s", path, strerror(errno));
+    if (fstat(fileno(file), &status) || !S_ISREG(status.st_mode))
+        die(1, "%.200s: not a regular file", path);
+    if ((uint64_t)status.st_size > FILE_MAX)
+        die(1, "%.200s: %lld bytes, must be at most %zu", path, (long long)status.st_size,
+            FILE_MAX);
+    *bytes = (size_t)status.st_size;
+    char *content = allocate(*bytes + 1, 1);
+    if (fread(content, 1, *bytes, file) != *bytes)
+        die(1, "%.200s: cannot be read", path);
+    fclose(file);
+    return content;
 }
