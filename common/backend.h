@@ -12,7 +12,7 @@
 #include "common/fp.h"
 #include "common/join.h"
 #include "common/plan.h"
-#include "common/squeeze.h"
+#include "common/compaction.h"
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 
@@ -32,16 +32,16 @@ struct eco_caps {
         const struct eco_cpu_rates *rates; /* what parts of runs take; NULL: as usual */
     } cpu;
     struct eco_gpu_caps {
-        int version;        /* ten times the compute capability */
-        size_t block_bytes; /* of memory that a block of threads shares */
-        int32_t blocks[3];  /* that run at once, in clusters of 1, 2 and 4 */
-        int32_t parts;      /* that the device was cut into; 0: it is whole */
-        int32_t gang; /* a part: blocks that wait for each other are a cluster, so many at most;
-                       * 0: all of a launch begin at once */
-        int32_t clusters[8]; /* of 1 to 8 blocks of the kernel for steps, that run at once */
-        bool fuses;          /* the module has code for fused steps */
-        bool wide;           /* and for those of many rows */
-        bool splits;         /* and for products of split operands */
+        int version;            /* ten times the compute capability */
+        size_t block_bytes;     /* of memory that a block of threads shares */
+        int32_t blocks[3];      /* that run at once, in clusters of 1, 2 and 4 */
+        int32_t partitions;     /* that the device was cut into; 0: it is whole */
+        int32_t cluster_launch; /* a part: blocks that wait for each other are a cluster, so many at
+                                 * most; 0: all of a launch begin at once */
+        int32_t clusters[8];    /* of 1 to 8 blocks of the kernel for steps, that run at once */
+        bool fuses;             /* the module has code for fused steps */
+        bool wide;              /* and for those of many rows */
+        bool splits;            /* and for products of split operands */
         const struct eco_gpu_rates *rates; /* what parts of runs take; NULL: as on an H200 */
     } gpu;
 };
@@ -50,10 +50,10 @@ struct ecornn_device {
     const struct eco_backend *backend;
     struct eco_caps caps;
     ecornn_device_info info;
-    void *own;                       /* the backend's */
+    void *context;                   /* the backend's */
     char identity[ECO_MAX_IDENTITY]; /* what times depend on, in words (wisdom/wisdom.h) */
     uint64_t id;                     /* and its hash */
-    atomic_bool told;                /* what was measured of it, lib/machine.c */
+    atomic_bool rates_set;           /* what was measured of it, lib/machine.c */
 };
 
 /* One way to run a problem; a constant. */
@@ -109,18 +109,18 @@ struct eco_rows_move {
 /* How runs go side by side: so many at once; each in a part of the device, by one algorithm, or,
  * algo NULL, in all of it. */
 struct eco_models_share {
-    int at_once;
+    int concurrent;
     const struct eco_algo *algo;
     struct eco_caps caps; /* of a part */
 };
 
 /* Runs side by side, so many at once: one queues a run on a stream, in place run modulo at_once of
  * the workspace; last what comes behind all of them. */
-struct eco_beside {
-    int runs, at_once;
+struct eco_concurrent_runs {
+    int runs, concurrent;
     ecornn_status (*one)(void *own, int run, int place, void *stream);
     ecornn_status (*last)(void *own, void *stream);
-    void *own;
+    void *user_data;
     /* Of several models: all of it may be kept as one graph.  NULL: it is not. */
     const struct ecornn_plan *plan;
     const struct eco_args *args;
@@ -157,7 +157,7 @@ struct eco_backend {
                             void *const *params, bool add, void *stream);
     /* Fills the numbers of squeeze->run and does the moves of `in`; or those of `out`.  NULL: its
      * algorithms know masks. */
-    ecornn_status (*squeeze)(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
+    ecornn_status (*compact)(const struct ecornn_plan *plan, const struct eco_compaction *squeeze,
                              bool out);
     /* NULL: nothing to do.  What the backend keeps with a plan, in plan->own, and its end. */
     ecornn_status (*prepare)(struct ecornn_plan *plan);
@@ -175,15 +175,15 @@ struct eco_backend {
                          const struct eco_problem *const layer[], int layers,
                          struct eco_models_share *share);
     /* Of a backend with share. */
-    ecornn_status (*beside)(struct ecornn_device *device, const struct eco_beside *beside,
-                            void *stream);
+    ecornn_status (*run_concurrently)(struct ecornn_device *device,
+                                      const struct eco_concurrent_runs *beside, void *stream);
     /* Calls work(own, id, count) in count threads of the device.  NULL: the backend has share. */
-    void (*together)(struct ecornn_device *device, void (*work)(void *own, int id, int count),
-                     void *own);
+    void (*run_on_threads)(struct ecornn_device *device, void (*work)(void *own, int id, int count),
+                           void *own);
     /* Measured numbers, ends with a key NULL; or NULL.  tell: what was measured, by place, 0: it
      * was not; before the device's first plan. */
     const struct eco_measure *measures;
-    void (*tell)(struct ecornn_device *device, const double value[ECO_MAX_MEASURES]);
+    void (*set_rates)(struct ecornn_device *device, const double value[ECO_MAX_MEASURES]);
     const struct eco_choice *tunables; /* worth trying, ends with a key NULL; NULL: none are */
     const char *const *variables;      /* that take choices from the planner, too; ends with NULL */
     /* Adds " key=value" of what times depend on, beside name, variant and threads.  Or NULL. */

@@ -41,16 +41,16 @@ struct eco_bound {
     struct eco_view carry[ECO_MAX_STATES];
     /* BEGIN, END, REPLAY: the caller's initial and final states; D_BEGIN, D_END: dfinal and
      * dinitial. */
-    struct eco_view given[ECO_MAX_STATES], wanted[ECO_MAX_STATES];
+    struct eco_view initial[ECO_MAX_STATES], final[ECO_MAX_STATES];
     /* Of a run with resets.  BEGIN, STEP, REPLAY, D_STEP: the caller's starts.  STEP, not lean:
      * what they took the place of.  REPLAY, D_STEP: `before` with the starts in their places, which
      * whoever comes first puts there; D_WEIGHTS finds it in `before`.  D_BEGIN, D_END, D_STEP: sums
      * of their gradients, and where the caller wants these. */
-    struct eco_view start[ECO_MAX_STATES], replaced[ECO_MAX_STATES], patched[ECO_MAX_STATES];
+    struct eco_view start[ECO_MAX_STATES], replaced[ECO_MAX_STATES], with_resets[ECO_MAX_STATES];
     struct eco_view dstart[ECO_MAX_STATES], dstart_wanted[ECO_MAX_STATES];
     /* BEGIN, STEP, KEEP, END: where the caller wants states of every step; D_STEP: their gradients
      * there. */
-    struct eco_view shown[ECO_MAX_STATES];
+    struct eco_view all_states[ECO_MAX_STATES];
 
     /* GATHER, INPUT, STEP, D_WEIGHTS: rows that the layer reads as they lie, [N,I]; their copy in
      * time order; whichever of the two products read. */
@@ -62,14 +62,14 @@ struct eco_bound {
     struct eco_view operand, mean, save;
     struct eco_view y; /* STEP, REPLAY and, lean, D_STEP, END: [N,P] of this direction;
                         * of a layer below the last, REPLAY: what it kept */
-    struct eco_view kept[ECO_MAX_STATES]; /* STEP, END, lean: copies; KEEP, REPLAY: by
-                                           * eco_layout_kept_step */
+    struct eco_view checkpoint[ECO_MAX_STATES]; /* STEP, END, lean: copies; KEEP, REPLAY: by
+                                                 * eco_layout_checkpoint_index */
     /* With a projection, h = P u: u [N,H]; h as sums [N,P], back its gradient dh. */
     struct eco_view u, h;
 
     /* D_STEP, D_WEIGHTS: before and next as forward kept them.  The state before the direction's
      * first step lies apart from those before other steps, in `initial`, where `begins` says so. */
-    struct eco_view initial[ECO_MAX_STATES];
+    struct eco_view before_first[ECO_MAX_STATES];
     bool begins[ECO_MAX_STATES];
     bool copied;             /* lean: next[0] is a copy that D_STEP makes of y first */
     struct eco_view dvector; /* D_STEP, D_WEIGHTS: sums of vectors' gradients, from 0 on, by wish */
@@ -89,17 +89,17 @@ void eco_bind(struct eco_bound *bound, const struct eco_layout *layout, const st
 static inline const struct eco_view *eco_bound_before(const struct eco_bound *bound, int s,
                                                       int32_t t)
 {
-    return bound->begins[s] && t == bound->first ? &bound->initial[s] : &bound->before[s];
+    return bound->begins[s] && t == bound->first ? &bound->before_first[s] : &bound->before[s];
 }
 
 /* A part of the packed weights, as they are, transposed for backward, and their gradient; NULL: of
  * 0 bytes. */
 const void *eco_bind_weights(const struct eco_layout *layout, const struct eco_args *args,
-                             const struct eco_op *op, int part);
+                             const struct eco_op *op, int weight_id);
 const void *eco_bind_weights_back(const struct eco_layout *layout, const struct eco_args *args,
-                                  const struct eco_op *op, int part);
+                                  const struct eco_op *op, int weight_id);
 void *eco_bind_gradient(const struct eco_layout *layout, const struct eco_args *args,
-                        const struct eco_op *op, int part);
+                        const struct eco_op *op, int weight_id);
 /* One direction of one layer's state in a caller's array [L*D,N,width]. */
 struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const struct eco_args *args,
                                       const struct eco_op *op, int s, const void *data);

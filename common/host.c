@@ -131,11 +131,11 @@ ecornn_status eco_host_join_lengths(struct ecornn_device *device, int32_t *to, c
     return ECORNN_OK;
 }
 
-void eco_host_together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
-                       void *own)
+void eco_host_run_on_threads(struct ecornn_device *device,
+                             void (*work)(void *own, int id, int count), void *user_data)
 {
     (void)device;
-    work(own, 0, 1);
+    work(user_data, 0, 1);
 }
 
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream)

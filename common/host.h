@@ -21,8 +21,8 @@ ecornn_status eco_host_join(struct ecornn_device *device, const struct eco_join 
 ecornn_status eco_host_join_lengths(struct ecornn_device *device, int32_t *to, const int32_t *from,
                                     int32_t N, int32_t steps, void *stream);
 /* Of a device with one thread. */
-void eco_host_together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
-                       void *own);
+void eco_host_run_on_threads(struct ecornn_device *device,
+                             void (*work)(void *own, int id, int count), void *user_data);
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream); /* all is done always */
 
 #endif /* ECO_HOST_H */

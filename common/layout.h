@@ -45,13 +45,13 @@ enum eco_scratch {
                            * what steps read */
     ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
                        * for sums */
-    ECO_SCRATCH_GRADIENT, /* backward, if eco_layout_sums_apart: a direction of dweights */
-    ECO_SCRATCH_PRODUCT,  /* both: room for whoever multiplies */
-    ECO_SCRATCH_WIDENED,  /* both, by wish: the matrices of a layer and direction, as packed */
-    ECO_SCRATCH_TURNED,   /* both, by wish: R of each operand, [row, n*height] */
-    ECO_SCRATCH_PREPARED, /* both, by wish: R of each operand as the backend's products read it */
-    ECO_SCRATCH_EXCHANGE, /* both, by wish: what blocks of a persistent kernel or of a scan, which
-                           * go on side by side, tell each other */
+    ECO_SCRATCH_GRADIENT,   /* backward, if eco_layout_sums_by_group: a direction of dweights */
+    ECO_SCRATCH_PRODUCT,    /* both: room for whoever multiplies */
+    ECO_SCRATCH_WIDENED,    /* both, by wish: the matrices of a layer and direction, as packed */
+    ECO_SCRATCH_TRANSPOSED, /* both, by wish: R of each operand, [row, n*height] */
+    ECO_SCRATCH_PREPARED,   /* both, by wish: R of each operand as the backend's products read it */
+    ECO_SCRATCH_EXCHANGE,   /* both, by wish: what blocks of a persistent kernel or of a scan, which
+                             * go on side by side, tell each other */
     ECO_SCRATCHES
 };
 
@@ -60,11 +60,12 @@ enum { ECO_SUM_STEPS = 32 };
 
 /* Where packed weights and their gradients lie; knows neither T nor N. */
 struct eco_packing {
-    size_t form[ECO_FORMS];               /* bytes before all parts of a form */
-    size_t direction[ECO_FORMS][2];       /* of one direction of layer 0, of a later layer */
-    size_t part[2][ECO_FORMS][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part */
-    struct eco_matrix matrix[2][ECO_PARTS];
-    struct eco_panels panels[2][2][ECO_PARTS]; /* [layer > 0][transposed] */
+    size_t form[ECO_FORMS];         /* bytes before all parts of a form */
+    size_t direction[ECO_FORMS][2]; /* of one direction of layer 0, of a later layer */
+    size_t weight[2][ECO_FORMS]
+                 [ECO_WEIGHT_IDS]; /* of layer 0, of a later one: bytes before a part */
+    struct eco_matrix matrix[2][ECO_WEIGHT_IDS];
+    struct eco_panels panels[2][2][ECO_WEIGHT_IDS]; /* [layer > 0][transposed] */
 };
 
 /*
@@ -92,7 +93,7 @@ struct eco_layout {
         int count;                      /* number k lies at place k % count */
     } state[ECO_MAX_STATES],            /* by layer; inference: of all layers but the last */
         last_state[ECO_MAX_STATES],     /* by layer; inference: of the last layer */
-        kept[ECO_MAX_STATES],           /* lean, or for the replay, by layer */
+        checkpoint[ECO_MAX_STATES],     /* lean, or for the replay, by layer */
         recent[ECO_MAX_STATES],         /* lean, of a chunk, by lane's layer; */
         scan[ECO_MAX_STATES],           /* the same as steps have them */
         sequence,                       /* by layer, all but the last */
@@ -100,14 +101,14 @@ struct eco_layout {
         scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
         carry[ECO_MAX_STATES],          /* by lane */
         replaced[ECO_MAX_STATES],       /* with resets: the same, forward, */
-        patched[ECO_MAX_STATES],        /* backward, */
+        with_resets[ECO_MAX_STATES],    /* backward, */
         dstart[ECO_MAX_STATES],         /* backward */
         dinput;                         /* by layer */
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
     int32_t threads;                    /* that have some */
     size_t team_offset;                 /* of what threads share in the workspace, if wished */
-    size_t starts, squeezed;            /* of what starts.h has there, and squeeze.h */
-    struct eco_packing own;             /* last: a layout of another size does without */
+    size_t starts, compaction;          /* of what starts.h has there, and compaction.h */
+    struct eco_packing own_packing;     /* last: a layout of another size does without */
 };
 
 /* Of which runs.  Where backward replays, forward and backward have a layout each, with one
@@ -126,14 +127,15 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
 /* ---- replay: replay.c -------------------------------------------------------------------------
  *
  * With a policy other than ECORNN_SAVE_ALL the reserve keeps y of all layers but the last, and some
- * of the other states (eco_layout_keeps).  Forward, planes of states take turns in the workspace.
- * Backward, states, saved values and u are arrays over a chunk, in the workspace: ECO_REPLAY fills
- * them, and what comes after it reads them as it would read those of the reserve. */
+ * of the other states (eco_layout_is_checkpoint).  Forward, planes of states take turns in the
+ * workspace. Backward, states, saved values and u are arrays over a chunk, in the workspace:
+ * ECO_REPLAY fills them, and what comes after it reads them as it would read those of the reserve.
+ */
 bool eco_layout_replays(const struct eco_layout *layout);
 /* Is the state after step t, which is none of output, kept? */
-bool eco_layout_keeps(const struct eco_layout *layout, int d, int32_t t);
-/* Its place in eco_layout_kept. */
-size_t eco_layout_kept_step(const struct eco_layout *layout, int d, int32_t t);
+bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t);
+/* Its place in eco_layout_checkpoint. */
+size_t eco_layout_checkpoint_index(const struct eco_layout *layout, int d, int32_t t);
 /* Are all states of all steps known before a replay? */
 bool eco_layout_knows_states(const struct eco_layout *layout);
 /* A lean run: do steps write what is kept right into the reserve, and does backward read it there?
@@ -164,7 +166,8 @@ bool eco_layout_is_lean(const struct eco_layout *layout);
 bool eco_layout_copies_states(const struct eco_layout *layout);
 /* lean: state [T,N,D*width] after each step; of the output state, of all layers but the last: y,
  * with 0 past a row's length. */
-struct eco_array eco_layout_kept(const struct eco_layout *layout, int layer, int d, int state);
+struct eco_array eco_layout_checkpoint(const struct eco_layout *layout, int layer, int d,
+                                       int state);
 /* [T,N,saves,H] in the reserve; of a replay, of a chunk in the workspace.  Else there is none. */
 bool eco_layout_saves(const struct eco_layout *layout);
 struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
@@ -181,7 +184,7 @@ struct eco_blocks {
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
 /* Does dx of two directions always take the way through a copy?  Rows then have the same sum,
  * whatever N and order. */
-bool eco_layout_adds_apart(const struct eco_problem *problem);
+bool eco_layout_copies_dx(const struct eco_problem *problem);
 /* May input rows of the first layer have to be copied?  With one row a step's are neighbours in any
  * order, and where rows lie by length those that have ended are left out; training gathers, if only
  * for the gradients of weights, to which padding must not add. */
@@ -197,10 +200,10 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
                                     int d, enum eco_scratch scratch);
 /* By wish: the matrix of a part in the type of rows. */
 struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
-                                    int d, int part);
+                                    int d, int weight_id);
 /* By wish: the transposed matrix of a part, [row, n*height]. */
-struct eco_array eco_layout_turned(const struct eco_layout *layout, bool backward, int layer, int d,
-                                   int part);
+struct eco_array eco_layout_transposed(const struct eco_layout *layout, bool backward, int layer,
+                                       int d, int weight_id);
 /* backward [N,width]: gradient of a state between steps. */
 struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state);
 /* With resets.  Forward [N,width], not lean: states of the step before that starts took the place
@@ -208,16 +211,17 @@ struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, in
 struct eco_array eco_layout_replaced(const struct eco_layout *layout, int layer, int d, int state);
 /* Backward [chunk,N,width]: states as a step read them, starts in their places; of those that no
  * product reads that of one step, in a lean run none. */
-struct eco_array eco_layout_patched(const struct eco_layout *layout, int layer, int d, int state);
+struct eco_array eco_layout_with_resets(const struct eco_layout *layout, int layer, int d,
+                                        int state);
 /* Backward [N,width]: sums of the gradients of starts. */
 struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, int d, int state);
 /* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */
 struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
 
 /* Elements of a column of what stages hand on: whole vectors may begin at every unit. */
-size_t eco_layout_handed_column(const struct eco_problem *problem);
+size_t eco_layout_carried_column(const struct eco_problem *problem);
 /* Are weight gradients summed in groups of rows, by wish? */
-bool eco_layout_sums_apart(const struct eco_layout *layout);
+bool eco_layout_sums_by_group(const struct eco_layout *layout);
 /* The step at which dacc of a backward op begins, and what lies beside it. */
 size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op);
 

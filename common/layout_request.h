@@ -18,22 +18,22 @@ struct eco_by_rows {
     size_t most, fewer[ECO_FEWER];
 };
 /* The place in fewer, or ECO_FEWER. */
-static inline int32_t eco_fewer_place(int32_t planned, int32_t rows)
+static inline int32_t eco_fewer_index(int32_t planned, int32_t rows)
 {
-    const int64_t place = (int64_t)ECO_FEWER_PARTS * (planned - rows) / planned;
-    return place < ECO_FEWER ? (int32_t)place : ECO_FEWER;
+    const int64_t index = (int64_t)ECO_FEWER_PARTS * (planned - rows) / planned;
+    return index < ECO_FEWER ? (int32_t)index : ECO_FEWER;
 }
 /* The most rows that have that place. */
-static inline int32_t eco_fewer_rows(int32_t planned, int32_t place)
+static inline int32_t eco_fewer_rows(int32_t planned, int32_t index)
 {
-    const int64_t lacking = ((int64_t)place * planned + ECO_FEWER_PARTS - 1) / ECO_FEWER_PARTS;
+    const int64_t lacking = ((int64_t)index * planned + ECO_FEWER_PARTS - 1) / ECO_FEWER_PARTS;
     return (int32_t)(planned - lacking);
 }
 static inline size_t eco_bytes_by_rows(const struct eco_by_rows *bytes, int32_t planned,
                                        int32_t rows)
 {
-    const int32_t place = eco_fewer_place(planned, rows);
-    return rows < planned && place < ECO_FEWER ? bytes->fewer[place] : bytes->most;
+    const int32_t index = eco_fewer_index(planned, rows);
+    return rows < planned && index < ECO_FEWER ? bytes->fewer[index] : bytes->most;
 }
 
 /* What the chosen algorithm wants: of any backend, then what only the backend's kind asks for. */
@@ -47,9 +47,9 @@ struct eco_layout_request {
     struct eco_by_rows exchange[2]; /* forward, back: of a step of a chunk */
     struct eco_cpu_request {
         /* packed weights */
-        bool wide;     /* matrices in the type of sums, each number rounded to its own before */
-        int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
-                        * as many as a panel has vectors */
+        bool wide; /* matrices in the type of sums, each number rounded to its own before */
+        int32_t lane_groups; /* groups of lanes units in a block; of a matrix that is one alone (n
+                              * == 1): as many as a panel has vectors */
         int32_t lanes, vectors; /* panels of so many vectors of so many lanes; 0: dense */
         int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
                                  * neighbours; 0: 1 */
@@ -64,12 +64,12 @@ struct eco_layout_request {
         int32_t
             pack_rows;   /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
         int32_t threads; /* that have scratch of their own for rows of a product; 0: none */
-        int32_t handed_threads, handed_rows[2]; /* that have room for what stages hand on, of so
-                                                 * many rows forward and back; 0: none */
+        int32_t carried_threads, carried_rows[2]; /* that have room for what stages hand on, of so
+                                                   * many rows forward and back; 0: none */
         bool sums_vectors;   /* steps add up gradients of vectors: ECO_SCRATCH_DVECTOR */
         int32_t run_threads; /* of a run, at most; */
         size_t team_bytes;   /* that they share */
-        size_t crowded;      /* rows that products read, of a multiple of so many bytes, get
+        size_t alias_bytes;  /* rows that products read, of a multiple of so many bytes, get
                               * ECO_ALIGNMENT more; 0: none */
         /* steps: nothing lies elsewhere for them */
         bool own_units;  /* a thread's products write the units that its pointwise passes read */
@@ -82,17 +82,18 @@ struct eco_layout_request {
     struct eco_gpu_request {
         int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc
                                  * stays alive; 0: in every one */
-        bool rows_apart; /* forward, no row of an input product depends on what others hold: those
-                          * of padding may be read, and of a batch as it is no copy is made */
+        bool rows_independent;  /* forward, no row of an input product depends on what others hold:
+                                 * those  of padding may be read, and of a batch as it is no copy is
+                                 * made */
         bool lean; /* the reserve keeps no output state of the last layer, which backward reads from
                     * y, and all states in the type of rows; forward they lie as in inference */
         bool aligned; /* units of an accumulator, and rows of what products read, in whole groups of
                        * ECO_ALIGNED_ROW elements, in weights and workspace; the reserve stays
                        * dense */
-        bool filled;  /* with that: products are of whole groups; what is the caller's or the
+        bool padded;  /* with that: products are of whole groups; what is the caller's or the
                        * reserve's is copied into such rows where its own are not */
         bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
-        bool turned[2];             /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
+        bool transposed[2]; /* forward, back: there is a transposed R, ECO_SCRATCH_TRANSPOSED */
         size_t prepared_bytes[2];   /* forward, back: of ECO_SCRATCH_PREPARED */
         struct eco_by_rows product; /* of ECO_SCRATCH_PRODUCT; */
         size_t product_bytes;       /* of this run */
@@ -108,7 +109,7 @@ static inline size_t eco_request_row(const struct eco_layout_request *request, s
 /* Does a product want a copy of such rows, which are not ours? */
 static inline bool eco_request_needs_copy(const struct eco_layout_request *request, size_t width)
 {
-    return request->gpu.filled && eco_request_row(request, width) != width;
+    return request->gpu.padded && eco_request_row(request, width) != width;
 }
 
 #endif /* ECO_LAYOUT_REQUEST_H */

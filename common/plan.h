@@ -21,16 +21,17 @@ struct ecornn_plan {
     struct eco_problem problem;
     /* Of several models: of each, which does all the work, so many at once.  Else NULL. */
     struct ecornn_plan *one;
-    int at_once;
+    int concurrent;
     struct ecornn_device *device;
-    struct ecornn_device *part; /* the same, where it is a part, and the plan's own; else NULL */
+    struct ecornn_device
+        *owned_device; /* the same, where it is a part, and the plan's own; else NULL */
     const struct eco_algo *algo;
     struct eco_layout_request request;
     struct eco_work work;                  /* of layer 0 */
     struct eco_layout layout[ECO_LAYOUTS]; /* of a run of T steps and N rows */
     struct eco_tape tape[2][2];            /* of T steps: [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
-    void *own;                   /* the backend's; what changes in it is safe from many threads */
+    void *context;               /* the backend's; what changes in it is safe from many threads */
     uint64_t mark;               /* of its runs, mark.h */
     double estimate;             /* seconds of one run of the planned size */
     double seconds;              /* and of what it saves less */
@@ -55,15 +56,15 @@ ecornn_sizes eco_plan_sizes(const struct ecornn_plan *plan, int32_t T, int32_t N
 int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);
 /* pack.c, host memory: parameters to packed weights, gradients to those of the parameters.  Each of
  * `count` threads does its part; code: what fills panels (plan/lanes.h). */
-struct eco_portion {
+struct eco_slice {
     int id, count;
 };
 void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                   const struct eco_lanes_code *code, struct eco_portion part);
+                   const struct eco_lanes_code *code, struct eco_slice slice);
 /* To packed vectors; NULL: nothing. */
 void eco_plan_pack_add(const struct ecornn_plan *plan, const void *const *params, void *weights);
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
-                     bool add, struct eco_portion part);
+                     bool add, struct eco_slice slice);
 
 /* ---- a run ---------------------------------------------------------------------------------- */
 

@@ -89,7 +89,7 @@ void eco_saving_write(struct eco_text *text, const struct eco_problem *problem);
 bool eco_saving_parse(ecornn_desc *desc, const char *part);
 
 /* parameters.c: where number index of the block belongs, and its shape. */
-struct eco_param_place {
+struct eco_param_position {
     int layer, direction;
     int recipe_param; /* in cell->recipe.param, or -1: the projection */
     bool vector;      /* else a matrix */
@@ -99,7 +99,8 @@ struct eco_param_place {
     size_t elements;
 };
 int eco_problem_params(const struct eco_problem *problem);
-void eco_problem_place(const struct eco_problem *problem, int index, struct eco_param_place *place);
+void eco_problem_param_position(const struct eco_problem *problem, int index,
+                                struct eco_param_position *position);
 /* The same as ecornn_param_get shows it: its name and offset, which take longer to find. */
 void eco_problem_param(const struct eco_problem *problem, int index, ecornn_param *param);
 /* Elements of the whole block; SIZE_MAX on overflow. */

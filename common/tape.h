@@ -51,7 +51,7 @@ static inline int32_t eco_op_reset(const struct eco_op *op, int32_t t)
 
 /* What a direction of a layer does with each chunk, an op of a level. */
 struct eco_course {
-    uint8_t places, whole; /* after so many the chunk of y, or of dx, is whole */
+    uint8_t length, whole; /* after so many the chunk of y, or of dx, is whole */
     uint8_t kind[8];       /* enum eco_op_kind, or ECO_OP_KINDS: nothing */
 };
 
@@ -84,7 +84,7 @@ int64_t eco_tape_ops(const struct eco_tape *tape);
 struct eco_lane {
     struct eco_op op; /* what it does now */
     int32_t k;        /* chunk at hand, in the order of processing; -1: begins; chunks: ends */
-    uint8_t place;    /* in its course */
+    uint8_t position; /* in its course */
     bool goes;        /* has something to do in this level */
 };
 

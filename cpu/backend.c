@@ -101,14 +101,14 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     }
     cpu->small_products = multiplies_small();
     cpu->blas_threads = eco_cpu_blas_has_threads();
-    device->own = cpu;
+    device->context = cpu;
     fill_info(device, cpu);
     return ECORNN_OK;
 }
 
-static void tell(struct ecornn_device *device, const double value[ECO_MAX_MEASURES])
+static void set_rates(struct ecornn_device *device, const double value[ECO_MAX_MEASURES])
 {
-    struct eco_cpu *cpu = device->own;
+    struct eco_cpu *cpu = device->context;
     eco_cpu_rates_measured(&cpu->rates, &device->caps, value);
     device->caps.cpu.rates = &cpu->rates;
 }
@@ -120,14 +120,14 @@ static int threads(const struct ecornn_device *device)
 
 static void close_device(struct ecornn_device *device)
 {
-    eco_free(device->own);
+    eco_free(device->context);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 static ecornn_status prepare(struct ecornn_plan *plan)
 {
-    const struct eco_cpu *cpu = plan->device->own;
+    const struct eco_cpu *cpu = plan->device->context;
     const bool narrow =
         plan->problem.type == ECORNN_BF16 && plan->problem.weight_type == ECORNN_BF16;
     struct eco_cpu_plan *own = eco_alloc_zeroed(sizeof *own);
@@ -136,19 +136,19 @@ static ecornn_status prepare(struct ecornn_plan *plan)
     own->isa = narrow ? eco_isa_with_tiles(cpu->isa) : cpu->isa;
     own->grid = cpu->grid;
     eco_cpu_forced_grid(&plan->problem, &own->grid);
-    plan->own = own;
+    plan->context = own;
     return ECORNN_OK;
 }
 
 static void release(struct ecornn_plan *plan)
 {
-    eco_free(plan->own);
+    eco_free(plan->context);
 }
 
 static void describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
-    const struct eco_cpu *cpu = plan->device->own;
-    const struct eco_cpu_plan *own = plan->own;
+    const struct eco_cpu *cpu = plan->device->context;
+    const struct eco_cpu_plan *own = plan->context;
     if (own->isa != cpu->isa)
         eco_text_add(text,
                      "instruction set: %s, because the system does not grant the registers of %s\n",
@@ -171,21 +171,21 @@ enum { BYTES_OF_A_THREAD = 1 << 20 };
 static void pack_portion(void *own, int id, int count)
 {
     const struct packing *packing = own;
-    const struct eco_cpu_plan *of_plan = packing->plan->own;
+    const struct eco_cpu_plan *of_plan = packing->plan->context;
     eco_plan_pack(packing->plan, packing->params, packing->weights, of_plan->isa->lanes,
-                  (struct eco_portion){id, count});
+                  (struct eco_slice){id, count});
 }
 
 static void unpack_portion(void *own, int id, int count)
 {
     const struct packing *packing = own;
     eco_plan_unpack(packing->plan, packing->dweights, packing->dparams, packing->add,
-                    (struct eco_portion){id, count});
+                    (struct eco_slice){id, count});
 }
 
 static int threads_for(const struct ecornn_plan *plan, size_t bytes)
 {
-    const struct eco_cpu *cpu = plan->device->own;
+    const struct eco_cpu *cpu = plan->device->context;
     const size_t worth = bytes / BYTES_OF_A_THREAD;
     return worth < 1 ? 1 : worth < (size_t)cpu->threads ? (int)worth : cpu->threads;
 }
@@ -195,8 +195,8 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
 {
     (void)stream;
     struct packing packing = {.plan = plan, .params = params, .weights = weights};
-    eco_cpu_together(plan->device->own, threads_for(plan, plan->sizes.weights), pack_portion,
-                     &packing);
+    eco_cpu_run_on_threads(plan->device->context, threads_for(plan, plan->sizes.weights),
+                           pack_portion, &packing);
     if (added)
         eco_plan_pack_add(plan, added, weights);
     return ECORNN_OK;
@@ -207,16 +207,16 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
 {
     (void)stream;
     struct packing packing = {.plan = plan, .dweights = weights, .dparams = params, .add = add};
-    eco_cpu_together(plan->device->own, threads_for(plan, plan->sizes.dweights), unpack_portion,
-                     &packing);
+    eco_cpu_run_on_threads(plan->device->context, threads_for(plan, plan->sizes.dweights),
+                           unpack_portion, &packing);
     return ECORNN_OK;
 }
 
 static void together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
                      void *own)
 {
-    const struct eco_cpu *cpu = device->own;
-    eco_cpu_together(cpu, cpu->threads, work, own);
+    const struct eco_cpu *cpu = device->context;
+    eco_cpu_run_on_threads(cpu, cpu->threads, work, own);
 }
 
 /* ---- the backend ----------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static void together(struct ecornn_device *device, void (*work)(void *own, int i
 /* Caches, and other properties that a processor's name does not imply. */
 static void identity(const struct ecornn_device *device, struct eco_text *words)
 {
-    const struct eco_cpu *cpu = device->own;
+    const struct eco_cpu *cpu = device->context;
     long shared = 0;
 #ifdef _SC_LEVEL3_CACHE_SIZE
     shared = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -266,14 +266,14 @@ const struct eco_backend eco_backend_cpu = {
     .wait = eco_host_wait,
     .pack = pack,
     .unpack = unpack,
-    .together = together,
-    .squeeze = eco_cpu_squeeze,
+    .run_on_threads = together,
+    .compact = eco_cpu_compact,
     .prepare = prepare,
     .release = release,
     .describe = describe,
     .choices = eco_cpu_choices,
     .measures = eco_cpu_measures,
-    .tell = tell,
+    .set_rates = set_rates,
     .tunables = eco_cpu_tunables,
     .variables = variables,
     .identity = identity,

@@ -94,10 +94,10 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
  * between ops of equal level. */
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
 /* Calls work on at most `threads` threads, each with its id and their count. */
-void eco_cpu_together(const struct eco_cpu *cpu, int threads,
-                      void (*work)(void *own, int id, int count), void *own);
-/* ops/squeeze.c, for the backend. */
-ecornn_status eco_cpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
+void eco_cpu_run_on_threads(const struct eco_cpu *cpu, int threads,
+                            void (*work)(void *own, int id, int count), void *user_data);
+/* ops/compaction.c, for the backend. */
+ecornn_status eco_cpu_compact(const struct ecornn_plan *plan, const struct eco_compaction *squeeze,
                               bool out);
 /* ops/join.c, for the backend. */
 ecornn_status eco_cpu_join(struct ecornn_device *device, const struct eco_join *join, void *stream);
@@ -229,7 +229,7 @@ void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound
  * together. */
 struct eco_multiply {
     const struct eco_op *op; /* layer and direction */
-    int part;                /* enum eco_part */
+    int part;                /* enum eco_weight_id */
     int32_t rows, t;         /* t: the step, or 0. Consecutive steps may walk M in opposite order */
     const void *a;
     size_t a_row;

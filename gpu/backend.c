@@ -47,7 +47,7 @@ static int count(void)
 
 ecornn_status eco_gpu_enter(struct eco_gpu_scope *scope, const struct ecornn_device *device)
 {
-    scope->device = ((const struct eco_gpu *)device->own)->device;
+    scope->device = ((const struct eco_gpu *)device->context)->device;
     scope->before = scope->device;
     cudaError_t error = cudaGetDevice(&scope->before);
     if (error == cudaSuccess && scope->before != scope->device)
@@ -87,7 +87,7 @@ static const double PLAIN_FLOPS = 128 * 2 * 1.5e9;
 /* Finds rates for estimates by the device's properties. */
 static void find_rates(struct ecornn_device *device, const struct cudaDeviceProp *properties)
 {
-    struct eco_gpu *gpu = device->own;
+    struct eco_gpu *gpu = device->context;
     int clock = 0, memory_clock = 0; /* kHz */
     if (cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, gpu->device) != cudaSuccess ||
         cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, gpu->device) !=
@@ -122,7 +122,7 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
         .bytes_per_s = 2e12 / properties.multiProcessorCount,
         .cpu.cache_bytes = (size_t)properties.l2CacheSize,
         .gpu.block_bytes = properties.cooperativeLaunch ? properties.sharedMemPerBlockOptin : 0,
-        .gpu.version = ((const struct eco_gpu *)device->own)->capability,
+        .gpu.version = ((const struct eco_gpu *)device->context)->capability,
         .own_memory = true};
     find_rates(device, &properties);
     return ECORNN_OK;
@@ -131,7 +131,7 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
 /* Makes the first set, so that the first run does not have to initialise cuBLAS. */
 static ecornn_status prepare(struct ecornn_device *device)
 {
-    struct eco_gpu *gpu = device->own;
+    struct eco_gpu *gpu = device->context;
     struct eco_gpu_set *set;
     ecornn_status status = eco_gpu_take_set(gpu, &set);
     if (status != ECORNN_OK)
@@ -161,7 +161,7 @@ static ecornn_status prepare(struct ecornn_device *device)
 static void close_device(struct ecornn_device *device)
 {
     struct eco_gpu_scope scope;
-    struct eco_gpu *gpu = device->own;
+    struct eco_gpu *gpu = device->context;
     if (eco_gpu_enter(&scope, device) == ECORNN_OK) {
         for (int i = 0; i < ECO_MAX_RUNS; i++) {
             eco_gpu_free_set(&gpu->set[i]);
@@ -202,7 +202,7 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     gpu->graphs = !eco_gpu_asked(asking, graphs, sizeof graphs) || strcmp(graphs, "0") != 0;
     gpu->spin_timeout_s = patience();
     pthread_mutex_init(&gpu->own_codes_lock, NULL);
-    device->own = gpu;
+    device->context = gpu;
     struct eco_gpu_scope scope;
     status = eco_gpu_enter(&scope, device);
     if (status == ECORNN_OK) {
@@ -276,9 +276,9 @@ static ecornn_status fill(struct ecornn_device *device, const struct eco_fill *f
     if (status != ECORNN_OK)
         return status;
     for (int k = 0; status == ECORNN_OK && k < count; k++) {
-        status = eco_gpu_check_pointer(device->own, fills[k].name, fills[k].to);
+        status = eco_gpu_check_pointer(device->context, fills[k].name, fills[k].to);
         if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(device->own, fills[k].from_name, fills[k].from);
+            status = eco_gpu_check_pointer(device->context, fills[k].from_name, fills[k].from);
     }
     for (int k = 0; status == ECORNN_OK && k < count; k++)
         status = fill_one(&fills[k], stream);
@@ -315,9 +315,9 @@ static ecornn_status move_rows(struct ecornn_device *device, const struct eco_ro
     ecornn_status status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
-    status = eco_gpu_check_pointer(device->own, "an array to write", rows->to);
+    status = eco_gpu_check_pointer(device->context, "an array to write", rows->to);
     if (status == ECORNN_OK && rows->from != NULL)
-        status = eco_gpu_check_pointer(device->own, "an array to read", rows->from);
+        status = eco_gpu_check_pointer(device->context, "an array to read", rows->from);
     for (size_t begin = 0; status == ECORNN_OK && begin < rows->rows; begin += MOST)
         status =
             move_some(rows, begin, rows->rows - begin < MOST ? rows->rows : begin + MOST, stream);
@@ -341,7 +341,7 @@ static ecornn_status wait(struct ecornn_device *device, void *stream)
 /* Clocks and the driver. */
 static void identity(const struct ecornn_device *device, struct eco_text *words)
 {
-    const struct eco_gpu *gpu = device->own;
+    const struct eco_gpu *gpu = device->context;
     int clock = 0, memory_clock = 0, driver = 0;
     if (cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, gpu->device) != cudaSuccess ||
         cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, gpu->device) !=
@@ -399,16 +399,16 @@ static const struct eco_backend backend = {
     .wait = wait,
     .pack = eco_gpu_pack,
     .unpack = eco_gpu_unpack,
-    .squeeze = eco_gpu_squeeze,
+    .compact = eco_gpu_compact,
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,
     .share = eco_gpu_share_out,
     .share_layers = eco_gpu_share_layers,
-    .beside = eco_gpu_run_beside,
+    .run_concurrently = eco_gpu_run_beside,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
     .measures = eco_gpu_measures,
-    .tell = eco_gpu_tell,
+    .set_rates = eco_gpu_set_rates,
     .tunables = eco_gpu_tunables,
     .variables = eco_gpu_variables,
     .identity = identity,

@@ -99,7 +99,7 @@ static ecornn_status open_device(ecornn_device **device, int place, int argument
     struct eco_text name = {.data = opened->info.backend, .size = sizeof opened->info.backend};
     eco_text_add(&name, "%s", backend->name);
     eco_device_identify(opened);
-    eco_machine_tell(opened, false);
+    eco_machine_set_rates(opened, false);
     *device = opened;
     return ECORNN_OK;
 }

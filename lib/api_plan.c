@@ -43,7 +43,7 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
     struct eco_caller caller;
     eco_caller_begin(&caller);
     eco_wisdom_open();
-    eco_machine_tell(device, true);
+    eco_machine_set_rates(device, true);
     ecornn_status status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
         status = problem.models > 1 ? eco_models_create(&created, device, &problem)
@@ -106,7 +106,7 @@ int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
     eco_caller_begin(&caller);
     struct eco_text words = {text, size, 0};
     if (plan->one)
-        eco_text_add(&words, "%s: %d at once, each as\n", plan->problem.text, plan->at_once);
+        eco_text_add(&words, "%s: %d at once, each as\n", plan->problem.text, plan->concurrent);
     const bool fits = words.length < size;
     const int length =
         eco_plan_describe(plan->one ? plan->one : plan, fits ? text + words.length : NULL,

@@ -9,7 +9,7 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/mark.h"
-#include "common/squeeze.h"
+#include "common/compaction.h"
 #include "common/starts.h"
 #include "common/util.h"
 #include "lib/check.h"
@@ -261,22 +261,22 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_l
     return plan->algo->run(plan, tape, layout, args);
 }
 
-static ecornn_status run_squeezed(const struct ecornn_plan *plan, const struct eco_layout *layout,
-                                  const struct eco_args *args)
+static ecornn_status run_compacted(const struct ecornn_plan *plan, const struct eco_layout *layout,
+                                   const struct eco_args *args)
 {
     const struct eco_backend *backend = plan->device->backend;
-    struct eco_squeeze squeeze;
-    eco_squeeze_begin(&squeeze, layout, args);
-    ecornn_status status = backend->squeeze(plan, &squeeze, false);
+    struct eco_compaction compaction;
+    eco_compaction_begin(&compaction, layout, args);
+    ecornn_status status = backend->compact(plan, &compaction, false);
     if (status == ECORNN_OK)
-        status = run_tape(plan, layout, &squeeze.inside);
-    return status == ECORNN_OK ? backend->squeeze(plan, &squeeze, true) : status;
+        status = run_tape(plan, layout, &compaction.inside);
+    return status == ECORNN_OK ? backend->compact(plan, &compaction, true) : status;
 }
 
 static ecornn_status run_inside(const struct ecornn_plan *plan, const struct eco_layout *layout,
                                 const struct eco_args *args)
 {
-    return (eco_squeezes(layout, args) ? run_squeezed : run_tape)(plan, layout, args);
+    return (eco_needs_compaction(layout, args) ? run_compacted : run_tape)(plan, layout, args);
 }
 
 /* From where the cell says, if the caller does not. */

@@ -63,7 +63,7 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
     struct eco_caller caller;
     eco_caller_begin(&caller);
     eco_wisdom_open();
-    eco_machine_tell(device, true);
+    eco_machine_set_rates(device, true);
     status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
         status = check_limit(&problem);
@@ -88,7 +88,7 @@ ecornn_status ecornn_tune_machine(ecornn_device *device)
     struct eco_caller caller;
     eco_caller_begin(&caller);
     eco_wisdom_open();
-    eco_machine_tell(device, true);
+    eco_machine_set_rates(device, true);
     const ecornn_status status = eco_machine_measure(device);
     eco_caller_end(&caller);
     return status;

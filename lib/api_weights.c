@@ -79,9 +79,9 @@ static ecornn_status check_params(const ecornn_plan *plan, const void *const *pa
 {
     const int count = eco_problem_params(&plan->problem);
     for (int k = 0; k < count; k++) {
-        struct eco_param_place place;
+        struct eco_param_position position;
         int before;
-        eco_problem_place(&plan->problem, k, &place);
+        eco_problem_param_position(&plan->problem, k, &position);
         if (!params[k])
             return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
         if (!is_aligned_param(plan, params[k]))
@@ -89,7 +89,7 @@ static ecornn_status check_params(const ecornn_plan *plan, const void *const *pa
         if (added && !is_aligned_param(plan, added[k]))
             return misaligned("added", k, added[k], plan);
         if (added && added[k] &&
-            eco_problem_part(&plan->problem, &place, &before) != ECO_PART_VECTORS)
+            eco_problem_weight_id(&plan->problem, &position, &before) != ECO_WEIGHT_VECTORS)
             return eco_fail(ECORNN_BAD_ARGUMENT,
                             "added[%d] is %p, must be NULL: only vectors are added to", k,
                             added[k]);

@@ -10,20 +10,20 @@
 #include "common/locks.h"
 #include "lib/tune.h"
 
-void eco_machine_tell(struct ecornn_device *device, bool last)
+void eco_machine_set_rates(struct ecornn_device *device, bool last)
 {
     char values[ECO_MAX_VALUES];
     double value[ECO_MAX_MEASURES] = {0};
     if (device->backend->measures == NULL ||
-        atomic_load_explicit(&device->told, memory_order_acquire))
+        atomic_load_explicit(&device->rates_set, memory_order_acquire))
         return;
     eco_lock(ECO_LOCK_TELLING);
-    if (!atomic_load(&device->told)) {
+    if (!atomic_load(&device->rates_set)) {
         eco_wisdom_find_machine(device, values);
         eco_values_read(device->backend->measures, values, value);
         if (values[0] != '\0')
-            device->backend->tell(device, value);
-        atomic_store(&device->told, last || values[0] != '\0');
+            device->backend->set_rates(device, value);
+        atomic_store(&device->rates_set, last || values[0] != '\0');
     }
     eco_unlock(ECO_LOCK_TELLING);
 }

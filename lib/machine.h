@@ -8,7 +8,7 @@
 
 /* Tells a device what wisdom knows of it, once: where something is known when it is opened, else
  * (last) when its first plan is made. */
-void eco_machine_tell(struct ecornn_device *device, bool last);
+void eco_machine_set_rates(struct ecornn_device *device, bool last);
 /* Measures it, in some seconds, and tells wisdom. */
 ecornn_status eco_machine_measure(struct ecornn_device *device);
 

@@ -41,7 +41,8 @@ static ecornn_sizes sizes_of(const ecornn_plan *plan, const ecornn_sizes *one, i
     return (ecornn_sizes){.params = params.value,
                           .weights = block_bytes(one->weights, models, 0, overflow),
                           .dweights = block_bytes(one->dweights, models, 0, overflow),
-                          .workspace = block_bytes(one->workspace, plan->at_once, shared, overflow),
+                          .workspace =
+                              block_bytes(one->workspace, plan->concurrent, shared, overflow),
                           .reserve = block_bytes(one->reserve, models, 0, overflow),
                           .alignment = one->alignment};
 }
@@ -73,7 +74,7 @@ static struct ecornn_device *part_of(const struct ecornn_device *device,
     part->backend = device->backend;
     part->caps = *caps;
     part->info = device->info;
-    part->own = device->own;
+    part->context = device->context;
     part->id = device->id;
     memcpy(part->identity, device->identity, sizeof part->identity);
     return part;
@@ -101,7 +102,7 @@ ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_de
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes", sizeof *part);
     const ecornn_status status = plan_in_part(plan, part, one, share->algo);
     if (status == ECORNN_OK)
-        (*plan)->part = part;
+        (*plan)->owned_device = part;
     else
         eco_free(part);
     return status;
@@ -113,18 +114,18 @@ static ecornn_status create_one(ecornn_plan *plan, const struct eco_problem *one
 {
     struct ecornn_device *device = plan->device;
     const int models = plan->problem.models, threads = device->info.threads;
-    struct eco_models_share share = {.at_once = models >= threads ? threads : 1};
+    struct eco_models_share share = {.concurrent = models >= threads ? threads : 1};
     char before[ECO_MAX_DETAIL];
     if (device->backend->share != NULL)
         device->backend->share(device, one, models, &share);
-    plan->at_once = share.at_once;
+    plan->concurrent = share.concurrent;
     if (share.algo == NULL)
         return eco_plan_create(&plan->one, device, one);
     eco_fail_keep(before);
     ecornn_status status = eco_models_plan_in_part(&plan->one, device, one, &share);
     if (status != ECORNN_UNSUPPORTED)
         return status;
-    plan->at_once = 1;
+    plan->concurrent = 1;
     status = eco_plan_create(&plan->one, device, one);
     if (status == ECORNN_OK)
         eco_fail_restore(before);

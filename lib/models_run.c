@@ -114,7 +114,7 @@ static void note(struct models *models, ecornn_status status)
 
 static void run_model(struct models *models, int m, int thread)
 {
-    const bool alone = models->plan->at_once > 1;
+    const bool alone = models->plan->concurrent > 1;
     const ecornn_io io = io_of(models, m, thread);
     if (models->gradient == NULL) {
         note(models, eco_run_forward(models->plan->one, &io, alone));
@@ -151,8 +151,8 @@ static void add_some(void *own, int id, int count)
 static ecornn_status run_on_threads(struct models *models)
 {
     const ecornn_plan *plan = models->plan;
-    if (plan->at_once > 1)
-        plan->device->backend->together(plan->device, run_some, models);
+    if (plan->concurrent > 1)
+        plan->device->backend->run_on_threads(plan->device, run_some, models);
     else
         run_some(models, 0, 1);
     if (models->status != ECORNN_OK)
@@ -160,7 +160,7 @@ static ecornn_status run_on_threads(struct models *models)
     if (models->dx != NULL) {
         struct eco_caller caller;
         eco_caller_begin_run(&caller, plan->device->backend);
-        plan->device->backend->together(plan->device, add_some, models);
+        plan->device->backend->run_on_threads(plan->device, add_some, models);
         eco_caller_end(&caller);
     }
     return ECORNN_OK;
@@ -204,14 +204,14 @@ static ecornn_status queue_sum(void *own, void *stream)
 static ecornn_status run_on_stream(struct models *models, const struct eco_args *args)
 {
     const ecornn_plan *plan = models->plan;
-    const struct eco_beside beside = {.runs = plan->problem.models,
-                                      .at_once = plan->at_once,
-                                      .one = queue_model,
-                                      .last = queue_sum,
-                                      .own = models,
-                                      .plan = plan,
-                                      .args = args};
-    return plan->device->backend->beside(plan->device, &beside, args->stream);
+    const struct eco_concurrent_runs runs = {.runs = plan->problem.models,
+                                             .concurrent = plan->concurrent,
+                                             .one = queue_model,
+                                             .last = queue_sum,
+                                             .user_data = models,
+                                             .plan = plan,
+                                             .args = args};
+    return plan->device->backend->run_concurrently(plan->device, &runs, args->stream);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
@@ -236,7 +236,7 @@ ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
         return status;
     if (gradient != NULL && gradient->dx != NULL && plan->problem.shared && args->T > 0 &&
         args->N > 0)
-        models.dx = part(io->workspace, eco_models_stride(models.one.workspace), plan->at_once);
+        models.dx = part(io->workspace, eco_models_stride(models.one.workspace), plan->concurrent);
     return plan->device->backend->share != NULL ? run_on_stream(&models, args)
                                                 : run_on_threads(&models);
 }

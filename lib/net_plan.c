@@ -140,7 +140,7 @@ static ecornn_status share_device(const struct ecornn_net_plan *plan, struct mak
 {
     const struct eco_problem *layer[ECO_NET_LAYERS];
     ecornn_status status = ECORNN_OK;
-    making->share = (struct eco_models_share){.at_once = 1};
+    making->share = (struct eco_models_share){.concurrent = 1};
     if (text->layers < 2 || plan->device->backend->share_layers == NULL)
         return ECORNN_OK;
     struct eco_problem *const problems = eco_alloc((size_t)text->layers * sizeof *problems);
@@ -157,7 +157,7 @@ static ecornn_status share_device(const struct ecornn_net_plan *plan, struct mak
         struct eco_caller caller;
         eco_caller_begin(&caller);
         eco_wisdom_open();
-        eco_machine_tell(plan->device, true);
+        eco_machine_set_rates(plan->device, true);
         plan->device->backend->share_layers(plan->device, layer, text->layers, &making->share);
         eco_caller_end(&caller);
     }

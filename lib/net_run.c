@@ -291,25 +291,28 @@ static ecornn_status queue_sums(void *own, void *stream)
     return status;
 }
 
-static ecornn_status run_at_once(struct beside *beside)
+static ecornn_status run_at_once(struct beside *runs)
 {
-    struct ecornn_device *const device = beside->run->plan->device;
-    const int layers = beside->run->plan->piece[beside->p].layers;
-    const struct eco_beside all = {
-        .runs = layers, .at_once = layers, .one = queue_layer, .last = queue_sums, .own = beside};
-    return device->backend->beside(device, &all, beside->run->io->stream);
+    struct ecornn_device *const device = runs->run->plan->device;
+    const int layers = runs->run->plan->piece[runs->p].layers;
+    const struct eco_concurrent_runs all = {.runs = layers,
+                                            .concurrent = layers,
+                                            .one = queue_layer,
+                                            .last = queue_sums,
+                                            .user_data = runs};
+    return device->backend->run_concurrently(device, &all, runs->run->io->stream);
 }
 
 /* The second uses the places of the first: each dx is added before. */
-static ecornn_status run_in_order(struct beside *beside)
+static ecornn_status run_in_order(struct beside *runs)
 {
-    const struct eco_net_run *const run = beside->run;
-    const struct eco_net_piece *const piece = &run->plan->piece[beside->p];
+    const struct eco_net_run *const run = runs->run;
+    const struct eco_net_piece *const piece = &run->plan->piece[runs->p];
     ecornn_status status = ECORNN_OK;
     for (int i = 0; status == ECORNN_OK && i < piece->layers; i++) {
-        status = queue_layer(beside, i, 0, run->io->stream);
+        status = queue_layer(runs, i, 0, run->io->stream);
         if (status == ECORNN_OK && run->gradient != NULL)
-            status = add_dx(run, beside->p, piece->first + i, run->io->stream);
+            status = add_dx(run, runs->p, piece->first + i, run->io->stream);
     }
     return status;
 }

@@ -136,8 +136,9 @@ struct eco_program { /* instruction i may use the values of instructions before 
     bool uniform[ECO_MAX_CODE];
     int16_t slot[ECO_MAX_CODE];
     int n_uniform, n_slots;
-    /* For one that takes rows through neighbouring stages (handed.c): in which column of a row does
-     * the value lie for later stages, -1: in none; is it taken from there, or of no use then? */
+    /* For one that takes rows through neighbouring stages (carried.c): in which column of a row
+     * does the value lie for later stages, -1: in none; is it taken from there, or of no use then?
+     */
     int16_t column[ECO_MAX_CODE];
     bool skipped[ECO_MAX_CODE];
 };
@@ -213,7 +214,7 @@ bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,
 bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoint,
                       struct eco_lowered *lowered, struct eco_cell_error *error);
 
-/* handed.c: the first stage after this one that begins with a product, or the number of stages. */
+/* carried.c: the first stage after this one that begins with a product, or the number of stages. */
 int eco_cell_next_product(const struct eco_lowered *lowered, bool backward, int stage);
 
 /* compile.c: the three above in a row. */

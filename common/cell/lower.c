@@ -225,7 +225,7 @@ bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoi
     for (int k = 0; k < lowered->n_backward; k++)
         if (!lower_backward(&lowering, k))
             return false;
-    eco_lower_handed(lowered);
+    eco_lower_carried(lowered);
     eco_lower_linear(&lowering, recipe);
     return true;
 }

@@ -2,7 +2,7 @@
  * What the parts of lowering share.  lower.c cuts the graph into stages, and asks all others:
  * levels.c how soon a value can be had, accumulate.c which products are summed, saved.c what the
  * gradient keeps of forward, program.c for the code of a stage, slots.c where its values lie,
- * handed.c what it hands on.
+ * carried.c what it hands on.
  */
 #ifndef ECO_LOWERING_H
 #define ECO_LOWERING_H
@@ -72,7 +72,7 @@ static inline bool eco_lower_stores(int op)
 /* slots.c: where an interpreter keeps the values of a finished program. */
 void eco_lower_slots(struct eco_program *program);
 
-/* handed.c: which values stages hand on to later ones; all programs are finished. */
-void eco_lower_handed(struct eco_lowered *lowered);
+/* carried.c: which values stages hand on to later ones; all programs are finished. */
+void eco_lower_carried(struct eco_lowered *lowered);
 
 #endif /* ECO_LOWERING_H */

@@ -24,9 +24,9 @@ struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, in
     return array;
 }
 
-struct eco_array eco_layout_kept(const struct eco_layout *layout, int layer, int d, int state)
+struct eco_array eco_layout_checkpoint(const struct eco_layout *layout, int layer, int d, int state)
 {
-    struct eco_array array = series_get(&layout->kept[state], layer);
+    struct eco_array array = series_get(&layout->checkpoint[state], layer);
     array.offset +=
         (size_t)d * (size_t)eco_problem_width(layout->problem, state) * eco_type_bytes(array.type);
     return array;
@@ -55,7 +55,7 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
         &layout->scratch[backward][dx ? ECO_SCRATCH_GATHER : scratch], pair(layout, layer, d));
     if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input */
         const size_t input = (size_t)eco_problem_input(layout->problem, layer);
-        array.row = eco_layout_apart(layout, eco_request_row(&layout->request, input));
+        array.row = eco_layout_alias_padded(layout, eco_request_row(&layout->request, input));
         array.step = array.row * (size_t)layout->N;
         array.type = dx ? layout->sum : layout->type;
     }
@@ -73,21 +73,21 @@ size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op
 }
 
 struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
-                                    int d, int part)
+                                    int d, int weight_id)
 {
     struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_WIDENED);
-    array.offset += eco_layout_matrix_bytes(layout, layer, 0, part).value;
-    array.row = (size_t)eco_layout_matrix(layout, layer, part)->row;
+    array.offset += eco_layout_matrix_bytes(layout, layer, 0, weight_id).value;
+    array.row = (size_t)eco_layout_matrix(layout, layer, weight_id)->row;
     array.type = layout->type;
     return array;
 }
 
-struct eco_array eco_layout_turned(const struct eco_layout *layout, bool backward, int layer, int d,
-                                   int part)
+struct eco_array eco_layout_transposed(const struct eco_layout *layout, bool backward, int layer,
+                                       int d, int weight_id)
 {
-    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-    struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_TURNED);
-    array.offset += eco_layout_matrix_bytes(layout, layer, ECO_PART_RECURRENT, part).value;
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, weight_id);
+    struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_TRANSPOSED);
+    array.offset += eco_layout_matrix_bytes(layout, layer, ECO_WEIGHT_RECURRENT, weight_id).value;
     array.row = (size_t)matrix->n * (size_t)matrix->height;
     array.type = layout->type;
     return array;
@@ -103,9 +103,10 @@ struct eco_array eco_layout_replaced(const struct eco_layout *layout, int layer,
     return series_get(&layout->replaced[state], pair(layout, layer, d));
 }
 
-struct eco_array eco_layout_patched(const struct eco_layout *layout, int layer, int d, int state)
+struct eco_array eco_layout_with_resets(const struct eco_layout *layout, int layer, int d,
+                                        int state)
 {
-    return series_get(&layout->patched[state], pair(layout, layer, d));
+    return series_get(&layout->with_resets[state], pair(layout, layer, d));
 }
 
 struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, int d, int state)

@@ -106,25 +106,27 @@ static struct eco_view caller_state(const struct binding *b, const void *data, i
 }
 
 const void *eco_bind_weights(const struct eco_layout *layout, const struct eco_args *args,
-                             const struct eco_op *op, int part)
-{
-    const char *weights = args->weights;
-    return weights == NULL ? NULL : weights + eco_layout_weights(layout, op->layer, op->d, part);
-}
-
-const void *eco_bind_weights_back(const struct eco_layout *layout, const struct eco_args *args,
-                                  const struct eco_op *op, int part)
+                             const struct eco_op *op, int weight_id)
 {
     const char *weights = args->weights;
     return weights == NULL ? NULL
-                           : weights + eco_layout_weights_back(layout, op->layer, op->d, part);
+                           : weights + eco_layout_weights(layout, op->layer, op->d, weight_id);
+}
+
+const void *eco_bind_weights_back(const struct eco_layout *layout, const struct eco_args *args,
+                                  const struct eco_op *op, int weight_id)
+{
+    const char *weights = args->weights;
+    return weights == NULL ? NULL
+                           : weights + eco_layout_weights_back(layout, op->layer, op->d, weight_id);
 }
 
 void *eco_bind_gradient(const struct eco_layout *layout, const struct eco_args *args,
-                        const struct eco_op *op, int part)
+                        const struct eco_op *op, int weight_id)
 {
     char *dweights = args->dweights;
-    return dweights == NULL ? NULL : dweights + eco_layout_gradient(layout, op->layer, op->d, part);
+    return dweights == NULL ? NULL
+                            : dweights + eco_layout_gradient(layout, op->layer, op->d, weight_id);
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -152,8 +154,8 @@ static void bind_caller_states(const struct binding *b, const void *const given[
                                void *const wanted[ECO_MAX_STATES])
 {
     for (int s = 0; s < states(b); s++) {
-        b->bound->given[s] = caller_state(b, given[s], s);
-        b->bound->wanted[s] = caller_state(b, wanted[s], s);
+        b->bound->initial[s] = caller_state(b, given[s], s);
+        b->bound->final[s] = caller_state(b, wanted[s], s);
     }
 }
 
@@ -166,13 +168,13 @@ static struct eco_view y_of(const struct binding *b, const struct eco_op *op)
         return output(&at, b->args->y);
     if (!eco_layout_is_lean(b->layout))
         return output(&at, NULL);
-    const struct eco_array kept = eco_layout_kept(b->layout, op->layer, op->d, 0);
+    const struct eco_array kept = eco_layout_checkpoint(b->layout, op->layer, op->d, 0);
     return eco_bind_array(&kept, b->args, 0);
 }
 
 static struct eco_view kept_of(const struct binding *b, int s)
 {
-    const struct eco_array kept = eco_layout_kept(b->layout, b->op->layer, b->op->d, s);
+    const struct eco_array kept = eco_layout_checkpoint(b->layout, b->op->layer, b->op->d, s);
     return eco_bind_array(&kept, b->args, 0);
 }
 
@@ -223,7 +225,7 @@ static void bind_kept(const struct binding *b)
         *before = *next;
         before->from += b->op->reversed ? -1 : 1;
         b->bound->begins[s] = !history && (s == 0 || eco_layout_copies_direct(b->layout));
-        b->bound->initial[s] = caller_state(b, b->args->initial[s], s);
+        b->bound->before_first[s] = caller_state(b, b->args->initial[s], s);
     }
 }
 
@@ -252,7 +254,7 @@ static void bind_replaced(const struct binding *b)
 /* Arrays over the steps of dacc; none where no product reads the state of a lean run. */
 static struct eco_view patched_of(const struct binding *b, int s)
 {
-    const struct eco_array patched = eco_layout_patched(b->layout, b->op->layer, b->op->d, s);
+    const struct eco_array patched = eco_layout_with_resets(b->layout, b->op->layer, b->op->d, s);
     if (patched.row == 0)
         return (struct eco_view){0};
     return eco_bind_array(&patched, b->args, chunk_begin(b, ECO_SCRATCH_DACC));
@@ -262,7 +264,7 @@ static void bind_patched(const struct binding *b)
 {
     bind_starts(b);
     for (int s = 0; b->args->resets != NULL && s < states(b); s++)
-        b->bound->patched[s] = patched_of(b, s);
+        b->bound->with_resets[s] = patched_of(b, s);
 }
 
 static void bind_dstarts(const struct binding *b)
@@ -282,7 +284,7 @@ static void bind_shown(const struct binding *b, const void *const given[ECO_MAX_
                  before = (size_t)b->op->layer * (size_t)b->problem->D + b->op->d;
     for (int s = 0; s < states(b); s++) {
         const size_t width = (size_t)eco_problem_width(b->problem, s);
-        struct eco_view *const view = &b->bound->shown[s];
+        struct eco_view *const view = &b->bound->all_states[s];
         *view =
             (struct eco_view){.first = (char *)(uintptr_t)given[s],
                               .step = (size_t)b->args->N * width * eco_type_bytes(b->layout->type),
@@ -359,7 +361,7 @@ static void begin(const struct binding *b)
         return;
     b->bound->y = y_of(b, b->op);
     for (int s = 1; s < states(b) && eco_layout_copies_direct(b->layout); s++)
-        b->bound->kept[s] = kept_of(b, s);
+        b->bound->checkpoint[s] = kept_of(b, s);
 }
 
 static void input(const struct binding *b)
@@ -398,7 +400,7 @@ static void step(const struct binding *b)
     bound->save = save_of(b);
     bound->y = y_of(b, b->op);
     for (int s = 1; s < states(b) && eco_layout_copies_states(b->layout); s++)
-        bound->kept[s] = copies_of(b, s);
+        bound->checkpoint[s] = copies_of(b, s);
     show(b);
 }
 
@@ -477,8 +479,8 @@ static void weights(const struct binding *b)
     bind_states_back(b);
     bind_patched(b);
     for (int s = 0; b->args->resets != NULL && s < states(b); s++)
-        if (b->bound->patched[s].first != NULL) {
-            b->bound->before[s] = b->bound->patched[s];
+        if (b->bound->with_resets[s].first != NULL) {
+            b->bound->before[s] = b->bound->with_resets[s];
             b->bound->begins[s] = false;
         }
     bind_input(b);
@@ -495,7 +497,7 @@ static void keep(const struct binding *b)
     bind_planes(b);
     show(b);
     for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++) {
-        b->bound->kept[s] = kept_of(b, s);
+        b->bound->checkpoint[s] = kept_of(b, s);
         if (lean)
             b->bound->next[s] = copies_of(b, s);
     }

@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "common/util.h"
-#include "common/ways.h"
+#include "common/strategy.h"
 
 static const char *const kind_name[ECO_OP_KINDS] = {
     "begin",  "gather", "input",   "step",      "keep",      "end",  "d-begin",
@@ -77,7 +77,7 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
     if (plan->device->backend->describe != NULL)
         plan->device->backend->describe(plan, &text);
     describe_reason(&text, plan);
-    eco_ways_describe(&text, plan);
+    eco_strategies_describe(&text, plan);
     describe_choices(&text, plan);
     describe_tape(&text, plan, false);
     if (problem->training)

@@ -72,22 +72,22 @@ static bool types_fit(const struct eco_layout *packed, const struct eco_layout *
 
 /* Panels of a part as they lie, or, dense, the matrix. */
 static bool part_fits(const struct eco_layout *packed, const struct eco_layout *used, int layer,
-                      int part, bool back, struct eco_text *why)
+                      int weight_id, bool back, struct eco_text *why)
 {
-    const struct eco_matrix *a = eco_layout_matrix(packed, layer, part);
-    const struct eco_matrix *b = eco_layout_matrix(used, layer, part);
+    const struct eco_matrix *a = eco_layout_matrix(packed, layer, weight_id);
+    const struct eco_matrix *b = eco_layout_matrix(used, layer, weight_id);
     if (memcmp(a, b, sizeof *a) != 0) {
         eco_text_add(why, "its rows are filled up to %d, must be to %d", (int)a->row, (int)b->row);
         return false;
     }
-    const struct eco_panels *x = eco_layout_panels(packed, layer, part, back);
-    const struct eco_panels *y = eco_layout_panels(used, layer, part, back);
-    if (b->n == 0 || part == ECO_PART_VECTORS || memcmp(x, y, sizeof *x) == 0)
+    const struct eco_panels *x = eco_layout_panels(packed, layer, weight_id, back);
+    const struct eco_panels *y = eco_layout_panels(used, layer, weight_id, back);
+    if (b->n == 0 || weight_id == ECO_WEIGHT_VECTORS || memcmp(x, y, sizeof *x) == 0)
         return true;
     eco_text_add(why,
                  "its panels have %d vectors of %d lanes, %d a unit, must have %d of %d, %d a unit",
-                 (int)packed->request.cpu.vectors, (int)x->lanes, (int)x->spans,
-                 (int)used->request.cpu.vectors, (int)y->lanes, (int)y->spans);
+                 (int)packed->request.cpu.vectors, (int)x->lanes, (int)x->lane_groups,
+                 (int)used->request.cpu.vectors, (int)y->lanes, (int)y->lane_groups);
     return false;
 }
 
@@ -103,7 +103,7 @@ bool eco_layout_weights_fit(const struct eco_layout *packed, const struct eco_la
         return true;
     const bool backs = used->request.cpu.lanes > 0 && problem->training;
     for (int layer = 0; layer < 2 && layer < problem->L; layer++)
-        for (int part = 0; part < ECO_PARTS; part++)
+        for (int part = 0; part < ECO_WEIGHT_IDS; part++)
             for (int back = 0; back <= (int)backs; back++)
                 if (!part_fits(packed, used, layer, part, back, why))
                     return false;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/mark.h"
-#include "common/squeeze.h"
+#include "common/compaction.h"
 #include "common/starts.h"
 #include "common/util.h"
 
@@ -78,7 +78,7 @@ static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor
     layout->sequence = put(reserve, problem->L - 1, eco_layout_planes(layout, 0, layout->T + 2));
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
         if (s > 0)
-            layout->kept[s] = put(reserve, problem->L, eco_layout_kept_rows(layout, s));
+            layout->checkpoint[s] = put(reserve, problem->L, eco_layout_checkpoint_rows(layout, s));
         if (!layout->back) {
             put_turns(layout, cursor, s, eco_layout_ring(layout->chunk));
             continue;
@@ -116,7 +116,7 @@ static void put_kept(struct eco_layout *layout, struct cursor *cursor)
     const struct eco_problem *problem = layout->problem;
     const int states = eco_layout_copies_states(layout) ? problem->cell->recipe.n_states : 1;
     for (int s = 0; s < states; s++)
-        layout->kept[s] =
+        layout->checkpoint[s] =
             put(cursor, s == 0 ? problem->L - 1 : problem->L, eco_layout_lean_rows(layout, s));
 }
 
@@ -152,15 +152,15 @@ static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool b
     struct eco_size widened = eco_size_of(0);
     for (int layer = 0; layout->request.gpu.widened && layer < 2 && layer < layout->problem->L;
          layer++) {
-        const struct eco_size bytes = eco_layout_matrix_bytes(layout, layer, 0, ECO_PARTS);
+        const struct eco_size bytes = eco_layout_matrix_bytes(layout, layer, 0, ECO_WEIGHT_IDS);
         if (bytes.overflow || bytes.value > widened.value)
             widened = bytes;
     }
     layout->scratch[backward][ECO_SCRATCH_WIDENED] = put_bytes(cursor, lanes, widened);
-    layout->scratch[backward][ECO_SCRATCH_TURNED] =
+    layout->scratch[backward][ECO_SCRATCH_TRANSPOSED] =
         put_bytes(cursor, lanes,
-                  layout->request.gpu.turned[backward]
-                      ? eco_layout_matrix_bytes(layout, 0, ECO_PART_RECURRENT, ECO_PARTS)
+                  layout->request.gpu.transposed[backward]
+                      ? eco_layout_matrix_bytes(layout, 0, ECO_WEIGHT_RECURRENT, ECO_WEIGHT_IDS)
                       : eco_size_of(0));
     layout->scratch[backward][ECO_SCRATCH_PREPARED] =
         put_bytes(cursor, lanes, eco_size_of(layout->request.gpu.prepared_bytes[backward]));
@@ -174,10 +174,10 @@ static void put_resets(struct eco_layout *layout, struct cursor *cursor, bool ba
         const struct eco_layout_rows sums = {layout->sum, 0,
                                              eco_request_row(&layout->request, width)};
         if (!backward && !layout->request.gpu.lean)
-            layout->replaced[s] = put(cursor, lanes, eco_layout_patches(layout, s, false));
+            layout->replaced[s] = put(cursor, lanes, eco_layout_reset_rows(layout, s, false));
         if (!backward)
             continue;
-        layout->patched[s] = put(cursor, lanes, eco_layout_patches(layout, s, true));
+        layout->with_resets[s] = put(cursor, lanes, eco_layout_reset_rows(layout, s, true));
         layout->dstart[s] = put(cursor, lanes, sums);
     }
 }
@@ -280,9 +280,9 @@ static struct eco_size copied_bytes(const struct eco_layout *layout)
 static struct eco_size handed_bytes(const struct eco_layout *layout, bool backward)
 {
     return eco_size_align(
-        eco_layout_product_bytes(layout->sum, (size_t)layout->request.cpu.handed_rows[backward],
+        eco_layout_product_bytes(layout->sum, (size_t)layout->request.cpu.carried_rows[backward],
                                  (size_t)layout->problem->cell->lowered.n_columns[backward],
-                                 eco_layout_handed_column(layout->problem)));
+                                 eco_layout_carried_column(layout->problem)));
 }
 
 /* Scratch of each thread, which rows of products and of passes have in turn. */
@@ -296,7 +296,7 @@ static void put_threads(struct eco_layout *layout, struct cursor *cursor)
         if (bytes[i].overflow || (!most.overflow && bytes[i].value > most.value))
             most = bytes[i];
     layout->threads =
-        request->threads > request->handed_threads ? request->threads : request->handed_threads;
+        request->threads > request->carried_threads ? request->threads : request->carried_threads;
     layout->thread_offset = cursor->end.value;
     layout->thread_bytes = most.value;
     cursor->end = eco_size_add(cursor->end, eco_size_mul(most, (size_t)layout->threads));
@@ -366,8 +366,8 @@ static void build_blocks(struct eco_layout *layout)
     layout->starts = layout->workspace_bytes;
     const struct eco_size starts =
                               eco_size_add(eco_size_of(layout->starts), eco_starts_bytes(layout)),
-                          end = eco_size_add(starts, eco_squeeze_bytes(layout));
-    layout->squeezed = starts.value;
+                          end = eco_size_add(starts, eco_compaction_bytes(layout));
+    layout->compaction = starts.value;
     if (layout->workspace_bytes != SIZE_MAX)
         layout->workspace_bytes = end.overflow ? SIZE_MAX : end.value;
 }
@@ -414,7 +414,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
                        int32_t N)
 {
     if (layout != from)
-        memcpy(layout, from, offsetof(struct eco_layout, own));
+        memcpy(layout, from, offsetof(struct eco_layout, own_packing));
     layout->T = T;
     layout->N = N;
     const bool replay = layout->back && eco_layout_replays(layout); /* all steps at once */
@@ -443,7 +443,7 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
     memset(layout, 0, sizeof *layout);
     layout->problem = problem;
     layout->request = *request;
-    layout->packing = &layout->own;
+    layout->packing = &layout->own_packing;
     layout->training = kind != ECO_LAYOUT_INFER;
     layout->back = kind == ECO_LAYOUT_BACK;
     layout->type = problem->type;

@@ -14,16 +14,16 @@ struct share {
     size_t from, to;
 };
 
-static struct share share_of(size_t n, struct eco_portion part)
+static struct share share_of(size_t n, struct eco_slice slice)
 {
-    return (struct share){n * (size_t)part.id / (size_t)part.count,
-                          n * ((size_t)part.id + 1) / (size_t)part.count};
+    return (struct share){n * (size_t)slice.id / (size_t)slice.count,
+                          n * ((size_t)slice.id + 1) / (size_t)slice.count};
 }
 
 /* A parameter on its way into a matrix of the packed weights. */
 struct source {
     struct eco_lanes_source from;
-    int part, before; /* which of the part's n it is */
+    int weight_id, before; /* which of the part's n it is */
 };
 
 /* The parameters of one layer and direction, and what they become. */
@@ -35,7 +35,7 @@ struct pack {
     int n;
     ecornn_type to; /* of packed matrices */
     char *weights;
-    struct eco_portion part;
+    struct eco_slice slice;
 };
 
 /* ---- panels ---------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static struct eco_lanes lanes_of(const struct pack *pack, const struct eco_panel
 static void pack_units(const struct pack *pack, const struct eco_panels *panels, int32_t block,
                        const struct source *source, char *weights)
 {
-    const int32_t first = source->before * panels->spans, end = first + panels->spans;
+    const int32_t first = source->before * panels->lane_groups, end = first + panels->lane_groups;
     for (int32_t panel = 0; panel < panels->panels; panel++) {
         const int32_t from = eco_panels_vector(panels, panel);
         const int32_t to = eco_panels_vector(panels, panel + 1);
@@ -73,7 +73,7 @@ static void pack_units(const struct pack *pack, const struct eco_panels *panels,
         if (v >= next)
             continue;
         struct eco_lanes lanes = lanes_of(pack, panels, to - from);
-        const int32_t unit = (block * panels->spans + v - first) * panels->lanes;
+        const int32_t unit = (block * panels->lane_groups + v - first) * panels->lanes;
         const struct eco_lanes_source rows =
             rows_of(&source->from, (size_t)unit, (size_t)((next - v) * panels->lanes));
         lanes.to = weights + eco_panels_offset(panels, block, panel) * eco_type_bytes(pack->to) +
@@ -87,30 +87,32 @@ static void pack_units(const struct pack *pack, const struct eco_panels *panels,
 static void pack_back(const struct pack *pack, const struct eco_panels *panels,
                       const struct source *source, struct share units, char *weights)
 {
-    struct eco_lanes lanes = lanes_of(pack, panels, panels->spans);
+    struct eco_lanes lanes = lanes_of(pack, panels, panels->lane_groups);
     const struct eco_lanes_source rows = rows_of(&source->from, units.from, units.to - units.from);
     assert(panels->panels == 1);
     lanes.to = weights;
-    lanes.vectors = (size_t)panels->spans;
+    lanes.vectors = (size_t)panels->lane_groups;
     lanes.blocks = (size_t)panels->blocks;
     lanes.block = eco_panels_offset(panels, 1, 0) * eco_type_bytes(pack->to);
     pack->code->put_columns(&lanes, &rows, (size_t)source->before * source->from.rows + units.from);
 }
 
 /* This thread's blocks of a part: while rows of a parameter are near, all that they become. */
-static void pack_part(const struct pack *pack, int part)
+static void pack_part(const struct pack *pack, int weight_id)
 {
-    const struct eco_panels *panels = eco_layout_panels(pack->layout, pack->layer, part, false);
-    const struct eco_panels *back = eco_layout_panels(pack->layout, pack->layer, part, true);
+    const struct eco_panels *panels =
+        eco_layout_panels(pack->layout, pack->layer, weight_id, false);
+    const struct eco_panels *back = eco_layout_panels(pack->layout, pack->layer, weight_id, true);
     char *const weights =
-        pack->weights + eco_layout_weights(pack->layout, pack->layer, pack->d, part);
+        pack->weights + eco_layout_weights(pack->layout, pack->layer, pack->d, weight_id);
     char *const weights_back =
-        pack->weights + eco_layout_weights_back(pack->layout, pack->layer, pack->d, part);
-    const struct share share = share_of((size_t)panels->blocks, pack->part);
-    const size_t units = (size_t)(panels->spans * panels->lanes);
+        pack->weights + eco_layout_weights_back(pack->layout, pack->layer, pack->d, weight_id);
+    const struct share share = share_of((size_t)panels->blocks, pack->slice);
+    const size_t units = (size_t)(panels->lane_groups * panels->lanes);
     for (int i = 0; i < pack->n; i++) {
         const struct source *source = &pack->source[i];
-        for (size_t block = share.from; source->part == part && block < share.to; block++) {
+        for (size_t block = share.from; source->weight_id == weight_id && block < share.to;
+             block++) {
             pack_units(pack, panels, (int32_t)block, source, weights);
             if (pack->layout->problem->training)
                 pack_back(pack, back, source, (struct share){block * units, (block + 1) * units},
@@ -140,12 +142,12 @@ static void pack_dense(const struct pack *pack, const struct source *source, eco
     const size_t element = eco_type_bytes(type);
     if (from->head > 0) {
         const size_t width = from->rows / from->head * from->cols;
-        pack_heads(from, width, share_of(from->rows, pack->part), type,
+        pack_heads(from, width, share_of(from->rows, pack->slice), type,
                    weights + (size_t)source->before * from->rows * width * element);
         return;
     }
     const size_t n = from->rows * from->cols;
-    const struct share share = share_of(n, pack->part);
+    const struct share share = share_of(n, pack->slice);
     eco_type_move(weights + ((size_t)source->before * n + share.from) * element, type,
                   from->data + share.from * eco_type_bytes(from->type), from->type,
                   share.to - share.from);
@@ -157,42 +159,44 @@ static void pack_direction(const struct pack *pack)
     const struct eco_layout *layout = pack->layout;
     for (int i = 0; i < pack->n; i++) {
         const struct source *source = &pack->source[i];
-        const bool vectors = source->part == ECO_PART_VECTORS;
+        const bool vectors = source->weight_id == ECO_WEIGHT_VECTORS;
         if (vectors || layout->request.cpu.lanes == 0)
             pack_dense(pack, source, vectors ? layout->sum : pack->to,
                        pack->weights +
-                           eco_layout_weights(layout, pack->layer, pack->d, source->part));
+                           eco_layout_weights(layout, pack->layer, pack->d, source->weight_id));
     }
-    for (int part = 0; part < ECO_PARTS && layout->request.cpu.lanes > 0; part++)
-        if (part != ECO_PART_VECTORS && eco_layout_matrix(layout, pack->layer, part)->n > 0)
-            pack_part(pack, part);
+    for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS && layout->request.cpu.lanes > 0;
+         weight_id++)
+        if (weight_id != ECO_WEIGHT_VECTORS &&
+            eco_layout_matrix(layout, pack->layer, weight_id)->n > 0)
+            pack_part(pack, weight_id);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                   const struct eco_lanes_code *code, struct eco_portion part)
+                   const struct eco_lanes_code *code, struct eco_slice slice)
 {
     const struct eco_layout *layout = &plan->layout[0];
     const int count = eco_problem_params(&plan->problem);
     struct pack pack = {
-        .layout = layout, .code = code, .to = layout->weight, .weights = weights, .part = part};
+        .layout = layout, .code = code, .to = layout->weight, .weights = weights, .slice = slice};
     for (int i = 0; i < count; i++) {
-        struct eco_param_place place;
-        eco_problem_place(&plan->problem, i, &place);
-        if (place.layer != pack.layer || place.direction != pack.d) {
+        struct eco_param_position position;
+        eco_problem_param_position(&plan->problem, i, &position);
+        if (position.layer != pack.layer || position.direction != pack.d) {
             pack_direction(&pack);
             pack.n = 0;
         }
-        pack.layer = place.layer;
-        pack.d = place.direction;
+        pack.layer = position.layer;
+        pack.d = position.direction;
         struct source *source = &pack.source[pack.n++];
         source->from = (struct eco_lanes_source){.data = params[i],
-                                                 .rows = (size_t)place.rows,
-                                                 .cols = (size_t)place.cols,
+                                                 .rows = (size_t)position.rows,
+                                                 .cols = (size_t)position.cols,
                                                  .type = plan->problem.param_type};
-        source->part = eco_problem_part(&plan->problem, &place, &source->before);
-        source->from.head = place.blocks > 1 ? (size_t)(place.rows / place.blocks) : 0;
+        source->weight_id = eco_problem_weight_id(&plan->problem, &position, &source->before);
+        source->from.head = position.blocks > 1 ? (size_t)(position.rows / position.blocks) : 0;
     }
     pack_direction(&pack);
 }
@@ -203,14 +207,14 @@ void eco_plan_pack_add(const struct ecornn_plan *plan, const void *const *params
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         if (params[i] == NULL)
             continue;
-        struct eco_param_place place;
+        struct eco_param_position position;
         int before;
-        eco_problem_place(&plan->problem, i, &place);
-        const int part = eco_problem_part(&plan->problem, &place, &before);
+        eco_problem_param_position(&plan->problem, i, &position);
+        const int weight_id = eco_problem_weight_id(&plan->problem, &position, &before);
         eco_type_add((char *)weights +
-                         eco_layout_weights(layout, place.layer, place.direction, part) +
-                         (size_t)before * place.elements * eco_type_bytes(layout->sum),
-                     layout->sum, params[i], plan->problem.param_type, place.elements);
+                         eco_layout_weights(layout, position.layer, position.direction, weight_id) +
+                         (size_t)before * position.elements * eco_type_bytes(layout->sum),
+                     layout->sum, params[i], plan->problem.param_type, position.elements);
     }
 }
 
@@ -231,38 +235,39 @@ static void unpack_some(const struct unpack *unpack, size_t to, size_t from, siz
 }
 
 /* Of heads: what lies on the diagonal. */
-static void unpack_heads(const struct unpack *unpack, const struct eco_param_place *place,
+static void unpack_heads(const struct unpack *unpack, const struct eco_param_position *position,
                          int before, struct share rows)
 {
-    const size_t n = (size_t)place->cols, blocks = (size_t)place->blocks,
-                 head = (size_t)place->rows / blocks, first = (size_t)before * (size_t)place->rows;
+    const size_t n = (size_t)position->cols, blocks = (size_t)position->blocks,
+                 head = (size_t)position->rows / blocks,
+                 first = (size_t)before * (size_t)position->rows;
     for (size_t i = rows.from; i < rows.to; i++)
         unpack_some(unpack, i * n, (first + i) * n * blocks + i / head * n, n);
 }
 
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
-                     bool add, struct eco_portion part)
+                     bool add, struct eco_slice slice)
 {
     const struct eco_layout *layout = &plan->layout[0];
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         if (params[i] == NULL)
             continue;
-        struct eco_param_place place;
+        struct eco_param_position position;
         int before;
-        eco_problem_place(&plan->problem, i, &place);
-        const int of = eco_problem_part(&plan->problem, &place, &before);
+        eco_problem_param_position(&plan->problem, i, &position);
+        const int weight_id = eco_problem_weight_id(&plan->problem, &position, &before);
         const struct unpack unpack = {
             .from = (const char *)dweights +
-                    eco_layout_gradient(layout, place.layer, place.direction, of),
+                    eco_layout_gradient(layout, position.layer, position.direction, weight_id),
             .to = params[i],
             .sum = layout->sum,
             .type = plan->problem.param_type,
             .add = add};
-        const struct share share = share_of(place.elements, part);
-        if (place.blocks > 1)
-            unpack_heads(&unpack, &place, before, share_of((size_t)place.rows, part));
+        const struct share share = share_of(position.elements, slice);
+        if (position.blocks > 1)
+            unpack_heads(&unpack, &position, before, share_of((size_t)position.rows, slice));
         else
-            unpack_some(&unpack, share.from, (size_t)before * place.elements + share.from,
+            unpack_some(&unpack, share.from, (size_t)before * position.elements + share.from,
                         share.to - share.from);
     }
 }

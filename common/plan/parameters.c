@@ -71,35 +71,36 @@ size_t eco_problem_param_elements(const struct eco_problem *problem)
     return all.overflow ? SIZE_MAX : all.value;
 }
 
-void eco_problem_place(const struct eco_problem *problem, int index, struct eco_param_place *place)
+void eco_problem_param_position(const struct eco_problem *problem, int index,
+                                struct eco_param_position *position)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
     const int each = recipe->n_params + (problem->projected ? 1 : 0);
     const int inside = index % each, pair = index / each;
     const int k = inside < recipe->n_params ? inside : -1;
-    *place = (struct eco_param_place){
+    *position = (struct eco_param_position){
         .layer = pair / problem->D,
         .direction = pair % problem->D,
         .recipe_param = k,
         .vector = k >= 0 && recipe->param[k].kind == ECO_PARAM_VECTOR,
     };
-    param_shape(problem, place->layer, inside, &place->rows, &place->cols);
-    place->blocks = blocks_of(problem, inside);
-    place->elements = (size_t)place->rows * (size_t)place->cols;
+    param_shape(problem, position->layer, inside, &position->rows, &position->cols);
+    position->blocks = blocks_of(problem, inside);
+    position->elements = (size_t)position->rows * (size_t)position->cols;
 }
 
 void eco_problem_param(const struct eco_problem *problem, int index, ecornn_param *param)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
-    struct eco_param_place place;
-    eco_problem_place(problem, index, &place);
-    const int k = place.recipe_param;
-    *param = (ecornn_param){.rows = place.rows, .cols = place.cols};
-    snprintf(param->name, sizeof param->name, "%d.%s.%s", place.layer,
-             eco_problem_reversed(problem, place.direction) ? "rev" : "fwd",
+    struct eco_param_position position;
+    eco_problem_param_position(problem, index, &position);
+    const int k = position.recipe_param;
+    *param = (ecornn_param){.rows = position.rows, .cols = position.cols};
+    snprintf(param->name, sizeof param->name, "%d.%s.%s", position.layer,
+             eco_problem_reversed(problem, position.direction) ? "rev" : "fwd",
              k >= 0 ? recipe->param[k].name : "proj");
     param->offset =
-        eco_size_add(elements_before(problem, place.layer, place.direction),
-                     elements_until(problem, place.layer, k >= 0 ? k : recipe->n_params))
+        eco_size_add(elements_before(problem, position.layer, position.direction),
+                     elements_until(problem, position.layer, k >= 0 ? k : recipe->n_params))
             .value;
 }

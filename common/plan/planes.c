@@ -37,9 +37,9 @@ size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
     return is_read(layout, state) ? eco_request_row(&layout->request, width) : width;
 }
 
-size_t eco_layout_apart(const struct eco_layout *layout, size_t width)
+size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width)
 {
-    const size_t element = eco_type_bytes(layout->type), crowded = layout->request.cpu.crowded;
+    const size_t element = eco_type_bytes(layout->type), crowded = layout->request.cpu.alias_bytes;
     const bool apart = width > 0 && crowded > 0 && width * element % crowded == 0;
     return width + (apart ? ECO_ALIGNMENT / element : 0);
 }
@@ -50,7 +50,7 @@ static struct eco_layout_rows planes(const struct eco_layout *layout, int state,
 {
     if (!is_read(layout, state))
         return (struct eco_layout_rows){layout->sum, steps, width};
-    return (struct eco_layout_rows){layout->type, steps, eco_layout_apart(layout, width)};
+    return (struct eco_layout_rows){layout->type, steps, eco_layout_alias_padded(layout, width)};
 }
 
 struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state, int32_t count)
@@ -74,7 +74,8 @@ struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int st
                                     (size_t)problem->D * (size_t)eco_problem_width(problem, state)};
 }
 
-struct eco_layout_rows eco_layout_patches(const struct eco_layout *layout, int state, bool backward)
+struct eco_layout_rows eco_layout_reset_rows(const struct eco_layout *layout, int state,
+                                             bool backward)
 {
     const bool lean = eco_layout_is_lean(layout), read = is_read(layout, state);
     const size_t width = (size_t)eco_problem_width(layout->problem, state);

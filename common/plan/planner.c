@@ -9,7 +9,7 @@
 #include "common/force.h"
 #include "common/mark.h"
 #include "common/util.h"
-#include "common/ways.h"
+#include "common/strategy.h"
 
 /* ECORNN_ALGORITHM=NAME leaves only that one, for tests and comparisons; so does algorithm=NAME in
  * ECORNN_FORCE. */
@@ -127,20 +127,20 @@ static bool can(const struct ecornn_plan *plan, const struct eco_algo *algo)
 }
 
 /* What is saved, in which chunks; with a limit of memory another algorithm, too. */
-static ecornn_status choose_way(struct ecornn_plan *plan)
+static ecornn_status choose_strategy(struct ecornn_plan *plan)
 {
-    struct eco_way way;
+    struct eco_strategy strategy;
     ecornn_status status = ECORNN_OK;
     if (plan->problem.memory_limit > 0)
-        status = eco_way_choose(&way, plan, can);
+        status = eco_strategy_choose(&strategy, plan, can);
     else
-        way = eco_way_of(plan, plan->algo, plan->problem.saving);
+        strategy = eco_strategy_of(plan, plan->algo, plan->problem.saving);
     if (status != ECORNN_OK)
         return status;
-    plan->algo = way.algo;
-    plan->request = way.request;
-    plan->problem.saving = way.saving;
-    plan->seconds = way.seconds;
+    plan->algo = strategy.algo;
+    plan->request = strategy.request;
+    plan->problem.saving = strategy.saving;
+    plan->seconds = strategy.seconds;
     return ECORNN_OK;
 }
 
@@ -159,7 +159,7 @@ static ecornn_status make(struct ecornn_plan **plan, struct ecornn_device *devic
     if (made->algo == NULL)
         status = fail_unsupported(made);
     if (status == ECORNN_OK)
-        status = choose_way(made);
+        status = choose_strategy(made);
     if (status == ECORNN_OK) {
         build_tapes(made);
         status = fix_sizes(made);
@@ -260,8 +260,8 @@ void eco_plan_free(struct ecornn_plan *plan)
     if (plan == NULL)
         return;
     eco_plan_free(plan->one);
-    if (plan->own != NULL)
+    if (plan->context != NULL)
         plan->device->backend->release(plan);
-    eco_free(plan->part);
+    eco_free(plan->owned_device);
     eco_free(plan);
 }

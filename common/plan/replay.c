@@ -26,13 +26,13 @@ static int32_t done(const struct eco_layout *layout, int d, int32_t t)
     return eco_problem_reversed(layout->problem, d) ? t : t + 1;
 }
 
-bool eco_layout_keeps(const struct eco_layout *layout, int d, int32_t t)
+bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t)
 {
     const int32_t k = done(layout, d, t);
     return k > 0 && k < layout->T && k % layout->problem->saving.every == 0;
 }
 
-size_t eco_layout_kept_step(const struct eco_layout *layout, int d, int32_t t)
+size_t eco_layout_checkpoint_index(const struct eco_layout *layout, int d, int32_t t)
 {
     return (size_t)(done(layout, d, t) / layout->problem->saving.every - 1);
 }
@@ -80,7 +80,7 @@ struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int
     return part_of(layout, &layout->scan[state], layer, d, state);
 }
 
-struct eco_layout_rows eco_layout_kept_rows(const struct eco_layout *layout, int state)
+struct eco_layout_rows eco_layout_checkpoint_rows(const struct eco_layout *layout, int state)
 {
     const struct eco_problem *problem = layout->problem;
     const struct eco_saving *saving = &problem->saving;

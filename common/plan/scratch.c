@@ -13,9 +13,9 @@ struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int lay
                                         int before)
 {
     struct eco_size bytes = eco_size_of(0);
-    for (int part = from; part < before; part++) {
-        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-        if (part != ECO_PART_VECTORS)
+    for (int weight_id = from; weight_id < before; weight_id++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, weight_id);
+        if (weight_id != ECO_WEIGHT_VECTORS)
             bytes = eco_size_add(bytes, eco_size_align(eco_layout_product_bytes(
                                             layout->type, (size_t)matrix->n, (size_t)matrix->height,
                                             (size_t)matrix->row)));
@@ -23,7 +23,7 @@ struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int lay
     return bytes;
 }
 
-size_t eco_layout_handed_column(const struct eco_problem *problem)
+size_t eco_layout_carried_column(const struct eco_problem *problem)
 {
     enum { GROUP = 16 };
     return ((size_t)problem->H + 2 * GROUP - 1) / GROUP * GROUP;
@@ -66,7 +66,7 @@ static bool may_copy_history(const struct eco_layout *layout)
             eco_request_needs_copy(&layout->request, (size_t)problem->P));
 }
 
-bool eco_layout_adds_apart(const struct eco_problem *problem)
+bool eco_layout_copies_dx(const struct eco_problem *problem)
 {
     return problem->row_invariant && problem->D > 1;
 }
@@ -77,8 +77,8 @@ bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_layo
     const bool ordered = problem->order == ECORNN_BATCH_MAJOR && problem->N > 1,
                ragged = problem->N > 1 || problem->training || !request->cpu.by_length;
     return ordered || eco_request_needs_copy(request, (size_t)problem->I) ||
-           (backward && eco_layout_adds_apart(problem)) ||
-           (ragged && (backward || !request->gpu.rows_apart));
+           (backward && eco_layout_copies_dx(problem)) ||
+           (ragged && (backward || !request->gpu.rows_independent));
 }
 
 /* The widest input that is gathered; a replay has backward's. */
@@ -93,8 +93,8 @@ static size_t gather_row(const struct eco_layout *layout, bool backward)
     const bool copied =
         eco_problem_writes_y(problem) && eco_request_needs_copy(&layout->request, later);
     const bool gathered = problem->L > 1 && ((problem->training && problem->dropout > 0) || copied);
-    const size_t row = eco_layout_apart(layout, eco_request_row(&layout->request, I));
-    const size_t other = eco_layout_apart(layout, eco_request_row(&layout->request, later));
+    const size_t row = eco_layout_alias_padded(layout, eco_request_row(&layout->request, I));
+    const size_t other = eco_layout_alias_padded(layout, eco_request_row(&layout->request, later));
     return gathered && other > row ? other : row;
 }
 
@@ -113,11 +113,11 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     case ECO_SCRATCH_GATHER:
         return gather_row(layout, backward);
     case ECO_SCRATCH_OPERAND:
-        return eco_layout_apart(layout, (size_t)lowered->n_slots * column);
+        return eco_layout_alias_padded(layout, (size_t)lowered->n_slots * column);
     case ECO_SCRATCH_MEAN:
         return (size_t)lowered->n_means[backward] * (H / (size_t)eco_problem_mean(problem));
     case ECO_SCRATCH_DACC:
-        return backward ? eco_layout_apart(layout, dacc_columns * column) : 0;
+        return backward ? eco_layout_alias_padded(layout, dacc_columns * column) : 0;
     case ECO_SCRATCH_DVECTOR:
         return backward && sums ? (size_t)lowered->n_extra * H : 0;
     case ECO_SCRATCH_DOPERAND:
@@ -217,7 +217,7 @@ struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout)
     return eco_layout_product_bytes(layout->sum, pack_rows(layout), pack_row(layout), 1);
 }
 
-bool eco_layout_sums_apart(const struct eco_layout *layout)
+bool eco_layout_sums_by_group(const struct eco_layout *layout)
 {
     const int64_t rows = (int64_t)layout->T * layout->N;
     return layout->request.cpu.gradient_rows > 0 && rows > layout->request.cpu.gradient_rows;
@@ -227,7 +227,7 @@ struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout)
 {
     const size_t *bytes = layout->packing->direction[ECO_FORM_DENSE], first = bytes[0],
                  later = bytes[1];
-    return eco_size_of(!eco_layout_sums_apart(layout)            ? 0
+    return eco_size_of(!eco_layout_sums_by_group(layout)         ? 0
                        : layout->problem->L > 1 && later > first ? later
                                                                  : first);
 }

@@ -16,7 +16,7 @@ struct eco_layout_rows {
 
 /* planes.c: so many elements of a row that products read, and more where rows would crowd each
  * other. */
-size_t eco_layout_apart(const struct eco_layout *layout, size_t width);
+size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width);
 /* So many planes of a state, both directions side by side, ... */
 struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state, int32_t count);
 /* ... some that take turns, ... */
@@ -30,14 +30,14 @@ struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int st
 
 /* With resets: states before a step, starts in their places; backward of so many steps as weight
  * gradients take. */
-struct eco_layout_rows eco_layout_patches(const struct eco_layout *layout, int state,
-                                          bool backward);
+struct eco_layout_rows eco_layout_reset_rows(const struct eco_layout *layout, int state,
+                                             bool backward);
 
 /* The same where the run may replay: what its reserve has. */
 struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int state);
 /* replay.c: states kept for the replay, of a run that is not lean; planes that take turns where
  * those of a chunk are copied after it, a power of two. */
-struct eco_layout_rows eco_layout_kept_rows(const struct eco_layout *layout, int state);
+struct eco_layout_rows eco_layout_checkpoint_rows(const struct eco_layout *layout, int state);
 int32_t eco_layout_ring(int32_t chunk);
 
 /* scratch.c */

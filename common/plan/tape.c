@@ -46,7 +46,7 @@ static bool writes_gathered(const struct eco_problem *problem,
 {
     if (layer > 0)
         return problem->training && problem->dropout > 0;
-    return (ragged && request->cpu.by_length) || eco_layout_adds_apart(problem) ||
+    return (ragged && request->cpu.by_length) || eco_layout_copies_dx(problem) ||
            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
            eco_request_needs_copy(request, (size_t)eco_problem_input(problem, layer));
 }
@@ -76,13 +76,13 @@ static struct eco_course course_of(const struct eco_tape *tape, int later, int d
                                    : d == 0                ? &first
                                                            : &second;
     struct eco_course course = {0};
-    for (int i = 0; i < all->places; i++) {
+    for (int i = 0; i < all->length; i++) {
         const int kind = all->kind[i];
         if (!does(tape, later, kind, i))
             continue;
-        course.kind[course.places++] = (uint8_t)kind;
+        course.kind[course.length++] = (uint8_t)kind;
         if (i < all->whole)
-            course.whole = course.places;
+            course.whole = course.length;
     }
     return course;
 }
@@ -182,7 +182,7 @@ static void take_op(const struct eco_tape *tape, struct eco_lane *lane)
 {
     struct eco_op *op = &lane->op;
     const int32_t k = lane->k, last = tape->chunks - 1;
-    op->kind = course_at(tape, op)->kind[lane->place];
+    op->kind = course_at(tape, op)->kind[lane->position];
     if (!tape->backward)
         return;
     const bool dx = op->kind == ECO_D_INPUT || op->kind == ECO_D_SCATTER;
@@ -196,7 +196,7 @@ static void take_chunk(const struct eco_tape *tape, struct eco_lane *lane, int32
 {
     struct eco_op *op = &lane->op;
     lane->k = k;
-    lane->place = 0;
+    lane->position = 0;
     if (k >= tape->chunks) {
         op->kind = tape->backward ? ECO_D_END : ECO_END;
         op->add = false;
@@ -212,8 +212,8 @@ static void take_chunk(const struct eco_tape *tape, struct eco_lane *lane, int32
 static void advance(const struct eco_tape *tape, struct eco_lane *lane)
 {
     const struct eco_course *course = course_at(tape, &lane->op);
-    if (lane->k < 0 || lane->k == tape->chunks || ++lane->place == course->places ||
-        (course->kind[lane->place] == ECO_D_WEIGHTS && is_within(tape, lane)))
+    if (lane->k < 0 || lane->k == tape->chunks || ++lane->position == course->length ||
+        (course->kind[lane->position] == ECO_D_WEIGHTS && is_within(tape, lane)))
         take_chunk(tape, lane, lane->k + 1);
     else
         take_op(tape, lane);
@@ -224,7 +224,7 @@ static bool waits(const struct eco_tape *tape, const struct eco_lane *lane)
 {
     const struct eco_lane *before = tape->backward ? lane + 1 : lane - 1;
     return eco_tape_is_behind(tape, &lane->op) &&
-           before->k + (before->place >= course_at(tape, &before->op)->whole) <= lane->k;
+           before->k + (before->position >= course_at(tape, &before->op)->whole) <= lane->k;
 }
 
 static void begin_lanes(struct eco_walk *walk)

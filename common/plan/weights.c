@@ -10,28 +10,30 @@
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static bool in_part(const struct eco_accumulator *acc, int part)
+static bool in_part(const struct eco_accumulator *acc, int weight_id)
 {
-    return (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]) >= 0;
+    return (weight_id == ECO_WEIGHT_INPUT ? acc->input
+                                          : acc->recurrent[weight_id - ECO_WEIGHT_RECURRENT]) >= 0;
 }
 
-struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part)
+struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int weight_id)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     struct eco_matrix matrix = {.units = problem->H, .columns = 1};
-    if (part == ECO_PART_PROJECT) {
+    if (weight_id == ECO_WEIGHT_PROJECT) {
         matrix.n = problem->projected ? 1 : 0;
         matrix.units = problem->P;
         matrix.columns = problem->H;
-    } else if (part == ECO_PART_VECTORS) {
+    } else if (weight_id == ECO_WEIGHT_VECTORS) {
         matrix.n = eco_vector_number(recipe, recipe->n_params);
-    } else if (part == ECO_PART_INPUT || part - ECO_PART_RECURRENT < lowered->n_operands) {
+    } else if (weight_id == ECO_WEIGHT_INPUT ||
+               weight_id - ECO_WEIGHT_RECURRENT < lowered->n_operands) {
         for (int a = 0; a < lowered->n_accs; a++)
-            matrix.n += in_part(&lowered->acc[a], part);
-        matrix.columns = part == ECO_PART_INPUT
+            matrix.n += in_part(&lowered->acc[a], weight_id);
+        matrix.columns = weight_id == ECO_WEIGHT_INPUT
                              ? eco_problem_input(problem, layer)
-                             : eco_problem_columns(problem, part - ECO_PART_RECURRENT);
+                             : eco_problem_columns(problem, weight_id - ECO_WEIGHT_RECURRENT);
     }
     matrix.height = matrix.units;
     matrix.row = matrix.columns;
@@ -41,42 +43,43 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
 struct eco_work eco_problem_work(const struct eco_problem *problem, int layer)
 {
     struct eco_work work = {0, 0};
-    for (int part = 0; part < ECO_PARTS; part++) {
-        const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
-        if (part != ECO_PART_VECTORS)
-            *(part == ECO_PART_INPUT ? &work.input : &work.recurrent) +=
+    for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS; weight_id++) {
+        const struct eco_matrix matrix = eco_problem_matrix(problem, layer, weight_id);
+        if (weight_id != ECO_WEIGHT_VECTORS)
+            *(weight_id == ECO_WEIGHT_INPUT ? &work.input : &work.recurrent) +=
                 (double)matrix.n * matrix.units * matrix.columns;
     }
     return work;
 }
 
-int eco_problem_part(const struct eco_problem *problem, const struct eco_param_place *place,
-                     int *before)
+int eco_problem_weight_id(const struct eco_problem *problem,
+                          const struct eco_param_position *position, int *before)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
     const struct eco_lowered *lowered = &problem->cell->lowered;
-    const int index = place->recipe_param;
+    const int index = position->recipe_param;
     *before = 0;
     if (index < 0)
-        return ECO_PART_PROJECT;
-    if (place->vector) {
+        return ECO_WEIGHT_PROJECT;
+    if (position->vector) {
         *before = eco_vector_number(recipe, index);
-        return ECO_PART_VECTORS;
+        return ECO_WEIGHT_VECTORS;
     }
-    for (int part = 0; part < ECO_PARTS; part++) {
+    for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS; weight_id++) {
         *before = 0;
-        if (part == ECO_PART_PROJECT || part == ECO_PART_VECTORS)
+        if (weight_id == ECO_WEIGHT_PROJECT || weight_id == ECO_WEIGHT_VECTORS)
             continue;
         for (int a = 0; a < lowered->n_accs; a++) {
             const struct eco_accumulator *acc = &lowered->acc[a];
-            if (index ==
-                (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]))
-                return part;
-            *before += in_part(acc, part);
+            if (index == (weight_id == ECO_WEIGHT_INPUT
+                              ? acc->input
+                              : acc->recurrent[weight_id - ECO_WEIGHT_RECURRENT]))
+                return weight_id;
+            *before += in_part(acc, weight_id);
         }
     }
     assert(!"every parameter has its place");
-    return ECO_PARTS;
+    return ECO_WEIGHT_IDS;
 }
 
 /* ---- panels ---------------------------------------------------------------------------------- */
@@ -104,45 +107,46 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
     panels.group = request->cpu.group > 0 ? request->cpu.group : 1;
     panels.pair = request->cpu.pair > 0 ? request->cpu.pair : 1;
     panels.depth = (panels.k + panels.group - 1) / panels.group * panels.group;
-    const bool alone = panels.n < 2 && request->cpu.vectors % request->cpu.spans == 0;
-    panels.spans = alone ? request->cpu.vectors : request->cpu.spans;
+    const bool alone = panels.n < 2 && request->cpu.vectors % request->cpu.lane_groups == 0;
+    panels.lane_groups = alone ? request->cpu.vectors : request->cpu.lane_groups;
     if (panels.units <= panels.lanes)
-        panels.spans = 1;
-    const int32_t units = panels.lanes * panels.spans;
-    panels.shift = log2_of(panels.spans);
+        panels.lane_groups = 1;
+    const int32_t units = panels.lanes * panels.lane_groups;
+    panels.shift = log2_of(panels.lane_groups);
     panels.units_shift = log2_of(units);
     panels.blocks = (panels.units + units - 1) / units;
-    const int32_t vectors = panels.n * panels.spans;
+    const int32_t vectors = panels.n * panels.lane_groups;
     panels.panels = (vectors + request->cpu.vectors - 1) / request->cpu.vectors;
     panels.vectors = panels.panels > 0 ? vectors / panels.panels : 0;
     panels.wider = vectors - panels.panels * panels.vectors;
     return panels;
 }
 
-const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part)
+const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer,
+                                           int weight_id)
 {
-    return &layout->packing->matrix[layer > 0][part];
+    return &layout->packing->matrix[layer > 0][weight_id];
 }
 
-const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int layer, int part,
-                                           bool transposed)
+const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int layer,
+                                           int weight_id, bool transposed)
 {
-    return &layout->packing->panels[layer > 0][transposed][part];
+    return &layout->packing->panels[layer > 0][transposed][weight_id];
 }
 
 /* ---- offsets --------------------------------------------------------------------------------- */
 
-static struct eco_size form_bytes(const struct eco_layout *layout, int layer, int part,
+static struct eco_size form_bytes(const struct eco_layout *layout, int layer, int weight_id,
                                   enum eco_form form)
 {
-    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-    const bool panelled = layout->request.cpu.lanes > 0 && part != ECO_PART_VECTORS;
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, weight_id);
+    const bool panelled = layout->request.cpu.lanes > 0 && weight_id != ECO_WEIGHT_VECTORS;
     struct eco_size elements = eco_size_of((size_t)matrix->n);
     if (form != ECO_FORM_DENSE && panelled) {
         const struct eco_panels *panels =
-            eco_layout_panels(layout, layer, part, form == ECO_FORM_BACK);
+            eco_layout_panels(layout, layer, weight_id, form == ECO_FORM_BACK);
         elements = eco_size_mul(eco_size_of((size_t)panels->blocks), (size_t)panels->n);
-        elements = eco_size_mul(elements, (size_t)(panels->spans * panels->lanes));
+        elements = eco_size_mul(elements, (size_t)(panels->lane_groups * panels->lanes));
         elements = eco_size_mul(elements, (size_t)panels->depth);
         if (form == ECO_FORM_BACK && !layout->problem->training)
             elements = eco_size_of(0);
@@ -153,15 +157,16 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
             eco_size_mul(eco_size_mul(elements, (size_t)matrix->height), (size_t)matrix->row);
     }
     const ecornn_type type =
-        form == ECO_FORM_DENSE || part == ECO_PART_VECTORS ? layout->sum : layout->weight;
+        form == ECO_FORM_DENSE || weight_id == ECO_WEIGHT_VECTORS ? layout->sum : layout->weight;
     return eco_size_align(eco_size_mul(elements, eco_type_bytes(type)));
 }
 
 struct eco_matrix eco_stored_matrix(const struct eco_problem *problem,
-                                    const struct eco_layout_request *request, int layer, int part)
+                                    const struct eco_layout_request *request, int layer,
+                                    int weight_id)
 {
-    struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
-    if (part != ECO_PART_VECTORS && part != ECO_PART_PROJECT) {
+    struct eco_matrix matrix = eco_problem_matrix(problem, layer, weight_id);
+    if (weight_id != ECO_WEIGHT_VECTORS && weight_id != ECO_WEIGHT_PROJECT) {
         matrix.height = (int32_t)eco_request_row(request, (size_t)matrix.units);
         matrix.row = (int32_t)eco_request_row(request, (size_t)matrix.columns);
     }
@@ -170,11 +175,12 @@ struct eco_matrix eco_stored_matrix(const struct eco_problem *problem,
 
 static void shape_parts(struct eco_layout *layout, int later)
 {
-    for (int part = 0; part < ECO_PARTS; part++) {
-        struct eco_matrix *matrix = &layout->own.matrix[later][part];
-        *matrix = eco_stored_matrix(layout->problem, &layout->request, later, part);
+    for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS; weight_id++) {
+        struct eco_matrix *matrix = &layout->own_packing.matrix[later][weight_id];
+        *matrix = eco_stored_matrix(layout->problem, &layout->request, later, weight_id);
         for (int back = 0; back < 2 && layout->request.cpu.lanes > 0; back++)
-            layout->own.panels[later][back][part] = eco_panels_of(matrix, back, &layout->request);
+            layout->own_packing.panels[later][back][weight_id] =
+                eco_panels_of(matrix, back, &layout->request);
     }
 }
 
@@ -182,9 +188,9 @@ static void shape_parts(struct eco_layout *layout, int later)
 static struct eco_size put_form(struct eco_layout *layout, int later, enum eco_form form)
 {
     struct eco_size end = eco_size_of(0);
-    for (int part = 0; part < ECO_PARTS; part++) {
-        layout->own.part[later][form][part] = end.value;
-        end = eco_size_add(end, form_bytes(layout, later, part, form));
+    for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS; weight_id++) {
+        layout->own_packing.weight[later][form][weight_id] = end.value;
+        end = eco_size_add(end, form_bytes(layout, later, weight_id, form));
     }
     return end;
 }
@@ -215,35 +221,35 @@ void eco_layout_build_weights(struct eco_layout *layout)
         shape_parts(layout, i);
     for (enum eco_form form = 0; form < ECO_FORMS; form++) {
         const struct eco_size first = put_form(layout, 0, form), later = put_form(layout, 1, form);
-        layout->own.direction[form][0] = first.value;
-        layout->own.direction[form][1] = later.value;
+        layout->own_packing.direction[form][0] = first.value;
+        layout->own_packing.direction[form][1] = later.value;
         all[form] = all_layers(layout->problem, first, later);
     }
-    layout->own.form[ECO_FORM_BACK] = all[ECO_FORM_FORWARD].value;
+    layout->own_packing.form[ECO_FORM_BACK] = all[ECO_FORM_FORWARD].value;
     layout->weights_bytes = checked(eco_size_add(all[ECO_FORM_FORWARD], all[ECO_FORM_BACK]));
     layout->dweights_bytes = checked(all[ECO_FORM_DENSE]);
 }
 
 static size_t offset_of(const struct eco_layout *layout, enum eco_form form, int layer, int d,
-                        int part)
+                        int weight_id)
 {
     const size_t D = (size_t)layout->problem->D, *bytes = layout->packing->direction[form];
     const size_t below = layer > 0 ? D * (bytes[0] + (size_t)(layer - 1) * bytes[1]) : 0;
     return layout->packing->form[form] + below + (size_t)d * bytes[layer > 0] +
-           layout->packing->part[layer > 0][form][part];
+           layout->packing->weight[layer > 0][form][weight_id];
 }
 
-size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int part)
+size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int weight_id)
 {
-    return offset_of(layout, ECO_FORM_FORWARD, layer, d, part);
+    return offset_of(layout, ECO_FORM_FORWARD, layer, d, weight_id);
 }
 
-size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int part)
+size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int weight_id)
 {
-    return offset_of(layout, ECO_FORM_BACK, layer, d, part);
+    return offset_of(layout, ECO_FORM_BACK, layer, d, weight_id);
 }
 
-size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int part)
+size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int weight_id)
 {
-    return offset_of(layout, ECO_FORM_DENSE, layer, d, part);
+    return offset_of(layout, ECO_FORM_DENSE, layer, d, weight_id);
 }

@@ -69,12 +69,12 @@ void eco_reference_load_weights(struct eco_reference *run)
     const ecornn_type sum = eco_type_sum(problem->type);
     size_t j = 0;
     for (int i = 0; i < eco_problem_params(problem); i++) {
-        struct eco_param_place place;
-        eco_problem_place(problem, i, &place);
-        for (size_t k = 0; k < place.elements; k++, j++) {
+        struct eco_param_position position;
+        eco_problem_param_position(problem, i, &position);
+        for (size_t k = 0; k < position.elements; k++, j++) {
             const double value = eco_type_get(run->args->weights, j, sum);
             run->weights[j] =
-                place.vector ? value : eco_type_round(value, run->arithmetic.weight_type);
+                position.vector ? value : eco_type_round(value, run->arithmetic.weight_type);
         }
     }
 }

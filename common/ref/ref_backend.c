@@ -52,7 +52,7 @@ void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding roun
                             struct eco_machine machine, uint64_t seed)
 {
     /* the generator's state must not be 0, and near seeds must not stay near */
-    *(struct eco_arithmetic *)device->own =
+    *(struct eco_arithmetic *)device->context =
         (struct eco_arithmetic){rounding,
                                 machine.type,
                                 machine.weight_type,
@@ -72,8 +72,8 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
     if (argument >= 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "device is \"reference:%d\", must be \"reference\"",
                         argument);
-    device->own = eco_alloc_zeroed(sizeof(struct eco_arithmetic));
-    if (!device->own)
+    device->context = eco_alloc_zeroed(sizeof(struct eco_arithmetic));
+    if (!device->context)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for the reference device");
     eco_reference_rounding(device, ECO_ROUND_NOT,
                            (struct eco_machine){.type = ECORNN_F64, .weight_type = ECORNN_F64}, 0);
@@ -88,7 +88,7 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
 
 static void close_device(struct ecornn_device *device)
 {
-    eco_free(device->own);
+    eco_free(device->context);
 }
 
 /* Every parameter in the type of sums, matrices rounded to the type of weights. */
@@ -100,16 +100,16 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
     const ecornn_type sum = eco_type_sum(problem->type), from = problem->param_type;
     char *to = weights;
     for (int i = 0; i < eco_problem_params(problem); i++) {
-        struct eco_param_place place;
-        eco_problem_place(problem, i, &place);
-        for (size_t j = 0; j < place.elements; j++) {
+        struct eco_param_position position;
+        eco_problem_param_position(problem, i, &position);
+        for (size_t j = 0; j < position.elements; j++) {
             const double value = eco_type_get(params[i], j, from);
             eco_type_set(to, j, sum,
-                         place.vector ? value : eco_type_round(value, problem->weight_type));
+                         position.vector ? value : eco_type_round(value, problem->weight_type));
         }
         if (added && added[i])
-            eco_type_add(to, sum, added[i], from, place.elements);
-        to += place.elements * eco_type_bytes(sum);
+            eco_type_add(to, sum, added[i], from, position.elements);
+        to += position.elements * eco_type_bytes(sum);
     }
     return ECORNN_OK;
 }
@@ -121,11 +121,11 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
     const ecornn_type to = plan->problem.param_type, from = eco_type_sum(plan->problem.type);
     const char *gradient = weights;
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
-        struct eco_param_place place;
-        eco_problem_place(&plan->problem, i, &place);
+        struct eco_param_position position;
+        eco_problem_param_position(&plan->problem, i, &position);
         if (params[i])
-            (add ? eco_type_add : eco_type_move)(params[i], to, gradient, from, place.elements);
-        gradient += place.elements * eco_type_bytes(from);
+            (add ? eco_type_add : eco_type_move)(params[i], to, gradient, from, position.elements);
+        gradient += position.elements * eco_type_bytes(from);
     }
     return ECORNN_OK;
 }
@@ -145,7 +145,7 @@ const struct eco_backend eco_backend_reference = {
     .wait = eco_host_wait,
     .pack = pack,
     .unpack = unpack,
-    .together = eco_host_together,
+    .run_on_threads = eco_host_run_on_threads,
     .algos = (const struct eco_algo *const[]){&graph, NULL},
     .attention = &eco_reference_attention,
 };

@@ -302,7 +302,7 @@ ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco
     const struct eco_problem *problem = &plan->problem;
     struct eco_reference run = {.problem = problem,
                                 .args = args,
-                                .arithmetic = *(const struct eco_arithmetic *)plan->device->own,
+                                .arithmetic = *(const struct eco_arithmetic *)plan->device->context,
                                 .draws = problem->training && args->reserve,
                                 .T = args->T,
                                 .N = args->N,

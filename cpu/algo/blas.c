@@ -52,7 +52,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
         .cpu.sums_vectors = eco_cpu_sums_vectors(problem),
     };
-    eco_cpu_wish_handed(problem, caps, &request->cpu);
+    eco_cpu_request_carried(problem, caps, &request->cpu);
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)

@@ -81,7 +81,7 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorit
         return "ECORNN_FORCE: own-units is 1, but the cell has means or a projection";
     if (fuse > 0 && problem->cell->lowered.raw >= 0)
         return "ECORNN_FORCE: fuse is 1, but the cell reads x unit by unit";
-    if (eco_cpu_forced(problem, "handed", 0) > eco_cpu_hands_on(problem))
+    if (eco_cpu_forced(problem, "handed", 0) > eco_cpu_carries_values(problem))
         return "ECORNN_FORCE: handed is 1, but no stage of the cell hands on values";
     return fuse > own_units ? "ECORNN_FORCE: fuse is 1, but threads do not own units" : NULL;
 }
@@ -108,8 +108,8 @@ void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     const struct eco_layout_request *request = &plan->request;
     struct eco_grid grid;
     int value;
-    if (eco_cpu_hands_on(&plan->problem))
-        add(text, "handed", request->cpu.handed_threads > 0);
+    if (eco_cpu_carries_values(&plan->problem))
+        add(text, "handed", request->cpu.carried_threads > 0);
     add(text, "chunk", plan->tape[false][0].chunk);
     if (plan->problem.training)
         add(text, "chunk-back", plan->tape[true][0].chunk);

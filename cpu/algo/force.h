@@ -20,11 +20,11 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorit
 /* The forced value of a key, which is in its range; or `usual`. */
 int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual);
 
-/* handed.c: has the cell stages that pass values on to later ones? */
-bool eco_cpu_hands_on(const struct eco_problem *problem);
+/* carried.c: has the cell stages that pass values on to later ones? */
+bool eco_cpu_carries_values(const struct eco_problem *problem);
 /* Requests room for such values. */
-void eco_cpu_wish_handed(const struct eco_problem *problem, const struct eco_caps *caps,
-                         struct eco_cpu_request *request);
+void eco_cpu_request_carried(const struct eco_problem *problem, const struct eco_caps *caps,
+                             struct eco_cpu_request *request);
 
 /* The forced grid of steps; false: none is forced, and *grid stays. */
 bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid);

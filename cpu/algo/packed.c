@@ -122,7 +122,7 @@ enum { ACC_LANES = 4 }; /* with weights in BF16 */
 static void request_narrow(struct eco_layout_request *request, const struct eco_problem *problem,
                            const struct eco_caps *caps)
 {
-    request->cpu.spans = 1;
+    request->cpu.lane_groups = 1;
     request->cpu.vectors =
         eco_cpu_forced(problem, "vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
     request->cpu.group = ECO_NARROW_GROUP;
@@ -175,14 +175,14 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .cpu.pack_rows = eco_cpu_forced(problem, "pack-rows", PACK_ROWS),
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
         .cpu.sums_vectors = eco_cpu_sums_vectors(problem),
-        .cpu.spans = spans,
+        .cpu.lane_groups = spans,
         .cpu.lanes = caps->cpu.lanes,
         .cpu.vectors = vectors,
         .cpu.acc_units = acc_units(problem, caps, caps->cpu.lanes * (spans > 1 ? spans : vectors)),
         .cpu.threads = eco_cpu_forced(problem, "copy", crowds(problem)) ? caps->threads : 0,
         .cpu.run_threads = caps->threads,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
-        .cpu.crowded = ECO_CROWDED_BYTES,
+        .cpu.alias_bytes = ECO_CROWDED_BYTES,
         .cpu.by_rows = true,
         .cpu.fuse_rows = eco_cpu_forced(problem, "fuse", 0) > 0 ? 0 : FUSED_ROWS,
         .fuse_input = eco_cpu_forced(problem, "fuse", fuse),
@@ -194,7 +194,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .cpu.strips = asked(problem, "strips"),
         .cpu.help = asked(problem, "help"),
     };
-    eco_cpu_wish_handed(problem, caps, &request->cpu);
+    eco_cpu_request_carried(problem, caps, &request->cpu);
     if (is_narrow(problem))
         request_narrow(request, problem, caps);
 }

@@ -55,7 +55,7 @@ static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
                                    const struct eco_attention_args *args)
 {
     const struct eco_attention *problem = &plan->problem;
-    const struct eco_cpu *cpu = plan->device->own;
+    const struct eco_cpu *cpu = plan->device->context;
     const bool additive = problem->score == ECORNN_ADDITIVE;
     struct eco_attention_run run = {.problem = problem,
                                     .args = args,
@@ -70,18 +70,18 @@ static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
     struct pass queries = {
         &run, args->backward ? eco_attention_dscore_block : eco_attention_forward_block, args->N,
         args->T, ECO_QUERIES_BLOCK};
-    eco_cpu_together(cpu, threads, do_jobs, &queries);
+    eco_cpu_run_on_threads(cpu, threads, do_jobs, &queries);
     if (!args->backward)
         return ECORNN_OK;
     struct pass source = {&run, eco_attention_source_block, args->N, args->S, ECO_POSITIONS_BLOCK};
     struct pass columns = {&run, eco_attention_columns_block, args->N, problem->H,
                            run.sizes.gradient_columns};
     struct pass vector = {&run, eco_attention_vector_block, 1, problem->H, ECO_COLUMNS_BLOCK};
-    eco_cpu_together(cpu, threads, do_jobs, &source);
+    eco_cpu_run_on_threads(cpu, threads, do_jobs, &source);
     if (additive && (args->dquery != NULL || args->dkeys != NULL || args->dvector != NULL))
-        eco_cpu_together(cpu, threads, do_jobs, &columns);
+        eco_cpu_run_on_threads(cpu, threads, do_jobs, &columns);
     if (args->dvector != NULL)
-        eco_cpu_together(cpu, threads, do_jobs, &vector);
+        eco_cpu_run_on_threads(cpu, threads, do_jobs, &vector);
     return ECORNN_OK;
 }
 

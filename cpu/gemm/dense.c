@@ -63,7 +63,7 @@ static void multiply_part(const struct eco_cpu_run *run, const struct eco_multip
                           const struct eco_product *p)
 {
     const int32_t heads = run->problem->heads, H = run->problem->H;
-    if (heads == 1 || m->part < ECO_PART_RECURRENT) {
+    if (heads == 1 || m->part < ECO_WEIGHT_RECURRENT) {
         eco_cpu_product(run, p);
         return;
     }
@@ -94,8 +94,8 @@ static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
                                   .b_row = columns,
                                   .c_row = m->c_row,
                                   .add = m->add || m->bias};
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+    struct eco_acc_range span;
+    for (int a = 0; eco_acc_range_next(run->lowered, m->part, a, &span); a = span.end) {
         product.n = (span.end - span.first) * matrix.units;
         product.b = eco_cpu_after(run->layout->sum, weights, (size_t)span.before * units * columns);
         product.c = eco_cpu_after_mutable(run->layout->sum, m->c, (size_t)span.first * units);
@@ -116,8 +116,8 @@ static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
                                   .c = m->c,
                                   .c_row = m->c_row,
                                   .add = m->add};
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+    struct eco_acc_range span;
+    for (int a = 0; eco_acc_range_next(run->lowered, m->part, a, &span); a = span.end) {
         product.k = (span.end - span.first) * matrix.units;
         product.a = eco_cpu_after(run->layout->sum, m->a, (size_t)span.first * units);
         product.b = eco_cpu_after(run->layout->sum, weights, (size_t)span.before * units * columns);
@@ -160,13 +160,13 @@ static void add_gradient(const struct eco_cpu_run *run, const struct eco_multipl
                                   .a_row = m->a_row,
                                   .b_row = m->c_row,
                                   .c_row = columns};
-    struct eco_span span;
-    const bool heads = run->problem->heads > 1 && m->part >= ECO_PART_RECURRENT;
+    struct eco_acc_range span;
+    const bool heads = run->problem->heads > 1 && m->part >= ECO_WEIGHT_RECURRENT;
     if ((m->rows == 0 || heads) && !m->add && run->id == 0)
         memset(gradient, 0, (size_t)matrix.n * units * columns * eco_type_bytes(run->layout->type));
     if (heads && !m->add)
         eco_cpu_wait(run);
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+    for (int a = 0; eco_acc_range_next(run->lowered, m->part, a, &span); a = span.end) {
         product.m = (span.end - span.first) * matrix.units;
         product.c = eco_cpu_after_mutable(run->layout->sum, gradient,
                                           (size_t)span.before * units * columns);

@@ -45,8 +45,8 @@ struct eco_pointwise {
     void *mean; /* [N,heads,means]; not NULL if the cell has means */
     size_t mean_row;
     int32_t mean_units; /* of a head; 0: means over whole rows, and one head */
-    void *handed; /* [row1-row0,columns,H]: sums that stages pass on; NULL: each computes all */
-    size_t handed_row, handed_column; /* column: H, padded to whole vectors */
+    void *carried; /* [row1-row0,columns,H]: sums that stages pass on; NULL: each computes all */
+    size_t carried_row, carried_column; /* column: H, padded to whole vectors */
 
     /* forward */
     const void *acc;

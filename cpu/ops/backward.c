@@ -20,7 +20,7 @@ static void multiply_back(const struct step *step, int o, int32_t t, struct eco_
     to.op = step->bound->op;
     to.back = true;
     to.blocks = eco_cpu_one_block;
-    to.part = ECO_PART_RECURRENT + o;
+    to.part = ECO_WEIGHT_RECURRENT + o;
     to.rows = eco_cpu_active(run, t);
     to.t = t;
     to.a = step->call.dacc;
@@ -88,7 +88,7 @@ static void project_back(struct step *step, int32_t t)
     struct eco_pointwise *call = &step->call;
     take_dstep(step, t);
     run->products->multiply(run, &(struct eco_multiply){.op = bound->op,
-                                                        .part = ECO_PART_PROJECT,
+                                                        .part = ECO_WEIGHT_PROJECT,
                                                         .back = true,
                                                         .blocks = eco_cpu_one_block,
                                                         .rows = eco_cpu_active(run, t),

@@ -54,7 +54,7 @@ static void move_states(const struct eco_cpu_run *run, const struct eco_bound *b
         const struct eco_view *inside = !planes ? &bound->carry[s]
                                         : in    ? &bound->before[s]
                                                 : &bound->next[s],
-                              *outside = in ? &bound->given[s] : &bound->wanted[s];
+                              *outside = in ? &bound->initial[s] : &bound->final[s];
         const size_t width = (size_t)eco_problem_width(run->problem, s);
         if (in || outside->first != NULL)
             move_rows(run, bound->op, (struct move){inside, outside, width, in, planes});

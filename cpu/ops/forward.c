@@ -38,7 +38,7 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
     if (run->layout->fuse_input)
         return;
     struct eco_multiply multiply = {.op = op,
-                                    .part = ECO_PART_INPUT,
+                                    .part = ECO_WEIGHT_INPUT,
                                     .a_row = bound->input.row,
                                     .c_row = bound->acc.row,
                                     .c_type = bound->acc.type,
@@ -88,7 +88,7 @@ static const void *input_rows(const struct step *step, int32_t t)
 static struct eco_multiply input(const struct step *step)
 {
     return (struct eco_multiply){.op = step->bound->op,
-                                 .part = ECO_PART_INPUT,
+                                 .part = ECO_WEIGHT_INPUT,
                                  .a_row = step->bound->input.row,
                                  .c_row = step->call.acc_row,
                                  .blocks = step->blocks,
@@ -107,7 +107,7 @@ static struct eco_multiply recurrent(const struct step *step, int o)
                              (size_t)operand->slot * (size_t)run->problem->H);
     return (struct eco_multiply){
         .op = step->bound->op,
-        .part = ECO_PART_RECURRENT + o,
+        .part = ECO_WEIGHT_RECURRENT + o,
         .a = slot,
         .a_row = operand->state >= 0 ? step->bound->before[operand->state].row : call->operand_row,
         .c_row = call->acc_row,
@@ -156,10 +156,10 @@ static void point_at_step(struct step *step, int32_t t)
 static void point_at_product(const struct step *step, int32_t t, struct eco_multiply *m)
 {
     const struct eco_cpu_run *run = step->run;
-    const int o = m->part - ECO_PART_RECURRENT;
+    const int o = m->part - ECO_WEIGHT_RECURRENT;
     m->t = t;
     m->c = (void *)(uintptr_t)step->call.acc;
-    if (m->part == ECO_PART_INPUT) {
+    if (m->part == ECO_WEIGHT_INPUT) {
         m->a = input_rows(step, t);
         m->later = input_rows(step, step->bound->op->reversed ? t - 1 : t + 1);
     } else if (run->lowered->operand[o].state >= 0) {
@@ -214,7 +214,7 @@ static void project(const struct step *step, int32_t t)
     const struct eco_view *state = &step->bound->next[0], *h = &step->bound->h,
                           *output = &step->bound->y;
     run->products->multiply(run, &(struct eco_multiply){.op = step->bound->op,
-                                                        .part = ECO_PART_PROJECT,
+                                                        .part = ECO_WEIGHT_PROJECT,
                                                         .rows = eco_cpu_active(run, t),
                                                         .t = t,
                                                         .a = step->call.next[0],

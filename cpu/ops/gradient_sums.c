@@ -37,7 +37,7 @@ static void *sums_apart(const struct eco_cpu_run *run, const struct eco_op *op)
 void *eco_cpu_gradient(const struct eco_cpu_run *run, const struct eco_op *op, int part)
 {
     const size_t offset = eco_layout_gradient(run->layout, op->layer, op->d, part);
-    if (!eco_layout_sums_apart(run->layout))
+    if (!eco_layout_sums_by_group(run->layout))
         return eco_bind_gradient(run->layout, run->args, op, part);
     return (char *)sums_apart(run, op) + (offset - offset_of(run, op));
 }
@@ -62,7 +62,7 @@ static struct part part_of(const struct eco_cpu_run *run, const struct eco_op *o
 bool eco_cpu_gradient_begin(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const bool add = op->add || run->args->accumulate;
-    if (!eco_layout_sums_apart(run->layout))
+    if (!eco_layout_sums_by_group(run->layout))
         return add;
     const struct part part = part_of(run, op);
     if (!op->add)
@@ -95,12 +95,13 @@ void eco_cpu_gradient_join(const struct eco_cpu_run *run, const struct eco_op *o
 
 int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run)
 {
-    return eco_layout_sums_apart(run->layout) ? run->layout->request.cpu.gradient_rows : INT32_MAX;
+    return eco_layout_sums_by_group(run->layout) ? run->layout->request.cpu.gradient_rows
+                                                 : INT32_MAX;
 }
 
 void eco_cpu_gradient_end(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    if (!eco_layout_sums_apart(run->layout))
+    if (!eco_layout_sums_by_group(run->layout))
         return;
     const int32_t T = run->args->T, done = op->reversed ? op->t1 : T - op->t0;
     const int64_t rows = (int64_t)done * run->args->N, each = eco_cpu_gradient_rows(run);

@@ -18,6 +18,7 @@ ecornn_status eco_cpu_join(struct ecornn_device *device, const struct eco_join *
     const int threads = device->info.threads;
     struct eco_join own = *join;
     (void)stream;
-    eco_cpu_together(device->own, worth < (size_t)threads ? (int)worth : threads, join_part, &own);
+    eco_cpu_run_on_threads(device->context, worth < (size_t)threads ? (int)worth : threads,
+                           join_part, &own);
     return ECORNN_OK;
 }

@@ -24,7 +24,7 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
         .direction = op->d,
         .first_step = run->args->first_step,
         .first_row = run->args->first_row,
-        .vector = eco_bind_weights(run->layout, run->args, op, ECO_PART_VECTORS),
+        .vector = eco_bind_weights(run->layout, run->args, op, ECO_WEIGHT_VECTORS),
         .mean = run->lowered->has_means ? bound->mean.first : NULL,
         .mean_row = bound->mean.row,
         .mean_units = run->problem->cell->recipe.head_means ? eco_problem_head(run->problem) : 0,
@@ -81,10 +81,10 @@ eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool ba
 static int32_t rows_of(const struct eco_cpu_run *run, bool backward, struct eco_pointwise *call)
 {
     enum { NEAR_ROWS = 4 };
-    const int32_t rows = run->layout->request.cpu.handed_rows[backward];
-    call->handed = rows > 0 ? eco_cpu_scratch(run) : NULL;
-    call->handed_column = eco_layout_handed_column(run->problem);
-    call->handed_row = call->handed_column * (size_t)run->lowered->n_columns[backward];
+    const int32_t rows = run->layout->request.cpu.carried_rows[backward];
+    call->carried = rows > 0 ? eco_cpu_scratch(run) : NULL;
+    call->carried_column = eco_layout_carried_column(run->problem);
+    call->carried_row = call->carried_column * (size_t)run->lowered->n_columns[backward];
     return rows > 0 ? rows : NEAR_ROWS;
 }
 
@@ -105,7 +105,7 @@ void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, boo
         }
     }
     call->row0 = rows.from, call->row1 = rows.to;
-    call->handed = NULL;
+    call->carried = NULL;
 }
 
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run)

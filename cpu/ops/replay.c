@@ -12,9 +12,9 @@
 static void keep_step(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
                       int32_t t)
 {
-    const struct eco_view *from = &bound->next[s], *to = &bound->kept[s];
+    const struct eco_view *from = &bound->next[s], *to = &bound->checkpoint[s];
     const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
-    const size_t k = eco_layout_kept_step(run->layout, bound->op->d, t);
+    const size_t k = eco_layout_checkpoint_index(run->layout, bound->op->d, t);
     for (int32_t n = part.from; n < part.to; n++)
         eco_type_move(
             eco_cpu_after_mutable(to->type, eco_view_at(to, (int32_t)k), (size_t)n * to->row),
@@ -29,7 +29,7 @@ void eco_cpu_keep(const struct eco_cpu_run *run, const struct eco_bound *bound)
         return;
     for (int32_t t = op->t0; t < op->t1; t++)
         for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
-            if (eco_layout_keeps(run->layout, op->d, t))
+            if (eco_layout_is_checkpoint(run->layout, op->d, t))
                 keep_step(run, bound, s, t);
 }
 
@@ -48,9 +48,10 @@ static const void *known_row(const struct replay *replay, int s, int32_t t, int3
 {
     const struct eco_cpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
-    const struct eco_view *from = s == 0 ? &bound->y : &bound->kept[s];
+    const struct eco_view *from = s == 0 ? &bound->y : &bound->checkpoint[s];
     const bool outside = s == 0 && bound->op->layer == run->problem->L - 1;
-    const int32_t step = s == 0 ? t : (int32_t)eco_layout_kept_step(run->layout, bound->op->d, t);
+    const int32_t step =
+        s == 0 ? t : (int32_t)eco_layout_checkpoint_index(run->layout, bound->op->d, t);
     const size_t row = (size_t)(outside ? eco_cpu_row(run, place) : place);
     return eco_cpu_after(from->type, eco_view_at(from, step), row * from->row);
 }
@@ -58,7 +59,7 @@ static const void *known_row(const struct replay *replay, int s, int32_t t, int3
 /* The caller's initial state of the row at a place; NULL: zeros. */
 static const void *initial_row(const struct replay *replay, int s, int32_t place)
 {
-    const struct eco_view *given = &replay->bound->given[s];
+    const struct eco_view *given = &replay->bound->initial[s];
     const size_t row = (size_t)eco_cpu_row(replay->run, place);
     return given->first == NULL ? NULL : eco_cpu_after(given->type, given->first, row * given->row);
 }
@@ -92,7 +93,7 @@ static void load_first(const struct replay *replay, int s, int32_t place)
     else
         put_row(replay, s, plane, place,
                 known_row(replay, s, op->reversed ? op->t1 : op->t0 - 1, place),
-                s == 0 ? run->layout->type : bound->kept[s].type);
+                s == 0 ? run->layout->type : bound->checkpoint[s].type);
 }
 
 /* Is the state after step t, or every other, there before it is computed? */
@@ -115,7 +116,7 @@ static void load_states(const struct replay *replay)
             const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
             for (int32_t n = part.from; is_known(replay, s, t) && n < part.to; n++)
                 put_row(replay, s, eco_view_at(&bound->next[s], t), n, known_row(replay, s, t, n),
-                        s == 0 ? run->layout->type : bound->kept[s].type);
+                        s == 0 ? run->layout->type : bound->checkpoint[s].type);
         }
     }
     eco_cpu_wait(run);
@@ -146,15 +147,15 @@ static void multiply(struct part *part, int weights, const struct eco_view *a, s
                              .c_row = acc->row,
                              .c_type = acc->type,
                              .blocks = part->blocks,
-                             .bias = weights == ECO_PART_INPUT,
-                             .add = weights != ECO_PART_INPUT};
+                             .bias = weights == ECO_WEIGHT_INPUT,
+                             .add = weights != ECO_WEIGHT_INPUT};
     for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
         m.rows = some.rows;
         m.a = eco_cpu_after(a->type, rows, (size_t)some.step * (size_t)run->args->N * a->row);
         m.c = eco_view_at(acc, op->t0 + some.step);
         part->run.rows = (struct eco_share){0, some.rows};
         run->products->multiply(run, &m);
-        if (weights == ECO_PART_INPUT)
+        if (weights == ECO_WEIGHT_INPUT)
             eco_cpu_copy_raw(run, &m);
     }
     part->run.rows = part->replay->run->rows;
@@ -166,11 +167,11 @@ static void multiply_operand(struct part *part, int o)
     const struct eco_cpu_run *run = &part->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
     const struct eco_bound *bound = part->replay->bound;
-    const struct eco_view *states = run->args->resets != NULL ? bound->patched : bound->before;
+    const struct eco_view *states = run->args->resets != NULL ? bound->with_resets : bound->before;
     if (operand->state >= 0)
-        multiply(part, ECO_PART_RECURRENT + o, &states[operand->state], 0);
+        multiply(part, ECO_WEIGHT_RECURRENT + o, &states[operand->state], 0);
     else
-        multiply(part, ECO_PART_RECURRENT + o, &bound->operand,
+        multiply(part, ECO_WEIGHT_RECURRENT + o, &bound->operand,
                  (size_t)operand->slot * (size_t)run->problem->H);
     eco_cpu_after_product(run);
 }
@@ -234,9 +235,9 @@ static void round_last(const struct part *part, const struct eco_pointwise *call
             void *row = eco_cpu_after_mutable(bound->next[s].type, call->next[s],
                                               (size_t)n * call->next_row[s] + (size_t)call->unit0);
             for (size_t j = 0; j < units; j++)
-                eco_type_set(
-                    row, j, bound->next[s].type,
-                    eco_type_round(eco_type_get(row, j, bound->next[s].type), bound->kept[s].type));
+                eco_type_set(row, j, bound->next[s].type,
+                             eco_type_round(eco_type_get(row, j, bound->next[s].type),
+                                            bound->checkpoint[s].type));
         }
 }
 
@@ -312,7 +313,7 @@ static void run_part(const struct replay *replay, int32_t t0, int32_t t1)
     part.args.backward = false;
     part.run.args = &part.args;
     bind_part(&part);
-    multiply(&part, ECO_PART_INPUT, &replay->bound->input, 0);
+    multiply(&part, ECO_WEIGHT_INPUT, &replay->bound->input, 0);
     eco_cpu_wait(&part.run);
     if (replay->at_once) {
         run_at_once(&part);

@@ -109,7 +109,7 @@ void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound 
                           struct eco_pointwise *call, unsigned which)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_view *from = &bound->before[s], *to = &bound->patched[s];
+        const struct eco_view *from = &bound->before[s], *to = &bound->with_resets[s];
         call->state[s] = eco_view_at(to, t);
         call->state_row[s] = to->row;
         if ((which & (to->step > 0 ? ECO_PATCH_READ : ECO_PATCH_OTHERS)) == 0)

@@ -17,7 +17,7 @@ void eco_cpu_show_states(const struct eco_cpu_run *run, const struct eco_bound *
     const struct eco_share part = eco_cpu_part_of(run, run->rows, 1);
     const int32_t active = eco_cpu_active(run, t);
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const struct eco_view *to = &bound->shown[s], *from = &bound->next[s];
+        const struct eco_view *to = &bound->all_states[s], *from = &bound->next[s];
         const size_t width = (size_t)eco_problem_width(run->problem, s);
         for (int32_t n = part.from; to->first != NULL && n < part.to; n++) {
             void *row = row_of(to, t, (size_t)eco_cpu_row(run, n));
@@ -33,7 +33,7 @@ void eco_cpu_add_dstates(const struct eco_cpu_run *run, const struct eco_bound *
                          const struct eco_pointwise *call)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_view *from = &bound->shown[s], *to = &bound->carry[s];
+        const struct eco_view *from = &bound->all_states[s], *to = &bound->carry[s];
         const struct eco_share units = eco_cpu_carried_units(run, call, s),
                                rows = eco_cpu_carried_rows(run, call, t, s);
         for (int32_t n = rows.from; from->first != NULL && n < rows.to; n++)

@@ -131,7 +131,7 @@ void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_bound *bo
     const struct source source = {run, multiply, &bound->dvector, (size_t)share.from};
     const int32_t n = share.to - share.from;
     const ecornn_type type = run->layout->sum;
-    void *sum = eco_cpu_after_mutable(type, eco_cpu_gradient(run, multiply->op, ECO_PART_VECTORS),
+    void *sum = eco_cpu_after_mutable(type, eco_cpu_gradient(run, multiply->op, ECO_WEIGHT_VECTORS),
                                       (size_t)share.from);
     for (int i = 0; i < recipe->n_params; i++) {
         if (recipe->param[i].kind != ECO_PARAM_VECTOR)

@@ -35,9 +35,9 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *boun
 {
     const struct eco_op *op = bound->op;
     const struct eco_view *dx = &bound->dx;
-    const bool product = eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0;
+    const bool product = eco_layout_matrix(run->layout, op->layer, ECO_WEIGHT_INPUT)->n > 0;
     struct eco_multiply multiply = {.op = op,
-                                    .part = ECO_PART_INPUT,
+                                    .part = ECO_WEIGHT_INPUT,
                                     .a_row = bound->acc.row,
                                     .c_row = dx->row,
                                     .back = true,
@@ -61,7 +61,7 @@ static void projection(const struct eco_cpu_run *run, const struct eco_bound *bo
                        struct eco_multiply multiply)
 {
     const int32_t t0 = bound->op->t0;
-    multiply.part = ECO_PART_PROJECT;
+    multiply.part = ECO_WEIGHT_PROJECT;
     multiply.a = eco_view_at(&bound->h, t0);
     multiply.a_row = bound->h.row;
     multiply.c = eco_view_at(&bound->u, t0);
@@ -87,7 +87,7 @@ static void point_at_operand(const struct eco_cpu_run *run, const struct eco_bou
                                                        : &bound->before[operand->state];
     const size_t slot =
         o >= 0 && operand->state < 0 ? (size_t)operand->slot * (size_t)run->problem->H : 0;
-    multiply->part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
+    multiply->part = o < 0 ? (int)ECO_WEIGHT_INPUT : ECO_WEIGHT_RECURRENT + o;
     multiply->c = eco_cpu_after_mutable(view->type, eco_view_at(view, bound->op->t0), slot);
     multiply->c_row = view->row;
 }

@@ -73,7 +73,7 @@ static void wait_often(void *own, int id, int count)
 
 static double measure_barrier(struct ecornn_device *device)
 {
-    const struct eco_cpu *cpu = device->own;
+    const struct eco_cpu *cpu = device->context;
     const size_t line = sizeof(struct eco_line);
     _Atomic unsigned sleepers = 0;
     char *block = eco_alloc(((size_t)cpu->threads + 1) * line); /* one more, for alignment */
@@ -86,7 +86,7 @@ static double measure_barrier(struct ecornn_device *device)
                  .spins = cpu->threads <= cpu->cpus ? cpu->spins : 0}, /* as in a run */
         .least = INFINITY};
     eco_team_clear(&waiting.team);
-    eco_cpu_together(cpu, cpu->threads, wait_often, &waiting);
+    eco_cpu_run_on_threads(cpu, cpu->threads, wait_often, &waiting);
     eco_free(block);
     return isfinite(waiting.least) ? waiting.least : 0;
 }

@@ -12,8 +12,8 @@
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
                                   const struct eco_args *args)
 {
-    const struct eco_cpu *cpu = plan->device->own;
-    struct eco_cpu_plan *own = plan->own;
+    const struct eco_cpu *cpu = plan->device->context;
+    struct eco_cpu_plan *own = plan->context;
     return (struct eco_cpu_run){
         .cpu = cpu,
         .isa = own->isa,
@@ -269,19 +269,19 @@ static void work_as(struct eco_region *region, void (*work)(void *own, int id, i
     eco_region_leave(region, &waits, id);
 }
 
-void eco_cpu_together(const struct eco_cpu *cpu, int threads,
-                      void (*work)(void *own, int id, int count), void *own)
+void eco_cpu_run_on_threads(const struct eco_cpu *cpu, int threads,
+                            void (*work)(void *own, int id, int count), void *user_data)
 {
     const struct eco_fp mode = eco_fp_get();
     struct eco_region region;
     if (threads == 1 || omp_in_parallel()) {
-        work(own, 0, 1);
+        work(user_data, 0, 1);
         return;
     }
     const int held = eco_cancel_hold();
     begin_region(&region, cpu, threads, true);
     if (region.threads == 1)
-        work(own, 0, 1);
+        work(user_data, 0, 1);
     else {
 #pragma omp parallel num_threads(region.opened)
         {
@@ -289,7 +289,7 @@ void eco_cpu_together(const struct eco_cpu *cpu, int threads,
             const int given = omp_get_num_threads();
             eco_fp_set(mode);
             if (omp_get_thread_num() < region.threads)
-                work_as(&region, work, own, given);
+                work_as(&region, work, user_data, given);
             eco_fp_set(before);
         }
         eco_region_end(&region);

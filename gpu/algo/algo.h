@@ -20,7 +20,7 @@ void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_prob
 void eco_gpu_share_layers(const struct ecornn_device *device,
                           const struct eco_problem *const layer[], int layers,
                           struct eco_models_share *share);
-struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once);
+struct eco_caps eco_gpu_part(const struct eco_caps *caps, int concurrent);
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 

@@ -9,7 +9,7 @@
 
 static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
 {
-    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu_plan *own = plan->context;
     const struct eco_problem *problem = &plan->problem;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         struct eco_persistent_shape shape;
@@ -25,7 +25,7 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
             eco_text_add(text, "step");
         /* A part of the chip has room for fewer groups, and the order in which a group adds depends
          * on its number of rows. */
-        if (used && plan->device->caps.gpu.parts > 0 && own->force.groups[backward] == 0)
+        if (used && plan->device->caps.gpu.partitions > 0 && own->force.groups[backward] == 0)
             eco_text_add(text, ",groups%s=%d", backward ? "-back" : "", shape.groups);
     }
 }
@@ -33,7 +33,7 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
 static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)plan->own)->force;
+    const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)plan->context)->force;
     const struct eco_fused_size projection = eco_fused_projection(problem, force, problem->N);
     struct eco_step_choice choice =
         eco_step_choose(problem, &plan->device->caps, force, 0, problem->N);
@@ -58,7 +58,7 @@ static void add_rows(const struct ecornn_plan *plan, struct eco_text *text)
                             (size_t)plan->problem.P};
     for (int i = 0; i < 3; i++)
         if (eco_request_row(request, width[i]) != width[i]) {
-            eco_text_add(text, ",rows=%s", request->gpu.filled ? "padded" : "dense");
+            eco_text_add(text, ",rows=%s", request->gpu.padded ? "padded" : "dense");
             return;
         }
 }
@@ -69,7 +69,7 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     const struct eco_layout_request *request = &plan->request;
     if (plan->algo == &eco_algo_persistent)
         add_divisions(plan, text);
-    if (plan->algo == &eco_algo_fused && ((const struct eco_gpu_plan *)plan->own)->fused.used)
+    if (plan->algo == &eco_algo_fused && ((const struct eco_gpu_plan *)plan->context)->fused.used)
         add_fused(plan, text);
     eco_text_add(text, ",chunk=%d", plan->tape[false][0].chunk);
     if (problem->training)

@@ -93,9 +93,9 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
                     struct eco_layout_request *request)
 {
     eco_algo_step.request(problem, caps, request);
-    request->gpu.turned[0] = false;
+    request->gpu.transposed[0] = false;
     request->gpu.prepared_bytes[0] = 0;
-    request->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
+    request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
     request->wavefront =
         problem->training && eco_step_overlaps(problem, caps, false); /* backward */
     const struct eco_layout_request chunks = eco_step_chunks(problem, request->wavefront);
@@ -104,7 +104,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     /* No accumulators in memory, and no input product of many rows. If kernels are compiled at run
      * time, steps may fall back to algorithm step. */
     request->fuse_input = problem->cell->builtin >= 0 && !problem->resets;
-    request->gpu.rows_apart |= request->fuse_input;
+    request->gpu.rows_independent |= request->fuse_input;
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
@@ -112,7 +112,7 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
 {
     static const eco_gpu_ops ops[ECO_OP_KINDS] = {
         [ECO_INPUT] = eco_fused_input, [ECO_STEP] = eco_fused_step, [ECO_END] = eco_fused_end};
-    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu_plan *own = plan->context;
     return eco_gpu_run_plan(plan, tape, layout, args, own->fused.used ? ops : NULL);
 }
 

@@ -75,7 +75,7 @@ static size_t clamp(double value, double least, double most)
 /* Gradients of vectors: at least one value for each column (copy/columns.cu). */
 static double sums_bytes(const struct eco_problem *problem)
 {
-    const struct eco_matrix vectors = eco_problem_matrix(problem, 0, ECO_PART_VECTORS);
+    const struct eco_matrix vectors = eco_problem_matrix(problem, 0, ECO_WEIGHT_VECTORS);
     const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
     const size_t column = eco_request_row(&aligned, (size_t)vectors.units);
     return problem->training ? (double)vectors.n * (double)column *
@@ -181,12 +181,12 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .gpu.lean = true,
         .gpu.widened = problem->weight_type != problem->type,
         .gpu.prepared_bytes = {prepared[0], prepared[1]},
-        .gpu.turned = {prepared[0] == 0 && turns_forward(problem, wavefront),
-                       prepared[1] == 0 && problem->training && turns_back(problem) &&
-                           !problem->row_invariant},
-        .gpu.rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */
+        .gpu.transposed = {prepared[0] == 0 && turns_forward(problem, wavefront),
+                           prepared[1] == 0 && problem->training && turns_back(problem) &&
+                               !problem->row_invariant},
+        .gpu.rows_independent = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */
         .gpu.aligned = ECO_GPU_ALIGNED,
-        .gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS),
+        .gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS),
         .chunk = chunks.chunk,
         .chunk_backward = back,
         .gpu.weights_chunks = wavefront && problem->saving.policy == ECORNN_SAVE_ALL

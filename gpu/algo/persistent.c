@@ -308,14 +308,14 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_algo_step.request(problem, caps, request);
     request->wavefront = request->wavefront && overlaps_layers(problem, caps);
     request->gpu.weights_chunks = 0;
-    request->gpu.turned[0] = false;
+    request->gpu.transposed[0] = false;
     request->gpu.prepared_bytes[0] = 0;
     request->gpu.prepared_bytes[1] = also_back(problem, caps) || request->wavefront
                                          ? 0
                                          : eco_gpu_prepared_bytes(problem, caps, true);
     /* backward steps read it by rows */
-    request->gpu.turned[1] = problem->training && request->gpu.prepared_bytes[1] == 0;
-    request->gpu.filled = eco_step_fills(
+    request->gpu.transposed[1] = problem->training && request->gpu.prepared_bytes[1] == 0;
+    request->gpu.padded = eco_step_fills(
         problem, caps, ECO_OUTSIDE_INPUT | (back_is_outside ? ECO_OUTSIDE_STEPS : 0));
     request->chunk =
         request->wavefront ? find_wave(problem, caps).steps : steps_for(problem, caps, false);
@@ -333,8 +333,8 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
         {{0}, {[ECO_D_STEP] = eco_persistent_run}},
         {{[ECO_STEP] = eco_persistent_run},
          {[ECO_STEP] = eco_persistent_run, [ECO_D_STEP] = eco_persistent_run}}};
-    const struct eco_gpu_plan *own = plan->own;
-    const ecornn_status status = eco_gpu_check_waits(plan->device->own);
+    const struct eco_gpu_plan *own = plan->context;
+    const ecornn_status status = eco_gpu_check_waits(plan->device->context);
     if (status != ECORNN_OK)
         return status;
     return eco_gpu_run_plan(plan, tape, layout, args,

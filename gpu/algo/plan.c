@@ -17,7 +17,7 @@
 /* Does it use steps of algorithm step? */
 static bool has_stages(const struct ecornn_plan *plan)
 {
-    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu_plan *own = plan->context;
     return !(own->persistent[0].used || own->fused.used || own->scan.used) ||
            (plan->problem.training && !(own->persistent[1].used || own->scan.used)) ||
            (plan->problem.training && plan->problem.saving.policy != ECORNN_SAVE_ALL);
@@ -38,7 +38,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
         eco_scan_prepare(plan);
     own->wide = eco_wide_kernels(&plan->problem);
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
-        own->cell = eco_own_stages_get(plan->device->own, &plan->problem, &why);
+        own->cell = eco_own_stages_get(plan->device->context, &plan->problem, &why);
     eco_gpu_leave(&scope);
 }
 
@@ -77,17 +77,17 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
     if (own == NULL)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
                                       sizeof *own);
-    plan->own = own;
+    plan->context = own;
     if (plan->one != NULL) { /* of several models, where `one` has the rest */
         const ecornn_status made = eco_gpu_make_graphs(plan, &own->graphs);
-        return made == ECORNN_OK ? eco_gpu_make_lanes(plan->device, plan->at_once) : made;
+        return made == ECORNN_OK ? eco_gpu_make_lanes(plan->device, plan->concurrent) : made;
     }
     own->force = eco_gpu_force(&plan->problem);
     ecornn_status status = check_force(plan, &own->force);
     if (status == ECORNN_OK)
         status = eco_gpu_make_graphs(plan, &own->graphs);
-    if (status == ECORNN_OK && plan->device->caps.gpu.parts > 0)
-        status = eco_gpu_make_lanes(plan->device, plan->device->caps.gpu.parts);
+    if (status == ECORNN_OK && plan->device->caps.gpu.partitions > 0)
+        status = eco_gpu_make_lanes(plan->device, plan->device->caps.gpu.partitions);
     if (status == ECORNN_OK)
         find_kernels(plan, own);
     if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used)
@@ -98,7 +98,7 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
 
 void eco_gpu_release(struct ecornn_plan *plan)
 {
-    struct eco_gpu_plan *own = plan->own;
+    struct eco_gpu_plan *own = plan->context;
     eco_gpu_free_graphs(own->graphs);
     eco_free(own);
 }
@@ -113,10 +113,10 @@ static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
         const size_t row = eco_request_row(request, (size_t)width[i]);
         if (row != (size_t)width[i])
             eco_text_add(text, "rows of %zu elements for %" PRId32 "%s\n", row, width[i],
-                         request->gpu.filled ? ", also of copies of the caller's" : " in weights");
+                         request->gpu.padded ? ", also of copies of the caller's" : " in weights");
     }
     for (int backward = 0; backward <= (int)problem->training; backward++)
-        if (request->gpu.turned[backward])
+        if (request->gpu.transposed[backward])
             eco_text_add(text, "R transposed for steps %s\n", backward ? "back" : "forward");
     for (int backward = 0; backward <= (int)problem->training; backward++)
         if (request->gpu.prepared_bytes[backward] > 0)
@@ -126,7 +126,7 @@ static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
 
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
-    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu_plan *own = plan->context;
     if (own->force.text[0] != '\0')
         eco_text_add(text, "forced: %s\n", own->force.text);
     describe_rows(plan, text);

@@ -57,9 +57,9 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_algo_step.request(problem, caps, request);
     request->wavefront = false;
     request->gpu.weights_chunks = 0;
-    request->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT);
+    request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT);
     for (int way = 0; way < 2; way++) {
-        request->gpu.turned[way] = false;
+        request->gpu.transposed[way] = false;
         request->gpu.prepared_bytes[way] = 0;
     }
     request->chunk = chunk_of(problem, false);
@@ -97,7 +97,7 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
 {
     static const eco_gpu_ops ops[ECO_OP_KINDS] = {
         [ECO_STEP] = eco_scan_run, [ECO_D_STEP] = eco_scan_run};
-    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu_plan *own = plan->context;
     return eco_gpu_run_plan(plan, tape, layout, args, own->scan.used ? ops : NULL);
 }
 

@@ -23,17 +23,17 @@ static int32_t gang_of(const struct eco_caps *caps)
     return gang;
 }
 
-struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once)
+struct eco_caps eco_gpu_part(const struct eco_caps *caps, int concurrent)
 {
     const bool gangs = caps->gpu.blocks[2] > 0;
     const int32_t all = caps->gpu.blocks[gangs ? 2 : 0];
     struct eco_caps part = *caps;
     for (int log2 = 0; log2 < 3; log2++) {
         const int32_t blocks = caps->gpu.blocks[log2] < all ? caps->gpu.blocks[log2] : all;
-        part.gpu.blocks[log2] = blocks / at_once >> log2 << log2;
+        part.gpu.blocks[log2] = blocks / concurrent >> log2 << log2;
     }
-    part.gpu.parts = at_once;
-    part.gpu.gang = gangs ? gang_of(caps) : 0;
+    part.gpu.partitions = concurrent;
+    part.gpu.cluster_launch = gangs ? gang_of(caps) : 0;
     return part;
 }
 
@@ -96,23 +96,23 @@ void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_prob
     const int asked = asked_at_once();
     bool persistent = false;
     double least = time_of_all(one, &device->caps, models, &persistent);
-    *share = (struct eco_models_share){.at_once = persistent        ? 1
-                                                  : models < OF_ALL ? models
-                                                                    : OF_ALL};
+    *share = (struct eco_models_share){.concurrent = persistent        ? 1
+                                                     : models < OF_ALL ? models
+                                                                       : OF_ALL};
     for (int n = models < ECO_GPU_LANES ? models : ECO_GPU_LANES; n > 1 && asked != 1; n /= 2) {
-        const int at_once = asked == 0 ? n : asked < models ? asked : models;
-        const struct eco_caps part = eco_gpu_part(&device->caps, at_once);
+        const int concurrent = asked == 0 ? n : asked < models ? asked : models;
+        const struct eco_caps part = eco_gpu_part(&device->caps, concurrent);
         if (eco_algo_persistent.refuses(one, &part) != NULL ||
             (asked == 0 && loses_back(one, &device->caps, &part)))
             continue;
-        const double time = time_of_parts(one, &part, models, at_once);
+        const double time = time_of_parts(one, &part, models, concurrent);
         if (least > 0 && time >= least && asked == 0)
             continue;
         least = time;
-        *share = (struct eco_models_share){at_once, &eco_algo_persistent, part};
+        *share = (struct eco_models_share){concurrent, &eco_algo_persistent, part};
     }
     if (asked > 0)
-        share->at_once = asked < models ? asked : models;
+        share->concurrent = asked < models ? asked : models;
 }
 
 /* Seconds of all layers at once, with products as in time_of_parts(): the steps take as long as the
@@ -143,7 +143,7 @@ void eco_gpu_share_layers(const struct ecornn_device *device,
         fits = fits && eco_algo_persistent.refuses(layer[k], &part) == NULL;
         in_order += time_of_all(layer[k], &device->caps, 1, &persistent);
     }
-    *share = (struct eco_models_share){.at_once = 1};
+    *share = (struct eco_models_share){.concurrent = 1};
     if (fits && (asked > 0 || time_of_layers(layer, layers, &part) < in_order))
         *share = (struct eco_models_share){layers, &eco_algo_persistent, part};
 }

@@ -345,7 +345,7 @@ static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
         return status;
-    status = check_pointers(plan->device->own, args);
+    status = check_pointers(plan->device->context, args);
     if (status == ECORNN_OK)
         status = args->backward ? backward(&run) : forward(&run);
     eco_gpu_leave(&scope);

@@ -51,7 +51,7 @@ void eco_fused_prepare(const struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
     const int cell = problem->cell->builtin, accs = problem->cell->lowered.n_accs;
-    struct eco_fused_kernels *fused = &((struct eco_gpu_plan *)plan->own)->fused;
+    struct eco_fused_kernels *fused = &((struct eco_gpu_plan *)plan->context)->fused;
     struct eco_text why = {fused->why, sizeof fused->why, 0};
     memcpy(fused->projection, kernels_of(problem, ECO_FUSED_PROJECTION)->by_shape,
            sizeof fused->projection);
@@ -60,7 +60,7 @@ void eco_fused_prepare(const struct ecornn_plan *plan)
         fused->used = true;
         return;
     }
-    const struct eco_own_code *code = eco_own_fused_get(plan->device->own, problem, &why);
+    const struct eco_own_code *code = eco_own_fused_get(plan->device->context, problem, &why);
     fused->used = code != NULL;
     for (int shape = 0, n = 0; shape < ECO_FUSED_SHAPES && fused->used; shape++)
         if (ECO_FUSED_MADE(accs, shape)) {
@@ -81,7 +81,7 @@ static void describe(const struct eco_fused_size *size, const struct eco_caps *c
 void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu_plan *own = plan->context;
     const struct eco_fused_kernels *fused = &own->fused;
     const struct eco_step_choice choice =
         eco_step_choose(problem, &plan->device->caps, &own->force, 0, problem->N);
@@ -172,12 +172,12 @@ static struct eco_fused_source source_of(const struct eco_gpu_run *run, const st
     int8_t groups = 0;
     source.aligned = ((uintptr_t)source.rows | row_bytes) % 16 == 0;
     memset(source.group, -1, sizeof source.group);
-    if (product->part == ECO_PART_PROJECT) {
+    if (product->part == ECO_WEIGHT_PROJECT) {
         source.group[0] = 0;
         return source;
     }
     for (int a = 0; a < run->lowered->n_accs; a++) {
-        const int param = product->part == ECO_PART_INPUT ? acc[a].input : acc[a].recurrent[0];
+        const int param = product->part == ECO_WEIGHT_INPUT ? acc[a].input : acc[a].recurrent[0];
         source.group[a] = (int8_t)(param >= 0 ? groups++ : -1);
     }
     return source;
@@ -225,14 +225,15 @@ static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_
 static void project(struct eco_gpu_run *run, const struct eco_op *op,
                     const struct eco_stage_call *call, struct eco_plane u)
 {
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     const struct eco_fused_size size =
         eco_fused_projection(run->problem, &own->force, run->args->N);
     struct eco_fused_call project = {.stage = *call};
     project.stage.hidden = run->problem->P;
     project.stage.n_states = 1;
     project.stage.projected = false;
-    project.source[0] = source_of(run, op, &(struct product){u, ECO_PART_PROJECT, run->problem->H});
+    project.source[0] =
+        source_of(run, op, &(struct product){u, ECO_WEIGHT_PROJECT, run->problem->H});
     memset(project.source[1].group, -1, sizeof project.source[1].group);
     memset(project.bias, -1, sizeof project.bias);
     launch(run, own->fused.projection, &size, &project);
@@ -244,7 +245,7 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
 static void launch_step(struct eco_gpu_run *run, const struct eco_op *op,
                         struct eco_fused_call *call, bool early)
 {
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     const struct eco_step_choice choice = eco_step_choose(run->problem, &run->plan->device->caps,
                                                           &own->force, op->layer, run->args->N);
     const struct eco_fused_source *x = &call->source[0], *h = &call->source[1];
@@ -284,9 +285,9 @@ static void run_step(struct eco_gpu_run *run, const struct eco_bound *bound, int
                            h = {(void *)(uintptr_t)call.stage.state[0], 0, call.stage.state_row[0],
                                 run->layout->type};
     call.source[0] = source_of(
-        run, op, &(struct product){x, ECO_PART_INPUT, eco_problem_input(problem, op->layer)});
-    call.source[1] = source_of(run, op, &(struct product){h, ECO_PART_RECURRENT, problem->P});
-    if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n == 0)
+        run, op, &(struct product){x, ECO_WEIGHT_INPUT, eco_problem_input(problem, op->layer)});
+    call.source[1] = source_of(run, op, &(struct product){h, ECO_WEIGHT_RECURRENT, problem->P});
+    if (eco_layout_matrix(run->layout, op->layer, ECO_WEIGHT_INPUT)->n == 0)
         call.source[0].k = 0;
     if (call.stage.zero_states & 1)
         call.source[1].k = 0;

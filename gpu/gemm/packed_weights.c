@@ -31,7 +31,7 @@ static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
     const struct eco_array array =
-        eco_layout_turned(run->layout, run->args->backward, op->layer, op->d, part);
+        eco_layout_transposed(run->layout, run->args->backward, op->layer, op->d, part);
     const struct eco_turn_call call = {.to = eco_bind_array(&array, run->args, 0).first,
                                        .from = eco_gpu_weights(run, op, part),
                                        .rows = matrix->n * matrix->height,
@@ -45,28 +45,28 @@ static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
 {
     const struct eco_layout_request *request = &run->layout->request;
-    for (int part = 0; part < ECO_PARTS && request->gpu.widened; part++)
-        if (part != ECO_PART_VECTORS)
-            widen(run, op, part);
-    for (int part = ECO_PART_RECURRENT;
-         part < ECO_PARTS && request->gpu.turned[run->args->backward]; part++)
-        turn(run, op, part);
+    for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS && request->gpu.widened; weight_id++)
+        if (weight_id != ECO_WEIGHT_VECTORS)
+            widen(run, op, weight_id);
+    for (int weight_id = ECO_WEIGHT_RECURRENT;
+         weight_id < ECO_WEIGHT_IDS && request->gpu.transposed[run->args->backward]; weight_id++)
+        turn(run, op, weight_id);
     for (int o = 0; o < run->lowered->n_operands && eco_gpu_prepares(run); o++)
-        eco_gpu_prepare_matrix(run, op, ECO_PART_RECURRENT + o);
+        eco_gpu_prepare_matrix(run, op, ECO_WEIGHT_RECURRENT + o);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
 static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
-    return *eco_layout_matrix(run->layout, m->op->layer, m->part);
+    return *eco_layout_matrix(run->layout, m->op->layer, m->weight_id);
 }
 
 /* Columns of the matrix for products. */
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const bool whole = m->half != NULL || (run->layout->request.gpu.filled && !m->narrow);
+    const bool whole = m->half != NULL || (run->layout->request.gpu.padded && !m->narrow);
     return whole ? matrix.row : matrix.columns;
 }
 
@@ -91,10 +91,11 @@ static struct weights weights_of(const struct eco_gpu_run *run, const struct eco
     const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
     if (m->half != NULL)
         return (struct weights){m->half->weights, false, row, height * row};
-    if (!run->layout->request.gpu.turned[backward] || m->part < ECO_PART_RECURRENT)
-        return (struct weights){eco_gpu_weights(run, m->op, m->part), false, row, height * row};
+    if (!run->layout->request.gpu.transposed[backward] || m->weight_id < ECO_WEIGHT_RECURRENT)
+        return (struct weights){eco_gpu_weights(run, m->op, m->weight_id), false, row,
+                                height * row};
     const struct eco_array array =
-        eco_layout_turned(run->layout, backward, m->op->layer, m->op->d, m->part);
+        eco_layout_transposed(run->layout, backward, m->op->layer, m->op->d, m->weight_id);
     return (struct weights){eco_bind_array(&array, run->args, 0).first, true, array.row, height};
 }
 
@@ -104,7 +105,7 @@ static ecornn_type c_type_of(const struct eco_gpu_run *run, const struct eco_mat
 }
 
 struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run, const struct eco_matmul *m,
-                                        const struct eco_span *span)
+                                        const struct eco_acc_range *span)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const struct weights weights = weights_of(run, m);
@@ -126,7 +127,7 @@ struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run, const str
 }
 
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
-                           const struct eco_span *span)
+                           const struct eco_acc_range *span)
 {
     const struct eco_product product = eco_gpu_span_product(run, m, span);
     if (!eco_gpu_multiply_prepared(run, m, span, &product))
@@ -135,8 +136,8 @@ void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
 
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
+    struct eco_acc_range span;
+    for (int a = 0; eco_acc_range_next(run->lowered, m->weight_id, a, &span); a = span.end)
         eco_gpu_multiply_span(run, m, &span);
 }
 
@@ -154,8 +155,8 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
                                   .c_type = c_type_of(run, m),
                                   .half = m->half,
                                   .add = m->add};
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+    struct eco_acc_range span;
+    for (int a = 0; eco_acc_range_next(run->lowered, m->weight_id, a, &span); a = span.end) {
         product.k = (span.end - span.first) * matrix.height;
         product.a =
             eco_gpu_after(m->a, (size_t)span.first * (size_t)matrix.height, type_of(run, m));
@@ -168,11 +169,11 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
 }
 
 static struct eco_product gradient_of(const struct eco_gpu_run *run, const struct eco_matmul *m,
-                                      const struct eco_span *span)
+                                      const struct eco_acc_range *span)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
-    char *gradient = eco_bind_gradient(run->layout, run->args, m->op, m->part);
+    char *gradient = eco_bind_gradient(run->layout, run->args, m->op, m->weight_id);
     return (struct eco_product){
         .kind = ECO_TN,
         .m = (span->end - span->first) * matrix.height,
@@ -191,8 +192,8 @@ static struct eco_product gradient_of(const struct eco_gpu_run *run, const struc
 
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+    struct eco_acc_range span;
+    for (int a = 0; eco_acc_range_next(run->lowered, m->weight_id, a, &span); a = span.end) {
         const struct eco_product product = gradient_of(run, m, &span);
         eco_gpu_product(run, &product);
     }
@@ -202,10 +203,10 @@ bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_mat
                                    int32_t begin)
 {
     struct eco_product product[2];
-    struct eco_span span[2], more;
+    struct eco_acc_range span[2], more;
     for (int j = 0; j < 2; j++) {
-        if (!eco_span_next(run->lowered, m[j].part, 0, &span[j]) ||
-            eco_span_next(run->lowered, m[j].part, span[j].end, &more) ||
+        if (!eco_acc_range_next(run->lowered, m[j].weight_id, 0, &span[j]) ||
+            eco_acc_range_next(run->lowered, m[j].weight_id, span[j].end, &more) ||
             span[j].first != span[0].first || span[j].end != span[0].end)
             return false;
         product[j] = gradient_of(run, &m[j], &span[j]);
@@ -218,7 +219,7 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t elements = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
-    char *gradient = eco_bind_gradient(run->layout, run->args, m->op, m->part);
+    char *gradient = eco_bind_gradient(run->layout, run->args, m->op, m->weight_id);
     if (eco_gpu_grouped_zeros(run, gradient, matrix.n * matrix.height, matrix.row))
         return;
     if (run->status == ECORNN_OK)

@@ -11,7 +11,7 @@
  * columns. */
 struct eco_matmul {
     const struct eco_op *op;
-    int part; /* enum eco_part */
+    int weight_id; /* enum eco_weight_id */
     int32_t rows;
     const void *a;
     size_t a_row;
@@ -30,9 +30,9 @@ void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* The product for some neighbouring accumulators. */
 struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run,
                                         const struct eco_matmul *matmul,
-                                        const struct eco_span *span);
+                                        const struct eco_acc_range *span);
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *matmul,
-                           const struct eco_span *span);
+                           const struct eco_acc_range *span);
 /* Columns of the matrix for products: whole groups if that was requested. */
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* C (+)= A accs M */

@@ -31,7 +31,7 @@ static struct size size_before(const struct eco_problem *problem, int operand, b
 {
     const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
     const struct eco_matrix matrix =
-        eco_stored_matrix(problem, &aligned, 0, ECO_PART_RECURRENT + operand);
+        eco_stored_matrix(problem, &aligned, 0, ECO_WEIGHT_RECURRENT + operand);
     return size_of(&matrix, backward);
 }
 
@@ -47,9 +47,10 @@ static bool has_spans(const struct eco_problem *problem)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
     for (int o = 0; o < lowered->n_operands; o++) {
-        struct eco_span span = {0, 0, 0};
-        if (!eco_span_next(lowered, ECO_PART_RECURRENT + o, 0, &span) ||
-            eco_span_next(lowered, ECO_PART_RECURRENT + o, span.end, &(struct eco_span){0, 0, 0}))
+        struct eco_acc_range span = {0, 0, 0};
+        if (!eco_acc_range_next(lowered, ECO_WEIGHT_RECURRENT + o, 0, &span) ||
+            eco_acc_range_next(lowered, ECO_WEIGHT_RECURRENT + o, span.end,
+                               &(struct eco_acc_range){0, 0, 0}))
             return true;
     }
     return false;
@@ -143,7 +144,7 @@ double eco_gpu_step_product_time(const struct eco_problem *problem, const struct
 
 bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     return run->layout->request.gpu.prepared_bytes[run->args->backward] > 0 &&
            (run->args->T >= LEAST_STEPS || own->force.emulated_f32 >= ECO_USE_ALWAYS);
 }
@@ -154,7 +155,7 @@ static char *place_of(const struct eco_gpu_run *run, const struct eco_op *op, in
 {
     const bool backward = run->args->backward;
     char *at = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PREPARED).first;
-    for (int before = ECO_PART_RECURRENT; before < part; before++)
+    for (int before = ECO_WEIGHT_RECURRENT; before < part; before++)
         at += bytes_of(form_of(run->problem),
                        size_of(eco_layout_matrix(run->layout, op->layer, before), backward));
     return at;
@@ -186,14 +187,14 @@ void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, in
 }
 
 bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *m,
-                               const struct eco_span *span, const struct eco_product *p)
+                               const struct eco_acc_range *span, const struct eco_product *p)
 {
-    const int operand = m->part - ECO_PART_RECURRENT, n = run->lowered->n_operands;
+    const int operand = m->weight_id - ECO_WEIGHT_RECURRENT, n = run->lowered->n_operands;
     if (operand < 0 || operand >= n || !eco_gpu_prepares(run) ||
-        span->end - span->first != eco_layout_matrix(run->layout, m->op->layer, m->part)->n)
+        span->end - span->first != eco_layout_matrix(run->layout, m->op->layer, m->weight_id)->n)
         return false;
-    const struct eco_emulated_operand prepared = operand_of(run, m->op, m->part);
-    eco_gpu_product_prepared(run, p, &prepared, place_of(run, m->op, ECO_PART_RECURRENT + n),
+    const struct eco_emulated_operand prepared = operand_of(run, m->op, m->weight_id);
+    eco_gpu_product_prepared(run, p, &prepared, place_of(run, m->op, ECO_WEIGHT_RECURRENT + n),
                              m->odd);
     return true;
 }

@@ -20,6 +20,6 @@ bool eco_gpu_prepares(const struct eco_gpu_run *run);
 void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, int part);
 /* Queues a product with a prepared part; false if it is not prepared. */
 bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *matmul,
-                               const struct eco_span *span, const struct eco_product *product);
+                               const struct eco_acc_range *span, const struct eco_product *product);
 
 #endif /* ECO_GPU_GEMM_PRESPLIT_H */

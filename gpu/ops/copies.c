@@ -39,17 +39,17 @@ void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
     eco_gpu_fill_rows(run, bound);
     for (int s = 0; s < states(run) && eco_gpu_begins_in_planes(run); s++)
         eco_gpu_patch(run, bound, s, eco_gpu_plane(&bound->before[s], bound->first),
-                      eco_gpu_plane(&bound->given[s], 0), bound->first);
+                      eco_gpu_plane(&bound->initial[s], 0), bound->first);
     if (run->args->resets != NULL)
         return;
     for (int s = 0; s < states(run) && !eco_gpu_begins_itself(run, ECO_STEP); s++)
         if (!(eco_gpu_zero_states(run) >> s & 1))
-            move_state(run, s, &bound->before[s], &bound->given[s], bound->first);
+            move_state(run, s, &bound->before[s], &bound->initial[s], bound->first);
 }
 
 void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound, int s)
 {
-    move_state(run, s, &bound->wanted[s], &bound->next[s], bound->last);
+    move_state(run, s, &bound->final[s], &bound->next[s], bound->last);
 }
 
 /* States of all steps from where a lean run copied them; a replay's, chunk by chunk. */
@@ -57,8 +57,8 @@ void eco_gpu_show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     for (int s = 0; s < states(run) && run->problem->states; s++) {
         const struct eco_move_call call = {
-            .to = eco_gpu_plane(&bound->shown[s], 0),
-            .from = eco_gpu_plane(s == 0 ? &bound->y : &bound->kept[s], 0),
+            .to = eco_gpu_plane(&bound->all_states[s], 0),
+            .from = eco_gpu_plane(s == 0 ? &bound->y : &bound->checkpoint[s], 0),
             .steps = run->args->T,
             .rows = run->args->N,
             .width = eco_problem_width(run->problem, s),
@@ -84,7 +84,7 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
             move_state(run, s, &bound->dstart[s], &(struct eco_view){0}, 0);
     for (int s = 0; s < states(run) && !eco_gpu_begins_itself(run, ECO_D_STEP); s++)
         if (!(eco_gpu_zero_carry(run) >> s & 1))
-            move_state(run, s, &bound->carry[s], &bound->given[s], 0);
+            move_state(run, s, &bound->carry[s], &bound->initial[s], 0);
 }
 
 /* With resets: the last of what goes to starts, and their gradients out. */
@@ -113,7 +113,7 @@ void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     end_starts(run, bound);
     for (int s = 0; s < states(run); s++)
-        move_state(run, s, &bound->wanted[s], &bound->carry[s], 0);
+        move_state(run, s, &bound->final[s], &bound->carry[s], 0);
 }
 
 /* ---- gather and scatter ---------------------------------------------------------------------- */

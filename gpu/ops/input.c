@@ -20,7 +20,7 @@ static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct e
 {
     struct eco_columns_call call = {
         .rows_of = acc,
-        .vectors = (void *)(uintptr_t)eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .vectors = (void *)(uintptr_t)eco_gpu_weights(run, op, ECO_WEIGHT_VECTORS),
         .vector_type = acc.type,
         .rows = rows,
         .hidden = run->problem->H,
@@ -39,7 +39,7 @@ static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct e
 /* The biases of the span, one behind the other; NULL: they are not as accumulators are, or some
  * have none. */
 static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op *op,
-                             const struct eco_span *span)
+                             const struct eco_acc_range *span)
 {
     const int first = eco_gpu_bias(run, span->first);
     if (eco_gpu_column(run) != run->problem->H)
@@ -47,7 +47,7 @@ static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op 
     for (int a = span->first; a < span->end; a++)
         if (first < 0 || eco_gpu_bias(run, a) != first + a - span->first)
             return NULL;
-    return eco_gpu_after(eco_gpu_weights(run, op, ECO_PART_VECTORS),
+    return eco_gpu_after(eco_gpu_weights(run, op, ECO_WEIGHT_VECTORS),
                          (size_t)first * (size_t)run->problem->H, run->layout->sum);
 }
 
@@ -56,10 +56,10 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
 {
     struct eco_matmul rest = *m;
     struct eco_scaled_f16 half;
-    struct eco_span span;
+    struct eco_acc_range span;
     int done = 0;
     eco_gpu_scaled_f16_input(run, &rest, &half);
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+    for (int a = 0; eco_acc_range_next(run->lowered, m->weight_id, a, &span); a = span.end) {
         fill_bias(run, m->op, acc, m->rows, done, span.first);
         done = span.end;
         if (run->status != ECORNN_OK || m->rows == 0)
@@ -97,7 +97,7 @@ static struct eco_matmul matmul_of(const struct eco_op *op, struct eco_plane acc
                                    struct eco_plane x, int32_t rows)
 {
     return (struct eco_matmul){.op = op,
-                               .part = ECO_PART_INPUT,
+                               .weight_id = ECO_WEIGHT_INPUT,
                                .rows = rows,
                                .a = x.data,
                                .a_row = x.row,

@@ -41,7 +41,7 @@ ecornn_status eco_gpu_join(struct ecornn_device *device, const struct eco_join *
                {"an array of joined steps", join->wide},
                {"io.lengths", join->lengths}};
     for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
-        status = eco_gpu_check_pointer(device->own, all[i].name, all[i].pointer);
+        status = eco_gpu_check_pointer(device->context, all[i].name, all[i].pointer);
     if (status == ECORNN_OK)
         status = join->add ? add(join, stream) : ECO_CUDA(eco_launch_join(join, stream));
     eco_gpu_leave(&scope);
@@ -55,9 +55,9 @@ ecornn_status eco_gpu_join_lengths(struct ecornn_device *device, int32_t *to, co
     ecornn_status status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
-    status = eco_gpu_check_pointer(device->own, "io.workspace", to);
+    status = eco_gpu_check_pointer(device->context, "io.workspace", to);
     if (status == ECORNN_OK)
-        status = eco_gpu_check_pointer(device->own, "io.lengths", from);
+        status = eco_gpu_check_pointer(device->context, "io.lengths", from);
     if (status == ECORNN_OK)
         status = ECO_CUDA(eco_launch_join_lengths(to, from, N, steps, stream));
     eco_gpu_leave(&scope);

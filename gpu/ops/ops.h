@@ -4,7 +4,7 @@
 #ifndef ECO_GPU_OPS_OPS_H
 #define ECO_GPU_OPS_OPS_H
 
-#include "common/squeeze.h"
+#include "common/compaction.h"
 #include "gpu/view/run.h"
 
 ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params,
@@ -12,8 +12,8 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
 
-ecornn_status eco_gpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
-                              bool out);
+ecornn_status eco_gpu_compact(const struct ecornn_plan *plan,
+                              const struct eco_compaction *compaction, bool out);
 ecornn_status eco_gpu_join(struct ecornn_device *device, const struct eco_join *join, void *stream);
 ecornn_status eco_gpu_join_lengths(struct ecornn_device *device, int32_t *to, const int32_t *from,
                                    int32_t N, int32_t steps, void *stream);

@@ -5,22 +5,22 @@
 #include "gpu/ops/ops.h"
 
 /* A parameter, in the caller's memory, in packed weights or in their gradient: rows of elements. */
-struct place {
-    struct eco_param_place at; /* blocks: heads, each on the diagonal of a matrix of zeros */
+struct position {
+    struct eco_param_position at; /* blocks: heads, each on the diagonal of a matrix of zeros */
     int number;
     ecornn_type type, gradient_type;
     size_t weights, gradient; /* bytes */
     size_t row;               /* of both, elements */
 };
 
-static struct place place_of(const struct ecornn_plan *plan, int i)
+static struct position place_of(const struct ecornn_plan *plan, int i)
 {
     const struct eco_layout *layout = &plan->layout[0];
-    struct place found = {.number = i, .gradient_type = layout->sum};
+    struct position found = {.number = i, .gradient_type = layout->sum};
     int before = 0;
-    eco_problem_place(&plan->problem, i, &found.at);
-    const struct eco_param_place at = found.at;
-    const int part = eco_problem_part(&plan->problem, &at, &before);
+    eco_problem_param_position(&plan->problem, i, &found.at);
+    const struct eco_param_position at = found.at;
+    const int part = eco_problem_weight_id(&plan->problem, &at, &before);
     const struct eco_matrix *matrix = eco_layout_matrix(layout, at.layer, part);
     const size_t elements = (size_t)before * (size_t)matrix->height * (size_t)matrix->row;
     found.row = (size_t)matrix->row;
@@ -93,24 +93,25 @@ static ecornn_status flush(struct mover *mover)
 }
 
 /* Is that in memory of the plan's device?  NULL is. */
-static ecornn_status check(const struct mover *mover, const struct place *place, const void *caller)
+static ecornn_status check(const struct mover *mover, const struct position *position,
+                           const void *caller)
 {
     const struct ecornn_plan *plan = mover->plan;
-    const ecornn_status status = eco_gpu_check_pointer(plan->device->own, "", caller);
+    const ecornn_status status = eco_gpu_check_pointer(plan->device->context, "", caller);
     if (status == ECORNN_OK)
         return status;
     ecornn_param param; /* finding its name takes a microsecond, so only an error has it */
-    eco_problem_param(&plan->problem, place->number, &param);
-    eco_gpu_check_pointer(plan->device->own, param.name, caller);
+    eco_problem_param(&plan->problem, position->number, &param);
+    eco_gpu_check_pointer(plan->device->context, param.name, caller);
     return status; /* also if the second look succeeds */
 }
 
 /* caller: where the caller has it.  Asking whether a GPU can reach that takes a microsecond: once
  * for all that follow each other. */
-static ecornn_status move(struct mover *mover, const struct place *place, const void *caller,
+static ecornn_status move(struct mover *mover, const struct position *position, const void *caller,
                           const void *added, struct eco_plane to, struct eco_plane from)
 {
-    const struct eco_param_place *at = &place->at;
+    const struct eco_param_position *at = &position->at;
     const struct eco_param_move next = {.to = to,
                                         .from = from,
                                         .added = added,
@@ -118,9 +119,9 @@ static ecornn_status move(struct mover *mover, const struct place *place, const 
                                         .width = at->vector ? at->rows : at->cols};
     if (extend(mover, &next, at->vector))
         return ECORNN_OK;
-    ecornn_status status = check(mover, place, caller);
+    ecornn_status status = check(mover, position, caller);
     if (status == ECORNN_OK)
-        status = check(mover, place, added);
+        status = check(mover, position, added);
     if (status == ECORNN_OK && mover->count == ECO_PARAM_MOVES)
         status = flush(mover);
     if (status != ECORNN_OK)
@@ -131,9 +132,11 @@ static ecornn_status move(struct mover *mover, const struct place *place, const 
 }
 
 /* A head on: so many rows, and in packed weights so many columns. */
-static void next_head(const struct place *place, struct eco_plane *packed, struct eco_plane *caller)
+static void next_head(const struct position *position, struct eco_plane *packed,
+                      struct eco_plane *caller)
 {
-    const size_t rows = (size_t)(place->at.rows / place->at.blocks), cols = (size_t)place->at.cols;
+    const size_t rows = (size_t)(position->at.rows / position->at.blocks),
+                 cols = (size_t)position->at.cols;
     packed->data =
         (char *)packed->data + (rows * packed->row + cols) * eco_type_bytes(packed->type);
     caller->data = (char *)caller->data + rows * cols * eco_type_bytes(caller->type);
@@ -144,7 +147,7 @@ static bool has_gaps(const struct eco_layout *layout)
 {
     bool gaps = layout->problem->heads > 1;
     for (int layer = 0; layer < layout->problem->L && layer < 2; layer++)
-        for (int part = 0; part < ECO_PARTS; part++) {
+        for (int part = 0; part < ECO_WEIGHT_IDS; part++) {
             const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
             gaps |= matrix->height != matrix->units || matrix->row != matrix->columns;
         }
@@ -158,21 +161,21 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
         return status;
-    status = eco_gpu_check_pointer(plan->device->own, "weights", weights);
+    status = eco_gpu_check_pointer(plan->device->context, "weights", weights);
     if (status == ECORNN_OK && has_gaps(&plan->layout[0]))
         status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
                                  "clearing packed weights");
     struct mover mover = {.plan = plan, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
-        const struct place place = place_of(plan, i);
+        const struct position position = place_of(plan, i);
         struct eco_plane to = {
-            .data = (char *)weights + place.weights, .row = place.row, .type = place.type};
+            .data = (char *)weights + position.weights, .row = position.row, .type = position.type};
         struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
-                                 .row = (size_t)place.at.cols,
+                                 .row = (size_t)position.at.cols,
                                  .type = plan->problem.param_type};
-        for (int k = 0; status == ECORNN_OK && k < place.at.blocks; k++) {
-            status = move(&mover, &place, params[i], added ? added[i] : NULL, to, from);
-            next_head(&place, &to, &from);
+        for (int k = 0; status == ECORNN_OK && k < position.at.blocks; k++) {
+            status = move(&mover, &position, params[i], added ? added[i] : NULL, to, from);
+            next_head(&position, &to, &from);
         }
     }
     if (status == ECORNN_OK)
@@ -188,20 +191,20 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
         return status;
-    status = eco_gpu_check_pointer(plan->device->own, "dweights", dweights);
+    status = eco_gpu_check_pointer(plan->device->context, "dweights", dweights);
     struct mover mover = {.moves.add = add, .plan = plan, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         if (params[i] == NULL)
             continue;
-        const struct place place = place_of(plan, i);
+        const struct position position = place_of(plan, i);
         struct eco_plane to = {
-            .data = params[i], .row = (size_t)place.at.cols, .type = plan->problem.param_type};
-        struct eco_plane from = {.data = (void *)((uintptr_t)dweights + place.gradient),
-                                 .row = place.row,
-                                 .type = place.gradient_type};
-        for (int k = 0; status == ECORNN_OK && k < place.at.blocks; k++) {
-            status = move(&mover, &place, params[i], NULL, to, from);
-            next_head(&place, &from, &to);
+            .data = params[i], .row = (size_t)position.at.cols, .type = plan->problem.param_type};
+        struct eco_plane from = {.data = (void *)((uintptr_t)dweights + position.gradient),
+                                 .row = position.row,
+                                 .type = position.gradient_type};
+        for (int k = 0; status == ECORNN_OK && k < position.at.blocks; k++) {
+            status = move(&mover, &position, params[i], NULL, to, from);
+            next_head(&position, &from, &to);
         }
     }
     if (status == ECORNN_OK)

@@ -34,7 +34,7 @@ static int32_t kept_at(const struct eco_gpu_run *run, const struct eco_bound *bo
 {
     return run->problem->saving.every == 1
                ? t
-               : (int32_t)eco_layout_kept_step(run->layout, bound->op->d, t);
+               : (int32_t)eco_layout_checkpoint_index(run->layout, bound->op->d, t);
 }
 
 /* To the caller, who wants those of every step. */
@@ -42,7 +42,7 @@ static void show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
     for (int s = 1; s < states(run) && run->status == ECORNN_OK; s++) {
-        const struct eco_move_call call = {.to = eco_gpu_plane(&bound->shown[s], op->t0),
+        const struct eco_move_call call = {.to = eco_gpu_plane(&bound->all_states[s], op->t0),
                                            .from = eco_gpu_plane(&bound->next[s], op->t0),
                                            .steps = op->t1 - op->t0,
                                            .rows = run->args->N,
@@ -63,14 +63,15 @@ void eco_gpu_keep(struct eco_gpu_run *run, const struct eco_bound *bound)
     if (run->problem->states)
         show_states(run, bound);
     for (int32_t t = bound->op->t0; t < bound->op->t1; t++)
-        if (every == 1 || eco_layout_keeps(run->layout, bound->op->d, t)) {
+        if (every == 1 || eco_layout_is_checkpoint(run->layout, bound->op->d, t)) {
             first = first < 0 ? t : first;
             n++;
         }
     for (int s = 1; s < states(run) && n > 0; s++) {
         struct eco_plane from = eco_gpu_plane(&bound->next[s], first);
         from.step *= (size_t)every;
-        move_states(run, eco_gpu_plane(&bound->kept[s], kept_at(run, bound, first)), from, s, n);
+        move_states(run, eco_gpu_plane(&bound->checkpoint[s], kept_at(run, bound, first)), from, s,
+                    n);
     }
 }
 
@@ -98,8 +99,8 @@ static struct eco_plane first_state(const struct replay *replay, int s)
     const struct eco_bound *bound = replay->bound;
     const int32_t before = step_before(bound->op);
     if (before < 0 || before >= replay->run->args->T)
-        return eco_gpu_plane(&bound->initial[s], bound->first);
-    return eco_gpu_plane(&bound->kept[s], kept_at(replay->run, bound, before));
+        return eco_gpu_plane(&bound->before_first[s], bound->first);
+    return eco_gpu_plane(&bound->checkpoint[s], kept_at(replay->run, bound, before));
 }
 
 /* Of a state that is computed from the one before: those before steps, or after them. */
@@ -124,7 +125,7 @@ static void load_states(const struct replay *replay)
         move_states(run, eco_gpu_plane(&bound->before[s], first), first_state(replay, s), s, 1);
         if (replay->knows) {
             move_states(run, eco_gpu_plane(&bound->next[s], op->t0),
-                        eco_gpu_plane(&bound->kept[s], kept_at(run, bound, op->t0)), s,
+                        eco_gpu_plane(&bound->checkpoint[s], kept_at(run, bound, op->t0)), s,
                         op->t1 - op->t0);
             continue;
         }
@@ -146,7 +147,7 @@ static void multiply(const struct replay *replay, int part, const struct eco_vie
     struct eco_gpu_run *run = replay->run;
     const struct eco_plane rows = eco_gpu_plane(a, t0);
     struct eco_matmul matmul = {.op = replay->bound->op,
-                                .part = part,
+                                .weight_id = part,
                                 .rows = (t1 - t0) * run->args->N,
                                 .a = eco_gpu_after(rows.data, column, rows.type),
                                 .a_row = t1 - t0 > 1 && run->args->N == 1 ? rows.step : rows.row,
@@ -154,10 +155,10 @@ static void multiply(const struct replay *replay, int part, const struct eco_vie
                                 .c_row = replay->acc.row,
                                 .add = true,
                                 .narrow = true};
-    struct eco_span span;
+    struct eco_acc_range span;
     if (rows.data == NULL || t0 >= t1)
         return;
-    for (int i = 0; eco_span_next(run->lowered, part, i, &span); i = span.end) {
+    for (int i = 0; eco_acc_range_next(run->lowered, part, i, &span); i = span.end) {
         const struct eco_product product = eco_gpu_span_product(run, &matmul, &span);
         eco_gpu_product(run, &product);
     }
@@ -168,19 +169,19 @@ static void multiply_operand(const struct replay *replay, int o, int32_t t0, int
 {
     const struct eco_bound *bound = replay->bound;
     const struct eco_operand *operand = &replay->run->lowered->operand[o];
-    const int part = ECO_PART_RECURRENT + o, s = operand->state;
+    const int part = ECO_WEIGHT_RECURRENT + o, s = operand->state;
     if (s < 0) {
         multiply(replay, part, &bound->operand,
                  (size_t)operand->slot * (size_t)eco_gpu_column(replay->run), t0, t1);
         return;
     }
     if (replay->run->args->resets != NULL) {
-        multiply(replay, part, &bound->patched[s], 0, t0, t1);
+        multiply(replay, part, &bound->with_resets[s], 0, t0, t1);
         return;
     }
     const bool begins = bound->begins[s] && t0 <= bound->first && bound->first < t1;
     if (begins)
-        multiply(replay, part, &bound->initial[s], 0, bound->first, bound->first + 1);
+        multiply(replay, part, &bound->before_first[s], 0, bound->first, bound->first + 1);
     multiply(replay, part, &bound->before[s], 0, t0 + (int32_t)(begins && bound->first == t0),
              t1 - (int32_t)(begins && bound->first != t0));
 }

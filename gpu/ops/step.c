@@ -38,7 +38,7 @@ static struct eco_interpreted_call interpreted(const struct eco_program *program
 static const void *stage_kernel(const struct eco_gpu_run *run, bool backward, int stage)
 {
     const int builtin = run->problem->cell->builtin;
-    const struct eco_own_code *own = ((const struct eco_gpu_plan *)run->plan->own)->cell;
+    const struct eco_own_code *own = ((const struct eco_gpu_plan *)run->plan->context)->cell;
     if (builtin < 0)
         return own != NULL ? eco_own_kernel(own, backward ? run->lowered->n_forward + stage : stage)
                            : NULL;
@@ -90,7 +90,7 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
         .layer = op->layer,
         .direction = op->d,
         .lengths = run->args->lengths,
-        .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .vector = eco_gpu_weights(run, op, ECO_WEIGHT_VECTORS),
         .mean = (void *)bound->mean.first,
         .mean_row = bound->mean.row,
         .batch = run->args->N,
@@ -183,7 +183,7 @@ static void add_recurrent(const struct step *step, int o)
     const struct eco_operand *operand = &step->run->lowered->operand[o];
     const struct eco_stage_call *call = &step->call;
     struct eco_matmul matmul = {.op = step->bound->op,
-                                .part = ECO_PART_RECURRENT + o,
+                                .weight_id = ECO_WEIGHT_RECURRENT + o,
                                 .rows = step->run->args->N,
                                 .c = (void *)(uintptr_t)call->acc,
                                 .c_row = call->acc_row,
@@ -212,7 +212,7 @@ static void project(const struct step *step, int32_t t)
     const struct eco_plane there = projected_state(run, bound, t),
                            h = there.data != NULL ? there : eco_gpu_plane(&bound->h, t);
     eco_gpu_multiply(run, &(struct eco_matmul){.op = bound->op,
-                                               .part = ECO_PART_PROJECT,
+                                               .weight_id = ECO_WEIGHT_PROJECT,
                                                .rows = run->args->N,
                                                .a = step->call.next[0],
                                                .a_row = step->call.next_row[0],

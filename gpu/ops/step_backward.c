@@ -33,12 +33,12 @@ static void point_at_step(struct step *step, int32_t t)
  * rounded once more, dy or the sums of several products, nor where rows end early or begin anew. */
 static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    struct eco_span span, more;
+    struct eco_acc_range span, more;
     return run->problem->projected && run->args->lengths == NULL && run->args->resets == NULL &&
            run->args->dstates[0] == NULL && bound->dy.first != NULL &&
            bound->dy.type == bound->h.type &&
-           eco_span_next(run->lowered, ECO_PART_RECURRENT, 0, &span) &&
-           !eco_span_next(run->lowered, ECO_PART_RECURRENT, span.end, &more);
+           eco_acc_range_next(run->lowered, ECO_WEIGHT_RECURRENT, 0, &span) &&
+           !eco_acc_range_next(run->lowered, ECO_WEIGHT_RECURRENT, span.end, &more);
 }
 
 static int32_t first_back(const struct eco_op *op)
@@ -87,7 +87,7 @@ static void project_back(struct step *step, int32_t t)
     if (run->status == ECORNN_OK && (t == first_back(bound->op) || !adds_to_dh(run, bound)))
         eco_gpu_note_cuda(run, eco_launch_project_back(&back, run->stream), "a projection back");
     eco_gpu_multiply_back(run, &(struct eco_matmul){.op = bound->op,
-                                                    .part = ECO_PART_PROJECT,
+                                                    .weight_id = ECO_WEIGHT_PROJECT,
                                                     .rows = run->args->N,
                                                     .a = back.dh.data,
                                                     .a_row = back.dh.row,
@@ -107,7 +107,7 @@ static void multiply_back(const struct step *step, int o, const struct eco_plane
                           bool add)
 {
     eco_gpu_multiply_back(step->run, &(struct eco_matmul){.op = step->bound->op,
-                                                          .part = ECO_PART_RECURRENT + o,
+                                                          .weight_id = ECO_WEIGHT_RECURRENT + o,
                                                           .rows = step->run->args->N,
                                                           .a = step->call.dacc,
                                                           .a_row = step->call.dacc_row,
@@ -152,7 +152,7 @@ static void add_dstates(const struct step *step, int32_t t)
                                          .width = eco_problem_width(run->problem, s),
                                          .t = eco_op_reset(bound->op, then)};
         const struct eco_move_call add = {.to = carry,
-                                          .from = eco_gpu_plane(&bound->shown[s], t),
+                                          .from = eco_gpu_plane(&bound->all_states[s], t),
                                           .steps = 1,
                                           .rows = cut.rows,
                                           .width = cut.width,
@@ -242,9 +242,9 @@ static void multiply_dx(struct eco_gpu_run *run, const struct eco_bound *bound, 
                         bool add)
 {
     const struct eco_op *op = bound->op;
-    if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0) {
+    if (eco_layout_matrix(run->layout, op->layer, ECO_WEIGHT_INPUT)->n > 0) {
         const struct eco_matmul matmul = {.op = op,
-                                          .part = ECO_PART_INPUT,
+                                          .weight_id = ECO_WEIGHT_INPUT,
                                           .rows = (op->t1 - op->t0) * run->args->N,
                                           .a = eco_view_at(&bound->acc, op->t0),
                                           .a_row = bound->acc.row,

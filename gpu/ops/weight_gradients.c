@@ -10,11 +10,11 @@
 static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bool halves)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    const struct eco_gpu *gpu = run->plan->device->own;
+    const struct eco_gpu *gpu = run->plan->device->context;
     const struct eco_op *op = matmul->op;
     struct eco_columns_call call = {
         .rows_of = {(void *)(uintptr_t)matmul->a, 0, matmul->a_row, run->layout->type},
-        .vectors = eco_bind_gradient(run->layout, run->args, op, ECO_PART_VECTORS),
+        .vectors = eco_bind_gradient(run->layout, run->args, op, ECO_WEIGHT_VECTORS),
         .vector_type = run->layout->sum,
         .rows = matmul->rows,
         .hidden = run->problem->H,
@@ -38,7 +38,7 @@ static void projection(struct eco_gpu_run *run, const struct eco_bound *bound,
                        struct eco_matmul matmul)
 {
     const int32_t t0 = bound->op->t0;
-    matmul.part = ECO_PART_PROJECT;
+    matmul.weight_id = ECO_WEIGHT_PROJECT;
     matmul.a = eco_view_at(&bound->h, t0);
     matmul.a_row = bound->h.row;
     matmul.c = eco_view_at(&bound->u, t0);
@@ -105,11 +105,11 @@ static struct products products_of(const struct eco_gpu_run *run, const struct e
                                    struct eco_matmul matmul)
 {
     struct products products = {.n = 0};
-    matmul.part = ECO_PART_INPUT;
+    matmul.weight_id = ECO_WEIGHT_INPUT;
     add_plane(run, bound, &products, matmul, -1);
     for (int o = 0; o < run->lowered->n_operands; o++) {
         const int state = run->lowered->operand[o].state;
-        matmul.part = ECO_PART_RECURRENT + o;
+        matmul.weight_id = ECO_WEIGHT_RECURRENT + o;
         if (state >= 0)
             add_state(run, bound, &products, matmul, state);
         else
@@ -130,8 +130,8 @@ static void multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul)
 static int multiply_first(struct eco_gpu_run *run, const struct products *products)
 {
     const struct eco_matmul *of = products->of;
-    const bool both = products->n > 1 && of[1].part == ECO_PART_RECURRENT && of[1].c != NULL &&
-                      run->lowered->operand[0].state >= 0 &&
+    const bool both = products->n > 1 && of[1].weight_id == ECO_WEIGHT_RECURRENT &&
+                      of[1].c != NULL && run->lowered->operand[0].state >= 0 &&
                       eco_gpu_multiply_both_weights(run, of, of[1].first);
     return both ? 2 : 0;
 }
@@ -145,7 +145,7 @@ static void multiply_halves(struct eco_gpu_run *run, struct products *products)
         const struct eco_matmul *m = &products->of[i];
         if (m->c == NULL)
             multiply(run, m);
-        else if (eco_layout_matrix(run->layout, m->op->layer, m->part)->n > 0)
+        else if (eco_layout_matrix(run->layout, m->op->layer, m->weight_id)->n > 0)
             real.of[real.n++] = *m;
     }
     for (int i = 0; i < real.n; i += ECO_SCALED_F16_MATRICES) {

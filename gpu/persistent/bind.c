@@ -28,7 +28,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_boun
                             struct eco_persistent_job *job)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_view *next = &bound->next[s], *copy = &bound->kept[s];
+        const struct eco_view *next = &bound->next[s], *copy = &bound->checkpoint[s];
         const bool kept = next->mask == SIZE_MAX;
         job->state[s] = eco_view_at(&bound->before[s], course->first);
         job->next[s] = eco_view_at(next, kept ? course->first : course->last);
@@ -64,7 +64,7 @@ static const void *weights_of(const struct eco_gpu_run *run, const struct eco_op
 {
     if (!run->args->backward)
         return eco_gpu_weights(run, op, part);
-    const struct eco_array array = eco_layout_turned(run->layout, true, op->layer, op->d, part);
+    const struct eco_array array = eco_layout_transposed(run->layout, true, op->layer, op->d, part);
     return eco_bind_array(&array, run->args, 0).first;
 }
 
@@ -77,7 +77,7 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
     const struct course course = course_of(op, backward);
     const struct eco_view *y = backward ? &bound->dy : &bound->y, *acc = &bound->acc;
     struct eco_persistent_job job = {
-        .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .vector = eco_gpu_weights(run, op, ECO_WEIGHT_VECTORS),
         .exchange = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_EXCHANGE).first,
         .acc_step = along(&course, acc),
         .y = eco_view_at(y, course.first),
@@ -91,7 +91,7 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
                   (backward || !eco_gpu_begins_in_planes(run)),
     };
     for (int o = 0; o < run->lowered->n_operands; o++)
-        job.recurrent[o] = weights_of(run, op, ECO_PART_RECURRENT + o);
+        job.recurrent[o] = weights_of(run, op, ECO_WEIGHT_RECURRENT + o);
     if (backward && run->lowered->n_slots > 0) { /* for the gradient of the second product's R */
         job.operand = eco_view_at(&bound->operand, course.first);
         job.operand_step = along(&course, &bound->operand);

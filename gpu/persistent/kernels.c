@@ -144,7 +144,7 @@ static const struct eco_own_code *own_kernels(const struct ecornn_device *device
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
         if (shapes >> place & 1)
             eco_persistent_kernel_name(place, wanted.name[wanted.n++]);
-    return eco_own_code_get(device->own, &wanted, why);
+    return eco_own_code_get(device->context, &wanted, why);
 }
 
 /* Compiles the kernels of a cell that is not in the module; false: see kernels->why. */
@@ -173,7 +173,7 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
     const struct eco_caps *caps = &plan->device->caps;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         struct eco_persistent_kernels *kernels =
-            &((struct eco_gpu_plan *)plan->own)->persistent[backward];
+            &((struct eco_gpu_plan *)plan->context)->persistent[backward];
         struct eco_persistent_shape shape;
         if (eco_persistent_refuses(problem, backward) != NULL)
             continue;
@@ -210,7 +210,7 @@ static void describe_launch(const struct ecornn_plan *plan, bool backward, int32
 static void describe_way(const struct ecornn_plan *plan, bool backward, struct eco_text *text)
 {
     const struct eco_persistent_kernels *kernels =
-        &((const struct eco_gpu_plan *)plan->own)->persistent[backward];
+        &((const struct eco_gpu_plan *)plan->context)->persistent[backward];
     eco_text_add(text, "persistent %s: ", backward ? "backward" : "forward");
     if (!kernels->used) {
         eco_text_add(text,

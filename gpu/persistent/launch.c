@@ -59,7 +59,7 @@ enum { NEAR_BYTES = 16 << 20 };
 static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
                                           const struct eco_bound *bounds, int n)
 {
-    const struct eco_gpu *gpu = run->plan->device->own;
+    const struct eco_gpu *gpu = run->plan->device->context;
     const bool backward = run->args->backward;
     struct eco_persistent_call call = {
         .rows = run->args->N,
@@ -90,7 +90,7 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
     }
     for (int o = 0; o < need.products; o++) {
         const struct eco_matrix *matrix =
-            eco_layout_matrix(run->layout, bounds->op->layer, ECO_PART_RECURRENT + o);
+            eco_layout_matrix(run->layout, bounds->op->layer, ECO_WEIGHT_RECURRENT + o);
         call.width[o] = need.width[o];
         call.recurrent_row[o] = backward ? matrix->n * matrix->height : matrix->row;
     }
@@ -105,12 +105,12 @@ static cudaError_t launch(const struct eco_gpu_run *run, const void *kernel,
                           const struct eco_persistent_call *call, int jobs)
 {
     cudaLaunchAttribute attributes[3];
-    const bool gangs = run->plan->device->caps.gpu.gang > 0;
+    const bool gangs = run->plan->device->caps.gpu.cluster_launch > 0;
     const struct eco_persistent_launch launch = {
         .blocks = jobs * call->shape.groups * call->shape.members,
         .cluster = gangs ? call->shape.members : 1 << call->shape.cluster_log2,
         .gangs = gangs,
-        .overlap = ((const struct eco_gpu *)run->plan->device->own)->overlap,
+        .overlap = ((const struct eco_gpu *)run->plan->device->context)->overlap,
         .bytes = call->shape.shared_bytes,
         .stream = run->stream};
     const cudaLaunchConfig_t config = eco_persistent_config(attributes, &launch);
@@ -165,7 +165,7 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
             run->args->N);
         return;
     }
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     const void *kernel =
         own->persistent[run->args->backward].by_shape[eco_persistent_place(&call.shape)];
     eco_persistent_forget(run, &call, need_of(run, bounds, n), n);

@@ -148,7 +148,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,
                                        .scaled = kind->scaled,
-                                       .gang = caps->gpu.gang,
+                                       .gang = caps->gpu.cluster_launch,
                                        .rates = eco_gpu_rates_of(caps),
                                        .block_bytes = caps->gpu.block_bytes -
                                                       ECO_PERSISTENT_STATIC_BYTES(backward)};
@@ -247,7 +247,7 @@ uint64_t eco_persistent_kept(const struct eco_problem *problem, const struct eco
 struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan, bool backward,
                                                   int32_t rows, int32_t steps, int32_t jobs)
 {
-    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu_plan *own = plan->context;
     struct eco_persistent_need need =
         any_need(&plan->problem, &plan->device->caps, backward, rows, steps, jobs);
     need.shapes = own->persistent[backward].shapes;

@@ -430,7 +430,7 @@ static int32_t smaller(int64_t a, int32_t b)
 static void add_exchange(const struct rising *kind, int32_t planned, int32_t first, int32_t last,
                          struct eco_by_rows *bytes)
 {
-    const int32_t place = eco_fewer_place(planned, first);
+    const int32_t place = eco_fewer_index(planned, first);
     size_t *const fewer = place < ECO_FEWER ? &bytes->fewer[place] : &bytes->most;
     for (int32_t rows = first; rows <= last; rows++) {
         const int32_t each = up(rows, kind->most);
@@ -447,7 +447,7 @@ static void exchange_of(const struct eco_persistent_need *need, struct eco_by_ro
     struct rising kinds[ECO_PERSISTENT_SHAPES];
     const int n = begin_rising(need, kinds);
     for (int32_t rows = 1, last; n > 0 && rows <= need->rows; rows = last + 1) {
-        const int32_t place = eco_fewer_place(need->rows, rows);
+        const int32_t place = eco_fewer_index(need->rows, rows);
         const struct rising *best = NULL;
         last = eco_fewer_rows(need->rows, place);
         for (int k = 0; k < n; k++) {

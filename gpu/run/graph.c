@@ -265,13 +265,13 @@ static ecornn_status queue_tape(void *own, cudaStream_t stream)
 bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double steps)
 {
     enum { MOST_STEPS = 1 << 17 };
-    return ((const struct eco_gpu *)plan->device->own)->graphs && steps <= MOST_STEPS;
+    return ((const struct eco_gpu *)plan->device->context)->graphs && steps <= MOST_STEPS;
 }
 
 ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape)
 {
     const struct eco_problem *problem = run->problem;
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     const bool at_once = !own->fused.used && /* fused steps are one node each */
                          eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
     struct tape_of_run of = {run, tape};

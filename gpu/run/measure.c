@@ -63,7 +63,7 @@ static double measure(struct ecornn_device *device, struct work work)
     double time = 0;
     if (eco_gpu_enter(&scope, device) != ECORNN_OK)
         return 0;
-    if (eco_gpu_take_set(device->own, &work.set) == ECORNN_OK) {
+    if (eco_gpu_take_set(device->context, &work.set) == ECORNN_OK) {
         work.stream = work.set->stream[0];
         void *memory = NULL;
         if (cudaMalloc(&memory, work.bytes) == cudaSuccess &&
@@ -142,9 +142,9 @@ const struct eco_measure eco_gpu_measures[] = {
     {.key = NULL},
 };
 
-void eco_gpu_tell(struct ecornn_device *device, const double value[ECO_MAX_MEASURES])
+void eco_gpu_set_rates(struct ecornn_device *device, const double value[ECO_MAX_MEASURES])
 {
-    struct eco_gpu *gpu = device->own;
+    struct eco_gpu *gpu = device->context;
     double speed[ECO_SPEEDS];
     for (int k = 0; k < ECO_SPEEDS; k++)
         speed[k] = gpu->speed[k];

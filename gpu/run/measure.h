@@ -7,6 +7,6 @@
 #include "common/backend.h"
 
 extern const struct eco_measure eco_gpu_measures[];
-void eco_gpu_tell(struct ecornn_device *device, const double value[ECO_MAX_MEASURES]);
+void eco_gpu_set_rates(struct ecornn_device *device, const double value[ECO_MAX_MEASURES]);
 
 #endif /* ECO_GPU_RUN_MEASURE_H */

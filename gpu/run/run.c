@@ -85,7 +85,7 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
         [ECORNN_F64] = {&eco_stages_f64, &eco_stages_f64_resets},
         [ECORNN_BF16] = {&eco_stages_bf16, &eco_stages_bf16_resets},
         [ECORNN_F16] = {&eco_stages_f16, &eco_stages_f16_resets}};
-    struct eco_gpu *gpu = plan->device->own;
+    struct eco_gpu *gpu = plan->device->context;
     struct eco_gpu_scope scope;
     struct eco_gpu_run run = {.plan = plan,
                               .problem = &plan->problem,

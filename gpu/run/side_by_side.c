@@ -6,7 +6,7 @@
 
 /* Lane 0 is the caller's stream; the stream that it would have is used for captures. */
 struct beside_run {
-    const struct eco_beside *beside;
+    const struct eco_concurrent_runs *beside;
     struct eco_gpu_lanes *lanes;
 };
 
@@ -17,7 +17,7 @@ ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int count)
     ecornn_status status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
-    status = eco_gpu_take_lanes(device->own, count, &lanes);
+    status = eco_gpu_take_lanes(device->context, count, &lanes);
     if (status == ECORNN_OK)
         eco_gpu_return_lanes(lanes);
     eco_gpu_leave(&scope);
@@ -39,14 +39,14 @@ static ecornn_status follow(cudaStream_t behind, cudaStream_t ahead, cudaEvent_t
 static ecornn_status queue(void *own, cudaStream_t caller)
 {
     const struct beside_run *all = own;
-    const struct eco_beside *beside = all->beside;
-    const int n = beside->at_once;
+    const struct eco_concurrent_runs *runs = all->beside;
+    const int n = runs->concurrent;
     ecornn_status status = ECORNN_OK;
     int forked = 1;
     for (; status == ECORNN_OK && forked < n; forked++)
         status = follow(stream_of(all, forked, caller), caller, all->lanes->event[0]);
-    for (int run = 0; status == ECORNN_OK && run < beside->runs; run++)
-        status = beside->one(beside->own, run, run % n, stream_of(all, run % n, caller));
+    for (int run = 0; status == ECORNN_OK && run < runs->runs; run++)
+        status = runs->one(runs->user_data, run, run % n, stream_of(all, run % n, caller));
     /* join even after a failure: an open fork would spoil a capture, or go on writing while the
      * caller's stream runs */
     for (int lane = 1; lane < forked; lane++) {
@@ -56,7 +56,7 @@ static ecornn_status queue(void *own, cudaStream_t caller)
             (void)cudaGetLastError();
         status = status != ECORNN_OK ? status : joined;
     }
-    return status == ECORNN_OK ? beside->last(beside->own, caller) : status;
+    return status == ECORNN_OK ? runs->last(runs->user_data, caller) : status;
 }
 
 /* Approximate number of graph nodes: the steps of a layer, or a few if they are one kernel. */
@@ -64,7 +64,7 @@ static double nodes_of(const struct ecornn_plan *plan, const struct eco_args *ar
 {
     enum { AROUND = 8 };
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_gpu_plan *one = plan->one->own;
+    const struct eco_gpu_plan *one = plan->one->context;
     const bool at_once = one->persistent[args->backward].used || one->scan.used;
     return (at_once ? AROUND : (double)args->T) * problem->L * problem->D * problem->models;
 }
@@ -72,7 +72,7 @@ static double nodes_of(const struct ecornn_plan *plan, const struct eco_args *ar
 /* Has it kernels whose blocks wait for each other? A graph does not check for a timeout. */
 static bool waits(const struct ecornn_plan *plan)
 {
-    const struct eco_gpu_plan *one = plan->one->own;
+    const struct eco_gpu_plan *one = plan->one->context;
     return one->persistent[0].used || one->persistent[1].used;
 }
 
@@ -85,25 +85,26 @@ static ecornn_status queue_or_launch(struct beside_run *run, cudaStream_t stream
     const struct eco_gpu_queue all = {.queue = queue,
                                       .own = run,
                                       .args = args,
-                                      .graphs = ((const struct eco_gpu_plan *)plan->own)->graphs,
+                                      .graphs =
+                                          ((const struct eco_gpu_plan *)plan->context)->graphs,
                                       .spare = run->lanes->stream[0],
                                       .keeps = eco_gpu_keeps_graph(plan, nodes_of(plan, args))};
     return eco_gpu_run_queue(&all);
 }
 
-ecornn_status eco_gpu_run_beside(struct ecornn_device *device, const struct eco_beside *beside,
-                                 void *stream)
+ecornn_status eco_gpu_run_beside(struct ecornn_device *device,
+                                 const struct eco_concurrent_runs *runs, void *stream)
 {
-    struct eco_gpu *gpu = device->own;
+    struct eco_gpu *gpu = device->context;
     struct eco_gpu_scope scope;
-    struct beside_run run = {.beside = beside};
+    struct beside_run run = {.beside = runs};
     ecornn_status status =
-        beside->plan != NULL && waits(beside->plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
+        runs->plan != NULL && waits(runs->plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
     if (status == ECORNN_OK)
         status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
-    status = eco_gpu_take_lanes(gpu, beside->at_once, &run.lanes);
+    status = eco_gpu_take_lanes(gpu, runs->concurrent, &run.lanes);
     if (status == ECORNN_OK) {
         status = queue_or_launch(&run, stream);
         eco_gpu_return_lanes(run.lanes);

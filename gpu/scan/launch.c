@@ -39,7 +39,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_boun
         if (next->mask == SIZE_MAX)
             call->next[s] = array_of(next, op->t0);
         if (s > 0 && run->layout->training)
-            call->kept[s] = array_of(&bound->kept[s], op->t0);
+            call->kept[s] = array_of(&bound->checkpoint[s], op->t0);
     }
     for (int a = 0; a < run->lowered->n_accs; a++)
         call->bias[a] = (int8_t)eco_gpu_bias(run, a);
@@ -56,7 +56,7 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound 
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
         call->before[s] = array_of(&bound->before[s], t0);
         call->next[s] = array_of(&bound->next[s], t0);
-        call->initial[s] = plane_of(&bound->initial[s], bound->first);
+        call->initial[s] = plane_of(&bound->before_first[s], bound->first);
         call->begins |= (uint16_t)(bound->begins[s] << s);
         call->carry[s] = plane_of(&bound->carry[s], 0);
     }
@@ -133,7 +133,7 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
         .draw_step = run->args->first_step,
         .draw_row = run->args->first_row,
         .lengths = run->args->lengths,
-        .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .vector = eco_gpu_weights(run, op, ECO_WEIGHT_VECTORS),
         .acc = array_of(&bound->acc, op->t0),
         .save = array_of(&bound->save, op->t0),
         .ticket = (uint32_t *)(void *)room,
@@ -156,7 +156,7 @@ static int32_t tile_steps(const struct eco_problem *problem, bool backward)
 
 static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     const bool backward = run->args->backward;
     struct eco_scan_call call = call_of(run, bound);
     const size_t groups = groups_of(run->problem, call.rows);
@@ -190,12 +190,12 @@ void eco_scan_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n
 
 void eco_scan_prepare(const struct ecornn_plan *plan)
 {
-    struct eco_gpu_plan *own = plan->own;
+    struct eco_gpu_plan *own = plan->context;
     struct eco_text why = {own->scan.why, sizeof own->scan.why, 0};
     struct eco_own_text wanted = {.text = eco_scan_text(plan->problem.cell, plan->problem.type),
                                   .n = 2,
                                   .name = {"scan_forward", "scan_backward"}};
-    const struct eco_own_code *code = eco_own_code_get(plan->device->own, &wanted, &why);
+    const struct eco_own_code *code = eco_own_code_get(plan->device->context, &wanted, &why);
     own->scan.used = code != NULL;
     for (int way = 0; code != NULL && way < 2; way++)
         own->scan.kernel[way] = eco_own_kernel(code, way);
@@ -203,7 +203,7 @@ void eco_scan_prepare(const struct ecornn_plan *plan)
 
 void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
-    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu_plan *own = plan->context;
     if (!own->scan.used) {
         eco_text_add(text, "scan: steps as in algorithm step (%s)\n", own->scan.why);
         return;

@@ -14,12 +14,12 @@ struct eco_plane eco_gpu_plane(const struct eco_view *view, int32_t t)
                               view->row, view->type};
 }
 
-const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int part)
+const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int weight_id)
 {
-    if (!run->layout->request.gpu.widened || part == ECO_PART_VECTORS)
-        return eco_bind_weights(run->layout, run->args, op, part);
+    if (!run->layout->request.gpu.widened || weight_id == ECO_WEIGHT_VECTORS)
+        return eco_bind_weights(run->layout, run->args, op, weight_id);
     const struct eco_array array =
-        eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);
+        eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, weight_id);
     return eco_bind_array(&array, run->args, 0).first;
 }
 

@@ -53,7 +53,7 @@ void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound
                           int32_t t1)
 {
     for (int s = 0; run->args->resets != NULL && s < run->problem->cell->recipe.n_states; s++) {
-        const struct eco_view *to = &bound->patched[s];
+        const struct eco_view *to = &bound->with_resets[s];
         if (to->first == NULL)
             continue;
         const bool begins = bound->begins[s] && t0 <= bound->first && bound->first < t1;
@@ -66,7 +66,7 @@ void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound
         call.filled = (int32_t)to->row - eco_problem_width(run->problem, s);
         patch_steps(run, bound, s, call);
         call.to = eco_gpu_plane(to, bound->first);
-        call.from = eco_gpu_plane(&bound->initial[s], bound->first);
+        call.from = eco_gpu_plane(&bound->before_first[s], bound->first);
         call.steps = (int32_t)begins;
         call.t0 = bound->first;
         patch_steps(run, bound, s, call);

@@ -48,7 +48,7 @@ static inline bool eco_gpu_at_once(const struct eco_gpu_run *run, enum eco_op_ki
 /* Do the op's kernels read the caller's states themselves? A scan reads state planes. */
 static inline bool eco_gpu_begins_itself(const struct eco_gpu_run *run, enum eco_op_kind kind)
 {
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     return eco_gpu_at_once(run, kind) && !own->scan.used;
 }
 
@@ -61,7 +61,7 @@ void *eco_gpu_after(const void *p, size_t elements, ecornn_type type);
 /* Rows of a view from step t on, as kernels address them. */
 struct eco_plane eco_gpu_plane(const struct eco_view *view, int32_t t);
 /* A part of the packed weights for products, in the type of rows. */
-const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int part);
+const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int weight_id);
 /* Elements from one accumulator of a row to the next. */
 int32_t eco_gpu_column(const struct eco_gpu_run *run);
 /* Every plan requests it. */

@@ -33,7 +33,7 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound
     const int32_t from = inside && !op->reversed ? before : op->t0;
     if (!bound->copied)
         return;
-    const struct eco_plane initial = eco_gpu_plane(&bound->initial[0], bound->first);
+    const struct eco_plane initial = eco_gpu_plane(&bound->before_first[0], bound->first);
     struct eco_move_call call = {.to = eco_gpu_plane(history, from),
                                  .from = eco_gpu_plane(&bound->y, from),
                                  .padding = op->reversed ? initial : (struct eco_plane){0},
@@ -79,8 +79,8 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_boun
         call->wide_next |= (uint16_t)(1u << s);
     }
     if (s > 0 && eco_layout_copies_states(run->layout)) {
-        call->kept[s] = eco_view_at(&bound->kept[s], t);
-        call->kept_row[s] = bound->kept[s].row;
+        call->kept[s] = eco_view_at(&bound->checkpoint[s], t);
+        call->kept_row[s] = bound->checkpoint[s].row;
     }
 }
 

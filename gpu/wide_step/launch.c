@@ -71,13 +71,14 @@ static bool are_even(const struct eco_stage_call *stage)
 static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, int part,
                         const struct eco_wide_rows *given, int shape, struct eco_wide_source *to)
 {
-    const struct eco_gpu *gpu = run->plan->device->own;
+    const struct eco_gpu *gpu = run->plan->device->context;
     const struct eco_lowered *lowered = run->lowered;
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
     const int32_t k =
-        part == ECO_PART_INPUT ? eco_problem_input(run->problem, op->layer) : run->problem->P;
+        part == ECO_WEIGHT_INPUT ? eco_problem_input(run->problem, op->layer) : run->problem->P;
     for (int a = lowered->n_accs - 1; a >= 0; a--)
-        if ((part == ECO_PART_INPUT ? lowered->acc[a].input : lowered->acc[a].recurrent[0]) >= 0) {
+        if ((part == ECO_WEIGHT_INPUT ? lowered->acc[a].input : lowered->acc[a].recurrent[0]) >=
+            0) {
             to->count++;
             to->first = a;
         }
@@ -116,7 +117,7 @@ static void launch(struct eco_gpu_run *run, const struct eco_wide_call *call, in
         .stream = run->stream,
         .attrs = &attribute,
         .numAttrs = alone ? eco_launch_after(&run->launch) : eco_launch_after_all(&run->launch)};
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     void *arguments[] = {(void *)(uintptr_t)call};
     eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, own->wide[shape], arguments),
                       "a wide step");
@@ -133,8 +134,8 @@ bool eco_wide_step(struct eco_gpu_run *run, const struct eco_op *op,
     call.stage = *stage;
     for (int a = 0; a < run->lowered->n_accs; a++)
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
-    if (!fill_source(run, op, ECO_PART_INPUT, &rows[0], shape, &call.source[0]) ||
-        !fill_source(run, op, ECO_PART_RECURRENT, &rows[1], shape, &call.source[1]))
+    if (!fill_source(run, op, ECO_WEIGHT_INPUT, &rows[0], shape, &call.source[0]) ||
+        !fill_source(run, op, ECO_WEIGHT_RECURRENT, &rows[1], shape, &call.source[1]))
         return false;
     launch(run, &call, shape, alone);
     return true;

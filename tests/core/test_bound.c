@@ -147,9 +147,9 @@ static void check_kept(const struct run *run, const struct eco_bound *bound)
     for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
         for (int32_t t = op->t0; t < op->t1 && run->args.reserve != NULL; t++) {
             check_inside(run, &bound->next[s], t, (size_t)run->problem->H);
-            if (eco_layout_keeps(run->layout, op->d, t))
-                check_inside(run, &bound->kept[s],
-                             (int32_t)eco_layout_kept_step(run->layout, op->d, t),
+            if (eco_layout_is_checkpoint(run->layout, op->d, t))
+                check_inside(run, &bound->checkpoint[s],
+                             (int32_t)eco_layout_checkpoint_index(run->layout, op->d, t),
                              (size_t)run->problem->H);
         }
 }
@@ -175,7 +175,7 @@ static void check_replay(const struct run *run, const struct eco_bound *bound)
     const int32_t before = op.reversed ? op.t1 : op.t0 - 1; /* the step ahead of the chunk */
     for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
         if (before >= 0 && before < run->args.T)
-            ck_assert(eco_layout_keeps(run->layout, op.d, before));
+            ck_assert(eco_layout_is_checkpoint(run->layout, op.d, before));
 }
 
 static void check_op(const struct run *run, const struct eco_op *op)

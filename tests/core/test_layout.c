@@ -102,11 +102,11 @@ static void check_weights(const struct eco_layout *layout, const char *text)
     map.bytes[ECO_BLOCK_NONE] = layout->dweights_bytes;
     free(map.owner[ECO_BLOCK_NONE]);
     map.owner[ECO_BLOCK_NONE] = calloc(layout->dweights_bytes + 1, 1);
-    for (int i = 0; i < problem->L * problem->D * ECO_PARTS; i++) {
-        const int layer = i / ECO_PARTS / problem->D, d = i / ECO_PARTS % problem->D;
-        const int part = i % ECO_PARTS;
+    for (int i = 0; i < problem->L * problem->D * ECO_WEIGHT_IDS; i++) {
+        const int layer = i / ECO_WEIGHT_IDS / problem->D, d = i / ECO_WEIGHT_IDS % problem->D;
+        const int part = i % ECO_WEIGHT_IDS;
         const struct eco_matrix matrix = *eco_layout_matrix(layout, layer, part);
-        const bool vectors = part == ECO_PART_VECTORS;
+        const bool vectors = part == ECO_WEIGHT_VECTORS;
         const size_t element = eco_type_bytes(vectors ? layout->sum : layout->weight);
         const size_t dense = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
         map.id++;
@@ -121,7 +121,7 @@ static void check_weights(const struct eco_layout *layout, const char *text)
         }
         for (int back = 0; back <= (int)problem->training; back++) {
             const struct eco_panels panels = eco_panels_of(&matrix, back, &layout->request);
-            ck_assert_int_ge(panels.blocks * panels.lanes * panels.spans, panels.units);
+            ck_assert_int_ge(panels.blocks * panels.lanes * panels.lane_groups, panels.units);
             paint_bytes(&map, ECO_BLOCK_WEIGHTS,
                         back ? eco_layout_weights_back(layout, layer, d, part)
                              : eco_layout_weights(layout, layer, d, part),
@@ -208,11 +208,11 @@ static void paint_turned(struct map *map, bool backward, int layer, int d)
 {
     const struct eco_layout *layout = map->layout;
     for (int o = 0; o < layout->problem->cell->lowered.n_operands; o++) {
-        const int part = ECO_PART_RECURRENT + o;
+        const int part = ECO_WEIGHT_RECURRENT + o;
         const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-        const struct eco_array array = eco_layout_turned(layout, backward, layer, d, part);
+        const struct eco_array array = eco_layout_transposed(layout, backward, layer, d, part);
         map->id++;
-        if (layout->request.gpu.turned[backward])
+        if (layout->request.gpu.transposed[backward])
             paint_bytes(map, array.block, array.offset,
                         array.row * (size_t)matrix->row * eco_type_bytes(array.type));
     }
@@ -220,11 +220,11 @@ static void paint_turned(struct map *map, bool backward, int layer, int d)
 
 static void paint_widened(struct map *map, bool backward, int layer, int d)
 {
-    for (int part = 0; part < ECO_PARTS && map->layout->request.gpu.widened; part++) {
+    for (int part = 0; part < ECO_WEIGHT_IDS && map->layout->request.gpu.widened; part++) {
         const struct eco_matrix *matrix = eco_layout_matrix(map->layout, layer, part);
         const struct eco_array array = eco_layout_widened(map->layout, backward, layer, d, part);
         map->id++;
-        if (part != ECO_PART_VECTORS)
+        if (part != ECO_WEIGHT_VECTORS)
             paint_bytes(map, array.block, array.offset,
                         array.row * (size_t)(matrix->n * matrix->height) *
                             eco_type_bytes(array.type));
@@ -259,7 +259,7 @@ static void paint_resets(struct map *map, int layer, bool backward)
                 paint(map, eco_layout_replaced(layout, layer, d, s), 1, width);
             if (!backward)
                 continue;
-            const struct eco_array patched = eco_layout_patched(layout, layer, d, s);
+            const struct eco_array patched = eco_layout_with_resets(layout, layer, d, s);
             paint(map, eco_layout_dstart(layout, layer, d, s), 1, width);
             if (s == 0)
                 ck_assert_uint_ge(patched.row, width);
@@ -296,7 +296,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
     for (int d = 0; d < problem->D; d++)
         for (int i = 0; i < ECO_SCRATCHES; i++) {
-            if (i == ECO_SCRATCH_TURNED)
+            if (i == ECO_SCRATCH_TRANSPOSED)
                 paint_turned(map, backward, layer, d);
             if (i == ECO_SCRATCH_WIDENED)
                 paint_widened(map, backward, layer, d);
@@ -370,7 +370,7 @@ static void paint_kept(struct map *map, int layer)
     const struct eco_problem *problem = map->layout->problem;
     for (int s = layer + 1 < problem->L ? 0 : 1; s < problem->cell->recipe.n_states; s++)
         for (int d = 0; d < problem->D; d++) {
-            const struct eco_array kept = eco_layout_kept(map->layout, layer, d, s);
+            const struct eco_array kept = eco_layout_checkpoint(map->layout, layer, d, s);
             const bool some = s > 0 && eco_layout_replays(map->layout) && problem->saving.every > 1;
             const int32_t steps =
                 some ? (map->layout->T - 1) / problem->saving.every : map->layout->T;
@@ -389,13 +389,13 @@ static void paint_replayed(struct map *map, int layer)
               (size_t)problem->D * (size_t)problem->P);
     for (int d = 0; d < problem->D; d++)
         for (int s = 1; s < problem->cell->recipe.n_states; s++) {
-            struct eco_array step = eco_layout_kept(map->layout, layer, d, s);
+            struct eco_array step = eco_layout_checkpoint(map->layout, layer, d, s);
             const size_t first = step.offset;
             map->id++;
             for (int32_t t = 0; t < T; t++)
-                if (eco_layout_keeps(map->layout, d, t)) {
-                    step.offset = first + eco_layout_kept_step(map->layout, d, t) * step.step *
-                                              eco_type_bytes(step.type);
+                if (eco_layout_is_checkpoint(map->layout, d, t)) {
+                    step.offset = first + eco_layout_checkpoint_index(map->layout, d, t) *
+                                              step.step * eco_type_bytes(step.type);
                     paint_more(map, step, 1, (size_t)problem->H);
                 }
         }
@@ -438,7 +438,7 @@ static void check_workspace(const struct eco_layout *layout, const char *text, b
             if (!eco_layout_is_lean(layout)) /* planes of the layer below */
                 paint_planes(&map, layer - 1, d, 0);
             else /* what it left */
-                paint_more(&map, eco_layout_kept(layout, layer - 1, d, 0), layout->T,
+                paint_more(&map, eco_layout_checkpoint(layout, layer - 1, d, 0), layout->T,
                            (size_t)layout->problem->P);
         map_close(&map);
     }
@@ -523,7 +523,7 @@ START_TEST(lean_reserve_is_small)
     struct eco_layout layout;
     problem_of(&problem, kept[_i].problem);
     const struct eco_layout_request lean = {
-        .gpu.lean = true, .gpu.aligned = true, .gpu.filled = true};
+        .gpu.lean = true, .gpu.aligned = true, .gpu.padded = true};
     eco_layout_build(&layout, &problem, &lean, problem.T, problem.N, true);
     const size_t value = (size_t)problem.T * (size_t)problem.N * (size_t)(problem.D * problem.H) *
                          eco_type_bytes(problem.type);

@@ -230,7 +230,7 @@ END_TEST
 
 static int gathers(const char *text, bool rows_apart, bool backward)
 {
-    const struct eco_layout_request request_of = {.chunk = 2, .gpu.rows_apart = rows_apart};
+    const struct eco_layout_request request_of = {.chunk = 2, .gpu.rows_independent = rows_apart};
     struct eco_problem problem;
     struct eco_tape tape;
     int count = 0;

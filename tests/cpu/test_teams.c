@@ -108,7 +108,7 @@ START_TEST(parts_of_products)
 {
     enum { WIDTH = 64 };
     const struct eco_cpu_run run = {.count = shared[_i].threads};
-    const struct eco_multiply multiply = {.part = ECO_PART_INPUT, .rows = shared[_i].rows};
+    const struct eco_multiply multiply = {.part = ECO_WEIGHT_INPUT, .rows = shared[_i].rows};
     const struct eco_panels panels = {.units = shared[_i].units};
     const struct eco_packed_form form = {.copied = 0};
     struct eco_packed_product product = {.multiply = &multiply, .panels = &panels, .form = &form};

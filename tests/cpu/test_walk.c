@@ -52,7 +52,7 @@ static bool set_agrees(const struct test_case *test, const struct data *inputs,
     setenv("ECORNN_ALGORITHM", way.algorithm, 1);
     ck_assert_msg(ecornn_device_open(&machine.device, way.device) == ECORNN_OK, "%s",
                   ecornn_error_detail());
-    struct eco_cpu *cpu = machine.device->own;
+    struct eco_cpu *cpu = machine.device->context;
     cpu->isa = counting_set(real, &table[set]);
     cpu->small_products = way.small;
     snprintf(who, sizeof who, "%s, %s in grid \"%s\", %s", real->name, way.device, way.grid,

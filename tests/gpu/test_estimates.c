@@ -155,7 +155,7 @@ static const struct {
 
 START_TEST(fills_rows)
 {
-    ck_assert_int_eq(request_of(filled[_i].algo, filled[_i].problem).gpu.filled, filled[_i].filled);
+    ck_assert_int_eq(request_of(filled[_i].algo, filled[_i].problem).gpu.padded, filled[_i].filled);
 }
 END_TEST
 
@@ -250,10 +250,10 @@ START_TEST(shares_out)
         setenv("ECORNN_FORCE", shares[_i].force, 1);
     eco_gpu_share_out(&device, &problem, shares[_i].models, &share);
     unsetenv("ECORNN_FORCE");
-    ck_assert_int_eq(share.at_once, shares[_i].at_once);
+    ck_assert_int_eq(share.concurrent, shares[_i].at_once);
     if (share.algo != NULL) {
-        ck_assert_int_eq(share.caps.gpu.parts, share.at_once);
-        ck_assert_int_le(share.caps.gpu.blocks[0] * share.at_once, h100.gpu.blocks[2]);
+        ck_assert_int_eq(share.caps.gpu.partitions, share.concurrent);
+        ck_assert_int_le(share.caps.gpu.blocks[0] * share.concurrent, h100.gpu.blocks[2]);
     }
     ck_assert_int_eq(share.algo != NULL, shares[_i].at_once > 1);
 }
@@ -307,11 +307,11 @@ START_TEST(shares_the_device)
     }
     eco_gpu_share_layers(&device, (const struct eco_problem *[]){&problem[0], &problem[1]}, 2,
                          &share);
-    ck_assert_int_eq(share.at_once, beside[_i].at_once ? 2 : 1);
+    ck_assert_int_eq(share.concurrent, beside[_i].at_once ? 2 : 1);
     ck_assert_ptr_eq(share.algo, beside[_i].at_once ? &eco_algo_persistent : NULL);
     if (beside[_i].at_once) {
-        ck_assert_int_eq(share.caps.gpu.parts, 2);
-        ck_assert_int_gt(share.caps.gpu.gang, 0);
+        ck_assert_int_eq(share.caps.gpu.partitions, 2);
+        ck_assert_int_gt(share.caps.gpu.cluster_launch, 0);
     }
 }
 END_TEST

@@ -226,7 +226,7 @@ START_TEST(exchanges_by_rows)
             eco_persistent_exchange(&need, ECO_PERSISTENT_JOBS, &found);
             for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
                 for (need.rows = 1; need.rows <= all; need.rows++) {
-                    const int32_t place = eco_fewer_place(all, need.rows);
+                    const int32_t place = eco_fewer_index(all, need.rows);
                     const size_t bytes =
                         eco_persistent_shape(&need, &shape) > 0 ? shape.exchange_bytes : 0;
                     ck_assert_int_le(need.rows, eco_fewer_rows(all, place));

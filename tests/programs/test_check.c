@@ -77,7 +77,7 @@ ecornn_status __wrap_ecornn_device_open(ecornn_device **device, const char *name
     const ecornn_status status = __real_ecornn_device_open(device, name);
     if (status != ECORNN_OK || strcmp(name, "cpu") != 0)
         return status;
-    struct eco_cpu *cpu = (*device)->own;
+    struct eco_cpu *cpu = (*device)->context;
     if (cpu->isa == eco_isa_supported(0))
         cpu->isa = break_set(cpu->isa);
     return ECORNN_OK;

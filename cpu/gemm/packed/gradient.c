@@ -178,18 +178,19 @@ static bool describe(const struct eco_gradient *g, const struct eco_multiply *m,
 {
     const struct eco_layout *layout = g->run->layout;
     const struct eco_op *op = m->op;
-    struct eco_span span;
+    struct eco_acc_range span;
     *part = (struct eco_gradient_part){.e = m->c,
                                        .e_row = m->c_row,
                                        .c = eco_cpu_gradient(g->run, op, m->part),
                                        .columns =
                                            eco_layout_matrix(layout, op->layer, m->part)->columns};
-    if (g->run->problem->heads > 1 && m->part >= ECO_PART_RECURRENT)
+    if (g->run->problem->heads > 1 && m->part >= ECO_WEIGHT_RECURRENT)
         part->head = eco_problem_head(g->run->problem);
     for (int32_t i = 0; i < g->numbers; i++)
         part->number[i] = -1;
     bool any = false;
-    for (int a = 0; eco_span_next(g->run->lowered, m->part, a, &span); a = span.end, any = true)
+    for (int a = 0; eco_acc_range_next(g->run->lowered, m->part, a, &span);
+         a = span.end, any = true)
         for (int i = span.first; i < span.end; i++)
             part->number[i] = span.before + i - span.first;
     return any;
@@ -232,7 +233,7 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
         .a = multiply->a,
         .a_row = multiply->a_row,
         .t0 = op->t0,
-        .numbers = multiply->part == ECO_PART_PROJECT ? 1 : run->lowered->n_accs,
+        .numbers = multiply->part == ECO_WEIGHT_PROJECT ? 1 : run->lowered->n_accs,
         .units = eco_layout_matrix(run->layout, op->layer, multiply->part)->units,
         .add = multiply->add};
     for (int i = 0; i < n; i++)

@@ -129,7 +129,7 @@ static inline struct eco_vector eco_packed_vector(const struct eco_packed_produc
     const struct eco_panels *panels = p->panels;
     /* no divisions: with few rows they would take noticeable time */
     const struct eco_packed_number *number = &p->number[v >> panels->shift];
-    const int32_t unit = block * p->group + (v & (panels->spans - 1)) * panels->lanes;
+    const int32_t unit = block * p->group + (v & (panels->lane_groups - 1)) * panels->lanes;
     const int32_t left = panels->units - unit;
     return (struct eco_vector){.count = left < 0               ? 0
                                         : left < panels->lanes ? left

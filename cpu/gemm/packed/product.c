@@ -54,7 +54,7 @@ struct eco_packed_part eco_packed_part_of(const struct eco_packed_work *w, int i
     const struct eco_cpu_run *run = w->run;
     const struct eco_pointwise *call = w->call;
     const struct eco_multiply *m = w->product->multiply;
-    if (call == NULL && m->part == ECO_PART_INPUT)
+    if (call == NULL && m->part == ECO_WEIGHT_INPUT)
         return part_of_whole(w, id);
     const struct eco_share rows = {run->rows.from < m->rows ? run->rows.from : m->rows,
                                    run->rows.to < m->rows ? run->rows.to : m->rows};
@@ -77,7 +77,7 @@ static bool is_so(enum eco_asked asked, bool usual)
 static int32_t head_of(const struct eco_cpu_run *run, const struct eco_packed_product *p)
 {
     const int32_t head = eco_problem_head(run->problem);
-    const bool has = run->problem->heads > 1 && p->multiply->part >= ECO_PART_RECURRENT;
+    const bool has = run->problem->heads > 1 && p->multiply->part >= ECO_WEIGHT_RECURRENT;
     const bool can = p->kernel->begin == NULL && !p->rounds &&
                      (!p->multiply->back || head % p->panels->group == 0);
     return has && can ? head : 0;
@@ -95,13 +95,13 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->weights =
         (m->back ? eco_bind_weights_back : eco_bind_weights)(layout, run->args, op, m->part);
     p->element = eco_type_bytes(layout->weight);
-    p->group = panels->lanes * panels->spans;
+    p->group = panels->lanes * panels->lane_groups;
     p->k = panels->k;
     p->skipped = 0;
     p->first = 0;
     p->near = is_so(layout->request.cpu.near,
                     run->count >= run->near &&
-                        (m->part != ECO_PART_INPUT || m->rows == 1 || layout->fuse_input));
+                        (m->part != ECO_WEIGHT_INPUT || m->rows == 1 || layout->fuse_input));
     p->later = p->later_end = NULL;
     p->rounds = m->c_type == ECORNN_BF16;
     p->rounded = NULL;
@@ -116,9 +116,9 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
 static bool has_earlier(const struct eco_lowered *lowered, int acc, int part)
 {
     const struct eco_accumulator *of = &lowered->acc[acc];
-    const int o = part - ECO_PART_RECURRENT;
-    if (part == ECO_PART_INPUT || of->input >= 0)
-        return part != ECO_PART_INPUT;
+    const int o = part - ECO_WEIGHT_RECURRENT;
+    if (part == ECO_WEIGHT_INPUT || of->input >= 0)
+        return part != ECO_WEIGHT_INPUT;
     for (int k = 0; k < lowered->n_operands; k++) {
         const int before = lowered->operand[k].forward - lowered->operand[o].forward;
         if (of->recurrent[k] >= 0 && (before < 0 || (before == 0 && k < o)))
@@ -131,12 +131,12 @@ static bool has_earlier(const struct eco_lowered *lowered, int acc, int part)
 static int put_forward(const struct eco_cpu_run *run, const struct eco_multiply *m,
                        struct eco_packed_product *p)
 {
-    struct eco_span span;
+    struct eco_acc_range span;
     struct eco_packed_number *number = p->number;
     put_product(run, m, p);
-    if (m->part == ECO_PART_PROJECT)
+    if (m->part == ECO_WEIGHT_PROJECT)
         return 1;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
+    for (int a = 0; eco_acc_range_next(run->lowered, m->part, a, &span); a = span.end)
         for (int k = span.first; k < span.end; k++, number++) {
             number->acc = k;
             number->column = (size_t)k * m->blocks.column;
@@ -152,9 +152,9 @@ static int put_back(const struct eco_cpu_run *run, const struct eco_multiply *m,
                     struct eco_packed_product *p)
 {
     const size_t units = (size_t)eco_layout_matrix(run->layout, m->op->layer, m->part)->units;
-    struct eco_span span;
+    struct eco_acc_range span;
     int n = 0;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end, n++) {
+    for (int a = 0; eco_acc_range_next(run->lowered, m->part, a, &span); a = span.end, n++) {
         put_product(run, m, &p[n]);
         p[n].number[0].add = m->add || n > 0;
         if (p[n].form->together)

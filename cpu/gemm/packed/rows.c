@@ -27,7 +27,7 @@ int32_t eco_packed_height(int32_t rows)
 /* Columns of A of a product; backward those of the part's accumulators, which need not be
  * adjacent. */
 struct columns {
-    struct eco_span span[ECO_MAX_ACCS];
+    struct eco_acc_range span[ECO_MAX_ACCS];
     int spans;
     size_t unit; /* columns of one accumulator of a span */
 };
@@ -40,8 +40,8 @@ static struct columns columns_of(const struct eco_cpu_run *run, const struct eco
         return columns;
     columns.unit = (size_t)eco_layout_matrix(run->layout, m->op->layer, m->part)->units;
     columns.spans = 0;
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
+    struct eco_acc_range span;
+    for (int a = 0; eco_acc_range_next(run->lowered, m->part, a, &span); a = span.end)
         columns.span[columns.spans++] = span;
     return columns;
 }
@@ -94,7 +94,7 @@ static void bring_floats(const struct eco_cpu_run *run, struct eco_packed_produc
     for (int32_t r = rows.from; r < rows.to; r++, to += p->a_row) {
         float *out = to;
         for (int i = 0; i < columns.spans; i++) {
-            const struct eco_span *span = &columns.span[i];
+            const struct eco_acc_range *span = &columns.span[i];
             const size_t n = (size_t)(span->end - span->first) * columns.unit;
             const size_t at = (size_t)r * m->a_row + (size_t)span->first * columns.unit;
             copy_floats(run, out, eco_cpu_after(run->layout->type, m->a, at), n);
@@ -127,7 +127,7 @@ static void bring_pairs(const struct eco_cpu_run *run, struct eco_packed_product
         const uint16_t *const row = (const uint16_t *)m->a + (size_t)r * m->a_row;
         uint16_t *out = to;
         for (int i = 0; i < columns.spans; i++) {
-            const struct eco_span *span = &columns.span[i];
+            const struct eco_acc_range *span = &columns.span[i];
             const size_t n = (size_t)(span->end - span->first) * columns.unit;
             memcpy(out, row + (size_t)span->first * columns.unit, n * sizeof *out);
             out += n;
@@ -174,7 +174,7 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
         const size_t r = (size_t)(i % height);
         size_t k = 0;
         for (int s = 0; i < n && s < columns.spans; s++) {
-            const struct eco_span *span = &columns.span[s];
+            const struct eco_acc_range *span = &columns.span[s];
             const size_t some = (size_t)(span->end - span->first) * columns.unit;
             put_tile_row(tiles, r, k, row + (size_t)span->first * columns.unit, some);
             k += some;

@@ -64,7 +64,7 @@ static const float *starts_at(const struct eco_packed_product *p, const struct e
     const struct eco_panels *panels = p->panels;
     const int32_t first = eco_panels_vector(panels, panel);
     const struct eco_packed_number *number = &p->number[first >> panels->shift];
-    const int32_t unit = block * p->group + (first & (panels->spans - 1)) * panels->lanes;
+    const int32_t unit = block * p->group + (first & (panels->lane_groups - 1)) * panels->lanes;
     return number->add
                ? tile->c + number->column + eco_blocks_at(&p->multiply->blocks, (size_t)unit)
                : NULL;
@@ -165,7 +165,7 @@ static void multiply_panel(const struct eco_packed_work *w, const struct eco_pac
     struct eco_tile some = *tile;
     for (int32_t v = begin, first = begin; v < end; first = ++v) {
         for (; v < end; v++) {
-            const int32_t at = unit + (v & (p->panels->spans - 1)) * p->panels->lanes;
+            const int32_t at = unit + (v & (p->panels->lane_groups - 1)) * p->panels->lanes;
             if (at < units.from || at >= units.to)
                 break;
         }

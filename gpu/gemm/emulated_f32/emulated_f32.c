@@ -90,7 +90,7 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
 static bool is_split(const struct eco_gpu_run *run, struct products *products)
 {
     const struct eco_caps *caps = &run->plan->device->caps;
-    const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)run->plan->own)->force;
+    const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)run->plan->context)->force;
     const struct eco_product *first = products->of[0];
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->gpu.splits ||
@@ -162,7 +162,7 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
     if (run->status != ECORNN_OK || p->m == 0)
         return;
     const struct eco_emulated_choices choices =
-        eco_gpu_step_choices(form, &((const struct eco_gpu_plan *)run->plan->own)->force);
+        eco_gpu_step_choices(form, &((const struct eco_gpu_plan *)run->plan->context)->force);
     const struct eco_caps *caps = &run->plan->device->caps;
     const struct eco_emulated_on on = {eco_gpu_rates_of(caps), caps->gpu.clusters,
                                        run->launch.lanes};

@@ -77,7 +77,7 @@ static unsigned put_in_order(const struct eco_grouped_call *from, int shape,
 static void launch(struct eco_gpu_run *run, const struct eco_grouped_call *jobs)
 {
     struct eco_grouped_call call;
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     const int shape = shape_of(jobs, &own->force);
     const dim3 blocks = {put_in_order(jobs, shape, &call), 1, 1},
                threads = {ECO_GROUPED_THREADS, 1, 1};
@@ -119,7 +119,7 @@ static void take(struct eco_gpu_run *run, const struct eco_grouped_job *job)
 
 void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
 {
-    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu_plan *own = run->plan->context;
     const bool adds_raw = kind == ECO_D_INPUT && run->lowered->raw >= 0; /* to what is there */
     const bool may_wait = (kind == ECO_D_INPUT && !adds_raw) || kind == ECO_D_WEIGHTS;
     if (!may_wait)

@@ -59,7 +59,7 @@ static double gain_forward(const struct eco_problem *problem, const struct eco_c
                            int layer, int32_t rows)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
+    const struct size input = size_of(problem, layer, ECO_WEIGHT_INPUT, rows);
     return saved(rates, ECO_NT, input) -
            brought(rates, elements(input) + (double)input.accs * input.row);
 }
@@ -73,7 +73,7 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
                         int32_t rows, struct wanted wanted)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
+    const struct size input = size_of(problem, layer, ECO_WEIGHT_INPUT, rows);
     /* dacc is read for its column sums in any case */
     double gain = -passed(rates, 3. * rows * dacc_columns(problem)), numbers = elements(input);
     if (wanted.dx)
@@ -83,7 +83,7 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
         return gain;
     gain += saved(rates, ECO_TN, input);
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
-        const struct size operand = size_of(problem, layer, ECO_PART_RECURRENT + o, rows);
+        const struct size operand = size_of(problem, layer, ECO_WEIGHT_RECURRENT + o, rows);
         gain += saved(rates, ECO_TN, operand);
         numbers += elements(operand);
     }
@@ -137,7 +137,7 @@ size_t eco_scaled_f16_copy_bytes(int32_t rows, int32_t row)
 static size_t bytes_of(const struct eco_problem *problem, const struct eco_caps *caps, int layer,
                        int32_t rows, bool backward)
 {
-    const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
+    const struct size input = size_of(problem, layer, ECO_WEIGHT_INPUT, rows);
     const size_t weights = eco_scaled_f16_copy_bytes(input.accs, input.row),
                  x = eco_scaled_f16_copy_bytes(rows, input.row);
     const size_t fixed = ECO_ROOM_ALIGNMENT + eco_scaled_f16_places(problem, caps, rows).rest;
@@ -146,7 +146,7 @@ static size_t bytes_of(const struct eco_problem *problem, const struct eco_caps 
     const size_t dx = weights + 2 * x;
     size_t gradients = x;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
-        const int32_t row = size_of(problem, layer, ECO_PART_RECURRENT + o, rows).row;
+        const int32_t row = size_of(problem, layer, ECO_WEIGHT_RECURRENT + o, rows).row;
         gradients += eco_scaled_f16_copy_bytes(rows, row) +
                      eco_scaled_f16_copy_bytes(problem->N, row); /* for the first step */
     }
@@ -218,7 +218,7 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
 void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const enum eco_use use = ((const struct eco_gpu_plan *)plan->own)->force.scaled_f16;
+    const enum eco_use use = ((const struct eco_gpu_plan *)plan->context)->force.scaled_f16;
     const struct planned planned = {problem, &plan->device->caps, &plan->request, use};
     if (!may_halve(problem, &plan->device->caps, &plan->request) || use == ECO_USE_NEVER)
         return;
@@ -249,7 +249,7 @@ static int32_t rows_of_op(const struct eco_gpu_run *run, const struct eco_op *op
 static bool fits(const struct eco_gpu_run *run, const struct eco_op *op, double gain)
 {
     const struct eco_caps *caps = &run->plan->device->caps;
-    const enum eco_use use = ((const struct eco_gpu_plan *)run->plan->own)->force.scaled_f16;
+    const enum eco_use use = ((const struct eco_gpu_plan *)run->plan->context)->force.scaled_f16;
     return may_halve(run->problem, caps, &run->layout->request) && use != ECO_USE_NEVER &&
            (gain > 0 || use >= ECO_USE_ALWAYS) &&
            bytes_of(run->problem, caps, op->layer, rows_of_op(run, op), run->args->backward) <=

@@ -65,9 +65,9 @@ static int32_t searchers_of(const struct eco_gpu_run *run)
 static struct eco_scaled_f16_matrix weights_of(const struct eco_gpu_run *run,
                                                const struct eco_op *op, struct room *room)
 {
-    const struct eco_matrix matrix = *eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT);
+    const struct eco_matrix matrix = *eco_layout_matrix(run->layout, op->layer, ECO_WEIGHT_INPUT);
     return (struct eco_scaled_f16_matrix){
-        .from = eco_gpu_weights(run, op, ECO_PART_INPUT),
+        .from = eco_gpu_weights(run, op, ECO_WEIGHT_INPUT),
         .from_row = (size_t)matrix.row,
         .rows = matrix.n * matrix.height,
         .columns = matrix.row,
@@ -78,7 +78,7 @@ static struct eco_scaled_f16_matrix weights_of(const struct eco_gpu_run *run,
 void eco_gpu_scaled_f16_input(struct eco_gpu_run *run, struct eco_matmul *m,
                               struct eco_scaled_f16 *half)
 {
-    const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->part);
+    const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->weight_id);
     if (m->rows == 0 || matrix.n == 0 || !eco_gpu_halves_input(run, m->op))
         return;
     struct room room = room_of(run, m->op);
@@ -105,7 +105,7 @@ void eco_gpu_scaled_f16_input(struct eco_gpu_run *run, struct eco_matmul *m,
 
 void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, bool dx)
 {
-    const bool has_w = eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0;
+    const bool has_w = eco_layout_matrix(run->layout, op->layer, ECO_WEIGHT_INPUT)->n > 0;
     if (!dx && has_w && eco_gpu_wants_dx(run, op))
         return;
     struct room room = room_of(run, op);
@@ -168,7 +168,7 @@ void eco_gpu_scaled_f16_dx(struct eco_gpu_run *run, const struct eco_matmul *m)
 /* Is the operand of R bounded, including the run's first states and starts? */
 static bool is_bounded(const struct eco_gpu_run *run, int part)
 {
-    return part >= ECO_PART_RECURRENT && run->args->initial[0] == NULL &&
+    return part >= ECO_WEIGHT_RECURRENT && run->args->initial[0] == NULL &&
            run->args->reset_state[0] == NULL && !run->problem->projected &&
            eco_cell_is_bounded(run->problem->cell);
 }
@@ -179,14 +179,14 @@ void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *m,
     struct room room = room_of(run, m->op);
     struct eco_scaled_f16_call call = {.n = n, .most = room.most, .scalars = room.scalars};
     for (int i = 0; i < n; i++) {
-        const int32_t row = eco_layout_matrix(run->layout, m[i].op->layer, m[i].part)->row;
+        const int32_t row = eco_layout_matrix(run->layout, m[i].op->layer, m[i].weight_id)->row;
         call.of[i] = (struct eco_scaled_f16_matrix){
             .from = m[i].c,
             .from_row = m[i].c_row,
             .rows = m[i].rows,
             .columns = eco_gpu_columns(run, &m[i]),
             .scales = room.scales + m[i].first,
-            .bounded = is_bounded(run, m[i].part),
+            .bounded = is_bounded(run, m[i].weight_id),
             .to = take_rest(&room, eco_scaled_f16_copy_bytes(m[i].rows, row)),
             .to_row = row};
         half[i] = (struct eco_scaled_f16){room.scalars, i, NULL};

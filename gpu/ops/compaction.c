@@ -1,7 +1,8 @@
 /*
- * Squeezing (common/squeeze.h) on a GPU: queued on the caller's stream, before a run and behind it.
+ * Squeezing (common/compaction.h) on a GPU: queued on the caller's stream, before a run and behind
+ * it.
  */
-#include "gpu/copy/squeeze.h"
+#include "gpu/copy/compaction.h"
 #include "gpu/ops/ops.h"
 
 /* What the run itself does not see. */
@@ -25,30 +26,31 @@ static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_
     return status;
 }
 
-static ecornn_status move(const struct eco_squeeze *squeeze, const struct eco_squeeze_move *moves,
-                          int count)
+static ecornn_status move(const struct eco_compaction *compaction,
+                          const struct eco_compact_move *moves, int count)
 {
     ecornn_status status = ECORNN_OK;
     for (int i = 0; status == ECORNN_OK && i < count; i++)
-        status = ECO_CUDA(eco_launch_squeeze(&squeeze->run, &moves[i], squeeze->args->stream));
+        status =
+            ECO_CUDA(eco_launch_compact(&compaction->run, &moves[i], compaction->args->stream));
     return status;
 }
 
-ecornn_status eco_gpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
-                              bool out)
+ecornn_status eco_gpu_compact(const struct ecornn_plan *plan,
+                              const struct eco_compaction *compaction, bool out)
 {
     struct eco_gpu_scope scope;
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
         return status;
     if (out) {
-        status = move(squeeze, squeeze->out, squeeze->outs);
+        status = move(compaction, compaction->out, compaction->outs);
     } else {
-        status = check_pointers(plan->device->own, squeeze->args);
+        status = check_pointers(plan->device->context, compaction->args);
         if (status == ECORNN_OK)
-            status = ECO_CUDA(eco_launch_count(&squeeze->run, squeeze->args->stream));
+            status = ECO_CUDA(eco_launch_count(&compaction->run, compaction->args->stream));
         if (status == ECORNN_OK)
-            status = move(squeeze, squeeze->in, squeeze->ins);
+            status = move(compaction, compaction->in, compaction->ins);
     }
     eco_gpu_leave(&scope);
     return status;

@@ -3,17 +3,19 @@
  */
 #include "common/weights.h"
 
-bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct eco_span *span)
+bool eco_acc_range_next(const struct eco_lowered *lowered, int weight_id, int from,
+                        struct eco_acc_range *span)
 {
-    *span = (struct eco_span){0, 0, 0};
-    if (part == ECO_PART_PROJECT) {
+    *span = (struct eco_acc_range){0, 0, 0};
+    if (weight_id == ECO_WEIGHT_PROJECT) {
         span->end = 1;
         return from == 0;
     }
     for (int a = 0; a < lowered->n_accs; a++) {
         const struct eco_accumulator *acc = &lowered->acc[a];
         const bool has =
-            (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]) >= 0;
+            (weight_id == ECO_WEIGHT_INPUT ? acc->input
+                                           : acc->recurrent[weight_id - ECO_WEIGHT_RECURRENT]) >= 0;
         if (has && a >= from && span->end == 0)
             span->first = a;
         if (has && a >= from && (span->end == 0 || span->end == a))

@@ -2,7 +2,7 @@
  * What ways of training cost, and the fastest that fits a number of bytes.  Sizes are the layout's,
  * times the algorithm's estimate; knows nothing else of either.
  */
-#include "common/ways.h"
+#include "common/strategy.h"
 
 #include <inttypes.h>
 
@@ -49,18 +49,18 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static void count_bytes(struct eco_way *way, const struct ecornn_plan *plan)
+static void count_bytes(struct eco_strategy *strategy, const struct ecornn_plan *plan)
 {
     struct eco_problem with = plan->problem;
     const struct eco_problem *problem = &with;
-    with.saving = way->saving;
+    with.saving = strategy->saving;
     const bool replays = problem->saving.policy != ECORNN_SAVE_ALL;
     for (int i = 0; i < ECO_LAYOUTS && (i < ECO_LAYOUT_BACK || replays); i++) {
         struct eco_layout layout;
-        eco_layout_build(&layout, problem, &way->request, problem->T, problem->N,
+        eco_layout_build(&layout, problem, &strategy->request, problem->T, problem->N,
                          problem->training ? i : ECO_LAYOUT_INFER);
-        way->workspace = larger(way->workspace, layout.workspace_bytes);
-        way->reserve = larger(way->reserve, layout.reserve_bytes);
+        strategy->workspace = larger(strategy->workspace, layout.workspace_bytes);
+        strategy->reserve = larger(strategy->reserve, layout.reserve_bytes);
     }
 }
 
@@ -72,51 +72,51 @@ static struct eco_caps caps_on(const struct ecornn_plan *plan, int threads)
 }
 
 /* As the algorithm wishes it on so many threads of a CPU; a GPU has all it has. */
-static struct eco_way requested_strategy(const struct ecornn_plan *plan,
-                                         const struct eco_algo *algo, struct eco_saving saving,
-                                         int threads)
+static struct eco_strategy requested_strategy(const struct ecornn_plan *plan,
+                                              const struct eco_algo *algo, struct eco_saving saving,
+                                              int threads)
 {
     const struct eco_caps caps = caps_on(plan, threads);
     struct eco_problem problem = plan->problem;
-    struct eco_way way = {.algo = algo, .saving = saving};
+    struct eco_strategy strategy = {.algo = algo, .saving = saving};
     problem.saving = saving;
-    algo->request(&problem, &caps, &way.request);
-    way.seconds = seconds_of(&problem, &caps, algo);
-    return way;
+    algo->request(&problem, &caps, &strategy.request);
+    strategy.seconds = seconds_of(&problem, &caps, algo);
+    return strategy;
 }
 
 /* The same with its chunks halved so often, whole ones as the policy wants them. */
-static struct eco_way halved(const struct ecornn_plan *plan, const struct eco_way *whole,
-                             int halvings, int threads)
+static struct eco_strategy halved(const struct ecornn_plan *plan, const struct eco_strategy *whole,
+                                  int halvings, int threads)
 {
     const struct eco_caps caps = caps_on(plan, threads);
     struct eco_problem problem = plan->problem;
-    struct eco_way way = *whole;
-    struct eco_layout_request *request = &way.request;
-    problem.saving = way.saving;
-    way.halvings = halvings;
-    way.seconds *= slower[halvings];
+    struct eco_strategy strategy = *whole;
+    struct eco_layout_request *request = &strategy.request;
+    problem.saving = strategy.saving;
+    strategy.halvings = halvings;
+    strategy.seconds *= slower[halvings];
     halve_chunks(request, &problem, halvings);
     request->chunk_backward = eco_saving_chunk(
         &problem, request->chunk_backward > 0 ? request->chunk_backward : problem.T);
-    if (way.algo->fit != NULL && (request->chunk != whole->request.chunk ||
-                                  request->chunk_backward != whole->request.chunk_backward))
-        way.algo->fit(&problem, &caps, request);
-    return way;
+    if (strategy.algo->fit != NULL && (request->chunk != whole->request.chunk ||
+                                       request->chunk_backward != whole->request.chunk_backward))
+        strategy.algo->fit(&problem, &caps, request);
+    return strategy;
 }
 
-struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo *algo,
-                          struct eco_saving saving)
+struct eco_strategy eco_strategy_of(const struct ecornn_plan *plan, const struct eco_algo *algo,
+                                    struct eco_saving saving)
 {
     const int threads = plan->device->caps.threads;
-    const struct eco_way way = requested_strategy(plan, algo, saving, threads);
-    return halved(plan, &way, 0, threads);
+    const struct eco_strategy strategy = requested_strategy(plan, algo, saving, threads);
+    return halved(plan, &strategy, 0, threads);
 }
 
-static size_t bytes_of(const struct eco_way *way)
+static size_t bytes_of(const struct eco_strategy *strategy)
 {
     const struct eco_size both =
-        eco_size_add(eco_size_of(way->reserve), eco_size_of(way->workspace));
+        eco_size_add(eco_size_of(strategy->reserve), eco_size_of(strategy->workspace));
     return both.overflow ? SIZE_MAX : both.value;
 }
 
@@ -137,11 +137,11 @@ static bool policy_of(const struct ecornn_plan *plan, int k, struct eco_saving *
 }
 
 /* Faster, or as fast in less memory; an other one without algorithm is none. */
-static bool is_better(const struct eco_way *way, const struct eco_way *other)
+static bool is_better(const struct eco_strategy *strategy, const struct eco_strategy *other)
 {
-    if (other->algo == NULL || way->seconds != other->seconds)
-        return other->algo == NULL || way->seconds < other->seconds;
-    return bytes_of(way) < bytes_of(other);
+    if (other->algo == NULL || strategy->seconds != other->seconds)
+        return other->algo == NULL || strategy->seconds < other->seconds;
+    return bytes_of(strategy) < bytes_of(other);
 }
 
 /* Chunks decide where sums are cut, so last bits of gradients.  They must not depend on how many
@@ -153,14 +153,15 @@ static int threads_to_choose_for(const struct ecornn_plan *plan)
     return on_threads ? 1 : plan->device->caps.threads;
 }
 
-static void add_threads(struct eco_way *way, const struct ecornn_plan *plan)
+static void add_threads(struct eco_strategy *strategy, const struct ecornn_plan *plan)
 {
     for (int threads = plan->device->caps.threads; threads > 1; threads -= (threads + 7) / 8) {
-        const struct eco_way whole = requested_strategy(plan, way->algo, way->saving, threads);
-        struct eco_way more = halved(plan, &whole, way->halvings, threads);
+        const struct eco_strategy whole =
+            requested_strategy(plan, strategy->algo, strategy->saving, threads);
+        struct eco_strategy more = halved(plan, &whole, strategy->halvings, threads);
         count_bytes(&more, plan);
         if (bytes_of(&more) <= plan->problem.memory_limit) {
-            *way = more;
+            *strategy = more;
             return;
         }
     }
@@ -168,18 +169,18 @@ static void add_threads(struct eco_way *way, const struct ecornn_plan *plan)
 
 /* The best so far that fits, and the smallest. */
 struct found {
-    struct eco_way *best, least;
+    struct eco_strategy *best, least;
 };
 
-static void try_way(struct found *found, const struct ecornn_plan *plan,
-                    const struct eco_algo *algo, struct eco_saving saving)
+static void try_strategy(struct found *found, const struct ecornn_plan *plan,
+                         const struct eco_algo *algo, struct eco_saving saving)
 {
     const int threads = threads_to_choose_for(plan);
-    const struct eco_way whole = requested_strategy(plan, algo, saving, threads);
+    const struct eco_strategy whole = requested_strategy(plan, algo, saving, threads);
     for (int halvings = 0; halvings < HALVINGS; halvings++) {
         if (found->best->algo != NULL && slower[halvings] * whole.seconds > found->best->seconds)
             return; /* what fits is faster */
-        struct eco_way now = halved(plan, &whole, halvings, threads);
+        struct eco_strategy now = halved(plan, &whole, halvings, threads);
         count_bytes(&now, plan);
         if (found->least.algo == NULL || bytes_of(&now) < bytes_of(&found->least))
             found->least = now;
@@ -188,23 +189,23 @@ static void try_way(struct found *found, const struct ecornn_plan *plan,
     }
 }
 
-ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan,
-                             bool (*can)(const struct ecornn_plan *plan,
-                                         const struct eco_algo *algo))
+ecornn_status eco_strategy_choose(struct eco_strategy *strategy, const struct ecornn_plan *plan,
+                                  bool (*can)(const struct ecornn_plan *plan,
+                                              const struct eco_algo *algo))
 {
     const struct eco_algo *const *algos = plan->device->backend->algos;
-    struct found found = {.best = way, .least = {.algo = NULL}};
+    struct found found = {.best = strategy, .least = {.algo = NULL}};
     struct eco_saving saving;
     bool able[ALGOS] = {false};
-    way->algo = NULL;
+    strategy->algo = NULL;
     for (int i = 0; algos[i] != NULL; i++)
         able[i] = can(plan, algos[i]);
     for (int k = 0; policy_of(plan, k, &saving); k++)
         for (int i = 0; algos[i] != NULL; i++)
             if (able[i])
-                try_way(&found, plan, algos[i], saving);
-    if (way->algo != NULL) {
-        add_threads(way, plan);
+                try_strategy(&found, plan, algos[i], saving);
+    if (strategy->algo != NULL) {
+        add_threads(strategy, plan);
         return ECORNN_OK;
     }
     return eco_fail(ECORNN_BAD_ARGUMENT,
@@ -216,13 +217,14 @@ ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void describe_way(struct eco_text *text, const struct eco_way *way, bool chosen)
+static void describe_strategy(struct eco_text *text, const struct eco_strategy *strategy,
+                              bool chosen)
 {
     char policy[32];
     struct eco_text saved = {policy, sizeof policy, 0};
-    eco_saving_name(&saved, way->saving.policy, way->saving.every);
-    eco_text_add(text, "  save:%-12s %12zu %12zu %10.4g ms%s\n", policy, way->reserve,
-                 way->workspace, 1e3 * way->seconds, chosen ? "  chosen" : "");
+    eco_saving_name(&saved, strategy->saving.policy, strategy->saving.every);
+    eco_text_add(text, "  save:%-12s %12zu %12zu %10.4g ms%s\n", policy, strategy->reserve,
+                 strategy->workspace, 1e3 * strategy->seconds, chosen ? "  chosen" : "");
 }
 
 static bool same_saving(struct eco_saving a, struct eco_saving b)
@@ -230,7 +232,7 @@ static bool same_saving(struct eco_saving a, struct eco_saving b)
     return a.policy == b.policy && a.every == b.every;
 }
 
-void eco_ways_describe(struct eco_text *text, const struct ecornn_plan *plan)
+void eco_strategies_describe(struct eco_text *text, const struct ecornn_plan *plan)
 {
     static const int32_t every[] = {0, 1, 4, 16, 64, 256, 1024};
     const struct eco_problem *problem = &plan->problem;
@@ -241,15 +243,15 @@ void eco_ways_describe(struct eco_text *text, const struct ecornn_plan *plan)
         const struct eco_saving saving = {.policy = k < 2 ? (ecornn_save)k : ECORNN_SAVE_EVERY,
                                           .every = every[k],
                                           .type = problem->saving.type};
-        struct eco_way way = eco_way_of(plan, plan->algo, saving);
+        struct eco_strategy strategy = eco_strategy_of(plan, plan->algo, saving);
         if (same_saving(saving, problem->saving))
             continue;
-        count_bytes(&way, plan);
-        describe_way(text, &way, false);
+        count_bytes(&strategy, plan);
+        describe_strategy(text, &strategy, false);
     }
-    const struct eco_way chosen = {.saving = problem->saving,
-                                   .reserve = plan->sizes.reserve,
-                                   .workspace = plan->sizes.workspace,
-                                   .seconds = plan->seconds};
-    describe_way(text, &chosen, true);
+    const struct eco_strategy chosen = {.saving = problem->saving,
+                                        .reserve = plan->sizes.reserve,
+                                        .workspace = plan->sizes.workspace,
+                                        .seconds = plan->seconds};
+    describe_strategy(text, &chosen, true);
 }

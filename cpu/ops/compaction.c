@@ -1,5 +1,5 @@
 /*
- * Squeezing (common/squeeze.h) on a CPU: each thread has rows of the batch, of which it goes
+ * Squeezing (common/compaction.h) on a CPU: each thread has rows of the batch, of which it goes
  * through the steps.
  */
 #include "cpu/cpu.h"
@@ -8,21 +8,21 @@
 
 /* A thread's part of a move. */
 struct part {
-    const struct eco_squeezed *run;
-    const struct eco_squeeze_move *move;
+    const struct eco_compact_run *run;
+    const struct eco_compact_move *move;
     int32_t from, to; /* rows */
 };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static void count(const struct eco_squeezed *run, int32_t n)
+static void count(const struct eco_compact_run *run, int32_t n)
 {
     int32_t counted = 0;
     for (int32_t t = 0; t < run->T; t++) {
         const size_t at = (size_t)t * (size_t)run->N + (size_t)n;
-        if (eco_squeezed_is_counted(run, t, n)) {
-            if (run->own_resets != NULL)
-                run->own_resets[(size_t)counted * (size_t)run->N + (size_t)n] = run->resets[at];
+        if (eco_compact_is_counted(run, t, n)) {
+            if (run->run_resets != NULL)
+                run->run_resets[(size_t)counted * (size_t)run->N + (size_t)n] = run->resets[at];
             counted++;
         }
         run->counted[at] = counted;
@@ -32,35 +32,35 @@ static void count(const struct eco_squeezed *run, int32_t n)
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-static size_t place_of(const struct eco_squeeze_move *move, int32_t lane, int32_t t, int32_t n)
+static size_t place_of(const struct eco_compact_move *move, int32_t lane, int32_t t, int32_t n)
 {
     return (size_t)lane * move->lane + (size_t)t * move->step + (size_t)n * move->row;
 }
 
-static void *row_to(const struct eco_squeeze_move *move, size_t place)
+static void *row_to(const struct eco_compact_move *move, size_t place)
 {
     return eco_cpu_after_mutable(move->type, move->to, place);
 }
 
-static const void *row_from(const struct eco_squeeze_move *move, size_t place)
+static const void *row_from(const struct eco_compact_move *move, size_t place)
 {
     return eco_cpu_after(move->type, move->from, place);
 }
 
-static size_t bytes_of(const struct eco_squeeze_move *move)
+static size_t bytes_of(const struct eco_compact_move *move)
 {
     return (size_t)move->width * eco_type_bytes(move->type);
 }
 
 static void move_together(const struct part *part, int32_t lane, int32_t t, int32_t n)
 {
-    const struct eco_squeeze_move *move = part->move;
+    const struct eco_compact_move *move = part->move;
     const int32_t k = part->run->counted[(size_t)t * (size_t)part->run->N + (size_t)n] - 1;
-    if (eco_squeezed_is_counted(part->run, t, n))
+    if (eco_compact_is_counted(part->run, t, n))
         memcpy(row_to(move, place_of(move, lane, k, n)), row_from(move, place_of(move, lane, t, n)),
                bytes_of(move));
     else
-        memset(row_to(move, place_of(move, lane, eco_squeezed_behind(part->run, t, n), n)), 0,
+        memset(row_to(move, place_of(move, lane, eco_compact_past_end(part->run, t, n), n)), 0,
                bytes_of(move));
 }
 
@@ -68,16 +68,16 @@ static void move_together(const struct part *part, int32_t lane, int32_t t, int3
  * order: the first of these is t + by. */
 static void move_sums(const struct part *part, int32_t lane, int32_t t, int32_t n)
 {
-    const struct eco_squeezed *run = part->run;
-    const struct eco_squeeze_move *move = part->move;
+    const struct eco_compact_run *run = part->run;
+    const struct eco_compact_move *move = part->move;
     const int32_t direction = lane % run->directions, by = run->reversed[direction] ? -1 : 1,
-                  k = eco_squeezed_source(run, direction, t, n);
+                  k = eco_compact_source(run, direction, t, n);
     int32_t end = t + by;
     move_together(part, lane, t, n);
-    if (!eco_squeezed_is_counted(run, t, n))
+    if (!eco_compact_is_counted(run, t, n))
         return;
-    while (end >= 0 && end < run->T && !eco_squeezed_is_counted(run, end, n) &&
-           eco_squeezed_source(run, direction, end, n) == k)
+    while (end >= 0 && end < run->T && !eco_compact_is_counted(run, end, n) &&
+           eco_compact_source(run, direction, end, n) == k)
         end += by;
     for (int32_t j = 0; end != t + by && j < move->width; j++) {
         double sum = 0;
@@ -89,7 +89,7 @@ static void move_sums(const struct part *part, int32_t lane, int32_t t, int32_t 
 
 static void move_row(const struct part *part, int32_t lane, int32_t t, int32_t n, int32_t k)
 {
-    const struct eco_squeeze_move *move = part->move;
+    const struct eco_compact_move *move = part->move;
     void *const to = row_to(move, place_of(move, lane, t, n));
     if (k < 0)
         memset(to, 0, bytes_of(move));
@@ -99,24 +99,24 @@ static void move_row(const struct part *part, int32_t lane, int32_t t, int32_t n
 
 static void move_apart(const struct part *part, int32_t lane, int32_t t, int32_t n)
 {
-    const struct eco_squeezed *run = part->run;
+    const struct eco_compact_run *run = part->run;
     const int32_t k = run->counted[(size_t)t * (size_t)run->N + (size_t)n] - 1;
-    move_row(part, lane, t, n, eco_squeezed_is_counted(run, t, n) ? k : -1);
+    move_row(part, lane, t, n, eco_compact_is_counted(run, t, n) ? k : -1);
 }
 
 static void move_repeats(const struct part *part, int32_t lane, int32_t t, int32_t n)
 {
-    move_row(part, lane, t, n, eco_squeezed_source(part->run, lane % part->run->directions, t, n));
+    move_row(part, lane, t, n, eco_compact_source(part->run, lane % part->run->directions, t, n));
 }
 
 static void move_part(const struct part *part)
 {
-    static void (*const by_kind[ECO_SQUEEZE_KINDS])(const struct part *, int32_t lane, int32_t t,
+    static void (*const by_kind[ECO_COMPACT_KINDS])(const struct part *, int32_t lane, int32_t t,
                                                     int32_t n) = {
-        [ECO_SQUEEZE_TOGETHER] = move_together,
-        [ECO_SQUEEZE_SUMS] = move_sums,
-        [ECO_SQUEEZE_APART] = move_apart,
-        [ECO_SQUEEZE_REPEATS] = move_repeats};
+        [ECO_COMPACT_GATHER] = move_together,
+        [ECO_COMPACT_SUMS] = move_sums,
+        [ECO_COMPACT_SCATTER] = move_apart,
+        [ECO_COMPACT_REPEATS] = move_repeats};
     for (int32_t lane = 0; lane < part->move->lanes; lane++)
         for (int32_t t = 0; t < part->run->T; t++)
             for (int32_t n = part->from; n < part->to; n++)
@@ -126,40 +126,40 @@ static void move_part(const struct part *part)
 /* ---- both ------------------------------------------------------------------------------------ */
 
 struct job {
-    const struct eco_squeeze *squeeze;
+    const struct eco_compaction *compaction;
     bool out;
 };
 
 static void do_part(void *own, int id, int threads)
 {
     const struct job *job = own;
-    const struct eco_squeeze *squeeze = job->squeeze;
-    const int64_t N = squeeze->run.N;
-    struct part part = {.run = &squeeze->run,
+    const struct eco_compaction *compaction = job->compaction;
+    const int64_t N = compaction->run.N;
+    struct part part = {.run = &compaction->run,
                         .from = (int32_t)(N * id / threads),
                         .to = (int32_t)(N * (id + 1) / threads)};
     for (int32_t n = part.from; !job->out && n < part.to; n++)
         count(part.run, n);
-    const int moves = job->out ? squeeze->outs : squeeze->ins;
+    const int moves = job->out ? compaction->outs : compaction->ins;
     for (int i = 0; i < moves; i++) {
-        part.move = job->out ? &squeeze->out[i] : &squeeze->in[i];
+        part.move = job->out ? &compaction->out[i] : &compaction->in[i];
         move_part(&part);
     }
 }
 
-ecornn_status eco_cpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
-                              bool out)
+ecornn_status eco_cpu_compact(const struct ecornn_plan *plan,
+                              const struct eco_compaction *compaction, bool out)
 {
     enum { BYTES_OF_A_THREAD = 1 << 20 };
-    const struct eco_squeezed *run = &squeeze->run;
+    const struct eco_compact_run *run = &compaction->run;
     const size_t width =
                      (size_t)plan->problem.I + (size_t)plan->problem.D * (size_t)plan->problem.P,
                  bytes =
                      (size_t)run->T * (size_t)run->N * width * eco_type_bytes(plan->problem.type),
                  worth = 1 + bytes / BYTES_OF_A_THREAD;
     const int threads = plan->device->info.threads;
-    struct job job = {squeeze, out};
-    eco_cpu_together(plan->device->own, worth < (size_t)threads ? (int)worth : threads, do_part,
-                     &job);
+    struct job job = {compaction, out};
+    eco_cpu_run_on_threads(plan->device->context, worth < (size_t)threads ? (int)worth : threads,
+                           do_part, &job);
     return ECORNN_OK;
 }

@@ -2,7 +2,7 @@
  * What of a run is moved together, and apart again, and where it lies in between: behind all else
  * in the workspace.
  */
-#include "common/squeeze.h"
+#include "common/compaction.h"
 
 #include "common/util.h"
 
@@ -28,7 +28,7 @@ struct copies {
     void *states[ECO_MAX_STATES]; /* backward: their gradients */
 };
 
-static struct copies place(struct eco_squeezed *run, const struct eco_layout *layout,
+static struct copies place(struct eco_compact_run *run, const struct eco_layout *layout,
                            struct places *places)
 {
     const struct eco_problem *problem = layout->problem;
@@ -38,7 +38,7 @@ static struct copies place(struct eco_squeezed *run, const struct eco_layout *la
     struct copies copies = {.x = NULL};
     run->counted = take(places, sizeof *run->counted, rows, 1);
     run->lengths = take(places, sizeof *run->lengths, N, 1);
-    run->own_resets = take(places, problem->resets ? 1 : 0, rows, 1);
+    run->run_resets = take(places, problem->resets ? 1 : 0, rows, 1);
     copies.x = take(places, element, rows, I);
     copies.y = take(places, element, rows, output);
     if (layout->training) {
@@ -51,16 +51,16 @@ static struct copies place(struct eco_squeezed *run, const struct eco_layout *la
     return copies;
 }
 
-struct eco_size eco_squeeze_bytes(const struct eco_layout *layout)
+struct eco_size eco_compaction_bytes(const struct eco_layout *layout)
 {
-    struct eco_squeezed unused;
+    struct eco_compact_run unused;
     struct places places = {NULL, eco_size_of(0)};
     if (layout->problem->masks || layout->problem->repeats)
         place(&unused, layout, &places);
     return places.end;
 }
 
-bool eco_squeezes(const struct eco_layout *layout, const struct eco_args *args)
+bool eco_needs_compaction(const struct eco_layout *layout, const struct eco_args *args)
 {
     const bool padding = layout->problem->repeats && args->lengths != NULL;
     return (args->mask != NULL || padding) && !layout->request.plain;
@@ -68,21 +68,21 @@ bool eco_squeezes(const struct eco_layout *layout, const struct eco_args *args)
 
 /* ---- what ------------------------------------------------------------------------------------ */
 
-static void add(struct eco_squeeze_move *moves, int *count, struct eco_squeeze_move move)
+static void add(struct eco_compact_move *moves, int *count, struct eco_compact_move move)
 {
     if (move.from != NULL && move.to != NULL)
         moves[(*count)++] = move;
 }
 
 /* Rows of x, or of y with its directions. */
-static struct eco_squeeze_move rows_of(const struct eco_layout *layout, enum eco_squeeze_kind kind,
+static struct eco_compact_move rows_of(const struct eco_layout *layout, enum eco_compact_kind kind,
                                        bool output)
 {
     const struct eco_problem *problem = layout->problem;
     const int32_t lanes = output ? problem->D : 1, width = output ? problem->P : problem->I;
     const size_t row = (size_t)lanes * (size_t)width;
     const bool time_major = problem->order == ECORNN_TIME_MAJOR;
-    return (struct eco_squeeze_move){.kind = kind,
+    return (struct eco_compact_move){.kind = kind,
                                      .type = layout->type,
                                      .step = time_major ? (size_t)layout->N * row : row,
                                      .row = time_major ? row : (size_t)layout->T * row,
@@ -92,12 +92,12 @@ static struct eco_squeeze_move rows_of(const struct eco_layout *layout, enum eco
 }
 
 /* A state of every step, whose array has steps outside whatever the order. */
-static struct eco_squeeze_move states_of(const struct eco_layout *layout,
-                                         enum eco_squeeze_kind kind, int s)
+static struct eco_compact_move states_of(const struct eco_layout *layout,
+                                         enum eco_compact_kind kind, int s)
 {
     const struct eco_problem *problem = layout->problem;
     const size_t width = (size_t)eco_problem_width(problem, s), step = (size_t)layout->N * width;
-    return (struct eco_squeeze_move){.kind = kind,
+    return (struct eco_compact_move){.kind = kind,
                                      .type = layout->type,
                                      .step = step,
                                      .row = width,
@@ -106,7 +106,7 @@ static struct eco_squeeze_move states_of(const struct eco_layout *layout,
                                      .width = (int32_t)width};
 }
 
-static struct eco_squeeze_move between(struct eco_squeeze_move move, const void *from, void *to)
+static struct eco_compact_move between(struct eco_compact_move move, const void *from, void *to)
 {
     move.from = from;
     move.to = to;
@@ -119,61 +119,61 @@ static void *where(const void *given, void *copy)
     return given == NULL ? NULL : copy;
 }
 
-static void add_states(struct eco_squeeze *squeeze, const struct eco_layout *layout,
+static void add_states(struct eco_compaction *compaction, const struct eco_layout *layout,
                        const struct copies *copies)
 {
-    struct eco_args *const inside = &squeeze->inside;
+    struct eco_args *const inside = &compaction->inside;
     for (int s = 0; layout->problem->states && s < layout->problem->cell->recipe.n_states; s++) {
-        const struct eco_squeeze_move sums = states_of(layout, ECO_SQUEEZE_SUMS, s),
-                                      repeats = states_of(layout, ECO_SQUEEZE_REPEATS, s);
-        inside->dstates[s] = where(squeeze->args->dstates[s], copies->states[s]);
-        inside->states[s] = where(squeeze->args->states[s], copies->states[s]);
-        add(squeeze->in, &squeeze->ins,
-            between(sums, squeeze->args->dstates[s], copies->states[s]));
-        add(squeeze->out, &squeeze->outs,
-            between(repeats, inside->states[s], squeeze->args->states[s]));
+        const struct eco_compact_move sums = states_of(layout, ECO_COMPACT_SUMS, s),
+                                      repeats = states_of(layout, ECO_COMPACT_REPEATS, s);
+        inside->dstates[s] = where(compaction->args->dstates[s], copies->states[s]);
+        inside->states[s] = where(compaction->args->states[s], copies->states[s]);
+        add(compaction->in, &compaction->ins,
+            between(sums, compaction->args->dstates[s], copies->states[s]));
+        add(compaction->out, &compaction->outs,
+            between(repeats, inside->states[s], compaction->args->states[s]));
     }
 }
 
-void eco_squeeze_begin(struct eco_squeeze *squeeze, const struct eco_layout *layout,
-                       const struct eco_args *args)
+void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_layout *layout,
+                          const struct eco_args *args)
 {
     const struct eco_problem *problem = layout->problem;
-    struct places places = {(char *)args->workspace + layout->squeezed, eco_size_of(0)};
-    *squeeze = (struct eco_squeeze){.args = args,
-                                    .inside = *args,
-                                    .run = {.T = args->T,
-                                            .N = args->N,
-                                            .mask = args->mask,
-                                            .resets = args->resets,
-                                            .whole = args->lengths,
-                                            .repeats = problem->repeats,
-                                            .directions = problem->D}};
+    struct places places = {(char *)args->workspace + layout->compaction, eco_size_of(0)};
+    *compaction = (struct eco_compaction){.args = args,
+                                          .inside = *args,
+                                          .run = {.T = args->T,
+                                                  .N = args->N,
+                                                  .mask = args->mask,
+                                                  .resets = args->resets,
+                                                  .whole = args->lengths,
+                                                  .repeats = problem->repeats,
+                                                  .directions = problem->D}};
     for (int d = 0; d < problem->D; d++)
-        squeeze->run.reversed[d] = eco_problem_reversed(problem, d);
-    const struct copies copies = place(&squeeze->run, layout, &places);
-    struct eco_args *const inside = &squeeze->inside;
+        compaction->run.reversed[d] = eco_problem_reversed(problem, d);
+    const struct copies copies = place(&compaction->run, layout, &places);
+    struct eco_args *const inside = &compaction->inside;
     if (args->resets == NULL)
-        squeeze->run.own_resets = NULL;
+        compaction->run.run_resets = NULL;
     inside->mask = NULL;
-    inside->lengths = squeeze->run.lengths;
-    inside->resets = squeeze->run.own_resets;
+    inside->lengths = compaction->run.lengths;
+    inside->resets = compaction->run.run_resets;
     inside->x = copies.x;
     inside->y = where(args->y, copies.y);
-    const struct eco_squeeze_move x = rows_of(layout, ECO_SQUEEZE_TOGETHER, false),
-                                  y = rows_of(layout, ECO_SQUEEZE_TOGETHER, true),
-                                  sums = rows_of(layout, ECO_SQUEEZE_SUMS, true),
-                                  repeats = rows_of(layout, ECO_SQUEEZE_REPEATS, true),
-                                  apart = rows_of(layout, ECO_SQUEEZE_APART, false);
-    add(squeeze->in, &squeeze->ins, between(x, args->x, copies.x));
-    add_states(squeeze, layout, &copies);
+    const struct eco_compact_move x = rows_of(layout, ECO_COMPACT_GATHER, false),
+                                  y = rows_of(layout, ECO_COMPACT_GATHER, true),
+                                  sums = rows_of(layout, ECO_COMPACT_SUMS, true),
+                                  repeats = rows_of(layout, ECO_COMPACT_REPEATS, true),
+                                  apart = rows_of(layout, ECO_COMPACT_SCATTER, false);
+    add(compaction->in, &compaction->ins, between(x, args->x, copies.x));
+    add_states(compaction, layout, &copies);
     if (!args->backward) {
-        add(squeeze->out, &squeeze->outs, between(repeats, inside->y, args->y));
+        add(compaction->out, &compaction->outs, between(repeats, inside->y, args->y));
         return;
     }
     inside->dy = where(args->dy, copies.dy);
     inside->dx = where(args->dx, copies.dx);
-    add(squeeze->in, &squeeze->ins, between(y, args->y, inside->y));
-    add(squeeze->in, &squeeze->ins, between(sums, args->dy, copies.dy));
-    add(squeeze->out, &squeeze->outs, between(apart, inside->dx, args->dx));
+    add(compaction->in, &compaction->ins, between(y, args->y, inside->y));
+    add(compaction->in, &compaction->ins, between(sums, args->dy, copies.dy));
+    add(compaction->out, &compaction->outs, between(apart, inside->dx, args->dx));
 }

@@ -126,7 +126,7 @@ int eco_cell_next_product(const struct eco_lowered *lowered, bool backward, int 
     return next;
 }
 
-void eco_lower_handed(struct eco_lowered *lowered)
+void eco_lower_carried(struct eco_lowered *lowered)
 {
     for (int way = 0; way < 2; way++) {
         const int end = way ? lowered->n_backward : lowered->n_forward;
