@@ -42,7 +42,8 @@ coverage() {
 faults() {
     ./quickstart sanitize > "$work/asan.log" 2>&1 || true # builds what is run here
     { CK_DEFAULT_TIMEOUT=600 ASAN_OPTIONS=detect_leaks=1 build-asan/tests/core/test_faults 2>&1 || true; } |
-        sed -n 's/^# //p; /^100%/p' | put faults
+        awk '/^# call/ { n[$NF] += $4 } /^100%/ { end = $0 }
+             END { for (f in n) printf "%d %s\n", n[f], f | "sort -k2 | paste -s -d, "; close("sort -k2 | paste -s -d, "); print end }' | put faults
 }
 
 fuzz() {
