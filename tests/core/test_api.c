@@ -519,25 +519,7 @@ START_TEST(sizes_are_counted)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_set_timeout(cases, 120); /* of a machine that does other things too */
-    tcase_add_test(cases, status_names);
-    tcase_add_test(cases, texts_for_people);
-    tcase_add_test(cases, algorithms_of_devices);
-    tcase_add_test(cases, device_misuse);
-    tcase_add_loop_test(cases, memory_misuse, 0, 4);
-    tcase_add_test(cases, cell_misuse);
-    tcase_add_test(cases, desc_misuse);
-    tcase_add_test(cases, sizes_of_no_plan);
-    tcase_add_test(cases, plan_misuse);
-    tcase_add_test(cases, pack_misuse);
-    tcase_add_test(cases, import_misuse);
-    tcase_add_test(cases, sizes_are_counted);
-    tcase_add_test(cases, detail_is_one_line);
-    tcase_add_test(cases, detail_is_per_thread);
-    Suite *suite = suite_create("api");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("api", 120, {status_names, 1}, {texts_for_people, 1}, {algorithms_of_devices, 1},
+          {device_misuse, 1}, {memory_misuse, 4}, {cell_misuse, 1}, {desc_misuse, 1},
+          {sizes_of_no_plan, 1}, {plan_misuse, 1}, {pack_misuse, 1}, {import_misuse, 1},
+          {sizes_are_counted, 1}, {detail_is_one_line, 1}, {detail_is_per_thread, 1})

@@ -249,19 +249,7 @@ START_TEST(inference_plan)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_set_timeout(cases, 120); /* of a machine that does other things too */
-    tcase_add_loop_test(cases, run_misuse, 0, NET_DEVICES);
-    tcase_add_loop_test(cases, run_optional, 0, NET_DEVICES);
-    tcase_add_loop_test(cases, backward_of_another_run, 0, NET_DEVICES);
-    tcase_add_loop_test(cases, backward_with_other_resets, 0, NET_DEVICES);
-    tcase_add_loop_test(cases, backward_with_another_mask, 0, NET_DEVICES);
-    tcase_add_loop_test(cases, backward_of_another_piece, 0, NET_DEVICES);
-    tcase_add_loop_test(cases, seed_of_nothing, 0, NET_DEVICES);
-    tcase_add_loop_test(cases, inference_plan, 0, NET_DEVICES);
-    Suite *suite = suite_create("api of runs");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("api of runs", 120, {run_misuse, NET_DEVICES}, {run_optional, NET_DEVICES},
+          {backward_of_another_run, NET_DEVICES}, {backward_with_other_resets, NET_DEVICES},
+          {backward_with_another_mask, NET_DEVICES}, {backward_of_another_piece, NET_DEVICES},
+          {seed_of_nothing, NET_DEVICES}, {inference_plan, NET_DEVICES})

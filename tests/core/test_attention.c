@@ -387,19 +387,6 @@ START_TEST(backward_of_another_run)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, gradient_by_differences, 0, DIFFERENTIATED);
-    tcase_add_test(cases, known_weights);
-    tcase_add_loop_test(cases, reference_in_types, 0, attention_count());
-    tcase_add_test(cases, strings);
-    tcase_add_loop_test(cases, descriptions, 0, DEVICES);
-    tcase_add_loop_test(cases, run_misuse, 0, DEVICES);
-    tcase_add_loop_test(cases, other_plans, 0, DEVICES);
-    tcase_add_loop_test(cases, backward_of_another_run, 0, DEVICES);
-    Suite *suite = suite_create("attention");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("attention", 120, {gradient_by_differences, DIFFERENTIATED}, {known_weights, 1},
+          {reference_in_types, attention_count()}, {strings, 1}, {descriptions, DEVICES},
+          {run_misuse, DEVICES}, {other_plans, DEVICES}, {backward_of_another_run, DEVICES})

@@ -247,11 +247,4 @@ START_TEST(ops_meet)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("bound");
-    TCase *tests = tcase_create("bound");
-    tcase_add_loop_test(tests, ops_meet, 0, PROBLEMS * REQUESTS);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("bound", 0, {ops_meet, PROBLEMS *REQUESTS})

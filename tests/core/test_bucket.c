@@ -180,16 +180,6 @@ START_TEST(sizes_of_a_run)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_add_test(cases, a_bucket_is_up_to_an_eighth_larger);
-    tcase_add_test(cases, a_power_of_two_has_eight);
-    tcase_add_test(cases, the_largest_sizes_are_exact);
-    tcase_add_loop_test(cases, runs_take_what_their_own_plan_would, 0, DEVICES);
-    tcase_add_test(cases, sizes_of_a_run);
-    tcase_set_timeout(cases, 60);
-    Suite *suite = suite_create("bucket");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("bucket", 60, {a_bucket_is_up_to_an_eighth_larger, 1}, {a_power_of_two_has_eight, 1},
+          {the_largest_sizes_are_exact, 1}, {runs_take_what_their_own_plan_would, DEVICES},
+          {sizes_of_a_run, 1})

@@ -162,13 +162,4 @@ START_TEST(acts_after_the_call)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("cancel");
-    TCase *tcase = tcase_create("cancel");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, make_folder, remove_folder);
-    tcase_add_loop_test(tcase, acts_after_the_call, 0, CALLS);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("cancel", 60, make_folder, remove_folder, {acts_after_the_call, CALLS})

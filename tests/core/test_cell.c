@@ -396,19 +396,7 @@ START_TEST(starts)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("cell");
-    TCase *cases = tcase_create("text");
-    tcase_add_loop_test(cases, wrong_texts, 0, (int)(sizeof wrong / sizeof *wrong));
-    tcase_add_loop_test(cases, limits, 0, (int)(sizeof limit / sizeof *limit));
-    tcase_add_test(cases, nesting);
-    tcase_add_loop_test(cases, constants, 0, (int)(sizeof constant / sizeof *constant));
-    tcase_add_test(cases, long_numbers);
-    tcase_add_test(cases, locales);
-    tcase_add_test(cases, equal_values_are_one);
-    tcase_add_test(cases, emitted);
-    tcase_add_test(cases, starts);
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("cell", 0, {wrong_texts, sizeof wrong / sizeof *wrong},
+          {limits, sizeof limit / sizeof *limit}, {nesting, 1},
+          {constants, sizeof constant / sizeof *constant}, {long_numbers, 1}, {locales, 1},
+          {equal_values_are_one, 1}, {emitted, 1}, {starts, 1})

@@ -287,14 +287,5 @@ START_TEST(no_parameters)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, empty_runs, 0, DEVICES * PROBLEMS_);
-    tcase_add_loop_test(cases, empty_among_others, 0, NET_DEVICES);
-    tcase_add_loop_test(cases, no_parameters, 0, DEVICES * FORMS);
-    Suite *suite = suite_create("empty");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("empty", 120, {empty_runs, DEVICES *PROBLEMS_}, {empty_among_others, NET_DEVICES},
+          {no_parameters, DEVICES *FORMS})

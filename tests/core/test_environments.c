@@ -269,16 +269,6 @@ START_TEST(threads_that_openmp_was_told)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("places");
-    TCase *tests = tcase_create("cpu");
-    tcase_add_loop_test(tests, bits_and_environment, 0, NET_DEVICES * ENVIRONMENTS);
-    tcase_add_loop_test(tests, environment_of_other_calls, 0, ENVIRONMENTS);
-    tcase_add_loop_test(tests, denormals_are_zeros, 0, 10);
-    tcase_add_test(tests, stack_as_promised);
-    tcase_add_test(tests, forks);
-    tcase_add_test(tests, threads_that_openmp_was_told);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("places", 0, {bits_and_environment, NET_DEVICES *ENVIRONMENTS},
+          {environment_of_other_calls, ENVIRONMENTS}, {denormals_are_zeros, 10},
+          {stack_as_promised, 1}, {forks, 1}, {threads_that_openmp_was_told, 1})

@@ -263,11 +263,4 @@ START_TEST(each_call_survives_each_fault)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("faults");
-    TCase *tests = tcase_create("cpu");
-    tcase_add_loop_test(tests, each_call_survives_each_fault, 0, CALLS * FUNCTIONS);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("faults", 0, {each_call_survives_each_fault, CALLS *FUNCTIONS})

@@ -247,13 +247,4 @@ START_TEST(misuse)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_add_loop_test(cases, random_pairs, 0, 3);
-    tcase_add_loop_test(cases, chosen_pairs, 0, CHOSEN);
-    tcase_add_test(cases, misuse);
-    Suite *suite = suite_create("fit");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("fit", 0, {random_pairs, 3}, {chosen_pairs, CHOSEN}, {misuse, 1})

@@ -106,15 +106,5 @@ START_TEST(too_long_to_force)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("force");
-    TCase *tests = tcase_create("text");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, text_of_a_key);
-    tcase_add_test(tests, number_of_a_key);
-    tcase_add_test(tests, choices_make_the_same_plan);
-    tcase_add_test(tests, forced_choices_are_printed);
-    tcase_add_test(tests, too_long_to_force);
-    return suite_run(suite, true);
-}
+TEST_MAIN("force", 0, {text_of_a_key, 1}, {number_of_a_key, 1}, {choices_make_the_same_plan, 1},
+          {forced_choices_are_printed, 1}, {too_long_to_force, 1})

@@ -518,19 +518,6 @@ START_TEST(torch_numbers)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_add_loop_test(cases, small_block, 0, 2 * SMALL);
-    tcase_add_loop_test(cases, place_in_block, 0, PLACES);
-    tcase_add_loop_test(cases, round_trips, 0, SYSTEMS);
-    tcase_add_test(cases, refused);
-    tcase_add_loop_test(cases, names, 0, BY_NAME);
-    tcase_add_loop_test(cases, the_other_share, 0, SYSTEMS);
-    tcase_add_test(cases, sizes);
-    tcase_add_loop_test(cases, block_types, 0, 4);
-    tcase_add_loop_test(cases, torch_numbers, 0, 2);
-    Suite *suite = suite_create("import");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("import", 0, {small_block, 2 * SMALL}, {place_in_block, PLACES}, {round_trips, SYSTEMS},
+          {refused, 1}, {names, BY_NAME}, {the_other_share, SYSTEMS}, {sizes, 1}, {block_types, 4},
+          {torch_numbers, 2})

@@ -542,15 +542,6 @@ START_TEST(sizes_overflow_is_seen)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("layout");
-    TCase *tcase = tcase_create("layout");
-    tcase_add_loop_test(tcase, layout_overlaps_nothing, 0, PROBLEMS * REQUESTS);
-    tcase_add_loop_test(tcase, smaller_runs_fit, 0, PROBLEMS * REQUESTS);
-    tcase_add_loop_test(tcase, smaller_replays_fit, 0, 3);
-    tcase_add_loop_test(tcase, lean_reserve_is_small, 0, (int)(sizeof kept / sizeof *kept));
-    tcase_add_test(tcase, sizes_overflow_is_seen);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
-}
+TEST_MAIN("layout", 0, {layout_overlaps_nothing, PROBLEMS *REQUESTS},
+          {smaller_runs_fit, PROBLEMS *REQUESTS}, {smaller_replays_fit, 3},
+          {lean_reserve_is_small, sizeof kept / sizeof *kept}, {sizes_overflow_is_seen, 1})

@@ -179,16 +179,6 @@ START_TEST(wisdom_does_not_take_the_cblas)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("limit");
-    TCase *tcase = tcase_create("limit");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, open_devices, close_devices);
-    tcase_add_test(tcase, choices_do_not_depend_on_threads);
-    tcase_add_test(tcase, threads_take_what_room_is_left);
-    tcase_add_loop_test(tcase, bits_do_not_depend_on_threads, 0, LIMITED);
-    tcase_add_test(tcase, wisdom_does_not_take_the_cblas);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("limit", 120, open_devices, close_devices, {choices_do_not_depend_on_threads, 1},
+                 {threads_take_what_room_is_left, 1}, {bits_do_not_depend_on_threads, LIMITED},
+                 {wisdom_does_not_take_the_cblas, 1})

@@ -192,15 +192,5 @@ START_TEST(costs_no_more)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("long");
-    TCase *tcase = tcase_create("long");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, is_made_at_once, 0, LONGEST);
-    tcase_add_test(tcase, is_refused_at_once);
-    tcase_add_loop_test(tcase, gives_the_same_bits, 0, KINDS);
-    tcase_add_loop_test(tcase, costs_no_more, 0, KINDS);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
-}
+TEST_MAIN("long", 60, {is_made_at_once, LONGEST}, {is_refused_at_once, 1},
+          {gives_the_same_bits, KINDS}, {costs_no_more, KINDS})

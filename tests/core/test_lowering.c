@@ -452,19 +452,9 @@ START_TEST(odd_cells)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("lowering");
-    TCase *cases = tcase_create("cells");
-    const int n = (int)(sizeof known / sizeof *known);
-    tcase_add_loop_test(cases, builtins, 0, n);
-    tcase_add_test(cases, builtins_end);
-    tcase_add_loop_test(cases, builtin_cells, 0, n);
-    tcase_add_loop_test(cases, example_cells, 0, sweep_own_cells());
-    tcase_add_loop_test(cases, odd_cells, 0, (int)(sizeof odd_text / sizeof *odd_text));
-    tcase_add_loop_test(cases, projectable, 0, (int)(sizeof projection / sizeof *projection));
-    tcase_add_loop_test(cases, linear_states, 0, (int)(sizeof scanned / sizeof *scanned));
-    tcase_add_loop_test(cases, bounded, 0, (int)(sizeof bound / sizeof *bound));
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("lowering", 0, {builtins, sizeof known / sizeof *known}, {builtins_end, 1},
+          {builtin_cells, sizeof known / sizeof *known}, {example_cells, sweep_own_cells()},
+          {odd_cells, sizeof odd_text / sizeof *odd_text},
+          {projectable, sizeof projection / sizeof *projection},
+          {linear_states, sizeof scanned / sizeof *scanned},
+          {bounded, sizeof bound / sizeof *bound})

@@ -155,12 +155,5 @@ START_TEST(other_forms)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("means");
-    TCase *cases = tcase_create("stages");
-    tcase_add_loop_test(cases, published_forms, 0, (int)(sizeof file / sizeof *file));
-    tcase_add_loop_test(cases, other_forms, 0, (int)(sizeof odd / sizeof *odd));
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("means", 0, {published_forms, sizeof file / sizeof *file},
+          {other_forms, sizeof odd / sizeof *odd})

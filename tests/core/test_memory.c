@@ -351,17 +351,7 @@ START_TEST(threads_share_a_plan)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_set_timeout(cases, 120); /* of a machine that does other things too */
-    tcase_add_loop_test(cases, allocations_fail, 0, (int)(sizeof makers / sizeof *makers));
-    if (COUNTS_ALLOCATIONS) {
-        tcase_add_loop_test(cases, runs_allocate_nothing, 0, 2); /* cpu:1, cpu:2 */
-        tcase_add_loop_test(cases, attention_allocates_nothing, 0, 2);
-    }
-    tcase_add_loop_test(cases, threads_share_a_plan, 0, NET_DEVICES);
-    Suite *suite = suite_create("memory");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("memory", 120, {allocations_fail, sizeof makers / sizeof *makers},
+          {runs_allocate_nothing, COUNTS_ALLOCATIONS ? 2 : 0} /* cpu:1, cpu:2 */,
+          {attention_allocates_nothing, COUNTS_ALLOCATIONS ? 2 : 0},
+          {threads_share_a_plan, NET_DEVICES})

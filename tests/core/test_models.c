@@ -96,14 +96,5 @@ START_TEST(what_is_wrong_is_said)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("models");
-    TCase *tests = tcase_create("models");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, bits_are_those_of_each_by_itself, 0, PROBLEMS * DEVICES);
-    tcase_add_loop_test(tests, threads_share_a_plan, 0, DEVICES);
-    tcase_add_test(tests, what_is_wrong_is_said);
-    return suite_run(suite, true);
-}
+TEST_MAIN("models", 120, {bits_are_those_of_each_by_itself, PROBLEMS *DEVICES},
+          {threads_share_a_plan, DEVICES}, {what_is_wrong_is_said, 1})

@@ -427,17 +427,6 @@ START_TEST(memory_may_be_short)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("net");
-    TCase *tests = tcase_create("net");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, bits_are_those_of_layers_by_hand, 0, NETS * DEVICES);
-    tcase_add_test(tests, gradients_are_differences);
-    tcase_add_test(tests, parts_are_the_whole);
-    tcase_add_test(tests, wrong_texts_are_refused);
-    tcase_add_test(tests, wrong_calls_are_refused);
-    tcase_add_test(tests, nothing_runs_of_a_wrong_call);
-    tcase_add_test(tests, memory_may_be_short);
-    return suite_run(suite, true);
-}
+TEST_MAIN("net", 0, {bits_are_those_of_layers_by_hand, NETS *DEVICES},
+          {gradients_are_differences, 1}, {parts_are_the_whole, 1}, {wrong_texts_are_refused, 1},
+          {wrong_calls_are_refused, 1}, {nothing_runs_of_a_wrong_call, 1}, {memory_may_be_short, 1})

@@ -137,13 +137,4 @@ START_TEST(matrices_are_refused)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("pack");
-    TCase *sums = tcase_create("sums"), *misuse = tcase_create("misuse");
-    tcase_add_loop_test(sums, sums_are_packed, 0, 4);
-    tcase_add_test(misuse, matrices_are_refused);
-    suite_add_tcase(suite, sums);
-    suite_add_tcase(suite, misuse);
-    return suite_run(suite, true);
-}
+TEST_MAIN("pack", 0, {sums_are_packed, 4}, {matrices_are_refused, 1})

@@ -103,13 +103,5 @@ START_TEST(broken_strings_are_refused)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("problem");
-    TCase *tcase = tcase_create("strings");
-    tcase_add_loop_test(tcase, strings_come_back, 0, PROBLEMS);
-    tcase_add_loop_test(tcase, any_dropout_comes_back, 0, 2);
-    tcase_add_loop_test(tcase, broken_strings_are_refused, 0, BROKEN);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
-}
+TEST_MAIN("problem", 0, {strings_come_back, PROBLEMS}, {any_dropout_comes_back, 2},
+          {broken_strings_are_refused, BROKEN})

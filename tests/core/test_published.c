@@ -423,13 +423,6 @@ START_TEST(stays_finite)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_add_loop_test(cases, is_as_published, 0, sizeof published / sizeof *published);
-    tcase_add_loop_test(cases, has_the_gradient_of_its_start, 0, sizeof corner / sizeof *corner);
-    tcase_add_loop_test(cases, stays_finite, 0, sizeof far_off / sizeof *far_off);
-    Suite *suite = suite_create("published");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("published", 0, {is_as_published, sizeof published / sizeof *published},
+          {has_the_gradient_of_its_start, sizeof corner / sizeof *corner},
+          {stays_finite, sizeof far_off / sizeof *far_off})

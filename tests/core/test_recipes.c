@@ -457,15 +457,5 @@ START_TEST(drawn_once)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_add_loop_test(cases, activations, 0, 2 * ACTIVATIONS);
-    tcase_add_loop_test(cases, cells_of_the_page, 0, 3);
-    tcase_add_test(cases, masks);
-    tcase_add_test(cases, resets);
-    tcase_add_test(cases, drawn_once);
-    Suite *suite = suite_create("recipes");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("recipes", 0, {activations, 2 * ACTIVATIONS}, {cells_of_the_page, 3}, {masks, 1},
+          {resets, 1}, {drawn_once, 1})

@@ -355,18 +355,12 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+    static const struct suite_program program = {.name = "reference"};
     only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
-    Suite *suite = suite_create("reference");
-    TCase *tests = tcase_create("reference");
-    tcase_add_loop_test(tests, agrees_with_finite_differences, 0, difference_count());
-    if (!only) {
-        tcase_add_loop_test(tests, agrees_with_textbook, 0, sizeof textbook / sizeof *textbook);
-        tcase_add_loop_test(tests, agrees_with_golden, 0, sizeof golden / sizeof *golden);
-        tcase_add_loop_test(tests, rounds_once, 0, 3);
-        tcase_add_test(tests, survives_naughty_inputs);
-        tcase_add_loop_test(tests, rounds_when_asked, 0, 4);
-        tcase_add_test(tests, says_when_memory_fails);
-    }
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
+    return suite_run(
+        &program, SUITE_TESTS({agrees_with_finite_differences, difference_count()},
+                              {agrees_with_textbook, only ? 0 : sizeof textbook / sizeof *textbook},
+                              {agrees_with_golden, only ? 0 : sizeof golden / sizeof *golden},
+                              {rounds_once, only ? 0 : 3}, {survives_naughty_inputs, !only},
+                              {rounds_when_asked, only ? 0 : 4}, {says_when_memory_fails, !only}));
 }

@@ -413,18 +413,15 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *suite = suite_create("rows");
-    TCase *tests = tcase_create("cpu");
-    suite_add_tcase(suite, tests);
+    static const struct suite_program program = {.name = "rows", .timeout = 60},
+                                      by_hand = {.name = "rows", .one_process = true};
     if (argc > 1) {
         only = strcmp(argv[1], "all") == 0 ? NULL : argv[1];
-        tcase_add_test(tests, look_at_all);
-        return suite_run(suite, false);
+        return suite_run(&by_hand, SUITE_TESTS({look_at_all, 1}));
     }
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, rows_are_alone, 0, PROBLEMS);
-    tcase_add_loop_test(tests, rows_of_own_cells_are_alone, 0, sweep_own_cells() * OWN_OPTIONS);
-    tcase_add_loop_test(tests, rows_of_the_reference_are_alone, 0, PROBLEMS);
-    tcase_add_loop_test(tests, infinities_are_the_references, 0, 8);
-    return suite_run(suite, true);
+    return suite_run(&program,
+                     SUITE_TESTS({rows_are_alone, PROBLEMS},
+                                 {rows_of_own_cells_are_alone, sweep_own_cells() * OWN_OPTIONS},
+                                 {rows_of_the_reference_are_alone, PROBLEMS},
+                                 {infinities_are_the_references, 8}));
 }

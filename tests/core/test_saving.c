@@ -194,19 +194,8 @@ START_TEST(a_reserve_of_another_policy_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("saving");
-    TCase *tcase = tcase_create("saving");
-    tcase_add_checked_fixture(tcase, open_device, close_device);
-    tcase_add_loop_test(tcase, reserve_is_what_the_policy_says, 0,
-                        (int)(sizeof kept / sizeof *kept));
-    tcase_add_loop_test(tcase, limits_are_kept, 0, LIMITED);
-    tcase_add_test(tcase, limits_of_inference);
-    tcase_add_test(tcase, a_policy_stays);
-    tcase_add_test(tcase, a_long_sequence_fits);
-    tcase_add_test(tcase, the_plan_says_what_ways_cost);
-    tcase_add_loop_test(tcase, a_reserve_of_another_policy_is_refused, 0, NET_DEVICES);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("saving", 0, open_device, close_device,
+                 {reserve_is_what_the_policy_says, sizeof kept / sizeof *kept},
+                 {limits_are_kept, LIMITED}, {limits_of_inference, 1}, {a_policy_stays, 1},
+                 {a_long_sequence_fits, 1}, {the_plan_says_what_ways_cost, 1},
+                 {a_reserve_of_another_policy_is_refused, NET_DEVICES})

@@ -99,11 +99,4 @@ START_TEST(many_threads_at_a_time)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("stress");
-    TCase *tests = tcase_create("cpu");
-    tcase_add_test(tests, many_threads_at_a_time);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("stress", 0, {many_threads_at_a_time, 1})

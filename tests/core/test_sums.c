@@ -205,12 +205,5 @@ START_TEST(small_groups_of_rows)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("sums");
-    TCase *tests = tcase_create("cpu");
-    tcase_add_loop_test(tests, many_rows_of_one_sign, 0, sizeof many / sizeof *many);
-    tcase_add_loop_test(tests, small_groups_of_rows, 0, sizeof grouped / sizeof *grouped);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("sums", 0, {many_rows_of_one_sign, sizeof many / sizeof *many},
+          {small_groups_of_rows, sizeof grouped / sizeof *grouped})

@@ -464,13 +464,9 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+    static const struct suite_program program = {.name = "tangent", .timeout = 120};
     only = argc > 1 ? argv[1] : NULL;
-    Suite *suite = suite_create("tangent");
-    TCase *tests = tcase_create("tangents");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, tangents_are_differences, 0, only ? 1 : PROBLEMS);
-    tcase_add_test(tests, what_it_does_not_do_is_said);
-    tcase_add_test(tests, wrong_calls_are_refused);
-    return suite_run(suite, true);
+    return suite_run(&program,
+                     SUITE_TESTS({tangents_are_differences, only ? 1 : PROBLEMS},
+                                 {what_it_does_not_do_is_said, 1}, {wrong_calls_are_refused, 1}));
 }

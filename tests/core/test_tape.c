@@ -253,14 +253,6 @@ START_TEST(padding_is_taken_out_where_it_adds_to_others)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("tape");
-    TCase *tcase = tcase_create("tape");
-    tcase_add_loop_test(tcase, tape_covers_all, 0, PROBLEMS * REQUESTS);
-    tcase_add_test(tcase, a_short_run_of_a_long_plan_has_few_levels);
-    tcase_add_test(tcase, a_tape_takes_no_memory);
-    tcase_add_test(tcase, padding_is_taken_out_where_it_adds_to_others);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
-}
+TEST_MAIN("tape", 0, {tape_covers_all, PROBLEMS *REQUESTS},
+          {a_short_run_of_a_long_plan_has_few_levels, 1}, {a_tape_takes_no_memory, 1},
+          {padding_is_taken_out_where_it_adds_to_others, 1})

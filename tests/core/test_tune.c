@@ -470,27 +470,10 @@ START_TEST(no_memory)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("tune");
-    TCase *tests = tcase_create("tune");
-    suite_add_tcase(suite, tests);
-    tcase_add_checked_fixture(tests, open_cpu, close_cpu);
-    tcase_add_test(tests, candidates);
-    tcase_add_test(tests, rows_keep_their_bits);
-    tcase_add_test(tests, hash_of_a_table);
-    tcase_add_test(tests, other_results);
-    tcase_add_test(tests, faster_trials);
-    tcase_add_test(tests, bounds_of_narrow_types);
-    tcase_add_loop_test(tests, becomes_wisdom, 0, TUNED);
-    tcase_add_loop_test(tests, measures_three_in_no_time, 0, 3);
-    tcase_add_test(tests, says_what_was_not_measured);
-    tcase_add_test(tests, fetches_pieces);
-    tcase_add_loop_test(tests, measures_what_wisdom_chose, 0, KNOWN);
-    tcase_add_test(tests, wrong_wisdom_has_regret);
-    tcase_add_test(tests, measures_the_machine);
-    tcase_add_test(tests, forgets);
-    tcase_add_test(tests, wrong_calls);
-    tcase_add_test(tests, no_memory);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("tune", 0, open_cpu, close_cpu, {candidates, 1}, {rows_keep_their_bits, 1},
+                 {hash_of_a_table, 1}, {other_results, 1}, {faster_trials, 1},
+                 {bounds_of_narrow_types, 1}, {becomes_wisdom, TUNED},
+                 {measures_three_in_no_time, 3}, {says_what_was_not_measured, 1},
+                 {fetches_pieces, 1}, {measures_what_wisdom_chose, KNOWN},
+                 {wrong_wisdom_has_regret, 1}, {measures_the_machine, 1}, {forgets, 1},
+                 {wrong_calls, 1}, {no_memory, 1})

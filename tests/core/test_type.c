@@ -140,14 +140,7 @@ END_TEST
 int main(int argc, char **argv)
 {
     all = argc > 1 && argv[1][0] == 'a';
-    Suite *suite = suite_create("type");
-    TCase *tests = tcase_create("conversions");
-    tcase_set_timeout(tests, all ? 3600 : 120);
-    tcase_add_loop_test(tests, every_number, 0, 2);
-    tcase_add_loop_test(tests, halves, 0, 2);
-    tcase_add_loop_test(tests, floats, 0, 2);
-    tcase_add_test(tests, doubles);
-    tcase_add_loop_test(tests, arrays, 0, 16);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
+    const struct suite_program program = {.name = "type", .timeout = all ? 3600 : 120};
+    return suite_run(&program, SUITE_TESTS({every_number, 2}, {halves, 2}, {floats, 2},
+                                           {doubles, 1}, {arrays, 16}));
 }

@@ -200,20 +200,6 @@ START_TEST(plans_are_made_as_fast)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("wisdom");
-    TCase *plans = tcase_create("plans");
-    suite_add_tcase(suite, plans);
-    tcase_add_checked_fixture(plans, wisdom_open, wisdom_close);
-    tcase_add_test(plans, makes_the_plan);
-    tcase_add_test(plans, buckets);
-    tcase_add_test(plans, keeps_the_order);
-    tcase_add_test(plans, not_taken);
-    tcase_add_test(plans, of_another_device);
-    tcase_add_test(plans, refused_choices);
-    tcase_add_test(plans, variables_count_more);
-    tcase_add_test(plans, cells_from_text);
-    tcase_add_test(plans, plans_are_made_as_fast);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("wisdom", 0, wisdom_open, wisdom_close, {makes_the_plan, 1}, {buckets, 1},
+                 {keeps_the_order, 1}, {not_taken, 1}, {of_another_device, 1}, {refused_choices, 1},
+                 {variables_count_more, 1}, {cells_from_text, 1}, {plans_are_made_as_fast, 1})

@@ -186,19 +186,7 @@ START_TEST(no_room)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("wisdom files");
-    TCase *files = tcase_create("files");
-    suite_add_tcase(suite, files);
-    tcase_add_checked_fixture(files, make_folder, remove_folder);
-    tcase_add_test(files, reads_files_by_itself);
-    tcase_add_test(files, says_which_file_is_wrong);
-    tcase_add_test(files, saves_and_loads);
-    tcase_add_test(files, keeps_mode_and_owner);
-    tcase_add_test(files, says_what_it_may_not_read);
-    tcase_add_test(files, left_behind);
-    tcase_add_test(files, replaces_only_files);
-    tcase_add_test(files, no_room);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("wisdom files", 0, make_folder, remove_folder, {reads_files_by_itself, 1},
+                 {says_which_file_is_wrong, 1}, {saves_and_loads, 1}, {keeps_mode_and_owner, 1},
+                 {says_what_it_may_not_read, 1}, {left_behind, 1}, {replaces_only_files, 1},
+                 {no_room, 1})

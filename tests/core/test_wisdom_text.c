@@ -245,20 +245,6 @@ START_TEST(no_memory)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("wisdom texts");
-    TCase *texts = tcase_create("texts");
-    suite_add_tcase(suite, texts);
-    tcase_add_checked_fixture(texts, wisdom_open, wisdom_close);
-    tcase_add_test(texts, says_it_again);
-    tcase_add_test(texts, machines);
-    tcase_add_test(texts, problems_of_another_version);
-    tcase_add_test(texts, keeps_remarks);
-    tcase_add_test(texts, large_text);
-    tcase_add_loop_test(texts, refuses_a_text, 0, WRONG);
-    tcase_add_test(texts, refuses_the_rest);
-    tcase_add_test(texts, many_devices);
-    tcase_add_test(texts, no_memory);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("wisdom texts", 0, wisdom_open, wisdom_close, {says_it_again, 1}, {machines, 1},
+                 {problems_of_another_version, 1}, {keeps_remarks, 1}, {large_text, 1},
+                 {refuses_a_text, WRONG}, {refuses_the_rest, 1}, {many_devices, 1}, {no_memory, 1})

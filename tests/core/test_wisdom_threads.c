@@ -250,20 +250,6 @@ START_TEST(forgets_what_is_being_read)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("wisdom threads");
-    TCase *plans = tcase_create("plans");
-    TCase *files = tcase_create("files");
-    suite_add_tcase(suite, plans);
-    tcase_add_checked_fixture(plans, wisdom_open, wisdom_close);
-    suite_add_tcase(suite, files);
-    tcase_add_checked_fixture(files, make_folder, remove_folder);
-    tcase_add_test(files, many_processes);
-    tcase_add_test(files, records_problems);
-    tcase_add_test(plans, many_threads);
-    tcase_add_test(plans, one_table_for_all_plans);
-    tcase_add_test(plans, forks);
-    tcase_add_test(files, forgets_what_is_being_read);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("wisdom threads", 0, make_folder, remove_folder, {many_processes, 1},
+                 {records_problems, 1}, {many_threads, 1}, {one_table_for_all_plans, 1}, {forks, 1},
+                 {forgets_what_is_being_read, 1})

@@ -206,17 +206,14 @@ static void measure(int which)
 
 int main(int argc, char **argv)
 {
+    static const struct suite_program program = {.name = "activations"};
     if (argc > 1 && strcmp(argv[1], "all") == 0) {
         printf("function set         ulp  at\n");
         for (int k = 0; k < ACTIVATIONS; k++)
             measure(k);
         return 0;
     }
-    Suite *suite = suite_create("activations");
-    TCase *numbers = tcase_create("activations");
-    tcase_add_loop_test(numbers, activation_errors, 0, ACTIVATIONS);
-    tcase_add_loop_test(numbers, activations_same_bits, 0, ACTIVATIONS);
-    tcase_add_loop_test(numbers, activations_double, 0, ACTIVATIONS);
-    suite_add_tcase(suite, numbers);
-    return suite_run(suite, true);
+    return suite_run(&program, SUITE_TESTS({activation_errors, ACTIVATIONS},
+                                           {activations_same_bits, ACTIVATIONS},
+                                           {activations_double, ACTIVATIONS}));
 }

@@ -102,15 +102,6 @@ START_TEST(agrees_in_each_set)
 }
 END_TEST
 
-int main(void)
-{
-    TCase *cases = tcase_create("cases");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, agrees_with_reference, 0, attention_count());
-    tcase_add_loop_test(cases, threads_give_the_same_bits, 0, LARGE);
-    tcase_add_loop_test(cases, sets_that_fuse_give_the_same_bits, 0, LARGE);
-    tcase_add_test(cases, agrees_in_each_set);
-    Suite *suite = suite_create("attention on a CPU");
-    suite_add_tcase(suite, cases);
-    return suite_run(suite, true);
-}
+TEST_MAIN("attention on a CPU", 120, {agrees_with_reference, attention_count()},
+          {threads_give_the_same_bits, LARGE}, {sets_that_fuse_give_the_same_bits, LARGE},
+          {agrees_in_each_set, 1})

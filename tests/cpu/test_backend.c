@@ -317,23 +317,18 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+    static const struct suite_program program = {.name = "backend"};
     only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
     restricted = getenv("ECORNN_ALGORITHM") || getenv("ECORNN_ISA");
-    Suite *suite = suite_create("backend");
-    TCase *tests = tcase_create("cpu");
-    tcase_add_loop_test(tests, agrees_with_reference, 0, sweep_count(only));
-    if (!only) {
-        tcase_add_loop_test(tests, agrees_for_own_cells, 0, sweep_own_count());
-        if (!getenv("ECORNN_ALGORITHM"))
-            tcase_add_loop_test(tests, hands_on_the_same_bits, 0, HANDED * sweep_own_cells());
-        tcase_add_loop_test(tests, interprets_the_same_bits, 0, 2 * builtin_count());
-        tcase_add_loop_test(tests, sets_of_a_kind_give_the_same_bits, 0, TYPES * builtin_count());
-        tcase_add_loop_test(tests, keeps_rows_apart, 0,
-                            SETS * TYPES * algorithm_count(&eco_backend_cpu));
-    }
-    suite_add_tcase(suite, tests);
-    const int status = suite_run(suite, true);
-    /* a comment in TAP */
-    printf("# cases: %d\n", sweep_count(only) + (only ? 0 : sweep_own_count()));
+    const int all = only == NULL, own = all ? sweep_own_count() : 0;
+    const int carried = getenv("ECORNN_ALGORITHM") ? 0 : HANDED * sweep_own_cells();
+    const int status = suite_run(
+        &program,
+        SUITE_TESTS({agrees_with_reference, sweep_count(only)}, {agrees_for_own_cells, own},
+                    {hands_on_the_same_bits, all * carried},
+                    {interprets_the_same_bits, all * 2 * builtin_count()},
+                    {sets_of_a_kind_give_the_same_bits, all * TYPES * builtin_count()},
+                    {keeps_rows_apart, all * SETS * TYPES * algorithm_count(&eco_backend_cpu)}));
+    printf("# cases: %d\n", sweep_count(only) + own); /* a comment in TAP */
     return status;
 }

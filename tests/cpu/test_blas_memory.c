@@ -114,12 +114,4 @@ START_TEST(a_run_ends)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("blas memory");
-    TCase *tests = tcase_create("cpu");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, a_run_ends, 0, MORE);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("blas memory", 60, {a_run_ends, MORE})

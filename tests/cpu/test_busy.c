@@ -255,14 +255,9 @@ END_TEST
 
 int main(int n, char **word)
 {
-    if (n > 1)
-        return print_times(n, word);
-    Suite *suite = suite_create("busy");
-    TCase *tests = tcase_create("cpu");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, takes_fewer_and_all_again);
-    tcase_add_test(tests, uneven_shares_take_all);
-    tcase_add_test(tests, other_work_costs_a_share);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
+    static const struct suite_program program = {.name = "busy", .timeout = 120};
+    return n > 1 ? print_times(n, word)
+                 : suite_run(&program, SUITE_TESTS({takes_fewer_and_all_again, 1},
+                                                   {uneven_shares_take_all, 1},
+                                                   {other_work_costs_a_share, 1}));
 }

@@ -499,21 +499,6 @@ START_TEST(chosen_set)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("kernels");
-    TCase *cells = tcase_create("cells");
-    tcase_add_test(cells, interpreter_is_compiled);
-    tcase_add_test(cells, pieces_are_the_whole);
-    tcase_add_test(cells, in_place);
-    tcase_add_test(cells, sets_agree);
-    tcase_add_test(cells, rows_in_order);
-    tcase_add_test(cells, row_means);
-    tcase_add_test(cells, bernoulli);
-    tcase_add_test(cells, columns);
-    tcase_add_test(cells, copies_of_rows);
-    tcase_add_test(cells, one_row);
-    tcase_add_test(cells, chosen_set);
-    suite_add_tcase(suite, cells);
-    return suite_run(suite, true);
-}
+TEST_MAIN("kernels", 0, {interpreter_is_compiled, 1}, {pieces_are_the_whole, 1}, {in_place, 1},
+          {sets_agree, 1}, {rows_in_order, 1}, {row_means, 1}, {bernoulli, 1}, {columns, 1},
+          {copies_of_rows, 1}, {one_row, 1}, {chosen_set, 1})

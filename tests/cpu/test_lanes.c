@@ -166,12 +166,4 @@ START_TEST(puts_what_it_says)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("lanes");
-    TCase *tests = tcase_create("lanes");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, puts_what_it_says, 0, FORMS);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("lanes", 120, {puts_what_it_says, FORMS})

@@ -125,14 +125,11 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+    static const struct suite_program program = {.name = "replay"};
     only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
     every_policy = only != NULL && strcmp(only, "all") == 0;
     only = every_policy ? NULL : only;
-    Suite *suite = suite_create("replay");
-    TCase *tcase = tcase_create("cpu");
-    tcase_add_loop_test(tcase, agrees_with_reference, 0, POLICIES * sweep_count(only));
-    if (!only)
-        tcase_add_loop_test(tcase, agrees_for_own_cells, 0, POLICIES * sweep_own_count());
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
+    return suite_run(&program,
+                     SUITE_TESTS({agrees_with_reference, POLICIES * sweep_count(only)},
+                                 {agrees_for_own_cells, only ? 0 : POLICIES * sweep_own_count()}));
 }

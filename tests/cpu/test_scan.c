@@ -161,12 +161,4 @@ START_TEST(has_blocks_or_not)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("scan");
-    TCase *tests = tcase_create("cpu");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, forgets_what_is_too_large);
-    tcase_add_loop_test(tests, has_blocks_or_not, 0, PAIRS);
-    return suite_run(suite, true);
-}
+TEST_MAIN("scan", 0, {forgets_what_is_too_large, 1}, {has_blocks_or_not, PAIRS})

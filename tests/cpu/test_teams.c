@@ -128,13 +128,6 @@ START_TEST(parts_of_products)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("teams");
-    TCase *tests = tcase_create("cpu");
-    tcase_add_loop_test(tests, teams, 0, (int)(sizeof choice / sizeof *choice));
-    tcase_add_loop_test(tests, parts_of_products, 0, (int)(sizeof shared / sizeof *shared));
-    tcase_add_loop_test(tests, teams_of_scans, 0, (int)(sizeof scan / sizeof *scan));
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("teams", 0, {teams, sizeof choice / sizeof *choice},
+          {parts_of_products, sizeof shared / sizeof *shared},
+          {teams_of_scans, sizeof scan / sizeof *scan})

@@ -320,8 +320,8 @@ START_TEST(runs_inside_a_region)
     int wrong = 0;
     net_open(&net, "cpu:3", NET_PROBLEM);
     const double alone = train(&net);
-    omp_set_max_active_levels(
-        _i); /* 1: a region inside has one thread; 2: as many as it asks for */
+    /* 1: a region inside has one thread; 2: as many as it asks for */
+    omp_set_max_active_levels(1 + _i);
 #pragma omp parallel num_threads(3) reduction(+ : wrong)
     for (int k = 0; k < 3; k++)
         wrong += train(&net) != alone;
@@ -376,36 +376,26 @@ END_TEST
 /* As one test, since asserts need one; the log is the parent's. */
 static int be_child(void)
 {
-    Suite *suite = suite_create("child");
-    TCase *tests = tcase_create("cpu");
+    static const struct suite_program suite = {.name = "child", .one_process = true};
     unsetenv("CK_TAP_LOG_FILE_NAME");
     setenv("CK_VERBOSITY", "silent", 1);
-    tcase_add_test(tests, runs_as_told);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, false);
+    return suite_run(&suite, SUITE_TESTS({runs_as_told, 1}));
 }
 
 int main(int argc, char **argv)
 {
+    static const struct suite_program suite = {.name = "threads"};
     program = argv[0];
     told = argv + 2;
     if (argc > 3 && strcmp(argv[1], "child") == 0)
         return be_child();
-    Suite *suite = suite_create("threads");
-    TCase *tests = tcase_create("cpu");
-    tcase_add_loop_test(tests, barrier_waits_for_all, 0, sizeof barrier / sizeof *barrier);
-    tcase_add_loop_test(tests, quota_of_control_groups, 0, sizeof quota / sizeof *quota);
-    tcase_add_test(tests, device_takes_what_it_is_told);
-    tcase_add_test(tests, spins_as_told);
-    tcase_add_test(tests, blas_gets_its_threads_back);
-    tcase_add_test(tests, many_threads_same_bits);
-    tcase_add_loop_test(tests, scans_have_the_same_bits, 0,
-                        (int)(sizeof scanned / sizeof *scanned));
-    tcase_add_loop_test(tests, means_have_the_same_bits, 0, (int)(sizeof meant / sizeof *meant));
-    tcase_add_test(tests, sums_of_steps_that_end_wait_for_each_other);
-    tcase_add_test(tests, child_runs_alone);
-    tcase_add_loop_test(tests, runs_inside_a_region, 1, 3);
-    tcase_add_loop_test(tests, fewer_threads_than_asked, 0, 9);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
+    return suite_run(
+        &suite, SUITE_TESTS({barrier_waits_for_all, sizeof barrier / sizeof *barrier},
+                            {quota_of_control_groups, sizeof quota / sizeof *quota},
+                            {device_takes_what_it_is_told, 1}, {spins_as_told, 1},
+                            {blas_gets_its_threads_back, 1}, {many_threads_same_bits, 1},
+                            {scans_have_the_same_bits, sizeof scanned / sizeof *scanned},
+                            {means_have_the_same_bits, sizeof meant / sizeof *meant},
+                            {sums_of_steps_that_end_wait_for_each_other, 1}, {child_runs_alone, 1},
+                            {runs_inside_a_region, 2}, {fewer_threads_than_asked, 9}));
 }

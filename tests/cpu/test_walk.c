@@ -416,17 +416,12 @@ END_TEST
 /* In one process: the tables are counted in it. */
 int main(void)
 {
-    Suite *suite = suite_create("walk");
-    TCase *tests = tcase_create("cpu");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, all_blocks_of_rows, 0, COUNTED_ROWS);
-    tcase_add_loop_test(tests, all_strips, 0, 8);
-    tcase_add_loop_test(tests, blocks_by_force, 0, 5);
-    tcase_add_loop_test(tests, all_stages, 0, builtin_count() * PASSES);
-    tcase_add_loop_test(tests, all_choices, 0, CHOICES);
-    tcase_add_loop_test(tests, all_large_products, 0, 8);
-    tcase_add_loop_test(tests, refuses_in_words, 0, sizeof refused / sizeof *refused);
-    tcase_add_loop_test(tests, no_such_grid, 0, sizeof no_grid / sizeof *no_grid);
-    tcase_add_test(tests, all_ran);
-    return suite_run(suite, false);
+    static const struct suite_program program = {.name = "walk",
+                                                 .one_process = true}; /* counts kernels */
+    return suite_run(&program,
+                     SUITE_TESTS({all_blocks_of_rows, COUNTED_ROWS}, {all_strips, 8},
+                                 {blocks_by_force, 5}, {all_stages, builtin_count() * PASSES},
+                                 {all_choices, CHOICES}, {all_large_products, 8},
+                                 {refuses_in_words, sizeof refused / sizeof *refused},
+                                 {no_such_grid, sizeof no_grid / sizeof *no_grid}, {all_ran, 1}));
 }

@@ -132,24 +132,16 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    setvbuf(stdout, NULL, _IOLBF, 0);
+    static const struct suite_program program = {.name = "attention on a GPU", .one_process = true};
     if (argc > 1)
         setenv("ECORNN_CASE", argv[1], 1);
-    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
-        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+    if (!suite_open_gpu(&device))
         return EXIT_SUCCESS;
-    }
-    TCase *cases = tcase_create("cases");
-    tcase_set_timeout(cases, 300);
-    tcase_add_loop_test(cases, agrees_with_reference, 0, attention_count());
-    if (getenv("ECORNN_CASE") == NULL) {
-        tcase_add_loop_test(cases, agrees_in_large_cases, 0, LARGE);
-        tcase_add_test(cases, every_call_fails_once);
-        tcase_add_test(cases, refuses_memory_of_the_host);
-    }
-    Suite *suite = suite_create("attention on a GPU");
-    suite_add_tcase(suite, cases);
-    const int status = suite_run(suite, false); /* CUDA does not outlive a fork */
+    const bool all = getenv("ECORNN_CASE") == NULL;
+    const int status = suite_run(&program, SUITE_TESTS({agrees_with_reference, attention_count()},
+                                                       {agrees_in_large_cases, all ? LARGE : 0},
+                                                       {every_call_fails_once, all},
+                                                       {refuses_memory_of_the_host, all}));
     ecornn_device_close(device);
     return status;
 }

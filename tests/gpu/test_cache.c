@@ -376,22 +376,9 @@ START_TEST(processes_share_it)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("cache");
-    TCase *tests = tcase_create("disk");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, gives_back_what_was_put);
-    tcase_add_test(tests, damage_is_absence);
-    tcase_add_test(tests, lying_sizes_are_absence);
-    tcase_add_test(tests, follows_no_link);
-    tcase_add_test(tests, reads_plain_files_only);
-    tcase_add_test(tests, trusts_nobody_else);
-    tcase_add_test(tests, takes_a_private_folder_only);
-    tcase_add_test(tests, finds_its_place);
-    tcase_add_test(tests, makes_nothing_in_a_home_of_others);
-    tcase_add_test(tests, oldest_go_first);
-    tcase_add_test(tests, processes_share_it);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN_AROUND("cache", 0, set_up, tear_down, {gives_back_what_was_put, 1},
+                 {damage_is_absence, 1}, {lying_sizes_are_absence, 1}, {follows_no_link, 1},
+                 {reads_plain_files_only, 1}, {trusts_nobody_else, 1},
+                 {takes_a_private_folder_only, 1}, {finds_its_place, 1},
+                 {makes_nothing_in_a_home_of_others, 1}, {oldest_go_first, 1},
+                 {processes_share_it, 1})

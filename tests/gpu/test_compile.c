@@ -421,27 +421,17 @@ static bool is_here(void)
 
 int main(void)
 {
+    static const struct suite_program program = {
+        .name = "compile", .set_up = set_up, .tear_down = tear_down};
     if (!is_here())
         return EXIT_SUCCESS;
-    Suite *suite = suite_create("compile");
-    TCase *tests = tcase_create("nvrtc"), *disk = tcase_create("disk");
-    suite_add_tcase(suite, tests);
-    if (COMPILES_PERSISTENT) { /* as long as all others: a program of its own */
-        tcase_add_loop_test(tests, compiles_persistent_kernels, 0, cells());
-        return suite_run(suite, true);
-    }
-    tcase_add_loop_test(tests, compiles_every_cell, 0, cells());
-    tcase_add_loop_test(tests, compiles_fused_kernels, 0, cells() - builtins());
-    tcase_add_loop_test(tests, compiles_scans, 0, cells());
-    tcase_add_test(tests, compiles_scans_of_most_states);
-    tcase_add_loop_test(tests, says_what_is_missing, 0, 2);
-    tcase_add_test(tests, says_what_is_wrong);
-    tcase_add_test(tests, key_has_all_of_it);
-    tcase_add_checked_fixture(disk, set_up, tear_down);
-    tcase_add_test(disk, compiles_once);
-    tcase_add_test(disk, memory_may_be_short);
-    tcase_add_test(disk, reads_no_files);
-    tcase_add_test(disk, compiles_in_processes_at_once);
-    suite_add_tcase(suite, disk);
-    return suite_run(suite, true);
+    if (COMPILES_PERSISTENT) /* as long as all others: a program of its own */
+        return suite_run(&program, SUITE_TESTS({compiles_persistent_kernels, cells()}));
+    return suite_run(
+        &program,
+        SUITE_TESTS({compiles_every_cell, cells()}, {compiles_fused_kernels, cells() - builtins()},
+                    {compiles_scans, cells()}, {compiles_scans_of_most_states, 1},
+                    {says_what_is_missing, 2}, {says_what_is_wrong, 1}, {key_has_all_of_it, 1},
+                    {compiles_once, 1}, {memory_may_be_short, 1}, {reads_no_files, 1},
+                    {compiles_in_processes_at_once, 1}));
 }

@@ -122,13 +122,5 @@ START_TEST(shares_the_k_of_steps)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("emulated-f32");
-    TCase *tcase = tcase_create("shapes");
-    tcase_add_test(tcase, leaves_no_cluster_without_a_stage);
-    tcase_add_test(tcase, fits_its_room);
-    tcase_add_test(tcase, shares_the_k_of_steps);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite, true);
-}
+TEST_MAIN("emulated-f32", 0, {leaves_no_cluster_without_a_stage, 1}, {fits_its_room, 1},
+          {shares_the_k_of_steps, 1})

@@ -316,16 +316,9 @@ START_TEST(shares_the_device)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("estimates");
-    TCase *tests = tcase_create("estimates");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, fills_rows, 0, (int)(sizeof filled / sizeof *filled));
-    tcase_add_loop_test(tests, cuts_waves, 0, (int)(sizeof waves / sizeof *waves));
-    tcase_add_loop_test(tests, knows_many_rows, 0, (int)(sizeof fastest / sizeof *fastest));
-    tcase_add_loop_test(tests, shares_out, 0, (int)(sizeof shares / sizeof *shares));
-    tcase_add_loop_test(tests, refuses_lanes, 0, (int)(sizeof lanes / sizeof *lanes));
-    tcase_add_loop_test(tests, shares_the_device, 0, (int)(sizeof beside / sizeof *beside));
-    return suite_run(suite, true);
-}
+TEST_MAIN("estimates", 0, {fills_rows, sizeof filled / sizeof *filled},
+          {cuts_waves, sizeof waves / sizeof *waves},
+          {knows_many_rows, sizeof fastest / sizeof *fastest},
+          {shares_out, sizeof shares / sizeof *shares},
+          {refuses_lanes, sizeof lanes / sizeof *lanes},
+          {shares_the_device, sizeof beside / sizeof *beside})

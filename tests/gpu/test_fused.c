@@ -108,15 +108,5 @@ START_TEST(takes_what_is_forced)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("fused");
-    TCase *tests = tcase_create("shapes");
-    tcase_add_loop_test(tests, chooses_what_there_is, 0, 2);
-    tcase_add_test(tests, holds_all_of_a_unit);
-    tcase_add_test(tests, takes_longer_for_more);
-    tcase_add_test(tests, chooses_wide_steps);
-    tcase_add_test(tests, takes_what_is_forced);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("fused", 0, {chooses_what_there_is, 2}, {holds_all_of_a_unit, 1},
+          {takes_longer_for_more, 1}, {chooses_wide_steps, 1}, {takes_what_is_forced, 1})

@@ -45,13 +45,10 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what failed is seen even if all takes too long */
     only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
     restricted = getenv("ECORNN_ALGORITHM") != NULL;
-    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
-        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+    if (!suite_open_gpu(&device))
         return EXIT_SUCCESS;
-    }
     Suite *suite = suite_create("gpu");
     TCase *tests = tcase_create("cuda"), *own = tcase_create("own cells"),
           *replay = tcase_create("replay");
@@ -65,7 +62,7 @@ int main(int argc, char **argv)
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, replay);
     suite_add_tcase(suite, own);
-    const int status = suite_run(suite, false); /* CUDA does not outlive a fork */
+    const int status = suite_run_cases(suite, true);
     printf("# cases: %d\n", compared);
     ecornn_device_close(device);
     return status;

@@ -86,19 +86,5 @@ START_TEST(tunes)
 }
 END_TEST
 
-int main(void)
-{
-    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
-        printf("1..0 # SKIP %s\n", ecornn_error_detail());
-        return EXIT_SUCCESS;
-    }
-    Suite *suite = suite_create("choices");
-    TCase *tests = tcase_create("cuda");
-    tcase_add_loop_test(tests, choices_make_the_same_plan, 0, sizeof problems / sizeof *problems);
-    tcase_add_test(tests, rows_keep_their_bits);
-    tcase_add_loop_test(tests, tunes, 0, sizeof tuned_problem / sizeof *tuned_problem);
-    suite_add_tcase(suite, tests);
-    const int status = suite_run(suite, false);
-    ecornn_device_close(device);
-    return status;
-}
+GPU_TEST_MAIN("choices", &device, {choices_make_the_same_plan, sizeof problems / sizeof *problems},
+              {rows_keep_their_bits, 1}, {tunes, sizeof tuned_problem / sizeof *tuned_problem})

@@ -225,23 +225,18 @@ END_TEST
 
 int main(void)
 {
-    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
-        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+    static const struct suite_program program = {.name = "gpu failures", .one_process = true};
+    if (!suite_open_gpu(&device))
         return EXIT_SUCCESS;
-    }
     setenv("ECORNN_FORCE", "graph=0", 1);
     if (ecornn_device_open(&queued, "cuda") != ECORNN_OK)
         return EXIT_FAILURE;
     unsetenv("ECORNN_FORCE");
-    Suite *suite = suite_create("gpu failures");
-    TCase *tests = tcase_create("cuda");
-    tcase_add_loop_test(tests, runs_say_so_and_go_on, 0, CASES);
-    tcase_add_loop_test(tests, runs_go_on_without_graphs, 0, CASES / 3);
-    tcase_add_loop_test(tests, plans_and_weights_say_so, 0, CASES);
-    tcase_add_test(tests, opening_says_so);
-    tcase_add_test(tests, the_rest_says_so);
-    suite_add_tcase(suite, tests);
-    const int status = suite_run(suite, false);
+    const int status =
+        suite_run(&program, SUITE_TESTS({runs_say_so_and_go_on, CASES},
+                                        {runs_go_on_without_graphs, CASES / 3},
+                                        {plans_and_weights_say_so, CASES}, {opening_says_so, 1},
+                                        {the_rest_says_so, 1}));
     ecornn_device_close(queued);
     ecornn_device_close(device);
     return status;

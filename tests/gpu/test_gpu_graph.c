@@ -424,23 +424,7 @@ START_TEST(one_plan_runs_in_many_threads)
 }
 END_TEST
 
-int main(void)
-{
-    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
-        printf("1..0 # SKIP %s\n", ecornn_error_detail());
-        return EXIT_SUCCESS;
-    }
-    Suite *suite = suite_create("gpu graphs");
-    TCase *tests = tcase_create("cuda");
-    tcase_add_loop_test(tests, gives_the_same_bits_on_streams_and_from_graphs, 0, PROBLEMS);
-    tcase_add_loop_test(tests, takes_other_arrays, 0, PROBLEMS);
-    tcase_add_loop_test(tests, takes_runs_of_other_sizes, 0, 4);
-    tcase_add_loop_test(tests, may_be_captured_by_the_caller, 0, PROBLEMS);
-    tcase_add_loop_test(tests, an_empty_run_may_be_captured, 0, PROBLEMS);
-    tcase_add_test(tests, a_call_that_fails_spoils_no_other_run);
-    tcase_add_loop_test(tests, one_plan_runs_in_many_threads, 0, PROBLEMS);
-    suite_add_tcase(suite, tests);
-    const int status = suite_run(suite, false);
-    ecornn_device_close(device);
-    return status;
-}
+GPU_TEST_MAIN("gpu graphs", &device, {gives_the_same_bits_on_streams_and_from_graphs, PROBLEMS},
+              {takes_other_arrays, PROBLEMS}, {takes_runs_of_other_sizes, 4},
+              {may_be_captured_by_the_caller, PROBLEMS}, {an_empty_run_may_be_captured, PROBLEMS},
+              {a_call_that_fails_spoils_no_other_run, 1}, {one_plan_runs_in_many_threads, PROBLEMS})

@@ -272,19 +272,5 @@ START_TEST(gives_up_when_words_are_lost)
 }
 END_TEST
 
-int main(void)
-{
-    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
-        printf("1..0 # SKIP %s\n", ecornn_error_detail());
-        return EXIT_SUCCESS;
-    }
-    Suite *suite = suite_create("gpu guard");
-    TCase *tests = tcase_create("cuda");
-    tcase_add_loop_test(tests, lets_nan_and_inf_through, 0, CELLS * TYPES);
-    tcase_add_loop_test(tests, lets_nan_through_backward, 0, CELLS * TYPES);
-    tcase_add_test(tests, gives_up_when_words_are_lost);
-    suite_add_tcase(suite, tests);
-    const int status = suite_run(suite, false);
-    ecornn_device_close(device);
-    return status;
-}
+GPU_TEST_MAIN("gpu guard", &device, {lets_nan_and_inf_through, CELLS *TYPES},
+              {lets_nan_through_backward, CELLS *TYPES}, {gives_up_when_words_are_lost, 1})

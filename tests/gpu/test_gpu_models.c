@@ -180,22 +180,7 @@ START_TEST(threads_share_a_plan)
 }
 END_TEST
 
-int main(void)
-{
-    ecornn_device *device;
-    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
-        printf("1..0 # SKIP %s\n", ecornn_error_detail());
-        return EXIT_SUCCESS;
-    }
-    ecornn_device_close(device);
-    Suite *suite = suite_create("models on a GPU");
-    TCase *tests = tcase_create("models");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 300);
-    tcase_add_loop_test(tests, bits_are_those_of_each_by_itself, 0, PROBLEMS);
-    tcase_add_test(tests, small_ones_have_parts);
-    tcase_add_test(tests, refuses_what_at_once_cannot_be);
-    tcase_add_test(tests, share_the_device);
-    tcase_add_test(tests, threads_share_a_plan);
-    return suite_run(suite, false);
-}
+static ecornn_device *device;
+GPU_TEST_MAIN("models on a GPU", &device, {bits_are_those_of_each_by_itself, PROBLEMS},
+              {small_ones_have_parts, 1}, {refuses_what_at_once_cannot_be, 1},
+              {share_the_device, 1}, {threads_share_a_plan, 1})

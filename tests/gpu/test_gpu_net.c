@@ -263,21 +263,8 @@ START_TEST(calls_that_fail_are_said)
 }
 END_TEST
 
-int main(void)
-{
-    if (ecornn_device_count(tested) == 0) {
-        printf("1..0 # SKIP no device\n");
-        return EXIT_SUCCESS;
-    }
-    Suite *suite = suite_create("gpu nets");
-    TCase *tests = tcase_create("cuda");
-    tcase_set_timeout(tests, 300);
-    tcase_add_loop_test(tests, bits_are_those_of_layers_by_hand, 0, NETS);
-    tcase_add_loop_test(tests, numbers_are_the_references, 0, NETS);
-    tcase_add_loop_test(tests, bits_are_those_by_hand_at_once, 0, BESIDE);
-    tcase_add_test(tests, small_ones_run_at_once);
-    tcase_add_test(tests, refuses_what_at_once_cannot_be);
-    tcase_add_loop_test(tests, calls_that_fail_are_said, 0, 2);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, false);
-}
+static ecornn_device *device;
+GPU_TEST_MAIN("gpu nets", &device, {bits_are_those_of_layers_by_hand, NETS},
+              {numbers_are_the_references, NETS}, {bits_are_those_by_hand_at_once, BESIDE},
+              {small_ones_run_at_once, 1}, {refuses_what_at_once_cannot_be, 1},
+              {calls_that_fail_are_said, 2})

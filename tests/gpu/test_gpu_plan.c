@@ -240,23 +240,7 @@ START_TEST(says_when_memory_is_out)
 }
 END_TEST
 
-int main(void)
-{
-    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
-        printf("1..0 # SKIP %s\n", ecornn_error_detail());
-        return EXIT_SUCCESS;
-    }
-    Suite *suite = suite_create("gpu plans");
-    TCase *tests = tcase_create("cuda");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, says_how_a_cell_runs);
-    tcase_add_loop_test(tests, runs_all_steps_at_once, 0, TYPES * PERSISTENT);
-    tcase_add_loop_test(tests, runs_a_step_at_once, 0, TYPES);
-    tcase_add_test(tests, refuses_memory_of_the_host);
-    tcase_add_test(tests, needs_y_to_train);
-    tcase_add_test(tests, says_what_cannot_be_forced);
-    tcase_add_test(tests, says_when_memory_is_out);
-    const int status = suite_run(suite, false); /* CUDA does not outlive a fork */
-    ecornn_device_close(device);
-    return status;
-}
+GPU_TEST_MAIN("gpu plans", &device, {says_how_a_cell_runs, 1},
+              {runs_all_steps_at_once, TYPES *PERSISTENT}, {runs_a_step_at_once, TYPES},
+              {refuses_memory_of_the_host, 1}, {needs_y_to_train, 1},
+              {says_what_cannot_be_forced, 1}, {says_when_memory_is_out, 1})

@@ -338,6 +338,7 @@ static ecornn_status open_devices(void)
 
 int main(int argc, char **argv)
 {
+    static const struct suite_program program = {.name = "gpu soak", .one_process = true};
     runs = argc > 1 ? atoi(argv[1]) : runs;
     plans = argc > 2 ? atoi(argv[2]) : plans;
     if (plans < THREADS)
@@ -346,11 +347,7 @@ int main(int argc, char **argv)
         printf("1..0 # SKIP %s\n", ecornn_error_detail());
         return EXIT_SUCCESS;
     }
-    Suite *suite = suite_create("gpu soak");
-    TCase *tests = tcase_create("cuda");
-    tcase_add_test(tests, gives_the_same_bits_under_load);
-    suite_add_tcase(suite, tests);
-    const int status = suite_run(suite, false);
+    const int status = suite_run(&program, SUITE_TESTS({gives_the_same_bits_under_load, 1}));
     ecornn_device_close(device[0]);
     ecornn_device_close(device[1]);
     return status;

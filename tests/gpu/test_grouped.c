@@ -384,21 +384,7 @@ START_TEST(groups_sums)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("grouped");
-    TCase *tests = tcase_create("grouped");
-    tcase_add_test(tests, waits_for_another_op);
-    tcase_add_test(tests, waits_for_no_other_lane);
-    tcase_add_test(tests, counts_blocks);
-    tcase_add_test(tests, keeps_the_order_of_sums);
-    tcase_add_test(tests, launches_when_full);
-    tcase_add_test(tests, knows_what_follows);
-    tcase_add_test(tests, takes_few_rows_only);
-    tcase_add_test(tests, takes_the_kernel_of_the_type);
-    tcase_add_test(tests, knows_whole_pieces);
-    tcase_add_test(tests, knows_whole_pieces_of_16_bits);
-    tcase_add_test(tests, groups_sums);
-    suite_add_tcase(suite, tests);
-    return suite_run(suite, true);
-}
+TEST_MAIN("grouped", 0, {waits_for_another_op, 1}, {waits_for_no_other_lane, 1}, {counts_blocks, 1},
+          {keeps_the_order_of_sums, 1}, {launches_when_full, 1}, {knows_what_follows, 1},
+          {takes_few_rows_only, 1}, {takes_the_kernel_of_the_type, 1}, {knows_whole_pieces, 1},
+          {knows_whole_pieces_of_16_bits, 1}, {groups_sums, 1})

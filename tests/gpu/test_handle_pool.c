@@ -269,14 +269,5 @@ START_TEST(lanes_fork_and_join)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("handle pool");
-    TCase *tests = tcase_create("without a device");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, runs_in_many_threads);
-    tcase_add_test(tests, refuses_one_more);
-    tcase_add_test(tests, makes_what_is_missing);
-    tcase_add_loop_test(tests, lanes_fork_and_join, 0, 2);
-    return suite_run(suite, true);
-}
+TEST_MAIN("handle pool", 0, {runs_in_many_threads, 1}, {refuses_one_more, 1},
+          {makes_what_is_missing, 1}, {lanes_fork_and_join, 2})

@@ -436,22 +436,8 @@ START_TEST(takes_operands_that_hold_states)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("persistent");
-    TCase *tcase = tcase_create("division"), *own = tcase_create("cells from text");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, covers_everything, 0, 2);
-    tcase_add_test(tcase, fits_what_it_is_for);
-    tcase_add_loop_test(tcase, exchanges_by_rows, 0, 2);
-    tcase_add_loop_test(tcase, parts_have_gangs, 0, 2);
-    tcase_add_loop_test(tcase, takes_every_kernel_somewhere, 0, 3);
-    suite_add_tcase(suite, tcase);
-    tcase_add_loop_test(own, compiles_what_runs_take, 0, 4);
-    tcase_add_loop_test(own, keeps_single_elements, 0, 4);
-    tcase_add_loop_test(own, says_why_there_is_none, 0, sizeof refusal / sizeof *refusal);
-    tcase_add_test(own, has_kernels_of_common_cells);
-    tcase_add_test(own, takes_operands_that_hold_states);
-    suite_add_tcase(suite, own);
-    return suite_run(suite, true);
-}
+TEST_MAIN("persistent", 60, {covers_everything, 2}, {fits_what_it_is_for, 1},
+          {exchanges_by_rows, 2}, {parts_have_gangs, 2}, {takes_every_kernel_somewhere, 3},
+          {compiles_what_runs_take, 4}, {keeps_single_elements, 4},
+          {says_why_there_is_none, sizeof refusal / sizeof *refusal},
+          {has_kernels_of_common_cells, 1}, {takes_operands_that_hold_states, 1})

@@ -88,13 +88,4 @@ START_TEST(another_device)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("rates");
-    TCase *tests = tcase_create("rates");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, known_ones_keep_it);
-    tcase_add_test(tests, scales_each_once);
-    tcase_add_test(tests, another_device);
-    return suite_run(suite, true);
-}
+TEST_MAIN("rates", 0, {known_ones_keep_it, 1}, {scales_each_once, 1}, {another_device, 1})

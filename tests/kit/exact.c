@@ -60,11 +60,7 @@ END_TEST
 /* Of programs that have an exact_program: others do not link this file. */
 int main(int argc, char **argv)
 {
+    const struct suite_program program = {.name = exact_program.suite, .timeout = 120};
     only = argc > 1 ? argv[1] : NULL;
-    Suite *suite = suite_create(exact_program.suite);
-    TCase *tests = tcase_create("cpu");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, bits_are_the_same, 0, only ? 1 : exact_program.cases);
-    return suite_run(suite, true);
+    return suite_run(&program, SUITE_TESTS({bits_are_the_same, only ? 1 : exact_program.cases}));
 }

@@ -1,17 +1,41 @@
 /*
- * The end of every program that uses Check, see suite.h.
+ * The main of test programs, see suite.h.
  */
 #include "tests/kit/suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-int suite_run(Suite *suite, bool fork)
+int suite_run_cases(Suite *suite, bool one_process)
 {
     SRunner *runner = srunner_create(suite);
-    if (!fork)
+    if (one_process)
         srunner_set_fork_status(runner, CK_NOFORK);
     srunner_run_all(runner, CK_ENV);
     const int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int suite_run(const struct suite_program *program, const struct suite_test *tests)
+{
+    Suite *suite = suite_create(program->name);
+    TCase *tcase = tcase_create(program->name);
+    suite_add_tcase(suite, tcase);
+    if (program->timeout > 0)
+        tcase_set_timeout(tcase, program->timeout);
+    if (program->set_up)
+        tcase_add_checked_fixture(tcase, program->set_up, program->tear_down);
+    for (; tests->test; tests++)
+        tcase_add_loop_test(tcase, tests->test, 0, tests->loops);
+    return suite_run_cases(suite, program->one_process);
+}
+
+bool suite_open_gpu(ecornn_device **device)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); /* if the program is killed, its output so far is kept */
+    if (ecornn_device_open(device, "cuda") == ECORNN_OK)
+        return true;
+    printf("1..0 # SKIP %s\n", ecornn_error_detail());
+    return false;
 }

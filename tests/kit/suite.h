@@ -1,13 +1,63 @@
 /*
- * The end of every program that uses Check.
+ * The main of test programs.  A program ends with the list of its tests, each with the number of
+ * times that Check calls it (with _i = 0, 1, ...; 0: the test is left out):
+ *
+ *     TEST_MAIN("tape", 60, {a_tape_takes_no_memory, 1}, {tape_covers_all, PROBLEMS * WISHES})
+ *
+ * The second argument is how many seconds a test may take; 0: Check's default, CK_DEFAULT_TIMEOUT.
  */
 #ifndef ECO_TESTS_SUITE_H
 #define ECO_TESTS_SUITE_H
 
 #include <check.h>
+#include <ecornn.h>
 #include <stdbool.h>
+#include <stddef.h>
 
-/* Runs the suite, each test in a process of its own if fork, and frees it; the exit status. */
-int suite_run(Suite *suite, bool fork);
+struct suite_test {
+    const TTest *test;
+    int loops;
+};
+
+struct suite_program {
+    const char *name;
+    int timeout;
+    void (*set_up)(void), (*tear_down)(void); /* around each test; may be NULL */
+    bool one_process;                         /* CUDA does not survive a fork */
+};
+
+/* Runs the tests up to the first that is NULL, each in a process of its own unless one_process is
+ * set; returns the exit status. */
+int suite_run(const struct suite_program *program, const struct suite_test *tests);
+
+/* The same for a suite that was made by Check's own functions. */
+int suite_run_cases(Suite *suite, bool one_process);
+
+/* Opens the GPU; if there is none, prints that the program is skipped, and why, and returns false.
+ */
+bool suite_open_gpu(ecornn_device **device);
+
+#define SUITE_TESTS(...) ((const struct suite_test[]){__VA_ARGS__, {NULL, 0}})
+
+#define TEST_MAIN(name, timeout, ...) TEST_MAIN_AROUND(name, timeout, NULL, NULL, __VA_ARGS__)
+
+#define TEST_MAIN_AROUND(name, timeout, set_up, tear_down, ...)                                    \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        const struct suite_program program = {name, timeout, set_up, tear_down, false};            \
+        return suite_run(&program, SUITE_TESTS(__VA_ARGS__));                                      \
+    }
+
+/* All tests in one process, on the GPU that `device` points to. */
+#define GPU_TEST_MAIN(name, device, ...)                                                           \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        const struct suite_program program = {name, 0, NULL, NULL, true};                          \
+        if (!suite_open_gpu(device))                                                               \
+            return 0;                                                                              \
+        const int status = suite_run(&program, SUITE_TESTS(__VA_ARGS__));                          \
+        ecornn_device_close(*(device));                                                            \
+        return status;                                                                             \
+    }
 
 #endif /* ECO_TESTS_SUITE_H */

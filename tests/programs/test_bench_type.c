@@ -41,12 +41,4 @@ START_TEST(writes_every_number)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("bench-type");
-    TCase *tests = tcase_create("type");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, reads_every_number, 0, 2);
-    tcase_add_loop_test(tests, writes_every_number, 0, 2);
-    return suite_run(suite, true);
-}
+TEST_MAIN("bench-type", 0, {reads_every_number, 2}, {writes_every_number, 2})

@@ -124,11 +124,4 @@ START_TEST(finds_what_is_broken)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("check");
-    TCase *tests = tcase_create("check");
-    suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, finds_what_is_broken, NOTHING, PASS + 1);
-    return suite_run(suite, true);
-}
+TEST_MAIN("check", 0, {finds_what_is_broken, PASS + 1}) /* NOTHING, PRODUCT, PASS */

@@ -57,12 +57,4 @@ START_TEST(keeps_the_worst)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("regrets");
-    TCase *tests = tcase_create("regrets");
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, counts_what_was_measured);
-    tcase_add_test(tests, keeps_the_worst);
-    return suite_run(suite, true);
-}
+TEST_MAIN("regrets", 0, {counts_what_was_measured, 1}, {keeps_the_worst, 1})
