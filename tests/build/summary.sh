@@ -1,13 +1,13 @@
 #!/bin/sh
-# ./quickstart summary counts what ran, and takes for a failure: a test that failed, one that broke off,
-# one that compared nothing, a skip without a reason, and no result at all.
+# ./quickstart summary counts what ran.  It must report as failures: a test that failed, one that broke off,
+# one that compared nothing, a skip without a listed reason, and the absence of any result.
 set -eu
 source=$(cd "${srcdir:-.}" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cases=0
 
-begin() { # what is well in every summary
+begin() { # one test that passed and one that was skipped for a listed reason
     rm -rf "$folder/tests"
     mkdir "$folder/tests"
     result good "# cases: 7" ":test-result: PASS"
@@ -32,6 +32,12 @@ begin && result bad "# cases: 0" ":test-result: PASS" && expect 1 "2 passed, 1 f
 begin && result bad "SKIP: tests/bad 3 - x # SKIP no time" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
 begin && result bad "no tool: skipped
 SKIP tests/bad.sh (exit status: 77)" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
+begin && result bad "SKIP: tests/bad - no driver, hence no NVIDIA driver: libcuda" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
+begin && result bad "SKIP: tests/bad 3 - no GPU # SKIP Skipped: no GPU today" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
+begin && result good "SKIP: tests/good 3 - x # SKIP Skipped: no GPU" ":test-result: SKIP" && expect 1 "0 passed, 0 failed, 2 skipped"
+begin && result bad "says nothing" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
+begin && result bad "SKIP: tests/bad - Skipped: no GPU" ":test-result: SKIP
+:test-result: SKIP" && expect 1 "1 passed, 1 failed, 3 skipped"
 begin && result bad "skipped: the rest" ":test-result: PASS" && expect 1 "2 passed, 1 failed, 1 skipped"
 begin && rm "$folder/tests/good.trs" && expect 1 "0 passed, 0 failed, 1 skipped"
 rm -r "$folder/tests" && mkdir "$folder/tests" && expect 1 "quickstart: no test ran"
