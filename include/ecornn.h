@@ -1,37 +1,38 @@
 /**
  * @file
- * ecornn: fused recurrent layers.  Describe once, plan once, run many.
+ * ecornn: fused recurrent layers.  Describe once, plan once, run many times.
  *
- * Letters used for shapes, everywhere:
+ * Letters for shapes, everywhere:
  *   T steps   N batch   I input width   H hidden width   P state width (H, or proj)
  *   L layers  D directions (1 or 2)     S states of the cell (LSTM 2, GRU 1)
- * Arrays are dense, row-major, last letter fastest.  Sizes are in bytes where the name says bytes,
- * in elements otherwise.  A zero field of a description takes its default.
+ * Arrays are dense and row-major, the last letter fastest.  Sizes are in bytes if the name says
+ * bytes, else in elements.  A zero field of a description takes its default.
  *
- * Errors: a function that can fail returns a status; ecornn_error_detail then says, for this
- * thread, which value was wrong and what the limit is.  Results are written only on success.
+ * Errors: a function that can fail returns a status.  After a failure ecornn_error_detail names,
+ * for this thread, the wrong value and its limit.  Results are written only on success.
  *
  * Threads: every function may be called from any thread.  A device, a cell and a plan do not change
- * once created; one plan may run in many threads at a time if each run has its own workspace and
- * reserve.  A device must outlive its plans, a parsed cell the plans made from it.  On a CPU a
- * call, and each thread that it takes, wants 256 KB of stack.  pthread_cancel acts after a call.
+ * after creation.  One plan may run in many threads at a time if each run has its own workspace and
+ * reserve.  A device must outlive its plans, and a parsed cell the plans made from it.  On a CPU
+ * each call, and each thread it uses, needs 256 KB of stack.  pthread_cancel takes effect after a
+ * call.
  *
- * A CPU device takes its threads from OpenMP.  After a fork of a process that had more threads than
- * one, the child's runs take one thread, and ecornn_device_query says so.  Where the system gives
- * fewer threads than a run wants, it takes those; but where OpenMP itself finds no memory in a
- * thread's first run, libgomp ends the process.
+ * A CPU device uses OpenMP threads.  In the child of a fork whose parent had more than one thread,
+ * runs use one thread, and ecornn_device_query reports 1.  If the system grants fewer threads than
+ * a run asks for, the run uses those; but if OpenMP itself has no memory for a thread's first run,
+ * libgomp ends the process.
  *
- * Floating point: results do not depend on the caller's rounding mode, flush-to-zero or traps, and
- * every call leaves these, and the flags, as they were.  A CPU's runs take denormals for zeros.
+ * Floating point: results do not depend on the caller's rounding mode, flush-to-zero mode or traps,
+ * and every call restores these, flags included.  On a CPU runs treat denormals as zeros.
  *
- * Rows: on a CPU the bits of a row of y, final, dx and dinitial depend on that row's inputs and the
- * weights alone: not on N, its place, what other rows hold (NaN too) or where T is cut.  So it is
- * for F32; other types, GPUs, and cells that are linear in their states: with ECORNN_ROW_INVARIANT
- * (doc/numerics.md, "Rows").  Random numbers depend on step and place.
+ * Rows: on a CPU in F32, the bits of a row of y, final, dx and dinitial depend only on that row's
+ * inputs and the weights: not on N, the row's position, the values of other rows (NaN included) or
+ * where T is cut.  For other types, for GPUs and for cells that are linear in their states, set
+ * ECORNN_ROW_INVARIANT (doc/numerics.md, "Rows").  Random numbers depend on step and row position.
  *
- * Memory: the caller owns x, y, states, weights, workspace and reserve, all in memory the device
- * can use (ecornn_alloc; on a CPU any memory aligned to ecornn_sizes.alignment for the last three).
- * A run allocates nothing (the reference does).
+ * Memory: the caller owns x, y, states, weights, workspace and reserve.  All are in memory the
+ * device can use (ecornn_alloc; on a CPU any memory, aligned to ecornn_sizes.alignment for the last
+ * three).  A run allocates nothing, except on the reference.
  */
 #ifndef ECORNN_H
 #define ECORNN_H
@@ -50,24 +51,26 @@ extern "C" {
 /** What a call that can fail returns. */
 typedef enum {
     ECORNN_OK,           /**< done, or queued on the stream */
-    ECORNN_BAD_ARGUMENT, /**< the call is wrong: ecornn_error_detail says how */
+    ECORNN_BAD_ARGUMENT, /**< the call is wrong: see ecornn_error_detail */
     ECORNN_BAD_CELL,     /**< the cell's text is wrong: the detail has line:column */
     ECORNN_NO_MEMORY,    /**< an allocation failed; nothing was changed */
-    ECORNN_NO_DEVICE,    /**< no such device here, or its driver is missing */
-    ECORNN_UNSUPPORTED,  /**< legal, but no algorithm of this device does it */
+    ECORNN_NO_DEVICE,    /**< this machine has no such device, or no driver for it */
+    ECORNN_UNSUPPORTED,  /**< legal, but no algorithm of this device supports it */
     ECORNN_FAILED        /**< the device or the system reported an error */
 } ecornn_status;
 
-/** The status in lower case, e.g. "bad argument"; "unknown status" outside the list. Never NULL. */
+/** The status in lower case, e.g. "bad argument"; "unknown status" for any other value.  Never
+ * NULL. */
 ECORNN_API const char *ecornn_status_name(ecornn_status status);
-/** The last failure of the calling thread in one line, "" if there was none.  Valid until the
- * thread's next failing call.  UTF-8; control characters of a name or text in it are "\x1B". */
+/** The last failure of the calling thread in one line; "" if there was none.  Valid until the
+ * thread's next failing call.  UTF-8; control characters of a quoted name or text are escaped as
+ * "\x1B". */
 ECORNN_API const char *ecornn_error_detail(void);
-/** What a report of a fault needs beside devices, as snprintf writes it, a line "word: value" each:
- * version, compiler, instruction sets, CBLAS, the CUDA module or why there is none, driver, NVRTC,
- * files of wisdom.  Returns the length it needs, -1 on failure. */
+/** Writes what a bug report needs besides the devices, as snprintf does, one line "word: value"
+ * each: version, compiler, instruction sets, CBLAS, the CUDA module or why it is missing, driver,
+ * NVRTC, wisdom files.  Returns the length it needs, -1 on failure. */
 ECORNN_API int ecornn_info(char *text, size_t size);
-/** E.g. "0.1.0 cpu:avx512": the version and the instruction set the CPU backend would use. */
+/** The version and the instruction set that the CPU backend would use, e.g. "0.1.0 cpu:avx512". */
 ECORNN_API const char *ecornn_version(void);
 
 /** @} */
@@ -78,47 +81,50 @@ ECORNN_API const char *ecornn_version(void);
 /** One CPU, one GPU, or the reference. */
 typedef struct ecornn_device ecornn_device;
 
-/** What a device is. */
+/** The properties of a device. */
 typedef struct {
     char name[64];        /**< "Intel(R) Xeon(R) ..." */
     char backend[16];     /**< "cpu", "cuda", "reference" */
-    char variant[16];     /**< instruction set "avx2"; of a GPU "sm_90" */
-    int32_t threads;      /**< that a run uses; of a GPU multiprocessors */
+    char variant[16];     /**< instruction set, e.g. "avx2"; GPU: "sm_90" */
+    int32_t threads;      /**< threads that a run uses; GPU: multiprocessors */
     size_t memory_bytes;  /**< of the whole device; 0: unknown */
-    uint32_t reserved[8]; /**< for later versions */
+    uint32_t reserved[8]; /**< reserved for later versions */
 } ecornn_device_info;
 
 /**
- * name: "cpu" (all cores the process may use, no more than OpenMP was told: OMP_NUM_THREADS,
- * omp_set_num_threads), "cpu:K" (K threads, 1 to 1024), "cuda" or "cuda:K"
- * (NVIDIA GPU number K, 0 when left out), "reference" (double, one thread, slow: what everything
- * else is checked against); NULL: the fastest device here, and an error if that cannot be opened.
- * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks: the
+ * Opens a device.  name is one of
+ * - "cpu": all cores that the process may use, limited by OMP_NUM_THREADS and omp_set_num_threads
+ * - "cpu:K": K threads, 1 to 1024
+ * - "cuda", "cuda:K": NVIDIA GPU number K, by default 0
+ * - "reference": double precision, one thread, slow; the results that all others are checked
+ * against
+ * - NULL: the fastest device of this machine; an error if it cannot be opened
+ * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks; the
  * detail says why (no driver, no module, too old).
  */
 ECORNN_API ecornn_status ecornn_device_open(ecornn_device **device, const char *name);
-/** Frees the device; NULL is allowed.  Its plans must be freed before. */
+/** Closes the device; NULL is allowed.  Free its plans first. */
 ECORNN_API void ecornn_device_close(ecornn_device *device);
-/** How many devices of a backend ("cpu", "cuda", "reference") are here; 0 for an unknown name. */
+/** The number of devices of a backend ("cpu", "cuda", "reference"); 0 for an unknown name. */
 ECORNN_API int ecornn_device_count(const char *backend);
-/** The name of algorithm number index of the device, as ECORNN_ALGORITHM takes it; NULL past the
+/** The name of the device's algorithm number index, as ECORNN_ALGORITHM takes it; NULL past the
  * last. */
 ECORNN_API const char *ecornn_device_algorithm(const ecornn_device *device, int index);
-/** Name, backend, threads and memory of the device. */
+/** Fills in name, backend, threads and memory of the device. */
 ECORNN_API ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info);
 
-/** Memory the device can use, aligned for every use below; the same program then runs on CPU and
- * GPU.  NULL when there is none or bytes is 0.  Contents are undefined. */
+/** Allocates memory the device can use, aligned for every use below, so that one program runs on
+ * CPUs and GPUs.  The contents are undefined.  NULL if there is no memory or bytes is 0. */
 ECORNN_API void *ecornn_alloc(ecornn_device *device, size_t bytes);
-/** Gives it back; NULL is allowed. */
+/** Frees memory of ecornn_alloc; NULL is allowed. */
 ECORNN_API void ecornn_free(ecornn_device *device, void *memory);
-/** Bytes of the host to memory of ecornn_alloc; waits until they are there. */
+/** Copies bytes from the host to memory of ecornn_alloc, and waits for the copy. */
 ECORNN_API ecornn_status ecornn_upload(ecornn_device *device, void *to, const void *from_host,
                                        size_t bytes);
-/** And back to the host. */
+/** Copies bytes from memory of ecornn_alloc to the host, and waits for the copy. */
 ECORNN_API ecornn_status ecornn_download(ecornn_device *device, void *to_host, const void *from,
                                          size_t bytes);
-/** Waits until everything queued on the stream is done; on a CPU everything always is. */
+/** Waits until everything queued on the stream is done.  On a CPU it returns at once. */
 ECORNN_API ecornn_status ecornn_wait(ecornn_device *device, void *stream);
 
 /** @} */
@@ -126,43 +132,43 @@ ECORNN_API ecornn_status ecornn_wait(ecornn_device *device, void *stream);
 /** @defgroup ecornn_cells Cells
  * @{ */
 
-/** States of a cell, at most. */
+/** Maximum number of states of a cell. */
 enum { ECORNN_MAX_STATES = 4 };
-/** What a layer computes in a step; immutable, shared by plans. */
+/** What a layer computes in a step.  Immutable; plans share it. */
 typedef struct ecornn_cell ecornn_cell;
 
 /**
- * Built in: "rnn-tanh" "rnn-relu" (Elman 1990), "lstm" (Hochreiter and Schmidhuber 1997 with the
- * forget gate of Gers 2000), "lstm-peephole" (Gers 2002), "lstm-coupled" (f = 1 - i, Greff 2015),
- * "gru" (reset after the product, as cuDNN and PyTorch), "gru-reset-first" (Cho 2014), "mgu"
- * (Zhou 2016), "min-gru" "min-lstm" (Feng 2024), "sru" (Lei and Zhang 2017), "qrnn" (Bradbury
- * 2017).  NULL when there is no such cell.
+ * Finds a built-in cell: "rnn-tanh" "rnn-relu" (Elman 1990), "lstm" (Hochreiter and Schmidhuber
+ * 1997 with the forget gate of Gers 2000), "lstm-peephole" (Gers 2002), "lstm-coupled" (f = 1 - i,
+ * Greff 2015), "gru" (reset after the product, as in cuDNN and PyTorch), "gru-reset-first" (Cho
+ * 2014), "mgu" (Zhou 2016), "min-gru" "min-lstm" (Feng 2024), "sru" (Lei and Zhang 2017), "qrnn"
+ * (Bradbury 2017).  NULL if there is no such cell.
  */
 ECORNN_API const ecornn_cell *ecornn_cell_find(const char *name);
 /** The name of built-in cell number index, in a fixed order; NULL past the last. */
 ECORNN_API const char *ecornn_cell_name(int index);
 /**
- * A cell from text in the language of doc/cells.md, e.g.
+ * Parses a cell from text in the language of doc/cells.md, e.g.
  *
  *     cell mgu(h)
  *     f  = sigmoid(W x + R h + b)
  *     n  = tanh(W x + R (f * h) + b)
  *     h' = (1 - f) * h + f * n
  *
- * Fails with BAD_CELL; the detail begins with line:column.  On a CUDA device the first plan of such
- * a cell compiles it, where there is NVRTC, and may keep the code in a folder of the user's; else
- * it is interpreted (doc/cells.md, "on a GPU").  Results are the same.
+ * Fails with BAD_CELL; the detail begins with line:column.  On a CUDA device the first plan of the
+ * cell compiles it with NVRTC and may keep the code in a folder of the user's.  Without NVRTC the
+ * cell is interpreted, with the same results (doc/cells.md, "on a GPU").
  */
 ECORNN_API ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text);
-/** Writes the cell in words (recipe, gradient, accumulators, stages, what training saves), as
- * snprintf does; returns the length it needs, -1 on failure. */
+/** Prints the cell (recipe, gradient, accumulators, stages, what training saves) as snprintf does.
+ * Returns the length it needs, -1 on failure. */
 ECORNN_API int ecornn_cell_print(const ecornn_cell *cell, char *text, size_t size);
-/** How many states the cell carries from step to step (LSTM 2, GRU 1); 0 for NULL. */
+/** The number of states the cell carries from step to step (LSTM 2, GRU 1); 0 for NULL. */
 ECORNN_API int ecornn_cell_states(const ecornn_cell *cell);
-/** Where state number `state`, from 0 on, begins in a run that is given none; 0 for NULL, and where
- * there is no such state. */
+/** The value at which state number `state`, counted from 0, begins if a run is given no initial
+ * state; 0 for NULL and for a state that does not exist. */
 ECORNN_API double ecornn_cell_start(const ecornn_cell *cell, int state);
-/** Frees a parsed cell; NULL and built-in cells are allowed and left alone. */
+/** Frees a parsed cell; NULL and built-in cells are ignored. */
 ECORNN_API void ecornn_cell_free(ecornn_cell *cell);
 
 /** @} */
@@ -172,99 +178,100 @@ ECORNN_API void ecornn_cell_free(ecornn_cell *cell);
 
 /** Number types. */
 typedef enum { ECORNN_F32, ECORNN_F64, ECORNN_BF16, ECORNN_F16 } ecornn_type;
-/** Which way layers go over the steps. */
+/** The order in which layers take the steps. */
 typedef enum { ECORNN_FORWARD, ECORNN_REVERSE, ECORNN_BIDIRECTIONAL } ecornn_direction;
-/** Of x and y: [T,N,*] or [N,T,*]. */
+/** Memory order of x and y: [T,N,*] or [N,T,*]. */
 typedef enum { ECORNN_TIME_MAJOR, ECORNN_BATCH_MAJOR } ecornn_order;
-/** What a training run keeps for its backward.  What is not kept is computed again from x and y, so
- * with the last two backward reads y on a CPU too (doc/guide/training.md, "Memory"). */
+/** What a training run keeps for its backward.  The rest is computed again from x and y, so with
+ * the last two backward reads y on a CPU too (doc/guide/training.md, "Memory"). */
 typedef enum {
     ECORNN_SAVE_ALL,    /**< every value that the gradient uses */
-    ECORNN_SAVE_STATES, /**< of each step the states but the output state; y of layers below the
-                             last */
+    ECORNN_SAVE_STATES, /**< all states except the output state, at each step; y of layers below the
+                           last */
     ECORNN_SAVE_EVERY   /**< the same, of those states every save_every-th step only */
 } ecornn_save;
 
 /** Flags of a description. */
 enum {
-    /** Plan the backward pass too; bernoulli() and dropout are drawn. */
+    /** Plan the backward pass too; dropout and bernoulli() draw random numbers. */
     ECORNN_TRAINING = 1u << 0,
-    /** F32: products may round their operands to 11 bits, as TF32 does; on a GPU also to F16 times
-     * powers of two (doc/numerics.md). */
+    /** F32: products may round their operands to 11 bits, as TF32 does; on a GPU also to scaled F16
+     * (doc/numerics.md). */
     ECORNN_FAST_MATH = 1u << 1,
-    /** The bits of a row of y, final, dx and dinitial do not depend on N, its place or its
-     * neighbours; UNSUPPORTED where no algorithm of the device keeps that. */
+    /** The bits of a row of y, final, dx and dinitial do not depend on N, the row's position or the
+     * other rows.  UNSUPPORTED if no algorithm of the device guarantees this. */
     ECORNN_ROW_INVARIANT = 1u << 2,
     /** Runs may have io.resets. */
     ECORNN_RESETS = 1u << 3,
     /** Runs may have io.mask. */
     ECORNN_MASK = 1u << 4,
-    /** Steps past a row's length are as steps that do not count (io.mask): a direction that rises
-     * repeats its last output there; one that falls comes to them first, and has zeros. */
+    /** Steps past a row's length are treated as steps that do not count (io.mask).  A forward
+     * direction repeats its last output there; a reverse direction, which meets them first, has
+     * zeros. */
     ECORNN_REPEAT_PADDING = 1u << 5,
     /** Runs may have io.states and gradient.dstates. */
     ECORNN_ALL_STATES = 1u << 6,
-    /** Of several models: they all read the same x. */
+    /** Several models: all read the same x. */
     ECORNN_SHARED_INPUT = 1u << 7,
-    /** With heads: W, too, reads only its head's part of the layer's input, and is stored as
-     * [H,I/heads], above the first layer [H,D*P/heads]. */
+    /** With heads: W also reads only its head's part of the layer's input, and is stored as
+     * [H,I/heads], above the first layer as [H,D*P/heads]. */
     ECORNN_GROUPED_INPUT = 1u << 8,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */
 typedef struct {
-    const ecornn_cell *cell;    /**< required */
-    int32_t input;              /**< I: required */
-    int32_t hidden;             /**< H: required */
-    int32_t proj;               /**< P: h = P u, a product after the step; 0: none, P = H */
-    int32_t layers;             /**< L; 0: 1 */
-    int32_t steps;              /**< the largest T a run will have: required */
-    int32_t batch;              /**< the largest N: required */
+    const ecornn_cell *cell; /**< required */
+    int32_t input;           /**< I: required */
+    int32_t hidden;          /**< H: required */
+    int32_t proj;            /**< P: h = P u, a product after the step; 0: no projection, P = H */
+    int32_t layers;          /**< L; 0: 1 */
+    int32_t steps;           /**< the largest T a run will have: required */
+    int32_t batch;           /**< the largest N: required */
     ecornn_direction direction; /**< forward, reverse, or both */
-    ecornn_order order;         /**< of x, y and their gradients */
-    /** Of x, y, initial, final and their gradients; sums, and states that no product reads, are F32
-     * inside a run, of F64 all is F64. */
+    ecornn_order order;         /**< order of x, y and their gradients */
+    /** Type of x, y, initial, final and their gradients.  Inside a run, sums and states that no
+     * product reads are F32; with F64 everything is F64. */
     ecornn_type type;
-    ecornn_type param_type; /**< of the parameter block; 0: F32, of F64 always F64; else as type */
-    /** Of packed matrices; 0: as type.  BF16 or F16 with type F32: half the bytes to read, F32 for
-     * all else. */
+    ecornn_type param_type; /**< type of the parameter block; 0: F32, or F64 if type is F64 */
+    /** Type of packed matrices; 0: as type.  BF16 or F16 with type F32 halves the bytes read;
+     * everything else stays F32. */
     ecornn_type weight_type;
-    /** On the input of layers 1..L-1, in training; 0 <= p < 1, kept values are scaled by 1/(1-p).
-     */
+    /** Dropout on the input of layers 1..L-1, in training; 0 <= p < 1; kept values are scaled by
+     * 1/(1-p). */
     float dropout;
-    uint32_t flags;   /**< ECORNN_TRAINING and so on */
-    ecornn_save save; /**< of a training plan */
-    /** Bytes of reserve and workspace together, at most.  The plan is the fastest of those that
-     * fit, whatever they save if save is 0; an error names the least that would do.  0: no limit.
-     */
+    uint32_t flags;   /**< ECORNN_TRAINING and so on, combined by | */
+    ecornn_save save; /**< what a training plan saves */
+    /** Limit on the bytes of reserve and workspace together; 0: none.  The plan is the fastest of
+     * those that fit, whatever they save if save is 0.  If none fits, the error names the smallest
+     * limit that would do. */
     uint64_t memory_limit;
     int32_t save_every;    /**< 1 to steps with ECORNN_SAVE_EVERY, else 0 */
-    ecornn_type save_type; /**< of states kept for the replay; 0: the planner's choice, as type or
-                                wider.  BF16 or F16 with F32; with SAVE_ALL only under a limit. */
-    /** M: so many sets of weights, each with runs of its own, in one run; 0: 1.  All arrays have M
-     * first: x, y, states and their gradients [M,...], parameters of one model after those of
-     * another, weights, dweights and reserve likewise.  lengths [N], resets and mask [T,N] and x
-     * are of all models with ECORNN_SHARED_INPUT, where dx is the sum over models, added up in
-     * their order; else they have M first, too.  The bits of a model are those of a run by itself.
-     * Model 0 has the run's seed, every other model one hashed from it and the model's number. */
+    ecornn_type save_type; /**< Type of states kept for the replay; 0: the planner chooses type or
+                              wider.  BF16 or F16 with F32; with SAVE_ALL only under a limit. */
+    /** M: number of independent models, each with its own weights, in one run; 0: 1.  All arrays
+     * have M as their first dimension: x, y, states and their gradients are [M,...]; parameters,
+     * weights, dweights and reserve of the models follow each other.  lengths [N], resets and mask
+     * [T,N] and x have M too, unless ECORNN_SHARED_INPUT is set; then dx is the sum over models,
+     * added in their order.  Each model has the bits of a run by itself.  Model 0 uses the run's
+     * seed, the others a hash of seed and model number. */
     int32_t models;
-    /** K: every R reads H/K units, those of its own head, and is stored as [H,H/K]: rows
-     * [k*H/K, (k+1)*H/K) are the matrix [H/K,H/K] of head k.  H is a multiple.  0: 1. */
+    /** K: every R reads H/K units, those of its own head, and is stored as [H,H/K]: rows [k*H/K,
+     * (k+1)*H/K) are the matrix [H/K,H/K] of head k.  H must be a multiple of K.  0: 1. */
     int32_t heads;
     uint32_t reserved[1]; /**< zero */
 } ecornn_desc;
 
 /**
- * A description from a problem string, as ecornn_plan_print shows one; parts in any order after the
- * cell, defaults left out:
+ * Parses a problem string, as ecornn_plan_print shows one, to a description.  After the cell, parts
+ * come in any order; defaults may be omitted:
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
  *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#[/grouped-input]][/batch-major]
  *     [/resets][/mask][/repeat-padding][/all-states][/dropout:#][/save:states|save:every:#]
  *     [/bf16-save|f16-save][/memory:#[K|M|G]][/models:#][/shared-x]
  *
- * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
- * CELL names a built-in cell, or stands for `cell` when that is not NULL.
+ * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  Repeated or contradictory parts are refused.
+ * CELL names a built-in cell, or `cell` if that is not NULL.
  */
 ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem,
                                            const ecornn_cell *cell);
@@ -277,37 +284,37 @@ ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *proble
 /** All choices for one description on one device. */
 typedef struct ecornn_plan ecornn_plan;
 
-/** How large the blocks are that the caller gives to runs of a plan. */
+/** The sizes of the blocks that the caller provides to runs of a plan. */
 typedef struct {
     size_t params;    /**< elements of the parameter block (see ecornn_param) */
     size_t weights;   /**< bytes of the packed weights */
-    size_t dweights;  /**< bytes of their gradient, F32 or F64; 0: infer */
-    size_t workspace; /**< bytes of a forward or backward; nothing between runs */
-    size_t reserve;   /**< bytes; written by forward, read by its backward; 0: infer */
-    size_t alignment; /**< of the three, in bytes */
+    size_t dweights;  /**< bytes of their gradient, F32 or F64; 0 for inference */
+    size_t workspace; /**< bytes of scratch for a forward or backward; holds nothing between runs */
+    size_t reserve;   /**< bytes written by forward and read by its backward; 0 for inference */
+    size_t alignment; /**< required alignment of the three blocks, in bytes */
 } ecornn_sizes;
 
-/** Checks the description, and makes every choice: by wisdom where there is some (wisdom.h), else
- * by estimate.  The cell and the device must outlive the plan. UNSUPPORTED where no algorithm of
- * the device does it: the detail says why, of each. */
+/** Checks the description and makes every choice: from wisdom if there is an entry (wisdom.h), else
+ * by estimate.  The cell and the device must outlive the plan.  UNSUPPORTED if no algorithm of the
+ * device can do it; the detail gives each algorithm's reason. */
 ECORNN_API ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device,
                                             const ecornn_desc *desc);
 /** Frees the plan; NULL is allowed. */
 ECORNN_API void ecornn_plan_free(ecornn_plan *plan);
-/** The sizes of the blocks of its runs, of the planned T and N: enough for every smaller run. */
+/** The block sizes for runs of the planned T and N, which are enough for every smaller run. */
 ECORNN_API void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes);
-/** The sizes of a run of fewer steps or rows, each up to the planned number or ECORNN_ALL: never
- * more than those of the plan.  Weights and their gradient are the plan's. */
+/** The block sizes for a run of fewer steps or rows; each is at most the planned number, or
+ * ECORNN_ALL.  They never exceed those of the plan.  Weights and their gradient stay the plan's. */
 ECORNN_API ecornn_status ecornn_run_sizes(const ecornn_plan *plan, int32_t steps, int32_t batch,
                                           ecornn_sizes *sizes);
-/** The number of steps or rows to plan for where T or N changes from run to run: the size itself up
- * to 16, beyond it the next of 18, 20, 22 ... 32, 36, 40 ... 64, 72 and so on, eight for each power
- * of two.  It depends on nothing else.  So a plan of these T and N serves every run that they are
- * the bucket of, a run's bits do not depend on the sizes that came before it, and with
- * ecornn_run_sizes it takes no more memory than a plan of its own. */
+/** Rounds a number of steps or rows up to the one to plan for when T or N changes from run to run:
+ * the size itself up to 16, then the next of 18, 20, 22 ... 32, 36, 40 ... 64, 72 and so on, eight
+ * buckets for each power of two.  A plan for bucket sizes serves every run in that bucket, the
+ * run's bits do not depend on earlier sizes, and with ecornn_run_sizes it takes no more memory
+ * than a plan of its own. */
 ECORNN_API int32_t ecornn_bucket(int32_t size);
-/** Writes the plan in words (problem string, algorithms tried and why one was chosen, tape, sizes),
- * as snprintf does; returns the length it needs. */
+/** Prints the plan (problem string, algorithms tried and why one was chosen, tape, sizes) as
+ * snprintf does.  Returns the length it needs. */
 ECORNN_API int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size);
 
 /** @} */
@@ -317,60 +324,61 @@ ECORNN_API int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t siz
 
 /** One parameter. */
 typedef struct {
-    char name[48]; /**< "0.fwd.W.i": layer, direction, kind, line of the cell's text; of several
-                        models "3:0.fwd.W.i" is model 3's */
-    size_t offset; /**< of its first element in the parameter block */
+    char name[48]; /**< "0.fwd.W.i": layer, direction, kind, line of the cell's text; with several
+                      models "3:0.fwd.W.i" belongs to model 3 */
+    size_t offset; /**< offset of its first element in the parameter block */
     int32_t rows;  /**< W [H,I or D*P, or part of it]  R [H,P or H/heads]  b, p [H,1]  proj [P,H] */
-    int32_t cols;  /**< the second of these */
+    int32_t cols;  /**< the second dimension */
 } ecornn_param;
 
 /**
- * How many parameters the plan has; of several models all of each, one model after the other.
+ * The number of parameters of the plan; with several models those of one model after the other.
  *
- * The parameter block: for each layer, for each direction: every W in the order of the cell's text,
- * then every R, then every vector (b, p), then the projection; each row-major, nothing between.
- * The four W of an LSTM are thus one [4H,I] matrix with its gates in the order i f g o.
+ * The parameter block has, for each layer and each direction: every W in the order of the cell's
+ * text, then every R, then every vector (b, p), then the projection; each row-major, without gaps.
+ * The four W of an LSTM are thus one [4H,I] matrix with gates in the order i f g o.
  */
 ECORNN_API int ecornn_param_count(const ecornn_plan *plan);
-/** Name, place and shape of parameter number index, from 0 on. */
+/** Name, offset and shape of parameter number index, counted from 0. */
 ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param);
-/** Writes the packed weights (ecornn_sizes.weights bytes), matrices rounded to weight_type.
- * params[k]: parameter k in the device's memory, elements of param_type, wherever it lives: a
- * framework's tensors need no copy into one block. */
+/** Writes the packed weights (ecornn_sizes.weights bytes), with matrices rounded to weight_type.
+ * params[k] is parameter k in device memory, of param_type, at any address: a framework's tensors
+ * need no copy into one block. */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      void *weights, void *stream);
-/** As ecornn_pack, of sums: for frameworks that keep two biases where a cell has one.  added[k]:
- * what is added to parameter k, of its type and shape, or NULL: nothing, which matrices must have.
- * Sums are rounded to the type of sums inside a run. */
+/** Packs sums of two arrays, for frameworks that keep two biases where a cell has one.  added[k] is
+ * added to parameter k and has its type and shape; NULL adds nothing, and must be NULL for
+ * matrices. Sums are rounded to the type of sums inside a run. */
 ECORNN_API ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *params,
                                           const void *const *added, void *weights, void *stream);
-/** May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
- * those of weights of its own.  UNSUPPORTED: the detail says in what the two differ.  T and N may
- * differ where the fastest form does not; weights packed for training fit inference, except those
- * of several models, never the other way round.  Gradients are those of the plan of backward. */
+/** Can runs of plan `used` take weights that were packed for plan `packed`?  OK: results have the
+ * same bits as with weights packed for `used`.  UNSUPPORTED: the detail says how the two differ.
+ * The plans may have different T and N, as long as both chose the same packing.  Weights packed
+ * for training fit inference, except those of several models; the reverse never holds.  Gradients
+ * belong to the plan of the backward run. */
 ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
-/** Gradients of the packed weights to those of the parameters, of param_type; add: to what
- * dparams[k] holds.  dparams[k] may be NULL: not wanted. */
+/** Converts gradients of the packed weights to gradients of the parameters, of param_type.  add
+ * nonzero: adds to what dparams[k] holds.  dparams[k] may be NULL if it is not needed. */
 ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights,
                                        void *const *dparams, int add, void *stream);
 
 /**
- * Another system's weights, host to host (doc/guide/weights.md: shapes): "torch" (torch.nn.LSTM's
- * parameters in order), "cudnn" (all matrices, then all biases), "keras" (per layer and direction:
- * kernel, recurrent kernel, bias), "onnx" (per layer: W, R, B, P).  What a system's cell is to this
- * one is found by the names of parameters: a text with those of the LSTM takes an LSTM's weights.
- * block: `elements` of them, exactly ecornn_import_size; type: of the block, whatever it is, F16 on
- * a CPU too; params: the parameter block, of the plan's param_type.
- * import: two biases are added where the equations allow it; export writes the sum and a zero.
- * UNSUPPORTED where that system has no such cell.
+ * The number of elements of another system's weight block, in host memory (doc/guide/weights.md has
+ * the shapes): "torch" (torch.nn.LSTM's parameters in order), "cudnn" (all matrices, then all
+ * biases), "keras" (per layer and direction: kernel, recurrent kernel, bias), "onnx" (per layer: W,
+ * R, B, P). Cells are matched by parameter names: a text with the names of the LSTM takes an LSTM's
+ * weights. In ecornn_import and ecornn_export, `elements` must be exactly this number; `type` is
+ * the block's type, any of the four, F16 on a CPU too; `params` is the parameter block, of the
+ * plan's param_type. Import adds two biases if the equations allow it; export writes the sum and a
+ * zero.  UNSUPPORTED if the other system has no such cell.
  */
 ECORNN_API ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system,
                                             size_t *elements);
-/** That system's block to the parameter block; see ecornn_import_size. */
+/** Converts the other system's block to the parameter block; see ecornn_import_size. */
 ECORNN_API ecornn_status ecornn_import(const ecornn_plan *plan, const char *system,
                                        const void *block, ecornn_type type, size_t elements,
                                        void *params);
-/** And back; see ecornn_import_size. */
+/** Converts the parameter block to the other system's block; see ecornn_import_size. */
 ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *system,
                                        const void *params, void *block, ecornn_type type,
                                        size_t elements);
@@ -380,90 +388,99 @@ ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *syst
 /** @defgroup ecornn_runs Runs
  * @{ */
 
-/** ecornn_io.steps, batch: as many as the plan has. */
+/** ecornn_io.steps and batch: the plan's number. */
 enum { ECORNN_ALL = -1 };
 
 /** What a run reads and writes. */
 typedef struct {
     size_t size; /**< sizeof(ecornn_io): later versions may add fields */
-    /** This run's T, or ECORNN_ALL.  One of steps and batch is 0: an empty run; both, as not set:
-     * the plan's, but refused with initial or final states. */
+    /** This run's T, or ECORNN_ALL.  If exactly one of steps and batch is 0, the run is empty.  If
+     * both are 0 they count as not set and mean the plan's, which is refused with initial or final
+     * states. */
     int32_t steps;
     int32_t batch; /**< this run's N, or ECORNN_ALL */
-    /** [N], any order, 0 <= length <= T; NULL: all T; in the device's memory: a GPU cannot check
-     * them. */
+    /** [N] in device memory, in any order, 0 <= length <= T; NULL: all are T.  Not checked on a
+     * GPU. */
     const int32_t *lengths;
-    const void *x; /**< [T,N,I] or [N,T,I]; past a length: anything */
-    /** [T,N,D*P]; 0 past a row's length; NULL: unwanted, but not with a reserve on a GPU, or
-     * of a plan that does not save all: backward reads y. */
+    const void *x; /**< [T,N,I] or [N,T,I]; values past a row's length are ignored */
+    /** [T,N,D*P]; 0 past a row's length.  NULL if not needed; it is needed with a reserve on a GPU
+     * and by a plan that does not save all, because backward reads y. */
     void *y;
-    const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: where
-                                              the cell begins, 0 if its text says nothing */
-    /** Same shapes, at each row's last step; NULL: unwanted; may be the same memory as initial. */
+    const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: the cell's
+                                               start values, by default 0 */
+    /** States after each row's last step, shaped as initial; NULL if not needed; may be the same
+     * memory as initial. */
     void *final[ECORNN_MAX_STATES];
     const void *weights; /**< packed; NULL if they have 0 bytes */
     void *workspace;     /**< ecornn_sizes.workspace bytes */
-    void *reserve;       /**< NULL runs inference on a training plan */
-    uint64_t seed;       /**< of dropout and bernoulli: same masks everywhere */
+    void *reserve;       /**< NULL: inference, also with a training plan */
+    uint64_t seed;       /**< seed of dropout and bernoulli: the same masks on every device */
     void *stream;        /**< a cudaStream_t; the CPU ignores it */
-    /** What workspace holds; too little for this run's T and N is an error; 0: not checked. */
+    /** Size of workspace, checked against what this run's T and N need; 0: not checked. */
     size_t workspace_bytes;
-    size_t reserve_bytes; /**< and reserve */
-    /** [T,N], whatever the order, of a plan with ECORNN_RESETS: not 0 where x is the first of an
-     * episode.  Between it and the step before a row's states become its reset_state, in both
-     * directions.  y is as it was; no gradient goes from one episode to another.  NULL: none. */
+    size_t reserve_bytes; /**< the same for reserve */
+    /** [T,N] in either order, for a plan with ECORNN_RESETS: nonzero if x of that step is the first
+     * of an episode.  Between it and the step before, a row's states are replaced by its
+     * reset_state, in both directions.  y is not affected; no gradient crosses from one episode to
+     * another.  NULL: no resets. */
     const uint8_t *resets;
-    const void *reset_state[ECORNN_MAX_STATES]; /**< as initial */
-    /** [T,N], whatever the order, of a plan with ECORNN_MASK: where a byte is 0, the step does not
-     * count for the row.  States, their gradients and random numbers are as if the row did not have
-     * that step: what its x and its byte of resets say is not looked at, and dx is 0.  y of a
-     * direction is there what it was at the last step before, in its order, that counts; 0 ahead of
-     * the first, whatever initial says.  NULL: every step counts. */
+    const void *reset_state[ECORNN_MAX_STATES]; /**< shaped as initial */
+    /** [T,N] in either order, for a plan with ECORNN_MASK: a zero byte means that the step does not
+     * count for the row.  States, gradients and random numbers are as if the row did not have that
+     * step; its x and its byte of resets are ignored, and its dx is 0.  There y of a direction
+     * repeats the last counted step in that direction's order, and is 0 before the first, even
+     * with an initial state. NULL: every step counts. */
     const uint8_t *mask;
-    /** [L*D,T,N,P], later states [L*D,T,N,H], whatever the order, of a plan with ECORNN_ALL_STATES:
-     * those after each step, of the output state what y of its layer is; 0 past a row's length, and
-     * where y is it by mask; NULL: unwanted.  On a GPU states[0] needs y.  Backward reads none. */
+    /** [L*D,T,N,P], later states [L*D,T,N,H], in either order, for a plan with ECORNN_ALL_STATES:
+     * the states after each step.  states[0] equals the y of its layer; states are 0 past a row's
+     * length and repeat under a mask as y does.  NULL if not needed.  On a GPU states[0] needs y.
+     * Backward reads none. */
     void *states[ECORNN_MAX_STATES];
-    /** Of a run that is a piece of a larger one: which step and row of that its first are, modulo
-     * 2^32.  Random numbers (dropout, bernoulli) are then those of the larger run.  With mask,
-     * steps are those that count. */
+    /** Coordinates of this run's first step and row in a larger run, modulo 2^32, for a run that is
+     * one piece of it.  Random numbers (dropout, bernoulli) are then those of the larger run.
+     * With a mask only steps that count are counted. */
     uint32_t first_step;
     uint32_t first_row; /**< see first_step */
 } ecornn_io;
 
-/** What backward is given and asked for. */
+/** Inputs and outputs of backward. */
 typedef struct {
-    size_t size;                           /**< sizeof(ecornn_gradient) */
-    const void *dy;                        /**< as y; past a row's length never read; NULL: 0 */
-    const void *dfinal[ECORNN_MAX_STATES]; /**< as final; NULL: 0 */
-    void *dx;                              /**< as x; 0 past a row's length; NULL: unwanted */
-    void *dinitial[ECORNN_MAX_STATES];     /**< as initial; NULL: unwanted */
-    void *dweights;                        /**< packed; NULL: unwanted */
+    size_t size;    /**< sizeof(ecornn_gradient) */
+    const void *dy; /**< shaped as y; never read past a row's length; NULL: 0 */
+    const void *dfinal[ECORNN_MAX_STATES]; /**< shaped as final; NULL: 0 */
+    void *dx; /**< shaped as x; 0 past a row's length; NULL if not needed */
+    void *dinitial[ECORNN_MAX_STATES]; /**< shaped as initial; NULL if not needed */
+    void *dweights;                    /**< packed; NULL if not needed */
     /** Nonzero: add to dweights; dx and dinitial are always overwritten. */
     int32_t accumulate;
-    /** As reset_state, overwritten: a row's sum over its resets; NULL: unwanted.  Of a plan with
-     * ECORNN_RESETS. */
+    /** Shaped as reset_state, for a plan with ECORNN_RESETS: the sum over each row's resets.
+     * Overwritten; NULL if not needed. */
     void *dreset_state[ECORNN_MAX_STATES];
-    /** As io.states, of a plan with ECORNN_ALL_STATES; past a row's length never read; NULL: 0. */
+    /** Shaped as io.states, for a plan with ECORNN_ALL_STATES; never read past a row's length;
+     * NULL: 0. */
     const void *dstates[ECORNN_MAX_STATES];
 } ecornn_gradient;
 
 /**
- * y and final from x, initial and weights.  With a reserve it also keeps what backward needs.
- * An empty run, of 0 steps or 0 rows, copies states: initial, or where the cell begins, to final,
- * backward dfinal to dinitial, zeros where it is NULL; and the gradients of weights and reset_state
- * are 0.  It reads and writes nothing else, so x, y, dy, dx, weights, workspace and reserve may be
- * NULL, and the reserve stays as it is.
+ * Computes y and final from x, initial and weights.  With a reserve it also keeps what backward
+ * needs.
+ *
+ * An empty run, of 0 steps or 0 rows, only copies states: forward from initial (or the start
+ * values) to final, backward from dfinal (or zeros) to dinitial.  The gradients of weights and
+ * reset_state are 0.  x, y, dy, dx, weights, workspace and reserve are neither read nor written and
+ * may be NULL.
  */
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /**
- * Gradients of one forward run.  io: the same steps, batch, lengths, resets, mask, x, initial,
- * reset_state, weights, seed, first_step, first_row and reserve as in that run, and y as that run
- * left it, on a GPU or of a plan that does not save all (else y is not read; final never is).  y
- * and the reserve are read, never written: backward may run again, and gives the same bits. A
- * reserve of another plan, or of a run with other steps, batch, lengths, resets, mask, seed (where
- * it is used), or other states given, is refused.  A GPU cannot see that: its reserve is not the
- * host's to read.
+ * Computes the gradients of one forward run.  io must have the same steps, batch, lengths, resets,
+ * mask, x, initial, reset_state, weights, seed, first_step, first_row and reserve as in that run.
+ * y must be as that run left it on a GPU and for a plan that does not save all; otherwise y is not
+ * read.  final is never read.  y and the reserve are not modified: backward may run again, with the
+ * same bits.
+ *
+ * Refused is a reserve of another plan, or of a run with other steps, batch, lengths, resets, mask,
+ * seed (if it is used) or other states given.  On a GPU this is not checked, because the reserve is
+ * in device memory.
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
                                          const ecornn_gradient *gradient);

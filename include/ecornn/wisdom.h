@@ -1,8 +1,7 @@
 /**
  * @file
- * Wisdom: choices of plans that were measured to be the fastest, kept as text that people share;
- * and the tuning that measures them.  Included by ecornn.h, whose words on errors and threads hold
- * here too.
+ * Wisdom: a set of measured choices for plans, kept as text that people can share, and the tuning
+ * that measures them.  Included by ecornn.h, whose rules on errors and threads apply.
  */
 #ifndef ECORNN_WISDOM_H
 #define ECORNN_WISDOM_H
@@ -14,35 +13,35 @@ extern "C" {
 #endif
 
 /** @defgroup ecornn_wisdom Wisdom
- * A plan that is made looks once whether the process's wisdom has its problem, on this very device,
- * for this version of the library; if so, it takes what is written there instead of the planner's
- * estimate.  Results stay within the same bounds.
+ * When a plan is created, its problem is looked up in the process's wisdom, among the entries of
+ * this very device and this version of the library.  If there is an entry, the plan uses its
+ * choices instead of the planner's estimate.  Results stay within the same bounds.
  *
- * A problem is found by its string.  Without a line for its T and N, one whose T and N are in the
- * same buckets does: up to 16 each number is a bucket, then they end at 24, 32, 48, 64, 96 and so
- * on.  What is known of other devices or versions is kept and never used; ecornn_plan_print says
- * so. A choice that cannot be any more is left out, and the print says why.
+ * Entries are looked up by problem string.  If there is none for this T and N, the entry of the
+ * same size bucket is used: up to 16 each number is its own bucket; above, buckets end at 24, 32,
+ * 48, 64, 96 and so on.  Entries for other devices or versions are kept but never used;
+ * ecornn_plan_print mentions them.  A choice that is no longer possible is ignored, and
+ * ecornn_plan_print says why.
  *
- * The first plan of a process reads three files, where they are: of the system,
- * SYSCONFDIR/ecornn/wisdom, of the user, $XDG_CONFIG_HOME/ecornn/wisdom or ~/.config/ecornn/wisdom,
- * and ECORNN_WISDOM; what is read later counts.  ECORNN_WISDOM=0 reads none of them.  A file that
- * is wrong is left out, and plans say so.  ECORNN_FORCE and the variables like it take choices from
- * wisdom, too.
+ * The first plan of a process reads up to three files: SYSCONFDIR/ecornn/wisdom of the system;
+ * $XDG_CONFIG_HOME/ecornn/wisdom or ~/.config/ecornn/wisdom of the user; and the file that
+ * ECORNN_WISDOM names.  Later entries win.  ECORNN_WISDOM=0 reads none.  A file with an error is
+ * ignored, and ecornn_plan_print says so.  ECORNN_FORCE and similar variables override wisdom.
  * @{ */
 
-/** Adds what a file says; the later line for a problem counts.  BAD_ARGUMENT: the file is none of
- * wisdom, and the detail has FILE:LINE: reason; FAILED: it cannot be read.  Then nothing changes.
- * NULL: the user's file. */
+/** Adds the entries of a file; the later entry for a problem wins.  NULL: the user's file.
+ * BAD_ARGUMENT: the file is not wisdom, and the detail has FILE:LINE: reason.  FAILED: it cannot
+ * be read.  On failure nothing changes. */
 ECORNN_API ecornn_status ecornn_wisdom_load(const char *path);
-/** Writes all that is known to a file, in one step: others find all of the old one or of the new
- * one.  A link to a file stays one.  NULL: the user's file, with its folders.  FAILED: that is not
- * possible, and why: also where something is there that is no regular file. */
+/** Writes all entries to a file atomically: other processes see either the old file or the new one.
+ * A symbolic link stays one.  NULL: the user's file; its folders are created.  FAILED: the file
+ * cannot be written, or the path is not a regular file; the detail says why. */
 ECORNN_API ecornn_status ecornn_wisdom_save(const char *path);
-/** Forgets all, and reads no file by itself any more. */
+/** Forgets all entries, and stops reading files automatically. */
 ECORNN_API void ecornn_wisdom_forget(void);
-/** As ecornn_wisdom_load, of a text in memory. */
+/** ecornn_wisdom_load for a text in memory. */
 ECORNN_API ecornn_status ecornn_wisdom_from_text(const char *text);
-/** All that is known, as snprintf writes it; returns the length it needs, -1 on failure. */
+/** Prints all entries as snprintf does.  Returns the length it needs, -1 on failure. */
 ECORNN_API int ecornn_wisdom_to_text(char *text, size_t size);
 
 /** @} */
@@ -50,57 +49,59 @@ ECORNN_API int ecornn_wisdom_to_text(char *text, size_t size);
 /** @defgroup ecornn_tuning Tuning
  * @{ */
 
-/** Choices of a plan that were tried. */
+/** One set of choices that tuning tried. */
 typedef struct {
     const char *choices; /**< as ECORNN_FORCE takes them */
-    const char *refusal; /**< why they were not timed; NULL: they were */
-    double seconds;      /**< the median of a run: forward, in training backward too */
+    const char *refusal; /**< why it was not timed; NULL: it was */
+    double seconds;      /**< median time of a run: forward, in training also backward */
     double low, high;    /**< its quartiles */
-    double estimate;     /**< seconds of a run as the planner predicted them */
+    double estimate;     /**< the planner's estimate, seconds */
 } ecornn_candidate;
 
-/** How to tune. */
+/** Options of ecornn_tune. */
 typedef struct {
     size_t size; /**< sizeof(ecornn_tuning) */
-    /** To take for candidates, about; 0: 2 to 30, by a run.  Each algorithm is measured, and three
-     * candidates if there are so many, even if that takes longer. */
+    /** Approximate time for candidates; 0: 2 to 30 seconds, depending on the run.  Each algorithm
+     * is measured, and at least three candidates if there are that many, even if that takes
+     * longer. */
     double seconds;
-    int32_t forget; /**< nonzero: what is found does not become wisdom */
-    /** 0: begins with the planner's own plan, whatever wisdom says.  Nonzero: with the plan that
-     * ecornn_plan_create gives, by wisdom where that has the problem; then the planner's own is the
-     * first candidate. */
+    int32_t forget; /**< nonzero: do not store the result as wisdom */
+    /** 0: start from the planner's own plan, whatever wisdom says.  Nonzero: start from the plan
+     * that ecornn_plan_create returns; if that came from wisdom, the planner's own is the first
+     * candidate. */
     int32_t wisdom;
-    /** Called with each candidate, which is gone after that; the planned choices and the best
-     * come last, once more.  NULL: nobody wants to know. */
+    /** Called with each candidate, which is valid during the call.  The planned choices and the
+     * best ones come last, once more.  May be NULL. */
     void (*report)(void *own, const ecornn_candidate *candidate);
-    void *own; /**< the first argument of report */
+    void *own; /**< passed to report as its first argument */
 } ecornn_tuning;
 
-/** What was found. */
+/** Results of ecornn_tune. */
 typedef struct {
-    char planned[256], best[256];         /**< choices: of the plan it began with, the fastest */
-    double planned_seconds, best_seconds; /**< medians of runs that took turns */
+    char planned[256],
+        best[256]; /**< choices of the plan tuning started from, and of the fastest */
+    double planned_seconds, best_seconds; /**< medians of interleaved runs */
     double best_low, best_high;           /**< quartiles */
-    double seconds;                       /**< that tuning took */
-    double regret;      /**< time of the plan it began with over the best one's, less 1: the median
-                             of rounds that followed each other; 0: none was faster */
-    int32_t candidates; /**< plans that were made, beside that plan */
-    int32_t refused;    /**< choices that no plan has */
-    int32_t wrong;      /**< plans whose results were others: a fault of ours */
-    int32_t by_wisdom;  /**< nonzero: wisdom chose the plan it began with */
-    int32_t complete;   /**< nonzero: no candidate was left out for want of time or memory */
-    int32_t measured;   /**< nonzero: at least three candidates were measured, or all there are and
-                             at least one; else regret says nothing */
+    double seconds;                       /**< duration of tuning */
+    double regret;      /**< time of the starting plan over the best plan's, less 1: the median of
+                           consecutive rounds; 0: none was faster */
+    int32_t candidates; /**< plans that were created, not counting the starting plan */
+    int32_t refused;    /**< choices that no plan can have */
+    int32_t wrong;      /**< plans with wrong results: a bug in ecornn */
+    int32_t by_wisdom;  /**< nonzero: the starting plan came from wisdom */
+    int32_t complete;   /**< nonzero: no candidate was skipped for lack of time or memory */
+    int32_t measured;   /**< nonzero: at least three candidates, or all there are and at least one,
+                           were measured; otherwise regret means nothing */
     uint32_t reserved[2]; /**< for later versions */
 } ecornn_tuned;
 
 /**
- * Measures which choices make the fastest plan of a problem, on random data, and tells the
- * process's wisdom: plans made later take them, and ecornn_wisdom_save keeps them.  Candidates take
- * turns and their results are compared.  It needs the memory of some plans and of x several times
- * over.  Best where nothing else runs.  tuning: NULL: the usual.  BAD_ARGUMENT where a variable
- * such as ECORNN_FORCE is set, which would choose instead.  UNSUPPORTED with a memory_limit, whose
- * plans take no wisdom either.
+ * Measures which choices make the fastest plan for a problem, on random data, and adds them to the
+ * process's wisdom: later plans use them, and ecornn_wisdom_save stores them.  Candidates are timed
+ * in turn and their results compared.  Needs memory for several plans and several copies of x, and
+ * a machine with no other load.  tuning NULL: defaults.  BAD_ARGUMENT if a variable such as
+ * ECORNN_FORCE is set, because it would override the choices.  UNSUPPORTED with a memory_limit:
+ * such plans use no wisdom.
  */
 ECORNN_API ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
                                      const ecornn_tuning *tuning, ecornn_tuned *tuned);
