@@ -76,7 +76,7 @@ int ecornn_attention_plan_print(const ecornn_attention_plan *plan, char *text, s
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* A pointer of a call, and the power of two that it must be aligned to. */
+/* A pointer of a call, and its required alignment, a power of two. */
 struct pointer {
     const char *name;
     const void *at;
@@ -93,7 +93,7 @@ static ecornn_status check_pointers(const struct pointer *pointer, int count)
     return status;
 }
 
-/* All three 0 is what a struct holds that nobody filled in: the plan's. */
+/* All three 0 means that the caller left them unset: the plan's. */
 static ecornn_status check_counts(struct eco_attention_args *args,
                                   const struct eco_attention *problem,
                                   const ecornn_attention_io *io)
@@ -153,7 +153,7 @@ static ecornn_status check_io(const struct ecornn_attention_plan *plan,
     return status == ECORNN_OK ? check_pointers(pointer, sizeof pointer / sizeof *pointer) : status;
 }
 
-/* Checks what forward and backward have in common and copies it to args. */
+/* Checks what forward and backward have in common, and copies it to args. */
 static ecornn_status read_io(struct eco_attention_args *args,
                              const struct ecornn_attention_plan *plan,
                              const ecornn_attention_io *io, bool backward)

@@ -1,6 +1,6 @@
 /*
- * Cells: built-in ones by name or number, and cells from text.  What a text means is known to
- * common/cell only.
+ * Cells: built-in ones by name or number, and cells from text.  Only common/cell knows what a text
+ * means.
  */
 #include "ecornn.h"
 
@@ -27,8 +27,8 @@ const char *ecornn_cell_name(int index)
     return cell ? cell->recipe.name : NULL;
 }
 
-/* A cell of the caller's, and its text behind it. */
-enum { WITH_TEXT = -2 }; /* as its place in the list of built-in cells */
+/* A user's cell, followed by its text. */
+enum { WITH_TEXT = -2 }; /* its `builtin`, instead of a place in the list */
 struct parsed {
     struct ecornn_cell cell;
     char text[];
@@ -51,7 +51,7 @@ ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a cell", bytes);
     struct eco_cell_error error;
     struct eco_caller caller;
-    eco_caller_begin(&caller); /* constants are folded */
+    eco_caller_begin(&caller); /* because constants are folded */
     const bool compiled = eco_cell_compile(&parsed->cell, text, &error);
     eco_caller_end(&caller);
     if (!compiled) {

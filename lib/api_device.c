@@ -1,6 +1,6 @@
 /*
- * Devices: the list of backends, names of devices, and memory a device can use.  Knows of each
- * backend nothing but its eco_backend and what may stand behind the colon of a name.
+ * Devices: the list of backends, device names, and memory that a device can use.  Of a backend it
+ * knows only its eco_backend and what may follow the colon in a name.
  */
 #include "ecornn.h"
 
@@ -12,10 +12,10 @@
 #include <ctype.h>
 #include <string.h>
 
-/* In the order of preference of a NULL name. */
+/* In order of preference for a NULL name. */
 static const struct {
     const struct eco_backend *backend;
-    const char *argument; /* what the number behind the colon means; NULL: there is none */
+    const char *argument; /* meaning of the number after the colon; NULL: not allowed */
     int argument_min, argument_max;
 } backends[] = {
     {&eco_backend_cuda, "device", 0, 255},
@@ -24,7 +24,7 @@ static const struct {
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
-/* Place in the list of the backend whose name is text[0 .. length), or -1. */
+/* Index of the backend whose name is text[0 .. length), or -1. */
 static int find_backend(const char *text, size_t length)
 {
     for (int k = 0; k < BACKENDS; k++)
@@ -34,7 +34,7 @@ static int find_backend(const char *text, size_t length)
     return -1;
 }
 
-/* The digits of text as a number, too large ones as INT32_MAX; -1: not digits only. */
+/* The digits of text as a number, limited to INT32_MAX; -1 if there are other characters. */
 static int parse_number(const char *text)
 {
     int64_t value = 0;
@@ -50,7 +50,7 @@ static int parse_number(const char *text)
     return (int)value;
 }
 
-/* "cpu:8" to a place in the list and 8, or -1 where there is no colon. */
+/* Parses "cpu:8" to an index in the list and 8, or -1 without a colon. */
 static ecornn_status parse_name(const char *name, int *place, int *argument)
 {
     const size_t length = strcspn(name, ":");
@@ -104,8 +104,8 @@ static ecornn_status open_device(ecornn_device **device, int place, int argument
     return ECORNN_OK;
 }
 
-/* The first of the list that is here.  One that is, but cannot be opened, is an error: a slower one
- * in its place would go unnoticed. */
+/* Opens the first backend of the list that has a device.  If that fails, it is an error: falling
+ * back to a slower one would go unnoticed. */
 static ecornn_status open_fastest(ecornn_device **device)
 {
     ecornn_status status = ECORNN_NO_DEVICE;

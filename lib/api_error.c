@@ -1,6 +1,6 @@
 /*
- * Names of statuses, the thread's error detail and the version text.  Which values were wrong is
- * said where it is known; this file only hands the text out.
+ * Names of statuses, the thread's error detail and the version text.  The text of a failure is
+ * written where the failure is detected; this file only returns it.
  */
 #include "ecornn.h"
 
@@ -28,8 +28,8 @@ const char *ecornn_error_detail(void)
     return eco_fail_detail();
 }
 
-/* Made on a thread's first call, by opening a CPU: nobody but the backend knows what it would use.
- */
+/* Determined on a thread's first call by opening a CPU device, since only the backend knows the
+ * instruction set. */
 const char *ecornn_version(void)
 {
     static _Thread_local char version[64];

@@ -1,6 +1,6 @@
 /*
  * Weights of other systems: one walk over a foreign block, in the order that foreign.h describes,
- * measures it, imports it and exports it.
+ * measures, imports or exports it.
  */
 #include "ecornn.h"
 
@@ -19,19 +19,19 @@ struct walk {
     const struct eco_foreign_system *system;
     const struct eco_foreign_cell *cell;
     enum action action;
-    ecornn_type type; /* of the foreign block */
+    ecornn_type type; /* type of the foreign block */
     const void *from;
     void *to;
-    size_t at; /* elements of the foreign block that are done */
+    size_t at; /* elements of the foreign block walked so far */
 };
 
-/* A block of the foreign tensor as wide as its strides say, and our parameter for it. */
+/* One gate's block inside a foreign tensor, and our parameter for it. */
 struct block {
-    size_t at, row, column; /* of the foreign block: first element, strides */
+    size_t at, row, column; /* in the foreign block: first element and strides */
     int32_t rows, cols;
-    const ecornn_param *param; /* NULL: we have none */
+    const ecornn_param *param; /* NULL: we have no such parameter */
     bool negated;
-    size_t first; /* a second bias that is added: elements back to the first; else 0 */
+    size_t first; /* for a second bias that is added: elements back to the first one; else 0 */
 };
 
 static void move_element(const struct walk *walk, const struct block *block, size_t foreign,
@@ -63,7 +63,7 @@ static void move_block(const struct walk *walk, const struct block *block)
                          block->at + (size_t)i * block->row + (size_t)j * block->column, inside++);
 }
 
-/* Number k of a pair's parameters; behind the cell's is the projection. */
+/* Parameter k of a pair.  The projection follows the cell's parameters. */
 static void get_param(const struct eco_problem *problem, int pair, int k, ecornn_param *param)
 {
     const int per_pair = problem->cell->recipe.n_params + (problem->projected ? 1 : 0);
@@ -86,7 +86,7 @@ static void walk_projection(struct walk *walk, int pair)
     walk->at += (size_t)param.rows * (size_t)param.cols;
 }
 
-/* All gates of a part: one tensor, or one half of a tensor of two biases. */
+/* All gates of a part: one tensor, or half of a tensor that holds two biases. */
 static void walk_part(struct walk *walk, int pair, enum eco_foreign_part part)
 {
     const struct eco_problem *problem = walk->problem;
@@ -124,7 +124,7 @@ static void walk_part(struct walk *walk, int pair, enum eco_foreign_part part)
 
 static void walk_run(struct walk *walk, const char *run, int pair)
 {
-    static const char letter[ECO_FOREIGN_PARTS + 1] = "WRbdp"; /* of each part */
+    static const char letter[ECO_FOREIGN_PARTS + 1] = "WRbdp"; /* by part */
     for (; *run; run++)
         if (*run == 'P')
             walk_projection(walk, pair);
@@ -144,7 +144,7 @@ static void walk_block(struct walk *walk)
                 walk_run(walk, *run, pair);
 }
 
-/* Finds system and cell in the tables and sets up a walk. */
+/* Looks up system and cell in the tables and prepares a walk. */
 static ecornn_status begin(struct walk *walk, const struct ecornn_plan *plan, const char *system)
 {
     if (!plan)
@@ -174,7 +174,7 @@ ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system, si
     return ECORNN_OK;
 }
 
-/* Either way, between `elements` of a block of this type and the parameters. */
+/* Imports or exports between `elements` of a block of this type and the parameters. */
 static ecornn_status move(struct walk *walk, enum action action, ecornn_type type, size_t elements)
 {
     if ((unsigned)type >= ECO_TYPES)
@@ -198,7 +198,7 @@ static ecornn_status move(struct walk *walk, enum action action, ecornn_type typ
     walk->type = type;
     walk->at = 0;
     struct eco_caller caller;
-    eco_caller_begin(&caller); /* two biases are added */
+    eco_caller_begin(&caller); /* because two biases are added */
     walk_block(walk);
     eco_caller_end(&caller);
     return ECORNN_OK;

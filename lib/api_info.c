@@ -1,5 +1,6 @@
 /*
- * What a report of a fault needs of this library and machine: what backends say, and files.
+ * What a bug report needs about this library and machine: the backends' descriptions, and wisdom
+ * files.
  */
 #include "ecornn.h"
 
@@ -25,9 +26,9 @@ static void add_wisdom(struct eco_text *text)
             continue;
         eco_text_add_shown(&shown, data);
         eco_text_add(text, "wisdom, %s: %s%s\n", name[which], line,
-                     path.length >= path.size  ? "... (too long a path)"
+                     path.length >= path.size  ? "... (path too long)"
                      : access(data, R_OK) == 0 ? ""
-                     : errno == ENOENT         ? " (not there)"
+                     : errno == ENOENT         ? " (missing)"
                                                : " (cannot be read)");
     }
     eco_wisdom_open();

@@ -1,6 +1,6 @@
 /*
- * Descriptions and plans.  A description is checked by plan/problem.c, which knows what its fields
- * mean; here only the pointers are.
+ * Descriptions and plans.  This file checks the pointers; plan/problem.c checks the fields of a
+ * description.
  */
 #include "ecornn.h"
 
@@ -52,7 +52,8 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
         struct ecornn_plan *one = created->one ? created->one : created;
         struct eco_text note = {one->note, sizeof one->note, strlen(one->note)};
         const char *cell = eco_cell_given_text(one->problem.cell);
-        if (cell || one->problem.cell->builtin >= 0) /* a tangent's is none that a user asked for */
+        if (cell ||
+            one->problem.cell->builtin >= 0) /* a tangent has a cell that no user asked for */
             eco_record(one->problem.text, cell, &note);
         *plan = created;
     }

@@ -1,6 +1,6 @@
 /*
- * Running a plan: every argument is checked here, once, before anything is written; then the
- * arguments, the tape and the layout of this run's size go to the plan's algorithm.
+ * Runs a plan.  Every argument is checked here, once, before anything is written.  Then the
+ * arguments, the tape and the layout for this run's size go to the plan's algorithm.
  */
 #include "ecornn.h"
 
@@ -15,7 +15,7 @@
 #include "lib/check.h"
 #include "lib/models.h"
 
-/* A row of optional pointers, one for each state the cell has. */
+/* Checks optional pointers, one for each state of the cell. */
 static ecornn_status check_states(const char *name, const void *const *state,
                                   const struct eco_problem *problem)
 {
@@ -31,7 +31,7 @@ static ecornn_status check_states(const char *name, const void *const *state,
     return ECORNN_OK;
 }
 
-/* Of writable pointers, which C does not convert by itself. */
+/* The same for writable pointers, which C does not convert implicitly. */
 static ecornn_status check_results(const char *name, void *const *state,
                                    const struct eco_problem *problem)
 {
@@ -60,9 +60,8 @@ static bool has_states(const ecornn_io *io)
     return false;
 }
 
-/* T and N of a run.  Both 0 is what a struct holds that nobody filled in: the plan's.  With states
- * it may be a stream's empty chunk as well, and reading T steps of that would be memory of others.
- */
+/* T and N of a run.  Both 0 means that the caller left them unset: the plan's.  With states it may
+ * also be the empty chunk of a stream, for which reading T steps would read foreign memory. */
 static ecornn_status check_counts(struct eco_args *args, const struct ecornn_plan *plan,
                                   const ecornn_io *io)
 {
@@ -81,13 +80,13 @@ static ecornn_status check_counts(struct eco_args *args, const struct ecornn_pla
     return status == ECORNN_OK ? eco_check_count("io.batch", io->batch, N, &args->N) : status;
 }
 
-/* Of no steps or no rows: reads and writes nothing but states and gradients of weights. */
+/* A run of no steps or no rows accesses only states and gradients of weights. */
 static bool is_empty(const struct eco_args *args)
 {
     return args->T == 0 || args->N == 0;
 }
 
-/* Of all models, where each has its own. */
+/* Checks the lengths of all models, if each has its own. */
 static ecornn_status check_lengths(const struct ecornn_plan *plan, const int32_t *lengths,
                                    int32_t T, int32_t N)
 {
@@ -145,7 +144,7 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
     return status;
 }
 
-/* Checks what forward and backward have in common and copies it to args. */
+/* Checks what forward and backward have in common, and copies it to args. */
 static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *plan,
                              const ecornn_io *io, bool backward)
 {
@@ -222,7 +221,7 @@ static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_pl
     return status;
 }
 
-/* Where the reserve has no second copy of y. */
+/* Requires y if the reserve has no second copy of it. */
 static ecornn_status check_y(const struct eco_layout *layout, const struct eco_args *args)
 {
     if (args->y == NULL && eco_layout_replays(layout))
@@ -279,7 +278,7 @@ static ecornn_status run_inside(const struct ecornn_plan *plan, const struct eco
     return (eco_needs_compaction(layout, args) ? run_compacted : run_tape)(plan, layout, args);
 }
 
-/* From where the cell says, if the caller does not. */
+/* Runs from the cell's start values where the caller gives no initial state. */
 static ecornn_status run_started(const struct ecornn_plan *plan, const struct eco_layout *layout,
                                  const struct eco_args *args)
 {

@@ -1,6 +1,6 @@
 /*
- * The list of parameters, and packing: between parameters where the caller has them and the block
- * of packed weights, whose inside only plan/layout.c knows.
+ * The list of parameters, and packing between parameters in the caller's memory and the block of
+ * packed weights, whose inside only plan/layout.c knows.
  */
 #include "ecornn.h"
 
@@ -31,7 +31,7 @@ int ecornn_param_count(const ecornn_plan *plan)
     return plan->problem.models * eco_problem_params(&plan->problem);
 }
 
-/* Of model 3 "3:" and its name, after the blocks of those before. */
+/* Model 3's parameters are named "3:" and their name, and follow the blocks of models 0 to 2. */
 static void get_of_models(const ecornn_plan *plan, int index, ecornn_param *param)
 {
     const int each = eco_problem_params(&plan->problem), model = index / each;
@@ -73,7 +73,8 @@ static ecornn_status misaligned(const char *name, int k, const void *param, cons
                     param, eco_type_bytes(plan->problem.param_type));
 }
 
-/* Of one model: params all there, added NULL or a vector's. */
+/* Checks the parameters of one model: none of params is NULL; added[k] is NULL unless k is a
+ * vector. */
 static ecornn_status check_params(const ecornn_plan *plan, const void *const *params,
                                   const void *const *added)
 {
@@ -91,7 +92,7 @@ static ecornn_status check_params(const ecornn_plan *plan, const void *const *pa
         if (added && added[k] &&
             eco_problem_weight_id(&plan->problem, &position, &before) != ECO_WEIGHT_VECTORS)
             return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "added[%d] is %p, must be NULL: only vectors are added to", k,
+                            "added[%d] is %p, must be NULL: the parameter is a matrix", k,
                             added[k]);
     }
     return ECORNN_OK;
@@ -134,7 +135,7 @@ ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *param
     return eco_pack(plan, params, added, weights, stream);
 }
 
-/* Bytes from a model's part of the block to the next one's; 0 of one model. */
+/* Bytes from one model's part of the block to the next; 0 for one model. */
 static size_t stride_of(const ecornn_plan *plan)
 {
     return plan->one ? eco_models_stride(plan->one->sizes.weights) : 0;
@@ -154,7 +155,7 @@ ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *u
     else if (from->backend != to->backend)
         eco_text_add(&why, "its device is %s, must be %s", from->backend->name, to->backend->name);
     else if (from != to && to->caps.own_memory)
-        eco_text_add(&why, "its device is another one");
+        eco_text_add(&why, "it was packed for another device");
     else if (stride_of(packed) != stride_of(used))
         eco_text_add(&why, "its models have %zu bytes each, must have %zu", stride_of(packed),
                      stride_of(used));

@@ -1,5 +1,5 @@
 /*
- * Wisdom: the public functions.  Reading and writing are wisdom_files.c's, the store is common's.
+ * Public functions of wisdom.  wisdom_files.c reads and writes files; common/wisdom has the store.
  */
 #include "ecornn.h"
 
@@ -11,7 +11,7 @@
 #include "common/wisdom/wisdom.h"
 #include "lib/wisdom_files.h"
 
-/* What the process would have read by itself comes before what it asks for. */
+/* The files that a process reads automatically come before the ones it loads. */
 ecornn_status ecornn_wisdom_load(const char *path)
 {
     struct eco_caller caller;

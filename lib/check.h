@@ -1,5 +1,5 @@
 /*
- * Checks of arguments that several public functions have in common.
+ * Argument checks shared by several public functions.
  */
 #ifndef ECO_LIB_CHECK_H
 #define ECO_LIB_CHECK_H
@@ -11,13 +11,13 @@
 
 #include "common/util.h"
 
-/* To a power of two: a call of one short step would notice divisions. */
+/* For a power of two; avoids a division, which would be noticeable in a call of one short step. */
 static inline bool eco_is_aligned(const void *pointer, size_t alignment)
 {
     return ((uintptr_t)pointer & (alignment - 1)) == 0;
 }
 
-/* A pointer may be NULL where it is not required; otherwise it must be aligned. */
+/* Checks that a pointer is aligned; it may be NULL unless it is required. */
 static inline ecornn_status eco_check_pointer(const char *name, const void *pointer, bool required,
                                               size_t alignment)
 {
@@ -31,7 +31,8 @@ static inline ecornn_status eco_check_pointer(const char *name, const void *poin
 
 /* ---- plans of any kind ----------------------------------------------------------------------- */
 
-/* Are both there?  Else that is the thread's last failure: functions of sizes return no status. */
+/* Checks that both are given; a failure is recorded as the thread's last failure, because functions
+ * that return sizes have no status. */
 static inline bool eco_check_sizes(const void *plan, const void *sizes)
 {
     if (plan && sizes)
@@ -40,7 +41,7 @@ static inline bool eco_check_sizes(const void *plan, const void *sizes)
     return false;
 }
 
-/* Likewise of a plan's print, which then is -1. */
+/* The same for the print of a plan, which returns -1 on failure. */
 static inline bool eco_check_print(const void *plan, const char *text, size_t size)
 {
     if (!plan)
@@ -50,13 +51,13 @@ static inline bool eco_check_print(const void *plan, const char *text, size_t si
     return plan && (text || size == 0);
 }
 
-/* The text that a caller's cell was parsed from; NULL: it is built in, or a tangent.  api_cell.c.
+/* api_cell.c: the text that a user's cell was parsed from; NULL for a built-in cell or a tangent.
  */
 const char *eco_cell_given_text(const ecornn_cell *cell);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* How many of the planned a run has. */
+/* A run's number of steps or rows, which is at most the planned one. */
 static inline ecornn_status eco_check_count(const char *name, int32_t given, int32_t planned,
                                             int32_t *count)
 {
@@ -67,7 +68,7 @@ static inline ecornn_status eco_check_count(const char *name, int32_t given, int
     return ECORNN_OK;
 }
 
-/* What the caller says a block holds against what this run needs; 0: nothing is said. */
+/* Checks the size that the caller states for a block against what this run needs; 0: not stated. */
 static inline ecornn_status eco_check_bytes(const char *name, size_t given, size_t needed)
 {
     if (given != 0 && given < needed)

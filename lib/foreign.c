@@ -1,5 +1,5 @@
 /*
- * Other systems' cells, see foreign.h.
+ * Cells of other systems; see foreign.h.
  */
 #include "lib/foreign.h"
 
@@ -10,11 +10,11 @@
 #include "common/ref/ref_op.h"
 #include "common/util.h"
 
-/* Of our parameters' names, by part. */
+/* First letters of our parameter names, by part. */
 static const char kind[ECO_FOREIGN_PARTS + 1] = "WRbbp";
 
 /* clang-format off */
-static const struct eco_foreign_cell torch_rows[] = { /* and cuDNN, the same gates in the same order */
+static const struct eco_foreign_cell torch_rows[] = { /* also for cuDNN, which has the same gates in the same order */
     {"rnn-tanh", {"h",    "h",    "h",    "h"},    false},
     {"rnn-relu", {"h",    "h",    "h",    "h"},    false},
     {"lstm",     {"ifgo", "ifgo", "ifgo", "ifgo"}, true},
@@ -69,7 +69,7 @@ static int find_param(const struct eco_recipe *recipe, char first, char line)
     return k;
 }
 
-/* The bias decides: W of a line z may be a part of the line u. */
+/* The bias decides, because W may be part of the line u. */
 int eco_foreign_param(const struct eco_recipe *recipe, enum eco_foreign_part part, char line,
                       bool *negated)
 {
@@ -77,11 +77,11 @@ int eco_foreign_param(const struct eco_recipe *recipe, enum eco_foreign_part par
     return find_param(recipe, kind[part], *negated ? 'u' : line);
 }
 
-/* Where the parameters of a row and of a cell differ. */
+/* How the parameters of a row and of a cell differ. */
 struct difference {
-    int known;           /* parameters that both have                     */
-    char missing[8];     /* the first that the cell has not; "": none     */
-    const char *unknown; /* the first that the row has not; NULL: none    */
+    int known;           /* parameters that both have */
+    char missing[8];     /* the first that the cell lacks; "": none */
+    const char *unknown; /* the first that the row lacks; NULL: none */
 };
 
 static void compare_row(const struct eco_foreign_cell *row, const struct eco_recipe *recipe,
@@ -104,7 +104,7 @@ static void compare_row(const struct eco_foreign_cell *row, const struct eco_rec
     }
 }
 
-/* The system's cell with these parameters; or UNSUPPORTED, with the nearest one's difference. */
+/* The system's cell with these parameters; or UNSUPPORTED, with the difference to the nearest. */
 static ecornn_status find_row(const struct eco_foreign_system *system,
                               const struct eco_recipe *recipe,
                               const struct eco_foreign_cell **found)
@@ -132,12 +132,12 @@ static ecornn_status find_row(const struct eco_foreign_system *system,
                         "%s has no cell with the parameters of '%s': its %s has no %s",
                         system->name, recipe->name, nearest->name, least.unknown);
     return eco_fail(ECORNN_UNSUPPORTED,
-                    "%s has no cell with the parameters of '%s': its %s has %s, too", system->name,
+                    "%s has no cell with the parameters of '%s': its %s also has %s", system->name,
                     recipe->name, nearest->name, least.missing);
 }
 
-/* The next output state of one unit whose last one is 1, all else 0 but one vector, which is large.
- */
+/* The next output state of one unit whose previous one is 1, with all else 0 except one large
+ * vector. */
 static double next_state(const struct eco_recipe *recipe, int vector)
 {
     double value[ECO_MAX_SOURCE];
@@ -160,7 +160,8 @@ static double next_state(const struct eco_recipe *recipe, int vector)
     return value[recipe->next[0]];
 }
 
-/* Wrong numbers without any error are what a text with the papers' z would get. */
+/* Rejects a text whose z has the meaning of the papers: it would get wrong numbers without an
+ * error. */
 static ecornn_status check_share(const struct eco_foreign_system *system,
                                  const struct eco_foreign_cell *row,
                                  const struct eco_recipe *recipe)
@@ -175,16 +176,16 @@ static ecornn_status check_share(const struct eco_foreign_system *system,
     eco_caller_end(&caller);
     if (!negated && fabs(kept) < 0.01)
         return eco_fail(ECORNN_UNSUPPORTED,
-                        "z of '%s' is the share of the new state, in %s of the old one: call it u",
+                        "z of '%s' weights the new state, but in %s the old one: name it u",
                         recipe->name, system->name);
     if (negated && fabs(kept - 1) < 0.01)
         return eco_fail(ECORNN_UNSUPPORTED,
-                        "u of '%s' is the share of the old state, as z in %s: call it z",
-                        recipe->name, system->name);
+                        "u of '%s' weights the old state, as z does in %s: name it z", recipe->name,
+                        system->name);
     return ECORNN_OK;
 }
 
-/* Does every R multiply the output state, which alone has a projection? */
+/* Does every R multiply the output state?  Only the output state has a projection. */
 static bool reads_output(const struct eco_recipe *recipe)
 {
     bool all = true;

@@ -1,10 +1,11 @@
 /*
- * Other systems' cells: the order of their blocks, and of their gates by the names of our
- * parameters.  foreign.c has the tables and knows a cell by these names, be it built in or a text;
- * api_import.c moves the numbers.
+ * Weight blocks of other systems: the order of their tensors, and of their gates by the names of
+ * our parameters.  foreign.c has the tables and recognises a cell by these names, built in or from
+ * text; api_import.c moves the numbers.
  *
- * A block is a row of tensors.  G gates in the order of the tables, I the layer's input width
- * (later layers D*P); pair: layer after layer, in each the forward, then the reverse direction.
+ * A block is a sequence of tensors.  G is the number of gates in the tables, I the layer's input
+ * width (later layers D*P).  "Pair" means one layer and direction: layer after layer, first
+ * forward, then reverse.
  *
  * torch, for each pair: weight_ih [G*H,I], weight_hh [G*H,P], bias_ih [G*H], bias_hh [G*H], with a
  * projection weight_hr [P,H].
@@ -24,7 +25,7 @@
 
 #include "common/cell/cell.h"
 
-/* What a tensor is made of. */
+/* The kinds of tensor in a block. */
 enum eco_foreign_part {
     ECO_FOREIGN_INPUT,
     ECO_FOREIGN_RECURRENT,
@@ -35,39 +36,39 @@ enum eco_foreign_part {
 };
 
 /*
- * One cell of a system.  gates[part]: lines of the cell's text in the system's order, one letter
- * each; '-': a block we have no parameter for, ignored by import and zero after export; NULL: the
- * system has no such part.  Where both biases of a gate name the same line they are added,
- * otherwise the equations keep them apart.  z is the share of the old state in all systems; a cell
- * that has the share of the new one in its place calls it u: 1 - sigmoid(a) is sigmoid(-a), so its
- * parameters are those of z, negated.
+ * One cell of a system.  gates[part] lists lines of the cell's text in the system's order, one
+ * letter each.  '-' is a gate for which we have no parameter: import ignores it, export writes
+ * zeros.  NULL: the system has no such part.  If both biases of a gate name the same line they are
+ * added; otherwise the equations keep them apart.  In all systems z weights the old state.  A cell
+ * whose gate weights the new state calls it u; since 1 - sigmoid(a) is sigmoid(-a), its parameters
+ * are those of z, negated.
  */
 struct eco_foreign_cell {
-    const char *name; /* of ours, for people */
+    const char *name; /* our name, for messages */
     const char *gates[ECO_FOREIGN_PARTS];
     bool projection;
 };
 
-/* run: parts that follow each other for one pair, then for the next pair of the scope; W R b d p in
- * the order of enum eco_foreign_part, P is the projection. */
+/* run: the parts that follow each other for one pair, then for the next pair of the scope.  W R b d
+ * p stand for enum eco_foreign_part in order, P for the projection. */
 enum eco_foreign_scope { ECO_FOREIGN_PAIR, ECO_FOREIGN_LAYER, ECO_FOREIGN_NET };
 struct eco_foreign_system {
     const char *name;
-    const struct eco_foreign_cell *cells; /* ends with a name NULL */
+    const struct eco_foreign_cell *cells; /* terminated by a name NULL */
     enum eco_foreign_scope scope;
-    const char *run[5]; /* ends with NULL */
+    const char *run[5]; /* terminated by NULL */
     bool transposed;    /* matrices [columns, G*H] */
 };
 
-/* NULL: there is none of this name; BAD_ARGUMENT says so. */
+/* NULL, with BAD_ARGUMENT, if no system has this name. */
 const struct eco_foreign_system *eco_foreign_find(const char *name);
-/* The system's cell with the parameters of this one; or UNSUPPORTED, and how the nearest differs.
- * proj: with a projection to so many, which that cell must have; 0: without. */
+/* Finds the system's cell with the parameters of this one; or UNSUPPORTED, with the difference to
+ * the nearest.  proj: width of the projection, which that cell must have; 0: none. */
 ecornn_status eco_foreign_cell_find(const struct eco_foreign_system *system,
                                     const struct eco_recipe *recipe, int32_t proj,
                                     const struct eco_foreign_cell **found);
-/* Which parameter is the line's in this part, -1: none; that of u, negated, for z where there is no
- * z. */
+/* The parameter of a line in this part, -1 if there is none.  For z, if there is only u, the one of
+ * u, with *negated set. */
 int eco_foreign_param(const struct eco_recipe *recipe, enum eco_foreign_part part, char line,
                       bool *negated);
 

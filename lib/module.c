@@ -1,9 +1,9 @@
 /*
- * The CUDA backend from the library's side: loads its module when a CUDA device is first asked for,
- * and says why there is none.  Includes no CUDA, so that the library runs where there is none.
+ * The CUDA backend as the library sees it: loads the module when a CUDA device is first requested,
+ * and says why there is none.  Includes no CUDA header, so the library runs without CUDA.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* dladdr */
+#define _GNU_SOURCE 1 /* for dladdr */
 #endif
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@
 
 /* Written once, under `once`. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static const struct eco_backend *loaded; /* NULL: there is none, `why` says why */
+static const struct eco_backend *loaded; /* NULL: the module is missing, and `why` is the reason */
 static char why[512];
 
 static void refuse(const char *what, const char *reason)
@@ -30,7 +30,7 @@ static void refuse(const char *what, const char *reason)
     eco_text_add(&text, "%s: %s", what, reason != NULL ? reason : "unknown error");
 }
 
-/* The module of that folder: it must be one of ours and of this very build. */
+/* Loads the module of a folder.  It must be ours and from this very build. */
 static bool load_from(const char *folder)
 {
     char path[1024];
@@ -45,7 +45,8 @@ static bool load_from(const char *folder)
     void *symbol = dlsym(handle, ECO_MODULE_SYMBOL);
     static const struct eco_services services = {eco_fail, eco_call_fails};
     const struct eco_build build = ECO_BUILD;
-    memcpy(&open, &symbol, sizeof open); /* an object's pointer is no function's in C */
+    memcpy(&open, &symbol,
+           sizeof open); /* C does not convert an object pointer to a function pointer */
     const struct eco_module *module = symbol != NULL ? open(&services) : NULL;
     if (module == NULL || memcmp(&module->build, &build, sizeof build) != 0) {
         refuse(path, symbol == NULL ? "not an ecornn module" : "of another version of ecornn");
@@ -56,11 +57,11 @@ static bool load_from(const char *folder)
     return true;
 }
 
-/* DIR/ecornn beside the library itself, wherever it was moved to; "" where nobody may be believed
- * about that.  Written once, when the library is loaded. */
+/* DIR/ecornn next to the library itself, wherever it was moved to; "" if its path cannot be
+ * trusted.  Written once, when the library is loaded. */
 static char beside[1000];
 
-/* Is that the main program, whose name is what its caller wrote into argv[0]? */
+/* Is this the main program?  Its name is only what its caller wrote into argv[0]. */
 static bool is_program(const Dl_info *library)
 {
     Dl_info program;
@@ -69,8 +70,8 @@ static bool is_program(const Dl_info *library)
            program.dli_fbase == library->dli_fbase;
 }
 
-/* The library's name is as it was opened: if that is relative, it means this folder only now,
- * before anyone leaves it. */
+/* The library's name is the path it was opened with.  A relative path is valid only now, before the
+ * process changes its folder. */
 __attribute__((constructor)) static void find_beside(void)
 {
     Dl_info info;
@@ -88,7 +89,8 @@ __attribute__((constructor)) static void find_beside(void)
         beside[0] = '\0';
 }
 
-/* A module that pulls in cuBLAS takes 60 ms and 150 MB to load: not before there is a driver. */
+/* Loading the module pulls in cuBLAS and takes 60 ms and 150 MB, so it is not loaded without a
+ * driver. */
 static void load(void)
 {
     const char *folder = eco_environment("ECORNN_MODULE_DIR");
@@ -108,7 +110,7 @@ static int count(void)
     return loaded != NULL ? loaded->count() : 0;
 }
 
-/* The device's own backend takes this one's place. */
+/* Replaces this backend by the module's, and opens the device there. */
 static ecornn_status open(struct ecornn_device *device, int argument)
 {
     pthread_once(&once, load);

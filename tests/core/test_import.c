@@ -315,20 +315,20 @@ static const struct {
      "cudnn has no cell with the parameters of 'mine': its lstm has no p.m"},
     {"cell mine(h, c)\n" GATE("i", "sigmoid") GATE("f", "sigmoid")
          GATE("g", "tanh") "c' = f * c + i * g\nh' = tanh(c')\n",
-     "torch", "torch has no cell with the parameters of 'mine': its lstm has W.o, too"},
+     "torch", "torch has no cell with the parameters of 'mine': its lstm also has W.o"},
     {"cell mine(h)\nv = 0.5 * W x\nh' = tanh(v)\n", "torch",
      "torch has no cell with the parameters of 'mine'"},
     {"cell mine(h)\n" GRU("z") "h' = (1 - z) * n + z * h\n", "torch", NULL},
     {"cell mine(h)\n" GRU("z") "h' = n + z * (h - n)\n", "torch", NULL},
     {"cell mine(h)\n" GRU("z") "h' = (1 - z) * h + z * n\n", "torch",
-     "z of 'mine' is the share of the new state, in torch of the old one: call it u"},
+     "z of 'mine' weights the new state, but in torch the old one: name it u"},
     {"cell mine(h)\n" GRU("u") "h' = (1 - u) * h + u * n\n", "torch", NULL},
     {"cell mine(h)\n" GATE("r", "sigmoid") "z = W x\nu = sigmoid(z + R h + b)\nq = R h + b\n"
                                            "n = tanh(W x + b + r * q)\nh' = h + u * (n - h)\n",
      "torch", "torch has no cell with the parameters of 'mine': its gru has no W.z"},
     {"cell mine(h)\n" GRU("u") "h' = h + u * (n - h)\n", "keras", NULL},
     {"cell mine(h)\n" GRU("u") "h' = (1 - u) * n + u * h\n", "onnx",
-     "u of 'mine' is the share of the old state, as z in onnx: call it z"},
+     "u of 'mine' weights the old state, as z does in onnx: name it z"},
 };
 enum { BY_NAME = sizeof by_name / sizeof *by_name };
 

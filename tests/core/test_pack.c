@@ -130,7 +130,7 @@ START_TEST(matrices_are_refused)
     check_ok(ecornn_pack_sums(net.plan, params, added, net.weights, NULL));
     added[1] = net.weights;
     REFUSES(ecornn_pack_sums(net.plan, params, added, net.weights, NULL),
-            "only vectors are added to");
+            "the parameter is a matrix");
     added[1] = params[2] = NULL;
     REFUSES(ecornn_pack_sums(net.plan, params, added, net.weights, NULL), "params[2] is NULL");
     net_close(&net);

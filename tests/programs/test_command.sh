@@ -252,7 +252,7 @@ long=/$(printf '%05000d' 1)
 refuse 1 "must have at most 4095" tune --device cpu:1 mgu/T3/N2/I4/H8 -o "$long"
 XDG_CONFIG_HOME=$long refuse 1 "must have at most 4095" tune --device cpu:1 mgu/T3/N2/I4/H8
 XDG_CONFIG_HOME=$long ECORNN_WISDOM= has "must have at most 4095" plan --device cpu:1 mgu/T3/N2/I4/H8
-ECORNN_WISDOM=$long has "too long a path" info
+ECORNN_WISDOM=$long has "path too long" info
 
 # ---- cells and the check -------------------------------------------------------------------------
 
