@@ -1,7 +1,7 @@
 /*
- * Which products are summed where.  An accumulator is a maximal sum of values used once: at most
- * one W x, one R e per operand and one vector; what else the sum has is added to it afterwards.
- * x itself is an accumulator of its own.
+ * Decides which products are summed.  An accumulator is a maximal sum of values that are used once:
+ * at most one W x, one R e per operand and one vector.  What else the sum contains is added
+ * afterwards.  x itself is an accumulator of its own.
  */
 #include "common/cell/lowering.h"
 
@@ -15,7 +15,7 @@ static bool is_addend(const struct eco_lowering *lowering, int node)
            lowering->recipe->node[lowering->user[node]].op == ECO_OP_ADD;
 }
 
-/* The members of a sum: leaves of the tree of additions under root. */
+/* The members of a sum: the leaves of the tree of additions under root. */
 static int leaves(const struct eco_lowering *lowering, int root, int16_t *leaf)
 {
     const struct eco_node *node = &lowering->recipe->node[root];
@@ -51,8 +51,9 @@ static int find_operand(const struct eco_adjoint *adjoint, int node)
     return k;
 }
 
-/* Which place of an accumulator a node takes: 0 W, 1 vector, 2 + k R of operand k; -1: none. */
-static int place(const struct eco_lowering *lowering, int node)
+/* The position in an accumulator that a node takes: 0 W, 1 vector, 2 + k R of operand k; -1: none.
+ */
+static int position(const struct eco_lowering *lowering, int node)
 {
     switch (lowering->recipe->node[node].op) {
     case ECO_OP_INPUT:
@@ -66,17 +67,17 @@ static int place(const struct eco_lowering *lowering, int node)
     }
 }
 
-/* The first member for each place joins the accumulator of root, if there is a product at all. */
+/* The first member for each position joins the accumulator of root, if there is any product. */
 static void join_sum(struct eco_lowering *lowering, int root)
 {
     int16_t leaf[ECO_MAX_SOURCE + 1];
     bool taken[2 + ECO_MAX_OPERANDS] = {false}, product = false;
     const int n = leaves(lowering, root, leaf);
     for (int i = 0; i < n; i++)
-        product |= is_addend(lowering, leaf[i]) && place(lowering, leaf[i]) >= 0 &&
-                   place(lowering, leaf[i]) != 1;
+        product |= is_addend(lowering, leaf[i]) && position(lowering, leaf[i]) >= 0 &&
+                   position(lowering, leaf[i]) != 1;
     for (int i = 0; product && i < n; i++) {
-        const int at = place(lowering, leaf[i]);
+        const int at = position(lowering, leaf[i]);
         if (at < 0 || taken[at] || !is_addend(lowering, leaf[i]))
             continue;
         taken[at] = true;
@@ -97,7 +98,7 @@ static void fill(struct eco_lowering *lowering, int root, struct eco_accumulator
     for (int i = 0; i < lowering->recipe->n_nodes; i++) {
         if (lowering->part_of[i] != root)
             continue;
-        const int at = place(lowering, i), param = lowering->recipe->node[i].index;
+        const int at = position(lowering, i), param = lowering->recipe->node[i].index;
         int16_t *to = at == 0 ? &acc->input : at == 1 ? &acc->vector : &acc->recurrent[at - 2];
         *to = (int16_t)param;
     }
@@ -112,7 +113,7 @@ static unsigned pattern(const struct eco_accumulator *acc)
     return bits;
 }
 
-/* Each run of neighbours that share a matrix is one product. */
+/* Counts products: each run of neighbours that share a matrix is one. */
 static int count_runs(const unsigned *group, int n)
 {
     unsigned before = 0;
@@ -133,7 +134,8 @@ static void move(unsigned *group, int from, int to)
     group[to] = moved;
 }
 
-/* Moves one group at a time while that saves a run.  Few groups: everything is tried. */
+/* Moves one group at a time as long as that saves a product.  There are few groups, so it tries
+ * all. */
 static void arrange(unsigned *group, int n)
 {
     for (bool better = true; better;) {
@@ -154,7 +156,7 @@ static void arrange(unsigned *group, int n)
     }
 }
 
-/* Sorts the accumulators, given by root: groups of the same pattern, arranged. */
+/* Sorts the accumulators, given by root, into groups of equal pattern, and arranges the groups. */
 static void order(struct eco_lowering *lowering, const int16_t *root)
 {
     struct eco_lowered *lowered = lowering->lowered;
@@ -188,7 +190,7 @@ bool eco_lower_accumulators(struct eco_lowering *lowering)
         if (recipe->node[i].op == ECO_OP_ADD && !is_addend(lowering, i))
             join_sum(lowering, i);
     for (int i = 0; i < recipe->n_nodes; i++)
-        if (((place(lowering, i) >= 0 && place(lowering, i) != 1) || is_raw(lowering, i)) &&
+        if (((position(lowering, i) >= 0 && position(lowering, i) != 1) || is_raw(lowering, i)) &&
             lowering->part_of[i] < 0)
             lowering->part_of[i] = (int16_t)i;
     for (int i = 0; i < recipe->n_nodes; i++) {

@@ -1,7 +1,7 @@
 /*
- * Does a cell keep its output state, and all that it multiplies by R, in [-1, 1], or, where the
- * output state starts beyond, within the next power of two, whatever other states start from?  By
- * intervals: what is found is so, up to rounding; what is not may be so all the same.
+ * Does a cell keep its output state and all operands of R in [-1, 1], or, if the output state
+ * starts outside, within the next power of two, whatever the other states start from?  Interval
+ * arithmetic gives the answer; a true one holds up to rounding, a false one may be too cautious.
  */
 #include "common/cell/cell.h"
 
@@ -35,7 +35,7 @@ static struct interval hull(struct interval a, struct interval b)
     return (struct interval){least(ends, 4), most(ends, 4)};
 }
 
-/* 0 times an infinite end is 0: the end itself is never a value. */
+/* 0 times an infinite bound is 0, because the bound itself is never attained. */
 static double times(double a, double b)
 {
     return a == 0 || b == 0 ? 0 : a * b;
@@ -64,7 +64,7 @@ static bool is_rest(const struct eco_recipe *recipe, int at, int of)
            recipe->node[node->a].value == 1;
 }
 
-/* A sum of two products: is it a mixture, a share of one value and the rest of another? */
+/* Is a sum of two products a mixture: a share of one value plus the rest of another? */
 static bool is_mixture(const struct eco_recipe *recipe, const struct eco_node *sum,
                        const struct interval *of, struct interval *mixture)
 {
@@ -134,20 +134,20 @@ static struct interval interval_of(const struct eco_recipe *recipe, const struct
     case ECO_OP_EXP:
         return (struct interval){exp(a.low), exp(a.high)};
     case ECO_OP_ABS:
-    case ECO_OP_SQRT: /* of at most 1: at most 1 */
+    case ECO_OP_SQRT: /* at most 1 for an argument of at most 1 */
         return (struct interval){0, fmax(fmax(-a.low, a.high), 1)};
     default: /* products, vectors, log() */
         return unbounded;
     }
 }
 
-/* Of all values, and the next states, where the previous ones are in these. */
+/* Intervals of all values and of the next states, given those of the previous states. */
 static void advance(const struct eco_recipe *recipe, const struct interval *state,
                     struct interval *of, struct interval *next)
 {
     for (int i = 0; i < recipe->n_nodes; i++) {
         of[i] = interval_of(recipe, &recipe->node[i], of, state);
-        if (!(of[i].low <= of[i].high)) /* a NaN is among them */
+        if (!(of[i].low <= of[i].high)) /* it may be a NaN */
             of[i] = unbounded;
     }
     for (int s = 0; s < recipe->n_states; s++)
@@ -172,7 +172,7 @@ static bool stays_within(const struct ecornn_cell *cell, double bound)
     return is_within(next[0], bound);
 }
 
-/* Scales of operands are powers of two, so these stand for all starts up to the last. */
+/* Scales of operands are powers of two, so these starts stand for all up to the last. */
 bool eco_cell_is_bounded(const struct ecornn_cell *cell)
 {
     static const double last = 1 << 20;

@@ -1,18 +1,19 @@
 /*
- * Digits of a text to the nearest double, ties to even: as a C compiler has it, in every locale and
- * in every rounding mode.  By whole numbers of any length, since a text has few numbers.
+ * Rounds the digits of a text to the nearest double, ties to even, as a C compiler does, in every
+ * locale and rounding mode.  Uses integers of any length, because a text has few numbers.
  */
 #include "common/cell/scan.h"
 
 #include <math.h>
 #include <string.h>
 
-/* 10^LEAST is less than half of the smallest double, all below MOST is larger than a float. */
+/* 10^LEAST is less than half of the smallest double; every number from 10^MOST on exceeds all
+ * floats. */
 enum { LEAST = -324, MOST = 40 };
-/* The largest number here is 10^(ECO_MAX_DIGITS - LEAST), and a bit more. */
+/* Enough for 10^(ECO_MAX_DIGITS - LEAST), the largest number here. */
 enum { WORDS = (ECO_MAX_DIGITS - LEAST) * 10 / 3 / 32 + 2 };
 
-/* Lowest word first. */
+/* A natural number, lowest word first. */
 struct natural {
     int n; /* words; the highest is not 0 */
     uint32_t word[WORDS];
@@ -40,7 +41,7 @@ static int compare(const struct natural *x, const struct natural *y)
     return 0;
 }
 
-/* x -= y, of which x is not less. */
+/* x -= y, where x >= y. */
 static void subtract(struct natural *x, const struct natural *y)
 {
     int64_t borrow = 0;
@@ -53,7 +54,7 @@ static void subtract(struct natural *x, const struct natural *y)
         x->n--;
 }
 
-/* Both positive. */
+/* The nearest double to above / below, both positive. */
 static double quotient(struct natural *above, struct natural *below)
 {
     int exponent = 0; /* above / below * 2^exponent, with 1 <= above / below < 2 */
@@ -63,7 +64,7 @@ static double quotient(struct natural *above, struct natural *below)
         grow(below, 2, 0);
     exponent--;
     grow(above, 2, 0);
-    /* bits of the result: fewer where it is denormal */
+    /* bits of the result, fewer for a denormal */
     const int bits = exponent < -1022 ? exponent + 1075 : 53;
     uint64_t integer = 0;
     for (int i = 0; i < bits; i++) {

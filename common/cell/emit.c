@@ -1,6 +1,7 @@
 /*
  * Prints the stages of a cell in the neutral vocabulary that every kernel template defines: one
- * function per stage, one line per instruction, the very ones that the interpreter executes.
+ * function per stage, one line per instruction, the same instructions that the interpreter
+ * executes.
  */
 #include "common/cell/cell.h"
 
@@ -9,7 +10,7 @@
 
 #include "common/util.h"
 
-/* How a stage reads (a value) and writes (a statement) memory. */
+/* Words with which a stage reads memory (values) and writes it (statements). */
 static const char *const load_word[ECO_OPCODES] = {
     [ECO_OP_STATE] = "load_state", [ECO_OP_VECTOR] = "load_vector",
     [ECO_OP_MEAN] = "load_mean",   [ECO_OP_DNEXT] = "load_dnext",
@@ -22,7 +23,7 @@ static const char *const store_word[ECO_OPCODES] = {
     [ECO_OP_STORE_DACC] = "store_dacc",       [ECO_OP_STORE_DSTATE] = "store_dstate",
 };
 
-/* Exact, and the same in every locale: an integer times a power of two. */
+/* Prints a number exactly and independently of the locale: an integer times a power of two. */
 static void emit_number(struct eco_text *text, double value)
 {
     int exponent;
@@ -73,13 +74,14 @@ static void emit_line(struct eco_text *text, const struct eco_program *program, 
     eco_text_add(text, ";\n");
 }
 
-/* Loads first: a GPU's compiler does not move one ahead of a division, and waits for each. */
-static void emit_stage(struct eco_text *text, const char *name, const char *way, int stage,
+/* Prints loads first: a GPU's compiler does not move a load ahead of a division, and would wait for
+ * each. */
+static void emit_stage(struct eco_text *text, const char *name, const char *pass, int stage,
                        const struct eco_program *program)
 {
     eco_text_add(text, "CELL_FUNCTION void CELL(");
     emit_name(text, name);
-    eco_text_add(text, "_%s_%d)(CELL_AT at)\n{\n", way, stage);
+    eco_text_add(text, "_%s_%d)(CELL_AT at)\n{\n", pass, stage);
     for (int loads = 1; loads >= 0; loads--)
         for (int i = 0; i < program->n; i++)
             if ((load_word[program->code[i].op] != NULL) == loads)
@@ -101,12 +103,12 @@ size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size)
 size_t eco_cell_emit_scan(const struct ecornn_cell *cell, char *text, size_t size)
 {
     struct eco_text out = {text, size, 0};
-    for (int way = 0; way < 2; way++)
-        emit_stage(&out, cell->recipe.name, "scan", way, &cell->lowered.linear.program[way]);
+    for (int pass = 0; pass < 2; pass++)
+        emit_stage(&out, cell->recipe.name, "scan", pass, &cell->lowered.linear.program[pass]);
     return out.length;
 }
 
-/* How many row means it must have room for. */
+/* The number of row means it needs room for. */
 static int means_of(const struct eco_program *program)
 {
     int means = 0;
@@ -116,7 +118,7 @@ static int means_of(const struct eco_program *program)
     return means;
 }
 
-static void emit_include(struct eco_text *text, const char *name, const char *way, int stage,
+static void emit_include(struct eco_text *text, const char *name, const char *pass, int stage,
                          const struct eco_program *program)
 {
     eco_text_add(text, "#ifdef CELL_TEMPLATE\n#define CELL_STAGE ");
@@ -125,7 +127,7 @@ static void emit_include(struct eco_text *text, const char *name, const char *wa
                  "_%s_%d\n#define CELL_BACKWARD %d\n#define CELL_MEANS %d\n"
                  "#include CELL_TEMPLATE\n"
                  "#undef CELL_STAGE\n#undef CELL_BACKWARD\n#undef CELL_MEANS\n#endif\n",
-                 way, stage, way[0] == 'b', means_of(program));
+                 pass, stage, pass[0] == 'b', means_of(program));
 }
 
 size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size)
@@ -142,12 +144,13 @@ size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t 
 size_t eco_cell_emit_scan_kernels(const struct ecornn_cell *cell, char *text, size_t size)
 {
     struct eco_text out = {text, size, eco_cell_emit_scan(cell, text, size)};
-    for (int way = 0; way < 2; way++)
-        emit_include(&out, cell->recipe.name, "scan", way, &cell->lowered.linear.program[way]);
+    for (int pass = 0; pass < 2; pass++)
+        emit_include(&out, cell->recipe.name, "scan", pass, &cell->lowered.linear.program[pass]);
     return out.length;
 }
 
-/* Two products: the second of a value that the first stage computes, back the other way round. */
+/* Is it two products, the second with a value that the first stage computes, and backward the
+ * reverse? */
 static bool is_chain(const struct eco_lowered *lowered)
 {
     const struct eco_operand *second = &lowered->operand[1];
@@ -170,7 +173,7 @@ int eco_cell_products(const struct ecornn_cell *cell)
     return n == 1 || is_chain(lowered) ? n : 0;
 }
 
-/* Which of the accumulators with operand o each is. */
+/* For each accumulator, which of those with operand o it is. */
 static int emit_rows(struct eco_text *text, const struct eco_lowered *lowered, int o)
 {
     int rows = 0;
@@ -182,7 +185,7 @@ static int emit_rows(struct eco_text *text, const struct eco_lowered *lowered, i
     return rows;
 }
 
-/* CELLS_WHAT_k(CALL): a call of each program that there is. */
+/* CELLS_WHAT_k(CALL): a call of each existing program. */
 static void emit_calls(struct eco_text *text, const struct ecornn_cell *cell, bool backward,
                        const char *what, int k, const int16_t programs[2])
 {
@@ -196,7 +199,7 @@ static void emit_calls(struct eco_text *text, const struct ecornn_cell *cell, bo
     eco_text_add(text, "\n");
 }
 
-/* A list, of which nothing is read where there are no means. */
+/* Prints a list; it is empty without means. */
 static void emit_list(struct eco_text *text, const char *name,
                       const struct eco_joined_stages *joined, int which)
 {

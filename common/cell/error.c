@@ -1,5 +1,5 @@
 /*
- * What is wrong with a cell, see error.h.
+ * Errors of a cell as a whole; see error.h.
  */
 #include "common/cell/error.h"
 

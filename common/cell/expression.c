@@ -1,6 +1,6 @@
 /*
- * Expressions of a cell's text, by recursive descent: sum, term, unary, primary.  Depth, parameters
- * and nodes are bounded here, because a text may come from anywhere.
+ * Parses expressions of a cell's text by recursive descent: sum, term, unary, primary.  Depth,
+ * parameters and nodes are bounded here, because a text may come from an untrusted source.
  */
 #include "common/cell/parse.h"
 
@@ -81,7 +81,7 @@ int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token 
     return -1;
 }
 
-/* How many different operands R has, the new one included. */
+/* The number of different operands of R, including the new one. */
 static int count_operands(const struct eco_recipe *recipe, int operand)
 {
     bool seen[ECO_MAX_SOURCE + 1] = {false};
@@ -97,7 +97,7 @@ static int count_operands(const struct eco_recipe *recipe, int operand)
     return n;
 }
 
-/* A parameter, named after its kind and the line: "W.i". */
+/* Adds a parameter named after its kind and the line, such as "W.i". */
 static int add_param(struct eco_parser *parser, const struct eco_token *token, int kind,
                      int operand)
 {
@@ -184,11 +184,11 @@ static int parse_param(struct eco_parser *parser)
     return operand < 0 ? -1 : add_param(parser, &token, ECO_PARAM_R, operand);
 }
 
-/* What may follow the arguments of a function: bernoulli(p, once), mean(a, head). */
+/* The option that may follow a function's arguments: bernoulli(p, once), mean(a, head). */
 static const char *const option[ECO_OPCODES] = {
     [ECO_OP_BERNOULLI] = "once", [ECO_OP_MEAN] = "head"};
 
-/* 1: it has its option; 0: it ends without. */
+/* 1: the option is there; 0: the arguments end without it. */
 static int parse_option(struct eco_parser *parser, int op)
 {
     if (option[op] == NULL || !eco_scan_is(&parser->scan, ','))
@@ -201,7 +201,7 @@ static int parse_option(struct eco_parser *parser, int op)
     return 1;
 }
 
-/* 1: with the option. */
+/* Returns 1 with the option. */
 static int parse_arguments(struct eco_parser *parser, int op, int argument[3])
 {
     const int n = op == ECO_OP_BERNOULLI ? 1 : eco_opcode_info[op].arguments;
@@ -243,7 +243,7 @@ static int parse_bernoulli(struct eco_parser *parser, const struct eco_token *na
                     (struct eco_node){ECO_OP_BERNOULLI, -1, -1, -1, (int16_t)index, value->value});
 }
 
-/* A kernel takes a row or a head at a time. */
+/* A kernel computes either row means or head means. */
 static int parse_mean(struct eco_parser *parser, const struct eco_token *name, const int *argument,
                       bool head)
 {
@@ -313,7 +313,7 @@ static int parse_unary(struct eco_parser *parser)
     return node;
 }
 
-/* A chain of one precedence, to the left: next { symbol next }. */
+/* A left-associative chain of one precedence: next { symbol next }. */
 static int parse_chain(struct eco_parser *parser, const char *symbols, const int *ops,
                        int (*next)(struct eco_parser *))
 {

@@ -1,7 +1,7 @@
 /*
- * The gradient of a recipe: reverse mode, as more nodes of the same graph.  Each node's adjoint is
- * the gradient of the loss by its value; -1 stands for a zero and costs nothing.  The gradient of
- * R e ends at the product: DOPERAND brings in R^T times it.
+ * The gradient of a recipe by reverse mode, as more nodes of the same graph.  The adjoint of a node
+ * is the gradient of the loss with respect to its value; -1 stands for zero and costs nothing.  The
+ * gradient of R e ends at the product: the node DOPERAND stands for R^T times it.
  */
 #include "common/cell/cell.h"
 
@@ -42,7 +42,7 @@ static int constant(struct gradient *gradient, double value)
     return add_leaf(gradient, ECO_OP_CONST, 0, value);
 }
 
-/* One more use of node: its adjoint grows by d. */
+/* Adds d to the adjoint of a node. */
 static void accumulate(struct gradient *gradient, int node, int d)
 {
     int16_t *of = &gradient->of[node];
@@ -54,19 +54,19 @@ static int mul(struct gradient *gradient, int a, int b)
     return add(gradient, ECO_OP_MUL, a, b, -1);
 }
 
-/* d where condition > 0, else 0; or the other way round. */
+/* d if condition > 0, else 0; with `positive` false, the reverse. */
 static int gate(struct gradient *gradient, int condition, int d, bool positive)
 {
     const int zero = constant(gradient, 0);
     return add(gradient, ECO_OP_SELECT, condition, positive ? d : zero, positive ? zero : d);
 }
 
-/* dy/da times d, for y = f(a); node y is number `at`. */
+/* dy/da times d for y = f(a), where y is node `at`. */
 static int unary(struct gradient *gradient, int at, int d)
 {
     const struct eco_node y = gradient->recipe->node[at];
     switch (y.op) {
-    case ECO_OP_MEAN: /* every unit of the row sees 1/H of every unit's d */
+    case ECO_OP_MEAN: /* every unit of the row receives 1/H of every unit's d */
         return add(gradient, ECO_OP_MEAN, d, -1, -1);
     case ECO_OP_NEG:
         return add(gradient, ECO_OP_NEG, d, -1, -1);
@@ -94,7 +94,7 @@ static int unary(struct gradient *gradient, int at, int d)
     }
 }
 
-/* dy/da or dy/db times d, for y of two arguments. */
+/* dy/da or dy/db times d for y = f(a, b). */
 static int binary(struct gradient *gradient, int at, int d, bool second)
 {
     const struct eco_node y = gradient->recipe->node[at];
@@ -116,7 +116,7 @@ static int binary(struct gradient *gradient, int at, int d, bool second)
     }
 }
 
-/* Passes the adjoint of node `at` on to its arguments. */
+/* Propagates the adjoint of node `at` to its arguments. */
 static void pass_on(struct gradient *gradient, int at)
 {
     const struct eco_node y = gradient->recipe->node[at];
@@ -169,7 +169,7 @@ static bool find_operands(const struct eco_recipe *recipe, struct eco_adjoint *a
     return true;
 }
 
-/* A computed operand has the gradient R^T d, if any of its products has a gradient d. */
+/* A computed operand has the gradient R^T d if any of its products has a gradient d. */
 static void add_operand(struct gradient *gradient, int at)
 {
     const struct eco_recipe *recipe = gradient->recipe;

@@ -1,6 +1,6 @@
 /*
- * Who uses each value, and the first stage that can have it: one later than the operand of a
- * product, or the mean, that it waits for.
+ * Finds the users of each value, and the first stage that can have it: one later than the operand
+ * of a product or the mean that it depends on.
  */
 #include "common/cell/lowering.h"
 
@@ -47,7 +47,7 @@ static int argument_level(const struct eco_lowering *lowering, bool backward, in
     return larger(larger(a, b), node->c < 0 ? 0 : level[node->c]);
 }
 
-/* Of each value of the text. */
+/* Levels of the values of the text. */
 static void find_forward_levels(struct eco_lowering *lowering)
 {
     const struct eco_recipe *recipe = lowering->recipe;
@@ -60,7 +60,7 @@ static void find_forward_levels(struct eco_lowering *lowering)
     }
 }
 
-/* Of each value of the gradient; what it keeps of forward is there from the start. */
+/* Levels of the gradient's values.  What it keeps from forward is available from the start. */
 static void find_backward_levels(struct eco_lowering *lowering)
 {
     const struct eco_recipe *recipe = lowering->recipe;

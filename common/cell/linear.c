@@ -1,11 +1,11 @@
 /*
- * Is a cell linear in its states, element by element?  Then each state that a step reads is
- * s' = factor * s + term, with factor and term of x alone, and so is its gradient on the way back:
- * steps can be scanned in parallel.  States that no step reads are outputs, of any form.
+ * Is a cell linear in its states, element by element?  Then each state that a step reads is s' =
+ * factor * s + term with factor and term of x alone, and the gradient has the same form, so that
+ * steps can be scanned in parallel.  States that no step reads are outputs and may have any form.
  */
 #include "common/cell/lowering.h"
 
-/* A value as factor * variable + term; nodes, -1: zero. */
+/* A value as factor * variable + term, as nodes; -1: zero. */
 struct form {
     int16_t factor, term;
 };
@@ -13,8 +13,8 @@ struct form {
 struct linear {
     struct eco_lowering *lowering;
     struct eco_recipe *graph;
-    int16_t op, index;           /* the variable: leaves of this opcode and number */
-    bool depends[ECO_MAX_NODES]; /* on it */
+    int16_t op, index;           /* the variable: leaves with this opcode and index */
+    bool depends[ECO_MAX_NODES]; /* depends on the variable */
     struct form form[ECO_MAX_NODES];
     bool full;
 };
@@ -81,7 +81,7 @@ static void take_sum(struct linear *linear, int at, struct form *form)
     }
 }
 
-/* False: it is no such form. */
+/* Finds the form of a value; false: it has none. */
 static bool form_of(struct linear *linear, int at, struct form *form)
 {
     const struct eco_node node = linear->graph->node[at];
@@ -134,8 +134,7 @@ static void find_depends(struct linear *linear, int n)
     }
 }
 
-/* A result as such a form of the variable; nodes after the first n are of forms.  False: it is
- * none. */
+/* Finds the form of a result; nodes from the n-th on belong to forms.  False: it has none. */
 static bool find_form(struct linear *linear, int n, int result, struct form *form)
 {
     bool need[ECO_MAX_NODES] = {false};
@@ -152,7 +151,7 @@ static bool find_form(struct linear *linear, int n, int result, struct form *for
     for (int i = 0; i < n; i++)
         if (need[i] && linear->lowering->part_of[i] != -1 && linear->lowering->acc[i] < 0 &&
             linear->op == ECO_OP_STATE)
-            linear->form[i] = (struct form){-1, -1}; /* of an accumulator, which stands for it */
+            linear->form[i] = (struct form){-1, -1}; /* of an accumulator, which represents it */
         else if (need[i] && !form_of(linear, i, &linear->form[i]))
             return false;
     if (result >= 0)
@@ -162,7 +161,7 @@ static bool find_form(struct linear *linear, int n, int result, struct form *for
 
 /* ---- both ways ------------------------------------------------------------------------------- */
 
-/* Which states a step reads, a bit for each. */
+/* The states that a step reads, one bit each. */
 static unsigned states_read(const struct eco_recipe *recipe)
 {
     unsigned depends[ECO_MAX_SOURCE], read = 0;
@@ -178,7 +177,7 @@ static unsigned states_read(const struct eco_recipe *recipe)
     return read;
 }
 
-/* Do other states than this one enter? */
+/* Does the value depend on states other than this one? */
 static bool mixes(const struct linear *linear, int at, int n_nodes)
 {
     bool need[ECO_MAX_NODES] = {false};
@@ -198,8 +197,8 @@ static bool mixes(const struct linear *linear, int at, int n_nodes)
     return false;
 }
 
-/* Of one way: the program that gives factor and term of each state. */
-static bool lower_way(struct linear *linear, bool backward, int n_nodes)
+/* One pass: the program that computes factor and term of each state. */
+static bool lower_pass(struct linear *linear, bool backward, int n_nodes)
 {
     struct eco_lowering *lowering = linear->lowering;
     struct eco_lowered *lowered = lowering->lowered;
@@ -239,7 +238,7 @@ void eco_lower_linear(struct eco_lowering *lowering, struct eco_recipe *graph)
         return;
     graph->n_nodes = n_all;
     lowering->error = &error;
-    lowered->linear.scans = lower_way(&linear, false, n_all) && lower_way(&linear, true, n_all);
+    lowered->linear.scans = lower_pass(&linear, false, n_all) && lower_pass(&linear, true, n_all);
     lowering->error = outer;
     graph->n_nodes = n_nodes;
 }

@@ -1,6 +1,6 @@
 /*
- * The graph cut into stages: a stage ends where a later value needs the product of a value of this
- * step, or a mean over its row.  A stage's program is whatever its results need, and no more.
+ * Cuts the graph into stages.  A stage ends where a later value needs the product of a value of
+ * this step, or a mean over its row.  A stage's program computes exactly what its results need.
  */
 #include "common/cell/lowering.h"
 
@@ -8,7 +8,7 @@
 
 #include "common/cell/error.h"
 
-/* The node of an operand's gradient, -1: nothing uses it. */
+/* The node of an operand's gradient, -1 if nothing uses it. */
 static int find_doperand(const struct eco_lowering *lowering, int operand)
 {
     for (int i = lowering->recipe->n_nodes; i < lowering->adjoint->n_nodes; i++) {
@@ -63,7 +63,7 @@ static void place_extra(struct eco_lowering *lowering)
             lowered->extra[lowered->n_extra++] = (int16_t)i;
 }
 
-/* A projection h = P u needs h to occur only under R, and u nowhere but as the next state. */
+/* A projection h = P u requires that h occurs only under R, and u only as the next state. */
 static bool is_projectable(const struct eco_recipe *recipe)
 {
     bool seen = recipe->node[recipe->next[0]].op == ECO_OP_STATE &&
@@ -101,7 +101,8 @@ static bool demand_means(struct eco_lowering *lowering, bool backward, int stage
     return true;
 }
 
-/* What the stage computes anyway and no stage before it did is saved here; the last saves all. */
+/* Saves what this stage computes anyway and no earlier stage computed; the last stage saves the
+ * rest. */
 static bool demand_saves(struct eco_lowering *lowering, bool last, struct eco_demand *demand)
 {
     const struct eco_lowered *lowered = lowering->lowered;
@@ -144,7 +145,7 @@ static bool lower_forward(struct eco_lowering *lowering, int stage)
     return true;
 }
 
-/* The backward stage that writes the gradient of an accumulator: the last, or the one before
+/* The backward stage that writes the gradient of an accumulator: the last one, or the one before
  * R^T times it is needed. */
 static int dacc_stage(const struct eco_lowered *lowered, int acc)
 {

@@ -1,55 +1,57 @@
 /*
- * Stages of a cell with row means where sums of blocks of units go round between them, so that the
- * fewer stages the better.  A mean of a polynomial in another mean m, of degree two at most, needs
- * no stage of its own: each block gives the sums of its value and of its first derivative at a
- * number near m.  The second derivative must be the same for all units.  So variances come with
- * means, and back the mean of a gradient with that of the variance's.
+ * Joins stages of a cell with row means for kernels whose blocks exchange sums of their units
+ * between stages.  A mean of a polynomial in another mean m, of degree at most two, needs no stage
+ * of its own: each block sends the sums of the value and of its first derivative at a number near
+ * m.  The second derivative must be the same for all units.  So a variance is computed together
+ * with its mean, and backward the mean of a gradient together with that of the variance.
  */
 #include "common/cell/cell.h"
 
-/* A value x + d t + c t t of an instruction, t being what the mean it depends on is more. */
-struct jet {
+/* A value x + d t + c t^2 of an instruction, where t is the difference between the mean it depends
+ * on and the number near it. */
+struct quadratic {
     int16_t mean;     /* -1: none */
-    bool polynomial;  /* else it depends on the mean in another way, or on two */
-    bool known, even; /* x, of no mean, is `value` for all units; so is d `slope` */
+    bool polynomial;  /* false: it depends on the mean in another way, or on two means */
+    bool known, even; /* known: x depends on no mean and is `value` for all units; even: d is
+                         `slope` for all units */
     double value, slope, curve;
 };
 
-static const struct jet other = {.mean = 0, .polynomial = false};
+static const struct quadratic other = {.mean = 0, .polynomial = false};
 
-static struct jet constant(bool known, double value)
+static struct quadratic constant(bool known, double value)
 {
-    return (struct jet){.mean = -1,
-                        .polynomial = true,
-                        .known = known,
-                        .even = true,
-                        .value = value,
-                        .slope = 0,
-                        .curve = 0};
+    return (struct quadratic){.mean = -1,
+                              .polynomial = true,
+                              .known = known,
+                              .even = true,
+                              .value = value,
+                              .slope = 0,
+                              .curve = 0};
 }
 
-static bool one_mean(const struct jet *a, const struct jet *b)
+static bool one_mean(const struct quadratic *a, const struct quadratic *b)
 {
     return a->polynomial && b->polynomial && (a->mean < 0 || b->mean < 0 || a->mean == b->mean);
 }
 
-static struct jet sum(const struct jet *a, const struct jet *b, double sign)
+static struct quadratic sum(const struct quadratic *a, const struct quadratic *b, double sign)
 {
     if (!one_mean(a, b))
         return other;
-    return (struct jet){.mean = a->mean >= 0 ? a->mean : b->mean,
-                        .polynomial = true,
-                        .known = a->known && b->known,
-                        .even = a->even && b->even,
-                        .value = a->value + sign * b->value,
-                        .slope = a->slope + sign * b->slope,
-                        .curve = a->curve + sign * b->curve};
+    return (struct quadratic){.mean = a->mean >= 0 ? a->mean : b->mean,
+                              .polynomial = true,
+                              .known = a->known && b->known,
+                              .even = a->even && b->even,
+                              .value = a->value + sign * b->value,
+                              .slope = a->slope + sign * b->slope,
+                              .curve = a->curve + sign * b->curve};
 }
 
-/* a times what depends on no mean. */
-static struct jet scaled(const struct jet *a, bool known, double by)
+/* a times a value that depends on no mean. */
+static struct quadratic scaled(const struct quadratic *a, bool known, double by)
 {
-    struct jet result = *a;
+    struct quadratic result = *a;
     if (!a->polynomial || (a->curve != 0 && !known))
         return other;
     result.known = a->known && known;
@@ -60,7 +62,7 @@ static struct jet scaled(const struct jet *a, bool known, double by)
     return result;
 }
 
-static struct jet product(const struct jet *a, const struct jet *b)
+static struct quadratic product(const struct quadratic *a, const struct quadratic *b)
 {
     if (!one_mean(a, b))
         return other;
@@ -70,7 +72,7 @@ static struct jet product(const struct jet *a, const struct jet *b)
         return scaled(a, b->known, b->value);
     if (!a->even || !b->even || a->curve != 0 || b->curve != 0)
         return other;
-    return (struct jet){.mean = a->mean, .polynomial = true, .curve = a->slope * b->slope};
+    return (struct quadratic){.mean = a->mean, .polynomial = true, .curve = a->slope * b->slope};
 }
 
 static bool stores(const struct eco_program *program, int op, int index)
@@ -81,9 +83,9 @@ static bool stores(const struct eco_program *program, int op, int index)
     return false;
 }
 
-/* Of an instruction of a stage, next to the stage before. */
-static struct jet jet_of(const struct eco_program *before, const struct eco_node *code,
-                         const struct jet *value)
+/* The form of an instruction of a stage that follows `before`. */
+static struct quadratic quadratic_of(const struct eco_program *before, const struct eco_node *code,
+                                     const struct quadratic *value)
 {
     const int16_t argument[3] = {code->a, code->b, code->c};
     bool free = true;
@@ -93,7 +95,7 @@ static struct jet jet_of(const struct eco_program *before, const struct eco_node
     case ECO_OP_MEAN:
         if (!stores(before, ECO_OP_STORE_MEAN, code->index))
             return constant(false, 0);
-        return (struct jet){
+        return (struct quadratic){
             .mean = code->index, .polynomial = true, .even = true, .slope = 1, .curve = 0};
     case ECO_OP_ADD:
         return sum(&value[code->a], &value[code->b], 1);
@@ -114,17 +116,17 @@ static struct jet jet_of(const struct eco_program *before, const struct eco_node
     }
 }
 
-/* Can the means that a stage stores come with those of the stage before?  Then the joints say how.
- */
+/* Can the means that a stage stores be computed with those of the stage before?  If so, fills in
+ * how. */
 static bool joins(const struct eco_program *before, const struct eco_program *stage,
                   struct eco_joined_stages *joined)
 {
-    struct jet value[ECO_MAX_CODE];
+    struct quadratic value[ECO_MAX_CODE];
     bool any = false;
     for (int i = 0; i < stage->n; i++) {
         const struct eco_node *code = &stage->code[i];
         if (code->op < ECO_OP_STORE_OPERAND) {
-            value[i] = jet_of(before, code, value);
+            value[i] = quadratic_of(before, code, value);
             continue;
         }
         if (code->op != ECO_OP_STORE_MEAN)
@@ -141,7 +143,7 @@ static bool joins(const struct eco_program *before, const struct eco_program *st
     return any;
 }
 
-/* The means of a program are of this stage. */
+/* Assigns the means of a program to this stage. */
 static void put_means(const struct eco_program *program, struct eco_joined_stages *joined)
 {
     for (int i = 0; i < program->n; i++)

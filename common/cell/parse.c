@@ -1,11 +1,11 @@
 /*
- * Lines of a cell's text: the head, assignments, and what must hold once all are read.
+ * Parses the lines of a cell's text: the head, assignments, and the checks once all lines are read.
  */
 #include "common/cell/parse.h"
 
 #include <string.h>
 
-/* The current token as a new name, primed or not. */
+/* Takes the current token as a new name, primed or not. */
 static int expect_name(struct eco_parser *parser, const char *what)
 {
     const struct eco_token *token = &parser->scan.token;
@@ -35,7 +35,7 @@ static int expect_line_end(struct eco_parser *parser)
     return parser->scan.failed ? -1 : 0;
 }
 
-/* NAME = NUMBER: where it begins; without, at 0. */
+/* NAME = NUMBER: the state's start value; without it 0. */
 static int parse_start(struct eco_parser *parser, double *start)
 {
     struct eco_scanner *scan = &parser->scan;
@@ -73,7 +73,7 @@ static int parse_state(struct eco_parser *parser)
     return parser->scan.failed ? -1 : parse_start(parser, &recipe->start[recipe->n_states - 1]);
 }
 
-/* cell NAME(state, ...), each with its start or without */
+/* cell NAME(state, ...), each state with or without a start value */
 static int parse_head(struct eco_parser *parser)
 {
     struct eco_scanner *scan = &parser->scan;
@@ -140,7 +140,8 @@ static int parse_line(struct eco_parser *parser)
     return expect_line_end(parser);
 }
 
-/* Every line matters, so that every parameter has a gradient; every state has a next value. */
+/* Checks that every line is used, so that every parameter has a gradient, and that every state has
+ * a next value. */
 static int check_complete(struct eco_parser *parser)
 {
     const struct eco_recipe *recipe = parser->recipe;
@@ -158,7 +159,8 @@ static int check_complete(struct eco_parser *parser)
     return 0;
 }
 
-/* From the order of the text to the block's: every W, then every R, then the vectors. */
+/* Reorders parameters from the order of the text to the block's: every W, then every R, then the
+ * vectors. */
 static void sort_params(struct eco_recipe *recipe)
 {
     struct eco_recipe_param sorted[ECO_MAX_PARAMS];

@@ -1,5 +1,5 @@
 /*
- * What the two halves of the parser share: lines (parse.c) and expressions (expression.c).
+ * Shared by the two halves of the parser: lines (parse.c) and expressions (expression.c).
  */
 #ifndef ECO_PARSE_H
 #define ECO_PARSE_H
@@ -7,7 +7,7 @@
 #include "common/cell/cell.h"
 #include "common/cell/scan.h"
 
-/* A line that was read: what its name stands for. */
+/* A line that was read, and the node its name stands for. */
 struct eco_line {
     struct eco_token name; /* primed: a state's next value */
     int node;
@@ -22,15 +22,15 @@ struct eco_parser {
     struct eco_token state[ECO_MAX_STATES];
 };
 
-/* expression.c: the right side of line n_lines; -1: failed. */
+/* expression.c: parses the right side of line n_lines; -1: failed. */
 int eco_parse_expression(struct eco_parser *parser);
-/* Is it a word of the language, so that nothing may be named so? */
+/* Is the name a word of the language, and so not available? */
 bool eco_parse_reserved(const struct eco_token *token);
-/* The state or line of this name; -1: none. */
+/* The state, or line, of this name; -1: none. */
 int eco_parse_find_state(const struct eco_parser *parser, const struct eco_token *token);
 int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token *token);
 
-/* suggest.c: fails because there is no such function, and says what there is; -1. */
+/* suggest.c: fails because there is no such function, and suggests what to write; returns -1. */
 int eco_parse_suggest(struct eco_scanner *scanner, const struct eco_token *token);
 
 #endif /* ECO_PARSE_H */

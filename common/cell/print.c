@@ -1,6 +1,6 @@
 /*
- * A cell for people: its recipe, its gradient, the stages that it is lowered to, and what a
- * training run keeps.  Programs read eco_cell_emit's text instead.
+ * Prints a cell for people: its recipe, its gradient, its stages, and what a training run keeps.
+ * Programs read eco_cell_emit's text instead.
  */
 #include "common/cell/cell.h"
 
@@ -9,7 +9,8 @@
 #include "common/number.h"
 #include "common/util.h"
 
-/* What a node is, where the table of opcodes has no name: words before and after its number. */
+/* Description of a node that has no name in the table of opcodes: words before and after its
+ * number. */
 static const char *const leaf[ECO_OPCODES] = {
     [ECO_OP_DNEXT] = "gradient of next state",
     [ECO_OP_DOPERAND] = "gradient of operand",
@@ -147,11 +148,11 @@ static void print_accumulators(struct eco_text *text, const struct eco_recipe *r
                          recipe->state[lowered->operand[o].state]);
 }
 
-static void print_stages(struct eco_text *text, const struct eco_recipe *recipe, const char *way,
+static void print_stages(struct eco_text *text, const struct eco_recipe *recipe, const char *pass,
                          const struct eco_program *stage, int count)
 {
     for (int k = 0; k < count; k++) {
-        eco_text_add(text, "\n%s, stage %d\n", way, k);
+        eco_text_add(text, "\n%s, stage %d\n", pass, k);
         print_nodes(text, recipe, stage[k].code, 0, stage[k].n);
     }
 }
@@ -173,15 +174,16 @@ bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text)
         return false;
     memcpy(recipe, &cell->recipe, sizeof *recipe);
     print_recipe(text, recipe);
-    if (eco_recipe_gradient(recipe, &adjoint, &error)) /* as when it was parsed */
+    if (eco_recipe_gradient(recipe, &adjoint,
+                            &error)) /* succeeds, as it did when the cell was parsed */
         print_gradient(text, recipe, &adjoint);
     print_accumulators(text, recipe, &cell->lowered);
     print_stages(text, recipe, "forward", cell->lowered.forward, cell->lowered.n_forward);
     print_stages(text, recipe, "backward", cell->lowered.backward, cell->lowered.n_backward);
     if (cell->lowered.linear.scans)
-        for (int way = 0; way < 2; way++)
-            print_stages(text, recipe, way ? "scan back" : "scan forward",
-                         &cell->lowered.linear.program[way], 1);
+        for (int pass = 0; pass < 2; pass++)
+            print_stages(text, recipe, pass ? "scan back" : "scan forward",
+                         &cell->lowered.linear.program[pass], 1);
     print_saved(text, &cell->lowered);
     eco_free(recipe);
     return true;

@@ -1,6 +1,6 @@
 /*
- * One stage: from what it must write to straight-line code, in the order of the graph.  All writes
- * come last, because a next state may lie in the memory of the previous one.
+ * Writes the straight-line code of a stage from what it must store, in the order of the graph.  All
+ * stores come last, because a next state may share the memory of the previous one.
  */
 #include "common/cell/lowering.h"
 
@@ -46,7 +46,7 @@ bool eco_lower_leaf(const struct eco_lowering *lowering, bool backward, int at,
     case ECO_OP_CONST:
     case ECO_OP_STATE:
     case ECO_OP_BERNOULLI:
-    case ECO_OP_ACC: /* linear.c has it in the graph */
+    case ECO_OP_ACC: /* only linear.c has it in the graph */
         return true;
     default:
         break;
@@ -59,7 +59,7 @@ bool eco_lower_leaf(const struct eco_lowering *lowering, bool backward, int at,
     return true;
 }
 
-/* What a computed node is made of in a stage: nodes to have before it. */
+/* The nodes that a computed node needs in a stage. */
 static int parts(const struct eco_lowering *lowering, bool backward, int at, int16_t *part)
 {
     const struct eco_node *node = &lowering->recipe->node[at];
@@ -91,7 +91,7 @@ void eco_lower_need(const struct eco_lowering *lowering, bool backward,
     }
 }
 
-/* Appends an instruction; its number. */
+/* Appends an instruction and returns its number. */
 static int append(struct eco_lowering *lowering, struct eco_program *program, struct eco_node code)
 {
     if (program->n == ECO_MAX_CODE) {
@@ -103,7 +103,7 @@ static int append(struct eco_lowering *lowering, struct eco_program *program, st
     return program->n++;
 }
 
-/* A zero, the one that is there if there is one. */
+/* Returns a zero, reusing an earlier one. */
 static int append_zero(struct eco_lowering *lowering, struct eco_program *program)
 {
     for (int i = 0; i < program->n; i++)

@@ -1,6 +1,6 @@
 /*
- * The graph of a cell: the table of opcodes, and how a node is added.  Adding folds constants and
- * finds equal nodes, so that no later part has to.  Knows nothing of texts or stages.
+ * The graph of a cell: the table of opcodes, and adding a node.  Adding folds constants and finds
+ * equal nodes, so that no later part has to.  Knows nothing of texts or stages.
  */
 #include "common/cell/cell.h"
 
@@ -94,7 +94,8 @@ static bool is_const(const struct eco_recipe *recipe, int node, double value)
     return n->op == ECO_OP_CONST && n->value == value;
 }
 
-/* All arguments constant: the value in double.  What a float could not hold is left to the run. */
+/* If all arguments are constant, computes the value in double.  A value that no float can hold is
+ * left to the run. */
 static bool fold(const struct eco_recipe *recipe, struct eco_node *node)
 {
     const int16_t argument[3] = {node->a, node->b, node->c};
@@ -116,8 +117,8 @@ static bool fold(const struct eco_recipe *recipe, struct eco_node *node)
 }
 
 /*
- * A node that the new one is equal to, -1: none.  x * 0 stays, because x may be a NaN; sums with
- * the negative of a value become differences.
+ * Finds a node that the new one is equal to; -1: none.  x * 0 stays, because x may be a NaN.  A sum
+ * with a negated value becomes a difference.
  */
 static int simplify(const struct eco_recipe *recipe, struct eco_node *node)
 {
@@ -157,11 +158,12 @@ static bool equal(const struct eco_node *x, const struct eco_node *y)
     if (x->op != y->op)
         return false;
     const bool same = x->a == y->a && x->b == y->b && x->c == y->c;
-    if (x->op == ECO_OP_MEAN) /* its index only counts */
+    if (x->op == ECO_OP_MEAN) /* its index only numbers the means */
         return same;
     const bool swapped =
         (x->op == ECO_OP_ADD || x->op == ECO_OP_MUL) && x->a == y->b && x->b == y->a;
-    /* by bits: 0 and -0 differ; parameters and bernoulli() differ by their index */
+    /* compared by bits, because 0 and -0 differ; parameters and bernoulli() differ by their index
+     */
     return (same || swapped) && x->index == y->index &&
            memcmp(&x->value, &y->value, sizeof x->value) == 0;
 }

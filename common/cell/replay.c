@@ -1,6 +1,6 @@
 /*
- * Whether forward can be done again for many steps at once: stage by stage, each product one over
- * all steps, where the output state of every step is known.
+ * Decides whether forward can be repeated for many steps at once if their output states are known:
+ * stage by stage, with each product over all steps.
  */
 #include "common/cell/cell.h"
 

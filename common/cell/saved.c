@@ -1,7 +1,8 @@
 /*
- * What the gradient keeps of the forward pass.  A value of the text that the gradient uses is free
- * if it lies in memory anyway (a state, a next state, a vector) or is drawn again (bernoulli), is
- * recomputed if that takes nothing but free and saved values, and is saved otherwise.
+ * Decides which values of the forward pass the gradient keeps.  A value of the text that the
+ * gradient uses is free if it is in memory anyway (a state, a next state, a vector) or can be drawn
+ * again (bernoulli).  It is recomputed if that needs only free and saved values, and saved
+ * otherwise.
  */
 #include "common/cell/lowering.h"
 
@@ -13,7 +14,7 @@ static void mark(bool *need, int node)
         need[node] = true;
 }
 
-/* Values of the text that the gradient or R's gradient (its computed operands) uses. */
+/* Finds the values of the text that the gradient uses, including computed operands for dR. */
 static void find_needed(const struct eco_lowering *lowering, bool need[ECO_MAX_NODES])
 {
     const struct eco_recipe *recipe = lowering->recipe;

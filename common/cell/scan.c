@@ -1,5 +1,5 @@
 /*
- * Text to tokens.  Does not use the C library's character classes and numbers, whose result would
+ * Text to tokens.  Does not use the C library's character classes and number conversion, which
  * depend on the application's locale.
  */
 #include "common/cell/scan.h"
@@ -19,7 +19,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* A token as people see it. */
+/* Describes a token for a message. */
 static void describe(const struct eco_token *token, char *text, size_t size)
 {
     const int most = ECO_MAX_NAME + 4;
@@ -69,7 +69,7 @@ static void skip(struct eco_scanner *scanner)
     }
 }
 
-/* digits [. digits] [e [+-] digits]; a point needs a digit on one side. */
+/* digits [. digits] [e [+-] digits]; at least one digit before or after the point. */
 static void scan_number(struct eco_scanner *scanner, struct eco_token *token)
 {
     const char *at = scanner->at;
@@ -99,7 +99,7 @@ static void scan_number(struct eco_scanner *scanner, struct eco_token *token)
         return;
     }
     token->number = eco_decimal(scanner->at, digits, exponent);
-    if (token->number >= 0x1.ffffffp127) /* half a step beyond the last float */
+    if (token->number >= 0x1.ffffffp127) /* half a unit above the largest float */
         eco_scan_fail(scanner, token, false, "the number is larger than a float can be");
 }
 

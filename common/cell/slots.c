@@ -1,13 +1,13 @@
 /*
- * Where an interpreter keeps the values of a program: values that are wanted at different times
- * share a slot, and what is the same for all units of a row is known, so that it is computed once.
- * What is loaded is loaded before anything is computed.
+ * Storage of an interpreter's values.  Values that are needed at different times share a slot.  A
+ * value that is the same for all units of a row is marked, so that it is computed once.  All loads
+ * come before all arithmetic.
  */
 #include "common/cell/lowering.h"
 
 #include <string.h>
 
-/* Made of constants and row means alone? */
+/* Does it depend on constants and row means alone? */
 static bool is_uniform(const struct eco_program *program, int at)
 {
     const struct eco_node *code = &program->code[at];
@@ -20,7 +20,7 @@ static bool is_uniform(const struct eco_program *program, int at)
     return uniform;
 }
 
-/* The last instruction that reads each. */
+/* For each value the last instruction that reads it. */
 static void find_last(const struct eco_program *program, int16_t last[ECO_MAX_CODE])
 {
     for (int i = 0; i < program->n; i++) {
@@ -33,7 +33,7 @@ static void find_last(const struct eco_program *program, int16_t last[ECO_MAX_CO
     }
 }
 
-/* The slots of arguments that instruction i is the last to read. */
+/* Collects the slots of arguments that instruction i is the last to read. */
 static int release(const struct eco_program *program, const int16_t *last, int i, int16_t *slot)
 {
     const struct eco_node *code = &program->code[i];

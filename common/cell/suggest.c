@@ -1,7 +1,6 @@
 /*
- * What to write in place of a function that the language has not got.  Activations are written so
- * that the gradient is no NaN, however large a is, and at 0 what it should be (doc/guide/
- * recipes.md).
+ * Suggests a replacement for a function that the language lacks.  The suggested activations have a
+ * gradient that is never NaN, however large a is, and is right at 0 (doc/guide/recipes.md).
  */
 #include "common/cell/parse.h"
 
@@ -49,7 +48,7 @@ static const struct {
     /* clang-format on */
 };
 
-/* Are they equal but for upper case and '_'? */
+/* Are they equal, ignoring case and '_'? */
 static bool alike(const struct eco_token *token, const char *name)
 {
     for (int i = 0; i < token->length; i++) {
@@ -63,7 +62,7 @@ static bool alike(const struct eco_token *token, const char *name)
     return *name == 0;
 }
 
-/* All there are. */
+/* Fails with the list of all functions. */
 static int fail_with_list(struct eco_scanner *scanner, const struct eco_token *token)
 {
     char list[ECO_OPCODES * 10];

@@ -1,7 +1,7 @@
 /*
- * The tangent of a cell: forward mode on the graph of its text.  Each value's tangent is its
- * derivative along a direction; -1 stands for a zero and costs nothing.  The gradient of the cell
- * made so is that of a gradient, by the same reverse mode as any other cell's.
+ * The tangent of a cell by forward mode on the graph of its text.  The tangent of a value is its
+ * derivative along a direction; -1 stands for zero and costs nothing.  The gradient of the
+ * resulting cell, by the usual reverse mode, is the gradient of a gradient.
  */
 #include "common/cell/tangent.h"
 
@@ -15,7 +15,8 @@ struct forward_mode {
     const struct eco_recipe *from;
     struct eco_recipe *to;
     struct eco_tangent_param *origin;
-    bool active[ECO_MAX_SOURCE]; /* depends on a state or a parameter: its tangent may be no zero */
+    bool active[ECO_MAX_SOURCE]; /* depends on a state or a parameter, so its tangent may be nonzero
+                                  */
     bool wanted[ECO_MAX_SOURCE]; /* is its tangent used? */
     int16_t value[ECO_MAX_SOURCE], tangent[ECO_MAX_SOURCE]; /* nodes; -1: zero */
     int16_t param[ECO_MAX_PARAMS][ROLES];                   /* -1: none */
@@ -77,14 +78,14 @@ static bool has_role(const struct forward_mode *mode, int param, int role)
             (role == ECO_TANGENT_SLOPE || (node->op == ECO_OP_PRODUCT && mode->active[node->a])));
 }
 
-/* A name and a mark, of a long name what there is room for. */
+/* Writes a name and a mark; a long name is cut off. */
 static void mark_name(char *to, size_t size, const char *name, const char *mark)
 {
     struct eco_text text = {to, size, 0};
     eco_text_add(&text, "%.*s%s", (int)(size - strlen(mark) - 1), name, mark);
 }
 
-/* In block order: every W, every R, every vector. */
+/* Numbers the parameters in block order: every W, every R, every vector. */
 static bool number_params(struct forward_mode *mode, struct eco_cell_error *error)
 {
     static const char *const mark[ROLES] = {"", "'", "*"};
@@ -145,7 +146,7 @@ static int choose(struct forward_mode *mode, int condition, int a, int b)
                   b < 0 ? constant(mode, 0) : b);
 }
 
-/* Of y = f(a), whose argument's tangent is d; y, a: values. */
+/* The tangent of y = f(a), where d is the tangent of a; y and a are values. */
 static int unary(struct forward_mode *mode, int op, int y, int a, int d)
 {
     switch (op) {
@@ -175,7 +176,7 @@ static int unary(struct forward_mode *mode, int op, int y, int a, int d)
     }
 }
 
-/* Of a node of two or three arguments, with values and tangents of these. */
+/* The tangent of a node with two or three arguments, given their values and tangents. */
 static int several(struct forward_mode *mode, int op, int y, const int *value, const int *tangent)
 {
     const int a = value[0], b = value[1];
@@ -198,7 +199,7 @@ static int several(struct forward_mode *mode, int op, int y, const int *value, c
     }
 }
 
-/* Of a node of the cell whose arguments have their values and tangents. */
+/* The tangent of a node of the cell whose arguments are done. */
 static int tangent_of(struct forward_mode *mode, int at)
 {
     const struct eco_node *node = &mode->from->node[at];
@@ -228,7 +229,7 @@ static int tangent_of(struct forward_mode *mode, int at)
     }
 }
 
-/* The node as the cell has it. */
+/* The node's value in the new graph. */
 static int value_of(struct forward_mode *mode, int at)
 {
     struct eco_node node = mode->from->node[at];
@@ -259,7 +260,7 @@ static void name_states(struct forward_mode *mode)
     }
 }
 
-/* The graph; false: it is too large. */
+/* Builds the graph; false: it is too large. */
 static bool extend(struct forward_mode *mode)
 {
     const struct eco_recipe *from = mode->from;
