@@ -1,6 +1,6 @@
 /*
- * What a backend implements: one eco_backend, an array of eco_algo.  lib/api_device.c lists the
- * backends; planner.c chooses among the algorithms; lib/api_run.c calls run.
+ * The interface of a backend: one eco_backend with an array of eco_algo.  lib/api_device.c lists
+ * the backends, planner.c chooses among the algorithms, lib/api_run.c calls run.
  */
 #ifndef ECO_BACKEND_H
 #define ECO_BACKEND_H
@@ -16,33 +16,36 @@
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 
-/* What an algorithm may know of the device when it is asked for support and time: of any device,
- * then of the backend's kind. */
+/* What an algorithm may know of the device for its support and time estimate: first of any device,
+ * then of one kind of backend. */
 struct eco_cpu_rates;
 struct eco_gpu_rates;
 struct eco_caps {
-    int threads;               /* of a GPU: multiprocessors */
-    double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
-    bool own_memory;           /* the host cannot read the device's: lengths are not checked */
+    int threads; /* GPU: multiprocessors */
+    double flops,
+        bytes_per_s; /* of one thread: a fused multiply-add counts as two; bytes read from memory */
+    bool own_memory; /* the host cannot read device memory, so lengths are not checked */
     struct eco_cpu_caps {
         int32_t lanes,
-            vectors;  /* panels for the product kernel (eco_layout_request); 0: there is none */
-        int32_t sums; /* of the kernel at a time, rows times vectors */
-        size_t cache_bytes;                /* next to one thread */
-        const struct eco_cpu_rates *rates; /* what parts of runs take; NULL: as usual */
+            vectors;  /* panels of the product kernel (eco_layout_request); 0: there is none */
+        int32_t sums; /* sums of the product kernel at a time, rows times vectors */
+        size_t cache_bytes;                /* second-level cache of one thread */
+        const struct eco_cpu_rates *rates; /* times of parts of runs; NULL: default */
     } cpu;
     struct eco_gpu_caps {
-        int version;            /* ten times the compute capability */
-        size_t block_bytes;     /* of memory that a block of threads shares */
-        int32_t blocks[3];      /* that run at once, in clusters of 1, 2 and 4 */
-        int32_t partitions;     /* that the device was cut into; 0: it is whole */
-        int32_t cluster_launch; /* a part: blocks that wait for each other are a cluster, so many at
-                                 * most; 0: all of a launch begin at once */
-        int32_t clusters[8];    /* of 1 to 8 blocks of the kernel for steps, that run at once */
-        bool fuses;             /* the module has code for fused steps */
-        bool wide;              /* and for those of many rows */
-        bool splits;            /* and for products of split operands */
-        const struct eco_gpu_rates *rates; /* what parts of runs take; NULL: as on an H200 */
+        int version;        /* ten times the compute capability */
+        size_t block_bytes; /* shared memory of a thread block */
+        int32_t blocks[3];  /* thread blocks that are resident at once, in clusters of 1, 2 and 4 */
+        int32_t partitions; /* number of partitions that the device is cut into; 0: it is whole */
+        int32_t
+            cluster_launch; /* in a partition, blocks that wait for each other must be one cluster,
+                               with at most this many; 0: all blocks of a launch are resident */
+        int32_t
+            clusters[8]; /* [k - 1]: clusters of k step-kernel blocks that are resident at once */
+        bool fuses;      /* the module has kernels for fused steps */
+        bool wide;       /* and kernels for fused steps with many rows */
+        bool splits;     /* and kernels for products of split operands */
+        const struct eco_gpu_rates *rates; /* times of parts of runs; NULL: those of an H200 */
     } gpu;
 };
 
@@ -50,42 +53,43 @@ struct ecornn_device {
     const struct eco_backend *backend;
     struct eco_caps caps;
     ecornn_device_info info;
-    void *context;                   /* the backend's */
-    char identity[ECO_MAX_IDENTITY]; /* what times depend on, in words (wisdom/wisdom.h) */
-    uint64_t id;                     /* and its hash */
-    atomic_bool rates_set;           /* what was measured of it, lib/machine.c */
+    void *context;                   /* the backend's data */
+    char identity[ECO_MAX_IDENTITY]; /* what times depend on, as text (wisdom/wisdom.h) */
+    uint64_t id;                     /* hash of identity */
+    atomic_bool rates_set;           /* measured rates have been set, lib/machine.c */
 };
 
 /* One way to run a problem; a constant. */
 struct eco_algo {
     const char *name;
-    /* NULL: it can.  Else why not, in a few words. */
+    /* NULL if it supports the problem.  Else the reason: "needs ..." or "does not support ...". */
     const char *(*refuses)(const struct eco_problem *problem, const struct eco_caps *caps);
     void (*request)(const struct eco_problem *problem, const struct eco_caps *caps,
                     struct eco_layout_request *request);
-    double (*estimate)(const struct eco_problem *problem, const struct eco_caps *caps); /* s */
-    /* Runs a whole tape; args are checked, tape and layout fit them. */
+    double (*estimate)(const struct eco_problem *problem,
+                       const struct eco_caps *caps); /* seconds */
+    /* Runs a whole tape.  args have been checked; tape and layout fit them. */
     ecornn_status (*run)(const struct ecornn_plan *plan, const struct eco_tape *tape,
                          const struct eco_layout *layout, const struct eco_args *args);
-    /* What of its wishes follows from chunks, for others than it wished; or NULL. */
+    /* Optional.  Recomputes the layout request after the planner has changed the chunk sizes. */
     void (*fit)(const struct eco_problem *problem, const struct eco_caps *caps,
                 struct eco_layout_request *request);
 };
 
-/* A number that estimates are made of, measured when somebody asks for it, and kept with wisdom. */
+/* A number used by estimates.  It can be measured on request and is kept with wisdom. */
 enum { ECO_MAX_MEASURES = 8 };
 struct eco_measure {
-    const char *key;    /* with its unit, "launch-ps" */
-    double unit;        /* of numbers as they are kept; values are in s, bytes, flops */
-    double least, most; /* values that can be */
-    /* How: 0: it cannot be measured.  Or NULL: a run of a problem is timed, */
+    const char *key;    /* includes its unit, e.g. "launch-ps" */
+    double unit;        /* unit of the number as stored; values are in s, bytes, flops */
+    double least, most; /* range of plausible values */
+    /* Measures it; 0: not measurable.  NULL: a run of `problem` is timed instead, */
     double (*measure)(struct ecornn_device *device);
-    const char *problem, *forced; /* with these choices; */
-    double work; /* of it in a second, or, 0: seconds of a step of it, on a thread */
+    const char *problem, *forced; /* with these forced choices; */
+    double work; /* the value is work per second, or, if 0, seconds of one step on one thread */
 };
 
-/* bytes of `from`, or where that is NULL elements of `value`, 0 of any type; in a call `to` is
- * called name, from from_name. */
+/* Copies bytes of `from`, or, if that is NULL, sets elements to `value`; 0 is valid for any type.
+ * name and from_name are the argument names for errors. */
 struct eco_fill {
     const char *name, *from_name;
     void *to;
@@ -95,8 +99,8 @@ struct eco_fill {
     ecornn_type type;
 };
 
-/* to[r][j] = from[r][j], zeros where that is NULL; add: to what is there.  Of F32 or F64; a backend
- * with share does it of any type. */
+/* to[r][j] = from[r][j], or zeros if from is NULL; add: to[r][j] += from[r][j].  F32 or F64; a
+ * backend with `share` supports any type. */
 struct eco_rows_move {
     void *to;
     const void *from;
@@ -106,92 +110,98 @@ struct eco_rows_move {
     ecornn_type type;
 };
 
-/* How runs go side by side: so many at once; each in a part of the device, by one algorithm, or,
- * algo NULL, in all of it. */
+/* How models share a device: `concurrent` at a time, each in a partition by one algorithm, or, with
+ * algo NULL, on all of it. */
 struct eco_models_share {
     int concurrent;
     const struct eco_algo *algo;
-    struct eco_caps caps; /* of a part */
+    struct eco_caps caps; /* of a partition */
 };
 
-/* Runs side by side, so many at once: one queues a run on a stream, in place run modulo at_once of
- * the workspace; last what comes behind all of them. */
+/* Runs of several models or layers, `concurrent` at a time.  `one` queues a run on a stream, in the
+ * workspace with index run % concurrent; `last` queues what comes after all of them. */
 struct eco_concurrent_runs {
     int runs, concurrent;
-    ecornn_status (*one)(void *own, int run, int place, void *stream);
-    ecornn_status (*last)(void *own, void *stream);
+    ecornn_status (*one)(void *user_data, int run, int place, void *stream);
+    ecornn_status (*last)(void *user_data, void *stream);
     void *user_data;
-    /* Of several models: all of it may be kept as one graph.  NULL: it is not. */
+    /* With several models: all of it may be captured as one graph.  NULL: not. */
     const struct ecornn_plan *plan;
     const struct eco_args *args;
 };
 
 struct eco_backend {
     const char *name;      /* "cpu", "cuda", "reference" */
-    enum eco_fp_mode mode; /* of threads that run and pack; lib sets that of the caller's */
+    enum eco_fp_mode mode; /* for threads that run and pack; lib sets it for the caller's thread */
     int (*count)(void);
-    /* argument: what stood behind the colon of the device's name, -1: nothing.  Fills caps, info
-     * and own. */
+    /* Fills in caps, info and context.  argument: the number after the colon of the device's name;
+     * -1: none. */
     ecornn_status (*open)(struct ecornn_device *device, int argument);
     void (*close)(struct ecornn_device *device);
     void *(*alloc)(struct ecornn_device *device, size_t bytes);
     void (*free)(struct ecornn_device *device, void *memory);
     ecornn_status (*copy)(struct ecornn_device *device, void *to, const void *from, size_t bytes,
                           bool to_device);
-    /* In order on the stream, as a run; the device's memory is checked before. */
+    /* Queued on the stream like a run; the memory has been checked. */
     ecornn_status (*fill)(struct ecornn_device *device, const struct eco_fill *fills, int count,
                           void *stream);
-    /* Likewise. */
+    /* Queued on the stream like a run. */
     ecornn_status (*move_rows)(struct ecornn_device *device, const struct eco_rows_move *rows,
                                void *stream);
-    /* In order on the stream, as a run. */
+    /* Queued on the stream like a run. */
     ecornn_status (*join)(struct ecornn_device *device, const struct eco_join *join, void *stream);
-    /* to[N] = how many steps rows of from[N] steps have when so many are joined; likewise. */
+    /* Queued like a run: to[N] = the steps of rows with from[N] steps after joining `steps` at a
+     * time. */
     ecornn_status (*join_lengths)(struct ecornn_device *device, int32_t *to, const int32_t *from,
                                   int32_t N, int32_t steps, void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
-    /* added[k]: what is added to vector k, or NULL; added NULL: nothing to any. */
+    /* added[k] is added to vector k, unless it is NULL; added NULL: nothing is added. */
     ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params,
                           const void *const *added, void *weights, void *stream);
     ecornn_status (*unpack)(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream);
-    /* Fills the numbers of squeeze->run and does the moves of `in`; or those of `out`.  NULL: its
-     * algorithms know masks. */
-    ecornn_status (*compact)(const struct ecornn_plan *plan, const struct eco_compaction *squeeze,
-                             bool out);
-    /* NULL: nothing to do.  What the backend keeps with a plan, in plan->own, and its end. */
+    /* in: fills the arrays of compaction->run, then does the moves of `in`; out: does those of
+     * `out`. NULL: its algorithms support masks. */
+    ecornn_status (*compact)(const struct ecornn_plan *plan,
+                             const struct eco_compaction *compaction, bool out);
+    /* Creates and frees what the backend keeps with a plan, plan->context; NULL: nothing. */
     ecornn_status (*prepare)(struct ecornn_plan *plan);
     void (*release)(struct ecornn_plan *plan);
-    void (*describe)(const struct ecornn_plan *plan, struct eco_text *text); /* of it; or NULL */
-    /* What was chosen, each as ",KEY=VALUE" of ECORNN_FORCE: a plan that is forced so is the same.
-     * Or NULL. */
+    void (*describe)(const struct ecornn_plan *plan,
+                     struct eco_text *text); /* prints plan->context; or NULL */
+    /* Writes the choices that were made, each as ",KEY=VALUE" of ECORNN_FORCE.  Forcing them gives
+     * the same plan.  Or NULL. */
     void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
-    /* Several models: on a stream, as share says; NULL: on threads. */
+    /* Several models: decides how they share a stream; NULL: they run on threads. */
     void (*share)(const struct ecornn_device *device, const struct eco_problem *one, int models,
                   struct eco_models_share *share);
-    /* Layers that read the same, each in a part of the device; share->algo NULL: one after the
-     * other is faster, or a part is too small.  NULL: always. */
+    /* Parallel layers, each in a partition of the device.  share->algo NULL: running them one after
+     * the other is faster, or a partition is too small.  NULL: never partitioned. */
     void (*share_layers)(const struct ecornn_device *device,
                          const struct eco_problem *const layer[], int layers,
                          struct eco_models_share *share);
-    /* Of a backend with share. */
+    /* For a backend with share. */
     ecornn_status (*run_concurrently)(struct ecornn_device *device,
-                                      const struct eco_concurrent_runs *beside, void *stream);
-    /* Calls work(own, id, count) in count threads of the device.  NULL: the backend has share. */
-    void (*run_on_threads)(struct ecornn_device *device, void (*work)(void *own, int id, int count),
-                           void *own);
-    /* Measured numbers, ends with a key NULL; or NULL.  tell: what was measured, by place, 0: it
-     * was not; before the device's first plan. */
+                                      const struct eco_concurrent_runs *runs, void *stream);
+    /* Calls work(user_data, id, count) on `count` threads of the device.  NULL for a backend with
+     * share. */
+    void (*run_on_threads)(struct ecornn_device *device,
+                           void (*work)(void *user_data, int id, int count), void *user_data);
+    /* measures: terminated by a key NULL; or NULL.  set_rates: sets measured values, by index, 0
+     * for a value that was not measured; called before the device's first plan. */
     const struct eco_measure *measures;
     void (*set_rates)(struct ecornn_device *device, const double value[ECO_MAX_MEASURES]);
-    const struct eco_choice *tunables; /* worth trying, ends with a key NULL; NULL: none are */
-    const char *const *variables;      /* that take choices from the planner, too; ends with NULL */
-    /* Adds " key=value" of what times depend on, beside name, variant and threads.  Or NULL. */
+    const struct eco_choice *tunables; /* choices worth tuning, terminated by a key NULL; or NULL */
+    const char *const
+        *variables; /* environment variables that also override choices; terminated by NULL */
+    /* Adds " key=value" for what times depend on, besides name, variant and threads.  Or NULL. */
     void (*identity)(const struct ecornn_device *device, struct eco_text *words);
-    void (*about)(struct eco_text *text); /* lines "word: value" of what it runs on; or NULL */
-    int (*threads)(const struct ecornn_device *device); /* now; or NULL: as info says */
-    const struct eco_algo *const *algos;                /* ends with NULL */
-    const struct eco_attention_backend *attention;      /* NULL: it has none */
+    void (*about)(
+        struct eco_text *text); /* prints lines "word: value" about its software; or NULL */
+    int (*threads)(
+        const struct ecornn_device *device); /* current number of threads; NULL: as info says */
+    const struct eco_algo *const *algos;     /* terminated by NULL */
+    const struct eco_attention_backend *attention; /* NULL: not supported */
 };
 
 extern const struct eco_backend eco_backend_reference; /* common/ref/ref_backend.c */

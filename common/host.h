@@ -22,7 +22,7 @@ ecornn_status eco_host_join_lengths(struct ecornn_device *device, int32_t *to, c
                                     int32_t N, int32_t steps, void *stream);
 /* Of a device with one thread. */
 void eco_host_run_on_threads(struct ecornn_device *device,
-                             void (*work)(void *own, int id, int count), void *user_data);
+                             void (*work)(void *user_data, int id, int count), void *user_data);
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream); /* all is done always */
 
 #endif /* ECO_HOST_H */

@@ -1,5 +1,12 @@
 /*
- * The layout: where everything lies.  plan/layout.c, planes.c, scratch.c, arrays.c.
+ * The layout: the offset, strides and type of every array in weights, workspace and reserve, a pure
+ * function of problem, request, T and N.  plan/layout.c, planes.c, scratch.c, arrays.c.
+ *
+ * Example, "lstm/f32/train/L2/T100/N32/I512/H512" on a CPU.  The reserve has for each layer the
+ * planes of both states, [102,32,512], and the saved values [100,32,saves,512].  Step t reads plane
+ * t and writes plane t + 1; planes 1 to 100 of h are the layer's output.  The workspace has the
+ * accumulators of one chunk, [chunk,32,4,512], which layers use in turn, since one layer ends
+ * before the next begins.
  */
 #ifndef ECO_LAYOUT_H
 #define ECO_LAYOUT_H
@@ -20,107 +27,110 @@ enum eco_block { ECO_BLOCK_NONE, ECO_BLOCK_WEIGHTS, ECO_BLOCK_WORKSPACE, ECO_BLO
 struct eco_array {
     enum eco_block block;
     size_t offset; /* bytes from the block's start */
-    size_t step;   /* elements from one step to the next; 0: every step the same one */
+    size_t step;   /* elements from one step to the next; 0: all steps share one */
     size_t row;    /* elements from one batch row to the next */
-    size_t wrap;   /* steps are taken modulo this; 0: as they are */
+    size_t wrap;   /* the step index is taken modulo this; 0: not */
     ecornn_type type;
-    bool chunked; /* steps, or planes, count from the first step of the chunk at hand */
+    bool chunked; /* steps, or planes, count from the first step of the current chunk */
 };
 
-/* Workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op.  What a product
- * reads is of the layout's type, what it adds to of its sum; each array says which. */
+/* Arrays in the workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op.  An
+ * array that a product reads has the layout's `type`, one that it adds to has `sum`. */
 enum eco_scratch {
     ECO_SCRATCH_ACC,      /* forward  [chunk,N,accs,H] */
     ECO_SCRATCH_GATHER,   /* both     [chunk,N,I of the layer]: input rows in time order */
-    ECO_SCRATCH_DGATHER,  /* backward, the same memory: dx in time order, as sums */
+    ECO_SCRATCH_DGATHER,  /* backward, in the same memory: dx in time order, as sums */
     ECO_SCRATCH_OPERAND,  /* forward [N,slots,H]; backward [chunk,N,slots,H] */
-    ECO_SCRATCH_MEAN,     /* both     [N,heads,means]; one head where means are of rows */
-    ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H]; by wish without extra, */
-    ECO_SCRATCH_DVECTOR,  /* then [sums,N,extra,H]: each of ECO_SUM_STEPS steps */
+    ECO_SCRATCH_MEAN,     /* both     [N,heads,means]; one head if means are of rows */
+    ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H]; with sums_vectors without extra, */
+    ECO_SCRATCH_DVECTOR,  /* and [sums,N,extra,H] instead: one sum for ECO_SUM_STEPS steps */
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
-    ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
-    ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
-    ECO_SCRATCH_UNREAD,   /* backward, replay, not lean [N,H]: next states that are known already */
-    ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: the output state, where y is no matrix of
-                           * what steps read */
-    ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
-                       * for sums */
-    ECO_SCRATCH_GRADIENT,   /* backward, if eco_layout_sums_by_group: a direction of dweights */
-    ECO_SCRATCH_PRODUCT,    /* both: room for whoever multiplies */
-    ECO_SCRATCH_WIDENED,    /* both, by wish: the matrices of a layer and direction, as packed */
-    ECO_SCRATCH_TRANSPOSED, /* both, by wish: R of each operand, [row, n*height] */
-    ECO_SCRATCH_PREPARED,   /* both, by wish: R of each operand as the backend's products read it */
-    ECO_SCRATCH_EXCHANGE,   /* both, by wish: what blocks of a persistent kernel or of a scan, which
-                             * go on side by side, tell each other */
+    ECO_SCRATCH_STEP, /* with a projection: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
+    ECO_SCRATCH_DOUTPUT, /* with a projection: backward [N,H], gradient of u */
+    ECO_SCRATCH_UNREAD,  /* backward, replay, not lean [N,H]: next states that are known already */
+    ECO_SCRATCH_HISTORY, /* backward, lean [chunk+1,N,P]: copy of the output state, where products
+                            cannot read y itself */
+    ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all matrices, a panel of each, + accs*H]:
+                         room for sums */
+    ECO_SCRATCH_GRADIENT,   /* backward, with eco_layout_sums_by_group: one direction of dweights */
+    ECO_SCRATCH_PRODUCT,    /* both: scratch of product kernels */
+    ECO_SCRATCH_WIDENED,    /* both, on request: the matrices of a layer and direction, as packed */
+    ECO_SCRATCH_TRANSPOSED, /* both, on request: R of each operand, [row, n*height] */
+    ECO_SCRATCH_PREPARED,   /* both, on request: R of each operand, prepared for the backend's
+                               products */
+    ECO_SCRATCH_EXCHANGE, /* both, on request: what concurrent blocks of a persistent kernel or of a
+                             scan exchange */
     ECO_SCRATCHES
 };
 
-/* Steps that add to one sum of ECO_SCRATCH_DVECTOR: a short chain. */
+/* Steps that add to one sum of ECO_SCRATCH_DVECTOR; keeps chains of additions short. */
 enum { ECO_SUM_STEPS = 32 };
 
-/* Where packed weights and their gradients lie; knows neither T nor N. */
+/* Offsets of packed weights and their gradients, in bytes; independent of T and N. */
 struct eco_packing {
-    size_t form[ECO_FORMS];         /* bytes before all parts of a form */
-    size_t direction[ECO_FORMS][2]; /* of one direction of layer 0, of a later layer */
+    size_t form[ECO_FORMS];         /* start of each form */
+    size_t direction[ECO_FORMS][2]; /* size of one direction of layer 0, and of a later layer */
     size_t weight[2][ECO_FORMS]
-                 [ECO_WEIGHT_IDS]; /* of layer 0, of a later one: bytes before a part */
+                 [ECO_WEIGHT_IDS]; /* [layer > 0][form][weight id]: offset inside a direction */
     struct eco_matrix matrix[2][ECO_WEIGHT_IDS];
     struct eco_panels panels[2][2][ECO_WEIGHT_IDS]; /* [layer > 0][transposed] */
 };
 
 /*
- * The layout of one run.  The plan keeps those of its own T and N; that of a smaller run is made on
- * the stack from them.  Arrays are found through the functions below, never through the fields.
+ * The layout of one run.  The plan keeps those for its own T and N; the layout of a smaller run is
+ * made from them on the stack.  Use the functions below to find arrays, never the fields.
  */
 struct eco_layout {
     const struct eco_problem *problem;
     bool training; /* this run keeps a reserve */
-    bool back;     /* it is the backward run, which has arrays of its own where it replays */
+    bool back;     /* a backward run that replays, which has arrays of its own */
     int32_t T, N;
-    int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
-    bool fuse_input;               /* as wished of so many rows */
-    int32_t weights_steps;         /* of dacc, where weight gradients take several chunks */
-    ecornn_type type;              /* of rows that products read, and of the caller's arrays */
-    ecornn_type sum;    /* of sums, gradients between steps, vectors, dweights, other states */
-    ecornn_type weight; /* of packed matrices */
+    int32_t chunk, chunk_backward; /* steps whose acc or dacc are kept at a time */
+    bool fuse_input;               /* as requested for this number of rows */
+    int32_t weights_steps; /* steps of dacc, if weight gradients take several chunks together */
+    ecornn_type type;      /* type of rows that products read, and of the caller's arrays */
+    ecornn_type sum; /* type of sums, gradients between steps, vectors, dweights and other states */
+    ecornn_type weight; /* type of packed matrices */
     size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
-    size_t order; /* byte of the workspace: rows by length, if wished: int32_t [N], [T+1] */
+    size_t order; /* offset in the workspace of the order of rows by length, on request: int32_t
+                     [N], [T+1] */
     struct eco_layout_request request;
     const struct eco_packing *packing; /* of the layout that this one was made from */
-    struct eco_series {                /* equal arrays, one behind the other */
+    struct eco_series {                /* arrays of equal size, one after the other */
         struct eco_array first;
-        size_t bytes;                   /* from one to the next */
-        int count;                      /* number k lies at place k % count */
-    } state[ECO_MAX_STATES],            /* by layer; inference: of all layers but the last */
-        last_state[ECO_MAX_STATES],     /* by layer; inference: of the last layer */
-        checkpoint[ECO_MAX_STATES],     /* lean, or for the replay, by layer */
-        recent[ECO_MAX_STATES],         /* lean, of a chunk, by lane's layer; */
-        scan[ECO_MAX_STATES],           /* the same as steps have them */
-        sequence,                       /* by layer, all but the last */
-        save, output,                   /* by (layer, direction) */
-        scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
-        carry[ECO_MAX_STATES],          /* by lane */
-        replaced[ECO_MAX_STATES],       /* with resets: the same, forward, */
-        with_resets[ECO_MAX_STATES],    /* backward, */
-        dstart[ECO_MAX_STATES],         /* backward */
-        dinput;                         /* by layer */
-    size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
-    int32_t threads;                    /* that have some */
-    size_t team_offset;                 /* of what threads share in the workspace, if wished */
-    size_t starts, compaction;          /* of what starts.h has there, and compaction.h */
-    struct eco_packing own_packing;     /* last: a layout of another size does without */
+        size_t bytes;                /* bytes from one array to the next */
+        int count;                   /* array k is stored at index k % count */
+    } state[ECO_MAX_STATES],         /* by layer; inference: for all layers but the last */
+        last_state[ECO_MAX_STATES],  /* by layer; inference: for the last layer */
+        checkpoint[ECO_MAX_STATES],  /* by layer; lean, or for the replay */
+        recent[ECO_MAX_STATES],      /* by layer's lane; lean, for one chunk */
+        scan[ECO_MAX_STATES],        /* the same in the type that steps use */
+        sequence,                    /* by layer, all but the last */
+        save, output,                /* by (layer, direction) */
+        scratch[2][ECO_SCRATCHES],   /* [forward, backward], by lane */
+        carry[ECO_MAX_STATES],       /* by lane */
+        replaced[ECO_MAX_STATES],    /* by lane; with resets, forward */
+        with_resets[ECO_MAX_STATES], /* by lane; with resets, backward */
+        dstart[ECO_MAX_STATES],      /* by lane; with resets, backward */
+        dinput;                      /* by layer */
+    size_t thread_offset,
+        thread_bytes;   /* scratch of threads in the workspace: offset of thread 0, size of each */
+    int32_t threads;    /* threads that have scratch */
+    size_t team_offset; /* offset in the workspace of what threads share, on request */
+    size_t starts, compaction;      /* offsets for starts.h and compaction.h */
+    struct eco_packing own_packing; /* must be last: resized layouts omit it */
 };
 
-/* Of which runs.  Where backward replays, forward and backward have a layout each, with one
- * reserve; else that of training is of both. */
+/* The kinds of run.  If backward replays, forward and backward have a layout each and share one
+ * reserve; otherwise ECO_LAYOUT_TRAIN serves both. */
 enum eco_layout_kind { ECO_LAYOUT_INFER, ECO_LAYOUT_TRAIN, ECO_LAYOUT_BACK, ECO_LAYOUTS };
 
-/* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
+/* Builds a layout.  Sizes that overflow are SIZE_MAX; planner.c refuses such a plan. */
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
                       const struct eco_layout_request *request, int32_t T, int32_t N,
                       enum eco_layout_kind kind);
-/* The same for another T and N: what does not depend on them is copied, or stays with `from`, which
- * must outlive it. */
+/* Builds the layout for another T and N.  What does not depend on them is copied or stays in
+ * `from`, which must outlive it. */
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
                        int32_t N);
 
@@ -132,62 +142,63 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
  * ECO_REPLAY fills them, and what comes after it reads them as it would read those of the reserve.
  */
 bool eco_layout_replays(const struct eco_layout *layout);
-/* Is the state after step t, which is none of output, kept? */
+/* Is the state after step t a checkpoint?  For states other than the output state. */
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t);
-/* Its place in eco_layout_checkpoint. */
+/* The index of that step in eco_layout_checkpoint. */
 size_t eco_layout_checkpoint_index(const struct eco_layout *layout, int d, int32_t t);
 /* Are all states of all steps known before a replay? */
 bool eco_layout_knows_states(const struct eco_layout *layout);
-/* A lean run: do steps write what is kept right into the reserve, and does backward read it there?
- * Else both have the states of a chunk in the workspace, eco_layout_recent: forward those after its
- * steps, backward the one before the first of them, too. */
+/* In a lean run, do steps write checkpoints directly into the reserve, and does backward read them
+ * there?  If not, both use the states of a chunk in the workspace, eco_layout_recent: forward has
+ * the states after its steps, backward also the one before the first. */
 bool eco_layout_copies_direct(const struct eco_layout *layout);
-/* Of a lean replay that has to compute states one after the other: those of a chunk as steps have
- * them, from the one before its first step on. */
+/* For a lean replay that computes states one after the other: the states of a chunk in the type
+ * that steps use, from the one before its first step on. */
 struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state);
 struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state);
-/* Output of a layer below the last, both directions, as the next one reads it: that of step t in
+/* The output of a layer below the last, both directions, as the next layer reads it: step t is in
  * plane t + 1. */
 struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer);
 
 /* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c; planes and lean: planes.c */
 
-/* States of all steps of (layer, d): plane k is [N, width].  T+2 planes, both directions side by
- * side in a row: step t writes plane t+1 and reads plane t (or t+2 where d runs backwards), so that
- * planes 1..T of the output state are the layer's output [T,N,D*P].  In inference, where no later
- * layer reads the sequence, and in a lean run two planes take turns. */
+/* The states of all steps of (layer, d), in T+2 planes [N, width] with both directions side by side
+ * in a row.  Step t writes plane t+1 and reads plane t (t+2 in a reversed direction), so that
+ * planes 1..T of the output state are the layer's output [T,N,D*P].  Two alternating planes are
+ * enough in inference, if no later layer reads the sequence, and in a lean run. */
 struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state);
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
-/* Does this run keep what backward reads of states as follows, and no planes?  With resets also in
- * inference: planes then have states as the next step reads them, which are not what the next layer
- * reads.  And where the caller may want states of every step. */
+/* Does this run keep states as follows instead of in planes?  With resets also in inference,
+ * because planes then hold states as the next step reads them, not as the next layer does; and if
+ * the caller may ask for the states of every step. */
 bool eco_layout_is_lean(const struct eco_layout *layout);
-/* Does a lean run keep copies of states that are not output? */
+/* Does a lean run keep copies of states other than the output state? */
 bool eco_layout_copies_states(const struct eco_layout *layout);
-/* lean: state [T,N,D*width] after each step; of the output state, of all layers but the last: y,
- * with 0 past a row's length. */
+/* lean: the states [T,N,D*width] after each step.  For the output state only layers below the last
+ * have one: y, with 0 past a row's length. */
 struct eco_array eco_layout_checkpoint(const struct eco_layout *layout, int layer, int d,
                                        int state);
-/* [T,N,saves,H] in the reserve; of a replay, of a chunk in the workspace.  Else there is none. */
+/* [T,N,saves,H] in the reserve; for a replay, one chunk in the workspace.  Other runs save nothing.
+ */
 bool eco_layout_saves(const struct eco_layout *layout);
 struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
-/* u of h = P u: [T,N,H] in the reserve, one step in the workspace in inference. */
+/* u of h = P u: [T,N,H] in the reserve; in inference one step in the workspace. */
 struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d);
 
-/* How the H units of an accumulator lie in a row of ECO_SCRATCH_ACC: in one block, or by wish in
- * several, each with all rows of a chunk and all accumulators. */
+/* How the H units of an accumulator are stored in a row of ECO_SCRATCH_ACC: in one block, or on
+ * request in several, each of which holds all rows of a chunk and all accumulators. */
 struct eco_blocks {
     int32_t shift; /* a block is 1 << shift units */
-    size_t column; /* elements from one accumulator to the next, */
-    size_t block;  /* from one block to the next */
+    size_t column; /* elements from one accumulator to the next */
+    size_t block;  /* elements from one block to the next */
 };
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
-/* Does dx of two directions always take the way through a copy?  Rows then have the same sum,
- * whatever N and order. */
+/* Does dx of two directions always go through a copy?  A row's sum is then the same for any N and
+ * order. */
 bool eco_layout_copies_dx(const struct eco_problem *problem);
-/* May input rows of the first layer have to be copied?  With one row a step's are neighbours in any
- * order, and where rows lie by length those that have ended are left out; training gathers, if only
- * for the gradients of weights, to which padding must not add. */
+/* May input rows of the first layer have to be copied?  Not with one row, whose steps are
+ * neighbours in any order, nor if rows are ordered by length, because ended rows are skipped.
+ * Training gathers nevertheless, because weight gradients must not include padding. */
 bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_layout_request *request,
                         bool backward);
 /* Elements before a unit. */
@@ -198,31 +209,31 @@ static inline size_t eco_blocks_at(const struct eco_blocks *blocks, size_t unit)
 
 struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
                                     int d, enum eco_scratch scratch);
-/* By wish: the matrix of a part in the type of rows. */
+/* On request: a matrix in the type of rows. */
 struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
                                     int d, int weight_id);
-/* By wish: the transposed matrix of a part, [row, n*height]. */
+/* On request: a transposed matrix, [row, n*height]. */
 struct eco_array eco_layout_transposed(const struct eco_layout *layout, bool backward, int layer,
                                        int d, int weight_id);
 /* backward [N,width]: gradient of a state between steps. */
 struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state);
-/* With resets.  Forward [N,width], not lean: states of the step before that starts took the place
- * of, while a step reads those. */
+/* With resets, forward [N,width], not lean: the previous states of rows that a reset has replaced,
+ * kept while a step reads the others. */
 struct eco_array eco_layout_replaced(const struct eco_layout *layout, int layer, int d, int state);
-/* Backward [chunk,N,width]: states as a step read them, starts in their places; of those that no
- * product reads that of one step, in a lean run none. */
+/* With resets, backward [chunk,N,width]: the states that a step read, resets applied.  A state that
+ * no product reads has one step only, and in a lean run none. */
 struct eco_array eco_layout_with_resets(const struct eco_layout *layout, int layer, int d,
                                         int state);
-/* Backward [N,width]: sums of the gradients of starts. */
+/* With resets, backward [N,width]: sums of the gradients of reset states. */
 struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, int d, int state);
 /* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */
 struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
 
-/* Elements of a column of what stages hand on: whole vectors may begin at every unit. */
+/* Elements of a carried column, with padding so that a whole vector may begin at any unit. */
 size_t eco_layout_carried_column(const struct eco_problem *problem);
-/* Are weight gradients summed in groups of rows, by wish? */
+/* Are weight gradients summed in groups of rows, as requested? */
 bool eco_layout_sums_by_group(const struct eco_layout *layout);
-/* The step at which dacc of a backward op begins, and what lies beside it. */
+/* The index in dacc, in steps, at which a backward op begins. */
 size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op);
 
 #endif /* ECO_LAYOUT_H */

@@ -1,5 +1,5 @@
 /*
- * What an algorithm wishes of layout and tape.
+ * What an algorithm asks of layout and tape.
  */
 #ifndef ECO_LAYOUT_REQUEST_H
 #define ECO_LAYOUT_REQUEST_H
@@ -10,20 +10,20 @@
 
 enum { ECO_ALIGNED_ROW = 8 };
 
-/* Bytes that depend on how many rows a run has, of a plan of N rows: the most that any run needs,
- * and what one needs that lacks few of them.  fewer[k] is for runs that lack k to k + 1 64ths of N.
- * A plan of 128 rows has fewer[0] for 127, fewer[1] for 126 and 125; below 113 it is the most. */
+/* Bytes that depend on the number of rows of a run, for a plan of N rows.  `most` is enough for any
+ * run.  fewer[k] is enough for a run that lacks k/64 to (k+1)/64 of N.  With N = 128, fewer[0] is
+ * for 127 rows, fewer[1] for 126 and 125; runs of less than 113 rows use `most`. */
 enum { ECO_FEWER = 8, ECO_FEWER_PARTS = 64 };
 struct eco_by_rows {
     size_t most, fewer[ECO_FEWER];
 };
-/* The place in fewer, or ECO_FEWER. */
+/* The index in fewer, or ECO_FEWER for `most`. */
 static inline int32_t eco_fewer_index(int32_t planned, int32_t rows)
 {
     const int64_t index = (int64_t)ECO_FEWER_PARTS * (planned - rows) / planned;
     return index < ECO_FEWER ? (int32_t)index : ECO_FEWER;
 }
-/* The most rows that have that place. */
+/* The largest number of rows with that index. */
 static inline int32_t eco_fewer_rows(int32_t planned, int32_t index)
 {
     const int64_t lacking = ((int64_t)index * planned + ECO_FEWER_PARTS - 1) / ECO_FEWER_PARTS;
@@ -36,77 +36,84 @@ static inline size_t eco_bytes_by_rows(const struct eco_by_rows *bytes, int32_t 
     return rows < planned && index < ECO_FEWER ? bytes->fewer[index] : bytes->most;
 }
 
-/* What the chosen algorithm wants: of any backend, then what only the backend's kind asks for. */
+/* The request of the chosen algorithm: fields for any backend, then fields that only one kind of
+ * backend uses. */
 struct eco_layout_request {
-    bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
-    bool wavefront;  /* layers overlap in chunks: scratch for each (layer, direction), not for each
-                      * direction */
-    bool fuse_input; /* a step multiplies its input too: accumulators of one step only */
-    int32_t chunk, chunk_backward;  /* steps of acc and of dacc that are alive at a time; 0: all */
-    size_t exchange_bytes;          /* of ECO_SCRATCH_EXCHANGE; or, where steps exchange, */
-    struct eco_by_rows exchange[2]; /* forward, back: of a step of a chunk */
+    bool plain; /* weights are the parameter block itself; no workspace, no reserve (reference) */
+    bool wavefront;  /* layers overlap in chunks: each (layer, direction) has its own scratch, not
+                        only each direction */
+    bool fuse_input; /* a step multiplies its input too, so there are accumulators of one step only
+                      */
+    int32_t chunk, chunk_backward;  /* steps whose acc or dacc are kept at a time; 0: all */
+    size_t exchange_bytes;          /* of ECO_SCRATCH_EXCHANGE; if steps exchange instead: */
+    struct eco_by_rows exchange[2]; /* [forward, backward]: for each step of a chunk */
     struct eco_cpu_request {
         /* packed weights */
-        bool wide; /* matrices in the type of sums, each number rounded to its own before */
-        int32_t lane_groups; /* groups of lanes units in a block; of a matrix that is one alone (n
-                              * == 1): as many as a panel has vectors */
-        int32_t lanes, vectors; /* panels of so many vectors of so many lanes; 0: dense */
-        int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
-                                 * neighbours; 0: 1 */
+        bool wide; /* matrices have the type of sums, with each number rounded to the weight type
+                      first */
+        int32_t lane_groups; /* groups of `lanes` units in a block; a single matrix (n == 1) has as
+                                many as a panel has vectors */
+        int32_t lanes, vectors; /* size of a panel's row: `vectors` vectors of `lanes` lanes; 0:
+                                   dense matrices */
+        int32_t group, pair; /* inside a panel: k values per group, and neighbouring k values of a
+                                lane; 0: 1 */
         /* workspace */
-        bool by_length;        /* with lengths, rows lie in their order: dx takes the way through a
-                                * copy */
-        bool by_rows;          /* forward, fewer rows have longer chunks, of as many rows in all */
-        int32_t fuse_rows;     /* fuse_input holds in runs of so many rows or more */
-        int32_t acc_units;     /* of a block of accumulators, a power of two; 0: all */
-        int32_t gradient_rows; /* of so many rows weight gradients are summed apart before they
-                                * join the sum of all, if a run has more; 0: never */
+        bool by_length; /* rows are ordered by length; dx goes through a copy */
+        bool by_rows; /* forward, runs of fewer rows use longer chunks, with as many rows in all */
+        int32_t fuse_rows;     /* fuse_input applies to runs of at least this many rows */
+        int32_t acc_units;     /* units in a block of accumulators, a power of two; 0: all */
+        int32_t gradient_rows; /* rows whose weight gradients are summed separately before they join
+                                  the total, if a run has more rows; 0: never */
         int32_t
             pack_rows;   /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
-        int32_t threads; /* that have scratch of their own for rows of a product; 0: none */
-        int32_t carried_threads, carried_rows[2]; /* that have room for what stages hand on, of so
-                                                   * many rows forward and back; 0: none */
-        bool sums_vectors;   /* steps add up gradients of vectors: ECO_SCRATCH_DVECTOR */
-        int32_t run_threads; /* of a run, at most; */
-        size_t team_bytes;   /* that they share */
-        size_t alias_bytes;  /* rows that products read, of a multiple of so many bytes, get
-                              * ECO_ALIGNMENT more; 0: none */
-        /* steps: nothing lies elsewhere for them */
+        int32_t threads; /* threads with scratch for rows of a product; 0: none */
+        int32_t carried_threads,
+            carried_rows[2]; /* threads with room for values carried between stages, and its rows
+                                [forward, backward]; 0: none */
+        bool sums_vectors;   /* steps sum gradients of vectors in ECO_SCRATCH_DVECTOR */
+        int32_t run_threads; /* threads of a run, at most */
+        size_t team_bytes;   /* bytes that these share */
+        size_t alias_bytes;  /* rows that products read get ECO_ALIGNMENT bytes of padding if their
+                                size is a multiple of this, so that they do not map to the same cache
+                                sets; 0: never */
+        /* steps; no effect on the layout */
         bool own_units;  /* a thread's products write the units that its pointwise passes read */
         bool whole_rows; /* a step's products take the whole batch */
-        int32_t block;   /* rows that go through all panels together, at most; 0: what stays near */
-        int32_t block_steps; /* of a scan that threads share out by time; 0: by units or rows */
-        int32_t block_from;  /* steps of a run that has such blocks, at least */
+        int32_t block;   /* rows that go through all panels together, at most; 0: as many as stay in
+                            the cache */
+        int32_t block_steps; /* steps in a block of a scan that threads divide by time; 0: divided
+                                by units or rows */
+        int32_t block_from;  /* least steps of a run that uses such blocks */
         enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips, help;
     } cpu;
     struct eco_gpu_request {
-        int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc
-                                 * stays alive; 0: in every one */
-        bool rows_independent;  /* forward, no row of an input product depends on what others hold:
-                                 * those  of padding may be read, and of a batch as it is no copy is
-                                 * made */
-        bool lean; /* the reserve keeps no output state of the last layer, which backward reads from
-                    * y, and all states in the type of rows; forward they lie as in inference */
-        bool aligned; /* units of an accumulator, and rows of what products read, in whole groups of
-                       * ECO_ALIGNED_ROW elements, in weights and workspace; the reserve stays
-                       * dense */
-        bool padded;  /* with that: products are of whole groups; what is the caller's or the
-                       * reserve's is copied into such rows where its own are not */
+        int32_t weights_chunks; /* backward: compute weight gradients once for this many chunks,
+                                   whose dacc is kept; 0: for each */
+        bool rows_independent; /* forward, no row of an input product depends on other rows: rows of
+                                  padding may be read, and batch-major input is not copied */
+        bool lean; /* the reserve has no output state of the last layer, which backward reads from
+                      y, and all states in the type of rows; forward uses two alternating planes, as
+                      in inference */
+        bool aligned; /* units of an accumulator, and rows that products read, are padded to
+                         multiples of ECO_ALIGNED_ROW elements in weights and workspace; the reserve
+                         stays dense */
+        bool padded;  /* needs aligned: products run over the padding too, and rows of the caller or
+                         the reserve are copied to padded rows */
         bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
-        bool transposed[2]; /* forward, back: there is a transposed R, ECO_SCRATCH_TRANSPOSED */
-        size_t prepared_bytes[2];   /* forward, back: of ECO_SCRATCH_PREPARED */
-        struct eco_by_rows product; /* of ECO_SCRATCH_PRODUCT; */
-        size_t product_bytes;       /* of this run */
+        bool transposed[2]; /* [forward, backward]: keep a transposed R, ECO_SCRATCH_TRANSPOSED */
+        size_t prepared_bytes[2];   /* [forward, backward]: of ECO_SCRATCH_PREPARED */
+        struct eco_by_rows product; /* of ECO_SCRATCH_PRODUCT */
+        size_t product_bytes;       /* the same for this run */
     } gpu;
 };
 
-/* So many elements, in whole groups if that is wished. */
+/* The length of a row of `width` elements, padded if the request is for aligned rows. */
 static inline size_t eco_request_row(const struct eco_layout_request *request, size_t width)
 {
     const size_t group = request->gpu.aligned ? ECO_ALIGNED_ROW : 1;
     return (width + group - 1) / group * group;
 }
-/* Does a product want a copy of such rows, which are not ours? */
+/* Does a product need a padded copy of rows of this width in the caller's memory or the reserve? */
 static inline bool eco_request_needs_copy(const struct eco_layout_request *request, size_t width)
 {
     return request->gpu.padded && eco_request_row(request, width) != width;

@@ -1,5 +1,10 @@
 /*
  * The plan, and the arguments of a run.  plan/planner.c, plan/pack.c, lib/api_run.c.
+ *
+ * A plan is made once: eco_plan_create lets every algorithm of the device refuse or estimate the
+ * problem, takes the fastest, and stores its layout request, the layouts and tapes for the planned
+ * T and N, and the sizes.  After that only the backend's context changes.  A run takes the tape and
+ * layout of the plan, or, if it is smaller, resized copies on the stack.
  */
 #ifndef ECO_PLAN_H
 #define ECO_PLAN_H
@@ -19,56 +24,59 @@ enum { ECO_MAX_REASON = 600, ECO_MAX_NOTE = 800 };
 
 struct ecornn_plan {
     struct eco_problem problem;
-    /* Of several models: of each, which does all the work, so many at once.  Else NULL. */
+    /* With several models: the plan of one of them, which does all the work, `concurrent` at a
+     * time. Otherwise NULL. */
     struct ecornn_plan *one;
     int concurrent;
     struct ecornn_device *device;
     struct ecornn_device
-        *owned_device; /* the same, where it is a part, and the plan's own; else NULL */
+        *owned_device; /* device, if it is a partition that belongs to this plan; else NULL */
     const struct eco_algo *algo;
     struct eco_layout_request request;
     struct eco_work work;                  /* of layer 0 */
-    struct eco_layout layout[ECO_LAYOUTS]; /* of a run of T steps and N rows */
-    struct eco_tape tape[2][2];            /* of T steps: [forward, backward][whole, ragged] */
+    struct eco_layout layout[ECO_LAYOUTS]; /* for a run of T steps and N rows */
+    struct eco_tape tape[2][2];            /* for T steps: [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
-    void *context;               /* the backend's; what changes in it is safe from many threads */
-    uint64_t mark;               /* of its runs, mark.h */
+    void *context;               /* the backend's data; changes to it are safe from many threads */
+    uint64_t mark;               /* fingerprint of its runs, mark.h */
     double estimate;             /* seconds of one run of the planned size */
-    double seconds;              /* and of what it saves less */
-    char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */
-    bool by_wisdom;              /* the forced choices of its problem are wisdom's */
-    char note[ECO_MAX_NOTE];     /* what wisdom says of the problem, or why it does not; or "" */
+    double seconds;              /* the same including what saving less costs */
+    char reason[ECO_MAX_REASON]; /* why this algorithm was chosen: the estimates of the others */
+    bool by_wisdom;              /* the forced choices come from wisdom */
+    char note[ECO_MAX_NOTE];     /* what wisdom has for the problem, or why it has nothing; or "" */
 };
 
-/* What the environment forces, else what wisdom knows, else what the planner estimates. */
+/* Makes a plan by the choices of the environment, else of wisdom, else of the planner's estimates.
+ */
 ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
                               const struct eco_problem *problem);
-/* A variable of the environment that takes choices from the planner; NULL: there is none. */
+/* The name of an environment variable that overrides choices of the planner; NULL if none is set.
+ */
 struct eco_backend;
 const char *eco_plan_asked(const struct eco_backend *backend);
-/* What the problem forces, and nothing else. */
+/* Makes a plan by the choices forced in the problem, and nothing else. */
 ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *device,
                             const struct eco_problem *problem);
 void eco_plan_free(struct ecornn_plan *plan);
-/* Of a run of up to the planned steps and rows. */
+/* Sizes for a run of up to the planned steps and rows. */
 ecornn_sizes eco_plan_sizes(const struct ecornn_plan *plan, int32_t T, int32_t N);
-/* describe.c: as snprintf. */
+/* describe.c: prints the plan as snprintf does. */
 int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);
-/* pack.c, host memory: parameters to packed weights, gradients to those of the parameters.  Each of
- * `count` threads does its part; code: what fills panels (plan/lanes.h). */
+/* pack.c, host memory: packs parameters, and unpacks gradients.  Thread id of `count` does its
+ * slice. code fills panels (plan/lanes.h). */
 struct eco_slice {
     int id, count;
 };
 void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
                    const struct eco_lanes_code *code, struct eco_slice slice);
-/* To packed vectors; NULL: nothing. */
+/* Adds to packed vectors; NULL: adds nothing. */
 void eco_plan_pack_add(const struct ecornn_plan *plan, const void *const *params, void *weights);
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
                      bool add, struct eco_slice slice);
 
 /* ---- a run ---------------------------------------------------------------------------------- */
 
-/* The caller's arguments, checked: T and N filled in, everything else as given. */
+/* The caller's arguments after checking, with T and N filled in. */
 struct eco_args {
     int32_t T, N;
     const int32_t *lengths;
@@ -84,9 +92,9 @@ struct eco_args {
     void *workspace;
     void *reserve; /* backward: only read */
     uint64_t seed;
-    uint32_t first_step, first_row; /* of a piece, for random numbers */
+    uint32_t first_step, first_row; /* position in a larger run, for random numbers */
     void *stream;
-    bool alone; /* others run beside it: it takes one thread */
+    bool alone; /* other runs are concurrent: this one uses one thread */
     /* backward */
     bool backward;
     const void *dy;
@@ -99,7 +107,7 @@ struct eco_args {
     bool accumulate;
 };
 
-/* empty.c: a run of no steps or no rows, of any algorithm. */
+/* empty.c: a run of no steps or no rows, the same for any algorithm. */
 ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct eco_args *args);
 
 #endif /* ECO_PLAN_H */

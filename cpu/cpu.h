@@ -95,10 +95,10 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
 /* Calls work on at most `threads` threads, each with its id and their count. */
 void eco_cpu_run_on_threads(const struct eco_cpu *cpu, int threads,
-                            void (*work)(void *own, int id, int count), void *user_data);
+                            void (*work)(void *user_data, int id, int count), void *user_data);
 /* ops/compaction.c, for the backend. */
-ecornn_status eco_cpu_compact(const struct ecornn_plan *plan, const struct eco_compaction *squeeze,
-                              bool out);
+ecornn_status eco_cpu_compact(const struct ecornn_plan *plan,
+                              const struct eco_compaction *compaction, bool out);
 /* ops/join.c, for the backend. */
 ecornn_status eco_cpu_join(struct ecornn_device *device, const struct eco_join *join, void *stream);
 /* Waits for every thread of the team; what they wrote is then visible to all. */
