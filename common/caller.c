@@ -1,5 +1,5 @@
 /*
- * The thread that calls, see caller.h.
+ * The calling thread; see caller.h.
  */
 #include "common/caller.h"
 
@@ -32,7 +32,7 @@ void eco_caller_begin(struct eco_caller *caller)
 void eco_caller_begin_run(struct eco_caller *caller, const struct eco_backend *backend)
 {
     caller->runs = true;
-    caller->held = backend->share != NULL; /* a GPU's driver has points of cancellation */
+    caller->held = backend->share != NULL; /* a GPU driver has cancellation points */
     if (caller->held)
         caller->cancel = eco_cancel_hold();
     caller->fp = eco_fp_enter(backend->mode);

@@ -1,8 +1,8 @@
 /*
- * What a public function changes of the thread that calls it, for the time of the call: the
- * floating-point environment (fp.h), and that the thread cannot be cancelled.  Opening and reading
- * a file, waiting for threads, a driver's calls are points of cancellation; a thread that ended
- * there would leave a lock, a file or memory behind.  A request of that time acts after the call.
+ * What a public function changes in the calling thread for the duration of the call: the
+ * floating-point environment (fp.h), and cancellation, which is disabled.  Opening and reading
+ * files, waiting for threads and calls to a driver are cancellation points; a thread that ended
+ * there would leak a lock, a file or memory.  A pending request takes effect after the call.
  */
 #ifndef ECO_CALLER_H
 #define ECO_CALLER_H
@@ -14,22 +14,23 @@
 
 struct eco_backend;
 
-/* From here to the other no request to cancel the thread acts.  May lie in each other. */
+/* Disables and restores cancellation.  Pairs may be nested. */
 int eco_cancel_hold(void);
 void eco_cancel_release(int before);
 
-/* The thread as it was. */
+/* The thread's state before the call. */
 struct eco_caller {
     fenv_t environment; /* outside runs */
-    struct eco_fp fp;   /* of a run */
+    struct eco_fp fp;   /* in a run */
     bool runs, held;
     int cancel;
 };
 
-/* C's default environment, also of what parses and prints numbers.  Calls may lie in each other. */
+/* C's default environment, also for parsing and printing numbers.  Pairs may be nested. */
 void eco_caller_begin(struct eco_caller *caller);
-/* A run's.  The twenty nanoseconds that cancellation takes would show in a small run on a CPU,
- * which has no point of it: it holds requests itself where it takes threads (cpu/run/team.c). */
+/* The environment of a run.  Disabling cancellation takes twenty nanoseconds, which would be
+ * noticeable in a small CPU run.  Such a run has no cancellation point, except where it starts
+ * threads, and cpu/run/team.c disables cancellation there. */
 void eco_caller_begin_run(struct eco_caller *caller, const struct eco_backend *backend);
 void eco_caller_end(const struct eco_caller *caller);
 

@@ -1,6 +1,6 @@
 /*
- * Choices of a backend's plans that are worth trying when a plan is tuned: one table a backend, and
- * how forced texts are made of it.  Knows no key.  common/tune/candidates.c.
+ * Choices of a backend's plans that are worth trying in tuning, one table for each backend, and the
+ * forced texts made from it.  Knows no key.  common/tune/candidates.c.
  */
 #ifndef ECO_CHOICE_H
 #define ECO_CHOICE_H
@@ -18,21 +18,22 @@ struct eco_text;
 /* A key of forced choices. */
 struct eco_choice {
     const char *key;
-    const char *algorithms; /* that have it, with blanks between; NULL: all */
-    /* With blanks between; "/2" and "*2" are of the plan's own value.  NULL: list says. */
+    const char *algorithms; /* algorithms that have it, separated by blanks; NULL: all */
+    /* Values separated by blanks; "/2" and "*2" are relative to the plan's own value.  NULL: call
+     * `list`. */
     const char *values;
     void (*list)(const struct ecornn_plan *plan, struct eco_text *text);
-    bool training; /* of plans with a backward only */
-    /* Changes where sums are cut, so last bits: none for a plan whose rows keep theirs. */
+    bool training; /* only for plans with a backward */
+    /* Affects the order of sums, and so last bits: not for row-invariant plans. */
     bool cuts;
 };
 
-/* Adds those of forced pairs that a plan takes from wisdom. */
+/* Appends the forced pairs that a plan accepts from wisdom. */
 void eco_choices_take(struct eco_text *text, const char *pairs, const struct eco_backend *backend,
                       bool row_invariant);
-/* A number that changes where the algorithms or the choices of a backend do. */
+/* A hash of the backend's algorithms and choices. */
 uint64_t eco_choices_hash(const struct eco_backend *backend);
-/* The plan's choices as ECORNN_FORCE takes them: a plan that is forced so is the same. */
+/* Prints the plan's choices in the form of ECORNN_FORCE.  Forcing them gives the same plan. */
 void eco_plan_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
 #endif /* ECO_CHOICE_H */

@@ -1,6 +1,6 @@
 /*
- * What is moved in a squeezed run (compaction.h), and which of its steps is a step of the caller's.
- * Plain C with static functions only: a GPU's compiler takes it, too.
+ * The steps of a compacted run (compaction.h), how they relate to the caller's steps, and what is
+ * moved.  Plain C with static functions only, so that a GPU compiler takes it too.
  */
 #ifndef ECO_COMPACT_RUN_H
 #define ECO_COMPACT_RUN_H
@@ -17,28 +17,29 @@
 
 struct eco_compact_run {
     int32_t T, N;
-    /* The caller's; NULL: all steps count, none begins anew, all rows have T. */
+    /* The caller's; NULL: all steps count, there are no resets, all rows have T. */
     const uint8_t *mask, *resets; /* [T,N] */
     const int32_t *whole;         /* [N] */
-    /* The run's. */
-    int32_t *counted;    /* [T,N]: steps of the row that count, up to this one and with it */
-    int32_t *lengths;    /* [N]: all that count */
-    uint8_t *run_resets; /* [T,N]; NULL: there are none */
+    /* The compacted run's. */
+    int32_t *counted; /* [T,N]: number of counted steps of the row up to and including this one */
+    int32_t *lengths; /* [N]: number of counted steps */
+    uint8_t *run_resets; /* [T,N]; NULL: no resets */
     bool repeats;        /* padding repeats the last output */
-    bool reversed[2];    /* by direction, */
-    int32_t directions;  /* of which there are so many */
+    bool reversed[2];    /* by direction */
+    int32_t directions;  /* number of directions */
 };
 
 enum eco_compact_kind {
-    ECO_COMPACT_GATHER,  /* to the place of a step that counts, what it has; zeros behind those */
-    ECO_COMPACT_SUMS,    /* the same, and what the steps have that repeat it */
-    ECO_COMPACT_SCATTER, /* to a step that counts, what its place has; to others zeros */
-    ECO_COMPACT_REPEATS, /* the same; to others what the step has that they repeat, or zeros */
+    ECO_COMPACT_GATHER, /* moves a counted step to its index among the counted ones; zeros after the
+                           last */
+    ECO_COMPACT_SUMS,   /* the same, plus the steps that repeat it */
+    ECO_COMPACT_SCATTER, /* moves each index back to its counted step; other steps become zeros */
+    ECO_COMPACT_REPEATS, /* the same; other steps get the step that they repeat, or zeros */
     ECO_COMPACT_KINDS
 };
 
-/* [lanes][T,N,width] of the caller's order; `from` and `to` lie alike.  Of two directions lane i is
- * of direction i % 2. */
+/* Arrays [lanes][T,N,width] in the caller's order; `from` and `to` have the same strides.  With two
+ * directions lane i belongs to direction i % 2. */
 struct eco_compact_move {
     enum eco_compact_kind kind;
     const void *from;
@@ -48,7 +49,7 @@ struct eco_compact_move {
     int32_t lanes, width;
 };
 
-/* By what the caller gave. */
+/* Does the step count for the row, by the caller's mask and lengths? */
 ECO_DEVICE_FUNCTION bool eco_compact_is_counted(const struct eco_compact_run *run, int32_t t,
                                                 int32_t n)
 {
@@ -56,8 +57,8 @@ ECO_DEVICE_FUNCTION bool eco_compact_is_counted(const struct eco_compact_run *ru
     return !padding && (run->mask == 0 || run->mask[(int64_t)t * run->N + n] != 0);
 }
 
-/* The step of the squeezed run that a step of the caller's is, or whose y it repeats in a
- * direction; -1: none. */
+/* The step of the compacted run that a caller's step becomes, or whose y it repeats in a direction;
+ * -1: none. */
 ECO_DEVICE_FUNCTION int32_t eco_compact_source(const struct eco_compact_run *run, int32_t direction,
                                                int32_t t, int32_t n)
 {
@@ -71,7 +72,7 @@ ECO_DEVICE_FUNCTION int32_t eco_compact_source(const struct eco_compact_run *run
     return counted < run->lengths[n] ? counted : -1;
 }
 
-/* Where a step that does not count leaves a place behind all that do. */
+/* For a step that does not count: an index after the counted ones that no other step uses. */
 ECO_DEVICE_FUNCTION int32_t eco_compact_past_end(const struct eco_compact_run *run, int32_t t,
                                                  int32_t n)
 {

@@ -1,8 +1,12 @@
 /*
- * Squeezing: how a run in which steps do not count for some rows becomes one that knows only
- * lengths.  Of each row the steps that count are moved together, the algorithm runs, and its
- * results are moved apart.  So no algorithm and no kernel knows of masks.  plan/compaction.c says
- * what is moved; cpu/ops/compaction.c and gpu/ops/compaction.c move it.
+ * Compaction: turns a run with a mask into one that knows only lengths.  The counted steps of each
+ * row are moved together, the algorithm runs, and its results are moved back.  So no algorithm and
+ * no kernel knows about masks.  plan/compaction.c decides what is moved; cpu/ops/compaction.c and
+ * gpu/ops/compaction.c move it.
+ *
+ * Example: a row with the mask 1 0 1 1 0 has counted = 1 1 2 3 3 and the length 3.  Its x of steps
+ * 0, 2, 3 moves to steps 0, 1, 2; after a forward run, y of steps 0, 1, 2 moves to steps 0, 2, 3,
+ * and steps 1 and 4 repeat the output before them.
  */
 #ifndef ECO_COMPACTION_H
 #define ECO_COMPACTION_H
@@ -17,17 +21,17 @@ enum { ECO_COMPACT_MOVES = 4 + ECO_MAX_STATES };
 struct eco_compaction {
     const struct eco_args *args; /* the caller's */
     struct eco_args inside;      /* the algorithm's */
-    struct eco_compact_run run;  /* the backend fills what its pointers of the run's point at */
-    /* Before the algorithm, after those numbers are there; and behind it. */
+    struct eco_compact_run run;  /* the backend fills the arrays of the run */
+    /* The moves before the algorithm, once these arrays are filled, and after it. */
     struct eco_compact_move in[ECO_COMPACT_MOVES], out[ECO_COMPACT_MOVES];
     int ins, outs;
 };
 
-/* Bytes of the workspace, behind all else. */
+/* Bytes at the end of the workspace. */
 struct eco_size eco_compaction_bytes(const struct eco_layout *layout);
-/* Does a run take it? */
+/* Does this run need compaction? */
 bool eco_needs_compaction(const struct eco_layout *layout, const struct eco_args *args);
-/* `args` must outlive it. */
+/* Prepares a compaction.  `args` must outlive it. */
 void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_layout *layout,
                           const struct eco_args *args);
 

@@ -1,5 +1,5 @@
 /*
- * Forced choices: pairs key=value with commas between.  Knows no key.
+ * Forced choices: a list of key=value separated by commas.  Knows no key.
  */
 #include "common/force.h"
 

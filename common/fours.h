@@ -1,5 +1,5 @@
 /*
- * Four words of 32 bits at a time, which every processor has registers for: what packing needs.
+ * Vectors of four 32-bit words, which every processor has registers for; used in packing.
  */
 #ifndef ECO_FOURS_H
 #define ECO_FOURS_H
@@ -25,14 +25,14 @@ static inline void eco_four_store(void *to, eco_four four)
     memcpy(to, &four, sizeof four);
 }
 
-/* Floats rounded to BF16, in the upper halves, but for NaNs, which are noted. */
+/* Floats rounded to BF16, in the upper halves.  NaNs are not rounded but recorded in *nan. */
 static inline eco_four eco_four_rounded(eco_four bits, eco_four *nan)
 {
     *nan |= (eco_four)((eco_signed_four)(bits & 0x7fffffffu) > 0x7f800000);
     return bits + 0x7fffu + (bits >> 16 & 1u);
 }
 
-/* Was any? */
+/* Was a NaN recorded? */
 static inline bool eco_four_any(eco_four noted)
 {
     uint64_t any[2];
@@ -46,7 +46,7 @@ static inline bool eco_four_any(eco_four noted)
 #define ECO_FOUR_OF(a, b, i, j, k, l) __builtin_shuffle(a, b, (eco_four){i, j, k, l})
 #endif
 
-/* Word i of row j to word j of row i. */
+/* Transposes four rows of four words. */
 static inline void eco_four_transpose(eco_four row[ECO_FOUR])
 {
     const eco_four a = ECO_FOUR_OF(row[0], row[1], 0, 4, 1, 5),

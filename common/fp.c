@@ -1,6 +1,6 @@
 /*
- * The floating-point environment, see fp.h.  The functions are called, never inlined, so that no
- * arithmetic moves across them.
+ * The floating-point environment; see fp.h.  The functions are never inlined, so that no arithmetic
+ * moves across them.
  */
 #include "common/fp.h"
 
@@ -9,7 +9,11 @@
 #if ECO_FP_SSE
 #include <xmmintrin.h>
 
-enum { MASKED = 0x1f80, FLUSH = 0x8000, ZEROS = 0x0040 }; /* no traps; results, what is read */
+enum {
+    MASKED = 0x1f80,
+    FLUSH = 0x8000,
+    ZEROS = 0x0040
+}; /* no traps; flush results; flush inputs */
 
 struct eco_fp eco_fp_get(void)
 {
@@ -26,7 +30,7 @@ static struct eco_fp of_mode(enum eco_fp_mode mode)
     return (struct eco_fp){mode == ECO_FP_FLUSH ? MASKED | FLUSH | ZEROS : MASKED};
 }
 #elif ECO_FP_ARM
-enum { FLUSH = 1 << 24 }; /* of FPCR: both */
+enum { FLUSH = 1 << 24 }; /* FPCR: flush both */
 
 struct eco_fp eco_fp_get(void)
 {

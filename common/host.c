@@ -1,5 +1,5 @@
 /*
- * Memory of devices that compute on the host, see host.h.
+ * Memory functions of devices that compute on the host; see host.h.
  */
 #include "common/host.h"
 
@@ -28,7 +28,7 @@ ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *
     return ECORNN_OK;
 }
 
-/* Twice as many at a time. */
+/* Doubles what is set with each copy. */
 static void set_elements(const struct eco_fill *fill)
 {
     char *to = fill->to;

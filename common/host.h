@@ -1,5 +1,5 @@
 /*
- * A backend's memory functions where the device's memory is the host's.
+ * Memory functions of a backend whose device memory is host memory.
  */
 #ifndef ECO_HOST_H
 #define ECO_HOST_H
@@ -14,15 +14,15 @@ ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill 
                             void *stream);
 ecornn_status eco_host_move_rows(struct ecornn_device *device, const struct eco_rows_move *rows,
                                  void *stream);
-/* Part number id of count of a join. */
+/* Slice id of count of a join. */
 void eco_host_join_part(const struct eco_join *join, int id, int count);
 ecornn_status eco_host_join(struct ecornn_device *device, const struct eco_join *join,
                             void *stream);
 ecornn_status eco_host_join_lengths(struct ecornn_device *device, int32_t *to, const int32_t *from,
                                     int32_t N, int32_t steps, void *stream);
-/* Of a device with one thread. */
+/* For a device with one thread. */
 void eco_host_run_on_threads(struct ecornn_device *device,
                              void (*work)(void *user_data, int id, int count), void *user_data);
-ecornn_status eco_host_wait(struct ecornn_device *device, void *stream); /* all is done always */
+ecornn_status eco_host_wait(struct ecornn_device *device, void *stream); /* nothing to wait for */
 
 #endif /* ECO_HOST_H */

@@ -1,5 +1,6 @@
 /*
- * The locks of the process; see locks.h.  Forks are watched from the moment the library is loaded.
+ * The locks of the process; see locks.h.  The fork handlers are installed when the library is
+ * loaded.
  */
 #include "common/locks.h"
 

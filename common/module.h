@@ -1,23 +1,23 @@
 /*
- * A backend in a module of its own, which lib/module.c loads when it is first asked for: what the
- * two hand each other.  The module exports eco_module_open and nothing else, and holds its own copy
- * of what it uses of common; so it works next to a static libecornn too.
+ * The interface between the library and a backend in a module, which lib/module.c loads when it is
+ * first needed.  The module exports only eco_module_open and contains its own copy of what it uses
+ * of common, so it also works with a static libecornn.
  */
 #ifndef ECO_MODULE_H
 #define ECO_MODULE_H
 
 #include "common/backend.h"
 
-/* What the library does for a module. */
+/* Functions that the library provides to a module. */
 struct eco_services {
     ecornn_status (*fail)(ecornn_status status, const char *format, ...); /* eco_fail */
     bool (*call_fails)(void);                                             /* eco_call_fails */
 };
 
-/* Both must be built from the same sources: their structs are each other's. */
+/* Library and module must be built from the same sources, because they share structs. */
 struct eco_build {
     char version[32];
-    size_t plan, layout, device, args, backend; /* bytes of the structs they share */
+    size_t plan, layout, device, args, backend; /* sizes of shared structs */
     size_t attention_plan, attention_args;
 };
 #define ECO_BUILD                                                                                  \

@@ -1,5 +1,5 @@
 /*
- * The text of a net, taken apart.  plan/net_text.c.
+ * The text of a net, split into pieces.  plan/net_text.c.
  */
 #ifndef ECO_NET_TEXT_H
 #define ECO_NET_TEXT_H
@@ -10,22 +10,23 @@
 
 enum { ECO_NET_TEXT = 4096, ECO_NET_PIECES = 64, ECO_NET_LAYERS = 64 };
 
-/* A piece: a join of so many steps, or layers side by side. */
+/* A piece: a join, or parallel layers. */
 struct eco_net_piece_text {
-    int32_t join;      /* 1: layers */
+    int32_t join;      /* steps to join; 1: layers */
     int first, layers; /* their numbers */
 };
 
 struct eco_net_text {
-    char copy[ECO_NET_TEXT];   /* what the words below lie in */
-    char common[ECO_NET_TEXT]; /* "/bf16/train/N32": what all layers say, without T and I */
+    char copy[ECO_NET_TEXT];   /* storage of the strings below */
+    char common[ECO_NET_TEXT]; /* "/bf16/train/N32": the common part of all layers, without T and I
+                                */
     int32_t T, I;
     struct eco_net_piece_text piece[ECO_NET_PIECES];
     const char *layer[ECO_NET_LAYERS]; /* "lstm/H320" */
     int pieces, layers;
 };
 
-/* BAD_ARGUMENT where it is none; what words of layers mean is not looked at. */
+/* Splits a text; BAD_ARGUMENT if it is malformed.  The words of layers are not checked. */
 ecornn_status eco_net_parse(struct eco_net_text *text, const char *net);
 
 #endif /* ECO_NET_TEXT_H */

@@ -1,6 +1,6 @@
 /*
- * Numbers by coordinates: the counter-based generator behind dropout and bernoulli().  Plain C with
- * static functions only, so that every backend, a GPU's compiler too, draws the same bits.
+ * Random numbers by coordinates, for dropout and bernoulli().  Plain C with static functions only,
+ * so that all backends, GPU compilers included, draw the same bits.
  * Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
  */
 #ifndef ECO_NUMBER_H
@@ -12,18 +12,18 @@
 #define ECO_DEVICE_FUNCTION static inline
 #endif
 
-/* Where a number is drawn.  purpose: 0 dropout between layers, 1 + k the cell's k-th bernoulli(),
- * whose t is 0 where it is drawn once for all steps. */
+/* The coordinates of a number.  purpose: 0 for dropout between layers, 1 + k for the cell's k-th
+ * bernoulli(); t is 0 if that is drawn once for all steps. */
 struct eco_coordinates {
     uint64_t seed;
     uint32_t layer, direction, purpose; /* direction 0 for dropout */
     uint32_t t, n;
 };
 
-/* In the index of a cell's bernoulli(), beside its number: it is drawn once. */
+/* Set in the index of a bernoulli() that is drawn once. */
 enum { ECO_DRAW_ONCE = 128 };
 
-/* purpose and t of the bernoulli() with this index. */
+/* Purpose and t of the bernoulli() with this index. */
 ECO_DEVICE_FUNCTION uint32_t eco_draw_purpose(int index)
 {
     return 1u + ((uint32_t)index & (ECO_DRAW_ONCE - 1));
@@ -50,7 +50,7 @@ ECO_DEVICE_FUNCTION void eco_random_quad(const struct eco_coordinates *at, uint3
     word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
 }
 
-/* A word below the threshold happens with the given probability, 0 <= p <= 1 (p = 1: always). */
+/* A word is below the threshold with the given probability, 0 <= p <= 1 (p = 1: always). */
 ECO_DEVICE_FUNCTION uint64_t eco_random_threshold(double probability)
 {
     return (uint64_t)(probability * 4294967296.0);

@@ -1,7 +1,7 @@
 /*
- * Runs that begin, or begin anew, without given states from a cell whose text says where: they
- * have those as arrays of the workspace, filled ahead of the run, as if the caller gave them.  So
- * no algorithm and no kernel knows of it.  plan/starts.c.
+ * Start values of states.  If the caller gives no initial or reset states and the cell's text has
+ * start values, they are written to arrays in the workspace before the run, as if the caller gave
+ * them.  So no algorithm and no kernel knows about start values.  plan/starts.c.
  */
 #ifndef ECO_STARTS_H
 #define ECO_STARTS_H
@@ -14,12 +14,12 @@
 struct eco_starts {
     struct eco_args inside; /* the algorithm's */
     struct eco_fill fill[ECO_MAX_STATES];
-    int fills; /* before it */
+    int fills; /* fills before the run */
 };
 
-/* Bytes of the workspace, behind what else lies there. */
+/* Bytes in the workspace, after its other arrays. */
 struct eco_size eco_starts_bytes(const struct eco_layout *layout);
-/* false: the run needs none. */
+/* false: the run needs no start values. */
 bool eco_starts_begin(struct eco_starts *starts, const struct eco_layout *layout,
                       const struct eco_args *args);
 

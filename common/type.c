@@ -1,5 +1,5 @@
 /*
- * Number types: see type.h.
+ * Number types; see type.h.
  */
 #include "common/type.h"
 
@@ -22,7 +22,7 @@ float eco_f16_to_float(uint16_t bits)
     return eco_float_of_bits(sign | ((rest << 13) + (112u << 23))); /* exponent biases 127 and 15 */
 }
 
-/* value / 2^shift, rounded to the nearest, ties to even; 0 < shift < 32. */
+/* value / 2^shift, rounded to nearest, ties to even; 0 < shift < 32. */
 static uint32_t shift_rounded(uint32_t value, uint32_t shift)
 {
     const uint32_t half = 1u << (shift - 1);
@@ -37,11 +37,11 @@ uint16_t eco_f16_of_float(float value)
         return (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x3ffu));
     if (rest >= 0x47800000u) /* 2^16 */
         return (uint16_t)(sign | 0x7c00u);
-    if (exponent < 102) /* below 2^-25, half of the smallest */
+    if (exponent < 102) /* below 2^-25, half of the smallest number */
         return (uint16_t)sign;
     if (exponent < 113) /* denormal: in units of 2^-24 */
         return (uint16_t)(sign | shift_rounded((rest & 0x7fffffu) | 0x800000u, 126 - exponent));
-    return (uint16_t)(sign | shift_rounded(rest - (112u << 23), 13)); /* 65520 and more: infinite */
+    return (uint16_t)(sign | shift_rounded(rest - (112u << 23), 13)); /* from 65520 on: infinity */
 }
 
 /* ---- any type -------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ double eco_type_get(const void *array, size_t i, ecornn_type type)
 
 void eco_type_set(void *array, size_t i, ecornn_type type, double value)
 {
-    /* rounded from double at once: through float it would be rounded twice */
+    /* converted from double directly: through float it would be rounded twice */
     const float narrow = (float)(type == ECORNN_F64 ? 0 : eco_type_round(value, type));
     switch (type) {
     case ECORNN_F64:
@@ -94,12 +94,12 @@ void eco_type_set(void *array, size_t i, ecornn_type type, double value)
     }
 }
 
-/* As eco_bf16_of_float and back, some at a time: a compiler makes vectors of loops whose length it
- * knows. */
+/* eco_bf16_of_float and its inverse for blocks of numbers: compilers vectorize loops of constant
+ * length. */
 enum { AT_A_TIME = 16 };
 typedef uint16_t halves __attribute__((vector_size(ECO_FOUR * sizeof(uint16_t))));
 
-/* false: there is a NaN among them, and nothing was written. */
+/* false: there is a NaN, and nothing was written. */
 static inline bool narrow_numbers(uint16_t *to, const float *from)
 {
     enum { VECTORS = AT_A_TIME / ECO_FOUR };

@@ -1,7 +1,6 @@
 /*
- * Number types: their sizes and names, and how a number gets from one to another.  Conversions are
- * exact or rounded to the nearest, ties to even; a NaN stays one, what is too large is infinite,
- * denormals are numbers like others.
+ * Number types: sizes, names and conversions.  Conversions are exact or rounded to nearest, ties to
+ * even.  A NaN stays a NaN, overflow gives infinity, and denormals are kept.
  */
 #ifndef ECO_TYPE_H
 #define ECO_TYPE_H
@@ -15,13 +14,13 @@
 
 enum { ECO_TYPES = 4 };
 
-/* All that tells one type from another, but for conversions (type.c). */
+/* The properties of a type, except conversions (type.c). */
 struct eco_type_form {
     const char *name; /* in a problem string */
     size_t bytes;     /* of an element */
-    ecornn_type sum;  /* what sums of products of the type are kept in */
-    int bits;         /* that are significant */
-    int least;        /* binary logarithm of the smallest number */
+    ecornn_type sum;  /* type in which sums of products are kept */
+    int bits;         /* significant bits */
+    int least;        /* binary logarithm of the smallest positive number */
     double most;      /* the largest number */
 };
 static const struct eco_type_form eco_type_form[ECO_TYPES] = {
@@ -46,7 +45,7 @@ static inline ecornn_type eco_type_sum(ecornn_type type)
     return eco_type_form[type].sum;
 }
 
-/* Are its sums of another type: is each result rounded to it? */
+/* Are its sums of another type, so that each result is rounded? */
 static inline bool eco_type_narrow(ecornn_type type)
 {
     return eco_type_sum(type) != type;
@@ -57,7 +56,7 @@ double eco_type_round(double value, ecornn_type type);
 /* Element i of an array. */
 double eco_type_get(const void *array, size_t i, ecornn_type type);
 void eco_type_set(void *array, size_t i, ecornn_type type, double value);
-/* to[0 .. n) = from[0 .. n); add: += in the wider of the two types, rounded once. */
+/* to[0 .. n) = from[0 .. n), or, for add, += in the wider of the two types, rounded once. */
 void eco_type_move(void *to, ecornn_type to_type, const void *from, ecornn_type from_type,
                    size_t n);
 void eco_type_add(void *to, ecornn_type to_type, const void *from, ecornn_type from_type, size_t n);
@@ -88,7 +87,7 @@ static inline uint16_t eco_bf16_of_float(float value)
 {
     const uint32_t bits = eco_float_bits(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 0x40u); /* a NaN must keep a bit of its fraction */
+        return (uint16_t)(bits >> 16 | 0x40u); /* a NaN must keep a fraction bit */
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 

@@ -1,8 +1,8 @@
 /*
- * Small tools for everyone, see util.h.  Knows nothing of cells, plans or devices.
+ * Utilities; see util.h.  Knows nothing of cells, plans or devices.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* secure_getenv */
+#define _GNU_SOURCE 1 /* for secure_getenv */
 #endif
 
 #include "common/util.h"
@@ -46,7 +46,7 @@ struct eco_size eco_size_align(struct eco_size a)
     return up;
 }
 
-/* How many are still to succeed before one fails; negative: none fails. */
+/* Successes left before one fails; negative: none fails. */
 static _Atomic int allocations_left = -1, calls_left = -1;
 
 void eco_alloc_fail_at(int k)
@@ -76,15 +76,15 @@ bool eco_call_fails(void)
     return is_last(&calls_left);
 }
 
-/* Blocks of megabytes begin at a large page, of which the system is asked to make them: products
- * read them over and over, with fewer addresses to look up. */
+/* Blocks of megabytes start at a huge page boundary, and the system is asked for huge pages,
+ * because products read them repeatedly and then need fewer TLB entries. */
 enum { LARGE_PAGE = 2 << 20, LARGE_FROM = 2 * LARGE_PAGE };
 
 static void want_large_pages(void *memory, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
     if (memory != NULL && bytes >= LARGE_FROM)
-        (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a wish */
+        (void)madvise(memory, bytes, MADV_HUGEPAGE); /* optional */
 #else
     (void)memory, (void)bytes;
 #endif
@@ -164,8 +164,8 @@ void eco_text_add(struct eco_text *text, const char *format, ...)
         text->length += (size_t)n;
 }
 
-/* Bytes of the character at text, if a line may show it as it is.  0: it controls a terminal, ends
- * a line, turns the direction of writing, or is no UTF-8. */
+/* Bytes of the character at text if it can be printed in a line; 0: it controls a terminal, ends a
+ * line, changes the writing direction, or is not UTF-8. */
 static size_t shown_bytes(const char *text)
 {
     static const uint32_t least[] = {0, 0xA0, 0x800, 0x10000};

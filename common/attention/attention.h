@@ -1,6 +1,6 @@
 /*
- * Attention: the description made canonical, a plan, the arguments of a run, and what a backend
- * does of it.  attention_problem.c, attention_plan.c, attention_mark.c; lib/api_attention.c.
+ * Attention: the canonical description, a plan, the arguments of a run, and the interface of a
+ * backend.  attention_problem.c, attention_plan.c, attention_mark.c; lib/api_attention.c.
  */
 #ifndef ECO_ATTENTION_H
 #define ECO_ATTENTION_H
@@ -30,14 +30,14 @@ struct eco_attention {
     char text[ECO_ATTENTION_TEXT]; /* "attention/additive/f32/train/T50/S50/N128/H512" */
 };
 
-/* Description to problem, with a complete check of it. */
+/* Checks a description completely and makes it a problem. */
 ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_attention_desc *desc);
-/* Problem string to description. */
+/* Parses a problem string to a description. */
 ecornn_status eco_attention_parse(ecornn_attention_desc *desc, const char *text);
 
 /* ---- plans and runs -------------------------------------------------------------------------- */
 
-/* The caller's arguments, checked: T, S and N filled in, everything else as given. */
+/* The caller's arguments after checking, with T, S and N filled in. */
 struct eco_attention_args {
     int32_t T, S, N;
     const int32_t *lengths;
@@ -57,20 +57,20 @@ struct ecornn_attention_plan {
     struct eco_attention problem;
     struct ecornn_device *device;
     ecornn_attention_sizes sizes;
-    uint64_t mark; /* of its runs */
+    uint64_t mark; /* fingerprint of its runs */
 };
 
-/* What a backend does; eco_backend has it. */
+/* The interface of a backend, in eco_backend. */
 struct eco_attention_backend {
-    /* NULL: it can.  Else why not, in a few words. */
+    /* NULL if it supports the problem.  Else the reason: "needs ..." or "does not support ...". */
     const char *(*refuses)(const struct eco_attention *problem, const struct eco_caps *caps);
-    /* Bytes of a run's workspace, which never grow with fewer steps, positions or rows. */
+    /* Bytes of a run's workspace.  They never grow with fewer steps, positions or rows. */
     struct eco_size (*workspace)(const struct eco_attention *problem, const struct eco_caps *caps,
                                  const struct eco_attention_args *sizes);
-    /* args are checked; T, S and N are not 0. */
+    /* args have been checked; T, S and N are not 0. */
     ecornn_status (*run)(const struct ecornn_attention_plan *plan,
                          const struct eco_attention_args *args);
-    /* How it runs, a line or more. */
+    /* Prints how it runs, in one or more lines. */
     void (*describe)(const struct ecornn_attention_plan *plan, struct eco_text *text);
 };
 
@@ -79,7 +79,7 @@ ecornn_status eco_attention_plan_create(struct ecornn_attention_plan **plan,
                                         const struct eco_attention *problem);
 void eco_attention_plan_free(struct ecornn_attention_plan *plan);
 int eco_attention_plan_describe(const struct ecornn_attention_plan *plan, char *text, size_t size);
-/* Bytes of the blocks of a run of these T, S and N; with: a reserve, a backward pass. */
+/* Bytes of the blocks for a run of this T, S and N, with a reserve and a backward pass. */
 struct eco_size eco_attention_workspace(const struct ecornn_attention_plan *plan,
                                         const struct eco_attention_args *sizes);
 struct eco_size eco_attention_reserve(const struct eco_attention *problem,
@@ -91,8 +91,8 @@ ecornn_status eco_attention_run_empty(const struct ecornn_attention_plan *plan,
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* The row of step or position i of n in an array of so many steps: times its width, its first
- * element. */
+/* Element offset, divided by the width, of step or position i of row n in an array of `steps`
+ * steps. */
 static inline size_t eco_attention_row(const struct eco_attention *problem,
                                        const struct eco_attention_args *args, int32_t steps,
                                        int32_t i, int32_t n)
@@ -107,7 +107,7 @@ static inline int32_t eco_attention_length(const struct eco_attention_args *args
     return args->lengths != NULL ? args->lengths[n] : args->S;
 }
 
-/* In the reserve, past the mark: the weights [N,T,S] in the type of sums; NULL: no reserve. */
+/* The weights [N,T,S] in the reserve, after the mark, in the type of sums; NULL: no reserve. */
 enum { ECO_ATTENTION_MARK = 256 };
 static inline void *eco_attention_saved(const struct eco_attention_args *args)
 {
@@ -117,7 +117,8 @@ static inline void *eco_attention_saved(const struct eco_attention_args *args)
 /* ---- the mark of a run in its reserve, attention_mark.c -------------------------------------- */
 
 uint64_t eco_attention_mark_of_plan(const struct ecornn_attention_plan *plan);
-/* After a forward run; before a backward run: BAD_ARGUMENT where the reserve is of another. */
+/* Writes the mark after a forward run; checks it before a backward run, BAD_ARGUMENT if the reserve
+ * belongs to another run. */
 void eco_attention_mark_write(const struct ecornn_attention_plan *plan,
                               const struct eco_attention_args *args);
 ecornn_status eco_attention_mark_check(const struct ecornn_attention_plan *plan,

@@ -1,16 +1,16 @@
 /*
- * The mark of a run of attention in its reserve: of which forward run it is, so that a backward run
- * that does not belong to it is refused.  Not where the reserve is in a GPU's own memory.
+ * The mark of an attention run in its reserve identifies the forward run, so that a backward run
+ * that does not belong to it is refused.  Not used if the reserve is in a GPU's own memory.
  */
 #include "common/attention/attention.h"
 
 #include <string.h>
 
-#define MAGIC UINT64_C(0x6C1E0B7A93D452F8) /* any number that memory does not hold by chance */
+#define MAGIC UINT64_C(0x6C1E0B7A93D452F8) /* unlikely to be in memory by chance */
 
 struct mark {
     uint64_t magic, plan;
-    uint64_t lengths; /* a sum of them, 0 without */
+    uint64_t lengths; /* hash of lengths, 0 without */
     int32_t T, S, N;
     uint32_t ragged;
 };
@@ -52,7 +52,7 @@ ecornn_status eco_attention_mark_check(const struct ecornn_attention_plan *plan,
                         args->reserve);
     if (then->plan != now.plan)
         return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.reserve is of a forward run of another plan than %s",
+                        "io.reserve belongs to a forward run of another plan, not of %s",
                         plan->problem.text);
     if (then->T != now.T || then->S != now.S || then->N != now.N)
         return eco_fail(ECORNN_BAD_ARGUMENT,

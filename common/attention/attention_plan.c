@@ -1,6 +1,5 @@
 /*
- * Plans of attention: asks the backend whether it can, freezes problem and sizes, and describes
- * them.
+ * Plans of attention: asks the backend for support, stores problem and sizes, and describes them.
  */
 #include "common/attention/attention.h"
 
@@ -25,7 +24,7 @@ struct eco_size eco_attention_workspace(const struct ecornn_attention_plan *plan
     return device->backend->attention->workspace(&plan->problem, &device->caps, sizes);
 }
 
-/* The bytes of the largest array of the caller, of which all indices are size_t. */
+/* Bytes of the caller's largest array, so that all indices fit size_t. */
 static struct eco_size largest_array(const struct eco_attention *problem)
 {
     const size_t rows = (size_t)(problem->T > problem->S ? problem->T : problem->S);
@@ -51,7 +50,7 @@ static ecornn_status fix_sizes(struct ecornn_attention_plan *plan)
     bool overflow = too_large(array) || too_large(reserve) || too_large(workspace);
     for (int backward = 0; backward < 2 && problem->training; backward++) {
         run.backward = backward != 0;
-        run.reserve = plan; /* there is one */
+        run.reserve = plan; /* not NULL: there is a reserve */
         const struct eco_size other = eco_attention_workspace(plan, &run);
         overflow = overflow || too_large(other);
         workspace = other.value > workspace.value ? other : workspace;

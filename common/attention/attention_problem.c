@@ -1,5 +1,6 @@
 /*
- * Attention: a description checked and made canonical, and its string.  Knows nothing of devices.
+ * Attention: checks a description, makes it canonical, and writes its string.  Knows nothing of
+ * devices.
  */
 #include "common/attention/attention.h"
 
@@ -8,7 +9,7 @@
 #include "common/grammar.h"
 #include "common/problem.h"
 
-/* Limits that keep every index of a row an int32_t; sizes in bytes are checked on their own. */
+/* Limits that keep every row index an int32_t; sizes in bytes are checked separately. */
 enum { MAX_EXTENT = 1 << 24, MAX_SCALE = 1 << 20 };
 
 /* ---- from a description ---------------------------------------------------------------------- */
@@ -22,7 +23,7 @@ static const struct eco_extent extents[] = {
 #undef FIELD
 };
 
-/* What a part of the string says; a string says each once. */
+/* The items of a string; each may be set once. */
 enum saying { SCORE, TYPE, PASS, ORDER, SCALE, SAYINGS };
 
 static const struct eco_word words[] = {
@@ -49,7 +50,7 @@ _Static_assert(SAYINGS + sizeof extents / sizeof *extents <= ECO_SAYINGS, "room 
 
 static bool is_scale(float scale)
 {
-    return scale >= 0 && scale <= MAX_SCALE; /* NaN is none */
+    return scale >= 0 && scale <= MAX_SCALE; /* false for NaN */
 }
 
 static ecornn_status check_scale(const ecornn_attention_desc *desc)

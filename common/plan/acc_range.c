@@ -1,5 +1,5 @@
 /*
- * Which accumulators a part of the weights feeds, and where a vector's values and gradient are.
+ * The accumulators that use a weight, and the position of a vector's values and gradient.
  */
 #include "common/weights.h"
 

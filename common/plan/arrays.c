@@ -1,5 +1,5 @@
 /*
- * Where an array of a layout lies.
+ * Looks up arrays of a layout.
  */
 #include "common/plan/shapes.h"
 #include "common/tape.h"
@@ -17,7 +17,7 @@ struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, in
     const struct eco_series *series =
         layer == problem->L - 1 ? &layout->last_state[state] : &layout->state[state];
     struct eco_array array = series_get(series, layer);
-    /* What a layer above reads as one row has nothing between the directions. */
+    /* a row for the layer above has no gap between directions */
     const size_t before = array.wrap > 0 ? eco_layout_plane_part(layout, state)
                                          : (size_t)eco_problem_width(problem, state);
     array.offset += (size_t)d * before * eco_type_bytes(array.type);
@@ -53,13 +53,13 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
     const bool dx = scratch == ECO_SCRATCH_DGATHER;
     struct eco_array array = series_get(
         &layout->scratch[backward][dx ? ECO_SCRATCH_GATHER : scratch], pair(layout, layer, d));
-    if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input */
+    if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows have this layer's input width */
         const size_t input = (size_t)eco_problem_input(layout->problem, layer);
         array.row = eco_layout_alias_padded(layout, eco_request_row(&layout->request, input));
         array.step = array.row * (size_t)layout->N;
         array.type = dx ? layout->sum : layout->type;
     }
-    if (scratch == ECO_SCRATCH_ACC) { /* rows of a block */
+    if (scratch == ECO_SCRATCH_ACC) { /* rows of one block */
         array.row =
             (size_t)layout->problem->cell->lowered.n_accs * eco_layout_acc_blocks(layout).column;
         array.step = layout->fuse_input ? 0 : array.row * (size_t)layout->N;

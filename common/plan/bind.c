@@ -1,12 +1,12 @@
 /*
- * Where the arrays of an op lie: the layout's offsets and the caller's pointers made addresses.
- * Knows order, directions and what forward keeps for backward; no kernel.
+ * Binds an op: combines the layout's offsets with the caller's pointers to addresses.  Knows order,
+ * directions and what forward keeps for backward; no kernels.
  */
 #include "common/bound.h"
 
 #include <assert.h>
 
-/* What every function here looks at. */
+/* The inputs of every function here. */
 struct binding {
     struct eco_bound *bound;
     const struct eco_layout *layout;
@@ -30,15 +30,15 @@ struct eco_view eco_bind_array(const struct eco_array *array, const struct eco_a
                              .type = array->type};
 }
 
-/* Those that a replay fills begin with the first step of its chunk. */
+/* Arrays that a replay fills begin with the first step of its chunk. */
 static struct eco_view array_of(const struct binding *b, const struct eco_array *array,
                                 int32_t from)
 {
     return eco_bind_array(array, b->args, from + (array->chunked ? b->op->t0 : 0));
 }
 
-/* Arrays over the steps of a chunk begin with the op's first step; backward with that of the chunks
- * that share their weight gradients. */
+/* Arrays over a chunk begin with the op's first step; in backward with the first step of the chunks
+ * whose weight gradients are computed together. */
 static int32_t chunk_begin(const struct binding *b, enum eco_scratch scratch)
 {
     const bool shared =
@@ -65,7 +65,7 @@ static void skip(struct eco_view *view, size_t elements)
         view->first += elements * eco_type_bytes(view->type);
 }
 
-/* A caller's sequence of `width` wide rows, from a column on. */
+/* A caller's sequence of rows of `width` elements, from a column on. */
 static struct eco_view sequence(const struct binding *b, const void *data, size_t width,
                                 size_t column)
 {
@@ -81,7 +81,7 @@ static struct eco_view sequence(const struct binding *b, const void *data, size_
     return view;
 }
 
-/* This direction's part of the caller's rows of D*P. */
+/* This direction's columns of the caller's rows of D*P. */
 static struct eco_view output(const struct binding *b, const void *data)
 {
     const size_t P = (size_t)b->problem->P;
@@ -136,7 +136,7 @@ static int states(const struct binding *b)
     return b->problem->cell->recipe.n_states;
 }
 
-/* Planes, of which a step reads one and writes the next. */
+/* Planes: a step reads one and writes another. */
 static void bind_planes(const struct binding *b)
 {
     const int32_t before = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, false),
@@ -159,7 +159,7 @@ static void bind_caller_states(const struct binding *b, const void *const given[
     }
 }
 
-/* y of a layer's direction; of a layer below the last what a lean run keeps of it. */
+/* y of a direction; below the last layer, the copy that a lean run keeps. */
 static struct eco_view y_of(const struct binding *b, const struct eco_op *op)
 {
     struct binding at = *b;
@@ -178,8 +178,8 @@ static struct eco_view kept_of(const struct binding *b, int s)
     return eco_bind_array(&kept, b->args, 0);
 }
 
-/* The states of the op's chunk, of a lean run that does not keep all of them; backward from the one
- * before its first step on. */
+/* The states of the op's chunk in a lean run without all checkpoints; backward from the one before
+ * its first step on. */
 static struct eco_view recent_of(const struct binding *b, int s)
 {
     const struct eco_array recent = eco_layout_recent(b->layout, b->op->layer, b->op->d, s);
@@ -192,9 +192,9 @@ static struct eco_view copies_of(const struct binding *b, int s)
     return (eco_layout_copies_direct(b->layout) ? kept_of : recent_of)(b, s);
 }
 
-/* Is y not what steps and products back read: its rows no neighbours, or not wide enough, or
- * padding where a row's steps, which fall, begin from a state?  One answer for all of a run:
- * launches take both directions. */
+/* Must steps and products of backward read a copy of y?  Yes if its rows are not contiguous or not
+ * padded as requested, or if they contain padding although a reversed direction begins from a given
+ * state.  The answer is the same for the whole run, because launches take both directions. */
 static bool copies_y(const struct binding *b)
 {
     const struct eco_problem *problem = b->problem;
@@ -204,8 +204,8 @@ static bool copies_y(const struct binding *b)
            (falls && b->args->lengths != NULL && b->args->initial[0] != NULL);
 }
 
-/* The copy: the output state before and after the steps of as many chunks as share their weight
- * gradients.  Steps that rise have the state before them one place ahead of that after them. */
+/* That copy: the output state before and after the steps of all chunks whose weight gradients are
+ * computed together.  In forward order the state before a step is one step earlier in the array. */
 static struct eco_view history_of(const struct binding *b)
 {
     struct eco_view history = scratch_of(b, ECO_SCRATCH_HISTORY);
@@ -213,7 +213,7 @@ static struct eco_view history_of(const struct binding *b)
     return history;
 }
 
-/* What a lean forward kept of states, and the caller's before the first step. */
+/* The checkpoints of a lean forward, and the caller's state before the first step. */
 static void bind_kept(const struct binding *b)
 {
     b->bound->copied = copies_y(b);
@@ -251,7 +251,7 @@ static void bind_replaced(const struct binding *b)
     }
 }
 
-/* Arrays over the steps of dacc; none where no product reads the state of a lean run. */
+/* Arrays over the steps of dacc; a lean run has none if no product reads the state. */
 static struct eco_view patched_of(const struct binding *b, int s)
 {
     const struct eco_array patched = eco_layout_with_resets(b->layout, b->op->layer, b->op->d, s);
@@ -329,11 +329,12 @@ static void bind_input(const struct binding *b)
         return;
     }
     b->bound->input = x_of(b);
-    if (b->op->layer == 0) /* batch-major comes here with one row only: its steps are neighbours */
+    if (b->op->layer ==
+        0) /* with batch-major order there is only one row here, whose steps are contiguous */
         b->bound->input.row = (size_t)b->problem->I;
 }
 
-/* Of layers above the first the gradient of y below. */
+/* Above the first layer: the gradient of y below. */
 static struct eco_view dinput_of(const struct binding *b, int layer)
 {
     const struct eco_array dinput = eco_layout_dinput(b->layout, layer);
@@ -379,7 +380,7 @@ static void bind_projection(const struct binding *b)
     b->bound->h = scratch_of(b, ECO_SCRATCH_STEP);
 }
 
-/* In inference nothing is saved, nor forward where backward replays. */
+/* Nothing is saved in inference, nor in a forward whose backward replays. */
 static struct eco_view save_of(const struct binding *b)
 {
     if (!eco_layout_saves(b->layout))
@@ -419,7 +420,7 @@ static void begin_back(const struct binding *b)
     bind_caller_states(b, b->args->dfinal, b->args->dinitial);
 }
 
-/* Counted by sums, not by steps. */
+/* Indexed by sums, not by steps. */
 static struct eco_view dvector_of(const struct binding *b)
 {
     struct eco_view sums = scratch_of(b, ECO_SCRATCH_DVECTOR);
@@ -449,7 +450,7 @@ static void step_back(const struct binding *b)
         bound->du = scratch_of(b, ECO_SCRATCH_DOUTPUT);
 }
 
-/* Dense over the op's steps; none where nobody wants it. */
+/* Dense over the op's steps; NULL if the caller does not need it. */
 static void dx(const struct binding *b)
 {
     b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
@@ -490,7 +491,7 @@ static void weights(const struct binding *b)
     b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
 }
 
-/* In inference nothing is kept. */
+/* Inference keeps nothing. */
 static void keep(const struct binding *b)
 {
     const bool lean = eco_layout_is_lean(b->layout);
@@ -503,7 +504,7 @@ static void keep(const struct binding *b)
     }
 }
 
-/* What forward left, and what is computed of it again. */
+/* Binds what forward left and what is recomputed. */
 static void replay(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;

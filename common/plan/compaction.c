@@ -1,6 +1,6 @@
 /*
- * What of a run is moved together, and apart again, and where it lies in between: behind all else
- * in the workspace.
+ * Decides which arrays of a run are compacted and moved back, and where the compacted ones are
+ * stored: at the end of the workspace.
  */
 #include "common/compaction.h"
 
@@ -8,9 +8,9 @@
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-/* One after the other, first to count their bytes. */
+/* Arrays one after the other; used first to count their bytes. */
 struct places {
-    char *base; /* NULL: only counts */
+    char *base; /* NULL: count only */
     struct eco_size end;
 };
 
@@ -22,7 +22,7 @@ static void *take(struct places *places, size_t element, size_t rows, size_t wid
     return places->base == NULL ? NULL : places->base + at;
 }
 
-/* Copies of the caller's arrays. */
+/* The compacted copies of the caller's arrays. */
 struct copies {
     void *x, *y, *dy, *dx;
     void *states[ECO_MAX_STATES]; /* backward: their gradients */
@@ -74,7 +74,7 @@ static void add(struct eco_compact_move *moves, int *count, struct eco_compact_m
         moves[(*count)++] = move;
 }
 
-/* Rows of x, or of y with its directions. */
+/* A move of rows of x, or of y with its directions. */
 static struct eco_compact_move rows_of(const struct eco_layout *layout, enum eco_compact_kind kind,
                                        bool output)
 {
@@ -91,7 +91,7 @@ static struct eco_compact_move rows_of(const struct eco_layout *layout, enum eco
                                      .width = width};
 }
 
-/* A state of every step, whose array has steps outside whatever the order. */
+/* A move of a state of every step; in either order its array has steps outermost. */
 static struct eco_compact_move states_of(const struct eco_layout *layout,
                                          enum eco_compact_kind kind, int s)
 {
@@ -113,7 +113,7 @@ static struct eco_compact_move between(struct eco_compact_move move, const void 
     return move;
 }
 
-/* An array of the run inside, where the caller has one. */
+/* The inner run's array, if the caller has one. */
 static void *where(const void *given, void *copy)
 {
     return given == NULL ? NULL : copy;

@@ -1,5 +1,5 @@
 /*
- * A run of no steps or no rows: states pass through unchanged, the gradient of the weights is zero.
+ * A run of no steps or no rows: states are copied, and the gradient of the weights is zero.
  * Nothing else is read or written.
  */
 #include "common/backend.h"

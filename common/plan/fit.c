@@ -1,6 +1,6 @@
 /*
- * May weights that were packed for one plan be read by another?  The answer comes from what packing
- * and products know of the block: parts, panels, types and offsets.
+ * Decides whether a plan can read weights packed for another.  The answer depends on everything
+ * that packing and products know about the block: matrices, panels, types and offsets.
  */
 #include "common/layout.h"
 
@@ -9,7 +9,7 @@
 
 #include "common/util.h"
 
-/* What a cell makes of its parameters; equations do not matter. */
+/* Compares the parameters of cells; their equations do not matter. */
 static bool cells_fit(const struct ecornn_cell *packed, const struct ecornn_cell *used,
                       struct eco_text *why)
 {
@@ -26,7 +26,7 @@ static bool cells_fit(const struct ecornn_cell *packed, const struct ecornn_cell
     const bool same = x->n_accs == y->n_accs && x->n_operands == y->n_operands &&
                       memcmp(x->acc, y->acc, (size_t)x->n_accs * sizeof *x->acc) == 0;
     if (!same)
-        eco_text_add(why, "its cell adds up other products");
+        eco_text_add(why, "its cell sums other products");
     return same;
 }
 
@@ -70,14 +70,14 @@ static bool types_fit(const struct eco_layout *packed, const struct eco_layout *
     return false;
 }
 
-/* Panels of a part as they lie, or, dense, the matrix. */
+/* Compares the panels of a weight, or its dense matrix. */
 static bool part_fits(const struct eco_layout *packed, const struct eco_layout *used, int layer,
                       int weight_id, bool back, struct eco_text *why)
 {
     const struct eco_matrix *a = eco_layout_matrix(packed, layer, weight_id);
     const struct eco_matrix *b = eco_layout_matrix(used, layer, weight_id);
     if (memcmp(a, b, sizeof *a) != 0) {
-        eco_text_add(why, "its rows are filled up to %d, must be to %d", (int)a->row, (int)b->row);
+        eco_text_add(why, "its rows are padded to %d, must be to %d", (int)a->row, (int)b->row);
         return false;
     }
     const struct eco_panels *x = eco_layout_panels(packed, layer, weight_id, back);
@@ -98,7 +98,7 @@ bool eco_layout_weights_fit(const struct eco_layout *packed, const struct eco_la
     if (!cells_fit(packed->problem->cell, problem->cell, why) ||
         !problems_fit(packed->problem, problem, why) || !types_fit(packed, used, why))
         return false;
-    assert(used->request.plain == packed->request.plain); /* of one backend they are */
+    assert(used->request.plain == packed->request.plain); /* true of plans of one backend */
     if (used->request.plain)
         return true;
     const bool backs = used->request.cpu.lanes > 0 && problem->training;
@@ -108,7 +108,8 @@ bool eco_layout_weights_fit(const struct eco_layout *packed, const struct eco_la
                 if (!part_fits(packed, used, layer, part, back, why))
                     return false;
     if (backs && !packed->problem->training) {
-        eco_text_add(why, "it is without ECORNN_TRAINING: backward reads matrices transposed");
+        eco_text_add(
+            why, "it was packed without ECORNN_TRAINING, but backward reads transposed matrices");
         return false;
     }
     return true;

@@ -1,5 +1,5 @@
 /*
- * Reads the parts of a problem string, and checks a description's numbers, by tables.
+ * Parses the parts of a problem string, and checks the numbers of a description, by tables.
  */
 #include "common/grammar.h"
 
@@ -25,8 +25,8 @@ ecornn_status eco_extents_check(const struct eco_grammar *grammar, const void *d
 
 ecornn_status eco_reading_fail(const struct eco_reading *reading, const char *part)
 {
-    return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" is no part of a problem string \"%s\"", part,
-                    reading->text);
+    return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" is not a valid part of problem string \"%s\"",
+                    part, reading->text);
 }
 
 ecornn_status eco_reading_say(struct eco_reading *reading, int saying, const char *part)

@@ -1,6 +1,6 @@
 /*
  * Vectors of panels, filled from the rows of a parameter: how packed weights are written.  Knows no
- * problem and no layout.  A backend has the code (cpu/isa/lanes.c).
+ * problem and no layout.  The code belongs to a backend (cpu/isa/lanes.c).
  */
 #ifndef ECO_LANES_H
 #define ECO_LANES_H
@@ -9,39 +9,39 @@
 
 #include "common/type.h"
 
-/* k of a group, in panels of BF16: two neighbouring k of a lane lie side by side.  Floats have
- * groups of one. */
+/* k values in a group of a BF16 panel, where two neighbouring k of a lane are adjacent.  Floats
+ * have groups of one. */
 enum { ECO_LANES_GROUP = 32 };
 
-/* Some rows of a parameter [rows, cols].  Of heads it is blocks of `head` rows on the diagonal of a
- * matrix, with zeros elsewhere: row number unit + r begins at k = (unit + r) / head * cols. */
+/* Some rows of a parameter [rows, cols].  With heads they are blocks of `head` rows on the diagonal
+ * of a matrix with zeros elsewhere: row unit + r begins at k = (unit + r) / head * cols. */
 struct eco_lanes_source {
     const char *data;
     size_t rows, cols;
     ecornn_type type;
-    size_t head; /* 0: it is the matrix */
+    size_t head; /* 0: no heads */
     size_t unit;
 };
 
-/* Neighbouring vectors, of as many lanes as the code's set has.  In BF16 a vector is a group of k,
- * [16, lanes, 2]. */
+/* Neighbouring vectors, with the number of lanes of the instruction set.  In BF16 a vector is a
+ * group of k, [16, lanes, 2]. */
 struct eco_lanes {
-    char *to;         /* the first vector of k = 0 */
+    char *to;         /* the first vector for k = 0 */
     size_t stride;    /* bytes from one k, or group of k, to the next */
-    size_t vectors;   /* side by side in a block */
-    size_t blocks;    /* of put_columns */
-    size_t block;     /* bytes from one to the next */
-    size_t k;         /* in all; groups are filled up with zeros */
+    size_t vectors;   /* neighbours in a block */
+    size_t blocks;    /* blocks for put_columns */
+    size_t block;     /* bytes from one block to the next */
+    size_t k;         /* total k; the last group is padded with zeros */
     ecornn_type type; /* F32, BF16 */
     bool rounded;     /* floats, each rounded to BF16 */
 };
 
 struct eco_lanes_code {
-    /* M: rows are lanes of one block; elements of a row are k.  Lanes past the last row become 0.
-     */
+    /* M: rows become lanes of one block, elements of a row are k.  Lanes past the last row become
+     * 0. */
     void (*put_rows)(const struct eco_lanes *lanes, const struct eco_lanes_source *source);
-    /* M^T: columns are lanes, block after block; a row is one k, from k `first` on.  Lanes past the
-     * last column become 0, and so does what fills up the group after the last k. */
+    /* M^T: columns become lanes, block after block; each row is one k, starting at `first`.  Lanes
+     * past the last column and the rest of the last group become 0. */
     void (*put_columns)(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
                         size_t first);
 };

@@ -1,6 +1,6 @@
 /*
- * The layout of workspace and reserve: every offset, stride and size, a pure function of problem,
- * wishes and the run's T and N.  With weights.c the only place that knows where anything lies.
+ * Builds the layout of workspace and reserve: every offset, stride and size, a pure function of
+ * problem, request and the run's T and N.  Only this file and weights.c know offsets.
  */
 #include "common/plan/shapes.h"
 
@@ -13,14 +13,14 @@
 
 /* ---- workspace and reserve ------------------------------------------------------------------- */
 
-/* A block being filled: arrays are put one behind the other. */
+/* A block that arrays are appended to. */
 struct cursor {
     enum eco_block block;
     int32_t N;
     struct eco_size end;
 };
 
-/* count arrays of [steps, N, width]. */
+/* Appends count arrays of [steps, N, width]. */
 static struct eco_series put(struct cursor *cursor, int count, struct eco_layout_rows rows)
 {
     const size_t N = (size_t)cursor->N;
@@ -41,8 +41,8 @@ static struct eco_series put(struct cursor *cursor, int count, struct eco_layout
     return series;
 }
 
-/* Only the layer above reads all planes of the output state; else some take turns: a thread may
- * write the next one while others read the one before. */
+/* Alternating planes.  Only the layer above needs all planes of the output state; two are enough
+ * otherwise, since a thread may write the next plane while others read the previous one. */
 static void put_turns(struct eco_layout *layout, struct cursor *cursor, int s, int32_t planes)
 {
     const int count = layout->request.wavefront ? layout->problem->L : 1;
@@ -69,8 +69,8 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
     }
 }
 
-/* The same where backward replays: what it reads is in the reserve; the planes of a chunk are there
- * until it is copied, or worked off. */
+/* With replay, backward reads checkpoints in the reserve; planes of a chunk exist until they are
+ * copied or processed. */
 static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor,
                                 struct cursor *reserve)
 {
@@ -92,7 +92,7 @@ static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor
         layout->state[0] = layout->sequence;
 }
 
-/* Saved values, and u of a projection: all of the reserve's, or of a chunk, or of a step. */
+/* Saved values, and u of a projection: of all steps in the reserve, of a chunk, or of one step. */
 static void put_values(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
@@ -109,8 +109,8 @@ static void put_values(struct eco_layout *layout, struct cursor *cursor)
     layout->save.first.chunked = layout->output.first.chunked = replays && layout->back;
 }
 
-/* What a lean backward reads of states: all but y, which is the caller's.  In inference only what
- * the next layer reads. */
+/* The states that a lean backward reads: all except y, which is the caller's.  In inference only
+ * those that the next layer reads. */
 static void put_kept(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
@@ -120,7 +120,7 @@ static void put_kept(struct eco_layout *layout, struct cursor *cursor)
             put(cursor, s == 0 ? problem->L - 1 : problem->L, eco_layout_lean_rows(layout, s));
 }
 
-/* States of a chunk, where a lean run does not keep all of them. */
+/* The states of a chunk in a lean run without all checkpoints. */
 static void put_recent(struct eco_layout *layout, struct cursor *cursor)
 {
     const int count = layout->request.wavefront ? layout->problem->L : 1;
@@ -134,7 +134,7 @@ static void put_recent(struct eco_layout *layout, struct cursor *cursor)
     }
 }
 
-/* count blocks of so many bytes, which are no rows. */
+/* Appends count blocks of bytes that are not rows. */
 static struct eco_series put_bytes(struct cursor *cursor, int count, struct eco_size bytes)
 {
     bytes = eco_size_align(bytes);
@@ -146,7 +146,7 @@ static struct eco_series put_bytes(struct cursor *cursor, int count, struct eco_
     return series;
 }
 
-/* Copies of weights that products read, each as the widest layer needs them. */
+/* Copies of weights for products, each as large as the largest layer needs. */
 static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool backward, int lanes)
 {
     struct eco_size widened = eco_size_of(0);
@@ -192,8 +192,9 @@ static int32_t clip_chunk(int32_t chunk, int32_t T)
     return chunk > 0 && chunk < T ? chunk : T;
 }
 
-/* Of a run of fewer steps than planned: chunks as even as those of a plan of its own, so that they
- * take no more memory; where few steps lack, as many chunks as the plan has. */
+/* Chunk length of a run with fewer steps than planned: chunks as even as those of a plan of its
+ * own, so that it needs no more memory; if few steps are missing, as many chunks as the plan has.
+ */
 static int32_t even_chunk(const struct eco_layout *layout, int32_t requested)
 {
     const int32_t T = layout->T, planned = layout->problem->T, chunk = clip_chunk(requested, T),
@@ -202,7 +203,7 @@ static int32_t even_chunk(const struct eco_layout *layout, int32_t requested)
     return layout->request.gpu.lean && T < planned && even < chunk ? even : chunk;
 }
 
-/* The more of both ways, whose steps share it. */
+/* The larger of both passes, because they share it. */
 static struct eco_size exchange_bytes(const struct eco_layout *layout)
 {
     const struct eco_layout_request *request = &layout->request;
@@ -254,9 +255,9 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
                     eco_request_row(&layout->request, (size_t)problem->D * (size_t)problem->P)});
 }
 
-/* For rows of products: enough of the second-level cache, and at least some rows of floats of all
- * that a stage multiplies, or of dacc, and of a panel of its result.  GROUP: what a row is filled
- * up by, and kept from the next. */
+/* Scratch for rows of products: part of the second-level cache, but at least ROWS rows of floats of
+ * everything that a stage multiplies, or of dacc, and of a panel of its result.  GROUP is the most
+ * padding of a row. */
 static struct eco_size copied_bytes(const struct eco_layout *layout)
 {
     enum { BYTES = 256 << 10, ROWS = 40, PANEL = 64, GROUP = 48 };
@@ -285,7 +286,7 @@ static struct eco_size handed_bytes(const struct eco_layout *layout, bool backwa
                                  eco_layout_carried_column(layout->problem)));
 }
 
-/* Scratch of each thread, which rows of products and of passes have in turn. */
+/* Scratch of each thread, used by rows of products and of passes in turn. */
 static void put_threads(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_cpu_request *request = &layout->request.cpu;
@@ -307,7 +308,7 @@ static size_t cursor_bytes(const struct cursor *cursor)
     return cursor->end.overflow ? SIZE_MAX : cursor->end.value;
 }
 
-/* What every run has at the start of its workspace. */
+/* The beginning of every workspace. */
 static struct cursor begin_workspace(struct eco_layout *layout)
 {
     struct cursor cursor = {ECO_BLOCK_WORKSPACE, layout->N, eco_size_of(0)};
@@ -321,7 +322,7 @@ static struct cursor begin_workspace(struct eco_layout *layout)
     return cursor;
 }
 
-/* Where backward replays, it needs what forward does for a chunk, too. */
+/* If backward replays, it also needs forward's arrays for a chunk. */
 static void build_replaying(struct eco_layout *layout, struct cursor *reserve)
 {
     struct cursor workspace = begin_workspace(layout);
@@ -340,7 +341,7 @@ static void build_replaying(struct eco_layout *layout, struct cursor *reserve)
     layout->workspace_bytes = cursor_bytes(&workspace);
 }
 
-/* Not `a < b ? b : a` of two passes over one block: forward and backward use it in turn. */
+/* Forward and backward use the same block in turn, so it has the size of the larger. */
 static void build_saving(struct eco_layout *layout, struct cursor *reserve)
 {
     struct cursor forward = begin_workspace(layout), backward = forward;
@@ -356,8 +357,8 @@ static void build_saving(struct eco_layout *layout, struct cursor *reserve)
     layout->workspace_bytes = a > b ? a : b;
 }
 
-/* The reserve begins with the mark of its run.  So it is never empty, and its pointer says that a
- * run trains. */
+/* The reserve begins with the mark of its run.  So it is never empty, and a pointer to it means
+ * that a run trains. */
 static void build_blocks(struct eco_layout *layout)
 {
     struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(ECO_MARK_BYTES)};
@@ -372,8 +373,7 @@ static void build_blocks(struct eco_layout *layout)
         layout->workspace_bytes = end.overflow ? SIZE_MAX : end.value;
 }
 
-/* Forward: of fewer rows than the plan's as many steps as have room where those of the plan have.
- */
+/* Forward chunk: with fewer rows than planned, as many more steps as fit into the plan's arrays. */
 static int32_t chunk_of(const struct eco_layout *layout)
 {
     const struct eco_layout_request *request = &layout->request;
@@ -382,11 +382,11 @@ static int32_t chunk_of(const struct eco_layout *layout)
     const int64_t steps = request->fuse_input && !layout->fuse_input ? 1 : request->chunk;
     int64_t chunk = steps * layout->problem->N / (layout->N > 0 ? layout->N : 1);
     if (eco_layout_replays(layout) && chunk > request->chunk)
-        chunk = request->chunk; /* planes take turns by a power of two, which must not be larger */
+        chunk = request->chunk; /* alternating planes number a power of two, which must not grow */
     return chunk < layout->T ? (int32_t)chunk : layout->T;
 }
 
-/* Backward, chunks of a replay are multiples of the steps from one that it keeps to the next. */
+/* Backward chunk: with replay a multiple of the checkpoint interval. */
 static int32_t chunk_backward_of(const struct eco_layout *layout)
 {
     const int32_t requested = layout->request.chunk_backward,
@@ -396,13 +396,13 @@ static int32_t chunk_backward_of(const struct eco_layout *layout)
     return even < most ? (int32_t)even : most;
 }
 
-/* Of a replay: a GPU's accumulators stay in its L2 between products and stages. */
+/* Replay chunk: on a GPU its accumulators must stay in the L2 cache between products and stages. */
 static int32_t replay_chunk(const struct eco_layout *layout)
 {
     enum { NEAR_BYTES = 16 << 20, LEAST_STEPS = 4 };
     const int32_t all = clip_chunk(layout->request.chunk, layout->chunk_backward);
     const size_t accs = (size_t)layout->problem->cell->lowered.n_accs * (size_t)layout->problem->H;
-    /* by the plan's rows: a smaller run takes no longer chunks */
+    /* from the plan's rows: smaller runs do not get longer chunks */
     const double step = (double)layout->problem->N * (double)(accs * eco_type_bytes(layout->sum));
     if (!eco_layout_is_lean(layout) || step * all <= NEAR_BYTES)
         return all;
@@ -417,7 +417,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
         memcpy(layout, from, offsetof(struct eco_layout, own_packing));
     layout->T = T;
     layout->N = N;
-    const bool replay = layout->back && eco_layout_replays(layout); /* all steps at once */
+    const bool replay = layout->back && eco_layout_replays(layout); /* all steps in one chunk */
     layout->fuse_input =
         layout->request.fuse_input && N >= layout->request.cpu.fuse_rows && !replay;
     layout->chunk_backward = chunk_backward_of(layout);

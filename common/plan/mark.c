@@ -1,5 +1,6 @@
 /*
- * The mark of a run in its reserve, see mark.h.  Knows of the contents of arrays only the lengths.
+ * The mark of a run in its reserve; see mark.h.  Of the arrays it reads only lengths, resets and
+ * mask.
  */
 #include "common/mark.h"
 
@@ -7,7 +8,7 @@
 
 #include "common/backend.h"
 
-#define MAGIC UINT64_C(0x9F8B4EC0A21D736B) /* any number that memory does not hold by chance */
+#define MAGIC UINT64_C(0x9F8B4EC0A21D736B) /* unlikely to be in memory by chance */
 
 uint64_t eco_mark_of_plan(const struct ecornn_plan *plan)
 {
@@ -16,7 +17,7 @@ uint64_t eco_mark_of_plan(const struct ecornn_plan *plan)
     return eco_hash(algo, &plan->sizes.reserve, sizeof plan->sizes.reserve);
 }
 
-/* One multiplication a row, which a short run does not notice. */
+/* One multiplication per row, which is negligible in a short run. */
 static uint64_t sum_lengths(const int32_t *lengths, int32_t N)
 {
     uint64_t sum = 0;
@@ -25,7 +26,7 @@ static uint64_t sum_lengths(const int32_t *lengths, int32_t N)
     return sum;
 }
 
-/* Eight bytes of a row's steps at a time. */
+/* Takes eight bytes of a row's steps at a time. */
 static uint64_t sum_bytes(const uint8_t *from, size_t bytes)
 {
     uint64_t sum = 1;
@@ -80,10 +81,10 @@ static ecornn_status fail_states(const char *name, uint32_t forward, uint32_t ba
 static ecornn_status fail_bytes(const char *name, uint64_t forward, uint64_t backward)
 {
     return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s %s than in the forward run of io.reserve", name,
-                    forward && backward ? "has other values" : "is otherwise given");
+                    forward && backward ? "has other values" : "is given differently");
 }
 
-/* "all", "states", "every:16"; a mark is read as it lies there. */
+/* "all", "states", "every:16", from the mark as it was stored. */
 static const char *name_saving(uint64_t saving, char text[32])
 {
     struct eco_text to = {text, 32, 0};
@@ -98,7 +99,7 @@ static ecornn_status fail_saving(uint64_t forward, uint64_t backward)
 {
     char then[32], now[32];
     return eco_fail(ECORNN_BAD_ARGUMENT,
-                    "io.reserve is of a forward run with save:%s, this plan's is save:%s",
+                    "io.reserve belongs to a forward run with save:%s, but this plan has save:%s",
                     name_saving(forward, then), name_saving(backward, now));
 }
 
@@ -114,7 +115,7 @@ ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_ar
         return fail_saving(then->saving, now.saving);
     if (then->plan != now.plan)
         return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.reserve is of a forward run of another plan than %s",
+                        "io.reserve belongs to a forward run of another plan, not of %s",
                         plan->problem.text);
     if (then->T != now.T || then->N != now.N)
         return eco_fail(ECORNN_BAD_ARGUMENT,

@@ -1,5 +1,5 @@
 /*
- * The text of a net taken apart at ";" and "+".  What a layer's words mean plan/problem.c knows.
+ * Splits the text of a net at ";" and "+".  plan/problem.c parses the words of a layer.
  */
 #include "common/net_text.h"
 
@@ -11,7 +11,7 @@
 
 static const char blanks[] = " \t\r\n";
 
-/* Without the blanks around it. */
+/* Removes blanks at both ends. */
 static char *trim(char *text)
 {
     text += strspn(text, blanks);
@@ -22,7 +22,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* The text up to a sign; the rest behind it, or NULL. */
+/* Cuts the text at a sign; *rest: what follows it, or NULL. */
 static char *cut(char **rest, char sign)
 {
     char *const text = *rest, *const end = strchr(text, sign);
@@ -32,7 +32,7 @@ static char *cut(char **rest, char sign)
     return text;
 }
 
-/* Digits alone, of a number up to 2^24; -1: they are not. */
+/* A number of digits only, up to 2^24; -1: it is not. */
 static int32_t parse_number(const char *digits)
 {
     enum { MOST = 1 << 24 };
@@ -47,12 +47,12 @@ static int32_t parse_number(const char *digits)
 static ecornn_status take_number(int32_t *number, const char *part)
 {
     if (*number != 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" of a net: its %c is %d before", part, part[0],
+        return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" in a net: %c was %d before", part, part[0],
                         *number);
     *number = parse_number(part + 1);
     return *number > 0
                ? ECORNN_OK
-               : eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" of a net: must be 1 to 16777216", part);
+               : eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" in a net: must be 1 to 16777216", part);
 }
 
 static bool is_number_of(const char *part, char letter)
@@ -109,7 +109,7 @@ static ecornn_status parse_piece(struct eco_net_text *text, char *words)
     *piece = (struct eco_net_piece_text){.join = parse_number(words + sizeof join - 1)};
     return piece->join >= 2 ? ECORNN_OK
                             : eco_fail(ECORNN_BAD_ARGUMENT,
-                                       "\"%s\" of a net: must be join:2 to join:16777216", words);
+                                       "\"%s\" in a net: must be join:2 to join:16777216", words);
 }
 
 ecornn_status eco_net_parse(struct eco_net_text *text, const char *net)

@@ -1,6 +1,6 @@
 /*
- * Parameters to packed weights, and gradients back, in host memory.  Where a parameter lies, and in
- * which panels, weights.c says.
+ * Packs parameters and unpacks gradients in host memory.  weights.c knows where a parameter
+ * belongs, and in which panels.
  */
 #include "common/plan.h"
 
@@ -9,7 +9,7 @@
 
 #include "common/plan/lanes.h"
 
-/* This thread's part of n things. */
+/* A thread's range of n things. */
 struct share {
     size_t from, to;
 };
@@ -20,27 +20,27 @@ static struct share share_of(size_t n, struct eco_slice slice)
                           n * ((size_t)slice.id + 1) / (size_t)slice.count};
 }
 
-/* A parameter on its way into a matrix of the packed weights. */
+/* A parameter and its position in the packed weights. */
 struct source {
     struct eco_lanes_source from;
-    int weight_id, before; /* which of the part's n it is */
+    int weight_id, before; /* position among the weight's n matrices */
 };
 
-/* The parameters of one layer and direction, and what they become. */
+/* The parameters of one layer and direction, and their destination. */
 struct pack {
     const struct eco_layout *layout;
     const struct eco_lanes_code *code;
     int layer, d;
-    struct source source[ECO_MAX_PARAMS + 1]; /* the projection too */
+    struct source source[ECO_MAX_PARAMS + 1]; /* including the projection */
     int n;
-    ecornn_type to; /* of packed matrices */
+    ecornn_type to; /* type of packed matrices */
     char *weights;
     struct eco_slice slice;
 };
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-/* Rows [row, row + n) of a parameter, as many as there are. */
+/* Rows [row, row + n) of a parameter, as far as they exist. */
 static struct eco_lanes_source rows_of(const struct eco_lanes_source *from, size_t row, size_t n)
 {
     const size_t left = from->rows > row ? from->rows - row : 0;
@@ -61,7 +61,7 @@ static struct eco_lanes lanes_of(const struct pack *pack, const struct eco_panel
                               .rounded = pack->to != pack->layout->problem->weight_type};
 }
 
-/* The units of a block, in a parameter's vectors of its panels. */
+/* Packs the units of a block into the parameter's vectors in its panels. */
 static void pack_units(const struct pack *pack, const struct eco_panels *panels, int32_t block,
                        const struct source *source, char *weights)
 {
@@ -83,7 +83,7 @@ static void pack_units(const struct pack *pack, const struct eco_panels *panels,
     }
 }
 
-/* The same units as so many k of M^T, whose blocks have a panel each. */
+/* Packs the same units as rows of M^T, whose blocks have one panel each. */
 static void pack_back(const struct pack *pack, const struct eco_panels *panels,
                       const struct source *source, struct share units, char *weights)
 {
@@ -97,7 +97,8 @@ static void pack_back(const struct pack *pack, const struct eco_panels *panels,
     pack->code->put_columns(&lanes, &rows, (size_t)source->before * source->from.rows + units.from);
 }
 
-/* This thread's blocks of a part: while rows of a parameter are near, all that they become. */
+/* Packs this thread's blocks of a weight: all copies of a row of a parameter while it is in the
+ * cache. */
 static void pack_part(const struct pack *pack, int weight_id)
 {
     const struct eco_panels *panels =
@@ -121,7 +122,7 @@ static void pack_part(const struct pack *pack, int weight_id)
     }
 }
 
-/* Rows of heads, in a matrix with zeros around what they have. */
+/* Packs rows with heads into a matrix that is zero elsewhere. */
 static void pack_heads(const struct eco_lanes_source *from, size_t width, struct share rows,
                        ecornn_type type, char *weights)
 {
@@ -218,15 +219,15 @@ void eco_plan_pack_add(const struct ecornn_plan *plan, const void *const *params
     }
 }
 
-/* A gradient on its way to a parameter. */
+/* A gradient and the parameter it is unpacked to. */
 struct unpack {
-    const char *from; /* its part */
+    const char *from; /* the weight's gradient */
     char *to;
     ecornn_type sum, type;
     bool add;
 };
 
-/* n elements. */
+/* Unpacks n elements. */
 static void unpack_some(const struct unpack *unpack, size_t to, size_t from, size_t n)
 {
     (unpack->add ? eco_type_add : eco_type_move)(
@@ -234,7 +235,7 @@ static void unpack_some(const struct unpack *unpack, size_t to, size_t from, siz
         unpack->from + from * eco_type_bytes(unpack->sum), unpack->sum, n);
 }
 
-/* Of heads: what lies on the diagonal. */
+/* With heads: unpacks the blocks on the diagonal. */
 static void unpack_heads(const struct unpack *unpack, const struct eco_param_position *position,
                          int before, struct share rows)
 {

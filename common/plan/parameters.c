@@ -1,5 +1,5 @@
 /*
- * The list of a problem's parameters: names, shapes, and where each lies in the block.
+ * The list of a problem's parameters: names, shapes, and positions in the block.
  */
 #include "common/problem.h"
 
@@ -13,7 +13,7 @@ int eco_problem_params(const struct eco_problem *problem)
            (problem->cell->recipe.n_params + (problem->projected ? 1 : 0));
 }
 
-/* So many blocks on the diagonal. */
+/* Blocks on the diagonal. */
 static int32_t blocks_of(const struct eco_problem *problem, int index)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
@@ -40,7 +40,7 @@ static void param_shape(const struct eco_problem *problem, int layer, int index,
     *cols /= blocks_of(problem, index);
 }
 
-/* Elements of one direction of a layer up to parameter `count`. */
+/* Elements of the first `count` parameters of one direction of a layer. */
 static struct eco_size elements_until(const struct eco_problem *problem, int layer, int count)
 {
     struct eco_size sum = eco_size_of(0);

@@ -1,5 +1,5 @@
 /*
- * How states lie: in planes over the steps, and where a lean run keeps copies of them instead.
+ * How states are stored: in planes over the steps, or, in a lean run, as copies.
  */
 #include "common/plan/shapes.h"
 
@@ -21,7 +21,7 @@ size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t,
     return eco_problem_reversed(layout->problem, d) ? (size_t)t + 2 : (size_t)t;
 }
 
-/* Is it a state that a product reads, or that is output? */
+/* Is it the output state, or a state that a product reads? */
 static bool is_read(const struct eco_layout *layout, int state)
 {
     const struct eco_lowered *lowered = &layout->problem->cell->lowered;
@@ -44,7 +44,7 @@ size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width)
     return width + (apart ? ECO_ALIGNMENT / element : 0);
 }
 
-/* Planes of so wide rows; what products read of them lies apart. */
+/* Planes with rows of this width; rows that products read get alias padding. */
 static struct eco_layout_rows planes(const struct eco_layout *layout, int state, int32_t steps,
                                      size_t width)
 {

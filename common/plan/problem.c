@@ -1,6 +1,6 @@
 /*
- * The problem: a description checked and made canonical, and its string.  Knows nothing of layouts
- * or devices.
+ * The problem: checks a description, makes it canonical, and writes its string.  Knows nothing of
+ * layouts or devices.
  */
 #include "common/problem.h"
 
@@ -14,8 +14,8 @@
 #include "common/type.h"
 #include "common/util.h"
 
-/* Limits that keep every index an int32_t and the generator's coordinates (number.h) in their
- * fields; sizes in bytes are checked for overflow on their own. */
+/* Limits that keep every index an int32_t and the generator's coordinates (number.h) in range.
+ * Sizes in bytes are checked for overflow separately. */
 enum { ECO_MAX_EXTENT = 1 << 24 };
 
 int32_t eco_problem_input(const struct eco_problem *problem, int layer)
@@ -80,7 +80,7 @@ static const struct eco_extent extents[] = {
 };
 #undef FIELD
 
-/* What a part of the string says; a string says each once. */
+/* The items of a string; each may be set once. */
 enum saying {
     TYPE,
     WEIGHTS,
@@ -143,7 +143,7 @@ static const struct eco_grammar grammar = {.words = words,
                                            .flags = offsetof(ecornn_desc, flags)};
 _Static_assert(SAYINGS + sizeof extents / sizeof *extents <= ECO_SAYINGS, "room for what is said");
 
-/* The extents are checked: every type is one. */
+/* Called after the extents are checked, so every type is valid. */
 static ecornn_status check_types(const ecornn_desc *desc)
 {
     const ecornn_type type = desc->type, param = desc->param_type, weight = desc->weight_type;
@@ -159,10 +159,10 @@ static ecornn_status check_types(const ecornn_desc *desc)
 
 static bool is_dropout(float value)
 {
-    return value >= 0.0f && value < 1.0f; /* NaN is none */
+    return value >= 0.0f && value < 1.0f; /* false for NaN */
 }
 
-/* A cell that reads x unit by unit has as many units in every layer. */
+/* A cell that reads x unit by unit needs as many inputs as units in every layer. */
 static ecornn_status check_raw_input(const ecornn_desc *desc)
 {
     const int32_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1,
@@ -229,10 +229,10 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     return check_raw_input(desc);
 }
 
-/* As few decimals as tell it from its neighbours, the same in every locale. */
+/* Writes the fewest decimals that identify the float, the same in every locale. */
 void eco_problem_write_decimal(struct eco_text *text, float value)
 {
-    enum { USUAL = 12, MOST = 54 }; /* nine digits of the least float have as many */
+    enum { USUAL = 12, MOST = 54 }; /* nine digits of the smallest float need MOST */
     int places = 0;
     double power = 1, integer;
     do {
@@ -340,7 +340,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
 
 /* ---- from a string --------------------------------------------------------------------------- */
 
-/* The same in every locale. */
+/* Independent of the locale. */
 bool eco_problem_parse_decimal(const char *text, float *value)
 {
     struct eco_cell_error error;
@@ -357,7 +357,7 @@ bool eco_problem_parse_decimal(const char *text, float *value)
     return !scanner.failed && token.kind == ECO_TOKEN_NUMBER && scanner.token.kind == ECO_TOKEN_END;
 }
 
-/* After the colon of "models:16". */
+/* Parses what follows the colon of "models:16". */
 static ecornn_status parse_models(struct eco_reading *reading, const char *part)
 {
     const char *digits = strchr(part, ':') + 1;

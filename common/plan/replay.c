@@ -1,5 +1,5 @@
 /*
- * What the reserve keeps for a backward that computes the rest again, and where that lies.
+ * Checkpoints: what the reserve keeps for a backward that recomputes the rest, and where.
  */
 #include "common/plan/shapes.h"
 
@@ -19,8 +19,8 @@ bool eco_layout_knows_states(const struct eco_layout *layout)
     return layout->problem->cell->recipe.n_states == 1 || layout->problem->saving.every == 1;
 }
 
-/* Steps that a direction has done with the step of number t; the state after the last one is no
- * backward's to read. */
+/* Steps that a direction has done after step t.  Backward never reads the state after the last one.
+ */
 static int32_t done(const struct eco_layout *layout, int d, int32_t t)
 {
     return eco_problem_reversed(layout->problem, d) ? t : t + 1;
@@ -44,7 +44,7 @@ bool eco_layout_copies_direct(const struct eco_layout *layout)
            (saving->every == 1 && saving->type == layout->problem->type);
 }
 
-/* A lean run keeps them as it has copies of them: in the type of rows, or in fewer bits. */
+/* A lean run keeps them like its copies: in the type of rows, or in fewer bits. */
 struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int state)
 {
     const struct eco_saving *saving = &layout->problem->saving;
@@ -59,7 +59,7 @@ struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int
     return rows;
 }
 
-/* This direction's part of an array by lanes. */
+/* This direction's columns of an array by lanes. */
 static struct eco_array part_of(const struct eco_layout *layout, const struct eco_series *series,
                                 int layer, int d, int state)
 {

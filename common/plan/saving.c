@@ -1,6 +1,6 @@
 /*
- * How much memory training takes: the fields of a description that say so, checked and made
- * canonical, and their parts of a problem string.  Knows no layout.
+ * How much memory training uses: checks these fields of a description, makes them canonical, and
+ * writes and parses their parts of a problem string.  Knows no layout.
  */
 #include "common/problem.h"
 
@@ -32,12 +32,12 @@ static ecornn_status check_every(const ecornn_desc *desc)
     return ECORNN_OK;
 }
 
-/* The extents are checked. */
+/* Called after the extents are checked. */
 ecornn_status eco_saving_check(const ecornn_desc *desc)
 {
     const ecornn_type type = desc->type, save = desc->save_type;
     if (desc->save != ECORNN_SAVE_ALL && (desc->flags & ECORNN_TRAINING) == 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "save is %s, but flags are without ECORNN_TRAINING",
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save is %s, which requires ECORNN_TRAINING",
                         policy_name[desc->save]);
     if (save != ECORNN_F32 && save != type && !(type == ECORNN_F32 && eco_type_narrow(save)))
         return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be %s with type %s",
@@ -97,7 +97,7 @@ void eco_saving_write(struct eco_text *text, const struct eco_problem *problem)
         eco_text_add(text, "/memory:%" PRIu64, problem->memory_limit);
 }
 
-/* Digits, which are left behind *text; false: none, or too many. */
+/* Parses digits and advances *text; false: none, or too large. */
 static bool parse_number(const char **text, uint64_t most, uint64_t *number)
 {
     const size_t digits = strspn(*text, "0123456789");

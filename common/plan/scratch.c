@@ -1,5 +1,5 @@
 /*
- * How wide, how long and of which type each scratch array of the workspace is.
+ * Width, steps and type of each scratch array in the workspace.
  */
 #include "common/plan/shapes.h"
 
@@ -29,7 +29,7 @@ size_t eco_layout_carried_column(const struct eco_problem *problem)
     return ((size_t)problem->H + 2 * GROUP - 1) / GROUP * GROUP;
 }
 
-enum { ONE_BLOCK = 31 }; /* the shift of a block that has all units */
+enum { ONE_BLOCK = 31 }; /* shift of a block with all units */
 
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
 {
@@ -46,7 +46,7 @@ struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
     return blocks;
 }
 
-/* H, or what it is in whole blocks. */
+/* H, or H rounded up to whole blocks. */
 static size_t acc_units(const struct eco_layout *layout)
 {
     const struct eco_blocks blocks = eco_layout_acc_blocks(layout);
@@ -54,9 +54,9 @@ static size_t acc_units(const struct eco_layout *layout)
     return (H + blocks.column - 1) / blocks.column * blocks.column;
 }
 
-/* May backward need the output state elsewhere than in y?  Where rows of a step are no neighbours,
- * or where a row whose steps fall begins from an initial state before its padding, or where a
- * product wants other rows. */
+/* May backward need a copy of the output state besides y?  If rows of a step are not contiguous, if
+ * a reversed row begins from an initial state before its padding, or if products request padded
+ * rows. */
 static bool may_copy_history(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
@@ -81,7 +81,7 @@ bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_layo
            (ragged && (backward || !request->gpu.rows_independent));
 }
 
-/* The widest input that is gathered; a replay has backward's. */
+/* The widest input that is gathered; a replay uses backward's. */
 static size_t gather_row(const struct eco_layout *layout, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
@@ -98,7 +98,7 @@ static size_t gather_row(const struct eco_layout *layout, bool backward)
     return gathered && other > row ? other : row;
 }
 
-/* Width of a row of scratch, 0: not needed. */
+/* Width of a row of scratch; 0: not needed. */
 static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
 {
     const struct eco_problem *problem = layout->problem;
@@ -138,7 +138,7 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
 static ecornn_type type_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
 {
     switch (scratch) {
-    case ECO_SCRATCH_GATHER: /* backward it has room for DGATHER */
+    case ECO_SCRATCH_GATHER: /* backward it must have room for DGATHER */
         return backward ? layout->sum : layout->type;
     case ECO_SCRATCH_STEP:
         return backward ? layout->type : layout->sum;
@@ -151,7 +151,7 @@ static ecornn_type type_of(const struct eco_layout *layout, bool backward, enum 
     }
 }
 
-/* Steps of a scratch array that are alive at a time; 0: one. */
+/* Steps of a scratch array that exist at a time; 0: one. */
 static int32_t steps_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
 {
     switch (scratch) {
@@ -180,8 +180,8 @@ struct eco_layout_rows eco_layout_scratch_rows(const struct eco_layout *layout, 
                                     row_of(layout, backward, scratch)};
 }
 
-/* Elements of a row that weight gradients copy: of the operands of all parts, and what fills up
- * their last panels, which are of two groups at most; and of dacc, each number in whole groups. */
+/* Elements of a row that weight gradients copy: the operands of all weights, each padded to whole
+ * panels of at most two groups, and dacc in whole groups. */
 static size_t pack_row(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
@@ -201,7 +201,7 @@ static size_t pack_row(const struct eco_layout *layout)
     return all > projection ? all : projection;
 }
 
-/* Rows that weight gradients copy at a time: whole groups, no more than a chunk needs. */
+/* Rows that weight gradients copy at a time: whole groups, at most those of a chunk. */
 static size_t pack_rows(const struct eco_layout *layout)
 {
     const size_t most = (size_t)layout->request.cpu.pack_rows;

@@ -1,9 +1,9 @@
 /*
- * Where a run begins without given states, see starts.h.
+ * Start values of states that the caller does not give; see starts.h.
  */
 #include "common/starts.h"
 
-/* [L*D,N,width] of the caller's type; none of a state that begins at zero. */
+/* [L*D,N,width] of the caller's type; 0 bytes for a state that starts at zero. */
 static struct eco_size bytes_of(const struct eco_layout *layout, int state)
 {
     const struct eco_problem *problem = layout->problem;

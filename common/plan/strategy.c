@@ -1,6 +1,12 @@
 /*
- * What ways of training cost, and the fastest that fits a number of bytes.  Sizes are the layout's,
- * times the algorithm's estimate; knows nothing else of either.
+ * What strategies of training cost, and the fastest that fits a number of bytes.  Bytes come from
+ * the layout, times from the algorithm's estimate; nothing else of either is known here.
+ *
+ * Example, lstm/f32/train/T100/N32/I512/H512 on a CPU thread: save:all takes 57 MB of reserve and
+ * workspace and 281 ms, save:every:16 takes 33 MB and 375 ms.  With a limit of 40 MB each policy
+ * (all, states, every 4th, 8th ... step) is tried with each algorithm, with chunks halved up to
+ * four times until the bytes fit; each halving makes a run slower (`slower`).  The fastest that
+ * fits is taken.
  */
 #include "common/strategy.h"
 
@@ -10,8 +16,9 @@
 
 /* ---- one way --------------------------------------------------------------------------------- */
 
-enum { HALVINGS = 5, ALGOS = 8 /* of a device, at most */ };
-/* How much longer a run takes with chunks halved so often: LSTM T150 N20 H800 in F32. */
+enum { HALVINGS = 5, ALGOS = 8 /* most algorithms of a device */ };
+/* Relative time of a run after 0, 1, 2 ... halvings of its chunks, measured for LSTM T150 N20 H800
+ * in F32. */
 static const double slower[HALVINGS] = {1, 1.02, 1.04, 1.09, 1.2};
 
 static int32_t halve(int32_t count, int32_t all, int halvings, int32_t least)
@@ -23,7 +30,7 @@ static int32_t halve(int32_t count, int32_t all, int halvings, int32_t least)
 static void halve_chunks(struct eco_layout_request *request, const struct eco_problem *problem,
                          int halvings)
 {
-    enum { LEAST_ROWS = 48 }; /* that gradients of weights copy */
+    enum { LEAST_ROWS = 48 }; /* rows that weight gradients copy */
     if (halvings == 0)
         return;
     request->chunk = halve(request->chunk, problem->T, halvings, 1);
@@ -71,7 +78,7 @@ static struct eco_caps caps_on(const struct ecornn_plan *plan, int threads)
     return caps;
 }
 
-/* As the algorithm wishes it on so many threads of a CPU; a GPU has all it has. */
+/* What the algorithm requests with this number of CPU threads; a GPU uses all it has. */
 static struct eco_strategy requested_strategy(const struct ecornn_plan *plan,
                                               const struct eco_algo *algo, struct eco_saving saving,
                                               int threads)
@@ -85,7 +92,7 @@ static struct eco_strategy requested_strategy(const struct ecornn_plan *plan,
     return strategy;
 }
 
-/* The same with its chunks halved so often, whole ones as the policy wants them. */
+/* The same with halved chunks, rounded as the policy requires. */
 static struct eco_strategy halved(const struct ecornn_plan *plan, const struct eco_strategy *whole,
                                   int halvings, int threads)
 {
@@ -136,7 +143,7 @@ static bool policy_of(const struct ecornn_plan *plan, int k, struct eco_saving *
     return saving->every <= problem->T;
 }
 
-/* Faster, or as fast in less memory; an other one without algorithm is none. */
+/* Is it faster, or as fast with less memory?  A strategy without algorithm counts as none. */
 static bool is_better(const struct eco_strategy *strategy, const struct eco_strategy *other)
 {
     if (other->algo == NULL || strategy->seconds != other->seconds)
@@ -144,9 +151,9 @@ static bool is_better(const struct eco_strategy *strategy, const struct eco_stra
     return bytes_of(strategy) < bytes_of(other);
 }
 
-/* Chunks decide where sums are cut, so last bits of gradients.  They must not depend on how many
- * threads a CPU has, whose scratch takes part of the limit: the way is one thread's, and other
- * threads join as far as there is room. */
+/* Chunks decide where sums are cut, and so last bits of gradients, which must not depend on the
+ * number of CPU threads.  Since scratch of threads is part of the limit, the strategy is chosen for
+ * one thread, and threads are added as long as they fit. */
 static int threads_to_choose_for(const struct ecornn_plan *plan)
 {
     const bool on_threads = plan->device->backend->share == NULL;
@@ -179,7 +186,7 @@ static void try_strategy(struct found *found, const struct ecornn_plan *plan,
     const struct eco_strategy whole = requested_strategy(plan, algo, saving, threads);
     for (int halvings = 0; halvings < HALVINGS; halvings++) {
         if (found->best->algo != NULL && slower[halvings] * whole.seconds > found->best->seconds)
-            return; /* what fits is faster */
+            return; /* a strategy that fits is faster */
         struct eco_strategy now = halved(plan, &whole, halvings, threads);
         count_bytes(&now, plan);
         if (found->least.algo == NULL || bytes_of(&now) < bytes_of(&found->least))

@@ -1,6 +1,6 @@
 /*
- * The tape: which work happens in which order.  Layers, directions and chunks of steps are resolved
- * here, for every backend.  Knows no offsets and no kernels.
+ * The tape: the order of all operations.  Layers, directions and chunks of steps are resolved here,
+ * for every backend.  Knows no offsets and no kernels.
  */
 #include "common/tape.h"
 
@@ -12,8 +12,9 @@ enum { PAUSE = ECO_OP_KINDS };
 
 static const struct eco_course forward = {4, 3, {ECO_GATHER, ECO_INPUT, ECO_STEP, ECO_KEEP}};
 
-/* Both directions meet every chunk's dx, in opposite order: who comes second adds.  In the middle
- * one both would come at once: the second direction is a level behind in all of them. */
+/* Both directions meet each chunk's dx, in opposite order, and the second one adds.  In the middle
+ * chunk they would meet at the same level, so the second direction pauses for one level in every
+ * chunk. */
 static const struct eco_course alone = {7,
                                         5,
                                         {ECO_GATHER, ECO_REPLAY, ECO_D_STEP, ECO_D_INPUT,
@@ -40,7 +41,7 @@ static bool reads_gathered(const struct eco_problem *problem,
            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) || copy;
 }
 
-/* Does dx take the way through a copy? */
+/* Does dx go through a copy? */
 static bool writes_gathered(const struct eco_problem *problem,
                             const struct eco_layout_request *request, int layer, bool ragged)
 {
@@ -51,8 +52,7 @@ static bool writes_gathered(const struct eco_problem *problem,
            eco_request_needs_copy(request, (size_t)eco_problem_input(problem, layer));
 }
 
-/* Does it do place i of a course?  dx takes the memory of the gathered input, so a replay gathers
- * twice. */
+/* Is op i of a course needed?  dx overwrites the gathered input, so a replay gathers twice. */
 static bool does(const struct eco_tape *tape, int later, int kind, int i)
 {
     switch (kind) {
@@ -68,7 +68,7 @@ static bool does(const struct eco_tape *tape, int later, int kind, int i)
     }
 }
 
-/* The course without what this tape does not do. */
+/* The course without the ops that this tape does not need. */
 static struct eco_course course_of(const struct eco_tape *tape, int later, int d)
 {
     const struct eco_course *all = !tape->backward         ? &forward
@@ -102,7 +102,7 @@ void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
     for (int later = 0; later < 2 && later < problem->L; later++) {
         tape->gathers[later] = reads_gathered(problem, request, later, backward, ragged);
         tape->scatters[later] = writes_gathered(problem, request, later, ragged);
-        /* Not where the input is gathered chunk by chunk, or two directions keep in step. */
+        /* Not if the input is gathered chunk by chunk, or with two directions in lockstep. */
         const bool groups = request->gpu.weights_chunks > 1 && problem->D == 1;
         tape->group[later] = groups && !tape->gathers[later] ? request->gpu.weights_chunks : 1;
         for (int d = 0; d < problem->D; d++)
@@ -147,15 +147,15 @@ static const struct eco_course *course_at(const struct eco_tape *tape, const str
     return &tape->course[op->layer > 0][op->d];
 }
 
-/* The lane's chunk, counted from step 0 so that those of a shorter run are the same but for the
- * last. */
+/* The lane's chunk, counted from step 0, so that a shorter run has the same chunks except the last.
+ */
 static int32_t chunk_at(const struct eco_tape *tape, const struct eco_lane *lane)
 {
     const bool descends = lane->op.reversed != tape->backward;
     return descends ? tape->chunks - 1 - lane->k : lane->k;
 }
 
-/* Weight gradients: does the lane come to more chunks of the group of this one? */
+/* Weight gradients: will the lane come to more chunks of this group? */
 static bool is_within(const struct eco_tape *tape, const struct eco_lane *lane)
 {
     const int32_t group = tape->group[lane->op.layer > 0], chunk = chunk_at(tape, lane);
@@ -164,7 +164,7 @@ static bool is_within(const struct eco_tape *tape, const struct eco_lane *lane)
     return (lane->op.reversed ? chunk + 1 : chunk) % group != 0;
 }
 
-/* Those of the whole group; all but the first that the lane comes to add. */
+/* Takes the steps of the whole group.  All groups except the lane's first one add. */
 static void take_weights(const struct eco_tape *tape, struct eco_lane *lane)
 {
     const int32_t group = tape->group[lane->op.layer > 0], chunk = chunk_at(tape, lane);
@@ -177,7 +177,7 @@ static void take_weights(const struct eco_tape *tape, struct eco_lane *lane)
     op->add = op->reversed ? op->t0 > 0 : op->t1 < tape->T;
 }
 
-/* The op at the lane's place. */
+/* The op at the lane's position. */
 static void take_op(const struct eco_tape *tape, struct eco_lane *lane)
 {
     struct eco_op *op = &lane->op;
@@ -219,7 +219,7 @@ static void advance(const struct eco_tape *tape, struct eco_lane *lane)
         take_op(tape, lane);
 }
 
-/* With a wavefront a layer's chunk waits for the same chunk of the layer before it. */
+/* With a wavefront, a layer's chunk waits for the same chunk of the previous layer. */
 static bool waits(const struct eco_tape *tape, const struct eco_lane *lane)
 {
     const struct eco_lane *before = tape->backward ? lane + 1 : lane - 1;
@@ -245,7 +245,7 @@ static void begin_lanes(struct eco_walk *walk)
     }
 }
 
-/* Which lanes go in the next level; false: none, all layers are over. */
+/* Chooses the lanes of the next level; false: all layers are finished. */
 static bool choose_lanes(struct eco_walk *walk)
 {
     bool any = false;
@@ -257,8 +257,8 @@ static bool choose_lanes(struct eco_walk *walk)
     return any;
 }
 
-/* false: the walk is over.  Without a wavefront scratch belongs to a direction: a layer starts
- * after the one before it. */
+/* false: the walk is finished.  Without a wavefront directions have one scratch for all layers, so
+ * a layer starts when the previous one has ended. */
 static bool begin_level(struct eco_walk *walk)
 {
     const struct eco_tape *tape = walk->tape;

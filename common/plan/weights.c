@@ -1,6 +1,6 @@
 /*
- * The layout of packed weights and of their gradient: parts, panels, byte offsets.  With layout.c
- * the only place that knows where anything lies.
+ * The layout of packed weights and their gradient: matrices, panels, byte offsets.  Only this file
+ * and layout.c know offsets.
  */
 #include "common/layout.h"
 
@@ -84,7 +84,7 @@ int eco_problem_weight_id(const struct eco_problem *problem,
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-/* Of a power of two. */
+/* For a power of two. */
 static int32_t log2_of(int32_t n)
 {
     int32_t shift = 0;
@@ -151,7 +151,7 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
         if (form == ECO_FORM_BACK && !layout->problem->training)
             elements = eco_size_of(0);
     } else if (form == ECO_FORM_BACK) {
-        elements = eco_size_of(0); /* dense products read either way */
+        elements = eco_size_of(0); /* dense products read M in either orientation */
     } else {
         elements =
             eco_size_mul(eco_size_mul(elements, (size_t)matrix->height), (size_t)matrix->row);
@@ -184,7 +184,7 @@ static void shape_parts(struct eco_layout *layout, int later)
     }
 }
 
-/* Places the parts of a form one behind the other; their bytes. */
+/* Places the weights of a form one after the other; returns their bytes. */
 static struct eco_size put_form(struct eco_layout *layout, int later, enum eco_form form)
 {
     struct eco_size end = eco_size_of(0);

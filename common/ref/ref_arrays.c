@@ -1,9 +1,9 @@
 /*
- * Between the caller's arrays and those of a run of the reference: types, orders, padding.
+ * Moves data between the caller's arrays and those of a reference run: types, orders, padding.
  */
 #include "common/ref/ref.h"
 
-/* Row (t,n) in the caller's order of x, y and their gradients. */
+/* The index of row (t,n) in the caller's order of x, y and their gradients. */
 static size_t callers_row(const struct eco_reference *run, int32_t t, int32_t n)
 {
     return run->problem->order == ECORNN_TIME_MAJOR ? (size_t)t * (size_t)run->N + (size_t)n
@@ -40,14 +40,15 @@ bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n)
 {
     if (!run->args->resets || !eco_reference_counts(run, t, n))
         return false;
-    if (eco_problem_reversed(run->problem, run->d)) /* the step before it was one of x after it */
+    if (eco_problem_reversed(run->problem,
+                             run->d)) /* in reverse order the previous step has the later x */
         do
             t++;
         while (t < run->T && !eco_reference_counts(run, t, n));
     return t < run->T && run->args->resets[(size_t)t * (size_t)run->N + (size_t)n] != 0;
 }
 
-/* n elements from place `from` of an array; NULL: zeros. */
+/* n elements of an array from index `from` on; NULL: zeros. */
 static void load(const struct eco_reference *run, double *to, const void *array, size_t from,
                  size_t n)
 {
@@ -62,7 +63,7 @@ static void store(const struct eco_reference *run, void *array, size_t to, const
         eco_type_set(array, to + i, run->problem->type, from[i]);
 }
 
-/* Weights, as they are packed: matrices rounded to what they are kept in. */
+/* Loads the packed weights, with matrices rounded to their type. */
 void eco_reference_load_weights(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
@@ -101,7 +102,7 @@ void eco_reference_store_sequence(const struct eco_reference *run, void *array, 
                   from + ((size_t)t * (size_t)run->N + (size_t)n) * width, width);
 }
 
-/* Where state s of row n of the pair at hand lies in the caller's [L*D,N,width]. */
+/* Offset of state s of row n of the current layer and direction in the caller's [L*D,N,width]. */
 static size_t callers_state(const struct eco_reference *run, int s, int32_t n)
 {
     const size_t pair = (size_t)run->layer * (size_t)run->problem->D + (size_t)run->d;

@@ -1,6 +1,6 @@
 /*
- * Attention in double, one query after the other, straight from the equations: what every other
- * backend is checked against.  Backward computes forward again; workspace and reserve are not used.
+ * Attention in double, one query after the other, directly from the equations: every other backend
+ * is checked against it.  Backward repeats forward; workspace and reserve are not used.
  */
 #include "common/ref/ref.h"
 
@@ -9,13 +9,13 @@
 
 #include "common/util.h"
 
-/* One run, and one query of it. */
+/* One run, and its current query. */
 struct run {
     const struct eco_attention *problem;
     const struct eco_attention_args *args;
-    double *weight, *dweight; /* [S] of the query at hand */
+    double *weight, *dweight; /* [S] of the current query */
     double *dquery;           /* [H] */
-    double *dkeys, *dvalues;  /* [S,N,H], [S,N,V], in the order of the caller's */
+    double *dkeys, *dvalues;  /* [S,N,H], [S,N,V], in the caller's order */
     double *dvector;          /* [H] */
     int32_t t, n, length;
 };
@@ -101,7 +101,7 @@ static void forward(struct run *run)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* The gradient of the scores, in dweight. */
+/* Computes the gradient of the scores into dweight. */
 static void find_dscores(struct run *run)
 {
     const struct eco_attention_args *args = run->args;
@@ -165,7 +165,7 @@ static void store(const struct run *run, void *to, const double *from, size_t co
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-/* The arrays of a run, one after the other in a block. */
+/* Allocates the arrays of a run in one block. */
 static ecornn_status allocate(struct run *run, double **block)
 {
     const struct eco_attention *problem = run->problem;

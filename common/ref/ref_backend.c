@@ -1,6 +1,6 @@
 /*
- * The reference backend: what every other one is checked against.  One device, one thread, host
- * memory, one algorithm that can do everything and is in no hurry.
+ * The reference backend, which every other one is checked against: one device, one thread, host
+ * memory, one slow algorithm that supports everything.
  */
 #include "common/ref/ref.h"
 
@@ -51,7 +51,7 @@ static const struct eco_algo graph = {.name = "graph",
 void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
                             struct eco_machine machine, uint64_t seed)
 {
-    /* the generator's state must not be 0, and near seeds must not stay near */
+    /* the generator's state must not be 0, and similar seeds must give different numbers */
     *(struct eco_arithmetic *)device->context =
         (struct eco_arithmetic){rounding,
                                 machine.type,
@@ -91,7 +91,7 @@ static void close_device(struct ecornn_device *device)
     eco_free(device->context);
 }
 
-/* Every parameter in the type of sums, matrices rounded to the type of weights. */
+/* Packs every parameter in the type of sums, with matrices rounded to the type of weights. */
 static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params,
                           const void *const *added, void *weights, void *stream)
 {

@@ -1,5 +1,5 @@
 /*
- * The memory of a run of the reference, and where in it each thing lies.
+ * The memory of a reference run, and the arrays in it.
  */
 #include "common/ref/ref.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- what a run takes ------------------------------------------------------------------------ */
 
-/* Taken twice in the same way: first with base NULL to learn the size, then to give addresses. */
+/* Used twice: first with base NULL to count bytes, then to assign addresses. */
 struct arena {
     double *base;
     struct eco_size used; /* elements */
@@ -50,7 +50,7 @@ static void take_all(struct eco_reference *run, struct arena *arena)
     run->held = take(arena, 1, 1, width);
     for (int s = 0; s < ECO_MAX_STATES; s++)
         run->held_state[s] = take(arena, 1, 1, width);
-    run->operand = take(arena, 1, 1, width + I + output); /* at least what any product reads */
+    run->operand = take(arena, 1, 1, width + I + output); /* enough for any product */
     run->value = take(arena, 1, nodes, width);
     run->dvalue = take(arena, 1, nodes, width);
 }

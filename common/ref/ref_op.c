@@ -1,5 +1,5 @@
 /*
- * What an element-wise opcode means: its value, and its slope.
+ * Element-wise opcodes: value and derivative.
  */
 #include "common/ref/ref_op.h"
 
@@ -38,7 +38,7 @@ double eco_reference_value(uint8_t op, double a, double b, double c)
     case ECO_OP_SIGMOID:
         return 1 / (1 + exp(-a));
     case ECO_OP_RELU:
-        return a <= 0 ? 0 : a; /* keeps a NaN */
+        return a <= 0 ? 0 : a; /* a NaN stays */
     default:
         assert(!"an opcode of the text");
         return NAN;

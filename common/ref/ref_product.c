@@ -1,5 +1,5 @@
 /*
- * Products of the reference, and their gradients: plain loops over rows and columns.
+ * Products of the reference and their gradients, as plain loops over rows and columns.
  */
 #include "common/ref/ref.h"
 
@@ -10,7 +10,8 @@ const double *eco_reference_operand(struct eco_reference *run, const double *val
     return run->operand;
 }
 
-/* Rows that are of the type already draw no random numbers: those of all 16-bit runs. */
+/* Values that are of the type already draw no random numbers; in 16-bit runs that holds for all
+ * rows. */
 const double *eco_reference_input_operand(struct eco_reference *run, const double *x)
 {
     for (int32_t k = 0; k < run->input; k++) {
@@ -23,7 +24,7 @@ const double *eco_reference_input_operand(struct eco_reference *run, const doubl
 void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,
                             int32_t rows, const double *in, int32_t cols)
 {
-    struct eco_arithmetic arithmetic = run->arithmetic; /* in registers */
+    struct eco_arithmetic arithmetic = run->arithmetic; /* a copy, to keep it in registers */
     for (int32_t j = 0; j < rows; j++) {
         double sum = out[j];
         for (int32_t k = 0; k < cols; k++)
@@ -33,7 +34,7 @@ void eco_reference_multiply(struct eco_reference *run, double *out, const double
     run->arithmetic.random = arithmetic.random;
 }
 
-/* All that is added to din is one running sum, over all products that lead to it. */
+/* Everything added to din is one running sum, over all products of that operand. */
 void eco_reference_multiply_gradient(struct eco_reference *run,
                                      const struct eco_reference_product *product)
 {

@@ -1,5 +1,5 @@
 /*
- * The arithmetic of the reference: double, or for tests rounded as a machine of a smaller type
+ * Arithmetic of the reference: double, or, for tests, rounded as a machine with a smaller type
  * rounds.  Knows no run.
  */
 #ifndef ECO_REF_ROUNDING_H
@@ -13,28 +13,28 @@
 #include "common/type.h"
 
 /*
- * For tests: how every operand, intermediate value and running sum is rounded.  The two F32 ways
- * show how far a correct F32 machine may be from the exact answer to the very same problem.
+ * For tests: rounding of every operand, intermediate value and running sum.  The two F32 modes show
+ * how far a correct F32 machine may be from the exact answer to the same problem.
  */
 enum eco_rounding {
     ECO_ROUND_NOT,     /* double throughout                                                    */
     ECO_ROUND_NEAREST, /* to F32                                                               */
-    ECO_ROUND_CUT,     /* to F32; what is kept in a 16-bit type is cut off, as tensor cores do     *
-                        * with the operands of a TF32 product                                  */
-    ECO_ROUND_RANDOM   /* to one of the two F32 neighbours, the nearer one more often: random  *
-                        * rounding of Monte Carlo arithmetic (Parker 1997); and exp, log, tanh *
-                        * and sigmoid, which machines compute less well, are off by up to 1    *
-                        * ulp before that                                                      */
+    ECO_ROUND_CUT, /* to F32; values stored in a 16-bit type are truncated, as tensor cores do with
+                      the operands of a TF32 product */
+    ECO_ROUND_RANDOM /* to one of the two F32 neighbours, more often the nearer one: random rounding
+                        of Monte Carlo arithmetic (Parker 1997).  exp, log, tanh and sigmoid, which
+                        machines compute less accurately, are first off by up to 1 ulp */
 };
 
 /*
- * Also for tests: a run in F64 as a machine of a 16-bit type would do it.  What such a machine
- * keeps in the type is rounded to it: operands of products, states that products read, values saved
- * for backward (to the nearest; ECO_ROUND_RANDOM: to one of the two neighbours), where lean also
- * what backward reads of other states, which forward are not rounded; and matrices to weight_type,
- * always to the nearest.  Other types: nothing of that.  chained: an accumulator is one chain of
- * additions, from its bias through W x and R h; else products are summed by themselves first.
- * saved: backward computes forward again from states other than the output state in this type.
+ * For tests too: an F64 run with the roundings of a machine that uses a 16-bit type.  Rounded are
+ * the values that such a machine stores in the type: operands of products, states that products
+ * read, and values saved for backward (to the nearest; with ECO_ROUND_RANDOM to one of the two
+ * neighbours); if lean, also what backward reads of other states, which forward does not round; and
+ * matrices to weight_type, always to the nearest.  Other types round nothing.  chained: an
+ * accumulator is one chain of additions, from its bias through W x and R h; otherwise each product
+ * is summed by itself first.  saved: type of the states other than the output state from which
+ * backward repeats forward.
  */
 struct eco_machine {
     ecornn_type type, weight_type, saved;
@@ -62,7 +62,7 @@ static inline double eco_round(struct eco_arithmetic *arithmetic, double value)
     if (arithmetic->rounding == ECO_ROUND_NOT)
         return value;
     if (arithmetic->rounding == ECO_ROUND_RANDOM && isfinite(value)) {
-        /* a random number is added to the bits that F32 has not, which are then cut off */
+        /* a random number is added to the bits beyond F32, which are then cut off */
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
         bits = (bits + (eco_arithmetic_random(arithmetic) >> 35)) & ~(uint64_t)0x1FFFFFFF;
@@ -71,13 +71,13 @@ static inline double eco_round(struct eco_arithmetic *arithmetic, double value)
     return (double)(float)value;
 }
 
-/* A running sum and one term more. */
+/* Adds a term to a running sum. */
 static inline void eco_round_add(struct eco_arithmetic *arithmetic, double *sum, double term)
 {
     *sum = eco_round(arithmetic, *sum + eco_round(arithmetic, term));
 }
 
-/* To a 16-bit type; others: as it is. */
+/* Rounds to a 16-bit type; other types: unchanged. */
 static inline double eco_round_to(struct eco_arithmetic *arithmetic, double value, ecornn_type type)
 {
     if (!eco_type_narrow(type))
@@ -95,13 +95,13 @@ static inline double eco_round_to(struct eco_arithmetic *arithmetic, double valu
     return eco_type_round(value, type);
 }
 
-/* What is kept in the run's type. */
+/* A value stored in the run's type. */
 static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double value)
 {
     return eco_round_to(arithmetic, value, arithmetic->type);
 }
 
-/* A state that is saved for a replay. */
+/* A state saved for a replay. */
 static inline double eco_round_saved(struct eco_arithmetic *arithmetic, double value)
 {
     return arithmetic->rounding == ECO_ROUND_NOT
@@ -109,7 +109,7 @@ static inline double eco_round_saved(struct eco_arithmetic *arithmetic, double v
                : eco_round_to(arithmetic, value, arithmetic->saved);
 }
 
-/* As eco_round, of the value of a function that a machine approximates. */
+/* eco_round for the value of a function that a machine approximates. */
 static inline double eco_round_function(struct eco_arithmetic *arithmetic, double value)
 {
     if (arithmetic->rounding == ECO_ROUND_RANDOM) {

@@ -1,7 +1,7 @@
 /*
  * A run of the reference: every option as plain loops over layer, direction, row and step, in
- * double.  The packed weights are the parameter block, and backward computes forward again, so that
- * there is no reserve.  Knows no layout, tape or lowered programs: it checks them.
+ * double.  The packed weights are the parameter block.  Backward repeats forward, so there is no
+ * reserve.  Does not use layout, tape or lowered programs, because it checks them.
  */
 #include "common/ref/ref.h"
 
@@ -12,13 +12,13 @@
 
 /* ---- what is at hand ------------------------------------------------------------------------- */
 
-/* Step number k of the recurrence. */
+/* The t of step k of the recurrence. */
 static int32_t step_of(const struct eco_reference *run, int32_t k)
 {
     return eco_problem_reversed(run->problem, run->d) ? run->T - 1 - k : k;
 }
 
-/* Makes (layer, d) the pair at hand. */
+/* Makes (layer, d) the current pair. */
 static void choose_pair(struct eco_reference *run, int layer, int d)
 {
     const struct eco_problem *problem = run->problem;
@@ -35,7 +35,7 @@ static void choose_pair(struct eco_reference *run, int layer, int d)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Dropout on the input of a layer, or on its gradient: [T,N,D*P] in place. */
+/* Applies dropout to the input of a layer or its gradient, [T,N,D*P] in place. */
 static void drop(struct eco_reference *run, int layer, double *array, bool gradient)
 {
     const struct eco_problem *problem = run->problem;
@@ -60,8 +60,8 @@ static void drop(struct eco_reference *run, int layer, double *array, bool gradi
             }
 }
 
-/* What row n of step number k of the pair at hand reads and writes.  Where it is reset it reads its
- * start, and the plane keeps what the step before gave. */
+/* The data that row n of step k of the current pair reads and writes.  A reset row reads its reset
+ * state, and the plane keeps the result of the step before. */
 static struct eco_reference_row row_of(const struct eco_reference *run, int32_t k, int32_t n)
 {
     const int32_t t = step_of(run, k);
@@ -79,14 +79,14 @@ static struct eco_reference_row row_of(const struct eco_reference *run, int32_t 
     return row;
 }
 
-/* Where the pair at hand has its part of a [T,N,D*P] array. */
+/* The current pair's columns of a [T,N,D*P] array. */
 static double *output_part(const struct eco_reference *run, double *array, int32_t t, int32_t n)
 {
     const size_t P = (size_t)run->problem->P, D = (size_t)run->problem->D;
     return array + (((size_t)t * (size_t)run->N + (size_t)n) * D + (size_t)run->d) * P;
 }
 
-/* The row's states as they leave the run at this step, and y; NULL: zeros. */
+/* Stores the row's states after this step, and y; NULL: zeros. */
 static void show(struct eco_reference *run, const struct eco_reference_row *row,
                  const double *const state[ECO_MAX_STATES])
 {
@@ -102,7 +102,7 @@ static void forward_row(struct eco_reference *run, int32_t n)
 {
     static const double *const zeros[ECO_MAX_STATES];
     const struct eco_problem *problem = run->problem;
-    const double *last[ECO_MAX_STATES] = {NULL}; /* after the last step that counts */
+    const double *last[ECO_MAX_STATES] = {NULL}; /* after the last counted step */
     for (int32_t k = 0; k < run->T; k++) {
         const struct eco_reference_row row = row_of(run, k, n);
         const bool counts = eco_reference_counts(run, row.t, n);
@@ -138,7 +138,7 @@ static void forward(struct eco_reference *run)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* What a step gives its start goes no further back. */
+/* Ends the gradient of a reset state here. */
 static void cut_carry(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
@@ -149,14 +149,14 @@ static void cut_carry(struct eco_reference *run)
         }
 }
 
-/* The gradient of an output that is repeated is that of the step that it is of. */
+/* Adds the gradient of a repeated output to the step it repeats, ... */
 static void hold(struct eco_reference *run, const double *doutput)
 {
     for (int32_t j = 0; j < run->problem->P; j++)
         eco_round_add(&run->arithmetic, &run->held[j], doutput[j]);
 }
 
-/* ... which has it in the type of dy. */
+/* ... rounded to the type of dy. */
 static double take_held(struct eco_reference *run, int32_t j, double doutput)
 {
     const double sum = run->held[j] + doutput;
@@ -164,7 +164,7 @@ static double take_held(struct eco_reference *run, int32_t j, double doutput)
     return run->layer == run->problem->L - 1 ? eco_round_kept(&run->arithmetic, sum) : sum;
 }
 
-/* Gradients of states that the caller has seen are carried with those of the steps behind. */
+/* Adds gradients of states that the caller read to those carried from later steps. */
 static void take_held_states(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
@@ -233,7 +233,7 @@ static void backward(struct eco_reference *run)
         }
         if (layer > 0)
             drop(run, layer, run->dinput, true);
-        double *const done = run->dinput; /* is the gradient of the output of the layer below */
+        double *const done = run->dinput; /* the gradient of the lower layer's output */
         run->dinput = run->doutput;
         run->doutput = done;
     }
@@ -245,8 +245,8 @@ static void backward(struct eco_reference *run)
 
 /* ---- a run --------------------------------------------------------------------------- */
 
-/* Only nodes that a next state depends on take part in the sweep: 0 times the infinity of a value
- * nobody uses would be no 0. */
+/* Only nodes that a next state depends on take part in the sweep, because 0 times an infinite
+ * unused value would not be 0. */
 static void find_live(struct eco_reference *run)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;

@@ -1,7 +1,7 @@
 /*
- * One row of one step of the reference: the recipe's graph evaluated node by node, and the reverse
- * sweep over the same nodes.  Written from the meaning of the opcodes alone; shares nothing with
- * gradient.c, lower.c or the kernels.
+ * One row of one step of the reference: evaluates the recipe's graph node by node, and sweeps it in
+ * reverse.  Written from the meaning of the opcodes alone; shares nothing with gradient.c, lower.c
+ * or the kernels.
  */
 #include "common/ref/ref.h"
 
@@ -10,7 +10,7 @@
 #include "common/number.h"
 #include "common/ref/ref_op.h"
 
-/* Where a value lies, and what a step of the sweep needs: one node of one row. */
+/* A node of one row, and what a step of the sweep needs. */
 struct place {
     struct eco_reference *run;
     const struct eco_reference_row *row;
@@ -43,7 +43,7 @@ static double kept(struct eco_reference *run, double value)
     return eco_round_kept(&run->arithmetic, value);
 }
 
-/* Width of a product's operand: the output state is P wide, all else H. */
+/* Width of a product's operand: P for the output state, else H. */
 static int32_t operand_width(const struct eco_problem *problem, int operand)
 {
     const struct eco_node *node = &problem->cell->recipe.node[operand];
@@ -52,7 +52,7 @@ static int32_t operand_width(const struct eco_problem *problem, int operand)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* 1 with probability p where the run draws, by coordinates; else p. */
+/* If the run draws, 1 with probability p by coordinates; else p. */
 static double bernoulli(const struct place *at, int32_t j)
 {
     const struct eco_reference *run = at->run;
@@ -137,7 +137,7 @@ static void add_product(const struct place *at, double *out)
                            eco_reference_operand(run, value_of(run, node->a), width), width);
 }
 
-/* All of an accumulator in one chain: its bias, W x, each R e. */
+/* Sums an accumulator in one chain: its bias, W x, each R e. */
 static void add_chain(const struct place *at, double *out)
 {
     struct eco_reference *run = at->run;
@@ -218,8 +218,8 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* Adds the gradient g of one unit of a node to its arguments.  Where a choice was made, the side
- * not taken gets nothing at all: 0 times an infinity would be no 0. */
+/* Adds the gradient g of one unit of a node to its arguments.  An argument that was not selected
+ * gets nothing, because 0 times an infinity would not be 0. */
 static void sweep_unit(const struct place *at, int32_t j, double g)
 {
     struct eco_reference *run = at->run;
@@ -272,7 +272,7 @@ static void sweep_mean(const struct place *at, const double *dvalue)
     }
 }
 
-/* W x, of whole rows or by heads. */
+/* W x, with or without heads. */
 static void sweep_input(const struct place *at, const double *dvalue)
 {
     struct eco_reference *run = at->run;
@@ -287,7 +287,7 @@ static void sweep_input(const struct place *at, const double *dvalue)
                                                                                           &product);
 }
 
-/* R e, of whole rows or by heads. */
+/* R e, with or without heads. */
 static void sweep_product(const struct place *at, const double *dvalue)
 {
     struct eco_reference *run = at->run;
@@ -311,7 +311,7 @@ static void sweep_node(const struct place *at)
     const int32_t H = run->problem->H;
     const bool sum = node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT ||
                      node->op == ECO_OP_VECTOR || node->op == ECO_OP_X;
-    for (int32_t j = 0; sum && j < H; j++) /* dacc: an operand of the products backward */
+    for (int32_t j = 0; sum && j < H; j++) /* dacc is an operand of the backward products */
         dvalue[j] = kept(run, dvalue[j]);
     switch (node->op) {
     case ECO_OP_CONST:
@@ -344,7 +344,7 @@ static void sweep_node(const struct place *at)
     }
 }
 
-/* The gradients of the next states go from carry to their nodes; carry is left 0. */
+/* Moves the gradients of the next states from carry to their nodes, and clears carry. */
 static void seed_sweep(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
@@ -367,8 +367,8 @@ static void seed_sweep(struct eco_reference *run)
     }
 }
 
-/* The values from which a machine of a 16-bit type computes the gradient: those it kept, and what
- * follows from them. */
+/* Recomputes the values from which a 16-bit machine computes the gradient: those it stored, and
+ * what follows from them. */
 static void settle(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
@@ -390,7 +390,7 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
     }
 }
 
-/* Next states as a backward that replays has them. */
+/* Replaces next states by what a replaying backward has. */
 static void take_saved(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;

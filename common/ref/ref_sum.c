@@ -1,8 +1,7 @@
 /*
- * Sums of the gradients of weights.  The rows of all steps are many: a machine that rounds must not
- * add them in one chain.  A chain has so many rows at most; some chains are added up; what they
- * give is added exactly (cpu/ops/gradient_sums.c, doc/numerics.md).  In double the order is of no
- * account.
+ * Sums of gradients of weights.  There are too many rows to add in one chain on a machine that
+ * rounds: a chain has a limited number of rows, some chains are added up, and their sums are added
+ * exactly (cpu/ops/gradient_sums.c, doc/numerics.md).  In double the order does not matter.
  */
 #include "common/ref/ref.h"
 
@@ -18,7 +17,7 @@ void eco_reference_sum_begin(struct eco_reference *run, const void *before, ecor
     run->chain_rows = run->chains = 0;
 }
 
-/* The chain ends. */
+/* Ends the chain. */
 static void add_chain(struct eco_reference *run)
 {
     const size_t elements = eco_problem_param_elements(run->problem);
@@ -29,7 +28,7 @@ static void add_chain(struct eco_reference *run)
     run->chain_rows = 0;
 }
 
-/* What chains have given so far joins the whole. */
+/* Adds the sum of the chains so far to the total. */
 static void add_some(struct eco_reference *run)
 {
     const size_t elements = eco_problem_param_elements(run->problem);

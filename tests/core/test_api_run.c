@@ -170,7 +170,7 @@ START_TEST(backward_with_other_resets)
     good->io.reset_state[1] = good->final[1];
     good->io.final[1] = NULL;
     net_train(&net, good);
-    BAD_BACKWARD(io.resets = NULL, "io.resets is otherwise given");
+    BAD_BACKWARD(io.resets = NULL, "io.resets is given differently");
     BAD_BACKWARD(io.resets = others, "io.resets has other values");
     BAD_BACKWARD(io.reset_state[1] = NULL, "io.reset_state[1] is NULL");
     BAD_BACKWARD(io.reset_state[0] = good->x, "io.reset_state[0] is given");
@@ -194,7 +194,7 @@ START_TEST(backward_with_another_mask)
     const uint8_t mask[T * N] = {[4] = 1, [9] = 255}, other[T * N] = {[4] = 1};
     good->io.mask = mask;
     net_train(&net, good);
-    BAD_BACKWARD(io.mask = NULL, "io.mask is otherwise given");
+    BAD_BACKWARD(io.mask = NULL, "io.mask is given differently");
     BAD_BACKWARD(io.mask = other, "io.mask has other values");
     check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
     buffers_close(&net, good);
