@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "common/fours.h"
+#include "common/simd4.h"
 
 /* ---- F16 and float --------------------------------------------------------------------------- */
 
@@ -97,22 +97,22 @@ void eco_type_set(void *array, size_t i, ecornn_type type, double value)
 /* eco_bf16_of_float and its inverse for blocks of numbers: compilers vectorize loops of constant
  * length. */
 enum { AT_A_TIME = 16 };
-typedef uint16_t halves __attribute__((vector_size(ECO_FOUR * sizeof(uint16_t))));
+typedef uint16_t halves __attribute__((vector_size(ECO_SIMD4 * sizeof(uint16_t))));
 
 /* false: there is a NaN, and nothing was written. */
 static inline bool narrow_numbers(uint16_t *to, const float *from)
 {
-    enum { VECTORS = AT_A_TIME / ECO_FOUR };
-    eco_four rounded[VECTORS], nan = {0};
+    enum { VECTORS = AT_A_TIME / ECO_SIMD4 };
+    eco_simd4 rounded[VECTORS], nan = {0};
 #pragma GCC unroll 4
     for (int i = 0; i < VECTORS; i++)
-        rounded[i] = eco_four_rounded(eco_four_load(from + i * ECO_FOUR), &nan);
-    if (eco_four_any(nan))
+        rounded[i] = eco_simd4_rounded(eco_simd4_load(from + i * ECO_SIMD4), &nan);
+    if (eco_simd4_any(nan))
         return false;
 #pragma GCC unroll 4
     for (int i = 0; i < VECTORS; i++) {
         const halves half = __builtin_convertvector(rounded[i] >> 16, halves);
-        memcpy(to + i * ECO_FOUR, &half, sizeof half);
+        memcpy(to + i * ECO_SIMD4, &half, sizeof half);
     }
     return true;
 }
@@ -157,9 +157,9 @@ static void add_floats(float *to, const float *from, size_t n)
 {
     for (; n >= AT_A_TIME; n -= AT_A_TIME, to += AT_A_TIME, from += AT_A_TIME)
 #pragma GCC unroll 4
-        for (int i = 0; i < AT_A_TIME; i += ECO_FOUR)
-            eco_four_store(to + i, (eco_four)((eco_float_four)eco_four_load(to + i) +
-                                              (eco_float_four)eco_four_load(from + i)));
+        for (int i = 0; i < AT_A_TIME; i += ECO_SIMD4)
+            eco_simd4_store(to + i, (eco_simd4)((eco_simd4_float)eco_simd4_load(to + i) +
+                                                (eco_simd4_float)eco_simd4_load(from + i)));
     for (size_t i = 0; i < n; i++)
         to[i] += from[i];
 }

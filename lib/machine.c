@@ -17,7 +17,7 @@ void eco_machine_set_rates(struct ecornn_device *device, bool last)
     if (device->backend->measures == NULL ||
         atomic_load_explicit(&device->rates_set, memory_order_acquire))
         return;
-    eco_lock(ECO_LOCK_TELLING);
+    eco_lock(ECO_LOCK_RATES);
     if (!atomic_load(&device->rates_set)) {
         eco_wisdom_find_machine(device, values);
         eco_values_read(device->backend->measures, values, value);
@@ -25,7 +25,7 @@ void eco_machine_set_rates(struct ecornn_device *device, bool last)
             device->backend->set_rates(device, value);
         atomic_store(&device->rates_set, last || values[0] != '\0');
     }
-    eco_unlock(ECO_LOCK_TELLING);
+    eco_unlock(ECO_LOCK_RATES);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */

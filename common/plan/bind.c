@@ -150,12 +150,12 @@ static void bind_planes(const struct binding *b)
     b->bound->copied = false;
 }
 
-static void bind_caller_states(const struct binding *b, const void *const given[ECO_MAX_STATES],
-                               void *const wanted[ECO_MAX_STATES])
+static void bind_caller_states(const struct binding *b, const void *const initial[ECO_MAX_STATES],
+                               void *const final[ECO_MAX_STATES])
 {
     for (int s = 0; s < states(b); s++) {
-        b->bound->initial[s] = caller_state(b, given[s], s);
-        b->bound->final[s] = caller_state(b, wanted[s], s);
+        b->bound->initial[s] = caller_state(b, initial[s], s);
+        b->bound->final[s] = caller_state(b, final[s], s);
     }
 }
 
@@ -168,14 +168,14 @@ static struct eco_view y_of(const struct binding *b, const struct eco_op *op)
         return output(&at, b->args->y);
     if (!eco_layout_is_lean(b->layout))
         return output(&at, NULL);
-    const struct eco_array kept = eco_layout_checkpoint(b->layout, op->layer, op->d, 0);
-    return eco_bind_array(&kept, b->args, 0);
+    const struct eco_array checkpoint = eco_layout_checkpoint(b->layout, op->layer, op->d, 0);
+    return eco_bind_array(&checkpoint, b->args, 0);
 }
 
-static struct eco_view kept_of(const struct binding *b, int s)
+static struct eco_view checkpoint_of(const struct binding *b, int s)
 {
-    const struct eco_array kept = eco_layout_checkpoint(b->layout, b->op->layer, b->op->d, s);
-    return eco_bind_array(&kept, b->args, 0);
+    const struct eco_array checkpoint = eco_layout_checkpoint(b->layout, b->op->layer, b->op->d, s);
+    return eco_bind_array(&checkpoint, b->args, 0);
 }
 
 /* The states of the op's chunk in a lean run without all checkpoints; backward from the one before
@@ -189,12 +189,13 @@ static struct eco_view recent_of(const struct binding *b, int s)
 
 static struct eco_view copies_of(const struct binding *b, int s)
 {
-    return (eco_layout_copies_direct(b->layout) ? kept_of : recent_of)(b, s);
+    return (eco_layout_copies_direct(b->layout) ? checkpoint_of : recent_of)(b, s);
 }
 
 /* Must steps and products of backward read a copy of y?  Yes if its rows are not contiguous or not
- * padded as requested, or if they contain padding although a reversed direction begins from a given
- * state.  The answer is the same for the whole run, because launches take both directions. */
+ * padded as requested, or if they contain padding although a reversed direction begins from an
+ * initial state.  The answer is the same for the whole run, because launches take both directions.
+ */
 static bool copies_y(const struct binding *b)
 {
     const struct eco_problem *problem = b->problem;
@@ -214,7 +215,7 @@ static struct eco_view history_of(const struct binding *b)
 }
 
 /* The checkpoints of a lean forward, and the caller's state before the first step. */
-static void bind_kept(const struct binding *b)
+static void bind_checkpoints(const struct binding *b)
 {
     b->bound->copied = copies_y(b);
     b->bound->y = y_of(b, b->op);
@@ -231,7 +232,7 @@ static void bind_kept(const struct binding *b)
 
 static void bind_states_back(const struct binding *b)
 {
-    (eco_layout_is_lean(b->layout) ? bind_kept : bind_planes)(b);
+    (eco_layout_is_lean(b->layout) ? bind_checkpoints : bind_planes)(b);
 }
 
 /* ---- resets ---------------------------------------------------------------------------------- */
@@ -252,19 +253,20 @@ static void bind_replaced(const struct binding *b)
 }
 
 /* Arrays over the steps of dacc; a lean run has none if no product reads the state. */
-static struct eco_view patched_of(const struct binding *b, int s)
+static struct eco_view with_resets_of(const struct binding *b, int s)
 {
-    const struct eco_array patched = eco_layout_with_resets(b->layout, b->op->layer, b->op->d, s);
-    if (patched.row == 0)
+    const struct eco_array with_resets =
+        eco_layout_with_resets(b->layout, b->op->layer, b->op->d, s);
+    if (with_resets.row == 0)
         return (struct eco_view){0};
-    return eco_bind_array(&patched, b->args, chunk_begin(b, ECO_SCRATCH_DACC));
+    return eco_bind_array(&with_resets, b->args, chunk_begin(b, ECO_SCRATCH_DACC));
 }
 
-static void bind_patched(const struct binding *b)
+static void bind_with_resets(const struct binding *b)
 {
     bind_starts(b);
     for (int s = 0; b->args->resets != NULL && s < states(b); s++)
-        b->bound->with_resets[s] = patched_of(b, s);
+        b->bound->with_resets[s] = with_resets_of(b, s);
 }
 
 static void bind_dstarts(const struct binding *b)
@@ -278,7 +280,7 @@ static void bind_dstarts(const struct binding *b)
 
 /* ---- states of every step -------------------------------------------------------------------- */
 
-static void bind_shown(const struct binding *b, const void *const given[ECO_MAX_STATES])
+static void bind_all_states(const struct binding *b, const void *const arrays[ECO_MAX_STATES])
 {
     const size_t rows = (size_t)b->args->T * (size_t)b->args->N,
                  before = (size_t)b->op->layer * (size_t)b->problem->D + b->op->d;
@@ -286,7 +288,7 @@ static void bind_shown(const struct binding *b, const void *const given[ECO_MAX_
         const size_t width = (size_t)eco_problem_width(b->problem, s);
         struct eco_view *const view = &b->bound->all_states[s];
         *view =
-            (struct eco_view){.first = (char *)(uintptr_t)given[s],
+            (struct eco_view){.first = (char *)(uintptr_t)arrays[s],
                               .step = (size_t)b->args->N * width * eco_type_bytes(b->layout->type),
                               .mask = SIZE_MAX,
                               .row = width,
@@ -295,12 +297,12 @@ static void bind_shown(const struct binding *b, const void *const given[ECO_MAX_
     }
 }
 
-static void show(const struct binding *b)
+static void bind_callers_states(const struct binding *b)
 {
-    const void *wanted[ECO_MAX_STATES];
+    const void *arrays[ECO_MAX_STATES];
     for (int s = 0; s < ECO_MAX_STATES; s++)
-        wanted[s] = b->args->states[s];
-    bind_shown(b, wanted);
+        arrays[s] = b->args->states[s];
+    bind_all_states(b, arrays);
 }
 
 /* ---- what a layer reads, and its gradient ---------------------------------------------------- */
@@ -357,12 +359,12 @@ static void begin(const struct binding *b)
     bind_planes(b);
     bind_starts(b);
     bind_caller_states(b, b->args->initial, b->args->final);
-    show(b);
+    bind_callers_states(b);
     if (!eco_layout_copies_states(b->layout))
         return;
     b->bound->y = y_of(b, b->op);
     for (int s = 1; s < states(b) && eco_layout_copies_direct(b->layout); s++)
-        b->bound->checkpoint[s] = kept_of(b, s);
+        b->bound->checkpoint[s] = checkpoint_of(b, s);
 }
 
 static void input(const struct binding *b)
@@ -402,7 +404,7 @@ static void step(const struct binding *b)
     bound->y = y_of(b, b->op);
     for (int s = 1; s < states(b) && eco_layout_copies_states(b->layout); s++)
         bound->checkpoint[s] = copies_of(b, s);
-    show(b);
+    bind_callers_states(b);
 }
 
 static void bind_carry(const struct binding *b)
@@ -434,7 +436,7 @@ static void step_back(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;
     bind_states_back(b);
-    bind_patched(b);
+    bind_with_resets(b);
     bind_dstarts(b);
     bind_carry(b);
     bind_projection(b);
@@ -445,7 +447,7 @@ static void step_back(const struct binding *b)
     bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
     bound->save = save_of(b);
     bound->dy = dy_of(b);
-    bind_shown(b, b->args->dstates);
+    bind_all_states(b, b->args->dstates);
     if (b->problem->projected)
         bound->du = scratch_of(b, ECO_SCRATCH_DOUTPUT);
 }
@@ -478,7 +480,7 @@ static void scatter(const struct binding *b)
 static void weights(const struct binding *b)
 {
     bind_states_back(b);
-    bind_patched(b);
+    bind_with_resets(b);
     for (int s = 0; b->args->resets != NULL && s < states(b); s++)
         if (b->bound->with_resets[s].first != NULL) {
             b->bound->before[s] = b->bound->with_resets[s];
@@ -496,9 +498,9 @@ static void keep(const struct binding *b)
 {
     const bool lean = eco_layout_is_lean(b->layout);
     bind_planes(b);
-    show(b);
+    bind_callers_states(b);
     for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++) {
-        b->bound->checkpoint[s] = kept_of(b, s);
+        b->bound->checkpoint[s] = checkpoint_of(b, s);
         if (lean)
             b->bound->next[s] = copies_of(b, s);
     }
@@ -510,8 +512,8 @@ static void replay(const struct binding *b)
     struct eco_bound *bound = b->bound;
     keep(b);
     if (eco_layout_is_lean(b->layout))
-        bind_kept(b);
-    bind_patched(b);
+        bind_checkpoints(b);
+    bind_with_resets(b);
     bind_dstarts(b);
     bind_caller_states(b, b->args->initial, b->args->final);
     bind_input(b);

@@ -9,17 +9,17 @@
 /* ---- where ----------------------------------------------------------------------------------- */
 
 /* Arrays one after the other; used first to count their bytes. */
-struct places {
+struct arena {
     char *base; /* NULL: count only */
     struct eco_size end;
 };
 
-static void *take(struct places *places, size_t element, size_t rows, size_t width)
+static void *take(struct arena *arena, size_t element, size_t rows, size_t width)
 {
-    const size_t at = places->end.value;
+    const size_t at = arena->end.value;
     const struct eco_size bytes = eco_size_mul(eco_size_mul(eco_size_of(element), rows), width);
-    places->end = eco_size_add(places->end, eco_size_align(bytes));
-    return places->base == NULL ? NULL : places->base + at;
+    arena->end = eco_size_add(arena->end, eco_size_align(bytes));
+    return arena->base == NULL ? NULL : arena->base + at;
 }
 
 /* The compacted copies of the caller's arrays. */
@@ -28,25 +28,25 @@ struct copies {
     void *states[ECO_MAX_STATES]; /* backward: their gradients */
 };
 
-static struct copies place(struct eco_compact_run *run, const struct eco_layout *layout,
-                           struct places *places)
+static struct copies place_copies(struct eco_compact_run *run, const struct eco_layout *layout,
+                                  struct arena *arena)
 {
     const struct eco_problem *problem = layout->problem;
     const size_t N = (size_t)layout->N, rows = (size_t)layout->T * N, I = (size_t)problem->I,
                  output = (size_t)problem->D * (size_t)problem->P,
                  element = eco_type_bytes(layout->type);
     struct copies copies = {.x = NULL};
-    run->counted = take(places, sizeof *run->counted, rows, 1);
-    run->lengths = take(places, sizeof *run->lengths, N, 1);
-    run->run_resets = take(places, problem->resets ? 1 : 0, rows, 1);
-    copies.x = take(places, element, rows, I);
-    copies.y = take(places, element, rows, output);
+    run->counted = take(arena, sizeof *run->counted, rows, 1);
+    run->lengths = take(arena, sizeof *run->lengths, N, 1);
+    run->run_resets = take(arena, problem->resets ? 1 : 0, rows, 1);
+    copies.x = take(arena, element, rows, I);
+    copies.y = take(arena, element, rows, output);
     if (layout->training) {
-        copies.dy = take(places, element, rows, output);
-        copies.dx = take(places, element, rows, I);
+        copies.dy = take(arena, element, rows, output);
+        copies.dx = take(arena, element, rows, I);
     }
     for (int s = 0; problem->states && s < problem->cell->recipe.n_states; s++)
-        copies.states[s] = take(places, element, rows * (size_t)problem->L * (size_t)problem->D,
+        copies.states[s] = take(arena, element, rows * (size_t)problem->L * (size_t)problem->D,
                                 (size_t)eco_problem_width(problem, s));
     return copies;
 }
@@ -54,10 +54,10 @@ static struct copies place(struct eco_compact_run *run, const struct eco_layout 
 struct eco_size eco_compaction_bytes(const struct eco_layout *layout)
 {
     struct eco_compact_run unused;
-    struct places places = {NULL, eco_size_of(0)};
+    struct arena arena = {NULL, eco_size_of(0)};
     if (layout->problem->masks || layout->problem->repeats)
-        place(&unused, layout, &places);
-    return places.end;
+        place_copies(&unused, layout, &arena);
+    return arena.end;
 }
 
 bool eco_needs_compaction(const struct eco_layout *layout, const struct eco_args *args)
@@ -114,9 +114,9 @@ static struct eco_compact_move between(struct eco_compact_move move, const void 
 }
 
 /* The inner run's array, if the caller has one. */
-static void *where(const void *given, void *copy)
+static void *copy_if(const void *callers, void *copy)
 {
-    return given == NULL ? NULL : copy;
+    return callers == NULL ? NULL : copy;
 }
 
 static void add_states(struct eco_compaction *compaction, const struct eco_layout *layout,
@@ -126,8 +126,8 @@ static void add_states(struct eco_compaction *compaction, const struct eco_layou
     for (int s = 0; layout->problem->states && s < layout->problem->cell->recipe.n_states; s++) {
         const struct eco_compact_move sums = states_of(layout, ECO_COMPACT_SUMS, s),
                                       repeats = states_of(layout, ECO_COMPACT_REPEATS, s);
-        inside->dstates[s] = where(compaction->args->dstates[s], copies->states[s]);
-        inside->states[s] = where(compaction->args->states[s], copies->states[s]);
+        inside->dstates[s] = copy_if(compaction->args->dstates[s], copies->states[s]);
+        inside->states[s] = copy_if(compaction->args->states[s], copies->states[s]);
         add(compaction->in, &compaction->ins,
             between(sums, compaction->args->dstates[s], copies->states[s]));
         add(compaction->out, &compaction->outs,
@@ -139,7 +139,7 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
                           const struct eco_args *args)
 {
     const struct eco_problem *problem = layout->problem;
-    struct places places = {(char *)args->workspace + layout->compaction, eco_size_of(0)};
+    struct arena arena = {(char *)args->workspace + layout->compaction, eco_size_of(0)};
     *compaction = (struct eco_compaction){.args = args,
                                           .inside = *args,
                                           .run = {.T = args->T,
@@ -151,7 +151,7 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
                                                   .directions = problem->D}};
     for (int d = 0; d < problem->D; d++)
         compaction->run.reversed[d] = eco_problem_reversed(problem, d);
-    const struct copies copies = place(&compaction->run, layout, &places);
+    const struct copies copies = place_copies(&compaction->run, layout, &arena);
     struct eco_args *const inside = &compaction->inside;
     if (args->resets == NULL)
         compaction->run.run_resets = NULL;
@@ -159,7 +159,7 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
     inside->lengths = compaction->run.lengths;
     inside->resets = compaction->run.run_resets;
     inside->x = copies.x;
-    inside->y = where(args->y, copies.y);
+    inside->y = copy_if(args->y, copies.y);
     const struct eco_compact_move x = rows_of(layout, ECO_COMPACT_GATHER, false),
                                   y = rows_of(layout, ECO_COMPACT_GATHER, true),
                                   sums = rows_of(layout, ECO_COMPACT_SUMS, true),
@@ -171,8 +171,8 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
         add(compaction->out, &compaction->outs, between(repeats, inside->y, args->y));
         return;
     }
-    inside->dy = where(args->dy, copies.dy);
-    inside->dx = where(args->dx, copies.dx);
+    inside->dy = copy_if(args->dy, copies.dy);
+    inside->dx = copy_if(args->dx, copies.dx);
     add(compaction->in, &compaction->ins, between(y, args->y, inside->y));
     add(compaction->in, &compaction->ins, between(sums, args->dy, copies.dy));
     add(compaction->out, &compaction->outs, between(apart, inside->dx, args->dx));

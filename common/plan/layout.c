@@ -111,7 +111,7 @@ static void put_values(struct eco_layout *layout, struct cursor *cursor)
 
 /* The states that a lean backward reads: all except y, which is the caller's.  In inference only
  * those that the next layer reads. */
-static void put_kept(struct eco_layout *layout, struct cursor *cursor)
+static void put_checkpoints(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
     const int states = eco_layout_copies_states(layout) ? problem->cell->recipe.n_states : 1;
@@ -328,7 +328,7 @@ static void build_replaying(struct eco_layout *layout, struct cursor *reserve)
     struct cursor workspace = begin_workspace(layout);
     if (eco_layout_is_lean(layout)) {
         put_states(layout, &workspace);
-        put_kept(layout, reserve);
+        put_checkpoints(layout, reserve);
         if (!eco_layout_copies_direct(layout))
             put_recent(layout, &workspace);
     } else {
@@ -345,11 +345,11 @@ static void build_replaying(struct eco_layout *layout, struct cursor *reserve)
 static void build_saving(struct eco_layout *layout, struct cursor *reserve)
 {
     struct cursor forward = begin_workspace(layout), backward = forward;
-    struct cursor *kept = layout->training ? reserve : &forward;
-    put_states(layout, eco_layout_is_lean(layout) ? &forward : kept);
+    struct cursor *block = layout->training ? reserve : &forward;
+    put_states(layout, eco_layout_is_lean(layout) ? &forward : block);
     if (eco_layout_is_lean(layout))
-        put_kept(layout, kept);
-    put_values(layout, kept);
+        put_checkpoints(layout, block);
+    put_values(layout, block);
     put_scratch(layout, &forward, false);
     if (layout->training)
         put_scratch(layout, &backward, true);

@@ -233,18 +233,18 @@ static ecornn_status check_desc(const ecornn_desc *desc)
 void eco_problem_write_decimal(struct eco_text *text, float value)
 {
     enum { USUAL = 12, MOST = 54 }; /* nine digits of the smallest float need MOST */
-    int places = 0;
+    int decimals = 0;
     double power = 1, integer;
     do {
-        places++;
+        decimals++;
         power *= 10;
         integer = rint((double)value * power);
-    } while (places < MOST && (float)(integer / power) != value);
-    if (places <= USUAL)
-        eco_text_add(text, "%" PRId64 ".%0*" PRId64, (int64_t)integer / (int64_t)power, places,
+    } while (decimals < MOST && (float)(integer / power) != value);
+    if (decimals <= USUAL)
+        eco_text_add(text, "%" PRId64 ".%0*" PRId64, (int64_t)integer / (int64_t)power, decimals,
                      (int64_t)integer % (int64_t)power);
     else
-        eco_text_add(text, "%" PRId64 "e-%d", (int64_t)integer, places);
+        eco_text_add(text, "%" PRId64 "e-%d", (int64_t)integer, decimals);
 }
 
 static void write_text(struct eco_problem *problem)

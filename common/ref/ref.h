@@ -41,7 +41,7 @@ struct eco_reference {
     bool live[ECO_MAX_NODES];    /* does a next state depend on the node?                       */
     int8_t chain[ECO_MAX_NODES]; /* chained: the accumulator that the node belongs to, or -1 */
     int16_t last[ECO_MAX_ACCS]; /* its last product, which holds the sum; its other members are 0 */
-    bool kept[ECO_MAX_NODES];   /* is the value saved for backward? */
+    bool saved[ECO_MAX_NODES];  /* is the value saved for backward? */
     bool narrow[ECO_MAX_STATES]; /* is the state stored in the run's type? */
     /* of the current layer and direction */
     int layer, d;
@@ -98,8 +98,8 @@ void eco_reference_begin_state(const struct eco_reference *run, double *to, cons
 void eco_reference_store_state(const struct eco_reference *run, void *array, const double *from,
                                int s, int32_t n);
 /* A state of every step in a caller's array [L*D,T,N,width]: adds it to `to`, or stores it. */
-void eco_reference_add_shown(const struct eco_reference *run, double *to, const void *array, int s,
-                             const struct eco_reference_row *row);
+void eco_reference_add_states(const struct eco_reference *run, double *to, const void *array, int s,
+                              const struct eco_reference_row *row);
 void eco_reference_show(const struct eco_reference *run, void *array, const double *from, int s,
                         const struct eco_reference_row *row);
 /* Loads all initial states, or stores all final states. */

@@ -130,18 +130,18 @@ void eco_reference_store_state(const struct eco_reference *run, void *array, con
     store(run, array, callers_state(run, s, n), from, (size_t)eco_problem_width(run->problem, s));
 }
 
-static size_t callers_shown(const struct eco_reference *run, int s,
-                            const struct eco_reference_row *row)
+static size_t callers_states(const struct eco_reference *run, int s,
+                             const struct eco_reference_row *row)
 {
     const size_t pair = (size_t)run->layer * (size_t)run->problem->D + (size_t)run->d,
                  step = pair * (size_t)run->T + (size_t)row->t;
     return (step * (size_t)run->N + (size_t)row->n) * (size_t)eco_problem_width(run->problem, s);
 }
 
-void eco_reference_add_shown(const struct eco_reference *run, double *to, const void *array, int s,
-                             const struct eco_reference_row *row)
+void eco_reference_add_states(const struct eco_reference *run, double *to, const void *array, int s,
+                              const struct eco_reference_row *row)
 {
-    const size_t from = callers_shown(run, s, row);
+    const size_t from = callers_states(run, s, row);
     for (size_t i = 0; array && i < (size_t)eco_problem_width(run->problem, s); i++)
         to[i] += eco_type_get(array, from + i, run->problem->type);
 }
@@ -149,7 +149,7 @@ void eco_reference_add_shown(const struct eco_reference *run, double *to, const 
 void eco_reference_show(const struct eco_reference *run, void *array, const double *from, int s,
                         const struct eco_reference_row *row)
 {
-    const size_t to = callers_shown(run, s, row);
+    const size_t to = callers_states(run, s, row);
     for (size_t i = 0; array && i < (size_t)eco_problem_width(run->problem, s); i++)
         eco_type_set(array, to + i, run->problem->type, from ? from[i] : 0);
 }

@@ -6,7 +6,7 @@
 const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width)
 {
     for (int32_t j = 0; j < width; j++)
-        run->operand[j] = eco_round_kept(&run->arithmetic, value[j]);
+        run->operand[j] = eco_round_stored(&run->arithmetic, value[j]);
     return run->operand;
 }
 
@@ -16,7 +16,7 @@ const double *eco_reference_input_operand(struct eco_reference *run, const doubl
 {
     for (int32_t k = 0; k < run->input; k++) {
         const bool is_kept = eco_type_round(x[k], run->arithmetic.type) == x[k];
-        run->operand[k] = is_kept ? x[k] : eco_round_kept(&run->arithmetic, x[k]);
+        run->operand[k] = is_kept ? x[k] : eco_round_stored(&run->arithmetic, x[k]);
     }
     return run->operand;
 }

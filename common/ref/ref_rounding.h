@@ -96,7 +96,7 @@ static inline double eco_round_to(struct eco_arithmetic *arithmetic, double valu
 }
 
 /* A value stored in the run's type. */
-static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double value)
+static inline double eco_round_stored(struct eco_arithmetic *arithmetic, double value)
 {
     return eco_round_to(arithmetic, value, arithmetic->type);
 }

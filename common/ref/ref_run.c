@@ -55,7 +55,7 @@ static void drop(struct eco_reference *run, int layer, double *array, bool gradi
                 const bool kept = word[j % 4] >= eco_random_threshold(p);
                 *array = kept ? eco_round(&run->arithmetic, *array * scale) : 0;
                 if (!gradient)
-                    *array = eco_round_kept(&run->arithmetic, *array);
+                    *array = eco_round_stored(&run->arithmetic, *array);
                 array++;
             }
 }
@@ -161,7 +161,7 @@ static double take_held(struct eco_reference *run, int32_t j, double doutput)
 {
     const double sum = run->held[j] + doutput;
     run->held[j] = 0;
-    return run->layer == run->problem->L - 1 ? eco_round_kept(&run->arithmetic, sum) : sum;
+    return run->layer == run->problem->L - 1 ? eco_round_stored(&run->arithmetic, sum) : sum;
 }
 
 /* Adds gradients of states that the caller read to those carried from later steps. */
@@ -170,7 +170,7 @@ static void take_held_states(struct eco_reference *run)
     const struct eco_problem *problem = run->problem;
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         for (int32_t j = 0; j < eco_problem_width(problem, s); j++) {
-            const double sum = eco_round_kept(&run->arithmetic, run->held_state[s][j]);
+            const double sum = eco_round_stored(&run->arithmetic, run->held_state[s][j]);
             eco_round_add(&run->arithmetic, &run->carry[s][j], sum);
             run->held_state[s][j] = 0;
         }
@@ -195,7 +195,7 @@ static void backward_row(struct eco_reference *run, int32_t n)
             hold(run, doutput);
         if (eco_reference_repeats(run, row.t, n) || eco_reference_counts(run, row.t, n))
             for (int s = 0; s < states; s++)
-                eco_reference_add_shown(run, run->held_state[s], args->dstates[s], s, &row);
+                eco_reference_add_states(run, run->held_state[s], args->dstates[s], s, &row);
         if (!eco_reference_counts(run, row.t, n))
             continue;
         take_held_states(run);
@@ -261,12 +261,12 @@ static void find_live(struct eco_reference *run)
 }
 
 /* What a machine keeps, by what the cell's products read and its gradient saves. */
-static void find_kept(struct eco_reference *run)
+static void find_saved(struct eco_reference *run)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     const struct eco_lowered *lowered = &run->problem->cell->lowered;
     for (int i = 0; i < lowered->n_saves; i++)
-        run->kept[lowered->saved[i]] = true;
+        run->saved[lowered->saved[i]] = true;
     run->narrow[0] = true;
     for (int i = 0; i < recipe->n_nodes; i++) {
         const struct eco_node *node = &recipe->node[i];
@@ -312,7 +312,7 @@ ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco
     if (status != ECORNN_OK)
         return status;
     find_live(&run);
-    find_kept(&run);
+    find_saved(&run);
     find_chains(&run);
     forward(&run);
     if (args->backward) {

@@ -11,7 +11,7 @@
 #include "common/ref/ref_op.h"
 
 /* A node of one row, and what a step of the sweep needs. */
-struct place {
+struct node_at {
     struct eco_reference *run;
     const struct eco_reference_row *row;
     const struct eco_node *node;
@@ -38,9 +38,9 @@ static void add_to(struct eco_reference *run, double *sum, double term)
     eco_round_add(&run->arithmetic, sum, term);
 }
 
-static double kept(struct eco_reference *run, double value)
+static double stored(struct eco_reference *run, double value)
 {
-    return eco_round_kept(&run->arithmetic, value);
+    return eco_round_stored(&run->arithmetic, value);
 }
 
 /* Width of a product's operand: P for the output state, else H. */
@@ -53,7 +53,7 @@ static int32_t operand_width(const struct eco_problem *problem, int operand)
 /* ---- forward --------------------------------------------------------------------------------- */
 
 /* If the run draws, 1 with probability p by coordinates; else p. */
-static double bernoulli(const struct place *at, int32_t j)
+static double bernoulli(const struct node_at *at, int32_t j)
 {
     const struct eco_reference *run = at->run;
     if (!run->draws)
@@ -70,7 +70,7 @@ static double bernoulli(const struct place *at, int32_t j)
     return word[j % 4] < eco_random_threshold(at->node->value) ? 1 : 0;
 }
 
-static void evaluate_mean(const struct place *at)
+static void evaluate_mean(const struct node_at *at)
 {
     struct eco_reference *run = at->run;
     const int32_t units = eco_problem_mean(run->problem);
@@ -83,7 +83,7 @@ static void evaluate_mean(const struct place *at)
     }
 }
 
-static void evaluate_elements(const struct place *at)
+static void evaluate_elements(const struct node_at *at)
 {
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
@@ -109,7 +109,7 @@ static void evaluate_elements(const struct place *at)
 }
 
 /* out += the product of a node, W x or R e. */
-static void add_product(const struct place *at, double *out)
+static void add_product(const struct node_at *at, double *out)
 {
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
@@ -138,7 +138,7 @@ static void add_product(const struct place *at, double *out)
 }
 
 /* Sums an accumulator in one chain: its bias, W x, each R e. */
-static void add_chain(const struct place *at, double *out)
+static void add_chain(const struct node_at *at, double *out)
 {
     struct eco_reference *run = at->run;
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
@@ -150,11 +150,11 @@ static void add_chain(const struct place *at, double *out)
         const int param = o < 0 ? acc->input : acc->recurrent[o];
         const int node = param < 0 ? -1 : recipe->param[param].node;
         if (node >= 0)
-            add_product(&(struct place){run, at->row, &recipe->node[node], node}, out);
+            add_product(&(struct node_at){run, at->row, &recipe->node[node], node}, out);
     }
 }
 
-static void evaluate_product(const struct place *at)
+static void evaluate_product(const struct node_at *at)
 {
     struct eco_reference *run = at->run;
     double *out = value_of(run, at->index);
@@ -166,7 +166,7 @@ static void evaluate_product(const struct place *at)
         add_chain(at, out);
 }
 
-static void load_state(const struct place *at)
+static void load_state(const struct node_at *at)
 {
     struct eco_reference *run = at->run;
     const int s = at->node->index;
@@ -181,7 +181,7 @@ static void evaluate(struct eco_reference *run, const struct eco_reference_row *
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     for (int i = 0; i < recipe->n_nodes; i++) {
-        const struct place at = {run, row, &recipe->node[i], i};
+        const struct node_at at = {run, row, &recipe->node[i], i};
         const struct eco_node *node = at.node;
         if (node->op == ECO_OP_STATE)
             load_state(&at);
@@ -212,7 +212,7 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
         else
             memcpy(row->next[s], next, (size_t)problem->H * sizeof(double));
         for (int32_t j = 0; run->narrow[s] && j < eco_problem_width(problem, s); j++)
-            row->next[s][j] = kept(run, row->next[s][j]);
+            row->next[s][j] = stored(run, row->next[s][j]);
     }
 }
 
@@ -220,7 +220,7 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
 
 /* Adds the gradient g of one unit of a node to its arguments.  An argument that was not selected
  * gets nothing, because 0 times an infinity would not be 0. */
-static void sweep_unit(const struct place *at, int32_t j, double g)
+static void sweep_unit(const struct node_at *at, int32_t j, double g)
 {
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
@@ -259,7 +259,7 @@ static void sweep_unit(const struct place *at, int32_t j, double g)
     }
 }
 
-static void sweep_mean(const struct place *at, const double *dvalue)
+static void sweep_mean(const struct node_at *at, const double *dvalue)
 {
     struct eco_reference *run = at->run;
     const int32_t units = eco_problem_mean(run->problem);
@@ -273,7 +273,7 @@ static void sweep_mean(const struct place *at, const double *dvalue)
 }
 
 /* W x, with or without heads. */
-static void sweep_input(const struct place *at, const double *dvalue)
+static void sweep_input(const struct node_at *at, const double *dvalue)
 {
     struct eco_reference *run = at->run;
     const int32_t heads = run->problem->grouped ? run->problem->heads : 1;
@@ -288,7 +288,7 @@ static void sweep_input(const struct place *at, const double *dvalue)
 }
 
 /* R e, with or without heads. */
-static void sweep_product(const struct place *at, const double *dvalue)
+static void sweep_product(const struct node_at *at, const double *dvalue)
 {
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
@@ -303,7 +303,7 @@ static void sweep_product(const struct place *at, const double *dvalue)
     eco_reference_multiply_heads_gradient(run, &product);
 }
 
-static void sweep_node(const struct place *at)
+static void sweep_node(const struct node_at *at)
 {
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
@@ -312,7 +312,7 @@ static void sweep_node(const struct place *at)
     const bool sum = node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT ||
                      node->op == ECO_OP_VECTOR || node->op == ECO_OP_X;
     for (int32_t j = 0; sum && j < H; j++) /* dacc is an operand of the backward products */
-        dvalue[j] = kept(run, dvalue[j]);
+        dvalue[j] = stored(run, dvalue[j]);
     switch (node->op) {
     case ECO_OP_CONST:
     case ECO_OP_BERNOULLI:
@@ -353,7 +353,7 @@ static void seed_sweep(struct eco_reference *run)
     for (int s = 0; s < recipe->n_states; s++) {
         double *dnext = dvalue_of(run, recipe->next[s]);
         for (int32_t j = 0; s == 0 && problem->projected && j < problem->P; j++)
-            run->carry[s][j] = kept(run, run->carry[s][j]);
+            run->carry[s][j] = stored(run, run->carry[s][j]);
         if (s == 0 && problem->projected)
             eco_reference_multiply_gradient(
                 run, &(struct eco_reference_product){
@@ -373,19 +373,19 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     for (int i = 0; i < recipe->n_nodes; i++) {
-        const struct place at = {run, row, &recipe->node[i], i};
+        const struct node_at at = {run, row, &recipe->node[i], i};
         double *value = value_of(run, i);
         const uint8_t op = at.node->op;
         const bool copied = op == ECO_OP_STATE && at.node->index > 0 && run->arithmetic.lean;
-        for (int32_t j = 0; (run->kept[i] || copied) && j < run->problem->H; j++)
-            value[j] = kept(run, value[j]);
-        if (!run->kept[i] && op != ECO_OP_STATE && op != ECO_OP_X && op != ECO_OP_INPUT &&
+        for (int32_t j = 0; (run->saved[i] || copied) && j < run->problem->H; j++)
+            value[j] = stored(run, value[j]);
+        if (!run->saved[i] && op != ECO_OP_STATE && op != ECO_OP_X && op != ECO_OP_INPUT &&
             op != ECO_OP_PRODUCT && op != ECO_OP_MEAN)
             evaluate_elements(&at);
         for (int s = 0; s < recipe->n_states; s++)
             for (int32_t j = 0; recipe->next[s] == i && j < run->problem->H; j++)
-                value[j] = s == 0 && run->problem->projected ? kept(run, value[j])
-                           : s > 0 && run->arithmetic.lean   ? kept(run, row->next[s][j])
+                value[j] = s == 0 && run->problem->projected ? stored(run, value[j])
+                           : s > 0 && run->arithmetic.lean   ? stored(run, row->next[s][j])
                                                              : row->next[s][j];
     }
 }
@@ -412,5 +412,5 @@ void eco_reference_backward(struct eco_reference *run, const struct eco_referenc
     seed_sweep(run);
     for (int i = recipe->n_nodes - 1; i >= 0; i--)
         if (run->live[i])
-            sweep_node(&(struct place){run, row, &recipe->node[i], i});
+            sweep_node(&(struct node_at){run, row, &recipe->node[i], i});
 }

@@ -73,13 +73,14 @@ ALWAYS_INLINE void turn_words(const struct turn *turn, const size_t vectors, con
     char *to = turn->to;
     fetch_rows(from + CACHE_LINE, row, vectors * VEC_LANES);
 #pragma GCC unroll 1 /* if unrolled, the addresses of all rows do not fit in registers */
-    for (size_t k = 0; k < WORDS; k += ECO_FOUR, from += sizeof(eco_four), to += ECO_FOUR * stride)
+    for (size_t k = 0; k < WORDS;
+         k += ECO_SIMD4, from += sizeof(eco_simd4), to += ECO_SIMD4 * stride)
 #pragma GCC unroll 4
         for (size_t v = 0; v < vectors; v++) {
-            vecu line[ECO_FOUR];
+            vecu line[ECO_SIMD4];
             v_turn(line, from + v * VEC_LANES * row, row);
 #pragma GCC unroll 4
-            for (size_t i = 0; i < ECO_FOUR; i++)
+            for (size_t i = 0; i < ECO_SIMD4; i++)
                 put_line(to + i * stride + v * LINE, line[i], rounded);
         }
 }
@@ -87,10 +88,10 @@ ALWAYS_INLINE void turn_words(const struct turn *turn, const size_t vectors, con
 /* The first n words, which takes longer. */
 static void turn_some_words(const struct turn *turn, size_t n, bool rounded)
 {
-    for (size_t k = 0; k < n; k += ECO_FOUR) {
-        vecu line[ECO_FOUR];
+    for (size_t k = 0; k < n; k += ECO_SIMD4) {
+        vecu line[ECO_SIMD4];
         v_turn(line, turn->from + k * sizeof(uint32_t), turn->row);
-        for (size_t i = 0; i < least(n - k, ECO_FOUR); i++)
+        for (size_t i = 0; i < least(n - k, ECO_SIMD4); i++)
             put_line(turn->to + (k + i) * turn->stride, line[i], rounded);
     }
 }
@@ -103,8 +104,8 @@ ALWAYS_INLINE void turn_floats(const struct turn *turn)
     fetch_rows(from + GROUP * sizeof(float), turn->row, VEC_LANES);
     fetch_rows(from + GROUP * sizeof(float) + CACHE_LINE, turn->row, VEC_LANES);
 #pragma GCC unroll 1
-    for (size_t k = 0; k < GROUP; k += ECO_FOUR, from += sizeof(eco_four), to += 2 * LINE) {
-        vecu line[ECO_FOUR];
+    for (size_t k = 0; k < GROUP; k += ECO_SIMD4, from += sizeof(eco_simd4), to += 2 * LINE) {
+        vecu line[ECO_SIMD4];
         v_turn(line, from, turn->row);
         put_line(to, pairs_of(line[0], line[1]), false);
         put_line(to + LINE, pairs_of(line[2], line[3]), false);

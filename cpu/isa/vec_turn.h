@@ -4,16 +4,16 @@
 #ifndef ECO_VEC_TURN_H
 #define ECO_VEC_TURN_H
 
-#include "common/fours.h"
+#include "common/simd4.h"
 
 /* line[k] = word k of each of VEC_LANES rows `row` bytes apart, k < 4. */
 #ifndef VEC_HAS_TURN
-ALWAYS_INLINE void v_turn(vecu line[ECO_FOUR], const char *from, size_t row)
+ALWAYS_INLINE void v_turn(vecu line[ECO_SIMD4], const char *from, size_t row)
 {
 #pragma GCC unroll 4
-    for (size_t i = 0; i < ECO_FOUR; i++)
-        line[i] = eco_four_load(from + i * row);
-    eco_four_transpose(line);
+    for (size_t i = 0; i < ECO_SIMD4; i++)
+        line[i] = eco_simd4_load(from + i * row);
+    eco_simd4_transpose(line);
 }
 #endif
 
