@@ -26,8 +26,8 @@ static __global__ void count_steps(const __grid_constant__ struct eco_compact_ru
         const int64_t at = (int64_t)t * run.N + n;
         if (t < run.T)
             run.counted[at] = counted;
-        if (counts && run.own_resets)
-            run.own_resets[(int64_t)(counted - 1) * run.N + n] = run.resets[at];
+        if (counts && run.run_resets)
+            run.run_resets[(int64_t)(counted - 1) * run.N + n] = run.resets[at];
         before += __popc(all);
     }
     if (lane == 0)
