@@ -5,7 +5,8 @@
   the library, and the sizes of the documents.  "prose.py counts" prints them as they are.
 - Every link, quoted path, `file.c`, `eco_name` and (doc/PAGE.md, "Heading") of documents exists, and
   the paths and headings of comments; doc/trust.md names no file or program that is gone.
-- Every environment variable that the sources read is in doc/guide/environment.md.
+- Every environment variable that the sources read is in doc/guide/environment.md or
+  doc/contributing/testing.md.
 - Every table in doc/measurements has a head and a line in its README; plots are those of the tables.
 """
 import re
@@ -17,7 +18,7 @@ LIBRARY = "lib common cpu gpu include".split()
 FOLDERS = LIBRARY + "bench doc examples python tests tools cmake".split()
 TEXT = {".c", ".h", ".cu", ".cuh", ".inc", ".cell", ".awk", ".py", ".sh", ".am", ".tap", ".map"}
 REWRITTEN = re.compile(r"(cpu|gpu)/ops/|lib/(net|models|tangent)")  # whole files will be replaced
-ENVIRONMENT = "doc/guide/environment.md"
+ENVIRONMENT = ["doc/guide/environment.md", "doc/contributing/testing.md"]
 ALL = "|".join(FOLDERS)
 BUILT = ("lib/paths.h", "include/ecornn/version.h")
 PLACES = (".", "include", "gpu", "gpu/gemm")  # where names of files in documents begin
@@ -122,7 +123,7 @@ def look_at_environment(path, text, table):
     if path.suffix not in (".c", ".h", ".cu", ".cuh", ".py"):
         found += re.findall(r"\$\{?(ECORNN_[A-Z_]+)|\b(ECORNN_[A-Z_]+)=", text)
     for name in sorted({a or b for a, b in found} - table):
-        complain(path, 1, f"reads {name}, which {ENVIRONMENT} has not")
+        complain(path, 1, f"reads {name}, which {ENVIRONMENT[0]} has not")
 
 
 def look_at_table(path, index):
@@ -135,7 +136,8 @@ def look_at_table(path, index):
 texts = {path: read(path) for path in sources()}
 names = {path.name for path in texts} | set(re.findall(r"\beco_\w+", "".join(texts.values())))
 pages = [Path("README.md"), Path("python/README.md"), *sorted(Path("doc").rglob("*.md"))]
-variables = set(re.findall(r"`([A-Z_]+)`", read(ENVIRONMENT))) | {"srcdir", "ECORNN_LT_VERSION"}
+variables = {name for page in ENVIRONMENT for name in re.findall(r"`([A-Z_]+)`", read(page))}
+variables |= {"srcdir", "ECORNN_LT_VERSION"}
 look_at_counts()
 for page in pages:
     look_at_page(page)
