@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-make.py FOLDER: writes the conformance vectors there (doc/vectors.md has the format).
+make.py FOLDER: writes the conformance vectors there (doc/contributing/vectors.md has the format).
 Needs numpy only.
 """
 import json
