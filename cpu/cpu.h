@@ -49,8 +49,16 @@ struct eco_share {
     int32_t from, to;
 };
 
+struct eco_cpu_run;
+/* An op of the tape, done by all threads of a team together. On return a thread sees what it wrote
+ * itself; the walker waits for the other threads. */
+typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_bound *bound);
+
 /* One thread's view of a run. All threads walk the same tape; each is number `id` of `count`. */
 struct eco_cpu_run {
+    const eco_cpu_kernel *ops; /* [ECO_OP_KINDS] */
+    /* algo/cost.c: the grid of the steps on fewer threads than the run was planned for */
+    struct eco_grid (*choose_grid)(const struct eco_cpu_run *run, int threads);
     const struct eco_cpu *cpu;
     const struct eco_isa *isa;
     struct eco_grid grid;         /* requested; ops 0: by their work */
@@ -83,14 +91,11 @@ struct eco_cpu_run {
     int32_t block_steps; /* or of blocks of this many steps; 0: not */
 };
 
-/* An op of the tape, done by all threads of a team together. On return a thread sees what it wrote
- * itself; the walker waits for the other threads. */
-typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_bound *bound);
-
-/* Sets everything that algorithms have in common: not products and the division of work. */
+/* algo/run.c: sets everything that algorithms have in common: not products and the division of
+ * work. */
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
                                   const struct eco_args *args);
-/* Walks the tape: calls kernel[kind] for every op, on at most `threads` threads, without waiting
+/* Walks the tape: calls run->ops[kind] for every op, on at most `threads` threads, without waiting
  * between ops of equal level. */
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
 /* Calls work on at most `threads` threads, each with its id and their count. */
@@ -273,6 +278,7 @@ struct eco_products {
     void (*prepare)(const struct eco_cpu_run *, const struct eco_stage *, int stages,
                     struct eco_prepared *);
     void (*stage)(struct eco_prepared *, int stage);
+    bool uses_cblas;
 };
 
 enum eco_product_kind {
@@ -290,7 +296,7 @@ struct eco_product {
     bool add;                   /* to C; else C is overwritten */
 };
 
-/* gemm/bias.c: the bias of an accumulator, [H], or NULL. */
+/* ops/bias.c: the bias of an accumulator, [H], or NULL. */
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
 /* For a C that is not an accumulator: its units are contiguous. */
 extern const struct eco_blocks eco_cpu_one_block;

@@ -7,12 +7,6 @@
  * Their values take this part of a second-level cache. */
 enum { MOST_ROWS = 8, PART = 2 };
 
-bool eco_cpu_carries_values(const struct eco_problem *problem)
-{
-    const int *n = problem->cell->lowered.n_columns;
-    return n[false] + n[true] > 0;
-}
-
 void eco_cpu_request_carried(const struct eco_problem *problem, const struct eco_caps *caps,
                              struct eco_cpu_request *request)
 {

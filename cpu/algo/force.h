@@ -20,9 +20,14 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorit
 /* The forced value of a key, which is in its range; or `usual`. */
 int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual);
 
-/* carried.c: has the cell stages that pass values on to later ones? */
-bool eco_cpu_carries_values(const struct eco_problem *problem);
-/* Requests room for such values. */
+/* Has the cell stages that pass values on to later ones? */
+static inline bool eco_cpu_carries_values(const struct eco_problem *problem)
+{
+    const int *n = problem->cell->lowered.n_columns;
+    return n[false] + n[true] > 0;
+}
+
+/* carried.c: requests room for such values. */
 void eco_cpu_request_carried(const struct eco_problem *problem, const struct eco_caps *caps,
                              struct eco_cpu_request *request);
 

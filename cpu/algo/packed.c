@@ -7,8 +7,10 @@
 #include "cpu/algo/force.h"
 #include "cpu/gemm/packed/packed.h"
 
-const struct eco_products eco_packed_products = {eco_packed_multiply, eco_packed_weights,
-                                                 eco_packed_prepare, eco_packed_stage};
+const struct eco_products eco_packed_products = {.multiply = eco_packed_multiply,
+                                                 .weights = eco_packed_weights,
+                                                 .prepare = eco_packed_prepare,
+                                                 .stage = eco_packed_stage};
 
 /* Are weights in BF16 stored as floats? If the floats of R stay in a first-level cache, widening
  * them in each step takes longer. It affects bits, so it is the same for all instruction sets, T

@@ -187,4 +187,5 @@ void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply 
         add_gradient(run, &multiply[i]);
 }
 
-const struct eco_products eco_dense_products = {.multiply = multiply, .weights = eco_dense_weights};
+const struct eco_products eco_dense_products = {
+    .multiply = multiply, .weights = eco_dense_weights, .uses_cblas = true};

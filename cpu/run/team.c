@@ -9,32 +9,6 @@
 #include "common/caller.h"
 #include "common/util.h"
 
-struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
-                                  const struct eco_args *args)
-{
-    const struct eco_cpu *cpu = plan->device->context;
-    struct eco_cpu_plan *own = plan->context;
-    return (struct eco_cpu_run){
-        .cpu = cpu,
-        .isa = own->isa,
-        .grid = own->grid,
-        .known_team = &own->team[args->backward],
-        .caps = &plan->device->caps,
-        .problem = &plan->problem,
-        .work = &plan->work,
-        .lowered = &plan->problem.cell->lowered,
-        .layout = layout,
-        .args = args,
-        .kernels = plan->problem.type == ECORNN_F64    ? own->isa->f64
-                   : plan->problem.type == ECORNN_BF16 ? own->isa->bf16
-                                                       : own->isa->f32,
-        .tile = own->isa->tile,
-        .rows = {0, args->N},
-        .unit_group = 16,
-        .whole_rows = true,
-    };
-}
-
 void eco_cpu_wait(const struct eco_cpu_run *run)
 {
     if (run->count > 1)
@@ -62,16 +36,6 @@ struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t 
 {
     return eco_cpu_part_of(run, (struct eco_share){0, n}, group);
 }
-
-static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
-    [ECO_BEGIN] = eco_cpu_begin,         [ECO_GATHER] = eco_cpu_gather,
-    [ECO_INPUT] = eco_cpu_input,         [ECO_STEP] = eco_cpu_step,
-    [ECO_KEEP] = eco_cpu_keep,           [ECO_END] = eco_cpu_end,
-    [ECO_D_BEGIN] = eco_cpu_begin,       [ECO_REPLAY] = eco_cpu_replay,
-    [ECO_D_STEP] = eco_cpu_d_step,       [ECO_D_INPUT] = eco_cpu_d_input,
-    [ECO_D_SCATTER] = eco_cpu_d_scatter, [ECO_D_WEIGHTS] = eco_cpu_d_weights,
-    [ECO_D_END] = eco_cpu_end,
-};
 
 /* What the threads of a run share, in its workspace: this struct in the first line, then the lines
  * of the groups and of all threads. Idle threads sleep outside the step groups, so the groups need
@@ -155,7 +119,7 @@ static void do_op(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     struct eco_bound bound;
     eco_bind(&bound, run->layout, run->args, op);
-    kernel[op->kind](run, &bound);
+    run->ops[op->kind](run, &bound);
 }
 
 /* All threads meet after every level, and nowhere else between operations. */
@@ -237,7 +201,7 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
         struct eco_cpu_run those = *run;
         if (omp_get_num_threads() < team.count) { /* OpenMP gave fewer than announced */
             team.count = omp_get_num_threads();
-            those.steps = eco_cpu_grid(run, team.count);
+            those.steps = run->choose_grid(run, team.count);
         }
         eco_fp_set(mode);
         if (omp_get_thread_num() < team.count)
@@ -308,7 +272,7 @@ static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, 
     begin_region(&region, run->cpu, threads,
                  run->grid.ops == 0); /* a forced grid is taken as it is */
     if (region.threads < wanted && !run->scans)
-        those.steps = eco_cpu_grid(run, region.threads);
+        those.steps = run->choose_grid(run, region.threads);
     omp_set_num_threads(1);
     if (region.threads == 1)
         walk_alone(&those, tape);
@@ -333,7 +297,7 @@ static ecornn_status walk_with_blas(const struct eco_cpu_run *run, const struct 
 
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
-    const bool dense = run->products == &eco_dense_products;
+    const bool dense = run->products->uses_cblas;
     const bool alone = run->cpu->blas_threads && dense, waits = dense || threads > 1;
     const int held = waits ? eco_cancel_hold() : 0;
     ecornn_status status = ECORNN_OK;

@@ -100,7 +100,7 @@ enum { ECO_CROWDED = 1024, ECO_CROWDED_BYTES = 4096, ECO_CROWDED_COLUMNS = 512 }
 struct eco_packed_part {
     struct eco_share rows, units;
 };
-/* product.c: the part of a thread of the team. */
+/* part.c: the part of a thread of the team. */
 struct eco_packed_part eco_packed_part_of(const struct eco_packed_work *w, int id);
 /* First block of some units; number of their blocks. */
 static inline int32_t eco_packed_first_block(const struct eco_packed_work *w,
