@@ -118,3 +118,33 @@ struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer)
 {
     return series_get(&layout->dinput, layer);
 }
+
+/* This direction's columns of an array by lanes. */
+static struct eco_array part_of(const struct eco_layout *layout, const struct eco_series *series,
+                                int layer, int d, int state)
+{
+    struct eco_array array = series->first;
+    const size_t before = (size_t)d * (size_t)eco_problem_width(layout->problem, state);
+    array.offset +=
+        (size_t)(layer % series->count) * series->bytes + before * eco_type_bytes(array.type);
+    return array;
+}
+
+struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state)
+{
+    return part_of(layout, &layout->recent[state], layer, d, state);
+}
+
+struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state)
+{
+    return part_of(layout, &layout->scan[state], layer, d, state);
+}
+
+struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer)
+{
+    if (!eco_layout_replays(layout))
+        return eco_layout_state(layout, layer, 0, 0);
+    struct eco_array array = layout->sequence.first;
+    array.offset += (size_t)layer * layout->sequence.bytes;
+    return array;
+}

@@ -1,5 +1,5 @@
 /*
- * Checkpoints: what the reserve keeps for a backward that recomputes the rest, and where.
+ * Checkpoints: what the reserve keeps for a backward that recomputes the rest.
  */
 #include "common/plan/shapes.h"
 
@@ -59,27 +59,6 @@ struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int
     return rows;
 }
 
-/* This direction's columns of an array by lanes. */
-static struct eco_array part_of(const struct eco_layout *layout, const struct eco_series *series,
-                                int layer, int d, int state)
-{
-    struct eco_array array = series->first;
-    const size_t before = (size_t)d * (size_t)eco_problem_width(layout->problem, state);
-    array.offset +=
-        (size_t)(layer % series->count) * series->bytes + before * eco_type_bytes(array.type);
-    return array;
-}
-
-struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state)
-{
-    return part_of(layout, &layout->recent[state], layer, d, state);
-}
-
-struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state)
-{
-    return part_of(layout, &layout->scan[state], layer, d, state);
-}
-
 struct eco_layout_rows eco_layout_checkpoint_rows(const struct eco_layout *layout, int state)
 {
     const struct eco_problem *problem = layout->problem;
@@ -97,13 +76,4 @@ int32_t eco_layout_ring(int32_t chunk)
     while (planes < chunk + 1)
         planes *= 2;
     return planes;
-}
-
-struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer)
-{
-    if (!eco_layout_replays(layout))
-        return eco_layout_state(layout, layer, 0, 0);
-    struct eco_array array = layout->sequence.first;
-    array.offset += (size_t)layer * layout->sequence.bytes;
-    return array;
 }
