@@ -45,22 +45,6 @@ static int count(void)
 
 /* ---- open, close ----------------------------------------------------------------------------- */
 
-ecornn_status eco_gpu_enter(struct eco_gpu_scope *scope, const struct ecornn_device *device)
-{
-    scope->device = ((const struct eco_gpu *)device->context)->device;
-    scope->before = scope->device;
-    cudaError_t error = cudaGetDevice(&scope->before);
-    if (error == cudaSuccess && scope->before != scope->device)
-        error = cudaSetDevice(scope->device);
-    return eco_cuda_status(error, "cudaSetDevice");
-}
-
-void eco_gpu_leave(const struct eco_gpu_scope *scope)
-{
-    if (scope->before != scope->device)
-        cudaSetDevice(scope->before);
-}
-
 static ecornn_status check_device(int number)
 {
     int devices = 0;

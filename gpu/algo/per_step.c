@@ -23,35 +23,6 @@ static bool may_overlap(const struct eco_problem *problem, const struct eco_caps
            !eco_step_is_over_at_once(problem, caps);
 }
 
-/* Do the accumulators of concurrent chunks take far more than the L2? */
-static bool fills_cache(const struct eco_problem *problem)
-{
-    static const double far = 128e6;
-    return (double)problem->N * problem->H * problem->cell->lowered.n_accs * sizeof(float) *
-               ECO_STEP_CHUNK >
-           far;
-}
-
-static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
-{
-    enum { MOST_CHUNKS = 12 };
-    if (eco_step_asked(problem, backward) > 0)
-        return eco_step_asked(problem, backward);
-    int32_t steps = (ECO_STEP_ROWS + problem->N - 1) / problem->N;
-    if (wavefront && steps > problem->T / MOST_CHUNKS)
-        steps = problem->T / MOST_CHUNKS;
-    const int32_t least = wavefront && fills_cache(problem) ? ECO_STEP_CHUNK / 2 : ECO_STEP_CHUNK;
-    return steps < least ? least : steps;
-}
-
-struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, bool wavefront)
-{
-    return (struct eco_layout_request){
-        .wavefront = wavefront,
-        .chunk = steps_for(problem, false, wavefront),
-        .chunk_backward = eco_saving_chunk(problem, steps_for(problem, true, wavefront))};
-}
-
 static double time_of(const struct eco_problem *problem, const struct eco_caps *caps,
                       bool wavefront, bool forward)
 {

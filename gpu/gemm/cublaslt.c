@@ -86,7 +86,6 @@ static bool choose(const struct eco_product *p, const struct question *q, cublas
            count > 0;
 }
 
-/* A product with a long sum adds the bias in its first piece. */
 bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *p)
 {
     /* A cuBLAS handle is also a cuBLASLt handle. */
@@ -106,10 +105,5 @@ bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *p)
                        &choice.algo, run->blas.room, bytes, run->stream),
         "an input product");
     eco_launch_beside(&run->launch);
-    if (piece < p->k) {
-        struct eco_product rest = eco_gpu_product_after(run, p, piece);
-        rest.piece = piece;
-        eco_gpu_product(run, &rest);
-    }
     return true;
 }

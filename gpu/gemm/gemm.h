@@ -32,14 +32,17 @@ struct eco_product {
  * it or another method is faster, and queues nothing. */
 struct eco_gemm {
     const char *name;
-    bool biased; /* may take products with a bias; others are not offered any */
+    bool biased;      /* may take products with a bias; others are not offered any */
+    bool first_piece; /* takes only the first eco_gpu_piece() terms */
     bool (*take)(struct eco_gpu_run *run, const struct eco_product *product);
 };
 
-/* Offers the product to every method in turn. False, only with a bias: none takes it. */
+/* product.c: offers the product to every method in turn. False, only with a bias: none takes it. */
 bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
 /* cublaslt.c: a method for products with a bias, which cuBLASLt adds as it writes the sums. */
 bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *product);
+/* The last method, cublas.c: every product without a bias, in pieces. */
+bool eco_gpu_product_cublas(struct eco_gpu_run *run, const struct eco_product *product);
 /* The product without its first k terms, added to C. */
 struct eco_product eco_gpu_product_after(const struct eco_gpu_run *run,
                                          const struct eco_product *product, int32_t k);

@@ -49,33 +49,6 @@ static ecornn_status give_shared_memory(const struct eco_caps *caps, const void 
                              (int)caps->gpu.block_bytes - ECO_PERSISTENT_STATIC_BYTES(backward)));
 }
 
-cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3],
-                                         const struct eco_persistent_launch *launch)
-{
-    unsigned n = 0;
-    if (!launch->gangs) {
-        attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
-        attributes[n++].val.cooperative = 1;
-    }
-    if (launch->cluster > 1) {
-        attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeClusterDimension};
-        attributes[n].val.clusterDim.x = (unsigned)launch->cluster;
-        attributes[n].val.clusterDim.y = attributes[n].val.clusterDim.z = 1;
-        n++;
-    }
-    if (launch->overlap) {
-        attributes[n] =
-            (cudaLaunchAttribute){.id = cudaLaunchAttributeProgrammaticStreamSerialization};
-        attributes[n++].val.programmaticStreamSerializationAllowed = 1;
-    }
-    return (cudaLaunchConfig_t){.gridDim = {(unsigned)launch->blocks, 1, 1},
-                                .blockDim = {ECO_PERSISTENT_THREADS, 1, 1},
-                                .dynamicSmemBytes = launch->bytes,
-                                .stream = launch->stream,
-                                .attrs = attributes,
-                                .numAttrs = n};
-}
-
 /* Counts the blocks that run at once in clusters of each size; some multiprocessors are left over.
  * Code for older devices does not use clusters, even when it runs on a newer one. */
 static void count_clusters(struct ecornn_device *device, int code_version)

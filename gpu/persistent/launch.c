@@ -98,6 +98,33 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
     return call;
 }
 
+cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3],
+                                         const struct eco_persistent_launch *launch)
+{
+    unsigned n = 0;
+    if (!launch->gangs) {
+        attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
+        attributes[n++].val.cooperative = 1;
+    }
+    if (launch->cluster > 1) {
+        attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeClusterDimension};
+        attributes[n].val.clusterDim.x = (unsigned)launch->cluster;
+        attributes[n].val.clusterDim.y = attributes[n].val.clusterDim.z = 1;
+        n++;
+    }
+    if (launch->overlap) {
+        attributes[n] =
+            (cudaLaunchAttribute){.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+        attributes[n++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    return (cudaLaunchConfig_t){.gridDim = {(unsigned)launch->blocks, 1, 1},
+                                .blockDim = {ECO_PERSISTENT_THREADS, 1, 1},
+                                .dynamicSmemBytes = launch->bytes,
+                                .stream = launch->stream,
+                                .attrs = attributes,
+                                .numAttrs = n};
+}
+
 /* The kernel may become resident while its predecessor still marks the exchange. Only blocks of a
  * group wait for each other, so where other runs share the device, a group is launched as a
  * cluster. */

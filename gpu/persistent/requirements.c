@@ -19,13 +19,6 @@ const struct eco_persistent_kind eco_persistent_kinds[ECO_PERSISTENT_KINDS] = {
     [ECO_F32_IN_SCALED_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_PERSISTENT_PAIR, true},
 };
 
-const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS] = {
-    [ECO_PERSISTENT_MMA] = "mma",
-    [ECO_PERSISTENT_MMA_MANY] = "mma-many",
-    [ECO_PERSISTENT_DIRECT] = "direct",
-    [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
-    [ECO_PERSISTENT_WGMMA] = "wgmma"};
-
 /* F16 has the accuracy that ECORNN_FAST_MATH asks for. States without a bound need scales. */
 static const struct eco_persistent_kind *fast_kind(const struct ecornn_cell *cell, bool backward)
 {

@@ -12,6 +12,13 @@
 
 #include <assert.h>
 
+const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS] = {
+    [ECO_PERSISTENT_MMA] = "mma",
+    [ECO_PERSISTENT_MMA_MANY] = "mma-many",
+    [ECO_PERSISTENT_DIRECT] = "direct",
+    [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
+    [ECO_PERSISTENT_WGMMA] = "wgmma"};
+
 enum {
     WARPS = ECO_PERSISTENT_WARPS,
     LANES = 32,

@@ -5,26 +5,6 @@
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
-ecornn_status eco_gpu_check_pointer(const struct eco_gpu *gpu, const char *name,
-                                    const void *pointer)
-{
-    struct cudaPointerAttributes attributes;
-    if (pointer == NULL)
-        return ECORNN_OK;
-    const ecornn_status status = ECO_CUDA(cudaPointerGetAttributes(&attributes, pointer));
-    if (status != ECORNN_OK)
-        return status;
-    if (attributes.type == cudaMemoryTypeUnregistered)
-        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
-                                      "%s is %p, which device cuda:%d cannot access", name, pointer,
-                                      gpu->device);
-    if (attributes.type == cudaMemoryTypeDevice && attributes.device != gpu->device)
-        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
-                                      "%s is memory of cuda:%d, must be memory of cuda:%d", name,
-                                      attributes.device, gpu->device);
-    return ECORNN_OK;
-}
-
 static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_args *args)
 {
     const struct {

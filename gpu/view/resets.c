@@ -21,6 +21,18 @@ struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_
     return run->args->resets != NULL ? eco_gpu_plane(&bound->start[s], 0) : (struct eco_plane){0};
 }
 
+uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run)
+{
+    const struct eco_args *args = run->args;
+    uint16_t zero = 0;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const bool starts = args->resets != NULL && args->reset_state[s] != NULL;
+        zero |= (uint16_t)((args->initial[s] == NULL && !starts) << s);
+    }
+    /* a projection's kernel leaves rows that have ended as they are */
+    return run->problem->projected && run->args->lengths != NULL ? zero & (uint16_t)~1u : zero;
+}
+
 bool eco_gpu_begins_in_planes(const struct eco_gpu_run *run)
 {
     const unsigned all = (1u << run->problem->cell->recipe.n_states) - 1;

@@ -4,18 +4,6 @@
  */
 #include "gpu/view/run.h"
 
-uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run)
-{
-    const struct eco_args *args = run->args;
-    uint16_t zero = 0;
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const bool starts = args->resets != NULL && args->reset_state[s] != NULL;
-        zero |= (uint16_t)((args->initial[s] == NULL && !starts) << s);
-    }
-    /* a projection's kernel leaves rows that have ended as they are */
-    return run->problem->projected && run->args->lengths != NULL ? zero & (uint16_t)~1u : zero;
-}
-
 /* ---- backward -------------------------------------------------------------------------------- */
 
 static void move(struct eco_gpu_run *run, const struct eco_move_call *call)

@@ -276,15 +276,3 @@ cudaError_t eco_emulated_load(bool *usable)
         error = eco_emulated_prepare_load();
     return error;
 }
-
-/* An empty kernel takes few registers. */
-cudaError_t eco_emulated_load_kernel(const void *kernel, int shared_bytes, bool *usable)
-{
-    enum { FEW_REGISTERS = 32 };
-    struct cudaFuncAttributes attributes = {0};
-    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
-    *usable = error == cudaSuccess && attributes.numRegs > FEW_REGISTERS;
-    return *usable ? cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                          shared_bytes)
-                   : error;
-}

@@ -159,6 +159,18 @@ void eco_emulated_step_count(int32_t clusters[ECO_EMULATED_SLICES])
     }
 }
 
+/* An empty kernel takes few registers. */
+cudaError_t eco_emulated_load_kernel(const void *kernel, int shared_bytes, bool *usable)
+{
+    enum { FEW_REGISTERS = 32 };
+    struct cudaFuncAttributes attributes = {0};
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    *usable = error == cudaSuccess && attributes.numRegs > FEW_REGISTERS;
+    return *usable ? cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          shared_bytes)
+                   : error;
+}
+
 cudaError_t eco_emulated_step_load(bool *usable)
 {
     cudaError_t error = cudaSuccess;

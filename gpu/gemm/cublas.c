@@ -1,9 +1,8 @@
 /*
- * One product, offered to a list of methods, the last of which is cuBLAS; see gemm.h.
+ * Products through cuBLAS, and what it gets: room, a share of the chip, sums in pieces.
  */
-#include "gpu/gemm/grouped/grouped.h"
+#include "gpu/gemm/gemm.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
-#include "gpu/gemm/emulated_f32/emulated_f32.h"
 
 cudaDataType eco_gpu_cuda_type(ecornn_type type)
 {
@@ -244,8 +243,7 @@ struct eco_product eco_gpu_product_after(const struct eco_gpu_run *run, const st
     return rest;
 }
 
-/* Multiplies by cuBLAS, in pieces. */
-static bool multiply(struct eco_gpu_run *run, const struct eco_product *p)
+bool eco_gpu_product_cublas(struct eco_gpu_run *run, const struct eco_product *p)
 {
     const int32_t most = p->piece > 0 ? p->piece : eco_gpu_piece(run, p);
     struct eco_product rest = *p;
@@ -257,19 +255,4 @@ static bool multiply(struct eco_gpu_run *run, const struct eco_product *p)
     }
     multiply_at_once(run, &rest);
     return true;
-}
-
-static const struct eco_gemm gemms[] = {
-    {"grouped", false, eco_gpu_grouped_product},
-    {"emulated-f32", true, eco_gpu_product_emulated},
-    {"cublaslt", true, eco_gpu_product_lt},
-    {"cublas", false, multiply},
-};
-
-bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *p)
-{
-    for (size_t i = 0; i < sizeof gemms / sizeof *gemms; i++)
-        if ((p->bias == NULL || gemms[i].biased) && gemms[i].take(run, p))
-            return true;
-    return false;
 }
