@@ -1,6 +1,6 @@
 /*
  * The interface of a backend: one eco_backend with an array of eco_algo.  lib/api_device.c lists
- * the backends, planner.c chooses among the algorithms, lib/api_run.c calls run.
+ * the backends, planner.c chooses among the algorithms, lib/run_one.c calls run.
  */
 #ifndef ECO_BACKEND_H
 #define ECO_BACKEND_H

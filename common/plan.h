@@ -1,5 +1,5 @@
 /*
- * The plan, and the arguments of a run.  plan/planner.c, plan/pack.c, lib/api_run.c.
+ * The plan, and the arguments of a run.  plan/planner.c, plan/pack.c, lib/run_one.c.
  *
  * A plan is made once: eco_plan_create lets every algorithm of the device refuse or estimate the
  * problem, takes the fastest, and stores its layout request, the layouts and tapes for the planned

@@ -98,20 +98,10 @@ static ecornn_status check_params(const ecornn_plan *plan, const void *const *pa
     return ECORNN_OK;
 }
 
-ecornn_status eco_pack(const ecornn_plan *plan, const void *const *params, const void *const *added,
-                       void *weights, void *stream)
+static ecornn_status pack_one(const ecornn_plan *plan, const void *const *params,
+                              const void *const *added, void *weights, void *stream)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    const int count = eco_problem_params(&plan->problem);
-    if (!params && count > 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
-    ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
-    if (status != ECORNN_OK || count == 0)
-        return status; /* or a cell without parameters */
-    if (plan->one)
-        return eco_models_pack(plan, params, added, weights, stream);
-    status = check_params(plan, params, added);
+    ecornn_status status = check_params(plan, params, added);
     if (status != ECORNN_OK)
         return status;
     struct eco_caller caller;
@@ -121,10 +111,37 @@ ecornn_status eco_pack(const ecornn_plan *plan, const void *const *params, const
     return status;
 }
 
+/* Bytes from one model's part of the block to the next; 0 for one model. */
+static size_t stride_of(const ecornn_plan *plan)
+{
+    return plan->one ? eco_models_stride(plan->one->sizes.weights) : 0;
+}
+
+/* Blocks of the models follow each other, and so do their parameters. */
+static ecornn_status pack(const ecornn_plan *plan, const void *const *params,
+                          const void *const *added, void *weights, void *stream)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    const int count = eco_problem_params(&plan->problem);
+    if (!params && count > 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
+    ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
+    if (count == 0)
+        return status; /* a cell without parameters */
+    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++) {
+        const size_t first = (size_t)m * (size_t)count;
+        status =
+            pack_one(plan->one ? plan->one : plan, params + first, added ? added + first : NULL,
+                     (char *)weights + (size_t)m * stride_of(plan), stream);
+    }
+    return status;
+}
+
 ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream)
 {
-    return eco_pack(plan, params, NULL, weights, stream);
+    return pack(plan, params, NULL, weights, stream);
 }
 
 ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *params,
@@ -132,13 +149,7 @@ ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *param
 {
     if (!added)
         return eco_fail(ECORNN_BAD_ARGUMENT, "added is NULL");
-    return eco_pack(plan, params, added, weights, stream);
-}
-
-/* Bytes from one model's part of the block to the next; 0 for one model. */
-static size_t stride_of(const ecornn_plan *plan)
-{
-    return plan->one ? eco_models_stride(plan->one->sizes.weights) : 0;
+    return pack(plan, params, added, weights, stream);
 }
 
 ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used)
@@ -168,6 +179,21 @@ ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *u
                     packed->problem.text, used->problem.text, data);
 }
 
+static ecornn_status unpack_one(const ecornn_plan *plan, const void *dweights, void *const *dparams,
+                                int add, void *stream)
+{
+    const int count = eco_problem_params(&plan->problem);
+    for (int k = 0; k < count; k++)
+        if (!is_aligned_param(plan, dparams[k]))
+            return misaligned("dparams", k, dparams[k], plan);
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, plan->device->backend);
+    const ecornn_status status =
+        plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);
+    eco_caller_end(&caller);
+    return status;
+}
+
 ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
                             int add, void *stream)
 {
@@ -179,18 +205,13 @@ ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void 
     const int count = eco_problem_params(&plan->problem);
     if (!dparams && count > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
-    const ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweights, plan);
-    if (status != ECORNN_OK || count == 0)
+    ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweights, plan);
+    const size_t stride = plan->one ? eco_models_stride(plan->one->sizes.dweights) : 0;
+    if (count == 0)
         return status;
-    if (plan->one)
-        return eco_models_unpack(plan, dweights, dparams, add, stream);
-    for (int k = 0; k < count; k++)
-        if (!is_aligned_param(plan, dparams[k]))
-            return misaligned("dparams", k, dparams[k], plan);
-    struct eco_caller caller;
-    eco_caller_begin_run(&caller, plan->device->backend);
-    const ecornn_status unpacked =
-        plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);
-    eco_caller_end(&caller);
-    return unpacked;
+    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++)
+        status =
+            unpack_one(plan->one ? plan->one : plan, (const char *)dweights + (size_t)m * stride,
+                       dparams + (size_t)m * (size_t)count, add, stream);
+    return status;
 }

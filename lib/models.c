@@ -1,5 +1,5 @@
 /*
- * Plans of several models, and their weights: the plan of one model, and blocks of it one after the
+ * Plans of several models: the plan of one model, and the sizes of blocks of all, one after the
  * other.
  */
 #include "lib/models.h"
@@ -151,36 +151,5 @@ ecornn_status eco_models_create(ecornn_plan **plan, ecornn_device *device,
         *plan = made;
     else
         eco_plan_free(made);
-    return status;
-}
-
-/* ---- weights --------------------------------------------------------------------------------- */
-
-static size_t params_of_one(const ecornn_plan *plan)
-{
-    return (size_t)eco_problem_params(&plan->problem);
-}
-
-ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params,
-                              const void *const *added, void *weights, void *stream)
-{
-    const size_t stride = eco_models_stride(plan->one->sizes.weights);
-    ecornn_status status = ECORNN_OK;
-    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++) {
-        const size_t first = (size_t)m * params_of_one(plan);
-        status = eco_pack(plan->one, params + first, added ? added + first : NULL,
-                          (char *)weights + (size_t)m * stride, stream);
-    }
-    return status;
-}
-
-ecornn_status eco_models_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
-                                int add, void *stream)
-{
-    const size_t stride = eco_models_stride(plan->one->sizes.dweights);
-    ecornn_status status = ECORNN_OK;
-    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++)
-        status = ecornn_unpack(plan->one, (const char *)dweights + (size_t)m * stride,
-                               dparams + (size_t)m * params_of_one(plan), add, stream);
     return status;
 }

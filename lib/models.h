@@ -18,11 +18,6 @@ ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_de
                                       const struct eco_models_share *share);
 /* Of a run of up to the planned steps and rows. */
 ecornn_sizes eco_models_sizes(const ecornn_plan *plan, int32_t T, int32_t N);
-/* As the public functions do it. */
-ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params,
-                              const void *const *added, void *weights, void *stream);
-ecornn_status eco_models_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
-                                int add, void *stream);
 
 /* A block's bytes, up to where the next model's begins. */
 static inline size_t eco_models_stride(size_t bytes)
@@ -34,16 +29,16 @@ static inline size_t eco_models_stride(size_t bytes)
 ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
                              const ecornn_gradient *gradient, const struct eco_args *args);
 
-/* api_weights.c: both public functions; added NULL: nothing. */
-ecornn_status eco_pack(const ecornn_plan *plan, const void *const *params, const void *const *added,
-                       void *weights, void *stream);
-
-/* api_run.c: what a run's arguments must be; gradient NULL: of forward. */
+/* run_one.c: what a run's arguments must be; gradient NULL: of forward. */
 ecornn_status eco_run_check(const ecornn_plan *plan, const ecornn_io *io,
                             const ecornn_gradient *gradient);
-/* The public functions; alone: of a model that runs beside others. */
-ecornn_status eco_run_forward(const ecornn_plan *plan, const ecornn_io *io, bool alone);
-ecornn_status eco_run_backward(const ecornn_plan *plan, const ecornn_io *io,
-                               const ecornn_gradient *gradient, bool alone);
+/* A run's arguments, checked. */
+ecornn_status eco_run_read_forward(struct eco_args *args, const ecornn_plan *plan,
+                                   const ecornn_io *io);
+ecornn_status eco_run_read_backward(struct eco_args *args, const ecornn_plan *plan,
+                                    const ecornn_io *io, const ecornn_gradient *gradient);
+/* A run of one model with them. */
+ecornn_status eco_run_one(const ecornn_plan *plan, const ecornn_io *io,
+                          const struct eco_args *args);
 
 #endif /* ECO_LIB_MODELS_H */

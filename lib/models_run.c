@@ -112,16 +112,26 @@ static void note(struct models *models, ecornn_status status)
     eco_fail_keep(models->detail);
 }
 
+/* Model m; alone: on the calling thread, beside others. */
+static ecornn_status run_one(const struct models *models, int m, const ecornn_io *io, bool alone)
+{
+    const ecornn_plan *one = models->plan->one;
+    struct eco_args args;
+    ecornn_status status;
+    if (models->gradient == NULL)
+        status = eco_run_read_forward(&args, one, io);
+    else {
+        const ecornn_gradient gradient = gradient_of(models, m);
+        status = eco_run_read_backward(&args, one, io, &gradient);
+    }
+    args.alone = alone;
+    return status == ECORNN_OK ? eco_run_one(one, io, &args) : status;
+}
+
 static void run_model(struct models *models, int m, int thread)
 {
-    const bool alone = models->plan->concurrent > 1;
     const ecornn_io io = io_of(models, m, thread);
-    if (models->gradient == NULL) {
-        note(models, eco_run_forward(models->plan->one, &io, alone));
-        return;
-    }
-    const ecornn_gradient gradient = gradient_of(models, m);
-    note(models, eco_run_backward(models->plan->one, &io, &gradient, alone));
+    note(models, run_one(models, m, &io, models->plan->concurrent > 1));
 }
 
 /* Model after model, so that a thread which comes late leaves the others its share. */
@@ -173,10 +183,7 @@ static ecornn_status queue_model(void *own, int m, int place, void *stream)
     const struct models *models = own;
     ecornn_io io = io_of(models, m, place);
     io.stream = stream;
-    if (models->gradient == NULL)
-        return eco_run_forward(models->plan->one, &io, false);
-    const ecornn_gradient gradient = gradient_of(models, m);
-    return eco_run_backward(models->plan->one, &io, &gradient, false);
+    return run_one(models, m, &io, false);
 }
 
 /* As add_some does. */

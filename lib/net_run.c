@@ -154,9 +154,8 @@ static ecornn_status take_turn(const struct eco_net_run *run, const struct turn 
     const ecornn_gradient gradient =
         run->gradient != NULL ? gradient_of(run, turn) : (ecornn_gradient){.size = 0};
     const ecornn_status status = !runs ? eco_run_check(plan, &io, run->gradient ? &gradient : NULL)
-                                 : run->gradient != NULL
-                                     ? eco_run_backward(plan, &io, &gradient, false)
-                                     : eco_run_forward(plan, &io, false);
+                                 : run->gradient != NULL ? ecornn_backward(plan, &io, &gradient)
+                                                         : ecornn_forward(plan, &io);
     return status == ECORNN_OK ? status : eco_net_fail(status, turn->k);
 }
 

@@ -67,8 +67,6 @@ struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *
                                   struct eco_tangent_areas *areas);
 /* All of a run; its arguments are checked. */
 ecornn_status eco_tangent_compute(struct eco_tangent_run *run);
-/* to[rows,width] = from or zeros, or adds it; rows begin to_row and from_row elements apart. */
-void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *rows);
 
 /* tangent_weights.c: the layer's weights of either plan, packed; their gradients to dparams: of the
  * tangent first, to which the cell's are added. */
@@ -76,5 +74,7 @@ void eco_tangent_pack(struct eco_tangent_run *run);
 void eco_tangent_pack_cell(struct eco_tangent_run *run);
 void eco_tangent_unpack(struct eco_tangent_run *run);
 void eco_tangent_unpack_cell(struct eco_tangent_run *run);
+/* to[rows,width] = from or zeros, or adds it; rows begin to_row and from_row elements apart. */
+void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *rows);
 
 #endif /* ECO_LIB_TANGENT_H */

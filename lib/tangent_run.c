@@ -80,15 +80,6 @@ struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
-void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *rows)
-{
-    struct eco_rows_move typed = *rows;
-    typed.type = run->plan->type;
-    if (run->status == ECORNN_OK)
-        run->status =
-            run->plan->device->backend->move_rows(run->plan->device, &typed, run->io->stream);
-}
-
 /* The two halves of a sequence [T,N,2I] from, or to, sequences [T,N,I]. */
 struct halves {
     char *wide;

@@ -35,6 +35,15 @@ static struct param param_of(const struct eco_tangent_run *run, int number)
                           k < inputs ? run->at.matrices + (size_t)(d * inputs + k) * bytes : NULL};
 }
 
+void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *rows)
+{
+    struct eco_rows_move typed = *rows;
+    typed.type = run->plan->type;
+    if (run->status == ECORNN_OK)
+        run->status =
+            run->plan->device->backend->move_rows(run->plan->device, &typed, run->io->stream);
+}
+
 /* One half of a wide matrix: second, or first.  from NULL: zeros. */
 static void put_half(struct eco_tangent_run *run, char *matrix, bool second, const void *from)
 {
