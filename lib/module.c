@@ -59,7 +59,7 @@ static bool load_from(const char *folder)
 
 /* DIR/ecornn next to the library itself, wherever it was moved to; "" if its path cannot be
  * trusted.  Written once, when the library is loaded. */
-static char beside[1000];
+static char library_folder[1000];
 
 /* Is this the main program?  Its name is only what its caller wrote into argv[0]. */
 static bool is_program(const Dl_info *library)
@@ -72,11 +72,11 @@ static bool is_program(const Dl_info *library)
 
 /* The library's name is the path it was opened with.  A relative path is valid only now, before the
  * process changes its folder. */
-__attribute__((constructor)) static void find_beside(void)
+__attribute__((constructor)) static void find_library_folder(void)
 {
     Dl_info info;
-    char here[sizeof beside] = "";
-    struct eco_text text = {beside, sizeof beside, 0};
+    char here[sizeof library_folder] = "";
+    struct eco_text text = {library_folder, sizeof library_folder, 0};
     if (getauxval(AT_SECURE) != 0 || dladdr(&once, &info) == 0 || info.dli_fname == NULL ||
         is_program(&info))
         return;
@@ -85,8 +85,8 @@ __attribute__((constructor)) static void find_beside(void)
         return;
     eco_text_add(&text, "%s%s%.*s/ecornn", here, *name != '/' ? "/" : "",
                  end != NULL ? (int)(end - name) : 0, name);
-    if (text.length >= sizeof beside)
-        beside[0] = '\0';
+    if (text.length >= sizeof library_folder)
+        library_folder[0] = '\0';
 }
 
 /* Loading the module pulls in cuBLAS and takes 60 ms and 150 MB, so it is not loaded without a
@@ -100,7 +100,7 @@ static void load(void)
     }
     if (folder != NULL && *folder != '\0')
         load_from(folder);
-    else if (beside[0] == '\0' || !load_from(beside))
+    else if (library_folder[0] == '\0' || !load_from(library_folder))
         load_from(ECO_PKGLIBDIR);
 }
 

@@ -159,7 +159,7 @@ static void print_stages(struct eco_text *text, const struct eco_recipe *recipe,
 
 static void print_saved(struct eco_text *text, const struct eco_lowered *lowered)
 {
-    eco_text_add(text, "\nsaved in training, beside states:");
+    eco_text_add(text, "\nsaved in training, besides states:");
     for (int k = 0; k < lowered->n_saves; k++)
         eco_text_add(text, "%s v%d of the recipe", k > 0 ? "," : "", lowered->saved[k]);
     eco_text_add(text, "%s\n", lowered->n_saves == 0 ? " nothing" : "");

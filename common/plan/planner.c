@@ -186,7 +186,7 @@ ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *dev
     return make(plan, device, problem, false);
 }
 
-/* ---- who chooses ----------------------------------------------------------------------------- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
 /* If such a variable is set, wisdom is not used. */
 const char *eco_plan_asked(const struct eco_backend *backend)

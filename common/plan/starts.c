@@ -31,8 +31,8 @@ bool eco_starts_begin(struct eco_starts *starts, const struct eco_layout *layout
     for (int s = 0; s < recipe->n_states; s++) {
         const size_t bytes = bytes_of(layout, s).value;
         const bool begins = args->initial[s] == NULL,
-                   anew = args->resets != NULL && args->reset_state[s] == NULL;
-        if (bytes == 0 || !(begins || anew))
+                   at_resets = args->resets != NULL && args->reset_state[s] == NULL;
+        if (bytes == 0 || !(begins || at_resets))
             continue;
         if (starts->fills == 0)
             starts->inside = *args;
@@ -43,7 +43,7 @@ bool eco_starts_begin(struct eco_starts *starts, const struct eco_layout *layout
                                                           .type = layout->type};
         if (begins)
             starts->inside.initial[s] = at;
-        if (anew)
+        if (at_resets)
             starts->inside.reset_state[s] = at;
         at += bytes;
     }

@@ -65,7 +65,7 @@ START_TEST(texts_for_people)
     }
     ecornn_cell_print(ecornn_cell_find("rnn-tanh"), text, sizeof text);
     ck_assert_ptr_nonnull(strstr(text, "  v5 = add(v3, v4)\n  v6 = tanh(v5)\n  h' = v6\n"));
-    ck_assert_ptr_nonnull(strstr(text, "saved in training, beside states: nothing\n"));
+    ck_assert_ptr_nonnull(strstr(text, "saved in training, besides states: nothing\n"));
 }
 END_TEST
 
