@@ -1,7 +1,7 @@
-"""ecornn: recurrent layers, fused, on CPUs and NVIDIA GPUs.
+"""ecornn: fused recurrent layers on CPUs and NVIDIA GPUs.
 
-``ecornn.Layer`` runs on arrays of numpy and of every library that speaks DLPack;
-``ecornn.torch`` has modules of torch.  What needs numpy is imported when it is first asked for.
+``ecornn.Layer`` runs on arrays of numpy and of every library that supports DLPack; ``ecornn.torch``
+has modules for torch.  Names that need numpy are imported on first use.
 """
 
 from __future__ import annotations

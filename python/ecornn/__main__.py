@@ -1,6 +1,6 @@
-"""``python -m ecornn``: says what is installed, and checks each device against the reference.
+"""``python -m ecornn``: prints what is installed, and checks each device against the reference.
 
-Ends with 0 if every device computes what the reference does.
+Exits with 0 if every device agrees with the reference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ._info import info, self_check
 
 
 def main(words: Sequence[str] = ()) -> int:
-    """Prints the report; 0, or 1 where a check failed, 2 where a word is given."""
+    """Prints the report.  Returns 0, 1 if a check failed, 2 if there are arguments."""
     if words:
         print(f"python -m ecornn takes no argument, not {words[0]!r}; the command ecornn does",
               file=sys.stderr)

@@ -1,9 +1,10 @@
-"""DLPack by ctypes: what a capsule says, and capsules of the library's own memory.
+"""DLPack by ctypes: reads capsules, and makes capsules of the library's own memory.
 
-A capsule that comes in is never renamed: whoever holds it holds the array, and its own destructor
-frees it.  One that goes out is numpy's, made of an array of the same bytes, with device and number
-type written over.  Its deleter is then C code that takes the interpreter's lock, keeps a pending
-exception, and knows when the interpreter has gone.  A deleter in Python does none of that.
+A capsule that comes in is never renamed: the holder of the capsule holds the array, and the
+capsule's own destructor frees it.  A capsule that goes out is made by numpy from an array of the
+same bytes, with device and number type overwritten.  Its deleter is then C code that takes the
+interpreter's lock, keeps a pending exception, and works after the interpreter has ended.  A deleter
+written in Python could do none of that.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ _pointer.restype, _pointer.argtypes = c_void_p, [py_object, c_char_p]
 
 
 def tensor_of(capsule) -> Tensor:
-    """The tensor of a capsule that nobody has taken; it lives as long as the capsule.
+    """The tensor of a capsule that has not been consumed; valid as long as the capsule.
 
-    Raises BufferError for what is no such capsule, or is of a DLPack that has another layout.
+    Raises BufferError for other objects, and for a DLPack version with another layout.
     """
     if _is_valid(capsule, _VERSIONED):
         managed = _Versioned.from_address(_pointer(capsule, _VERSIONED))
@@ -77,17 +78,17 @@ def tensor_of(capsule) -> Tensor:
 
 
 def ask(array, device_type: int, stream: int):
-    """The capsule of an array; a GPU's is ready for work queued on the stream."""
-    # 0 is ambiguous in the protocol, 1 is the default stream.
+    """The capsule of an array; on a GPU it is ready for work queued on the stream."""
+    # In the protocol 0 is ambiguous, and 1 is the default stream.
     extra = {"stream": stream or 1} if device_type in (CUDA, CUDA_MANAGED) else {}
     try:
         return array.__dlpack__(max_version=(1, 0), **extra)
-    except TypeError:  # of a library from before 1.0
+    except TypeError:  # a library older than 1.0
         return array.__dlpack__(**extra)
 
 
 class _Bytes:
-    """Memory as numpy is told of it: it reads nothing there."""
+    """Memory described to numpy, which does not read it."""
 
     def __init__(self, owner, address: int, shape: tuple[int, ...], typestr: str):
         self.owner = owner
@@ -102,11 +103,11 @@ def host_view(owner, address: int, shape: tuple[int, ...], typestr: str) -> nump
 
 def capsule_of(owner, address: int, shape: tuple[int, ...], code: int, bits: int,
                device: tuple[int, int], max_version):
-    """A new capsule of that dense memory; the owner lives until its deleter has run."""
+    """A new capsule of dense memory, which keeps the owner alive until its deleter has run."""
     carrier = host_view(owner, address, shape, f"<{'i' if code == INT else 'u'}{bits // 8}")
     try:
         capsule = carrier.__dlpack__(max_version=max_version)
-    except TypeError:  # of a numpy from before 2.1
+    except TypeError:  # numpy older than 2.1
         capsule = carrier.__dlpack__()
     tensor = tensor_of(capsule)
     tensor.code, tensor.bits, tensor.lanes = code, bits, 1

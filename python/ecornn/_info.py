@@ -1,4 +1,4 @@
-"""What is installed here: the library, its devices, the module for GPUs, and a check of each."""
+"""What is installed: the library, its devices, the CUDA module, and a check of each device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import _plan
 from ._errors import Error
 from ._library import library
 
-MODULES = ("ecornn_cu13", "ecornn_cu12")  # packages that bring the module for GPUs
+MODULES = ("ecornn_cu13", "ecornn_cu12")  # packages with the CUDA module
 
 
 class _DlInfo(ctypes.Structure):
@@ -24,7 +24,7 @@ class _DlInfo(ctypes.Structure):
 
 
 def library_file() -> str:
-    """The file that the library was loaded from."""
+    """The file from which the library was loaded."""
     found = _DlInfo()
     try:
         dladdr = ctypes.CDLL(None).dladdr
@@ -36,7 +36,7 @@ def library_file() -> str:
 
 
 def _modules(beside: str) -> list[dict[str, Any]]:
-    """Where the module for GPUs may lie, in the order of looking, and whether it is there."""
+    """The places searched for the CUDA module, in order, and whether it is there."""
     folders = []
     asked = os.environ.get("ECORNN_MODULE_DIR")
     for package in MODULES:
@@ -57,9 +57,9 @@ def _modules(beside: str) -> list[dict[str, Any]]:
 def info() -> dict[str, Any]:
     """What is installed, as plain data.
 
-    version; library: its file; numpy and python: versions; devices: for each its name to open it
-    by (``device``) and what ecornn_device_query says; modules: where one for GPUs was looked for;
-    no_gpu: why there is none, or None.
+    version; library: its file; numpy and python: versions; devices: for each its name (``device``)
+    and the result of ecornn_device_query; modules: the places searched for the CUDA module; no_gpu:
+    why there is no GPU, or None.
 
     >>> found = info()
     >>> [d["device"] for d in found["devices"]][:2]
@@ -89,7 +89,7 @@ def info() -> dict[str, Any]:
 def self_check(device: str) -> tuple[float, float]:
     """Runs a small LSTM, forward and backward, on a device and on the reference.
 
-    Returns the largest difference and what it may be, both relative to the largest number.
+    Returns the largest difference and its limit, both relative to the largest number.
     """
     import numpy
 
@@ -113,5 +113,6 @@ def self_check(device: str) -> tuple[float, float]:
     for ours, reference in zip(*found):
         # numpy's maximum keeps a NaN, max does not.
         worst = float(numpy.maximum(worst, abs(ours - reference).max() / abs(reference).max()))
-    # Sums of F32 over some 10 steps of some 10 terms, and activations of a few units each.
+    # The limit covers F32 sums of some 10 steps with some 10 terms, and activations with errors of
+    # a few ulp each.
     return worst, 1e-5

@@ -1,6 +1,6 @@
-"""The C library: where it is, and its functions as ctypes sees them.
+"""The C library: where it is found, and its functions through ctypes.
 
-The order in which libecornn is looked for:
+The library is searched for in this order:
 
 1. ``ECORNN_LIBRARY``, a path, or ``system``: only what the system's loader finds;
 2. the copy inside this package, ``ecornn/lib``;
@@ -267,7 +267,7 @@ def _candidates() -> list[str]:
 
 
 def _find_module() -> None:
-    """Tells the library where the package with the module for GPUs has it, if there is one."""
+    """Tells the library where an installed package has the CUDA module."""
     if "ECORNN_MODULE_DIR" in os.environ or os.environ.get("ECORNN_LIBRARY"):
         return
     import importlib.util
@@ -277,7 +277,7 @@ def _find_module() -> None:
         if found is not None and found.submodule_search_locations:
             folder = os.path.join(next(iter(found.submodule_search_locations)), "lib")
             if os.path.exists(os.path.join(folder, "ecornn-cuda.so")):
-                # The library reads the environment once, when a GPU is first asked for.
+                # The library reads the environment once, when a GPU is first requested.
                 os.environ["ECORNN_MODULE_DIR"] = folder
                 return
 
@@ -311,13 +311,13 @@ def fail(status: int) -> None:
 
 
 def check(status: int) -> None:
-    """Raises where the status is not OK."""
+    """Raises unless the status is OK."""
     if status:
         fail(status)
 
 
 def version() -> str:
-    """E.g. ``0.1.0 cpu:avx512``: the library's version and instruction set."""
+    """The library's version and instruction set, e.g. ``0.1.0 cpu:avx512``."""
     return library.ecornn_version().decode()
 
 

@@ -1,4 +1,4 @@
-"""Memory of the library's devices as objects, and what each thread keeps for its runs."""
+"""Memory of the library's devices as objects, and the memory that each thread keeps for its runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._errors import NoMemory
 from ._library import library
 from ._plan import device
 
-_KEPT = 64 << 20  # bytes, of each scratch that a thread keeps
+_KEPT = 64 << 20  # bytes of each scratch that a thread keeps
 _local = threading.local()
 
 
@@ -23,7 +23,7 @@ class Memory:
     def __init__(self, on: str, bytes: int):
         self.address = 0
         self._handle = device(on)
-        # No bytes are NULL to the library, and NULL often means something else.
+        # No bytes are NULL to the library, and NULL often has another meaning.
         address = library.ecornn_alloc(self._handle, max(bytes, 1))
         if not address:
             raise NoMemory(library.ecornn_error_detail().decode("utf-8", "replace"))
@@ -38,7 +38,7 @@ class Memory:
         lib.check(library.ecornn_upload(self._handle, self.address, source, bytes))
 
     def read(self, target: int, bytes: int) -> None:
-        """Copies to host memory what is there now: wait for the stream that writes it first."""
+        """Copies the current contents to host memory; first wait for the stream that writes them."""
         lib.check(library.ecornn_download(self._handle, target, self.address, bytes))
 
 
@@ -47,20 +47,20 @@ _compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 
 
 def same_bytes(one: int, other: int, bytes: int) -> bool:
-    """Is the same in host memory at both addresses?"""
+    """Do two addresses of host memory have equal contents?"""
     return _compare(one, other, bytes) == 0
 
 
 def wait(on: str, stream: int) -> None:
-    """Waits until everything queued on that stream of a device is done."""
+    """Waits until everything queued on this stream of a device is done."""
     lib.check(library.ecornn_wait(device(on), stream))
 
 
 def scratch(on: str, bytes: int, stream: int, name: str) -> Memory:
-    """The calling thread's own memory for one purpose, at least so many bytes.
+    """The calling thread's own memory for one purpose, with at least this many bytes.
 
-    It is taken again by the thread's next call for the same device, stream and purpose.  So it
-    serves what matters during one run.
+    The thread's next call for the same device, stream and purpose gets the same memory, so its
+    contents matter during one run only.
     """
     if bytes > _KEPT:
         return Memory(on, bytes)
@@ -74,7 +74,7 @@ def scratch(on: str, bytes: int, stream: int, name: str) -> Memory:
 def reserve(on: str, bytes: int, stream: int) -> Memory:
     """Memory that lives from a forward run to its last backward.
 
-    The thread keeps the last one, and gives it out again once nobody else has it: the pages of
+    The thread keeps the last block and reuses it when it has no other user, because the pages of
     fresh memory cost more than a small run.
     """
     if bytes > _KEPT:
@@ -89,4 +89,4 @@ def _references(table: dict, key) -> int:
     return sys.getrefcount(table[key])
 
 
-_ALONE = _references({0: object()}, 0)  # of what only the table has
+_ALONE = _references({0: object()}, 0)  # references to an object that only the table has

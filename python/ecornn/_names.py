@@ -14,10 +14,10 @@ _KERAS_PEEPHOLES = tuple(f"{gate}_gate_peephole_weights" for gate in ("input", "
 
 def table(system: str, shape: Shape, counts: dict[str, int],
           elements: int) -> dict[str, tuple[int, ...]]:
-    """Each array by its name, in the system's order; empty: its arrays have no names.
+    """Each array by name, in the system's order; empty if the system's arrays have no names.
 
-    counts: of W, R, b and p of a pair.  elements: of all arrays, from which the number of gates
-    follows: a system may have gates that the cell has not.
+    counts: of W, R, b and p of a pair.  elements: of all arrays.  The number of gates follows from
+    it, because a system may have gates that the cell lacks.
     """
     H, P, D, proj = shape.hidden, shape.width, shape.directions, shape.proj
     pairs = [(layer, reverse) for layer in range(shape.layers) for reverse in range(D)]
@@ -47,14 +47,14 @@ def table(system: str, shape: Shape, counts: dict[str, int],
 
 
 def _suffixed(suffix: str, layer: int | None, arrays: dict) -> dict[str, tuple[int, ...]]:
-    """layer None: the only one, whose names have no suffix."""
+    """layer None: the only layer, whose names have no suffix."""
     return {name + (suffix.format(layer) if layer is not None else ""): shape
             for name, shape in arrays.items()}
 
 
 def in_order(system: str, given: Mapping, names: dict[str, tuple[int, ...]]) -> list[Any]:
-    """The arrays of a mapping in the system's order; raises BadArgument for names and shapes that
-    are not the system's."""
+    """The arrays of a mapping in the system's order.  Raises BadArgument for wrong names and
+    shapes."""
     if not names:
         raise BadArgument(f"{system} has no names: its arrays must come as a list, in its order")
     missing = [name for name in names if name not in given]

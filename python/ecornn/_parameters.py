@@ -1,6 +1,6 @@
-"""The parameters of a layer: one block of host memory, seen by name, and its packed copies.
+"""The parameters of a layer: one block of host memory, accessed by name, and its packed copies.
 
-Knows nothing of runs: it gives the packed weights that a plan's runs read.
+Knows nothing of runs: it provides the packed weights that a plan's runs read.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ._library import check, library
 from ._memory import Memory, same_bytes, wait
 from ._plan import Parameter, Plan
 
-_KEPT = 8  # packed weights of a layer, of plans that cannot share them
+_KEPT = 8  # packed weights kept for plans that cannot share them
 
 
 class Parameters(Mapping):
-    """Arrays by the names of parameters, ``0.fwd.W.i``, each a view of one block; of several
-    models with [M] first.
+    """Arrays by parameter name, ``0.fwd.W.i``, each a view of one block; with several models they
+    have [M] first.
 
     block: all of them, [count], in the order of ecornn_param.  An item may be written in place,
-    ``p[name][...] = 0``, or assigned to, which copies: ``p[name] = array``.
+    ``p[name][...] = 0``, or assigned, which copies: ``p[name] = array``.
     """
 
     def __init__(self, block: numpy.ndarray, table: list[Parameter], lead: tuple[int, ...] = ()):
         self.block, self._table, self._lead = block, table, lead
         models = block.reshape(*lead, -1)
-        # Of models the first one's names and places are those of all, behind its number.
+        # With models, the names and offsets of model 0 serve for all, after its prefix.
         self._views = {
             p.name.rpartition(":")[2]: models[..., p.offset:p.offset + p.rows * p.cols].reshape(
                 *lead, *((p.rows,) if _is_vector(p.name) else (p.rows, p.cols)))
@@ -49,7 +49,7 @@ class Parameters(Mapping):
         view[...] = value
 
     def __reduce__(self):
-        return Parameters, (self.block, self._table, self._lead)  # so that a copy's views are its block's
+        return Parameters, (self.block, self._table, self._lead)  # so that a copy has views of its own block
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._views)
@@ -67,26 +67,26 @@ def _is_vector(name: str) -> bool:
 
 
 def count_of(table: list[Parameter]) -> int:
-    """Elements of the block."""
+    """Number of elements in the block."""
     return sum(parameter.rows * parameter.cols for parameter in table)
 
 
 def addresses(base: int, table: list[Parameter], bytes: int):
-    """Where each parameter of a block at that address begins: an array for ctypes."""
+    """The address of each parameter of a block, as a ctypes array."""
     return (ctypes.c_void_p * len(table))(*(base + p.offset * bytes for p in table))
 
 
 def address_of(block: numpy.ndarray) -> int:
-    """Of its first element."""
+    """The address of its first element."""
     return block.__array_interface__["data"][0]
 
 
 class Packed:
     """Packed weights of a block, for runs of several plans.
 
-    Each was packed from a copy of the block.  A run compares that with the block, all bytes of it,
-    so it sees every write.  Frozen: packed weights come from one copy, and nothing is compared.
-    Any thread may ask.  Packed weights live on while a run holds them.
+    Each was packed from a copy of the block.  A run compares that copy with the block, all bytes of
+    it, and so detects every write.  Frozen: packed weights come from one copy, without comparison.
+    Safe for any thread.  Packed weights live on while a run holds them.
     """
 
     def __init__(self, device: str, block: numpy.ndarray, table: list[Parameter]):
@@ -97,11 +97,11 @@ class Packed:
         self._frozen: numpy.ndarray | None = None
 
     def freeze(self, frozen: bool) -> None:
-        """Keeps a copy of the block as it is now, or forgets it."""
+        """Keeps a copy of the block as it is now, or drops it."""
         self._frozen = self._block.copy() if frozen else None
 
     def of(self, plan: Plan, may_be_frozen: bool) -> Memory | None:
-        """Weights that runs of this plan read; None where it has none."""
+        """Weights for runs of this plan; None if the plan has none."""
         if not plan.weights:
             return None
         with self._lock:
@@ -125,12 +125,12 @@ class Packed:
         if self._on_gpu:
             block = Memory(self._device, source.nbytes)
             block.write(at, source.nbytes)
-            wait(self._device, 0)  # the copy may end after its call
+            wait(self._device, 0)  # the copy may finish after its call
             at = block.address
         blocks = addresses(at, self._table, source.itemsize)
         check(library.ecornn_pack(plan.handle, blocks, memory.address, 0))
         if self._on_gpu:
-            wait(self._device, 0)  # runs on any stream may read it from here on
+            wait(self._device, 0)  # runs on any stream may read it from now on
         return memory
 
 
@@ -154,7 +154,7 @@ def unpack(device: str, plan: Plan, dweights: Memory, table: list[Parameter],
 
 
 def size_in(plan: Plan, system: str) -> int:
-    """Elements of the weights as another system has them."""
+    """Number of elements of the weights in another system."""
     if not isinstance(system, str):
         raise TypeError(f"system is {system!r}, must be torch, cudnn, keras or onnx")
     elements = ctypes.c_size_t()
@@ -164,7 +164,8 @@ def size_in(plan: Plan, system: str) -> int:
 
 
 def convert(plan: Plan, system: str, block: numpy.ndarray, given: numpy.ndarray | None):
-    """Another system's weights into the block, or, given None, the block as that system has it."""
+    """Converts another system's weights to the block, or, with given None, the block to that
+    system's."""
     elements, name = size_in(plan, system), system.encode("utf-8", "replace")
     theirs = numpy.empty(elements, block.dtype) if given is None else given
     kind = lib.F64 if theirs.dtype == numpy.float64 else lib.F32

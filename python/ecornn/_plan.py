@@ -1,7 +1,7 @@
-"""Devices, cells and plans of the library as objects, each made once and kept.
+"""Devices, cells and plans of the library as objects, each created once and kept.
 
-Handles are freed by nobody: devices and cells are few, plans are kept in a cache of their layer
-and freed when it drops them.
+Handles of devices and cells are never freed, because there are few.  Plans are kept in a cache of
+their layer and freed when they leave it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _cells: dict[str, int] = {}
 
 
 def device(name: str) -> int:
-    """The handle of a device such as ``cpu:2`` or ``cuda:0``, opened the first time."""
+    """The handle of a device such as ``cpu:2`` or ``cuda:0``, opened on first use."""
     handle = _devices.get(name)
     if handle is None:
         with _lock:
@@ -77,7 +77,8 @@ def cell_names() -> list[str]:
 
 
 def saving_of(saving: object) -> tuple[int, int]:
-    """What training saves, as ecornn_desc has it: the policy, and K of ``every:K``, else 0."""
+    """What training saves, in the form of ecornn_desc: the policy, and the K of ``every:K``, else
+    0."""
     if saving == "all":
         return lib.SAVE_ALL, 0
     if saving == "states":
@@ -89,7 +90,7 @@ def saving_of(saving: object) -> tuple[int, int]:
 
 
 def limit_of(bytes: object) -> int:
-    """A limit of memory in bytes, checked; 0: none."""
+    """A memory limit in bytes, checked; 0: none."""
     if not isinstance(bytes, int) or isinstance(bytes, bool):
         raise TypeError(f"memory_limit is {bytes!r}, must be an int")
     if not 0 <= bytes < 2**64:
@@ -99,7 +100,7 @@ def limit_of(bytes: object) -> int:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a stack of layers is, whatever it runs on: see ecornn_desc for each field."""
+    """A stack of layers, independent of device and size of runs; see ecornn_desc for the fields."""
 
     cell: str
     input: int
@@ -123,7 +124,7 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """P: of the first state and of y in one direction."""
+        """P: width of the first state, and of y in one direction."""
         return self.proj or self.hidden
 
 
@@ -138,9 +139,9 @@ class Parameter:
 
 
 class Plan:
-    """A plan of the library: handle and sizes, and packed weights of which plans it can take.
+    """A plan of the library: handle and sizes, and whose packed weights it can use.
 
-    steps, batch: the most that a run may have; workspace, reserve: bytes of such a run.
+    steps, batch: the largest run; workspace, reserve: bytes of such a run.
     """
 
     __slots__ = ("handle", "weights", "dweights", "steps", "batch", "workspace",
@@ -157,7 +158,7 @@ class Plan:
             flags=shape.flags | flags | (lib.TRAINING if training else 0))
         if training:
             desc.save, desc.memory_limit = shape.save, shape.memory_limit
-            # Runs differ in T: where they are shorter than K, the first step's state is saved.
+            # T differs between runs: a run shorter than K saves the first step's state.
             desc.save_every = min(shape.save_every, steps)
         handle, sizes = ctypes.c_void_p(), lib.Sizes()
         check(library.ecornn_plan_create(ctypes.byref(handle), device(on), ctypes.byref(desc)))
@@ -174,7 +175,7 @@ class Plan:
             free(handle)
 
     def sizes(self, steps: int, batch: int) -> tuple[int, int]:
-        """Bytes of workspace and reserve of a run of T and N; of an empty one as of one step or
+        """Bytes of workspace and reserve for a run of T and N; an empty run counts as one step or
         row."""
         steps, batch = max(steps, 1), max(batch, 1)
         if (steps, batch) == (self.steps, self.batch):
@@ -184,7 +185,7 @@ class Plan:
         return sizes.workspace, sizes.reserve
 
     def takes(self, packed: Plan) -> bool:
-        """May runs of this plan take weights that were packed for that one?"""
+        """Can runs of this plan take weights that were packed for that one?"""
         if packed is self:
             return True
         known, fits = self._fits
@@ -194,7 +195,7 @@ class Plan:
         return fits
 
     def parameters(self) -> list[Parameter]:
-        """Names and places of all parameters, in the order of the block."""
+        """Names and offsets of all parameters, in the order of the block."""
         found, param = [], lib.Param()
         for index in range(library.ecornn_param_count(self.handle)):
             check(library.ecornn_param_get(self.handle, index, ctypes.byref(param)))
@@ -202,7 +203,7 @@ class Plan:
         return found
 
     def __str__(self) -> str:
-        """The plan in words: what was chosen, and why."""
+        """The plan in words: the choices, and the reasons."""
         size = library.ecornn_plan_print(self.handle, None, 0) + 1
         text = ctypes.create_string_buffer(size)
         library.ecornn_plan_print(self.handle, text, size)
@@ -210,10 +211,10 @@ class Plan:
 
 
 class Plans:
-    """The plans of one shape, made when they are asked for; the oldest go first.
+    """The plans of one shape, created on demand; the oldest are dropped first.
 
-    A plan serves all runs of a bucket of T and N (ecornn_bucket): so what runs does not depend on
-    the sizes that came before, and sizes that change do not each take the time of a plan.
+    A plan serves all runs in a bucket of T and N (ecornn_bucket).  So results do not depend on
+    earlier sizes, and changing sizes do not each need a plan.
     """
 
     LIMIT = 128
@@ -225,8 +226,8 @@ class Plans:
 
     def get(self, on: str, steps: int, batch: int, type: int, params: int, training: bool,
             flags: int = 0) -> Plan:
-        """A plan for runs of up to that many steps and rows; flags: beside the shape's."""
-        if not (training and self.shape.memory_limit):  # which the larger might not keep
+        """A plan for runs of up to this many steps and rows; flags: in addition to the shape's."""
+        if not (training and self.shape.memory_limit):  # which a larger plan might exceed
             steps, batch = library.ecornn_bucket(steps), library.ecornn_bucket(batch)
         key = (on, steps, batch, type, params, training, flags)
         plan = self._plans.get(key)
@@ -237,7 +238,7 @@ class Plans:
                     plan = Plan(on, self.shape, steps, batch, type, params, training,
                                 flags)
                     if len(self._plans) >= self.LIMIT:
-                        # Plans in use live on: whoever runs one holds it.
+                        # A plan in use lives on, because its run holds it.
                         del self._plans[next(iter(self._plans))]
                     self._plans[key] = plan
         return plan

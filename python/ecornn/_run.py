@@ -1,6 +1,6 @@
 """One run of a layer on arrays, and its gradient.
 
-Addresses of all arrays are read before a run, and every array is held until it ends.
+The addresses of all arrays are read before a run, and every array is held until it ends.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _LARGEST = 2**31 - 1
 
 
 def stream_of(stream: Any) -> int:
-    """A cudaStream_t as a number: of torch's streams, cupy's, numba's, or a number itself."""
+    """A cudaStream_t as a number, from a stream of torch, cupy or numba, or from a number."""
     if stream is None:
         return 0
     if isinstance(stream, int) and not isinstance(stream, bool):
         if 0 <= stream < 2**64:
-            return 0 if stream == 1 else stream  # 1: the default one, in the words of DLPack
+            return 0 if stream == 1 else stream  # In DLPack 1 is the default stream.
         raise BadArgument(f"stream is {stream}, must be the address of a cudaStream_t, or 0")
     protocol = getattr(stream, "__cuda_stream__", None)
     if callable(protocol):
@@ -46,7 +46,7 @@ def stream_of(stream: Any) -> int:
 
 
 def states_of(given: Any, name: str, count: int) -> list[Any]:
-    """One array or None for each state: given are None, all of them, or the only one."""
+    """One array or None for each state; given: None, a sequence, or the array of the only state."""
     if given is None:
         return [None] * count
     if isinstance(given, (list, tuple)):
@@ -60,7 +60,7 @@ def states_of(given: Any, name: str, count: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class Steps:
-    """What a run may be told of single steps of rows: see Layer."""
+    """Arguments of a run about single steps of rows; see Layer."""
 
     resets: Any = None
     reset_state: Any = None
@@ -71,7 +71,7 @@ class Steps:
 
     @property
     def flags(self) -> int:
-        """Of the plan."""
+        """The plan's flags."""
         return (lib.RESETS * (self.resets is not None) | lib.MASK * (self.mask is not None)
                 | lib.REPEAT_PADDING * bool(self.repeat_padding)
                 | lib.ALL_STATES * bool(self.all_states))
@@ -81,7 +81,7 @@ PLAIN = Steps()
 
 
 class Job:
-    """What a run reads: arrays as the library sees them, and the plan."""
+    """The inputs of a run: arrays in the library's form, and the plan."""
 
     __slots__ = ("layer", "plan", "stream", "steps", "batch", "x", "initial", "lengths", "weights",
                  "seed", "more", "resets", "starts", "mask", "lead", "workspace", "reserve")
@@ -127,8 +127,7 @@ class Job:
         ]
 
     def _bytes(self, given: Any, name: str) -> View | None:
-        """Steps of rows, in the order of x, as bytes [T,N] or [M,T,N] in the device's memory; or
-        None."""
+        """Steps of rows, in the order of x, as bytes [T,N] or [M,T,N] in device memory; or None."""
         if given is None:
             return None
         host, first = arrays.to_numpy(given, name), self.x.shape[:-1]
@@ -149,12 +148,12 @@ class Job:
         return (*layer.lead, *self.x.shape[-3:-1], layer.directions * layer.width)
 
     def shown_shapes(self) -> list[tuple[int, ...]]:
-        """Of states of every step, where they are wanted."""
+        """Shapes of the states of every step, if requested."""
         return [(*lead, self.steps, batch, width) for *lead, batch, width in
                 self.layer._state_shapes(self.batch) if self.more.all_states]
 
     def io(self, y: int, final: list[int], reserve: Memory | None, shown: Sequence[int] = ()):
-        """ecornn_io, and the workspace that it names."""
+        """ecornn_io, and the workspace that it points to."""
         space = scratch(self.layer.device, self.workspace, self.stream, "workspace")
         pad = (0,) * (lib.MAX_STATES - len(self.initial))
         return space, pack_io(
@@ -180,8 +179,8 @@ def _address(holder) -> int:
 
 
 def _lengths(given: Any, steps: int, rows: tuple[int, ...], layer: Layer, stream: int) -> View:
-    """Lengths of rows, [N] or [M,N], as int32 in the device's memory; those of the host are
-    checked, and copied."""
+    """Lengths of rows, [N] or [M,N], as int32 in device memory.  Those in host memory are checked
+    and copied."""
     place = layer._place
     if place.on_gpu and arrays.is_on_gpu(given):
         view = arrays.read(given, "lengths", place, stream)
@@ -199,7 +198,7 @@ def _lengths(given: Any, steps: int, rows: tuple[int, ...], layer: Layer, stream
 
 
 def _placed(host: numpy.ndarray, given: Any, layer: Layer) -> View:
-    """An array of numpy's in the device's memory."""
+    """A numpy array copied to device memory."""
     place, address = layer._place, host.__array_interface__["data"][0]
     type = INT32 if host.dtype == numpy.int32 else str(host.dtype)
     if not place.on_gpu:
@@ -212,7 +211,7 @@ def _placed(host: numpy.ndarray, given: Any, layer: Layer) -> View:
 
 
 class Outputs:
-    """y and final states of a job: memory for them, and then the caller's arrays."""
+    """y and final states of a job: memory for them, and afterwards the caller's arrays."""
 
     __slots__ = ("results", "y", "final", "shown", "addresses")
 
@@ -227,15 +226,15 @@ class Outputs:
         self.addresses = y, [address for _, address in made], [address for _, address in shown]
 
     def give(self) -> tuple[Any, ...]:
-        """y, final states, and where they are wanted those of every step, as the caller gets them,
-        once the run is queued."""
+        """y, final states, and, if requested, those of every step, in the caller's form, once the
+        run is queued."""
         give = self.results.give
         parts = [self.final, self.shown] if self.shown else [self.final]
         return give(self.y), *(tuple(map(give, part)) for part in parts)
 
 
 def infer(job: Job) -> tuple[Any, ...]:
-    """y and final states, and those of every step where they are wanted."""
+    """y and final states, and, if requested, those of every step."""
     out = Outputs(job)
     y, final, shown = out.addresses
     _space, io = job.io(y, final, None, shown)
@@ -246,9 +245,10 @@ def infer(job: Job) -> tuple[Any, ...]:
 class Run:
     """A forward run that kept what its backward needs.
 
-    y: [T,N,D*P] or [N,T,D*P].  final: a tuple of the states at each row's last step, [L*D,N,P],
-    later ones [L*D,N,H].  states: with all_states those of every step, [L*D,T,N,*].  Until the last backward x, initial and, on a GPU, y must stay as they
-    are.  The weights are those of the forward, even if the parameters change.
+    y: [T,N,D*P] or [N,T,D*P].  final: a tuple of the states after each row's last step, [L*D,N,P],
+    later ones [L*D,N,H].  states: with all_states the states of every step, [L*D,T,N,*].  x,
+    initial and, on a GPU, y must not change until the last backward.  Backward uses the weights of
+    the forward run, even if the parameters have changed.
     """
 
     __slots__ = ("y", "final", "states", "_job", "_out", "_reserve")
@@ -267,10 +267,11 @@ class Run:
                  dstates: Any = None) -> Gradients:
         """Gradients of this run, given those of y and of the final states; None is 0.
 
-        dy: as y; dfinal: a tuple as final, None for a state without one.  accumulate: the gradient
-        of the parameters is added to that of these Gradients, or, given True, of the layer's last
-        backward, and is then the same arrays.  wanted: leave a name out to save its work.  May be
-        called again.  dstates: as states, of a run with all_states.  Raises BadArgument for other shapes, types or devices than the run's.
+        dy: shaped as y; dfinal: a tuple as final, with None for a state without gradient; dstates:
+        as states, for a run with all_states.  accumulate: adds the gradient of the parameters to
+        that of the given Gradients, or, with True, of the layer's last backward, and returns the
+        same arrays.  wanted: names of gradients to compute; omit one to save its work.  May be
+        called again.  Raises BadArgument for shapes, types or devices other than the run's.
         """
         job, layer = self._job, self._job.layer
         unknown = set(wanted) - {"x", "initial", "parameters"}
@@ -287,7 +288,7 @@ class Run:
         dweights = made.pop("dweights")
         if dweights is not None:
             grads.parameters = layer._new_gradient() if into is None else into
-            # Threads may add to one gradient.
+            # Several threads may add to one gradient.
             with layer._lock if into is not None else contextlib.nullcontext():
                 unpack(layer.device, job.plan, dweights, layer._table, grads.parameters.block,
                        into is not None, job.stream)
@@ -302,7 +303,7 @@ class Run:
         return grads
 
     def _read(self, dy, dfinal, dstates) -> list[View | None]:
-        """dy, each dfinal and each of dstates."""
+        """Views of dy, each dfinal and each of dstates."""
         job, layer = self._job, self._job.layer
         place, type = layer._place, layer._type
         shapes = [job.y_shape(), *layer._state_shapes(job.batch), *job.shown_shapes()]
@@ -317,7 +318,7 @@ class Run:
         ]
 
     def _backward(self, views: list[View | None], wanted) -> dict[str, Any]:
-        """Queues the run; holders of what it writes."""
+        """Queues the run, and returns holders of its results."""
         job, layer, new = self._job, self._job.layer, self._out.results.new
         dx, dx_at = new(job.x.shape) if "x" in wanted else (None, 0)
         states = [new(shape) for shape in layer._state_shapes(job.batch)
@@ -330,7 +331,7 @@ class Run:
         if "parameters" in wanted:
             dweights = scratch(layer.device, job.plan.dweights, job.stream, "dweights")
         pad = (0,) * (lib.MAX_STATES - layer.cell.states)
-        # A run's y is given as it lies in our memory, not as the caller's library has it.
+        # y is passed in our memory, not in the form of the caller's library.
         _space, io = job.io(self._out.addresses[0], [0] * layer.cell.states, self._reserve)
         own, shown = views[:1 + layer.cell.states], views[1 + layer.cell.states:]
         gradient = pack_gradient(*map(_address, own), *pad, dx_at, *at, *pad,
@@ -343,11 +344,11 @@ class Run:
 
 
 class Gradients:
-    """What one backward found; None for what was not wanted.
+    """The results of a backward; None for what was not requested.
 
-    x: as the run's x, 0 past a row's length.  initial: a tuple as the initial states; reset_state:
-    the same of a run with resets, wanted with initial.  parameters: numpy arrays in host memory by
-    name, and all of them as ``parameters.block``.
+    x: shaped as the run's x, 0 past a row's length.  initial: a tuple as the initial states;
+    reset_state: the same for a run with resets, requested together with initial.  parameters: numpy
+    arrays in host memory by name, and all of them as ``parameters.block``.
     """
 
     __slots__ = ("x", "initial", "reset_state", "parameters")

@@ -1,7 +1,7 @@
-"""Arrays of any library, read where they lie.
+"""Arrays of any library, read without a copy.
 
-Three protocols are read: numpy's arrays, ``__dlpack__`` and ``__cuda_array_interface__``.  Knows of
-no run; results.py makes what comes out of one.
+Three protocols are supported: numpy's arrays, ``__dlpack__`` and ``__cuda_array_interface__``.
+This module knows nothing of runs; results.py makes a run's results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import _library as lib
 from ._errors import BadArgument
 from ._memory import wait
 
-INT32 = 4  # beside the library's four number types: lengths
+INT32 = 4  # for lengths, in addition to the library's number types
 NAMES = {lib.F32: "float32", lib.F64: "float64", lib.BF16: "bfloat16", lib.F16: "float16",
          INT32: "int32"}
 BYTES = {lib.F32: 4, lib.F64: 8, lib.BF16: 2, lib.F16: 2, INT32: 4}
@@ -27,7 +27,7 @@ _KINDS = {_dlpack.INT: "int", _dlpack.UINT: "uint", _dlpack.FLOAT: "float",
 
 
 def device_name(name: str | None) -> str:
-    """The name that a device is known by here; None: the fastest one.  It need not exist."""
+    """The canonical name of a device; None: the fastest one.  The device need not exist."""
     if name is None:
         return "cuda:0" if lib.library.ecornn_device_count(b"cuda") > 0 else "cpu"
     if not isinstance(name, str):
@@ -38,7 +38,7 @@ def device_name(name: str | None) -> str:
 
 
 class Place:
-    """Where arrays of a device must lie: its memory in the words of DLPack."""
+    """The memory in which arrays for a device must be, in DLPack's terms."""
 
     __slots__ = ("device", "kind", "number", "on_gpu", "allowed")
 
@@ -51,7 +51,7 @@ class Place:
             _dlpack.CPU, _dlpack.CUDA_HOST)
 
     def check(self, name: str, kind: int, number: int) -> None:
-        """Refuses an array of other memory."""
+        """Refuses an array in other memory."""
         if kind not in self.allowed or (self.on_gpu and number != self.number):
             where = {_dlpack.CPU: "the host", _dlpack.CUDA: f"cuda:{number}"}.get(
                 kind, f"DLPack's device {kind}:{number}")
@@ -62,17 +62,17 @@ class Place:
 
 
 class View:
-    """An array of the caller's: where it lies, and what keeps it there."""
+    """A caller's array: its address, and the object that keeps it alive."""
 
     __slots__ = ("address", "shape", "type", "owner", "origin")
 
     def __init__(self, address: int, shape: tuple[int, ...], type: int | str, owner, origin):
         self.address, self.shape, self.type = address, shape, type
-        self.owner, self.origin = owner, origin  # what holds the memory, what the caller gave
+        self.owner, self.origin = owner, origin  # the holder of the memory, and the caller's object
 
 
 def _type_of(dtype: numpy.dtype) -> int | str:
-    """A number type, or what numpy calls another one."""
+    """Number type of a dtype, or its name for an unsupported one."""
     if dtype.isnative:
         for number, name in NAMES.items():
             if dtype.name == name:
@@ -84,7 +84,7 @@ _by_dtype: dict[numpy.dtype, int] = {}
 
 
 def read_numpy(array: numpy.ndarray, origin) -> View:
-    """A view of numpy's array, or of a copy where it is not dense."""
+    """A view of a numpy array, or of a copy if it is not dense."""
     if not (array.flags.c_contiguous and array.flags.aligned):
         array = numpy.require(array, requirements=["C", "A"])
     found: int | str | None = _by_dtype.get(array.dtype)
@@ -96,7 +96,7 @@ def read_numpy(array: numpy.ndarray, origin) -> View:
 
 
 def _is_dense(shape, strides) -> bool:
-    """Do strides in elements say row-major without gaps?"""
+    """Are strides in elements row-major without gaps?"""
     step = 1
     for size, stride in zip(reversed(shape), reversed(strides)):
         if size > 1 and stride != step:
@@ -141,11 +141,11 @@ def _read_cuda(value, name: str, place: Place, stream: int) -> View:
 
 
 def read(value: Any, name: str, place: Place, stream: int = 0) -> View:
-    """Where an array lies.  name: of the argument, for errors.
+    """Reads the address of an array.  name: of the argument, for errors.
 
-    Arrays of numpy may have any strides and are copied where these are not dense; those of other
-    libraries must be dense.  Raises BadArgument for other memory than the device's, TypeError for
-    what is no array.
+    numpy arrays may have any strides, and are copied if they are not dense; arrays of other
+    libraries must be dense.  Raises BadArgument for memory other than the device's, TypeError if
+    the object is not an array.
     """
     if type(value) is numpy.ndarray and not place.on_gpu:
         return read_numpy(value, value)
@@ -171,7 +171,7 @@ def read(value: Any, name: str, place: Place, stream: int = 0) -> View:
 
 
 def is_on_gpu(value: Any) -> bool:
-    """Does an array say that it lies in memory of a GPU?"""
+    """Does the array claim to be in GPU memory?"""
     if hasattr(value, "__dlpack_device__"):
         return value.__dlpack_device__()[0] in (_dlpack.CUDA, _dlpack.CUDA_MANAGED)
     return hasattr(value, "__cuda_array_interface__")
@@ -195,8 +195,8 @@ def expect(view: View, name: str, shape, type: int) -> View:
 
 
 def to_numpy(value: Any, name: str) -> numpy.ndarray:
-    """The numbers of an array in host memory, as numpy has them; bfloat16 as float32."""
-    detach = getattr(value, "detach", None)  # of a tensor that wants a gradient
+    """An array of host memory as numpy's; bfloat16 becomes float32."""
+    detach = getattr(value, "detach", None)  # for tensors that require a gradient
     place = Place("cpu")
     if isinstance(value, (list, tuple, int, float)):
         return numpy.asarray(value)

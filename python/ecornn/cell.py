@@ -1,4 +1,4 @@
-"""Cells: what a recurrent layer computes in one step, built in or written down."""
+"""Cells: what a recurrent layer computes in one step, built in or from text."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Cell:
 
 
 def _close(text: str, start: int) -> int:
-    """Where the parenthesis closes behind which that is."""
+    """Index of the closing parenthesis for the one at `start`."""
     depth = 1
     for at in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -107,7 +107,7 @@ def expected(text: str) -> str:
     if "bernoulli" not in text:
         return text
     rest = "\n".join(line.partition("#")[0] for line in text.split("\n"))
-    done, close, rest = rest.partition(")")  # the head's: a cell may have any name
+    done, close, rest = rest.partition(")")  # of the head; a cell may have any name
     done += close
     while (draw := _DRAW.search(rest)) is not None:
         end = _close(rest, draw.end())

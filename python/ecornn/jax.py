@@ -1,7 +1,7 @@
-"""Layers inside JAX's programs, on a CPU: under jit, grad and vmap, by a call back to the host.
+"""Layers inside JAX programs, on a CPU: under jit, grad and vmap, through a callback to the host.
 
-The parameters are an argument, as JAX wants it; those that the Layer itself has are not read.  A
-gradient runs the layer's forward again, since nothing but arrays goes from one to the other.
+The parameters are an argument, as usual in JAX; the Layer's own are not read.  A gradient repeats
+the layer's forward, because only arrays can be passed from one to the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _locks: weakref.WeakKeyDictionary[Layer, threading.Lock] = weakref.WeakKeyDictio
 
 
 def parameters(layer: Layer) -> dict[str, jax.Array]:
-    """A copy of a layer's parameters, by name: what run takes, and gradients come as."""
+    """A copy of a layer's parameters by name, for run; gradients have the same form."""
     return {name: jnp.array(value) for name, value in layer.parameters.items()}
 
 
@@ -75,7 +75,7 @@ def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
 
 
 def _integers(name: str, given: Any, dtype) -> jax.Array:
-    """Not cut from floats or bools without a word."""
+    """Refuses floats and bools, which would be truncated silently."""
     kind = given.dtype if hasattr(given, "dtype") else numpy.asarray(given).dtype
     if kind.kind not in "iu" and numpy.size(given):
         raise BadArgument(f"{name} is {kind}, must be integers")
@@ -96,7 +96,7 @@ def _states(layer: Layer, given: Any, name: str, shapes) -> tuple[jax.Array, ...
 
 
 def _arguments(x, states, steps):
-    """As Layer takes them on the host."""
+    """The arguments in the form of Layer on the host."""
     initial, starts = (tuple(map(numpy.asarray, each)) for each in states)
     lengths, resets, mask = (None if each is None else numpy.asarray(each) for each in steps)
     more = {"resets": resets, "reset_state": starts or None, "mask": mask}
@@ -116,7 +116,7 @@ def _forward(layer: Layer, training: bool, flat, x, states, steps, seed):
 
 
 def _backward(layer: Layer, flat, x, states, steps, seed, dy, dfinal):
-    """On the host: gradients of parameters, x, and initial states and starts."""
+    """On the host: gradients of parameters, x, initial states and reset states."""
     with _locks.setdefault(layer, threading.Lock()):
         layer.parameters.block[:] = flat
         arrays, more = _arguments(x, states, steps)

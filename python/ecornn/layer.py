@@ -1,4 +1,4 @@
-"""Recurrent layers on arrays of any library: numpy, and what speaks DLPack or CUDA's protocol."""
+"""Recurrent layers on arrays of any library: numpy, and libraries with DLPack or CUDA's protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .cell import Cell
 _DIRECTIONS = {"forward": lib.FORWARD, "reverse": lib.REVERSE, "both": lib.BIDIRECTIONAL}
 _TYPES = {"f32": lib.F32, "f64": lib.F64, "bf16": lib.BF16, "f16": lib.F16}
 _LARGEST = 2**31 - 1
-# Plans and arrays are made for these: another value would do nothing.
+# Plans and arrays depend on these; changing one later would have no effect.
 _FIXED = {"cell", "input", "hidden", "layers", "direction", "bidirectional", "proj", "batch_first",
           "dropout", "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
           "memory_limit", "heads", "grouped_input", "models"}
@@ -58,26 +58,26 @@ def _seed(value: Any) -> int:
 
 
 class Layer:
-    """A stack of recurrent layers: parameters in host memory, runs on one device.
+    """A stack of recurrent layers with parameters in host memory, run on one device.
 
-    cell: a Cell, a built-in one's name, or a text.  input I, hidden H, proj P (0: none, P is H),
-    layers L.  bidirectional: D is 2; direction: of one that is not, forward or reverse.
+    cell: a Cell, the name of a built-in one, or a text.  input I, hidden H, proj P (0: none, and P
+    is H), layers L.  bidirectional: D is 2; direction: forward or reverse, if not bidirectional.
     batch_first: x and y are [N,T,*].
-    dropout: on the input of layers 1 to L-1, in training.  dtype: of arrays, f32, f64, bf16 or f16.
+    dropout: on the input of layers 1 to L-1, in training.  dtype of arrays: f32, f64, bf16 or f16.
     device: cpu, cpu:K with K threads, cuda:K, reference (slow, double), None: the fastest.
-    weights: the type that matrices are packed to, None: dtype; bf16 halves what f32 reads.
-    fast_math, row_invariant: as ecornn.h has them.  seed: of the initial parameters.
-    saving: what forward saves for backward, all, states, or every:K; the rest is computed again.
-    memory_limit: bytes of what a run of training saves and works in, 0: any.
-    heads: K, of which each R has a matrix [H/K,H/K], one under the other: R is [H,H/K].
-    grouped_input: W, too, reads its head's part of the input only, [H,I/K].
-    models: M sets of weights in one run; parameters, states, x and y have [M] first.  x [T,N,I]
-    is read by all of them, as are lengths, resets and mask then; its gradient is their sum.  The
-    bits of a model are those of a layer of its own, in training with a seed hashed from the run's
-    and m, of model 0 the run's.  None: one, no [M].
+    weights: the type of packed matrices, None: dtype; bf16 halves the bytes read with f32.
+    fast_math, row_invariant: as in ecornn.h.  seed: for the initial parameters.
+    saving: what forward saves for backward: all, states, or every:K; the rest is recomputed.
+    memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.
+    heads: K; each R has a matrix [H/K,H/K] for each head, stacked: R is [H,H/K].
+    grouped_input: W also reads only its head's part of the input, [H,I/K].
+    models: M sets of weights in one run; parameters, states, x and y have [M] first.  If x is
+    [T,N,I], all models read it, as well as lengths, resets and mask; its gradient is then their
+    sum.  A model has the bits of a layer of its own; in training its seed is the run's for model 0,
+    and hashed from the run's seed and m for model m.  None: one model, no [M].
 
-    All these are attributes, too, that cannot be changed.
-    Parameters are float32, or float64 of f64, uniform in +-1/sqrt(H).  Any thread may run a layer,
+    All arguments are also read-only attributes.
+    Parameters are float32 (float64 with f64), uniform in +-1/sqrt(H).  Any thread may run a layer,
     several at a time.  Raises BadArgument or TypeError for a wrong value, BadCell for a text,
     NoDevice, and Unsupported for what the device cannot do.
 
@@ -102,7 +102,7 @@ class Layer:
         self.layers, self.proj = _count("layers", layers, 1), _count("proj", proj, 0)
         self.heads, self.grouped_input = _count("heads", heads, 1), bool(grouped_input)
         self.models = None if models is None else _count("models", models, 1)
-        self.lead = () if self.models is None else (self.models,)  # first axes of arrays
+        self.lead = () if self.models is None else (self.models,)  # leading axes of arrays
         self.direction, self.bidirectional = direction, bool(bidirectional)
         self.batch_first = bool(batch_first)
         self.dtype, self.weights = dtype, weights
@@ -138,13 +138,13 @@ class Layer:
         self._take_block(self._initial(_seed(seed)))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _FIXED and "_last" in self.__dict__:  # made
+        if name in _FIXED and "_last" in self.__dict__:  # after construction
             raise AttributeError(f"{name} of a layer cannot be changed: make another one")
         super().__setattr__(name, value)
 
     def _weight_type(self, weights: Any) -> int:
         number = _one_of("weights", weights, _TYPES)
-        if number == lib.F32:  # 0 is "as dtype" to the library
+        if number == lib.F32:  # to the library 0 means "as dtype"
             raise BadArgument(f"weights are f32, must be {self.dtype} like dtype, or bf16 or f16")
         return number
 
@@ -159,7 +159,7 @@ class Layer:
         self._packed = Packed(self.device, block, self._table)
 
     def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
-        """Of each state: [L*D,N,P], later ones [L*D,N,H]; of models with M first."""
+        """Shape of each state: [L*D,N,P], later ones [L*D,N,H]; with models [M] first."""
         pairs = self.layers * self.directions
         return [(*self.lead, pairs, batch, self.hidden if s else self.width)
                 for s in range(self.cell.states)]
@@ -168,24 +168,24 @@ class Layer:
 
     @property
     def parameters(self) -> Parameters:
-        """The parameters by name, views of one block in host memory; write to them as you like: the
-        next run takes what they hold.  A matrix is [H,I], [H,P] or [P,H], a vector [H]."""
+        """The parameters by name, views of one block in host memory.  They may be written at any
+        time: the next run uses the new values.  A matrix is [H,I], [H,P] or [P,H], a vector [H]."""
         return self._block
 
     def freeze_weights(self) -> None:
-        """From here on inference takes the parameters as they are now, and does not look whether
-        they changed, which takes as long as reading all of them.  Until unfreeze_weights or load."""
+        """Makes inference use the parameters as they are now, without checking for changes, which
+        takes as long as reading all of them; until unfreeze_weights or load."""
         self._packed.freeze(True)
 
     def unfreeze_weights(self) -> None:
-        """Ends what freeze_weights began."""
+        """Ends freeze_weights."""
         self._packed.freeze(False)
 
     def changed(self) -> None:
-        """Does nothing, since each run sees what was written: for programs that say so."""
+        """Does nothing, because each run detects changes; for programs that call it."""
 
     def _part_of(self, model: Any) -> numpy.ndarray:
-        """The part of the block of one model."""
+        """One model's part of the block."""
         if self.models is None:
             if model is not None:
                 raise BadArgument(f"model is {model!r}, must be None of a layer without models")
@@ -195,15 +195,14 @@ class Layer:
         return self._block.block.reshape(self.models, -1)[int(model)]
 
     def load(self, system: str, given: Any, model: int | None = None) -> None:
-        """Takes another system's weights: torch, keras, onnx or cudnn.
+        """Loads another system's weights: torch, keras, onnx or cudnn.
 
         doc/guide/weights.md has the shapes.
 
-        given: a dict of its arrays by their names, such as a state_dict; or its arrays in that
-        system's order, as a list or as one array of them all.  model: of a layer of several, which
-        one takes them.  Raises BadArgument for names, shapes or a number of elements that are not
-        the layer's, Unsupported where that system has no such cell; the parameters are then as
-        before.
+        given: a dict of its arrays by name, such as a state_dict; or its arrays in that system's
+        order, as a list or as one concatenated array.  model: with several models, the one to load.
+        Raises BadArgument for names, shapes or a number of elements that do not match the layer,
+        Unsupported if that system has no such cell; the parameters then do not change.
         """
         if isinstance(given, Mapping):
             given = _names.in_order(system, given, self._names_in(system))
@@ -227,16 +226,16 @@ class Layer:
                             size_in(self._plan_of_one(), system))
 
     def save(self, system: str, model: int | None = None) -> numpy.ndarray:
-        """The weights as another system has them, all its arrays one after the other in one; of
-        a layer of several models those of one."""
+        """The weights in another system's form, as one concatenated array; with several models
+        those of one."""
         return convert(self._plan_of_one(), system, self._part_of(model), None)
 
     def _plan_of_one(self) -> Plan:
         return self._plans_of_one.get(self.device, 1, 1, self._type, self._param_type, False)
 
     def plan(self, steps: int, batch: int, training: bool = False) -> Plan:
-        """The plan of runs of that T and N, which is that of their bucket; as a str it says what
-        was chosen, and why."""
+        """The plan for runs of this T and N, which is that of their bucket; str(plan) shows the
+        choices and the reasons."""
         return self._plans.get(self.device, _count("steps", steps, 1), _count("batch", batch, 1),
                                self._type, self._param_type, bool(training))
 
@@ -318,7 +317,7 @@ class Layer:
             raise BadArgument(f"the block of a layer is {form}, must be an array {ours.dtype.str} "
                               f"{list(ours.shape)}, dense")
         self.__dict__.update(made.__dict__)
-        self._take_block(numpy.require(block, requirements="CAWE"))  # mapped ones may be read only
+        self._take_block(numpy.require(block, requirements="CAWE"))  # memory-mapped blocks may be read-only
 
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,

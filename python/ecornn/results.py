@@ -1,6 +1,7 @@
-"""Results of runs: arrays as the caller's library has them.
+"""Results of runs, as arrays of the caller's library.
 
-They are numpy's where the run's x was, else memory of ecornn that the caller's library takes over.
+They are numpy arrays if the run's x was, otherwise memory of ecornn that the caller's library takes
+over.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from .arrays import BYTES, CODES, NAMES, TYPESTR, Place, View, device_name, read
 
 
 class Array:
-    """A dense array in memory of ecornn, which lives as long as anyone uses it.
+    """A dense array in memory of ecornn, which lives as long as it is referenced.
 
-    What comes out of a run on arrays of a library without ``from_dlpack``.  Others take it over by
-    theirs, such as ``torch.from_dlpack(array)``.
+    The result of a run on arrays of a library without ``from_dlpack``.  Other libraries take it
+    over with theirs, such as ``torch.from_dlpack(array)``.
     """
 
     __slots__ = ("shape", "_memory", "_type", "_place", "_stream", "__weakref__")
@@ -35,21 +36,21 @@ class Array:
 
     @classmethod
     def of(cls, device: str, values: Any) -> Array:
-        """A copy of what numpy can read in memory of a device, such as ``cuda:0``."""
+        """A copy in device memory, such as ``cuda:0``, of anything that numpy can read."""
         name = device_name(device)
-        _plan.device(name)  # refuses what is no device
+        _plan.device(name)  # raises for an unknown device
         place = Place(name)
         view = read_numpy(numpy.asarray(values), values)
         if not isinstance(view.type, int):
             raise BadArgument(f"values are {view.type}, must be {', '.join(NAMES.values())}")
         made = cls(place, view.shape, view.type)
         made._memory.write(view.address, made._memory.bytes)
-        wait(place.device, 0)  # the copy may end after its call
+        wait(place.device, 0)  # the copy may finish after its call
         return made
 
     @property
     def address(self) -> int:
-        """Of the first element."""
+        """Address of the first element."""
         return self._memory.address
 
     @property
@@ -59,7 +60,7 @@ class Array:
 
     @property
     def device(self) -> str:
-        """In whose memory it is, as ``cuda:0``."""
+        """The device of its memory, e.g. ``cuda:0``."""
         return self._place.device
 
     def __repr__(self) -> str:
@@ -77,7 +78,7 @@ class Array:
         if not self._place.on_gpu and stream is not None:
             raise BufferError(f"stream is {stream}, must be None on a CPU")
         if self._place.on_gpu and stream != -1:
-            # 1 is the default stream, which is 0 here.  Another one sees the run's results only
+            # 1 is the default stream, which is 0 here.  Another stream sees the run's results only
             # after the run.
             if (0 if stream in (None, 1) else stream) != self._stream:
                 wait(self.device, self._stream)
@@ -110,7 +111,7 @@ class Array:
 
 
 def _taker_of(kind: type, value) -> Callable[[Array], Any]:
-    """What makes an array of the caller's library from one of ours."""
+    """The function that makes an array of the caller's library from one of ours."""
     for base in kind.__mro__:
         root = base.__module__.partition(".")[0]
         module = sys.modules.get({"jaxlib": "jax.numpy", "jax": "jax.numpy"}.get(root, root))
@@ -129,7 +130,7 @@ _takers: dict[type, Callable[[Array], Any]] = {}
 
 
 class Results:
-    """Makes the results of one run in the manner of one of its arrays."""
+    """Creates the results of one run in the form of one of its arrays."""
 
     __slots__ = ("_place", "_stream", "_type", "_dtype", "_take")
 
@@ -151,5 +152,5 @@ class Results:
         return array, array.address
 
     def give(self, holder):
-        """What the caller gets of a holder, once the run that writes it is queued."""
+        """The caller's result for a holder, once the run that writes it is queued."""
         return holder if self._dtype is not None else self._take(holder)
