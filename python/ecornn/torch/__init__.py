@@ -1,8 +1,8 @@
 """torch.nn's recurrent layers, run by ecornn.
 
-``LSTM``, ``GRU`` and ``RNN`` take the place of torch.nn's; ``replace`` puts them into a model,
-``enabled`` sends torch.nn's own modules here.  ``Recurrent`` is the same for any cell, ``Ensemble``
-for several models at once.
+``LSTM``, ``GRU`` and ``RNN`` replace torch.nn's; ``replace`` puts them into a model, and
+``enabled`` makes torch.nn's own modules use ecornn.  ``Recurrent`` is the same for any cell,
+``Ensemble`` for several models at once.
 """
 
 from __future__ import annotations

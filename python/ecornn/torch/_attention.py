@@ -60,7 +60,7 @@ class _Run:
         self.workspace = _run._scratch(self.plan.workspace, query.device if on_gpu else None,
                                        "attention")
         address = _run._address
-        empty = 0 in self.sizes  # which all three 0 are not
+        empty = 0 in self.sizes  # not all three are 0
         sizes = (lib.ALL, 0, 0) if empty and not any(self.sizes) else self.sizes
         return pack_attention_io(
             *sizes, address(lengths), query.data_ptr(), keys.data_ptr(), values.data_ptr(),
@@ -174,9 +174,9 @@ def attention(query, keys, values, vector=None, *, lengths=None, scale: float | 
 
 
 class AdditiveAttention(torch.nn.Module):
-    """Attention of Bahdanau et al. 2015 with its projections: of queries, and of what is attended.
+    """Attention of Bahdanau et al. 2015 with its projections of queries and of the memory.
 
-    ``keys(memory)`` is what a decoder needs once for all its steps.
+    A decoder computes ``keys(memory)`` once for all its steps.
     """
 
     def __init__(self, query_size: int, memory_size: int, hidden_size: int, *, bias: bool = True,
@@ -202,11 +202,11 @@ class AdditiveAttention(torch.nn.Module):
         torch.nn.init.uniform_(self.vector, -bound, bound)
 
     def keys(self, memory):
-        """[S,N,H] of a memory [S,N,*]."""
+        """The projection [S,N,H] of a memory [S,N,*]."""
         return self.key_projection(memory)
 
     def forward(self, query, memory, lengths=None, *, keys=None, need_weights: bool = False):
-        """Contexts [T,N,*] of queries [T,N,*] or [N,*]; keys: of this memory, if they are there."""
+        """Contexts [T,N,*] of queries [T,N,*] or [N,*]; keys: of this memory, if already computed."""
         keys = self.keys(memory) if keys is None else keys
         return attention(self.query_projection(query), keys, memory.to(keys.dtype), self.vector,
                          lengths=lengths, batch_first=self.batch_first, need_weights=need_weights)

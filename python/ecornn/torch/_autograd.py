@@ -1,4 +1,4 @@
-"""A run under autograd: what backward needs is kept; gradients of gradients are tangents' work."""
+"""A run under autograd.  It keeps what backward needs; gradients of gradients use tangents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._spec import Spec
 
 
 class Call(NamedTuple):
-    """What a run has besides tensors."""
+    """The arguments of a run that are not tensors."""
 
     spec: Spec
     job: _run.Job
@@ -21,43 +21,44 @@ class Call(NamedTuple):
     seed: int
     drop: bool
     packing: Packing | None
-    dtype: torch.dtype  # of rows and states in the run: x and given states may have another
-    result: tuple[torch.dtype, torch.dtype, torch.dtype]  # of y, the first state, others
+    dtype: torch.dtype  # type of rows and states in the run; x and initial states may have another
+    result: tuple[torch.dtype, torch.dtype, torch.dtype]  # types of y, the first state, other states
     resets: torch.Tensor | None = None  # [T,N] bytes
     mask: torch.Tensor | None = None
-    flags: int = 0  # of the plan
+    flags: int = 0  # flags of the plan
 
     @property
     def shows(self) -> bool:
-        """Are states of every step behind the final ones?"""
+        """Are states of every step returned after the final ones?"""
         return bool(self.flags & lib.ALL_STATES)
 
     @property
     def given(self) -> int:
-        """Tensors of states: initial ones, and with resets those that rows begin anew from."""
+        """Number of state tensors: initial ones, and with resets the reset states."""
         return self.spec.states * (1 if self.resets is None else 2)
 
 
 def forward_mode() -> bool:
-    """Is torch.autograd.forward_ad at work?"""
+    """Is torch.autograd.forward_ad active?"""
     return torch.autograd.forward_ad._current_level >= 0
 
 
 def _is_batched(tensor) -> bool:
-    """Does a vmap stand behind this tensor, torch.func's or that of torch.autograd?"""
+    """Is this tensor batched by a vmap, of torch.func or of torch.autograd?"""
     return tensor is not None and (torch._C._functorch.is_legacy_batchedtensor(tensor)
                                    or torch._C._functorch.is_batchedtensor(tensor))
 
 
 def _vmap_level() -> int:
-    """How deep in vmaps of torch.autograd: is_grads_batched, and vectorize of its functional."""
+    """Nesting depth of torch.autograd's vmaps: is_grads_batched, and vectorize in its functional
+    API."""
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()
     return level
 
 
 def _each(work, outputs):
-    """work for each gradient of such a vmap in turn; what it gives is batched again."""
+    """Calls work for each gradient of such a vmap in turn, and batches the results."""
     level = _vmap_level()
     parts = [None if d is None else torch._remove_batch_dim(d, level, 1, 0) for d in outputs]
     size = max(part.shape[0] for part in parts if part is not None)
@@ -68,14 +69,14 @@ def _each(work, outputs):
 
 
 def in_run(tensor, dtype: torch.dtype):
-    """Dense, in the run's type; or None.  Here a conversion costs no node of the graph."""
+    """The tensor dense and in the run's type, or None.  The conversion adds no node to the graph."""
     if tensor is None:
         return None
     return tensor.contiguous() if tensor.dtype is dtype else tensor.to(dtype).contiguous()
 
 
 def as_results(call: Call, found):
-    """y and states, those of every step too, in the types that the caller gets."""
+    """y and states, including those of every step, in the types of the caller's results."""
     y, first, other = call.result
     count = call.spec.states
     kinds = [y, *([first] + [other] * (count - 1)) * (1 + call.shows)]
@@ -84,12 +85,12 @@ def as_results(call: Call, found):
 
 
 def _back(gradient, like):
-    """A gradient in the type of what it is of."""
+    """A gradient in the type of its tensor."""
     return gradient if gradient is None or gradient.dtype is like else gradient.to(like)
 
 
 class Run(torch.autograd.Function):
-    """y and the final states of x, initial states, starts where there are resets, and weights."""
+    """y and the final states from x, initial states, reset states if there are resets, and weights."""
 
     @staticmethod
     def forward(ctx, call: Call, x, lengths, *tensors):
@@ -97,7 +98,7 @@ class Run(torch.autograd.Function):
         count = call.given
         ctx.set_materialize_grads(False)
         states, weights = tensors[:count], tensors[count:]
-        ctx.types = None  # all of the run's
+        ctx.types = None  # those of the run
         if x.dtype is not dtype or any(state is not None for state in states):
             ctx.types = x.dtype, *[None if state is None else state.dtype for state in states]
             states = [in_run(state, dtype) for state in states]
@@ -107,7 +108,7 @@ class Run(torch.autograd.Function):
             not job.on_gpu, call.resets, states[spec.states:], call.mask, call.shows)
         out = y if call.packing is None else call.packing.pack(y)
         ctx.call = call
-        # Where backward reads y it is as the run left it; a packed copy is the caller's alone.
+        # If backward reads y, it must be as the run left it; the caller alone owns a packed copy.
         ctx.save_for_backward(rows, reserve, packed, y if job.reads_y else None, lengths,
                               x if rows is not x else None, call.resets, call.mask, *states,
                               *weights)
@@ -156,7 +157,7 @@ class Run(torch.autograd.Function):
 
 
 class Last(torch.autograd.Function):
-    """work(*tensors), of which there is no gradient: so that who asks for one is told."""
+    """work(*tensors), whose results have no gradient: asking for one is an error."""
 
     @staticmethod
     def forward(ctx, work, *tensors):
@@ -168,8 +169,8 @@ class Last(torch.autograd.Function):
 
 
 def _tangent_run(call: Call, lengths, tensors, tangents, *back):
-    """_tangent.run of x, states and weights as they are given; back: outputs, their tangents, and
-    what is wanted."""
+    """_tangent.run with x, states and weights as the caller gave them; back: outputs, their
+    tangents, and the gradients to compute."""
     packing, count = call.packing, call.spec.states
 
     def ready(given):
@@ -190,8 +191,8 @@ def _tangent_run(call: Call, lengths, tensors, tangents, *back):
 
 
 def _backward(call: Call, kept, rows, lengths, states, weights, outputs, wanted):
-    """dx as x is, dstates and dweights of a run; kept: reserve, packed weights, and y or None;
-    rows: x in the run; outputs: gradients of y and the final states."""
+    """dx in the form of x, dstates and dweights of a run; kept: reserve, packed weights, and y or
+    None; rows: x in the run; outputs: gradients of y and the final states."""
     reserve, packed, y = kept
     spec, dtype, dy = call.spec, call.dtype, outputs[0]
     if dy is not None:
@@ -205,14 +206,14 @@ def _backward(call: Call, kept, rows, lengths, states, weights, outputs, wanted)
     return dx, dstates, dweights
 
 
-# torch's own apply looks through all arguments for tensors of torch.func; here there are none.
+# torch's own apply searches all arguments for tensors of torch.func; here there are none.
 apply = super(torch.autograd.Function, Run).apply
 
 # ---- gradients of gradients ---------------------------------------------------------------------
 
 
 class Back(torch.autograd.Function):
-    """The backward of a run, as a function of gradients of its results, x, states and weights."""
+    """The backward of a run as a function of gradients of its results, x, states and weights."""
 
     @staticmethod
     def forward(ctx, call: Call, kept, wanted, lengths, *tensors):
@@ -259,15 +260,15 @@ class Back(torch.autograd.Function):
 
 
 def _split(call: Call, tensors):
-    """Gradients of the results, x, states, weights."""
+    """Splits tensors into gradients of the results, x, states and weights."""
     count = call.spec.states
     return (tensors[:1 + count], tensors[1 + count], tensors[2 + count:2 + 2 * count],
             tensors[2 + 2 * count:])
 
 
 def _twice(call: Call, kept, x, lengths, states, weights, outputs, wanted, many: bool):
-    """Gradients that have a gradient themselves: by tangents, or by elementary operators.
-    many: they are batched by a vmap, as the library's tangents are not."""
+    """Gradients that can be differentiated: by tangents, or by elementary operators.  many: they
+    are batched by a vmap, which the library's tangents do not support."""
     why = "under vmap" if many else _tangent.refuses(call, x)
     if why is None:
         found = Back.apply(call, kept, wanted, lengths, *outputs, x, *states, *weights)
@@ -286,7 +287,7 @@ def _can_by_operators(call: Call, x) -> bool:
 
 
 def _by_operators(call: Call, x, lengths, states, weights, outputs, wanted):
-    """The gradients, through torch's elementary operators, which can be differentiated and batched
+    """The gradients through torch's elementary operators, which can be differentiated and batched
     any number of times."""
     spec = call.spec
     rows = call.packing.batch if call.packing else x.shape[0 if call.batch_major else 1]
@@ -305,8 +306,8 @@ def _by_operators(call: Call, x, lengths, states, weights, outputs, wanted):
 
 
 def _thrice(call: Call, lengths, tensors, tangents, wanted, needed):
-    """The gradients of Back's results, which have gradients themselves."""
-    # Aliases: what one of them owes to another is not counted here.
+    """The gradients of Back's results, which can be differentiated too."""
+    # Aliases, so that dependencies between the tensors are not counted here.
     tensors = [None if tensor is None else tensor.view_as(tensor) for tensor in tensors]
     outputs, x, states, weights = _split(call, tensors)
     gradients = _by_operators(call, x, lengths, states, weights, outputs, wanted)

@@ -1,6 +1,6 @@
-"""One call of a stack of layers: number types, autocast, which way it runs.
+"""One call of a stack of layers: number types, autocast, and how it runs.
 
-Everything here holds for modules, for torch.nn's own modules sent here and for compiled graphs.
+Used by modules, by torch.nn's own modules sent here, and by compiled graphs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ._stream import capturing
 _functorch_level = torch._C._functorch.maybe_current_level
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _tracing = torch._C._get_tracing_state
-# Of any device; torch 2.4 lacks it.
+# For any device; torch 2.4 lacks it.
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: (
     torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")))
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 def transformed() -> bool:
-    """Is a transform of torch.func, or forward-mode differentiation, under way?"""
+    """Is a transform of torch.func, or forward-mode differentiation, active?"""
     return _functorch_level() is not None or forward_mode()
 
 
@@ -34,18 +34,18 @@ def _only_forward_mode() -> bool:
 
 
 def watched() -> bool:
-    """Is there a transform, a mode or a tracer that wants to see each operator?"""
+    """Is there a transform, a mode or a tracer that must see each operator?"""
     return transformed() or _dispatch_modes() > 0 or _tracing() is not None
 
 
 def plain(x, weights, forward: bool = False) -> bool:
-    """Are these ordinary tensors that nobody watches: no transform, no tracer, no subclass?
-    forward: forward-mode differentiation may."""
+    """Are these ordinary tensors, without transform, tracer or subclass?  forward: forward-mode
+    differentiation is allowed."""
     if type(x) not in _PLAIN or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES:
         return False
     if x.layout is not torch.strided or watched() and not (forward and _only_forward_mode()):
         return False
-    get_device = x.get_device()  # -1: a CPU
+    get_device = x.get_device()  # -1 on a CPU
     for weight in weights:
         if type(weight) not in _PLAIN or weight.get_device() != get_device:
             return False
@@ -54,7 +54,7 @@ def plain(x, weights, forward: bool = False) -> bool:
 
 def number_types(cell: str, kind: str, x, weights, states=(), packed=False, proj=0):
     """The types of rows in the run, of parameters, and of the results (y, the first state, others),
-    or None where torch should say what is wrong.  states: the initial ones, or None each."""
+    or None if torch should report what is wrong.  states: the initial ones, or None each."""
     dtype = x.dtype
     params = weights[0].dtype if weights else dtype
     given = [state.dtype for state in states if state is not None]
@@ -81,8 +81,8 @@ def number_types(cell: str, kind: str, x, weights, states=(), packed=False, proj
 
 
 def _cpu_autocast(cell: str, lower: torch.dtype, states, apart: bool, proj: int):
-    """The types that torch's layers come to on a CPU: products are in the lower type, but a state
-    that goes on element by element, c of an LSTM and h of a GRU, stays as wide as it begins.
+    """The types that torch's layers produce on a CPU.  Products are in the lower type, but a state
+    that is carried element by element, c of an LSTM and h of a GRU, keeps the type it begins with.
     apart: torch runs an LSTM operator by operator, not by oneDNN, which has one type."""
     wide = [lower if state == lower else torch.float32 for state in states]
     if cell == "gru":
@@ -94,7 +94,7 @@ def _cpu_autocast(cell: str, lower: torch.dtype, states, apart: bool, proj: int)
 
 
 def flags_of(kind: str, dtype: torch.dtype) -> int:
-    """TF32, where torch lets cuDNN's layers take it."""
+    """TF32, if torch allows it for cuDNN's layers."""
     if kind == "cpu" or dtype != torch.float32:
         return 0
     precision = getattr(getattr(torch.backends.cudnn, "rnn", None), "fp32_precision", None)
@@ -103,19 +103,19 @@ def flags_of(kind: str, dtype: torch.dtype) -> int:
 
 
 def draw_seed() -> int:
-    """From torch's generator, so that torch.manual_seed and checkpointing hold."""
+    """A seed from torch's generator, so that torch.manual_seed and checkpointing work."""
     return int(torch.empty((), dtype=torch.int64, device="cpu").random_())
 
 
 def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: bool,
           packing: Packing | None = None, resets=None, starts=(), mask=None,
           more: int = 0):
-    """y and final states, or None where torch's own code should run or say what is wrong.
+    """y and final states, or None if torch's own code should run or report what is wrong.
 
     x: [T,N,I], [N,T,I] if batch_major, or [sum of lengths,I] with a packing.  states: [L*D,N,*]
-    each, or None.  train: dropout and bernoulli are drawn.  resets: [T,N] bytes on x's device, and
-    starts as states; mask: as resets.  more: flags of the plan; with
-    ALL_STATES those of every step come behind the final states.
+    each, or None.  train: draws dropout and bernoulli.  resets: [T,N] bytes on x's device; starts:
+    reset states, shaped as states; mask: shaped as resets.  more: flags of the plan; with
+    ALL_STATES the states of every step follow the final states.
     """
     kind = "cpu" if x.is_cpu else "cuda"
     types = number_types(spec.cell, kind, x, weights, states, packing is not None, spec.proj)
@@ -172,7 +172,7 @@ def _wants_gradient(x, states, weights) -> bool:
 
 
 class Again:
-    """A module's call, with or without gradients: the next one like it goes straight to the run."""
+    """A module's call, with or without gradients: the next equal call goes directly to the run."""
 
     __slots__ = ("shape", "dtype", "where", "spec", "job", "call", "shapes", "none", "flags",
                  "gradient", "params", "kind", "lower")
@@ -188,7 +188,7 @@ class Again:
         self.none = [None] * call.spec.states
 
     def run(self, x, hx, weights):
-        """What the module returns, or None where this call is another."""
+        """The module's result, or None if this call differs."""
         if (x.shape != self.shape or x.dtype is not self.dtype or _where(x) != self.where
                 or watched() or not x.is_contiguous()):
             return None
@@ -216,7 +216,7 @@ class Again:
         return (y, *final)
 
     def _graph(self, x, states, weights):
-        """With gradients; of which tensors, autograd finds out."""
+        """With gradients; autograd determines of which tensors."""
         if not weights[0].requires_grad or not self._takes(x, weights):
             return None
         return apply(self.call, x, None, *states, *weights)
@@ -252,7 +252,7 @@ def _where(x) -> int:
 
 
 def again(spec: Spec, x, weights, batch_major: bool, train: bool, gradient: bool) -> Again | None:
-    """For calls like this one, which ran; None where one is not to be kept."""
+    """A record for calls like this one, which ran; None if it must not be kept."""
     types = number_types(spec.cell, "cpu" if x.is_cpu else "cuda", x, weights, proj=spec.proj)
     if types is None or type(x) is not torch.Tensor or not weights:
         return None

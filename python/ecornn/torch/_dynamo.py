@@ -1,8 +1,8 @@
 """torch's compiler and subclasses of torch.nn.LSTM, GRU and RNN.
 
-The compiler leaves these classes, and all below them, out of its graphs, since it would unroll
-them.  This package's are one operator each, so it may take them.  It is told when it is imported:
-that takes a second, and most programs never do it.
+The compiler excludes these classes and their subclasses from its graphs, because it would unroll
+them.  The modules of this package are one operator each, so it may include them.  It is told so
+when it is imported, because the import takes a second and most programs never need it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BUILDER = "torch._dynamo.variables.builder"
 
 
 def can_be_told() -> bool:
-    """Has this torch's compiler a switch for such classes?  Older ones have none."""
+    """Does this torch's compiler have a switch for such classes?  Older ones have none."""
     path = os.path.join(os.path.dirname(torch.__file__), "_dynamo", "config.py")
     try:
         with open(path, encoding="utf-8") as file:
@@ -64,7 +64,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def take(kind: type) -> None:
-    """Lets the compiler take modules of that class and those below it."""
+    """Lets the compiler include modules of this class and its subclasses."""
     if _BUILDER in sys.modules:
         _tell(sys.modules[_BUILDER], kind)
     else:

@@ -1,4 +1,4 @@
-"""What torch.compile leaves alone."""
+"""Functions that torch.compile leaves alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 
 def eager(function):
-    """torch.compiler.disable, which imports torch's compiler, most of a second: here once somebody
-    else has imported it, since nothing is compiled before."""
+    """torch.compiler.disable, which imports torch's compiler and so takes most of a second: applied
+    only once the compiler has been imported, since nothing is compiled before."""
     disabled = None
 
     @functools.wraps(function)

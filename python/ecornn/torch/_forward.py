@@ -1,7 +1,7 @@
-"""A module's forward: from what a caller gives to a run, and back.
+"""A module's forward: from the caller's arguments to a run, and back.
 
-Modules give sizes as attributes with torch.nn's names, ``_spec`` and ``_otherwise``: what they do
-with an input that ecornn does not take.
+Modules have sizes as attributes with torch.nn's names, ``_spec``, and ``_otherwise``, which handles
+input that ecornn does not support.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Forward:
     """The forward of every module of this package.
 
     saving: what forward saves for backward, ``all``, ``states``, or ``every:K``: the rest is
-    computed again.  memory_limit: bytes of what a run of training saves and works in, 0: any.
-    Both may be set on any module, at any time: ``layer.saving = "every:16"``.
+    recomputed.  memory_limit: limit in bytes on what a training run saves and uses as scratch, 0:
+    none.  Both may be set on any module at any time: ``layer.saving = "every:16"``.
     """
 
     saving = "all"
     memory_limit = 0
     heads = 1  # only Recurrent has more
     grouped_input = False
-    _forward_mode = False  # does ecornn do forward-mode differentiation, too?
+    _forward_mode = False  # does ecornn support forward-mode differentiation too?
 
     def _keep(self, saving: str, memory_limit: int) -> None:
-        """Takes a constructor's words on what training keeps."""
+        """Sets a constructor's saving and memory_limit."""
         saving_of(saving)
         self.saving, self.memory_limit = saving, limit_of(memory_limit)
 
@@ -43,24 +43,24 @@ class Forward:
                 + f", memory_limit={self.memory_limit}" * (self.memory_limit != 0))
 
     def _get_name(self) -> str:
-        """For repr: torch.nn's classes have the same names."""
+        """For repr, because torch.nn's classes have the same names."""
         return ("ecornn.torch." * type(self).__module__.startswith("ecornn.")
                 + type(self).__name__)
 
     def flatten_parameters(self) -> None:
-        """Frees packed weights, and memory that is kept for training."""
+        """Frees packed weights, and memory kept for training."""
         self.unfreeze_weights()
         _weights.forget(self._tensors())
 
     def freeze_weights(self) -> None:
-        """From here on runs without gradients take the weights as they are now, and do not look
-        whether they changed.  A run then takes less time, by one that reads all weights: see
-        doc/guide/python.md.  Until unfreeze_weights, train or eval, a load, or a move."""
+        """Makes runs without gradients use the weights as they are now, without checking for
+        changes.  This saves reading all weights in each run (doc/guide/python.md).  Ends with
+        unfreeze_weights, train or eval, a load, or a move."""
         with torch.no_grad():
             self.__dict__["_frozen"] = _weights.Frozen(self._tensors())
 
     def unfreeze_weights(self) -> None:
-        """Ends what freeze_weights began."""
+        """Ends freeze_weights."""
         self.__dict__.pop("_frozen", None)
 
     def _load_from_state_dict(self, *arguments, **more):
@@ -68,8 +68,8 @@ class Forward:
         return super()._load_from_state_dict(*arguments, **more)
 
     def _tensors(self) -> list:
-        """The weights as they are now, parametrised or swapped ones too; of a run without gradients
-        those that are frozen."""
+        """The current weights, parametrised or swapped ones included; for a run without gradients
+        the frozen ones."""
         parameters = self._parameters
         try:
             tensors = [parameters[name] for name in self._flat_weights_names]
@@ -83,23 +83,23 @@ class Forward:
 
     def forward(self, input, hx=None, *, lengths=None, resets=None, reset_state=None, mask=None,
                 repeat_padding=False, all_states=False):
-        """y and the final states, as torch.nn's module gives them.
+        """y and the final states, in the form of torch.nn's module.
 
         input: [T,N,I], [N,T,I] if batch_first, [T,I], or a PackedSequence.  hx: the initial state
-        or states, [L*D,N,*] or [L*D,*].  lengths: [N] integers, the steps of each row of a padded
-        input; y is 0 past them and the final states are those after a row's last step.
+        or states, [L*D,N,*] or [L*D,*].  lengths: [N] integers, the number of steps of each row of
+        a padded input; y is 0 past them, and the final states are those after a row's last step.
 
-        resets: [T,N], or [N,T] if batch_first; where it is not 0, a row's states are replaced
+        resets: [T,N], or [N,T] if batch_first.  Where it is nonzero, a row's states are replaced
         before that step, in the order in which a direction takes the steps, by those of
-        reset_state, which is as hx or has one row for all [L*D,1,*]; None: as without hx.  No gradient
-        goes from there to the step before.
+        reset_state.  This is shaped as hx or has one row for all, [L*D,1,*]; None: as without hx.
+        No gradient crosses a reset.
 
-        mask: as resets; where it is 0, or False, the step does not count, as with Keras: the row
-        keeps its states, y repeats what a direction gave at its last step that counts, 0 ahead of
-        the first, and what x holds does not matter.  repeat_padding: so do steps past lengths.
+        mask: shaped as resets.  Where it is 0 or False, the step does not count, as in Keras: the
+        row keeps its states, and x is ignored.  y repeats the direction's last step that counts,
+        and is 0 before the first.  repeat_padding: steps past lengths are treated so, too.
 
-        all_states: y, final and the states of every step, [L*D,T,N,*] whatever batch_first is: of a
-        lower layer h is its output.  Gradients go into all of them.
+        all_states: returns y, final and the states of every step, [L*D,T,N,*] whatever batch_first
+        is; h of a lower layer is its output.  All of them are differentiable.
         """
         if reset_state is not None and resets is None:
             raise ValueError("reset_state is given, but no resets")
@@ -124,17 +124,17 @@ class Forward:
                 out = self._padded(input, hx, lengths, weights)
         elif type(input) is PackedSequence:
             out = self._packed(input, hx, weights)
-        elif isinstance(input, torch.fx.Proxy):  # a leaf of a traced model, as torch.nn's are
+        elif isinstance(input, torch.fx.Proxy):  # a leaf of a traced model, like torch.nn's modules
             path = input.tracer.path_of_module(self)
             return input.tracer.create_proxy("call_module", path, (input, hx), {})
         return self._otherwise(input, hx, lengths) if out is None else out
 
     def _apply(self, fn, recurse=True):
-        self.flatten_parameters()  # weak references forbid torch.utils.swap_tensors
+        self.flatten_parameters()  # weak references would forbid torch.utils.swap_tensors
         return super()._apply(fn, recurse)
 
-    # ---- the last call, for the next one, and frozen weights: never copied, forgotten with any
-    # ---- change, as of training
+    # ---- the last call, kept for the next one, and frozen weights: never copied, dropped on any
+    # ---- change, such as to training
 
     def __setattr__(self, name, value):
         if name == "qconfig":  # as torch.ao.quantization marks the modules of a model
@@ -152,7 +152,7 @@ class Forward:
         return state
 
     def _states(self, hx, batch: int, dim: int, device):
-        """Initial states as [L*D,N,*], None where shapes or devices are wrong."""
+        """Initial states as [L*D,N,*]; None for wrong shapes or devices."""
         spec = self._spec()
         if hx is None:
             return spec, [None] * spec.states
@@ -196,8 +196,8 @@ class Forward:
 
     @eager
     def _with_steps(self, x, hx, lengths, given, flags):
-        """Of a padded input, with (resets, reset_state, mask); what ecornn does not take is an
-        error: torch has none of these."""
+        """For a padded input with (resets, reset_state, mask).  What ecornn does not support is an
+        error, because torch has none of these."""
         weights = self._tensors()
         if (type(x) is not torch.Tensor or not _call.plain(x, weights) or x.dim() != 3
                 or x.shape[2] != self.input_size or 0 in x.shape):
@@ -249,7 +249,7 @@ class Forward:
 
 
 def _all_rows(state, batch: int):
-    """States of one row for all rows; others as they are."""
+    """Expands states of one row to all rows; others are unchanged."""
     if isinstance(state, (tuple, list)):
         return [_all_rows(one, batch) for one in state]
     if state is not None and state.dim() == 3 and state.shape[1] == 1:

@@ -1,6 +1,6 @@
-"""What a caller says of steps beside x, checked: lengths, resets and masks.
+"""Checks a caller's arguments about steps: lengths, resets and masks.
 
-Values are looked at on a CPU only: on a GPU that would wait for the device.
+Values are checked on a CPU only, because on a GPU that would wait for the device.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import torch
 
 
 def host(numbers) -> torch.Tensor:
-    """A tensor as it is; other numbers on the CPU, whatever torch's default device is."""
+    """A tensor as it is; other numbers become a CPU tensor, whatever torch's default device is."""
     return numbers if torch.is_tensor(numbers) else torch.as_tensor(numbers, device="cpu")
 
 
 def integers(name: str, given) -> torch.Tensor:
-    """A tensor of integers: floats and bools would be cut to 0 and 1 without a word."""
+    """A tensor of integers.  Floats and bools are refused, because they would be truncated
+    silently."""
     tensor = host(given)
     kind = tensor.dtype
     if kind is torch.bool or kind.is_floating_point or kind.is_complex:
@@ -25,8 +26,8 @@ def integers(name: str, given) -> torch.Tensor:
 
 
 def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.Tensor:
-    """Lengths of rows, [N] or [M,N], as int32 on that device.  On a CPU values out of 0..T are
-    refused, naming them."""
+    """Lengths of rows, [N] or [M,N], as int32 on that device.  On a CPU values outside 0..T are
+    refused by name."""
     lengths = integers("lengths", lengths)
     if tuple(lengths.shape) != tuple(rows):
         raise ValueError(f"lengths has shape {list(lengths.shape)}, must be {list(rows)}")
@@ -38,9 +39,10 @@ def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.T
 
 
 def check_steps(name: str, given, x, batch_first: bool):
-    """Bytes [T,N] of a tensor of yes and no [T,N] or [N,T], or None; of models as x has them first.
+    """Bytes [T,N] from a tensor of booleans [T,N] or [N,T], or None; with models [M] first if x has
+    it.
 
-    Floats must be 0 or 1: others are likely weights, or a mask that is added to scores.
+    Floats must be 0 or 1: others are probably weights, or a mask that is added to scores.
     """
     if given is None:
         return None

@@ -1,7 +1,7 @@
-"""Runs as operators of torch written in C: the module ``ecornn-torch.so``, where it loads.
+"""Runs as torch operators written in C: the module ``ecornn-torch.so``, if it loads.
 
-It needs torch 2.10 or newer, and is looked for in the package and beside the library.  Without it
-_run.py does the same in Python.  ``ECORNN_TORCH_MODULE`` is its path, or ``none``.
+It needs torch 2.10 or later, and is searched for in the package and next to the library.  Without
+it _run.py does the same in Python.  ``ECORNN_TORCH_MODULE`` is its path, or ``none``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .. import _library as lib
 from .._library import library
 
 NAME = "ecornn-torch.so"
-_VERSION = 2  # of what Python and the module know of each other
-# Bits of `given`: as in python/native/operator.h.
+_VERSION = 2  # version of the interface between Python and the module
+# Bits of `given`, as in python/native/operator.h.
 LENGTHS, PACKED, Y, DY, RESERVE, DX, DWEIGHTS, WEIGHTS = (1 << k for k in range(8))
 STATE, DFINAL, DSTATE = 1 << 8, 1 << 12, 1 << 16
 _FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack_sums", "ecornn_unpack")
 
 
 def _folder() -> str:
-    """Of the library that is loaded."""
+    """The folder of the loaded library."""
     if os.sep in lib.path:
         return os.path.dirname(lib.path)
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
@@ -53,7 +53,7 @@ def _find():
 
 
 def _load():
-    """The module, its operators registered; None where it or this torch has none."""
+    """The module with its operators registered; None if it or torch lacks something."""
     module = _find()
     if module is None:
         return None
@@ -82,7 +82,7 @@ class Handle:
     __slots__ = ("number", "zeros", "keeps")
 
     def __init__(self, numbers: bytes, keeps):
-        self.keeps = keeps  # whose memory the numbers point to
+        self.keeps = keeps  # the memory that the numbers point to
         self.number = _module.ecornn_torch_job(numbers, len(numbers) // 8)
 
     def __del__(self):
@@ -99,8 +99,8 @@ def _packed(numbers) -> bytes:
 
 
 class _Weights:
-    """What all jobs of a stack of layers on one device say of its weights; size: bytes of an
-    element."""
+    """What all jobs of a stack of layers on one device have in common about weights; size: bytes of
+    an element."""
 
     def __init__(self, spec, device, size: int):
         shapes = [shape for pair in range(spec.pairs)
@@ -116,10 +116,10 @@ class _Weights:
 
 def handle(spec, job, device, type: int, param_type: int, size: int, x, y,
            states) -> Handle | None:
-    """For runs of that job; None where they are not for the module.
+    """The handle for runs of that job; None if the module does not support them.
 
-    x, y, states: their shapes.  type, param_type: the library's numbers.  size: bytes of an
-    element of the parameters.
+    x, y, states: their shapes.  type, param_type: the library's numbers.  size: bytes of an element
+    of the parameters.
     """
     if _module is None or not job.steps or not job.batch or spec.models is not None:
         return None

@@ -25,7 +25,7 @@ _NONE = (0, 0, 0, 0)
 
 
 class _Plan:
-    """A plan of the library for runs of one shape, and what it says of its layers."""
+    """A plan of the library for runs of one shape, with data about its layers."""
 
     def __init__(self, on: str, text: str, cells: tuple[str, ...]):
         own = (ctypes.c_void_p * (len(cells) + 1))(*(cell(text) for text in cells), None)
@@ -64,8 +64,8 @@ _plan = functools.lru_cache(maxsize=128)(_Plan)
 
 @functools.lru_cache(maxsize=128)
 def _plan_within(on: str, text: str, cells: tuple[str, ...], limit: int) -> _Plan:
-    """The plan of a net whose reserve and workspace are within a limit: the text's memory: is of
-    each layer alone, so the largest that does is looked for."""
+    """The plan of a net whose reserve and workspace fit a limit.  The text's memory: limits each
+    layer alone, so this searches for the largest such limit that fits."""
     few, many, found, least = 0, limit + 1, None, None
     while many - few > max(limit >> 8, 1):
         each = limit if many > limit else (few + many) // 2
@@ -128,7 +128,7 @@ class _Run:
 
 
 def _states(counts, **tensors):
-    """An array of ecornn_net_states; tensors: of each field those of all layers in a row."""
+    """An array of ecornn_net_states; tensors: for each field those of all layers, concatenated."""
     array, first = (lib.NetStates * len(counts))(), 0
     for layer, count in zip(array, counts):
         for name, given in tensors.items():
@@ -139,7 +139,7 @@ def _states(counts, **tensors):
 
 
 class _Function(torch.autograd.Function):
-    """y and all final states of x, parameters and initial states."""
+    """y and all final states from x, parameters and initial states."""
 
     @staticmethod
     def forward(ctx, net, plan, training, lengths, seed, x, *tensors):
@@ -192,7 +192,7 @@ def _number(words: str, letter: str, default: int) -> int:
 
 
 def _with_words(text: str, name: str, words: str) -> str:
-    """A net's text whose layers have those words, but where they have such words of their own."""
+    """A net's text with these words added to each layer that has none of its own."""
     first, *pieces = text.split(";")
 
     def layer(piece: str) -> str:
@@ -206,7 +206,7 @@ def _with_words(text: str, name: str, words: str) -> str:
 
 
 def _fit_saving(pieces: str, steps: int) -> str:
-    """save:every:K with K no more than the steps that the layer has, as Layer takes it."""
+    """save:every:K with K limited to the layer's number of steps, as Layer does."""
     done = []
     for piece in pieces.split(";"):
         join = re.fullmatch(r"\s*join:(\d+)\s*", piece)
@@ -279,7 +279,7 @@ class Net(torch.nn.Module):
             self.register_parameter(self._names[-1], tensor)
 
     def _text(self, words: str, steps: int, batch: int, training: bool, draws: bool) -> str:
-        """The library's text of a net, without words that go with training or draws alone."""
+        """The library's text of a net, without words that only matter for training or draws."""
         said = [words, self.common, "train" if training else "",
                 "batch-major" if self.batch_first else "", f"T{steps}", f"N{batch}",
                 f"I{self.input_size}"]
@@ -305,12 +305,12 @@ class Net(torch.nn.Module):
             on, text, cells)
 
     def reset_parameters(self) -> None:
-        """Uniform within 1 / sqrt(H) of the layer, as torch.nn's layers begin."""
+        """Uniform within 1 / sqrt(H) of the layer, as in torch.nn."""
         for name, bound in zip(self._names, self._bounds):
             torch.nn.init.uniform_(getattr(self, name), -bound, bound)
 
     def output_lengths(self, lengths):
-        """How many steps of y rows of so many steps of x have."""
+        """The number of steps of y for rows with this number of steps of x."""
         return (integers("lengths", lengths) + self.joined - 1) // self.joined
 
     def _y_shape(self, plan, steps: int, batch: int) -> tuple[int, int, int]:
@@ -321,7 +321,7 @@ class Net(torch.nn.Module):
         return [(pairs, batch, width) for pairs, width in self._widths]
 
     def _types(self, x, params) -> str:
-        """The words of x's type and that of the parameters."""
+        """The words for x's type and that of the parameters."""
         dtype = params[0].dtype if params else torch.float32
         for name, param, shape in zip(self._names, params, self._shapes):
             if param.shape != shape:
@@ -336,7 +336,7 @@ class Net(torch.nn.Module):
         return _WORDS[x.dtype] + (f"/{_WORDS[dtype]}-params" if dtype is not wide else "")
 
     def _initial(self, initial, x, batch: int) -> list:
-        """All states in a row, dense and of x's type, or None."""
+        """All states concatenated, dense and of x's type, or None."""
         if initial is None:
             return [None] * len(self._widths)
         shapes, states = self._state_shapes(batch), []

@@ -1,7 +1,7 @@
-"""A run as an operator of torch, ``torch.ops.ecornn.layer``: for torch.compile, torch.export,
-fake tensors and whatever else looks at operators.
+"""A run as a torch operator, ``torch.ops.ecornn.layer``, for torch.compile, torch.export, fake
+tensors and other users of operators.
 
-Eager calls of modules do not come here: an autograd.Function around the same run takes less time.
+Eager calls of modules do not use it: an autograd.Function around the same run is faster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ torch.library.define(
     "ecornn::layer",
     "(Tensor x, Tensor? lengths, Tensor[]? states, Tensor[] weights, str cell, int[] shape, "
     "str saving, float dropout, bool batch_major, bool drop, Tensor? seed, bool keep) -> Tensor[]")
-# x is not read: torch's checkpoints have inputs.
+# x is not read, but torch's checkpoints need an input.
 torch.library.define("ecornn::draw", "(Tensor x) -> Tensor",
                      tags=(torch.Tag.nondeterministic_seeded,))
 torch.library.define(
@@ -26,7 +26,7 @@ torch.library.define(
     "float dropout, bool batch_major, bool drop, Tensor? seed, bool[] wanted) -> Tensor[]")
 
 
-torch.library.define(  # forward again, then backward: of a forward that kept nothing
+torch.library.define(  # repeats forward before backward, for a forward that kept nothing
     "ecornn::layer_again",
     "(Tensor? dy, Tensor?[] dfinal, Tensor x, Tensor? lengths, Tensor[] states, Tensor[] weights, "
     "str cell, int[] shape, str saving, float dropout, bool batch_major, bool drop, Tensor? seed, "
@@ -42,7 +42,7 @@ def _spec(cell: str, shape, saving: str, dropout) -> Spec:
 
 
 def _check(spec: Spec, x, lengths, states, batch_major: bool) -> None:
-    """Refuses what the library would read wrongly; weights are checked where they are packed."""
+    """Refuses tensors that the library would misread; weights are checked when they are packed."""
     if x.dim() != 3 or x.shape[2] != spec.input or x.dtype not in _run.TYPES:
         raise RuntimeError(f"x is {list(x.shape)}, {x.dtype}, must be [T,N,{spec.input}] of floats")
     steps, batch = (x.shape[1], x.shape[0]) if batch_major else (x.shape[0], x.shape[1])
@@ -88,11 +88,11 @@ def _layer(x, lengths, states, weights, cell, shape, saving, dropout, batch_majo
     _check(spec, x, lengths, states, batch_major)
     job = _job(spec, x, weights, batch_major, drop, keep)
     states = [_run.dense(state) for state in _given(spec, states)]
-    # What an operator returns is its caller's: with keep, weights are packed for this run alone.
+    # The caller owns an operator's results: with keep, weights are packed for this run alone.
     y, final, reserve, packed = _run.forward(
         spec, job, _run.dense(x), _run.dense(lengths), states, weights, keep or drop, _seed(seed),
         not keep)
-    # An empty tensor each: two results of an operator may not be one tensor.
+    # An empty tensor each: two results of an operator must not be one tensor.
     if not keep or packed is None:
         packed = x.new_empty(0, dtype=torch.uint8)
     return [y, *final, reserve if keep else x.new_empty(0, dtype=torch.uint8), packed]
@@ -209,7 +209,7 @@ _exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.4
 
 
 def _is_fixed(size) -> bool:
-    """Is a size a number in the graph that is being made, not a symbol?"""
+    """Is a size a number in the graph being built, not a symbol?"""
     from torch.fx.experimental.symbolic_shapes import statically_known_true as _known
 
     for least in _POWERS:
@@ -219,17 +219,17 @@ def _is_fixed(size) -> bool:
 
 
 def _drawn(x):
-    """A seed, [1].  torch's partitioner may draw again in backward, where it would be another one
-    (torch._functorch.config.activation_memory_budget): in a checkpoint it replays the generator."""
+    """A seed, [1].  torch's partitioner may draw again in backward and get another one
+    (torch._functorch.config.activation_memory_budget); in a checkpoint it replays the generator."""
     if torch.is_grad_enabled() and torch.compiler.is_dynamo_compiling():
         return torch.utils.checkpoint.checkpoint(torch.ops.ecornn.draw, x, use_reentrant=False)
     return torch.ops.ecornn.draw(x)
 
 
 def module(self, x, hx, lengths, weights):
-    """A module's forward in a graph that is being compiled; None where torch's own code runs.
+    """A module's forward in a graph that is being compiled; None if torch's own code runs.
 
-    Written so that torch.compile can follow it: no caches, no library.
+    Written so that torch.compile can trace it: no caches, no library.
     """
     cell = self.cell_text if self.mode == "TEXT" else CELLS[self.mode]
     states = [] if hx is None else list(hx) if isinstance(hx, (tuple, list)) else [hx]
@@ -252,14 +252,15 @@ def module(self, x, hx, lengths, weights):
     weights = [weight if weight.dtype == params else weight.to(params) for weight in weights]
     if lengths is not None:
         lengths = integers("lengths", lengths).to(x.device, torch.int32)
-    # A graph for any T and N keeps nothing, for the size is a plan's: its backward runs again.
+    # A graph for any T and N keeps nothing, because sizes are a plan's: its backward repeats
+    # forward.
     keep = torch.is_grad_enabled() and not _exporting() and (
         _is_fixed(x.shape[0]) and _is_fixed(x.shape[1]))
     seed = _drawn(x) if drop else None
     shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
              int(self.bidirectional), self.proj_size, self.memory_limit,
              self.heads, int(self.grouped_input)]
-    # None, not an empty list, which AOTInductor's packages do not keep.
+    # None, not an empty list, which AOTInductor's packages lose.
     out = torch.ops.ecornn.layer(x, lengths, states or None, weights, cell, shape, self.saving,
                                  self.dropout, self.batch_first, drop, seed, keep)
     y, final = out[0], out[1:-2]

@@ -1,8 +1,8 @@
-"""torch.nn's layers from torch's elementary operators, a step at a time, nothing in place.
+"""torch.nn's layers from torch's elementary operators, one step at a time, nothing in place.
 
-Slow, but every transform of torch.func, vmap and forward-mode differentiation go through, any
-number of times, one inside another.  torch's own ways do not: its LSTM in Python gives states a
-dimension too many, its GRU and RNN in C++ write in place to what vmap has not batched.
+Slow, but every transform of torch.func, vmap and forward-mode differentiation work on it, nested to
+any depth.  They do not work on torch's own layers: its LSTM in Python gives states a dimension too
+many, and its GRU and RNN in C++ write in place to tensors that vmap has not batched.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def _pairs(weights, bias: bool, pairs: int):
 
 def layers(cell: str, x, states, weights, *, bias: bool, count: int, dropout: float = 0.0,
            train: bool = False, both: bool = False, lengths=None):
-    """y [T,N,D*P] and the final states [L*D,N,*] of x [T,N,I] and the initial states; weights:
-    flat, as torch.nn has them; lengths: [N], or None: y is 0 past them."""
+    """y [T,N,D*P] and the final states [L*D,N,*] from x [T,N,I] and the initial states; weights:
+    flat, in torch.nn's order; lengths: [N], or None: y is 0 past them."""
     inside = None
     if lengths is not None:
         steps = torch.arange(x.shape[0], device=x.device)
@@ -88,7 +88,7 @@ def layers(cell: str, x, states, weights, *, bias: bool, count: int, dropout: fl
 
 def run(cell: str, x, states, weights, *, batch_first: bool = False, packing=None, lengths=None,
         **sizes):
-    """As layers, of x as a module has it: [T,N,I], [N,T,I], or packed rows [sum of lengths,I]."""
+    """layers for x in a module's form: [T,N,I], [N,T,I], or packed rows [sum of lengths,I]."""
     if packing is not None:
         x, lengths = packing.pad(x), packing.lengths
     elif batch_first:

@@ -1,7 +1,7 @@
-"""Packed sequences: which row of the packed data is which step of which row of the batch.
+"""Packed sequences: the step and batch row of each row of packed data.
 
 The library takes padded steps [T,N,I] with a length for each row; PackedSequence has the rows of
-all steps one after the other, [sum of lengths,I], without the padding.  Both ways are one gather.
+all steps one after the other, [sum of lengths,I], without padding.  Each conversion is one gather.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _kept: OrderedDict[tuple, tuple] = OrderedDict()
 
 
 class Packing:
-    """The indices of one list of batch sizes, on one device."""
+    """The indices for one list of batch sizes, on one device."""
 
     __slots__ = ("steps", "batch", "lengths", "padded", "packed")
 
@@ -29,7 +29,7 @@ class Packing:
         inside = rows < sizes[:, None]  # [T,N]
         first = torch.cumsum(sizes, 0) - sizes
         total = int(sizes.sum())
-        # Past a row's length anything may be read: some row of the data, another for each.
+        # Past a row's length any data may be read: some row, a different one for each.
         padded = torch.where(inside, first[:, None] + rows,
                              torch.arange(self.steps * self.batch, device="cpu").view(
                                  inside.shape) % total)
@@ -38,12 +38,12 @@ class Packing:
         self.packed = inside.flatten().nonzero().flatten().to(device)
 
     def batch_sizes(self) -> torch.Tensor:
-        """As PackedSequence has them, [T]."""
+        """In the form of PackedSequence, [T]."""
         steps = torch.arange(self.steps, device="cpu")
         return (self.lengths.cpu() > steps[:, None]).sum(1)
 
     def pad(self, data: torch.Tensor) -> torch.Tensor:
-        """[sum,I] to [T,N,I]; past a row's length there is anything."""
+        """[sum,I] to [T,N,I]; values past a row's length are arbitrary."""
         return data.index_select(0, self.padded).view(self.steps, self.batch, data.shape[1])
 
     def pack(self, padded: torch.Tensor) -> torch.Tensor:
@@ -52,9 +52,9 @@ class Packing:
 
 
 def packing_of(batch_sizes: torch.Tensor, device: torch.device) -> Packing:
-    """The packing of these batch sizes; the last ones are kept, since layers share them."""
+    """The packing of these batch sizes; recent ones are kept, because layers share them."""
     functorch = torch._C._functorch
-    while functorch.is_batchedtensor(batch_sizes):  # under vmap, all of them alike
+    while functorch.is_batchedtensor(batch_sizes):  # under vmap, where all are equal
         batch_sizes = functorch.get_unwrapped(batch_sizes).select(
             functorch.maybe_get_bdim(batch_sizes), 0)
     stream = 0
@@ -69,7 +69,7 @@ def packing_of(batch_sizes: torch.Tensor, device: torch.device) -> Packing:
     packing = Packing(batch_sizes, device)
     try:
         version = batch_sizes._version
-    except RuntimeError:  # of inference mode: not kept
+    except RuntimeError:  # in inference mode: not kept
         return packing
     _kept[key] = (weakref.ref(batch_sizes), version, packing)
     while len(_kept) > _LIMIT:

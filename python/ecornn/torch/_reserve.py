@@ -1,9 +1,9 @@
-"""Memory from a forward run to its backward, on a CPU: large blocks serve the next run again.
+"""CPU memory from a forward run to its backward: large blocks are reused by the next run.
 
-malloc maps large blocks anew each time, and the faults of fresh pages take up to a fifth of a
-training step.  A block is lent as a tensor of its own, and comes back when nothing uses that
-tensor's storage any more: no graph, no alias, no hook.  So two runs never share one.  Blocks are
-kept by the first weight of a layer, and go with it.
+malloc maps large blocks anew each time, and the page faults take up to a fifth of a training step.
+A block is lent as a tensor of its own, and returns when nothing uses that tensor's storage any
+more: no graph, no alias, no hook.  So two runs never share one.  Blocks are kept with the first
+weight of a layer, and freed with it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import weakref
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
-LARGE = 8 << 20  # bytes; smaller ones malloc keeps itself
+LARGE = 8 << 20  # bytes; malloc keeps smaller ones itself
 _MOST = 2        # blocks that a layer keeps
 
 
 class _Blocks:
-    """What one layer keeps.  Each block is in this list or lent, and only list's own methods, which
-    no other thread can interrupt, move it: it may come back at any point of any thread."""
+    """The blocks that one layer keeps.  Each block is either in this list or lent.  Only list's own
+    methods move it, which no other thread can interrupt, because it may return at any time in any
+    thread."""
 
     def __init__(self):
         self.kept: list[torch.Tensor] = []
@@ -32,13 +33,13 @@ class _Blocks:
         return torch.frombuffer(lease, dtype=torch.uint8, count=bytes)
 
     def _take(self, bytes: int) -> torch.Tensor:
-        """One that is kept, else a new one; those that are too small go."""
+        """A kept block, else a new one; blocks that are too small are freed."""
         try:
             while True:
                 block = self.kept.pop()
                 if block.numel() >= bytes:
                     return block
-        except IndexError:  # none is left
+        except IndexError:  # none left
             with torch.inference_mode(False):
                 return torch.empty(bytes, dtype=torch.uint8, device="cpu")
 
@@ -51,7 +52,7 @@ _all = WeakTensorKeyDictionary()
 
 
 def lend(weights, bytes: int) -> torch.Tensor:
-    """[bytes] of a CPU's memory for a run of a layer with these weights."""
+    """[bytes] of CPU memory for a run of a layer with these weights."""
     if not weights or bytes < LARGE:
         return torch.empty(bytes, dtype=torch.uint8, device="cpu")
     blocks = _all.get(weights[0])
@@ -61,6 +62,6 @@ def lend(weights, bytes: int) -> torch.Tensor:
 
 
 def forget(weights) -> None:
-    """Frees what a layer keeps."""
+    """Frees the blocks that a layer keeps."""
     if weights:
         _all.pop(weights[0], None)

@@ -1,6 +1,6 @@
-"""Runs of the library on torch's tensors: forward and backward, without autograd.
+"""Runs of the library on torch tensors: forward and backward, without autograd.
 
-Memory comes from torch's allocator, runs are queued on the current stream.
+Memory comes from torch's allocator, and runs are queued on the current stream.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NONE = (0, 0, 0, 0)
 _NO_RESETS = (0, *_NONE)
 _local = threading.local()
 _lock = threading.Lock()
-_SMALL = 4096  # elements of a result that a job keeps one of
-_JOBS = 256    # that a stack of layers keeps
-_SCRATCH = 64 << 20  # bytes, of each scratch that a CPU's thread keeps
+_SMALL = 4096  # elements; a job keeps one tensor of smaller results
+_JOBS = 256    # jobs that a stack of layers keeps
+_SCRATCH = 64 << 20  # bytes of each scratch that a CPU thread keeps
 
 
 def device_name(device: torch.device) -> str:
-    """The library's name of it: a CPU has as many threads as torch would take."""
+    """The library's name of a device; a CPU has as many threads as torch would use."""
     return f"cpu:{torch.get_num_threads()}" if device.type == "cpu" else f"cuda:{device.index}"
 
 
 def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
             training: bool, drop: bool, flags: int) -> Plan:
-    """The plan of runs in that type, where x is, of [T,N] or [N,T] = first."""
+    """The plan for runs in that type, on x's device, with [T,N] or [N,T] = first."""
     steps, batch = (first[1], first[0]) if batch_major else first
     plans = spec.plans(batch_major, drop, flags)
     return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype],
@@ -45,7 +45,7 @@ def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch
 
 
 def expect(name: str, tensor, shape, dtype: torch.dtype, device: torch.device) -> None:
-    """Refuses a tensor that is not what the library will read; None is taken."""
+    """Refuses a tensor that the library would misread; None is accepted."""
     if tensor is not None and (tuple(tensor.shape), tensor.dtype, tensor.device) != (
             tuple(shape), dtype, device):
         raise RuntimeError(f"{name} is {list(tensor.shape)}, {tensor.dtype} on {tensor.device}, "
@@ -53,7 +53,7 @@ def expect(name: str, tensor, shape, dtype: torch.dtype, device: torch.device) -
 
 
 class Job:
-    """What all runs of one shape share: the plan, and the shapes of what they write."""
+    """What all runs of one shape share: the plan, and the shapes of results."""
 
     __slots__ = ("plan", "steps", "batch", "workspace", "reserve", "y", "final", "on_gpu",
                  "reads_y", "device", "index", "pad", "native", "handle")
@@ -77,7 +77,8 @@ class Job:
 
 
 def _maker(shape, dtype: torch.dtype, device):
-    """Makes tensors of that shape: of a small one like another, which takes two thirds."""
+    """A function that makes tensors of that shape.  Small ones are made like a kept one, which
+    takes two thirds of the time."""
     if math.prod(shape) <= _SMALL:
         with torch.inference_mode(False):
             return functools.partial(torch.empty_like, torch.empty(
@@ -87,7 +88,7 @@ def _maker(shape, dtype: torch.dtype, device):
 
 def job_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
            training: bool, drop: bool, flags: int) -> Job:
-    """The job of a run in that type, where x is, of [T,N] or [N,T] = first."""
+    """The job for runs in that type, on x's device, with [T,N] or [N,T] = first."""
     key = (first, dtype, params, torch.get_num_threads() if x.is_cpu else x.device, batch_major,
            training, drop, flags)
     job = spec.jobs.get(key)
@@ -101,7 +102,7 @@ def job_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_
 
 
 def _scratch(bytes: int, device, name: str) -> torch.Tensor:
-    """[bytes] for one call; device None: the CPU thread's own, whose pages are there already."""
+    """[bytes] for one call; device None: the CPU thread's own, whose pages are mapped already."""
     if device is not None or bytes > _SCRATCH:
         return torch.empty(bytes, dtype=torch.uint8, device=device or "cpu")
     kept = _local.__dict__.get(name)
@@ -125,18 +126,18 @@ def _resets(job: Job, resets, starts) -> tuple[int, ...]:
 
 def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed: int,
             cached: bool, resets=None, starts=(), mask=None, shows=False):
-    """y, final states, reserve (None unless keep) and packed weights; shows: behind the final
-    states those of every step.
+    """y, final states, reserve (None unless keep) and packed weights; shows: the states of every
+    step follow the final states.
 
     x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
-    [L*D,N,*] each, dense, or None.  cached: what is packed may be kept for other runs.
-    resets, mask: [T,N] bytes on x's device, or None; starts: as states.  Of several models all have
-    [M] first; x, lengths, resets and mask where not shared.
+    [L*D,N,*] each, dense, or None.  cached: packed weights may be kept for other runs.  resets,
+    mask: [T,N] bytes on x's device, or None; starts: reset states, shaped as states.  With several
+    models all have [M] first, except x, lengths, resets and mask if they are shared.
     """
     plan, stream, device = job.plan, 0, None
     if job.on_gpu:
         device, stream = x.device, stream_of(job.index)
-        if capturing():  # a graph packs what its parameters hold when it is replayed
+        if capturing():  # a graph packs the parameters' values at the time of replay
             cached, weights = False, getattr(weights, "of", weights)
     runs = job.steps > 0 and job.batch > 0
     lent = keep and not job.on_gpu and job.reserve >= _reserve.LARGE
@@ -176,8 +177,8 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
 
 def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int, packed,
                     compare: bool):
-    """As forward, by the operator; None where it could not.  compare: the packed weights may be
-    those of other weights, and must not be used then."""
+    """forward by the C operator; None if it does not support the run.  compare: the packed weights
+    may belong to other weights, and must then not be used."""
     given, tensors = _native.RESERVE if keep else 0, [x]
     if lengths is not None:
         given |= _native.LENGTHS
@@ -204,7 +205,7 @@ def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int
 
 def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
                      dfinal, wanted):
-    """As backward, by the operator; None where it could not."""
+    """backward by the C operator; None if it does not support the run."""
     given, tensors = _native.PACKED, [x, reserve, packed]
     for tensor, bit in ((y, _native.Y), (lengths, _native.LENGTHS)):
         if tensor is not None:
@@ -245,10 +246,11 @@ def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, 
 
 def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
              dfinal, wanted, resets=None, starts=(), mask=None):
-    """dx, dstates (then those of starts) and dweights of one forward; None where not wanted.
+    """dx, dstates (then those of reset states) and dweights of one forward; None for gradients that
+    are not wanted.
 
-    dy, dfinal: as y and the final states, and those of every step, dense, or None.  wanted: for x, each state, each start
-    and each weight in turn.
+    dy, dfinal: shaped as y and the final states, then those of every step, dense, or None.  wanted:
+    a flag for x, each state, each reset state and each weight.
     """
     plan, count, stream, device = job.plan, spec.states + len(starts), 0, None
     if job.on_gpu:
@@ -283,7 +285,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
         dreset_state=(*[_address(d) for d in others], *job.pad) if others else _NONE,
         dstates=(*map(_address, dshown), *job.pad) if dshown else _NONE)
     check(library.ecornn_backward(plan.handle, io, gradient))
-    del workspace  # its memory may hold what comes next: on a GPU that is queued behind the run
+    del workspace  # its memory may be reused: on a GPU by work queued after the run
     found = [None] * len(weights)
     if some and job.steps and job.batch:
         found = _weights.gradients(spec, plan, dweights, weights, want_weights, stream)

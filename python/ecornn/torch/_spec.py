@@ -1,7 +1,7 @@
-"""What a stack of layers is to the library: its shape, its plans, and which tensor each of the
-library's parameters lies in.
+"""A stack of layers in the library's terms: its shape, its plans, and the tensor that holds each of
+the library's parameters.
 
-Knows the layout of torch.nn's weights, nothing of tensors' values.
+Knows the layout of torch.nn's weights, but no values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..cell import expected
 # torch.nn's RNNBase.mode -> the library's cell.
 CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn-tanh", "RNN_RELU": "rnn-relu"}
 
-# Where torch keeps two biases for a gate the library has one, their sum.  The rows of vectors in
-# the library's order: (sum, hh or ih, number of the gate).
+# Where torch has two biases for a gate, the library has one, their sum.  The library's order of
+# vectors, as (sum, hh or ih, number of the gate):
 _TWO_BIASES = {
     "lstm": [("sum", 0), ("sum", 1), ("sum", 2), ("sum", 3)],
     "gru": [("sum", 0), ("sum", 1), ("hh", 2), ("ih", 2)],
@@ -30,7 +30,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn-tanh": 1, "rnn-relu": 1}
 
 
 class Spec:
-    """One stack of layers as the library sees it.  Made once for equal ones: see spec_of."""
+    """One stack of layers as the library sees it.  Equal ones are one object; see spec_of."""
 
     def __init__(self, name: str, input: int, hidden: int, layers: int, bias: bool,
                  dropout: float, bidirectional: bool, proj: int, saving: str, memory_limit: int,
@@ -38,7 +38,7 @@ class Spec:
         self.cell, self.input, self.hidden, self.proj = name, input, hidden, proj
         self.layers, self.bias, self.dropout = layers, bias, dropout
         self.models, self.heads, self.grouped_input = models, heads, grouped_input
-        self.lead = () if models is None else (models,)  # first axes of weights, states and y
+        self.lead = () if models is None else (models,)  # leading axes of weights, states and y
         self.directions = 2 if bidirectional else 1
         self.pairs = layers * self.directions
         self.torch = name in _TWO_BIASES
@@ -47,22 +47,23 @@ class Spec:
         self.out = self.directions * self.width
         self.widths = [self.width] + [hidden] * (self.states - 1)
         self.random = "bernoulli" in name
-        # A probability of 1 is none of the library's: see drops_all.
+        # The library does not support a probability of 1; see drops_all.
         self.drops_all = dropout >= 1.0 and layers > 1
         save, every = saving_of(saving)
-        self.replays = save != lib.SAVE_ALL or memory_limit > 0  # or may
+        self.replays = save != lib.SAVE_ALL or memory_limit > 0  # or may replay
         shape = Shape(name, input, hidden, proj, layers,
                       lib.BIDIRECTIONAL if bidirectional else lib.FORWARD,
                       dropout=dropout if layers > 1 and dropout < 1.0 else 0.0,
                       flags=lib.GROUPED_INPUT * grouped_input, save=save, save_every=every,
                       memory_limit=limit_of(memory_limit), heads=heads, models=models or 1)
         self._shape = shape
-        self.jobs: dict[tuple, object] = {}  # of _run.py
-        self.native: dict[tuple, object] = {}  # of _native.py
+        self.jobs: dict[tuple, object] = {}  # used by _run.py
+        self.native: dict[tuple, object] = {}  # used by _native.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
 
     def drawing(self, drop: bool) -> str:
-        """The cell that draws, or has what is expected instead: every run with a reserve draws."""
+        """The cell that draws, or the one with expected values instead: every run with a reserve
+        draws."""
         return self.cell if drop or not self.random else expected(self.cell)
 
     def plans(self, batch_major: bool, drop: bool, flags: int) -> Plans:
@@ -86,7 +87,7 @@ class Spec:
 
     @functools.cached_property
     def counts(self) -> dict[str, int]:
-        """How many W, R, b and p a layer's direction has."""
+        """The number of W, R, b and p of a layer's direction."""
         counts = {"W": 0, "R": 0, "b": 0, "p": 0}
         for parameter in self.parameters:
             layer, direction, kind = parameter.name.split(".")[:3]
@@ -95,7 +96,7 @@ class Spec:
         return counts
 
     def names(self) -> list[str]:
-        """Of the tensors of a pair, in order: ``weight_ih`` and so on."""
+        """Names of a pair's tensors, in order: ``weight_ih`` and so on."""
         return self._names
 
     @functools.cached_property
@@ -109,7 +110,7 @@ class Spec:
         return names + ["weight_hr"] * (self.proj > 0)
 
     def shapes(self, layer: int) -> list[tuple[int, ...]]:
-        """Of the tensors of a pair of that layer, as names."""
+        """Shapes of the tensors of a pair of that layer, in the order of names."""
         return self._first_shapes if layer == 0 else self._later_shapes
 
     @functools.cached_property
@@ -136,7 +137,7 @@ class Spec:
 
     @functools.cached_property
     def _all(self) -> list[tuple]:
-        """As _of_one, of all models, one after the other."""
+        """_of_one for all models, concatenated."""
         found = self._of_one
         if self.models is None:
             return found
@@ -147,10 +148,10 @@ class Spec:
 
     @functools.cached_property
     def _of_one(self) -> list[tuple]:
-        """Of each parameter, places in the flat weights of all pairs: what it is packed from, what
-        is added to it, where its gradient goes, and where that is wanted a second time.
+        """For each parameter four places in the flat weights of all pairs: what it is packed from,
+        what is added to it, where its gradient goes, and where a copy of that goes.
 
-        A place is a tensor's number and an offset in elements; NOWHERE where there is none.
+        A place is a tensor's number and an offset in elements; NOWHERE if there is none.
         """
         names, found = self.names(), []
         number = {name: k for k, name in enumerate(names)}
@@ -183,22 +184,22 @@ class Spec:
 
     @functools.cached_property
     def places(self) -> list[tuple[int, int]]:
-        """Of each parameter: tensor and offset to pack it from; NOWHERE: it is 0."""
+        """For each parameter: tensor and offset to pack it from; NOWHERE: it is 0."""
         return [places[0] for places in self._all]
 
     @functools.cached_property
     def added(self) -> list[tuple[int, int]]:
-        """Of each parameter: tensor and offset of what is added to it."""
+        """For each parameter: tensor and offset of what is added to it."""
         return [places[1] for places in self._all]
 
     @functools.cached_property
     def targets(self) -> list[tuple[int, int]]:
-        """Of each parameter: tensor and offset of its gradient."""
+        """For each parameter: tensor and offset of its gradient."""
         return [places[2] for places in self._all]
 
     @functools.cached_property
     def twins(self) -> list[tuple[int, int]]:
-        """Of each parameter: tensor and offset that have the same gradient."""
+        """For each parameter: tensor and offset that have the same gradient."""
         return [places[3] for places in self._all]
 
     @functools.cached_property
@@ -210,7 +211,7 @@ class Spec:
 def spec_of(name: str, input: int, hidden: int, layers: int, bias: bool, dropout: float,
             bidirectional: bool, proj: int, saving: str = "all", memory_limit: int = 0,
             models: int | None = None, heads: int = 1, grouped_input: bool = False) -> Spec:
-    """The spec of such a stack; name: a built-in cell's, or a cell's text; models: None: one,
-    whose arrays have no [M] first."""
+    """The spec of such a stack.  name: a built-in cell's, or a cell's text; models: None: one
+    model, whose arrays have no [M] first."""
     return Spec(name, input, hidden, layers, bias, dropout, bidirectional, proj, saving,
                 memory_limit, models, heads, grouped_input)

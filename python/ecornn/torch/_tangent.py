@@ -1,7 +1,7 @@
-"""Derivatives along a direction and gradients of gradients, by the library's tangents.
+"""Derivatives along a direction, and gradients of gradients, by the library's tangents.
 
-Forward-mode differentiation, and the backward of a backward, which is what
-``torch.autograd.grad(..., create_graph=True)`` asks for.
+Serves forward-mode differentiation and the backward of a backward, which ``torch.autograd.grad(...,
+create_graph=True)`` requests.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _plan = functools.lru_cache(maxsize=64)(_Plan)
 
 
 class Result(NamedTuple):
-    """None where not wanted."""
+    """The results; None for those not wanted."""
 
-    y: torch.Tensor          # the tangent of y, and of the final states
+    y: torch.Tensor          # the tangents of y and of the final states
     final: list
     dx: torch.Tensor | None
     dstates: list
@@ -56,7 +56,7 @@ class Result(NamedTuple):
 
 
 def refuses(call, x) -> str | None:
-    """Why the library's tangents do not do this call, or None."""
+    """Why the library's tangents do not support this call, or None."""
     spec = call.spec
     if spec.models is not None:
         return "of several models"
@@ -100,8 +100,8 @@ def _plan_of(call, x, training: bool = True) -> _Plan:
 
 
 def _parameters(spec: Spec, tensors, keep: list):
-    """Addresses of the library's parameters in flat weights, or their tangents; None there: 0.
-    keep: gets what must live as long as they are used."""
+    """Addresses of the library's parameters in flat weights, or in their tangents, with 0 for None.
+    keep: receives what must live as long as they are used."""
     start = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
     size = next((tensor.element_size() for tensor in tensors if tensor is not None), 0)
     sums, found = {}, []
@@ -113,7 +113,7 @@ def _parameters(spec: Spec, tensors, keep: list):
                 sums[first, second] = tensors[first] + tensors[second]
                 keep.append(sums[first, second])
             found.append(sums[first, second].data_ptr() + offset * size)
-        else:  # equal gates of two biases lie at equal offsets
+        else:  # equal gates of two biases have equal offsets
             one = max(first, second)
             found.append(start[one] + offset * size if one >= 0 else 0)
     return found
@@ -133,7 +133,7 @@ def _gradients(spec: Spec, weights, wanted):
 
 
 def _copy_twins(spec: Spec, found) -> None:
-    """Second biases have the gradient of the first."""
+    """Copies the gradient of the first bias to the second."""
     for (tensor, offset), (twin, at), parameter in zip(spec.targets, spec.twins, spec.parameters):
         if twin >= 0:
             count = parameter.rows * parameter.cols
@@ -146,9 +146,9 @@ def _copy_twins(spec: Spec, found) -> None:
 def run(call, x, lengths, states, weights, tangents, outputs=None, slopes=None,
         wanted=None) -> Result:
     """Tangents of y and the final states along tangents of x, each state and each weight (None:
-    zeros).  wanted: of x, each state and each weight, the gradient of <outputs, those tangents>
-    + <slopes, y and the final states>.  All dense, x padded, in the run's type.
-    """
+    zeros).  wanted: flags for x, each state and each weight to compute the gradient of <outputs,
+    those tangents> + <slopes, y and the final states>.  All tensors are dense, x padded, in the
+    run's type."""
     spec, job = call.spec, call.job
     on_gpu = not x.is_cpu
     back = wanted is not None

@@ -1,9 +1,10 @@
-"""Packed weights: a run never takes those of other weights than it is given.
+"""Packed weights.  A run never uses packed weights of other values than it is given.
 
 A layer keeps packed weights for its next run.  On a CPU a block of them ends with a copy of the
-weights that it was packed from, and each run compares that with the weights, all bytes of them.  On
-a GPU each run packs anew, on its stream and ahead of itself, into the block that the stream keeps.
-So it does not matter how weights are written to.  Frozen weights alone are trusted: see Frozen.
+weights that it was packed from, and each run compares that copy with the weights, all bytes of
+them.  On a GPU each run packs again, on its stream before itself, into the block that the stream
+keeps.  So it does not matter how weights are written to.  Only frozen weights are trusted; see
+Frozen.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from . import _native, _reserve
 from ._spec import NOWHERE, Spec
 
 _entries: dict[int, "_Entry"] = {}  # by the id of the first weight
-_KEPT = 8  # blocks of a layer, of plans that cannot share one
+_KEPT = 8  # blocks kept by a layer for plans that cannot share one
 
 
 def _references(record) -> int:
@@ -36,14 +37,14 @@ _FREE = _references((None, object()))
 
 
 def _free(record) -> bool:
-    """Does nobody else hold the block of a record: no run (a reference), no graph (a use)?"""
-    uses = getattr(record[1], "_use_count", None)  # torch 2.4 has none: then never
+    """Is the block of a record unused, by runs (references) and graphs (uses)?"""
+    uses = getattr(record[1], "_use_count", None)  # torch 2.4 has none: then it counts as used
     return _references(record) <= _FREE and uses is not None and uses() == 1
 
 
 class _Entry:
-    """Blocks of packed weights of one layer: (plan, block, stream).  Blocks that a run may read are
-    not written to on a CPU; on a GPU they are in the order of the stream."""
+    """Blocks of packed weights of one layer: (plan, block, stream).  On a CPU a block that a run
+    may read is not written to; on a GPU the stream orders reads and writes."""
 
     def __init__(self, first=None):
         self.first = first  # a weak reference to the first weight
@@ -62,15 +63,15 @@ class _Entry:
 
 
 class Frozen(list):
-    """Copies of weights, and what was packed of them, for runs that do not look whether the weights
-    changed.  of: the tensors that they are copies of."""
+    """Copies of weights, and their packed forms, for runs that do not check for changes.  of: the
+    tensors that were copied."""
 
     def __init__(self, weights):
         super().__init__(weight.detach().clone() for weight in weights)
         self.of, self.entry = list(weights), _Entry()
 
     def serves(self, weights) -> bool:
-        """For these tensors?"""
+        """Is this frozen copy for these tensors?"""
         return len(weights) == len(self.of) and all(map(operator.is_, weights, self.of))
 
 
@@ -79,14 +80,14 @@ def _entry_of(weights) -> _Entry | None:
 
 
 def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
-    """A block of packed weights for that plan, maybe of weights as they were before, or None."""
+    """A block of packed weights for that plan, possibly of earlier values, or None."""
     entry = _entry_of(weights) if weights else None
     record = entry.find(plan, stream) if entry is not None else None
     return None if record is None else record[1]
 
 
 def packed(spec: Spec, job, weights, stream: int, keep: bool) -> torch.Tensor | None:
-    """The packed weights of a job's plan, [bytes or more].  keep: for the next run, too."""
+    """The packed weights of a job's plan, [bytes or more].  keep: keeps them for the next run."""
     plan = job.plan
     if not plan.weights:
         return None
@@ -123,7 +124,7 @@ def _bytes(count: int, device) -> torch.Tensor:
 
 
 def forget(weights) -> None:
-    """Drops the packed weights of a layer, and memory that it keeps."""
+    """Drops the packed weights of a layer, and the memory that it keeps."""
     _reserve.forget(weights)
     if weights:
         _entries.pop(id(weights[0]), None)
@@ -133,7 +134,7 @@ def forget(weights) -> None:
 
 
 def dense(tensor):
-    """The tensor as the library reads it, every element at its place; or None."""
+    """The tensor in the form the library reads, dense; or None."""
     if tensor is None:
         return None
     if tensor._is_zerotensor():  # has no memory
@@ -153,7 +154,7 @@ def _hold(weights, block: torch.Tensor) -> bool:
 
 
 def expect(spec: Spec, weights, device: torch.device) -> None:
-    """Refuses tensors that are not what the library will read."""
+    """Refuses tensors that the library would misread."""
     names = spec.names()
     if len(weights) != spec.pairs * len(names):
         raise RuntimeError(f"{len(weights)} weights, must be {spec.pairs * len(names)}")
@@ -169,8 +170,8 @@ def expect(spec: Spec, weights, device: torch.device) -> None:
 
 
 def _pack(spec: Spec, job, weights, stream: int, block: torch.Tensor) -> torch.Tensor:
-    """Packs into a block, on a CPU from a copy at its end where there is room for one: the two agree
-    whatever is written meanwhile."""
+    """Packs into a block.  On a CPU the source is a copy at its end, if there is room for one, so
+    that both agree whatever is written meanwhile."""
     native = job.native
     if native and _native.pack(native, block, weights):
         return block
@@ -195,7 +196,7 @@ def _pack(spec: Spec, job, weights, stream: int, block: torch.Tensor) -> torch.T
 
 
 def _block(start: list[int], places, size: int) -> bytes:
-    """Addresses of all parameters in their tensors, as the library takes them; 0 is NULL."""
+    """The addresses of all parameters in their tensors, in the library's form; 0 is NULL."""
     return _pointers(len(places))(*[start[tensor] and start[tensor] + offset * size
                                     for tensor, offset in places])
 
@@ -207,7 +208,7 @@ def _pointers(count: int):
 
 
 def gradients(spec: Spec, plan: Plan, dweights: torch.Tensor, weights, wanted, stream: int):
-    """The gradients of the flat weights from the packed one; None where not wanted."""
+    """The gradients of the flat weights from the packed one; None for those not wanted."""
     found = [None if not want else torch.empty_like(weight) if weight.is_contiguous()
              else torch.empty_like(weight, memory_format=torch.contiguous_format)
              for weight, want in zip(weights, wanted)]

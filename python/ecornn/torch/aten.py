@@ -1,6 +1,6 @@
-"""torch.nn's own modules, unchanged, run by ecornn: the dispatcher's kernels of aten's layers.
+"""torch.nn's own modules, unchanged, run by ecornn: dispatcher kernels for aten's layers.
 
-What ecornn refuses goes to the kernel that torch has, as if nothing had been registered.
+What ecornn does not support goes to torch's kernel, as if nothing had been registered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ._packing import packing_of
 from ._spec import GATES, spec_of
 
 _OPS = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "rnn-tanh", "rnn_relu": "rnn-relu"}
-# Inference mode reaches the plain keys only; autocast would change types before us.
+# In inference mode only the plain keys are dispatched; autocast would change types before us.
 _KEYS = ("AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "AutocastCPU", "AutocastCUDA")
 
 _registered: torch.library.Library | None = None
@@ -22,7 +22,7 @@ _active = False
 
 
 def _stack(cell: str, params, has_biases: bool, layers: int, dropout: float, both: bool):
-    """The spec of a stack from its flat weights; None where they are not what torch.nn has."""
+    """The spec of a stack from its flat weights; None if they are not torch.nn's."""
     pairs = layers * (2 if both else 1)
     if not pairs or len(params) % pairs:
         return None
@@ -38,7 +38,7 @@ def _stack(cell: str, params, has_biases: bool, layers: int, dropout: float, bot
 
 
 def _checked(spec, x, states, params, batch: int, dims: int) -> bool:
-    """Is everything as the library would read it?"""
+    """Would the library read all tensors correctly?"""
     if spec is None or x.dim() != dims or x.shape[-1] != spec.input:
         return False
     if not _call.plain(x, params) or len(states) != spec.states:
@@ -103,7 +103,7 @@ def _register() -> None:
 
 
 def _batched_kernels(cell: str):
-    """Those of vmap, which torch lacks, for both overloads."""
+    """The functions for vmap, which torch lacks, for both overloads."""
 
     def sizes(layers, dropout, train, both, has_biases):
         return {"count": layers, "dropout": dropout, "train": train, "both": both,
@@ -124,7 +124,7 @@ def _batched_kernels(cell: str):
 
 
 def _allow_vmap() -> None:
-    """vmap over aten's layers, which torch refuses.  For good."""
+    """Registers vmap for aten's layers, which torch does not support.  Permanent."""
     global _batched
     if _batched is not None:
         return
@@ -142,9 +142,9 @@ def _unregister() -> None:
 
 
 class enabled:
-    """Makes unchanged torch.nn.LSTM, GRU and RNN run through ecornn.
+    """Makes unchanged torch.nn.LSTM, GRU and RNN run on ecornn.
 
-    As a context manager until its end, in all threads; called and kept, until ``disable()``.
+    As a context manager until its end, in all threads; as a call until ``disable()``.
 
     >>> import torch, ecornn.torch
     >>> lstm = torch.nn.LSTM(3, 4)
@@ -162,7 +162,7 @@ class enabled:
         self._open = True
 
     def disable(self) -> None:
-        """torch's own kernels again, once every ``enabled`` has ended."""
+        """Restores torch's own kernels, once every ``enabled`` has ended."""
         global _active, _depth
         if self._open:
             self._open = False

@@ -1,4 +1,4 @@
-"""Several models of the same layers as one module: each run is one run of all of them."""
+"""Several models of the same layers as one module: each run runs all of them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ensemble(Recurrent):
             raise ValueError(f"dropout is {dropout}, must be 0 to less than 1")
         if memory_limit != 0:
             raise ValueError(f"memory_limit is {memory_limit!r}, must be 0 with models")
-        self.models = models  # what _spec reads
+        self.models = models  # read by _spec
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, proj_size, device, dtype, cell=cell, heads=heads,
                          grouped_input=grouped_input, saving=saving)
@@ -76,7 +76,7 @@ class Ensemble(Recurrent):
                 if _place_of(one) != _place_of(other):
                     raise ValueError(f"modules[{k}].{name} is {_place_of(other)}, must be "
                                      f"{_place_of(one)}, as that of modules[0]")
-        like = next(first.parameters(), torch.empty(0))  # of a cell without parameters
+        like = next(first.parameters(), torch.empty(0))  # for a cell without parameters
         made = cls(len(modules), **kind, device=like.device, dtype=like.dtype)
         made.load_state_dicts([module.state_dict() for module in modules])
         for name, parameter in first.named_parameters():
@@ -84,7 +84,7 @@ class Ensemble(Recurrent):
         return made.train(first.training)
 
     def state_dicts(self) -> list[dict[str, torch.Tensor]]:
-        """The state_dict of each model, M of them, which torch.nn's module takes: views of these
+        """The state_dict of each of the M models, which torch.nn's module accepts: views of these
         parameters."""
         return [{name: value[m] for name, value in self.state_dict().items()}
                 for m in range(self.models)]
@@ -155,7 +155,7 @@ class Ensemble(Recurrent):
             raise ValueError(f"x is {list(x.shape)}, must have one step or more")
 
     def _initial(self, name: str, given, batch: int, device) -> list:
-        """States [M,L*D,N,*], one row of them for all rows; or None each."""
+        """States [M,L*D,N,*], with one row expanded to all rows; or None each."""
         spec = self._spec()
         if given is None:
             return [None] * spec.states
@@ -177,7 +177,7 @@ def _place_of(parameter) -> str:
 
 
 def _arguments_of(module, k: int) -> dict[str, object]:
-    """Of an ensemble of such modules, all but how many there are."""
+    """The constructor arguments for such modules, except their number."""
     cell = CELLS.get(getattr(module, "mode", None), getattr(module, "cell_text", None))
     if not isinstance(module, (torch.nn.RNNBase, Recurrent)) or isinstance(module, Ensemble):
         raise TypeError(f"modules[{k}] is {type(module).__name__}, must be an LSTM, GRU or RNN of "

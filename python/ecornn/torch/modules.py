@@ -11,14 +11,14 @@ from ._packing import packing_of
 from ._spec import CELLS, Spec, spec_of
 
 _nn = torch.nn
-# What torch's compiler can be told of is a subclass of torch.nn's class, so isinstance finds it.
+# torch's compiler can only be told of subclasses of torch.nn's classes; isinstance then works too.
 _SUBCLASS = _dynamo.can_be_told()
 
 
 class _Layers(Forward):
-    """What LSTM, GRU and RNN share.  Names, state_dict and checks are torch's own."""
+    """The common part of LSTM, GRU and RNN.  Names, state_dict and checks are torch's own."""
 
-    _torch: type  # torch.nn's class: what it does where this one has no faster way
+    _torch: type  # torch.nn's class, which runs what ecornn does not support
 
     def _spec(self) -> Spec:
         return spec_of(CELLS[self.mode], self.input_size, self.hidden_size, self.num_layers,
@@ -33,7 +33,7 @@ class _Layers(Forward):
         return super().extra_repr() + self._kept_repr()
 
     def _otherwise(self, input, hx, lengths):
-        """torch's own code: it runs the rest, or says what is wrong."""
+        """torch's own code, for everything else and for error messages."""
         if lengths is not None:
             raise ValueError("lengths: the input is not one that ecornn takes "
                              f"({getattr(input, 'dtype', None)}, {getattr(input, 'shape', None)})")
@@ -219,5 +219,5 @@ def to_torch(module: _Layers):
 
 
 def from_torch(module):
-    """This package's module with the parameters of one of torch.nn's (the same tensors)."""
+    """This package's module with the parameters of a torch.nn module (the same tensors)."""
     return _twin(module, OURS[type(module)])

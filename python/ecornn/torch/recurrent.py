@@ -1,4 +1,4 @@
-"""Layers of any cell, as modules: from a text, or by the name of a built-in one."""
+"""Layers of any cell as modules: from a text, or by the name of a built-in cell."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Recurrent(Forward, torch.nn.Module):
 
     mode = "TEXT"
     _forward_mode = True
-    cell = ""  # of a class that is one cell
+    cell = ""  # set by classes that are one cell
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
@@ -158,7 +158,7 @@ class MGU(Recurrent):
 
 
 class IndRNN(Recurrent):
-    """Independently recurrent network (Li et al. 2018): each unit sees its own past only."""
+    """Independently recurrent network (Li et al. 2018): each unit sees only its own past."""
 
     cell = """cell indrnn(h)
 h' = relu(W x + p * h + b)
@@ -168,7 +168,8 @@ h' = relu(W x + p * h + b)
 class LayerNormLSTM(Recurrent):
     """LSTM with layer normalisation of each gate and of the memory (Ba, Kiros and Hinton 2016).
 
-    Gains (``factor``) begin at 1, shifts (``bias``) at 0, that of the forget gate at 1.
+    Gains (``factor``) begin at 1, shifts (``bias``) at 0, except the forget gate's, which begins at
+    1.
     """
 
     cell = """cell layer-norm-lstm(h, c)
@@ -201,8 +202,8 @@ h' = o * tanh(p * d / sqrt(mean(d * d) + 1e-5) + b)
 
 
 class ZoneoutLSTM(Recurrent):
-    """LSTM whose units keep their value for a step with some probability, in training
-    (Krueger et al. 2017); out of training they take the mixture that is expected."""
+    """LSTM whose units keep their value for a step with some probability in training (Krueger et
+    al. 2017); outside training they take the expected mixture."""
 
     def __init__(self, *args: Any, zoneout_h: float = 0.1, zoneout_c: float = 0.5,
                  **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Swapping the recurrent layers inside a model."""
+"""Replaces the recurrent layers inside a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .modules import OURS, from_torch
 
 
 class Report(list):
-    """What replace did not swap: (name, why) each.  swapped: how many modules it did."""
+    """The modules that replace did not swap: (name, reason) each.  swapped: number of modules
+    swapped."""
 
     swapped: int = 0
 
@@ -20,7 +21,7 @@ class Report(list):
 
 
 def _reason(module) -> str | None:
-    """Why a module stays what it is; None: it can be swapped, or is no recurrent one."""
+    """Why a module stays; None: it can be swapped, or is not a recurrent one."""
     if type(module) in OURS:
         for name, parameter in module.named_parameters():
             if parameter.device.type not in ("cpu", "cuda"):
@@ -38,12 +39,12 @@ def _reason(module) -> str | None:
 
 
 def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Module:
-    """Puts ecornn's modules in the place of every torch.nn.LSTM, GRU and RNN inside a model.
+    """Replaces every torch.nn.LSTM, GRU and RNN inside a model by ecornn's module.
 
-    Parameters, hooks and mode stay: they are the same objects, so an optimizer made before goes
-    on.  The model is changed in place and returned; where it is a recurrent layer itself, the new
-    module is returned.  report: a Report to be filled with what stays, and why.  A warning names
-    recurrent layers that stay, such as those of a class of their own or with parametrizations.
+    Parameters, hooks and mode stay the same objects, so an existing optimizer continues to work.
+    The model is changed in place and returned; if it is a recurrent layer itself, the new module is
+    returned.  report: a Report to be filled with what stays, and why.  A warning names recurrent
+    layers that stay, such as those of a subclass or with parametrizations.
     """
     report = Report() if report is None else report
     replace.report = report
