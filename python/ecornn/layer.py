@@ -243,26 +243,26 @@ class Layer:
 
     def __call__(self, x: Any, initial: Any = None, lengths: Any = None, *,
                  stream: Any = None, **more: Any) -> tuple[Any, ...]:
-        """Inference: y and a tuple of final states, in arrays of x's library.
+        """Inference: returns y and a tuple of final states, in arrays of x's library.
 
         x: [T,N,I], or [N,T,I] with batch_first.  y: the same with D*P.  initial: a tuple of states,
-        [L*D,N,P] and later ones [L*D,N,H], None: where the cell begins.  lengths: [N] whole
-        numbers from 0 to T, None: all T; y is 0 past a row's length.  stream: of a GPU, None: the
-        default one.
+        [L*D,N,P] and later ones [L*D,N,H]; None: the cell's start values.  lengths: [N] integers
+        from 0 to T; None: all T; y is 0 past a row's length.  stream: on a GPU; None: the default
+        one.
 
-        more: resets, [T,N] or [N,T] as x: where it is not 0, a row's states become those of
-        reset_state before that step; that is as initial.  mask, as resets: where it is 0, the
-        step does not count, and y repeats.  Both in host memory.  repeat_padding=True:
-        y does so past lengths, too.  all_states=True: a third result, the states of every step,
-        [L*D,T,N,*].  first=(step, row): of a piece of a larger run, where that is in it.
-        doc/guide/sequences.md has all of it.
+        more: resets, [T,N] or [N,T] as x: where nonzero, a row's states are replaced before that
+        step by reset_state, which is shaped as initial.  mask, shaped as resets: where 0, the step
+        does not count, and y repeats.  Both are in host memory.  repeat_padding=True: y also
+        repeats past lengths. all_states=True: adds a third result, the states of every step,
+        [L*D,T,N,*].  first=(step, row): position of this run in a larger one.
+        doc/guide/sequences.md has the details.
         """
         return _run.infer(_run.Job(self, x, initial, lengths, False, 0, stream,
                                    _run.Steps(**more)))
 
     def forward(self, x: Any, initial: Any = None, lengths: Any = None, *, seed: int = 0,
                 stream: Any = None, **more: Any) -> Run:
-        """A run of training: arguments as in inference; seed: of dropout and bernoulli.  With
+        """A training run.  Arguments as for inference; seed: for dropout and bernoulli.  With
         all_states the run has states, and its backward takes dstates.
 
         >>> import numpy as np

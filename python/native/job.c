@@ -1,5 +1,5 @@
 /*
- * Jobs from the numbers that Python gives, and the table of those that there are.
+ * Builds jobs from the numbers that Python passes, and keeps them in a table.
  */
 #include "python/native/job.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers that are still to be read. */
+/* The numbers not read yet. */
 struct reader {
     const int64_t *next, *end;
     bool wrong;
@@ -22,7 +22,7 @@ static int64_t take(struct reader *reader)
     return *reader->next++;
 }
 
-/* rank, sizes. */
+/* Reads a rank and the sizes. */
 static struct shape take_shape(struct reader *reader)
 {
     struct shape shape = {.rank = take(reader)};
@@ -62,8 +62,8 @@ static void *as_pointer(int64_t number)
     return (void *)(uintptr_t)number;
 }
 
-/* The fields of struct job in their order, a pointer as a number; shapes as rank and sizes; places
- * as tensor and offset. */
+/* Reads the fields of struct job in order: a pointer as a number, a shape as rank and sizes, a
+ * place as tensor and offset. */
 static void job_read(struct job *job, struct reader *reader)
 {
     job->plan = as_pointer(take(reader));
@@ -155,7 +155,7 @@ bool jobs_begin(void)
     return pthread_atfork(lock, unlock, unlock) == 0;
 }
 
-/* A free place, in a table of twice the size where there is none; -1: no memory. */
+/* The index of a free entry, after doubling a full table; -1: no memory. */
 static int64_t find_place(void)
 {
     for (int64_t i = 0; i < table.places; i++)

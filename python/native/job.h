@@ -1,9 +1,9 @@
 /*
- * What all runs of one shape share: the plan, the shapes of what they read and write, and where
- * parameters lie in a framework's tensors.  Made once from numbers that Python gives (_native.py).
+ * What all runs of one shape share: the plan, the shapes of inputs and results, and the position of
+ * parameters in a framework's tensors.  Made once from numbers that Python passes (_native.py).
  *
- * A job has a number, which operators take: anybody can call them, so a number that is no job's is
- * refused.  Job 5 in place 2 of the table is number 5 << 20 | 2; numbers are not used again.
+ * Operators take a job by its number.  Anyone can call an operator, so a number without a job is
+ * refused.  Job 5 in entry 2 of the table has the number 5 << 20 | 2; numbers are not reused.
  */
 #ifndef ECO_TORCH_JOB_H
 #define ECO_TORCH_JOB_H
@@ -14,17 +14,17 @@
 
 #include "ecornn.h"
 
-/* Larger nets have no job: Python runs them. */
+/* Python runs larger nets, which have no job. */
 enum { MOST_RANK = 3, MOST_WEIGHTS = 200, MOST_PARAMS = 512 };
 
 struct shape {
     int64_t rank, size[MOST_RANK], stride[MOST_RANK];
 };
 
-/* Of a dense array of that type, as ecornn_type. */
+/* Bytes of a dense array of that type, an ecornn_type. */
 int64_t shape_bytes(const struct shape *shape, int64_t type);
 
-/* A place in one of the weights; tensor -1: none. */
+/* A position in one of the weights; tensor -1: none. */
 struct place {
     int64_t tensor, offset; /* bytes */
 };
@@ -32,29 +32,29 @@ struct place {
 struct job {
     int64_t number;
     int users;    /* calls that hold it */
-    bool dropped; /* by Python: the last call that holds it frees it */
+    bool dropped; /* dropped by Python: the last call that holds it frees it */
     const ecornn_plan *plan;
     int64_t reserve, workspace, packed, dpacked; /* bytes */
-    int64_t cuda, device;                        /* on a GPU? its number */
+    int64_t cuda, device;                        /* is it a GPU, and its number */
     int64_t type, param_type;                    /* as ecornn_type */
     int64_t steps, batch, states, weights, params;
-    const void *zeros; /* what a parameter of no tensor is packed from */
+    const void *zeros; /* source of a parameter that is in no tensor */
     struct shape x, y, state[ECORNN_MAX_STATES];
     struct shape *weight; /* [weights] */
-    struct place *from;   /* [params] that a parameter is packed from */
-    struct place *more;   /* [params] that is added to it */
-    struct place *to;     /* [params] of its gradient */
-    struct place *twin;   /* [params] that has the same gradient */
-    bool adds;            /* is there any in `more`? */
+    struct place *from;   /* [params] source of a parameter */
+    struct place *more;   /* [params] what is added to it */
+    struct place *to;     /* [params] destination of its gradient */
+    struct place *twin;   /* [params] second destination of the gradient */
+    bool adds;            /* does any parameter have one in `more`? */
     int64_t copy;         /* bytes of all weights */
 };
 
-bool jobs_begin(void); /* once; false: there can be none */
-/* numbers: see job_read in job.c; count of them.  Returns the job's number, or 0: no memory, or
- * wrong numbers. */
+bool jobs_begin(void); /* called once; false: jobs are not available */
+/* Makes a job from numbers, as job_read in job.c reads them.  Returns its number, or 0 for no
+ * memory or wrong numbers. */
 int64_t job_make(const int64_t *numbers, size_t count);
 void job_drop(int64_t number);
-/* The job of that number, to be let go after the call; NULL: there is none. */
+/* Holds the job of that number until job_let_go; NULL: there is none. */
 struct job *job_hold(int64_t number);
 void job_let_go(struct job *job); /* NULL is allowed */
 

@@ -9,14 +9,14 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { VERSION = 2 }; /* of what Python and this module know of each other */
+enum { VERSION = 2 }; /* version of the interface between Python and this module */
 struct library library;
 
-/* Found by Python, which has loaded libecornn: the addresses of struct library's functions, in its
- * order.  0: the operators are there; else Python is of another version, this torch has no stable
- * interface, or another copy of this module has registered them. */
+/* Called by Python, which has loaded libecornn, with the addresses of struct library's functions in
+ * order.  Returns 0 if the operators are registered; otherwise Python has another version, this
+ * torch has no stable interface, or another copy of this module has registered them. */
 SHOWN int ecornn_torch_open(int version, void *const *functions);
-/* A job for the operators, see job.h: its number, or 0. */
+/* Makes a job for the operators, see job.h.  Returns its number, or 0. */
 SHOWN int64_t ecornn_torch_job(const int64_t *numbers, size_t count);
 SHOWN void ecornn_torch_job_free(int64_t job);
 
@@ -39,7 +39,7 @@ static bool define(void)
         torch.aoti_torch_library_init_def("ecornn_native", __FILE__, __LINE__, &made) == TORCH_OK;
     for (int i = 0; ok && i < OPERATORS; i++)
         ok = torch.aoti_torch_library_def(made, operators[i].schema) == TORCH_OK;
-    return ok; /* kept for the life of the process, as torch's handles are */
+    return ok; /* kept for the life of the process, like torch's handles */
 }
 
 static bool implement(const char *key)

@@ -1,5 +1,5 @@
 /*
- * The operators ecornn_native::pack, forward and backward: see each in run.c.
+ * The operators ecornn_native::pack, forward and backward; run.c describes them.
  */
 #ifndef ECO_TORCH_OPERATOR_H
 #define ECO_TORCH_OPERATOR_H
@@ -7,7 +7,7 @@
 #include "ecornn.h"
 #include "python/native/torch_abi.h"
 
-/* The library that Python has loaded. */
+/* The functions of the library that Python has loaded. */
 struct library {
     ecornn_status (*forward)(const ecornn_plan *, const ecornn_io *);
     ecornn_status (*backward)(const ecornn_plan *, const ecornn_io *, const ecornn_gradient *);
@@ -17,7 +17,7 @@ struct library {
 };
 extern struct library library;
 
-/* Bits of `given`: as in _native.py. */
+/* Bits of `given`, as in _native.py. */
 enum {
     GIVEN_LENGTHS = 1 << 0,
     GIVEN_PACKED = 1 << 1,  /* packed weights */
@@ -27,9 +27,9 @@ enum {
     WANT_RESERVE = 1 << 4,
     WANT_DX = 1 << 5,
     WANT_DWEIGHTS = 1 << 6,
-    GIVEN_STATE = 1 << 8,   /* and the next: one for each state */
-    GIVEN_DFINAL = 1 << 12, /* likewise */
-    WANT_DSTATE = 1 << 16   /* likewise */
+    GIVEN_STATE = 1 << 8,   /* this and the next bits: one for each state */
+    GIVEN_DFINAL = 1 << 12, /* one for each state */
+    WANT_DSTATE = 1 << 16   /* one for each state */
 };
 
 torch_kernel operator_pack, operator_forward, operator_backward;

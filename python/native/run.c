@@ -1,17 +1,18 @@
 /*
- * The runs of a layer as operators of torch: what ecornn/torch/_run.py does in Python otherwise.
+ * The runs of a layer as torch operators; ecornn/torch/_run.py does the same in Python.
  *
- * An operator reads the tensors of one list, in the order that its comment gives; `given` says
- * which are there.  It returns what it made.  Anybody may call it with anything: a tensor that is
- * not dense, or not of the job's shapes, type and device, is not read.  Where an operator cannot
- * run - for that, or without memory, or after an error of the library - it returns an empty list,
- * and Python runs the call, which finds out why and raises.  Threads: any.
+ * An operator reads the tensors of one list, in the order that its comment gives; the bits of
+ * `given` say which are present.  It returns new tensors.  Anyone may call it with any arguments,
+ * so a tensor that is not dense, or does not have the job's shape, type and device, is not read.
+ * If an operator cannot run, for this reason, for lack of memory or after an error of the library,
+ * it returns an empty list; then Python runs the call, finds the cause and raises.  Any thread may
+ * call it.
  */
 #include "python/native/operator.h"
 #include "python/native/scratch.h"
 #include "python/native/weights.h"
 
-/* An operator that runs: ok until something is wrong. */
+/* A call in progress; ok until an error. */
 struct call {
     struct job *job;
     int64_t given;
@@ -37,7 +38,7 @@ static void end(struct call *call)
     job_let_go(call->job);
 }
 
-/* Are there as many tensors left as weights? */
+/* Are exactly as many tensors left as there are weights? */
 static bool weights_are_last(const struct call *call)
 {
     return call->ok && call->in.count - call->in.next == (size_t)call->job->weights;
@@ -101,8 +102,7 @@ static ecornn_io io_of(const struct call *call, torch_value seed)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Packed weights: given, those that no longer hold being refused; or packed into the last result.
- */
+/* Packed weights: those given, unless they are outdated; or new ones in the last result. */
 static const void *packed_of(struct call *call)
 {
     const struct job *const job = call->job;
@@ -145,9 +145,9 @@ static void forward(struct call *call, ecornn_io *io)
 /*
  * forward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]
  *
- * tensors: x, lengths, initial states, packed weights, the weights.  With both of the last, a block
- * that was packed from other weights is refused on a CPU, and brought up to date on a GPU.  Returns
- * y, final states, reserve where wanted, packed weights where they were not given.
+ * tensors: x, lengths, initial states, packed weights, the weights.  If both of the last are given,
+ * a block packed from other weights is refused on a CPU and repacked on a GPU.  Returns y, final
+ * states, the reserve if wanted, and packed weights if they were not given.
  */
 void operator_forward(torch_value *stack, uint64_t arguments, uint64_t count)
 {
@@ -199,7 +199,7 @@ static void backward(struct call *call, ecornn_io *io)
     if (call->ok)
         io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
     call->ok = call->ok && library.backward(job->plan, io, &gradient) == ECORNN_OK;
-    drop(workspace); /* its memory may hold what comes next, queued behind the run */
+    drop(workspace); /* its memory may be reused by work queued after the run */
     if (call->given & WANT_DWEIGHTS)
         unpack_weights(job, gradient.dweights, &call->out, call->stream, &call->ok);
     drop(dweights);
@@ -209,7 +209,7 @@ static void backward(struct call *call, ecornn_io *io)
  * backward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]
  *
  * tensors: x, reserve, packed weights, y, lengths, initial states, dy, gradients of final states.
- * Returns those of x, of initial states and of all weights, where wanted.
+ * Returns the gradients of x, of initial states and of all weights, as far as they are wanted.
  */
 void operator_backward(torch_value *stack, uint64_t arguments, uint64_t count)
 {

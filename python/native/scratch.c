@@ -1,6 +1,6 @@
 /*
- * Memory for one call: a thread of a CPU keeps its own, since fresh pages take longer than a small
- * layer; on a GPU, and where it is large, torch's.
+ * Memory for one call.  A CPU thread keeps its own, because fresh pages cost more than a small
+ * layer; on a GPU, and for large blocks, it is torch's.
  */
 #include "python/native/scratch.h"
 

@@ -1,5 +1,5 @@
 /*
- * Tensors on their way through an operator.
+ * The tensors of an operator.
  */
 #include "python/native/tensors.h"
 

@@ -1,5 +1,5 @@
 /*
- * Tensors on their way through an operator: those of its list, and those that it returns.
+ * The tensors of an operator: those of its list, and its results.
  */
 #ifndef ECO_TORCH_TENSORS_H
 #define ECO_TORCH_TENSORS_H
@@ -7,7 +7,7 @@
 #include "python/native/job.h"
 #include "python/native/torch_abi.h"
 
-enum { MOST_TENSORS = MOST_WEIGHTS + 24 }; /* of one call: rows, states, their gradients, too */
+enum { MOST_TENSORS = MOST_WEIGHTS + 24 }; /* of one call, with rows, states and their gradients */
 
 static inline torch_value of_pointer(const void *pointer)
 {
@@ -19,39 +19,41 @@ static inline void *as_pointer(torch_value value)
     return (void *)(uintptr_t)value;
 }
 
-/* NULL of NULL. */
+/* Address of a tensor's data; NULL for NULL. */
 void *data_of(torch_tensor *tensor);
-/* On the job's device; NULL: no memory. */
+/* A new tensor on the job's device; NULL: no memory. */
 torch_tensor *make(const struct job *job, const struct shape *shape, int32_t type);
 torch_tensor *make_bytes(const struct job *job, int64_t bytes);
 void drop(torch_tensor *tensor); /* NULL is allowed */
 
-/* The tensors of an operator's list, all to be deleted. */
+/* The tensors of an operator's list, to be deleted at the end. */
 struct tensors {
     torch_tensor *tensor[MOST_TENSORS];
     size_t count, next;
 };
 
-/* Takes them out of a list, which ends; false: not all. */
+/* Takes the tensors out of a list and frees it; false: not all were taken. */
 bool tensors_take(struct tensors *all, torch_list *list);
 void tensors_end(struct tensors *all);
-/* Is it dense, of that shape and type, where the job is?  Then its elements lie at its address. */
+/* Is it dense, of that shape and type, and on the job's device?  Then its elements are at its
+ * address. */
 bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape,
                int32_t type);
-/* The address of the next one where it is given, else NULL.  ok: is it what tensor_is asks for? */
+/* The address of the next tensor if it is given, else NULL.  ok: cleared if tensor_is fails. */
 void *next_if(struct tensors *all, int64_t given, const struct job *job, const struct shape *shape,
               int32_t type, bool *ok);
-/* The address of the next one, a block of at least so many bytes; count: of how many. */
+/* The address of the next tensor, a block of at least `bytes` bytes; *count: its size. */
 void *next_bytes(struct tensors *all, const struct job *job, int64_t bytes, int64_t *count,
                  bool *ok);
 
-/* What an operator returns: an empty list, unless all of it could be made. */
+/* The results of an operator: an empty list, unless all of them could be made. */
 struct results {
     torch_tensor *tensor[MOST_TENSORS];
     size_t count;
 };
 
-/* Adds a tensor, or drops it where ok is false; ok: could it be made, and all before? */
+/* Adds a tensor, or drops it if *ok is false; clears *ok if it, or an earlier one, could not be
+ * made. */
 torch_tensor *result(struct results *results, torch_tensor *tensor, bool *ok);
 torch_value results_end(struct results *results, bool ok);
 

@@ -1,5 +1,5 @@
 /*
- * Finds torch's stable C interface in the process.
+ * Finds torch's stable C interface in this process.
  */
 #include "python/native/torch_abi.h"
 
@@ -37,7 +37,7 @@ static bool find_numbers(void *library)
     return true;
 }
 
-/* In a library of its own, which a torch for CPUs lacks. */
+/* From a library of its own, which torch for CPUs lacks. */
 static int32_t (*current_stream)(int32_t device, void **stream);
 
 static void find_stream(void)
@@ -65,7 +65,7 @@ bool torch_abi_find(void)
     if (all)
         memcpy(&torch, found, sizeof torch);
     if (library)
-        dlclose(library); /* torch holds it */
+        dlclose(library); /* torch keeps it loaded */
     find_stream();
     return all;
 }

@@ -1,7 +1,7 @@
 /*
- * What is used of torch's stable C interface, torch 2.10 and newer (torch/csrc/stable/c/shim.h and
- * torch/csrc/inductor/aoti_torch/c/shim.h say what each function does).  It is found in the process
- * that has loaded torch: nothing of torch is needed to build.
+ * The part of torch's stable C interface that is used, from torch 2.10 on
+ * (torch/csrc/stable/c/shim.h and torch/csrc/inductor/aoti_torch/c/shim.h describe the functions).
+ * It is looked up in the process that has loaded torch, so building needs nothing of torch.
  */
 #ifndef ECO_TORCH_ABI_H
 #define ECO_TORCH_ABI_H
@@ -10,18 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct torch_tensor torch_tensor; /* a handle, whose holder deletes it */
+typedef struct torch_tensor torch_tensor; /* a handle; its holder deletes it */
 typedef struct torch_list torch_list;
 typedef struct torch_library torch_library;
 typedef uint64_t torch_value; /* an argument or a result of an operator */
-/* Takes its arguments from the stack, owns them, and leaves its results there. */
+/* Takes ownership of its arguments on the stack, and leaves its results there. */
 typedef void torch_kernel(torch_value *stack, uint64_t arguments, uint64_t results);
 
 enum { TORCH_OK = 0 };
-/* The version of the interface that this code is written for: 2.10. */
+/* The version of the interface that this code uses: 2.10. */
 #define TORCH_ABI ((uint64_t)2 << 56 | (uint64_t)10 << 48)
 
-/* name in torch, arguments; all return int32_t, TORCH_OK or an error. */
+/* Name in torch, arguments; all return int32_t, TORCH_OK or an error. */
 #define TORCH_FUNCTIONS(f)                                                                         \
     f(aoti_torch_library_init_def,                                                                 \
       (const char *space, const char *file, uint32_t line, torch_library **library))               \
@@ -61,17 +61,17 @@ struct torch_abi {
 
 extern struct torch_abi torch; /* torch_abi.c */
 
-/* torch's numbers of types, in the order of ecornn_type, and of kinds of devices. */
+/* torch's numbers of types, in the order of ecornn_type, and of device kinds. */
 struct torch_numbers {
     int32_t type[4], byte, int32;
     int32_t device[2]; /* CPU, CUDA */
 };
 extern struct torch_numbers torch_number;
 
-/* Finds all of them; false: this torch lacks one. */
+/* Looks up all functions; false: this torch lacks one. */
 bool torch_abi_find(void);
 
-/* torch's current stream of that GPU; false: this torch has no CUDA. */
+/* torch's current stream on that GPU; false: this torch has no CUDA. */
 bool torch_stream(int32_t device, void **stream);
 
 #endif /* ECO_TORCH_ABI_H */

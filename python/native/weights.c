@@ -1,5 +1,5 @@
 /*
- * Weights of torch to packed ones, and gradients back.
+ * Packs torch's weights, and unpacks gradients.
  */
 #include "python/native/weights.h"
 
@@ -33,7 +33,7 @@ static bool pack_from(const struct job *job, char *const *start, void *packed, v
                              packed, stream) == ECORNN_OK;
 }
 
-/* start [job->weights]: false where one is not what the job packs. */
+/* start [job->weights]: addresses of the weights; false if one does not fit the job. */
 static bool starts_of(const struct job *job, torch_tensor *const *weights, char **start)
 {
     for (int64_t i = 0; i < job->weights; i++) {

@@ -1,9 +1,9 @@
 /*
- * Weights of torch to packed ones, and gradients back.
+ * Packs torch's weights, and unpacks gradients.
  *
- * On a CPU a block of packed weights may end with a copy of the weights that it was packed from:
- * whoever has the block sees by that whether it still holds.  Packing reads the copy, so the two
- * agree whatever is written meanwhile.
+ * On a CPU a block of packed weights may end with a copy of the weights that it was packed from.
+ * Comparing that copy with the weights shows whether the block is up to date.  Packing reads the
+ * copy, so that both agree whatever is written meanwhile.
  */
 #ifndef ECO_TORCH_WEIGHTS_H
 #define ECO_TORCH_WEIGHTS_H
@@ -12,16 +12,16 @@
 
 struct packed {
     void *data;
-    int64_t bytes; /* job->packed, and, with a copy of the weights, job->copy more */
+    int64_t bytes; /* job->packed, plus job->copy if there is a copy of the weights */
 };
 
-/* weights [job->weights]: false where one is not what the job packs, or the library refuses. */
+/* weights [job->weights]: false if one does not fit the job, or the library refuses. */
 bool pack_weights(const struct job *job, torch_tensor *const *weights, struct packed packed,
                   void *stream);
-/* Are these the weights that were packed?  On a GPU they are once this is queued. */
+/* Is the block up to date with these weights?  On a GPU this queues packing, so it always is. */
 bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed,
                   void *stream);
-/* The gradients of all weights, new tensors, from the packed one. */
+/* Makes new tensors with the gradients of all weights from the packed gradient. */
 void unpack_weights(const struct job *job, const void *packed, struct results *out, void *stream,
                     bool *ok);
 
