@@ -52,7 +52,7 @@ struct eco_bound {
      * D_BEGIN, D_END, D_STEP: sums of the gradients of reset states, and the caller's array for
      * them. */
     struct eco_view start[ECO_MAX_STATES], replaced[ECO_MAX_STATES], with_resets[ECO_MAX_STATES];
-    struct eco_view dstart[ECO_MAX_STATES], dstart_wanted[ECO_MAX_STATES];
+    struct eco_view dstart[ECO_MAX_STATES], dreset_state[ECO_MAX_STATES];
     /* BEGIN, STEP, KEEP, END: the caller's array for the states of every step; D_STEP: its
      * gradient. */
     struct eco_view all_states[ECO_MAX_STATES];

@@ -166,7 +166,7 @@ void eco_text_add(struct eco_text *text, const char *format, ...)
 
 /* Bytes of the character at text if it can be printed in a line; 0: it controls a terminal, ends a
  * line, changes the writing direction, or is not UTF-8. */
-static size_t shown_bytes(const char *text)
+static size_t printable_bytes(const char *text)
 {
     static const uint32_t least[] = {0, 0xA0, 0x800, 0x10000};
     const unsigned char *at = (const unsigned char *)text;
@@ -189,10 +189,10 @@ static size_t shown_bytes(const char *text)
     return (size_t)more + 1;
 }
 
-void eco_text_add_shown(struct eco_text *text, const char *from)
+void eco_text_add_escaped(struct eco_text *text, const char *from)
 {
     while (*from != '\0') {
-        const size_t bytes = shown_bytes(from), room = bytes > 0 ? bytes : 4;
+        const size_t bytes = printable_bytes(from), room = bytes > 0 ? bytes : 4;
         if (text->length + room >= text->size)
             return;
         if (bytes > 0)
@@ -214,7 +214,7 @@ ecornn_status eco_fail(ecornn_status status, const char *format, ...)
     vsnprintf(said, sizeof said, format, list);
     va_end(list);
     fail_detail[0] = '\0';
-    eco_text_add_shown(&detail, said);
+    eco_text_add_escaped(&detail, said);
     return status;
 }
 

@@ -82,7 +82,7 @@ struct eco_text {
 };
 void eco_text_add(struct eco_text *text, const char *format, ...) ECO_PRINTF(2, 3);
 /* Appends foreign text as one line, as much as fits; bytes that are not printable become "\xNN". */
-void eco_text_add_shown(struct eco_text *text, const char *from);
+void eco_text_add_escaped(struct eco_text *text, const char *from);
 
 /* Adds bytes to a hash that starts as ECO_HASH.  FNV-1a (Fowler, Noll, Vo); not secure against
  * attackers. */

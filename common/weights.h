@@ -99,7 +99,7 @@ struct eco_acc_range {
     int first, end, before;
 };
 bool eco_acc_range_next(const struct eco_lowered *lowered, int weight_id, int from,
-                        struct eco_acc_range *span);
+                        struct eco_acc_range *range);
 
 /* The number of vectors in the recipe before this parameter. */
 int eco_vector_number(const struct eco_recipe *recipe, int param);

@@ -340,7 +340,7 @@ static void identity(const struct ecornn_device *device, struct eco_text *words)
 static void add_reason(struct eco_text *text, const char *why)
 {
     char line[512] = "";
-    eco_text_add_shown(&(struct eco_text){line, sizeof line, 0}, why);
+    eco_text_add_escaped(&(struct eco_text){line, sizeof line, 0}, why);
     eco_text_add(text, "%s\n", line);
 }
 

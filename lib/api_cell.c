@@ -34,7 +34,7 @@ struct parsed {
     char text[];
 };
 
-const char *eco_cell_given_text(const ecornn_cell *cell)
+const char *eco_cell_source_text(const ecornn_cell *cell)
 {
     return cell->builtin == WITH_TEXT ? ((const struct parsed *)cell)->text : NULL;
 }

@@ -51,7 +51,7 @@ static int parse_number(const char *text)
 }
 
 /* Parses "cpu:8" to an index in the list and 8, or -1 without a colon. */
-static ecornn_status parse_name(const char *name, int *place, int *argument)
+static ecornn_status parse_name(const char *name, int *index, int *argument)
 {
     const size_t length = strcspn(name, ":");
     for (size_t k = 0; k < length; k++)
@@ -63,8 +63,8 @@ static ecornn_status parse_name(const char *name, int *place, int *argument)
     if (length == 0)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "device name is '%.40s', must begin with cpu, cuda or reference", name);
-    *place = find_backend(name, length);
-    if (*place < 0)
+    *index = find_backend(name, length);
+    if (*index < 0)
         return eco_fail(ECORNN_NO_DEVICE,
                         "device '%.40s' is unknown, must be cpu, cpu:K, cuda, cuda:K or "
                         "reference",
@@ -72,21 +72,21 @@ static ecornn_status parse_name(const char *name, int *place, int *argument)
     *argument = -1;
     if (!name[length])
         return ECORNN_OK;
-    if (!backends[*place].argument)
+    if (!backends[*index].argument)
         return eco_fail(ECORNN_BAD_ARGUMENT, "device name is '%.40s', but %s takes no number", name,
-                        backends[*place].backend->name);
-    const int low = backends[*place].argument_min, high = backends[*place].argument_max;
+                        backends[*index].backend->name);
+    const int low = backends[*index].argument_min, high = backends[*index].argument_max;
     const int number = parse_number(name + length + 1);
     if (number < low || number > high)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s in device name '%.40s' must be a number, %d to %d",
-                        backends[*place].argument, name, low, high);
+                        backends[*index].argument, name, low, high);
     *argument = number;
     return ECORNN_OK;
 }
 
-static ecornn_status open_device(ecornn_device **device, int place, int argument)
+static ecornn_status open_device(ecornn_device **device, int index, int argument)
 {
-    const struct eco_backend *backend = backends[place].backend;
+    const struct eco_backend *backend = backends[index].backend;
     struct ecornn_device *opened = eco_alloc_zeroed(sizeof *opened);
     if (!opened)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a device", sizeof *opened);
@@ -109,9 +109,9 @@ static ecornn_status open_device(ecornn_device **device, int place, int argument
 static ecornn_status open_fastest(ecornn_device **device)
 {
     ecornn_status status = ECORNN_NO_DEVICE;
-    for (int place = 0; place < BACKENDS && status == ECORNN_NO_DEVICE; place++)
-        if (backends[place].backend->count() > 0)
-            status = open_device(device, place, -1);
+    for (int index = 0; index < BACKENDS && status == ECORNN_NO_DEVICE; index++)
+        if (backends[index].backend->count() > 0)
+            status = open_device(device, index, -1);
     return status;
 }
 
@@ -119,13 +119,13 @@ ecornn_status ecornn_device_open(ecornn_device **device, const char *name)
 {
     if (!device)
         return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    int place = 0, argument = -1;
-    ecornn_status status = name ? parse_name(name, &place, &argument) : ECORNN_OK;
+    int index = 0, argument = -1;
+    ecornn_status status = name ? parse_name(name, &index, &argument) : ECORNN_OK;
     if (status != ECORNN_OK)
         return status;
     struct eco_caller caller;
     eco_caller_begin(&caller);
-    status = name ? open_device(device, place, argument) : open_fastest(device);
+    status = name ? open_device(device, index, argument) : open_fastest(device);
     eco_caller_end(&caller);
     return status;
 }
@@ -143,12 +143,12 @@ void ecornn_device_close(ecornn_device *device)
 
 int ecornn_device_count(const char *backend)
 {
-    const int place = backend ? find_backend(backend, strlen(backend)) : -1;
-    if (place < 0)
+    const int index = backend ? find_backend(backend, strlen(backend)) : -1;
+    if (index < 0)
         return 0;
     struct eco_caller caller;
     eco_caller_begin(&caller);
-    const int count = backends[place].backend->count();
+    const int count = backends[index].backend->count();
     eco_caller_end(&caller);
     return count;
 }

@@ -24,7 +24,7 @@ static void add_wisdom(struct eco_text *text)
         struct eco_text path = {data, sizeof data, 0}, shown = {line, sizeof line, 0};
         if (!eco_wisdom_path((enum eco_wisdom_file)which, &path))
             continue;
-        eco_text_add_shown(&shown, data);
+        eco_text_add_escaped(&shown, data);
         eco_text_add(text, "wisdom, %s: %s%s\n", name[which], line,
                      path.length >= path.size  ? "... (path too long)"
                      : access(data, R_OK) == 0 ? ""

@@ -51,7 +51,7 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
     if (status == ECORNN_OK) {
         struct ecornn_plan *one = created->one ? created->one : created;
         struct eco_text note = {one->note, sizeof one->note, strlen(one->note)};
-        const char *cell = eco_cell_given_text(one->problem.cell);
+        const char *cell = eco_cell_source_text(one->problem.cell);
         if (cell ||
             one->problem.cell->builtin >= 0) /* a tangent has a cell that no user asked for */
             eco_record(one->problem.text, cell, &note);

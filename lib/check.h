@@ -53,7 +53,7 @@ static inline bool eco_check_print(const void *plan, const char *text, size_t si
 
 /* api_cell.c: the text that a user's cell was parsed from; NULL for a built-in cell or a tangent.
  */
-const char *eco_cell_given_text(const ecornn_cell *cell);
+const char *eco_cell_source_text(const ecornn_cell *cell);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 

@@ -4,11 +4,11 @@
 #include "common/weights.h"
 
 bool eco_acc_range_next(const struct eco_lowered *lowered, int weight_id, int from,
-                        struct eco_acc_range *span)
+                        struct eco_acc_range *range)
 {
-    *span = (struct eco_acc_range){0, 0, 0};
+    *range = (struct eco_acc_range){0, 0, 0};
     if (weight_id == ECO_WEIGHT_PROJECT) {
-        span->end = 1;
+        range->end = 1;
         return from == 0;
     }
     for (int a = 0; a < lowered->n_accs; a++) {
@@ -16,13 +16,13 @@ bool eco_acc_range_next(const struct eco_lowered *lowered, int weight_id, int fr
         const bool has =
             (weight_id == ECO_WEIGHT_INPUT ? acc->input
                                            : acc->recurrent[weight_id - ECO_WEIGHT_RECURRENT]) >= 0;
-        if (has && a >= from && span->end == 0)
-            span->first = a;
-        if (has && a >= from && (span->end == 0 || span->end == a))
-            span->end = a + 1;
-        span->before += has && a < from;
+        if (has && a >= from && range->end == 0)
+            range->first = a;
+        if (has && a >= from && (range->end == 0 || range->end == a))
+            range->end = a + 1;
+        range->before += has && a < from;
     }
-    return span->end > 0;
+    return range->end > 0;
 }
 
 int eco_vector_number(const struct eco_recipe *recipe, int param)

@@ -274,7 +274,7 @@ static void bind_dstarts(const struct binding *b)
     for (int s = 0; b->problem->resets && s < states(b); s++) {
         const struct eco_array sums = eco_layout_dstart(b->layout, b->op->layer, b->op->d, s);
         b->bound->dstart[s] = eco_bind_array(&sums, b->args, 0);
-        b->bound->dstart_wanted[s] = caller_state(b, b->args->dreset_state[s], s);
+        b->bound->dreset_state[s] = caller_state(b, b->args->dreset_state[s], s);
     }
 }
 

@@ -278,7 +278,7 @@ static struct eco_size copied_bytes(const struct eco_layout *layout)
     return rows.overflow || rows.value > BYTES ? rows : eco_size_of(BYTES);
 }
 
-static struct eco_size handed_bytes(const struct eco_layout *layout, bool backward)
+static struct eco_size carried_bytes(const struct eco_layout *layout, bool backward)
 {
     return eco_size_align(
         eco_layout_product_bytes(layout->sum, (size_t)layout->request.cpu.carried_rows[backward],
@@ -291,7 +291,7 @@ static void put_threads(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_cpu_request *request = &layout->request.cpu;
     const struct eco_size bytes[3] = {request->threads > 0 ? copied_bytes(layout) : eco_size_of(0),
-                                      handed_bytes(layout, false), handed_bytes(layout, true)};
+                                      carried_bytes(layout, false), carried_bytes(layout, true)};
     struct eco_size most = bytes[0];
     for (int i = 1; i < 3; i++)
         if (bytes[i].overflow || (!most.overflow && bytes[i].value > most.value))
@@ -399,15 +399,15 @@ static int32_t chunk_backward_of(const struct eco_layout *layout)
 /* Replay chunk: on a GPU its accumulators must stay in the L2 cache between products and stages. */
 static int32_t replay_chunk(const struct eco_layout *layout)
 {
-    enum { NEAR_BYTES = 16 << 20, LEAST_STEPS = 4 };
+    enum { L2_BYTES = 16 << 20, LEAST_STEPS = 4 };
     const int32_t all = clip_chunk(layout->request.chunk, layout->chunk_backward);
     const size_t accs = (size_t)layout->problem->cell->lowered.n_accs * (size_t)layout->problem->H;
     /* from the plan's rows: smaller runs do not get longer chunks */
     const double step = (double)layout->problem->N * (double)(accs * eco_type_bytes(layout->sum));
-    if (!eco_layout_is_lean(layout) || step * all <= NEAR_BYTES)
+    if (!eco_layout_is_lean(layout) || step * all <= L2_BYTES)
         return all;
-    const int32_t near = (int32_t)(NEAR_BYTES / step);
-    return clip_chunk(near > LEAST_STEPS ? near : LEAST_STEPS, all);
+    const int32_t fitting = (int32_t)(L2_BYTES / step);
+    return clip_chunk(fitting > LEAST_STEPS ? fitting : LEAST_STEPS, all);
 }
 
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,

@@ -39,9 +39,10 @@ size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
 
 size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width)
 {
-    const size_t element = eco_type_bytes(layout->type), crowded = layout->request.cpu.alias_bytes;
-    const bool apart = width > 0 && crowded > 0 && width * element % crowded == 0;
-    return width + (apart ? ECO_ALIGNMENT / element : 0);
+    const size_t element = eco_type_bytes(layout->type),
+                 alias_bytes = layout->request.cpu.alias_bytes;
+    const bool aliases = width > 0 && alias_bytes > 0 && width * element % alias_bytes == 0;
+    return width + (aliases ? ECO_ALIGNMENT / element : 0);
 }
 
 /* Planes with rows of this width; rows that products read get alias padding. */

@@ -19,7 +19,7 @@ void eco_device_identify(struct ecornn_device *device)
         device->backend->identity(device, &words);
     eco_text_add(&words, " version=%s choices=%016" PRIx64 " name=", ECORNN_VERSION_STRING,
                  eco_choices_hash(device->backend));
-    eco_text_add_shown(&words, info->name);
+    eco_text_add_escaped(&words, info->name);
     device->id = eco_hash(ECO_HASH, device->identity, strlen(device->identity));
 }
 

@@ -178,5 +178,5 @@ void eco_wisdom_find(const struct eco_problem *problem, const struct ecornn_devi
     if (complaint[0] != '\0')
         eco_text_add(&note, "%s%s", note.length > 0 ? "; " : "", complaint);
     eco_unlock(ECO_LOCK_WISDOM);
-    eco_text_add_shown(&shown, said);
+    eco_text_add_escaped(&shown, said);
 }

@@ -67,7 +67,7 @@ static void move_dstart(const struct eco_cpu_run *run, const struct eco_bound *b
 {
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1),
                            all = {0, eco_problem_width(run->problem, s)};
-    const struct eco_view *sums = &bound->dstart[s], *wanted = &bound->dstart_wanted[s];
+    const struct eco_view *sums = &bound->dstart[s], *wanted = &bound->dreset_state[s];
     for (int32_t n = part.from; n < part.to; n++) {
         const int32_t row = eco_cpu_row(run, n);
         void *sum = eco_cpu_after_mutable(sums->type, sums->first, (size_t)n * sums->row);

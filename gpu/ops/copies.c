@@ -104,7 +104,7 @@ static void end_starts(struct eco_gpu_run *run, const struct eco_bound *bound)
                                          .t = eco_op_reset(bound->op, bound->first)};
         if (resets && (wanted || args->dinitial[s] != NULL) && run->status == ECORNN_OK)
             eco_gpu_note_cuda(run, eco_launch_cut(&cut, run->stream), "gradients of starts");
-        move_state(run, s, &bound->dstart_wanted[s],
+        move_state(run, s, &bound->dreset_state[s],
                    resets ? &bound->dstart[s] : &(struct eco_view){0}, 0);
     }
 }

@@ -192,7 +192,7 @@ static double *target(const struct eco_node *code)
     }
 }
 
-bool hands_on;
+bool carries_values;
 static double column[ECO_MAX_CODE][PLANE];
 
 /* The value of an instruction of a stage, for one element. */
@@ -206,7 +206,7 @@ static double value_of(const struct eco_program *program, int i, int e, const do
 }
 
 /* Likewise, from its column or into it. */
-static double handed_value(const struct eco_program *program, int i, int e, const double *value)
+static double carried_value(const struct eco_program *program, int i, int e, const double *value)
 {
     const int to = program->column[i];
     if (program->skipped[i])
@@ -233,7 +233,7 @@ void run_stage(const struct eco_program *program, bool in_place)
                 if (code->op == ECO_OP_STORE_LINEAR)
                     memory.term[code->index][e] = value[code->b];
             } else {
-                value[i] = (hands_on ? handed_value : value_of)(program, i, e, value);
+                value[i] = (carries_values ? carried_value : value_of)(program, i, e, value);
             }
         }
     }

@@ -40,7 +40,7 @@ void run_forward(bool in_place);
 void run_backward(void);
 void run_stage(const struct eco_program *program, bool in_place);
 /* Stages compute what they need, or take from others what these hand on. */
-extern bool hands_on;
+extern bool carries_values;
 /* [N,H], of operand k as forward or backward left it. */
 const double *operand_value(int k);
 

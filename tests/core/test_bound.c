@@ -141,7 +141,7 @@ static void check_below(const struct run *run, const struct eco_bound *bound)
 }
 
 /* States that forward keeps, in planes that steps have written. */
-static void check_kept(const struct run *run, const struct eco_bound *bound)
+static void check_checkpoint(const struct run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
     for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
@@ -185,7 +185,7 @@ static void check_op(const struct run *run, const struct eco_op *op)
     if (op->kind == ECO_STEP || op->kind == ECO_D_STEP)
         check_step(run, &bound);
     if (op->kind == ECO_KEEP)
-        check_kept(run, &bound);
+        check_checkpoint(run, &bound);
     if (op->kind == ECO_REPLAY)
         check_replay(run, &bound);
     if (op->kind == ECO_INPUT)

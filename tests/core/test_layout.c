@@ -204,7 +204,7 @@ static void paint_shared(struct map *map)
 }
 
 /* R of every operand, transposed. */
-static void paint_turned(struct map *map, bool backward, int layer, int d)
+static void paint_transposed(struct map *map, bool backward, int layer, int d)
 {
     const struct eco_layout *layout = map->layout;
     for (int o = 0; o < layout->problem->cell->lowered.n_operands; o++) {
@@ -259,12 +259,12 @@ static void paint_resets(struct map *map, int layer, bool backward)
                 paint(map, eco_layout_replaced(layout, layer, d, s), 1, width);
             if (!backward)
                 continue;
-            const struct eco_array patched = eco_layout_with_resets(layout, layer, d, s);
+            const struct eco_array with_resets = eco_layout_with_resets(layout, layer, d, s);
             paint(map, eco_layout_dstart(layout, layer, d, s), 1, width);
             if (s == 0)
-                ck_assert_uint_ge(patched.row, width);
-            if (patched.row > 0)
-                paint(map, patched, layout->weights_steps, width);
+                ck_assert_uint_ge(with_resets.row, width);
+            if (with_resets.row > 0)
+                paint(map, with_resets, layout->weights_steps, width);
         }
 }
 
@@ -297,7 +297,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     for (int d = 0; d < problem->D; d++)
         for (int i = 0; i < ECO_SCRATCHES; i++) {
             if (i == ECO_SCRATCH_TRANSPOSED)
-                paint_turned(map, backward, layer, d);
+                paint_transposed(map, backward, layer, d);
             if (i == ECO_SCRATCH_WIDENED)
                 paint_widened(map, backward, layer, d);
             const bool bytes = i == ECO_SCRATCH_PRODUCT || i == ECO_SCRATCH_PREPARED ||
@@ -365,7 +365,7 @@ static void paint_backward(struct map *map, int layer)
 }
 
 /* What a lean backward reads of states: of the last layer's output state nothing, it is y. */
-static void paint_kept(struct map *map, int layer)
+static void paint_checkpoint(struct map *map, int layer)
 {
     const struct eco_problem *problem = map->layout->problem;
     for (int s = layer + 1 < problem->L ? 0 : 1; s < problem->cell->recipe.n_states; s++)
@@ -408,7 +408,7 @@ static void check_reserve(const struct eco_layout *layout, const char *text)
     struct map map;
     map_open(&map, layout, text);
     for (int layer = 0; layer < problem->L; layer++) {
-        (eco_layout_is_lean(layout) ? paint_kept
+        (eco_layout_is_lean(layout) ? paint_checkpoint
          : replays                  ? paint_replayed
                                     : paint_states)(&map, layer);
         if (!replays)

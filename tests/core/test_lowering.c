@@ -349,16 +349,16 @@ static void expect_writes(int op, int n)
 }
 
 /* The same bits where stages take from others what these hand on. */
-static void check_handed(void)
+static void check_carried(void)
 {
     static struct memory computed;
     run_forward(false);
     run_backward();
     computed = memory;
-    hands_on = true;
+    carries_values = true;
     run_forward(false);
     run_backward();
-    hands_on = false;
+    carries_values = false;
     ck_assert_msg(memcmp(&computed, &memory, offsetof(struct memory, stage)) == 0, "%s",
                   cell.recipe.name);
 }
@@ -381,7 +381,7 @@ static void check_text(const char *text)
     expect_writes(ECO_OP_STORE_DSTATE, cell.recipe.n_states);
     check_gradients();
     check_linear(true);
-    check_handed();
+    check_carried();
 }
 
 static void check_file(const char *folder, const char *name)

@@ -228,9 +228,10 @@ START_TEST(a_tape_takes_no_memory)
 }
 END_TEST
 
-static int gathers(const char *text, bool rows_apart, bool backward)
+static int gathers(const char *text, bool rows_independent, bool backward)
 {
-    const struct eco_layout_request request_of = {.chunk = 2, .gpu.rows_independent = rows_apart};
+    const struct eco_layout_request request_of = {.chunk = 2,
+                                                  .gpu.rows_independent = rows_independent};
     struct eco_problem problem;
     struct eco_tape tape;
     int count = 0;

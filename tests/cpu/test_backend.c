@@ -179,14 +179,14 @@ END_TEST
 /* ---- what stages hand on --------------------------------------------------------------------- */
 
 /* Rows that end one by one, strips, numbers of all types. */
-static const char *const handed[] = {"f32/train/T2/N11/I4/H37/states/lengths:random",
-                                     "bf16/train/T2/N9/I4/H51/states/resets:30",
-                                     "f64/train/T1/N3/I2/H291/states"};
-enum { HANDED = sizeof handed / sizeof *handed };
+static const char *const carried[] = {"f32/train/T2/N11/I4/H37/states/lengths:random",
+                                      "bf16/train/T2/N9/I4/H51/states/resets:30",
+                                      "f64/train/T1/N3/I2/H291/states"};
+enum { CARRIED = sizeof carried / sizeof *carried };
 
 /* By a set, where stages hand on values, and where each computes all that it needs. */
-static void hands_on_the_same(const struct test_case *test, const char *set,
-                              const struct data *inputs)
+static void carries_the_same(const struct test_case *test, const char *set,
+                             const struct data *inputs)
 {
     struct machine machine = {.type = test->desc.type, .backwards = 1};
     struct data results[2] = {{0}};
@@ -204,20 +204,20 @@ static void hands_on_the_same(const struct test_case *test, const char *set,
     data_free(&results[1]);
 }
 
-START_TEST(hands_on_the_same_bits)
+START_TEST(carries_the_same_bits)
 {
     char name[64], text[CASE_TEXT];
     struct test_case test;
     struct data inputs = {0};
-    ck_assert(sweep_own_cell(_i / HANDED, name));
-    snprintf(text, sizeof text, "%s/%s", name, handed[_i % HANDED]);
+    ck_assert(sweep_own_cell(_i / CARRIED, name));
+    snprintf(text, sizeof text, "%s/%s", name, carried[_i % CARRIED]);
     if (!case_parse(&test, text))
         ck_abort_msg("%s", text);
     const int *columns = test.desc.cell->lowered.n_columns;
     case_inputs(&test, &inputs);
     unsetenv("ECORNN_ALGORITHM");
     for (int k = 0; k < SETS && columns[0] + columns[1] > 0; k++)
-        hands_on_the_same(&test, sets[k], &inputs);
+        carries_the_same(&test, sets[k], &inputs);
     data_free(&inputs);
     case_free(&test);
 }
@@ -279,7 +279,7 @@ static void check_other_rows(const char *set, const struct data *clean, const st
 }
 
 /* A NaN in the input of one row stays in that row. */
-START_TEST(keeps_rows_apart)
+START_TEST(keeps_rows_independent)
 {
     char text[CASE_TEXT];
     struct test_case test;
@@ -321,14 +321,15 @@ int main(int argc, char **argv)
     only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
     restricted = getenv("ECORNN_ALGORITHM") || getenv("ECORNN_ISA");
     const int all = only == NULL, own = all ? sweep_own_count() : 0;
-    const int carried = getenv("ECORNN_ALGORITHM") ? 0 : HANDED * sweep_own_cells();
+    const int carried_tests = getenv("ECORNN_ALGORITHM") ? 0 : CARRIED * sweep_own_cells();
     const int status = suite_run(
         &program,
-        SUITE_TESTS({agrees_with_reference, sweep_count(only)}, {agrees_for_own_cells, own},
-                    {hands_on_the_same_bits, all * carried},
-                    {interprets_the_same_bits, all * 2 * builtin_count()},
-                    {sets_of_a_kind_give_the_same_bits, all * TYPES * builtin_count()},
-                    {keeps_rows_apart, all * SETS * TYPES * algorithm_count(&eco_backend_cpu)}));
+        SUITE_TESTS(
+            {agrees_with_reference, sweep_count(only)}, {agrees_for_own_cells, own},
+            {carries_the_same_bits, all * carried_tests},
+            {interprets_the_same_bits, all * 2 * builtin_count()},
+            {sets_of_a_kind_give_the_same_bits, all * TYPES * builtin_count()},
+            {keeps_rows_independent, all * SETS * TYPES * algorithm_count(&eco_backend_cpu)}));
     printf("# cases: %d\n", sweep_count(only) + own); /* a comment in TAP */
     return status;
 }

@@ -140,8 +140,8 @@ static struct eco_layout_request request_of(const struct eco_algo *algo, const c
 static const struct {
     const struct eco_algo *algo;
     const char *problem;
-    bool filled;
-} filled[] = {{&eco_algo_persistent, "gru/bf16/train/T16/N9/I977/H179", true},
+    bool padded;
+} padded[] = {{&eco_algo_persistent, "gru/bf16/train/T16/N9/I977/H179", true},
               {&eco_algo_persistent, "gru/bf16/train/T16/N9/I976/H176", false},
               {&eco_algo_persistent, "gru/f32/train/T16/N9/I977/H179", false},
               {&eco_algo_persistent, "gru/f32/fast/train/T16/N9/I977/H179", true},
@@ -155,7 +155,7 @@ static const struct {
 
 START_TEST(fills_rows)
 {
-    ck_assert_int_eq(request_of(filled[_i].algo, filled[_i].problem).gpu.padded, filled[_i].filled);
+    ck_assert_int_eq(request_of(padded[_i].algo, padded[_i].problem).gpu.padded, padded[_i].padded);
 }
 END_TEST
 
@@ -226,7 +226,7 @@ END_TEST
  * more rows none too small for steps back. */
 static const struct {
     const char *force; /* NULL: the planner chooses */
-    int models, at_once;
+    int models, concurrent;
     const char *problem; /* NULL: a small one */
 } shares[] = {{"at-once=8", 4, 4, NULL},
               {"at-once=8", 3, 3, NULL},
@@ -250,12 +250,12 @@ START_TEST(shares_out)
         setenv("ECORNN_FORCE", shares[_i].force, 1);
     eco_gpu_share_out(&device, &problem, shares[_i].models, &share);
     unsetenv("ECORNN_FORCE");
-    ck_assert_int_eq(share.concurrent, shares[_i].at_once);
+    ck_assert_int_eq(share.concurrent, shares[_i].concurrent);
     if (share.algo != NULL) {
         ck_assert_int_eq(share.caps.gpu.partitions, share.concurrent);
         ck_assert_int_le(share.caps.gpu.blocks[0] * share.concurrent, h100.gpu.blocks[2]);
     }
-    ck_assert_int_eq(share.algo != NULL, shares[_i].at_once > 1);
+    ck_assert_int_eq(share.algo != NULL, shares[_i].concurrent > 1);
 }
 END_TEST
 
@@ -285,7 +285,7 @@ END_TEST
  * one fills it, a part has no room for it, or its steps are another algorithm's. */
 static const struct {
     const char *problem[2];
-    bool at_once;
+    bool concurrent;
 } beside[] = {
     {{"lstm/bf16/train/T400/N32/I128/H256", "lstm/bf16/train/rev/T400/N32/I128/H256"}, true},
     {{"gru/f32/train/T200/N16/I64/H128", "lstm/f32/train/rev/T200/N16/I64/H192"}, true},
@@ -307,16 +307,16 @@ START_TEST(shares_the_device)
     }
     eco_gpu_share_layers(&device, (const struct eco_problem *[]){&problem[0], &problem[1]}, 2,
                          &share);
-    ck_assert_int_eq(share.concurrent, beside[_i].at_once ? 2 : 1);
-    ck_assert_ptr_eq(share.algo, beside[_i].at_once ? &eco_algo_persistent : NULL);
-    if (beside[_i].at_once) {
+    ck_assert_int_eq(share.concurrent, beside[_i].concurrent ? 2 : 1);
+    ck_assert_ptr_eq(share.algo, beside[_i].concurrent ? &eco_algo_persistent : NULL);
+    if (beside[_i].concurrent) {
         ck_assert_int_eq(share.caps.gpu.partitions, 2);
         ck_assert_int_gt(share.caps.gpu.cluster_launch, 0);
     }
 }
 END_TEST
 
-TEST_MAIN("estimates", 0, {fills_rows, sizeof filled / sizeof *filled},
+TEST_MAIN("estimates", 0, {fills_rows, sizeof padded / sizeof *padded},
           {cuts_waves, sizeof waves / sizeof *waves},
           {knows_many_rows, sizeof fastest / sizeof *fastest},
           {shares_out, sizeof shares / sizeof *shares},
