@@ -26,10 +26,9 @@ struct eco_caps {
         bytes_per_s; /* of one thread: a fused multiply-add counts as two; bytes read from memory */
     bool own_memory; /* the host cannot read device memory, so lengths are not checked */
     struct eco_cpu_caps {
-        int32_t lanes,
-            vectors;  /* panels of the product kernel (eco_layout_request); 0: there is none */
-        int32_t sums; /* sums of the product kernel at a time, rows times vectors */
-        size_t cache_bytes;                /* second-level cache of one thread */
+        int32_t lanes, vectors; /* panels of the product kernel (layout_request.h); 0: none */
+        int32_t sums;           /* sums of the product kernel at a time, rows times vectors */
+        size_t cache_bytes;     /* second-level cache of one thread */
         const struct eco_cpu_rates *rates; /* times of parts of runs; NULL: default */
     } cpu;
     struct eco_gpu_caps {
@@ -37,14 +36,13 @@ struct eco_caps {
         size_t block_bytes; /* shared memory of a thread block */
         int32_t blocks[3];  /* thread blocks that are resident at once, in clusters of 1, 2 and 4 */
         int32_t partitions; /* number of partitions that the device is cut into; 0: it is whole */
-        int32_t
-            cluster_launch; /* in a partition, blocks that wait for each other must be one cluster,
-                               with at most this many; 0: all blocks of a launch are resident */
-        int32_t
-            clusters[8]; /* [k - 1]: clusters of k step-kernel blocks that are resident at once */
-        bool fuses;      /* the module has kernels for fused steps */
-        bool wide;       /* and kernels for fused steps with many rows */
-        bool splits;     /* and kernels for products of split operands */
+        /* In a partition, blocks that wait for each other must be one cluster, with at most this
+         * many; 0: all blocks of a launch are resident. */
+        int32_t cluster_launch;
+        int32_t clusters[8];               /* [k - 1]: resident clusters of k step-kernel blocks */
+        bool fuses;                        /* the module has kernels for fused steps */
+        bool wide;                         /* and kernels for fused steps with many rows */
+        bool splits;                       /* and kernels for products of split operands */
         const struct eco_gpu_rates *rates; /* times of parts of runs; NULL: those of an H200 */
     } gpu;
 };

@@ -76,9 +76,8 @@ struct eco_bound {
      * state before the direction's first step is in `before_first`, apart from the others. */
     struct eco_view before_first[ECO_MAX_STATES];
     bool begins[ECO_MAX_STATES];
-    bool copied; /* lean: next[0] is a copy of y that D_STEP makes first */
-    struct eco_view
-        dvector; /* D_STEP, D_WEIGHTS: sums of vectors' gradients, counted from 0, on request */
+    bool copied;              /* lean: next[0] is a copy of y that D_STEP makes first */
+    struct eco_view dvector;  /* D_STEP, D_WEIGHTS, on request: sums of vectors' gradients */
     struct eco_view dy;       /* D_STEP: this direction's [N,P] */
     struct eco_view doperand; /* gradients of operands [N,slots,H] */
     struct eco_view du;       /* gradient of u [N,H] */

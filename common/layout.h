@@ -98,25 +98,24 @@ struct eco_layout {
     const struct eco_packing *packing; /* of the layout that this one was made from */
     struct eco_series {                /* arrays of equal size, one after the other */
         struct eco_array first;
-        size_t bytes;                /* bytes from one array to the next */
-        int count;                   /* array k is stored at index k % count */
-    } state[ECO_MAX_STATES],         /* by layer; inference: for all layers but the last */
-        last_state[ECO_MAX_STATES],  /* by layer; inference: for the last layer */
-        checkpoint[ECO_MAX_STATES],  /* by layer; lean, or for the replay */
-        recent[ECO_MAX_STATES],      /* by layer's lane; lean, for one chunk */
-        scan[ECO_MAX_STATES],        /* the same in the type that steps use */
-        sequence,                    /* by layer, all but the last */
-        save, output,                /* by (layer, direction) */
-        scratch[2][ECO_SCRATCHES],   /* [forward, backward], by lane */
-        carry[ECO_MAX_STATES],       /* by lane */
-        replaced[ECO_MAX_STATES],    /* by lane; with resets, forward */
-        with_resets[ECO_MAX_STATES], /* by lane; with resets, backward */
-        dstart[ECO_MAX_STATES],      /* by lane; with resets, backward */
-        dinput;                      /* by layer */
-    size_t thread_offset,
-        thread_bytes;   /* scratch of threads in the workspace: offset of thread 0, size of each */
-    int32_t threads;    /* threads that have scratch */
-    size_t team_offset; /* offset in the workspace of what threads share, on request */
+        size_t bytes;                   /* bytes from one array to the next */
+        int count;                      /* array k is stored at index k % count */
+    } state[ECO_MAX_STATES],            /* by layer; inference: for all layers but the last */
+        last_state[ECO_MAX_STATES],     /* by layer; inference: for the last layer */
+        checkpoint[ECO_MAX_STATES],     /* by layer; lean, or for the replay */
+        recent[ECO_MAX_STATES],         /* by layer's lane; lean, for one chunk */
+        scan[ECO_MAX_STATES],           /* the same in the type that steps use */
+        sequence,                       /* by layer, all but the last */
+        save, output,                   /* by (layer, direction) */
+        scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
+        carry[ECO_MAX_STATES],          /* by lane */
+        replaced[ECO_MAX_STATES],       /* by lane; with resets, forward */
+        with_resets[ECO_MAX_STATES],    /* by lane; with resets, backward */
+        dstart[ECO_MAX_STATES],         /* by lane; with resets, backward */
+        dinput;                         /* by layer */
+    size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
+    int32_t threads;                    /* threads that have scratch */
+    size_t team_offset;             /* offset in the workspace of what threads share, on request */
     size_t starts, compaction;      /* offsets for starts.h and compaction.h */
     struct eco_packing own_packing; /* must be last: resized layouts omit it */
 };

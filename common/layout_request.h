@@ -64,12 +64,10 @@ struct eco_layout_request {
         int32_t acc_units;     /* units in a block of accumulators, a power of two; 0: all */
         int32_t gradient_rows; /* rows whose weight gradients are summed separately before they join
                                   the total, if a run has more rows; 0: never */
-        int32_t
-            pack_rows;   /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
-        int32_t threads; /* threads with scratch for rows of a product; 0: none */
-        int32_t carried_threads,
-            carried_rows[2]; /* threads with room for values carried between stages, and its rows
-                                [forward, backward]; 0: none */
+        int32_t pack_rows;     /* most rows of dacc and of operands in ECO_SCRATCH_PACK */
+        int32_t threads;       /* threads with scratch for rows of a product; 0: none */
+        /* threads with room for carried values, and rows of it [forward, backward]; 0: none */
+        int32_t carried_threads, carried_rows[2];
         bool sums_vectors;   /* steps sum gradients of vectors in ECO_SCRATCH_DVECTOR */
         int32_t run_threads; /* threads of a run, at most */
         size_t team_bytes;   /* bytes that these share */

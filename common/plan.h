@@ -29,8 +29,7 @@ struct ecornn_plan {
     struct ecornn_plan *one;
     int concurrent;
     struct ecornn_device *device;
-    struct ecornn_device
-        *owned_device; /* device, if it is a partition that belongs to this plan; else NULL */
+    struct ecornn_device *owned_device; /* device, if it is a partition of this plan's; or NULL */
     const struct eco_algo *algo;
     struct eco_layout_request request;
     struct eco_work work;                  /* of layer 0 */

@@ -57,8 +57,8 @@ static inline int32_t eco_op_reset(const struct eco_op *op, int32_t t)
 
 /* What one direction of a layer does with each chunk, one op per level. */
 struct eco_course {
-    uint8_t length,
-        whole; /* number of ops; after `whole` of them the chunk of y, or of dx, is complete */
+    uint8_t length;  /* number of ops */
+    uint8_t whole;   /* after this many the chunk of y, or of dx, is complete */
     uint8_t kind[8]; /* enum eco_op_kind, or ECO_OP_KINDS for a pause */
 };
 

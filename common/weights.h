@@ -58,10 +58,9 @@ struct eco_matrix eco_stored_matrix(const struct eco_problem *problem,
  */
 struct eco_panels {
     int32_t n, units, k;
-    int32_t depth; /* k padded to whole groups */
-    int32_t lanes,
-        lane_groups; /* a block has lanes * lane_groups units; lane_groups is 1 << shift */
-    int32_t shift, units_shift; /* and a block 1 << units_shift units */
+    int32_t depth;              /* k padded to whole groups */
+    int32_t lanes, lane_groups; /* a block has lanes * lane_groups units; 1 << shift groups, */
+    int32_t shift, units_shift; /* 1 << units_shift units */
     int32_t group, pair;
     int32_t blocks;
     int32_t panels;         /* in a block */

@@ -129,8 +129,7 @@ struct eco_accumulator {
  * gradient; for a computed operand backward == n_backward means that it is not needed. */
 struct eco_operand {
     int16_t node;
-    int16_t
-        state; /* index of the previous state, or -1: computed, and kept in operand slot `slot` */
+    int16_t state; /* index of the previous state; -1: computed, and kept in operand slot `slot` */
     int16_t slot;
     int16_t forward, backward;
 };
