@@ -135,11 +135,10 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
 
 /* ---- replay: replay.c -------------------------------------------------------------------------
  *
- * With a policy other than ECORNN_SAVE_ALL the reserve keeps y of all layers but the last, and some
- * of the other states (eco_layout_is_checkpoint).  Forward, planes of states take turns in the
- * workspace. Backward, states, saved values and u are arrays over a chunk, in the workspace:
- * ECO_REPLAY fills them, and what comes after it reads them as it would read those of the reserve.
- */
+ * With a policy other than ECORNN_SAVE_ALL the reserve keeps y of all layers but the last, and
+ * checkpoints of the other states.  Forward uses alternating planes of states in the workspace.
+ * Backward has states, saved values and u of one chunk in the workspace: ECO_REPLAY fills them, and
+ * later ops read them as they would read the reserve. */
 bool eco_layout_replays(const struct eco_layout *layout);
 /* Is the state after step t a checkpoint?  For states other than the output state. */
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t);

@@ -10,7 +10,7 @@
 #include "common/number.h"
 #include "common/util.h"
 
-/* ---- what is at hand ------------------------------------------------------------------------- */
+/* ---- the current pair ------------------------------------------------------------------------ */
 
 /* The t of step k of the recurrence. */
 static int32_t step_of(const struct eco_reference *run, int32_t k)

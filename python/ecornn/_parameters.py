@@ -49,7 +49,8 @@ class Parameters(Mapping):
         view[...] = value
 
     def __reduce__(self):
-        return Parameters, (self.block, self._table, self._lead)  # so that a copy has views of its own block
+        # A copy must have views of its own block.
+        return Parameters, (self.block, self._table, self._lead)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._views)

@@ -317,7 +317,8 @@ class Layer:
             raise BadArgument(f"the block of a layer is {form}, must be an array {ours.dtype.str} "
                               f"{list(ours.shape)}, dense")
         self.__dict__.update(made.__dict__)
-        self._take_block(numpy.require(block, requirements="CAWE"))  # memory-mapped blocks may be read-only
+        # Memory-mapped blocks may be read-only.
+        self._take_block(numpy.require(block, requirements="CAWE"))
 
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,

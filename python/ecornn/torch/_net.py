@@ -219,18 +219,18 @@ def _fit_saving(pieces: str, steps: int) -> str:
 class Net(torch.nn.Module):
     """Layers of a text (doc/guide/nets.md): ``y, final = net(x, lengths, initial)``.
 
-    input_size: I.  pieces: "lstm/H256/bi; join:2; gru/H256 + lstm/H128/rev".  cells: texts of own
-    cells that it names.  common: words of a problem string for all layers, as "fast".
+    input_size: I.  pieces: "lstm/H256/bi; join:2; gru/H256 + lstm/H128/rev".  cells: texts of the
+    own cells that it names.  common: parts of a problem string for all layers, such as "fast".
 
-    x: [T,N,I], or [N,T,I] with batch_first.  y: [U,N,output] with U = ceil(T / joined); lengths,
-    rounded up likewise, are those of y: output_lengths.  initial, final: a list, for each layer a
-    tuple of its states, [L*D,N,P] and later ones [L*D,N,H]; of initial a layer or a state may be
-    None: where the cell begins.  Parameter 0.fwd.W.i of layer k is called lk_0_fwd_W_i.  Under
-    autocast x is of the lower type.
+    x: [T,N,I], or [N,T,I] with batch_first.  y: [U,N,output] with U = ceil(T / joined); its lengths
+    are rounded up the same way, see output_lengths.  initial, final: a list with a tuple of states
+    for each layer, [L*D,N,P] and later ones [L*D,N,H]; in initial a layer or a state may be None:
+    the cell's start value.  Parameter 0.fwd.W.i of layer k is called lk_0_fwd_W_i.  Under autocast
+    x has the lower type.
 
-    saving: what forward saves for backward, ``all``, ``states`` or ``every:K``, of layers without a
-    ``save:`` of their own.  memory_limit: bytes of what a run of training saves and works in, 0:
-    any.  Both may be set at any time.
+    saving: what forward saves for backward, ``all``, ``states`` or ``every:K``, in layers without a
+    ``save:`` of their own.  memory_limit: limit in bytes on what a training run saves and uses as
+    scratch, 0: none.  Both may be set at any time.
 
     >>> import torch, ecornn.torch
     >>> net = ecornn.torch.Net(3, "lstm/H4/bi; join:2; gru/H5")

@@ -19,13 +19,13 @@ class Ensemble(Recurrent):
     """M sets of weights of the same layers: ``y, final = ensemble(x, hx, lengths)``.
 
     cell: ``lstm``, ``gru``, ``rnn-tanh`` or ``rnn-relu``, with torch.nn's parameters and biases;
-    any other built-in cell, or a text, with those of Recurrent.  heads, grouped_input, saving: as
-    Recurrent has them; memory_limit must be 0.  All parameters have M first, as
-    torch.func.stack_module_state makes them: ``weight_ih_l0`` is [M,4*H,I].
+    any other built-in cell, or a text, with Recurrent's.  heads, grouped_input, saving: as in
+    Recurrent; memory_limit must be 0.  All parameters have M first, as from
+    torch.func.stack_module_state: ``weight_ih_l0`` is [M,4*H,I].
 
-    x is [M,T,N,I], or [T,N,I] that all models read; [M,N,T,I] or [N,T,I] if batch_first.  y and
-    the states have M first.  The bits of each model are those of a run by itself, on a GPU of one
-    with the same choices.  Its gradient is of its own parameters; that of a shared x is the sum.
+    x is [M,T,N,I], or [T,N,I] shared by all models; [M,N,T,I] or [N,T,I] if batch_first.  y and
+    the states have M first.  Each model has the bits of a run by itself, on a GPU of a run with the
+    same choices.  Each model has its own gradient; the gradient of a shared x is the sum.
 
     >>> import torch, ecornn.torch
     >>> ensemble = ecornn.torch.Ensemble(8, "gru", 3, 4)
@@ -57,10 +57,10 @@ class Ensemble(Recurrent):
 
     @classmethod
     def of(cls, modules) -> Ensemble:
-        """The ensemble of these modules, with copies of their weights: torch.nn's LSTM, GRU or
-        RNN, this package's, or Recurrent ones, all of the same sizes, type, device and mode.
+        """An ensemble of these modules, with copies of their weights: torch.nn's LSTM, GRU or RNN,
+        this package's, or Recurrent, all with the same sizes, type, device and mode.
 
-        As with torch.func.stack_module_state a parameter wants a gradient in all of them or none.
+        As with torch.func.stack_module_state, requires_grad of a parameter must be the same in all.
         """
         modules = list(modules)
         if not modules:
@@ -112,11 +112,11 @@ class Ensemble(Recurrent):
     @eager
     def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None, mask=None,
                 repeat_padding=False, all_states=False):
-        """y and the final states, as Recurrent gives them, with M first.
+        """y and the final states, in Recurrent's form with M first.
 
-        input: [M,T,N,I], or [T,N,I] that all models read; batch_first: [M,N,T,I] or [N,T,I].
-        lengths: [M,N], of an input that all read [N].  resets, mask: as input without I.  hx: a
-        state or a tuple of them, [M,L*D,N,*]; reset_state: as hx, or one row for all,
+        input: [M,T,N,I], or [T,N,I] shared by all models; batch_first: [M,N,T,I] or [N,T,I].
+        lengths: [M,N], for a shared input [N].  resets, mask: shaped as input without I.  hx: a
+        state or a tuple of states, [M,L*D,N,*]; reset_state: shaped as hx, or one row for all,
         [M,L*D,1,*].  all_states: y, final and the states of every step, [M,L*D,T,N,*].
         """
         if reset_state is not None and resets is None:

@@ -79,31 +79,30 @@ class LSTM(_Layers, _nn.LSTM if _SUBCLASS else _nn.RNNBase):  # type: ignore[mis
 
     Arguments, as torch.nn.LSTM's:
         input_size: I, the width of x.  hidden_size: H.  num_layers: L.
-        bias: False: no bias_ih_lk, bias_hh_lk.
-        batch_first: x and y are [N,T,*]; states are [L*D,N,*] all the same.
-        dropout: the probability that an element of a layer's output, but the last one's, becomes
-            0 in training.
+        bias: with False there are no bias_ih_lk and bias_hh_lk.
+        batch_first: x and y are [N,T,*]; states stay [L*D,N,*].
+        dropout: the probability that an element of the output of a layer below the last becomes 0
+            in training.
         bidirectional: D is 2, and y has both directions side by side.
         proj_size: P, to which h is projected; 0: none, and P is H.
         device, dtype: of the parameters; float32, float64, bfloat16 or float16.
-    Of ecornn, by name only; both are attributes, too, and may be set at any time:
-        saving: what forward saves for backward, "all", "states" or "every:K"; the rest is computed
-            again.
-        memory_limit: bytes of what a run of training saves and works in, 0: any.
+    Additional keyword arguments; both are attributes that may be set at any time:
+        saving: what forward saves for backward, "all", "states" or "every:K"; the rest is
+            recomputed.
+        memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.
 
-    Call: ``y, (h, c) = lstm(x, (h0, c0))``, or ``lstm(x)`` that begins with zeros.
+    Call: ``y, (h, c) = lstm(x, (h0, c0))``, or ``lstm(x)``, which begins with zeros.
         x: [T,N,I], [N,T,I] with batch_first, [T,I], or a PackedSequence.
-        h0, h: [L*D,N,P].  c0, c: [L*D,N,H].  y: as x with D*P.  Without N where x is [T,I].
-        By name only, more than torch.nn's: lengths, resets, reset_state, mask, repeat_padding,
+        h0, h: [L*D,N,P].  c0, c: [L*D,N,H].  y: as x with D*P.  Without N if x is [T,I].
+        Additional keyword arguments: lengths, resets, reset_state, mask, repeat_padding,
         all_states; see ``forward``.
 
-    Parameters, for each layer k, with ``_reverse`` those of the other direction: weight_ih_lk
+    Parameters, for each layer k, and with ``_reverse`` for the other direction: weight_ih_lk
     [4*H,I] (I is D*P above the first layer), weight_hh_lk [4*H,P], bias_ih_lk, bias_hh_lk [4*H],
     weight_hr_lk [P,H] with a projection.  Rows of gates are in the order i, f, g, o.
 
-    Raises what torch.nn.LSTM raises: ValueError and TypeError for arguments, RuntimeError for wrong
-    shapes, types and devices of a call.  ValueError also for saving, memory_limit, and what only
-    ecornn takes.
+    Raises the same exceptions as torch.nn.LSTM: ValueError and TypeError for arguments, RuntimeError
+    for wrong shapes, types and devices in a call.  ValueError also for the additional arguments.
 
     >>> import torch, ecornn.torch
     >>> lstm = ecornn.torch.LSTM(3, 4, num_layers=2, bidirectional=True)
@@ -130,7 +129,7 @@ class LSTM(_Layers, _nn.LSTM if _SUBCLASS else _nn.RNNBase):  # type: ignore[mis
 class GRU(_Layers, _nn.GRU if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
     """torch.nn.GRU, run by ecornn: the same arguments, parameters, results and errors.
 
-    Arguments are LSTM's but for proj_size, which only LSTM has: a ValueError.
+    Arguments are LSTM's except proj_size, which raises a ValueError.
 
     Call: ``y, h = gru(x, h0)``; h0, h: [L*D,N,H]; y: as x with D*H.
 
@@ -159,7 +158,7 @@ class GRU(_Layers, _nn.GRU if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
 class RNN(_Layers, _nn.RNN if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
     """torch.nn.RNN, run by ecornn: the same arguments, parameters, results and errors.
 
-    Arguments are GRU's, with nonlinearity, "tanh" or "relu", as the fourth.
+    Arguments are GRU's, and nonlinearity, "tanh" or "relu", as the fourth.
 
     Call: ``y, h = rnn(x, h0)``; h0, h: [L*D,N,H]; y: as x with D*H.
 

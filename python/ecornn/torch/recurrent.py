@@ -14,24 +14,25 @@ from ._spec import Spec, spec_of
 
 
 class Recurrent(Forward, torch.nn.Module):
-    """Recurrent layers of a cell that is given as a text (doc/cells.md), or by name, as "mgu".
+    """Recurrent layers of a cell that is given as text (doc/cells.md) or by name, such as "mgu".
 
     Arguments and results are torch.nn.LSTM's: ``y, final = layer(x, hx)``; hx and final are a
-    tensor where the cell has one state, else a tuple of them.  The first is [L*D,N,P], others
-    [L*D,N,H].  What torch.nn has not is given by name: ``cell``, and what follows.
+    tensor if the cell has one state, else a tuple.  The first state is [L*D,N,P], others are
+    [L*D,N,H].  Arguments that torch.nn lacks are keyword arguments: ``cell`` and those below.
 
     Parameters, for each layer k and, with ``_reverse``, its other direction: ``weight_ih_lk``, the
-    text's W one under the other [count*H,I]; ``weight_hh_lk``, its R [count*H,P]; ``bias_lk``, its
-    b, and ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
+    text's W stacked [count*H,I]; ``weight_hh_lk``, its R [count*H,P]; ``bias_lk``, its b, and
+    ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
 
-    bias: False: every b of the text is 0, and ``bias_lk`` is not there.
+    bias: with False every b of the text is 0, and there is no ``bias_lk``.
 
-    heads: K, of which each R has a matrix [H/K,H/K], one under the other: ``weight_hh_lk`` is
-    [count*H,H/K].  grouped_input: W, too, reads its head's part of the layer's input only:
+    heads: K; each R has a matrix [H/K,H/K] for each head, stacked: ``weight_hh_lk`` is
+    [count*H,H/K].  grouped_input: W also reads only its head's part of the layer's input:
     ``weight_ih_lk`` is [count*H,I/K], above the first layer [count*H,D*H/K].
 
     saving: what forward saves for backward, ``all``, ``states`` or ``every:K``: the rest is
-    computed again.  memory_limit: bytes of what a run of training saves and works in, 0: any.
+    recomputed.  memory_limit: limit in bytes on what a training run saves and uses as scratch, 0:
+    none.
 
     Raises TypeError or ValueError for a wrong argument, naming it and its limit.
 
