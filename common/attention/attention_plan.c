@@ -105,7 +105,7 @@ int eco_attention_plan_describe(const struct ecornn_attention_plan *plan, char *
     return text.length > INT_MAX ? INT_MAX : (int)text.length;
 }
 
-/* ---- a run of nothing ------------------------------------------------------------------------ */
+/* ---- empty runs ------------------------------------------------------------------------------ */
 
 static size_t row_bytes(const struct eco_attention *problem, int32_t rows, int32_t N, int32_t width)
 {

@@ -39,7 +39,7 @@ static int number(struct linear *linear, double value)
     return node;
 }
 
-/* ---- arithmetic of parts, of which -1 is zero ------------------------------------------------ */
+/* ---- arithmetic on nodes; -1 is zero --------------------------------------------------------- */
 
 static int sum(struct linear *linear, int op, int a, int b)
 {
@@ -159,7 +159,7 @@ static bool find_form(struct linear *linear, int n, int result, struct form *for
     return !linear->full;
 }
 
-/* ---- both ways ------------------------------------------------------------------------------- */
+/* ---- both passes ----------------------------------------------------------------------------- */
 
 /* The states that a step reads, one bit each. */
 static unsigned states_read(const struct eco_recipe *recipe)

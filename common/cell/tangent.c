@@ -40,7 +40,7 @@ static int constant(struct forward_mode *mode, double value)
     return add(mode, (struct eco_node){ECO_OP_CONST, -1, -1, -1, 0, value});
 }
 
-/* ---- what there is --------------------------------------------------------------------------- */
+/* ---- preparation ----------------------------------------------------------------------------- */
 
 /* No tangent passes through the condition of select(). */
 static bool passes(const struct eco_node *node, int argument)

@@ -6,7 +6,7 @@
 
 #include "common/util.h"
 
-/* ---- where ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Arrays one after the other; used first to count their bytes. */
 struct arena {
@@ -66,7 +66,7 @@ bool eco_needs_compaction(const struct eco_layout *layout, const struct eco_args
     return (args->mask != NULL || padding) && !layout->request.plain;
 }
 
-/* ---- what ------------------------------------------------------------------------------------ */
+/* ---- moves ----------------------------------------------------------------------------------- */
 
 static void add(struct eco_compact_move *moves, int *count, struct eco_compact_move move)
 {

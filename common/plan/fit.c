@@ -71,8 +71,8 @@ static bool types_fit(const struct eco_layout *packed, const struct eco_layout *
 }
 
 /* Compares the panels of a weight, or its dense matrix. */
-static bool part_fits(const struct eco_layout *packed, const struct eco_layout *used, int layer,
-                      int weight_id, bool back, struct eco_text *why)
+static bool weight_fits(const struct eco_layout *packed, const struct eco_layout *used, int layer,
+                        int weight_id, bool back, struct eco_text *why)
 {
     const struct eco_matrix *a = eco_layout_matrix(packed, layer, weight_id);
     const struct eco_matrix *b = eco_layout_matrix(used, layer, weight_id);
@@ -103,9 +103,9 @@ bool eco_layout_weights_fit(const struct eco_layout *packed, const struct eco_la
         return true;
     const bool backs = used->request.cpu.lanes > 0 && problem->training;
     for (int layer = 0; layer < 2 && layer < problem->L; layer++)
-        for (int part = 0; part < ECO_WEIGHT_IDS; part++)
+        for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS; weight_id++)
             for (int back = 0; back <= (int)backs; back++)
-                if (!part_fits(packed, used, layer, part, back, why))
+                if (!weight_fits(packed, used, layer, weight_id, back, why))
                     return false;
     if (backs && !packed->problem->training) {
         eco_text_add(

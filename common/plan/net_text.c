@@ -42,7 +42,7 @@ static int32_t parse_number(const char *digits)
     return value >= 1 && value <= MOST ? (int32_t)value : -1;
 }
 
-/* ---- what all layers have in common ---------------------------------------------------------- */
+/* ---- the common part of all layers ----------------------------------------------------------- */
 
 static ecornn_status take_number(int32_t *number, const char *part)
 {

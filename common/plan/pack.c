@@ -99,7 +99,7 @@ static void pack_back(const struct pack *pack, const struct eco_panels *panels,
 
 /* Packs this thread's blocks of a weight: all copies of a row of a parameter while it is in the
  * cache. */
-static void pack_part(const struct pack *pack, int weight_id)
+static void pack_weight(const struct pack *pack, int weight_id)
 {
     const struct eco_panels *panels =
         eco_layout_panels(pack->layout, pack->layer, weight_id, false);
@@ -170,7 +170,7 @@ static void pack_direction(const struct pack *pack)
          weight_id++)
         if (weight_id != ECO_WEIGHT_VECTORS &&
             eco_layout_matrix(layout, pack->layer, weight_id)->n > 0)
-            pack_part(pack, weight_id);
+            pack_weight(pack, weight_id);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */

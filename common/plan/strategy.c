@@ -14,7 +14,7 @@
 
 #include "common/util.h"
 
-/* ---- one way --------------------------------------------------------------------------------- */
+/* ---- one strategy ---------------------------------------------------------------------------- */
 
 enum { HALVINGS = 5, ALGOS = 8 /* most algorithms of a device */ };
 /* Relative time of a run after 0, 1, 2 ... halvings of its chunks, measured for LSTM T150 N20 H800

@@ -8,9 +8,9 @@
 
 #include "common/util.h"
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
-static bool in_part(const struct eco_accumulator *acc, int weight_id)
+static bool uses_weight(const struct eco_accumulator *acc, int weight_id)
 {
     return (weight_id == ECO_WEIGHT_INPUT ? acc->input
                                           : acc->recurrent[weight_id - ECO_WEIGHT_RECURRENT]) >= 0;
@@ -30,7 +30,7 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
     } else if (weight_id == ECO_WEIGHT_INPUT ||
                weight_id - ECO_WEIGHT_RECURRENT < lowered->n_operands) {
         for (int a = 0; a < lowered->n_accs; a++)
-            matrix.n += in_part(&lowered->acc[a], weight_id);
+            matrix.n += uses_weight(&lowered->acc[a], weight_id);
         matrix.columns = weight_id == ECO_WEIGHT_INPUT
                              ? eco_problem_input(problem, layer)
                              : eco_problem_columns(problem, weight_id - ECO_WEIGHT_RECURRENT);
@@ -75,7 +75,7 @@ int eco_problem_weight_id(const struct eco_problem *problem,
                               ? acc->input
                               : acc->recurrent[weight_id - ECO_WEIGHT_RECURRENT]))
                 return weight_id;
-            *before += in_part(acc, weight_id);
+            *before += uses_weight(acc, weight_id);
         }
     }
     assert(!"every parameter has its place");
@@ -173,7 +173,7 @@ struct eco_matrix eco_stored_matrix(const struct eco_problem *problem,
     return matrix;
 }
 
-static void shape_parts(struct eco_layout *layout, int later)
+static void shape_weights(struct eco_layout *layout, int later)
 {
     for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS; weight_id++) {
         struct eco_matrix *matrix = &layout->own_packing.matrix[later][weight_id];
@@ -218,7 +218,7 @@ void eco_layout_build_weights(struct eco_layout *layout)
     }
     struct eco_size all[ECO_FORMS];
     for (int i = 0; i < 2; i++)
-        shape_parts(layout, i);
+        shape_weights(layout, i);
     for (enum eco_form form = 0; form < ECO_FORMS; form++) {
         const struct eco_size first = put_form(layout, 0, form), later = put_form(layout, 1, form);
         layout->own_packing.direction[form][0] = first.value;

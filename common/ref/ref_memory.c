@@ -5,7 +5,7 @@
 
 #include "common/util.h"
 
-/* ---- what a run takes ------------------------------------------------------------------------ */
+/* ---- allocation ------------------------------------------------------------------------------ */
 
 /* Used twice: first with base NULL to count bytes, then to assign addresses. */
 struct arena {
@@ -69,7 +69,7 @@ ecornn_status eco_reference_allocate(struct eco_reference *run, void **block)
     return ECORNN_OK;
 }
 
-/* ---- where things are ------------------------------------------------------------------------ */
+/* ---- lookup ---------------------------------------------------------------------------------- */
 
 double *eco_reference_input(const struct eco_reference *run, int layer)
 {
