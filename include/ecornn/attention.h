@@ -58,75 +58,77 @@ typedef struct {
 ECORNN_API ecornn_status ecornn_attention_desc_parse(ecornn_attention_desc *desc,
                                                      const char *problem);
 
-/** All choices for one description on one device; does not change once created. */
+/** All choices for one description on one device; does not change after creation. */
 typedef struct ecornn_attention_plan ecornn_attention_plan;
 
-/** How large the blocks are that the caller gives to runs of a plan, in bytes. */
+/** The sizes of the blocks that the caller provides to runs of a plan, in bytes. */
 typedef struct {
-    size_t workspace; /**< of a forward or backward; nothing between runs */
-    size_t reserve;   /**< written by forward, read by its backward; 0: infer */
-    size_t alignment; /**< of both */
+    size_t workspace; /**< scratch for a forward or backward; holds nothing between runs */
+    size_t reserve;   /**< written by forward and read by its backward; 0 for inference */
+    size_t alignment; /**< required alignment of both */
 } ecornn_attention_sizes;
 
-/** Checks the description, and makes every choice.  The device must outlive the plan.  UNSUPPORTED
- * where the device does not do it. */
+/** Checks the description and makes every choice.  The device must outlive the plan.  UNSUPPORTED
+ * if the device does not support it. */
 ECORNN_API ecornn_status ecornn_attention_plan_create(ecornn_attention_plan **plan,
                                                       ecornn_device *device,
                                                       const ecornn_attention_desc *desc);
 /** Frees the plan; NULL is allowed. */
 ECORNN_API void ecornn_attention_plan_free(ecornn_attention_plan *plan);
-/** The sizes of the blocks of its runs, of the planned T, S and N: enough for smaller runs. */
+/** The block sizes for runs of the planned T, S and N, which are enough for smaller runs. */
 ECORNN_API void ecornn_attention_plan_sizes(const ecornn_attention_plan *plan,
                                             ecornn_attention_sizes *sizes);
-/** Writes the plan in words, as snprintf does; returns the length it needs. */
+/** Prints the plan as snprintf does.  Returns the length it needs. */
 ECORNN_API int ecornn_attention_plan_print(const ecornn_attention_plan *plan, char *text,
                                            size_t size);
 
-/** What a run reads and writes; shapes are those of ECORNN_TIME_MAJOR. */
+/** Inputs and outputs of a run; shapes are those of ECORNN_TIME_MAJOR. */
 typedef struct {
     size_t size;    /**< sizeof(ecornn_attention_io): later versions may add fields */
-    int32_t steps;  /**< this run's T, or ECORNN_ALL; all three 0, as not set: the plan's */
+    int32_t steps;  /**< This run's T, or ECORNN_ALL.  If all three are 0, they count as not set and
+                       mean the plan's. */
     int32_t source; /**< its S */
     int32_t batch;  /**< its N */
-    /** [N]: of each source, 0 <= length <= S; NULL: all S; in the device's memory: a GPU cannot
-     * check them. */
+    /** [N] in device memory, the length of each source, 0 <= length <= S; NULL: all S.  Not checked
+     * on a GPU. */
     const int32_t *lengths;
     const void *query;  /**< [T,N,H]; additive: projected */
     const void *keys;   /**< [S,N,H], past a length anything; additive: projected, with the bias */
     const void *values; /**< [S,N,V], past a length anything; may be the same memory as keys */
     const void *vector; /**< [H] of additive scores, F32, with type F64 F64; else NULL */
-    void *context;      /**< [T,N,V]; NULL: unwanted */
-    void *weights;      /**< [T,N,S]; NULL: unwanted */
+    void *context;      /**< [T,N,V]; NULL if not needed */
+    void *weights;      /**< [T,N,S]; NULL if not needed */
     void *workspace;    /**< ecornn_attention_sizes.workspace bytes */
-    void *reserve;      /**< NULL runs inference on a training plan */
+    void *reserve;      /**< NULL: inference, also with a training plan */
     void *stream;       /**< a cudaStream_t; the CPU ignores it */
-    /** What workspace holds; too little for this run is an error; 0: not checked. */
+    /** Size of workspace, checked against what this run needs; 0: not checked. */
     size_t workspace_bytes;
-    size_t reserve_bytes; /**< and reserve */
+    size_t reserve_bytes; /**< the same for reserve */
 } ecornn_attention_io;
 
-/** What backward is given and asked for. */
+/** Inputs and outputs of backward. */
 typedef struct {
     size_t size;          /**< sizeof(ecornn_attention_gradient) */
-    const void *dcontext; /**< as context; NULL: 0 */
-    const void *dweights; /**< as weights, past a length never read; NULL: 0 */
-    void *dquery;         /**< as query; NULL: unwanted, as for the others */
-    void *dkeys;          /**< as keys; 0 past a length */
-    void *dvalues;        /**< as values; 0 past a length; never the memory of dkeys */
-    void *dvector;        /**< as vector */
+    const void *dcontext; /**< shaped as context; NULL: 0 */
+    const void *dweights; /**< shaped as weights, never read past a length; NULL: 0 */
+    void *dquery;         /**< shaped as query; NULL if not needed, as for the others */
+    void *dkeys;          /**< shaped as keys; 0 past a length */
+    void *dvalues;        /**< shaped as values; 0 past a length; must not be the memory of dkeys */
+    void *dvector;        /**< shaped as vector */
     /** Nonzero: add to dvector; the others are always overwritten. */
     int32_t accumulate;
 } ecornn_attention_gradient;
 
-/** context and weights.  With a reserve it also keeps what backward needs.  A run
- * whose T, S or N is 0 reads nothing, and its results, gradients too, are 0; the reserve stays as
- * it is. */
+/** Computes context and weights.  With a reserve it also keeps what backward needs.  If T, S or N
+ * is 0, the run reads nothing, and its results, gradients included, are 0; the reserve is not
+ * modified. */
 ECORNN_API ecornn_status ecornn_attention_forward(const ecornn_attention_plan *plan,
                                                   const ecornn_attention_io *io);
-/** Gradients of one forward run.  io: the same sizes, lengths, query, keys, values, vector and
- * reserve as in that run; context and weights are not read.  The reserve stays as it is: backward
- * may run again, and gives the same bits.  A reserve of another plan, or of a run with other sizes
- * or lengths, is refused, but not on a GPU, whose reserve is not the host's to read. */
+/** Computes the gradients of one forward run.  io must have the same sizes, lengths, query, keys,
+ * values, vector and reserve as in that run; context and weights are not read.  The reserve is not
+ * modified: backward may run again, with the same bits.  A reserve of another plan, or of a run
+ * with other sizes or lengths, is refused; on a GPU this is not checked, because the reserve is in
+ * device memory. */
 ECORNN_API ecornn_status ecornn_attention_backward(const ecornn_attention_plan *plan,
                                                    const ecornn_attention_io *io,
                                                    const ecornn_attention_gradient *gradient);
