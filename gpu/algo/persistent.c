@@ -288,7 +288,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
                 : back_outside(problem, caps));
 }
 
-/* ---- wishes ---------------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 /* For any number of jobs in a launch. */
 static void request_exchange(const struct eco_problem *problem, const struct eco_caps *caps,

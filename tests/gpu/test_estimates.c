@@ -1,5 +1,5 @@
 /*
- * What plans for a GPU wish by what estimates say, on a device that was never here: rows that are
+ * What plans for a GPU request, by estimates for a device that is not present: rows that are
  * filled, chunks of a wavefront; and the parts of models and layers.  Each problem was measured, or
  * is beside one that was.
  */

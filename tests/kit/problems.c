@@ -1,5 +1,5 @@
 /*
- * Problems and wishes, see problems.h.
+ * Problems and layout requests; see problems.h.
  */
 #include "tests/kit/problems.h"
 

@@ -1,5 +1,5 @@
 /*
- * The problems, and the wishes, that layout, tape and problem strings are tested with.
+ * The problems and layout requests with which layout, tape and problem strings are tested.
  */
 #ifndef ECO_TESTS_PROBLEMS_H
 #define ECO_TESTS_PROBLEMS_H
