@@ -24,7 +24,6 @@ static const struct {
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
-/* Index of the backend whose name is text[0 .. length), or -1. */
 static int find_backend(const char *text, size_t length)
 {
     for (int k = 0; k < BACKENDS; k++)

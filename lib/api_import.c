@@ -144,7 +144,6 @@ static void walk_block(struct walk *walk)
                 walk_run(walk, *run, pair);
 }
 
-/* Looks up system and cell in the tables and prepares a walk. */
 static ecornn_status begin(struct walk *walk, const struct ecornn_plan *plan, const char *system)
 {
     if (!plan)

@@ -27,7 +27,6 @@ static bool same_argument(const struct stage_range *h, int stage, int a, int oth
     return a < 0 || b < 0 ? a == b : h->first[stage][a] == h->first[other][b];
 }
 
-/* Do instructions of two stages have the same value? */
 static bool is_same(const struct stage_range *h, int stage, int i, int other, int k)
 {
     const struct eco_node *a = &h->program[stage].code[i], *b = &h->program[other].code[k];

@@ -108,7 +108,6 @@ size_t eco_cell_emit_scan(const struct ecornn_cell *cell, char *text, size_t siz
     return out.length;
 }
 
-/* The number of row means it needs room for. */
 static int means_of(const struct eco_program *program)
 {
     int means = 0;
@@ -199,7 +198,6 @@ static void emit_calls(struct eco_text *text, const struct ecornn_cell *cell, bo
     eco_text_add(text, "\n");
 }
 
-/* Prints a list; it is empty without means. */
 static void emit_list(struct eco_text *text, const char *name,
                       const struct eco_joined_stages *joined, int which)
 {

@@ -81,7 +81,6 @@ int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token 
     return -1;
 }
 
-/* The number of different operands of R, including the new one. */
 static int count_operands(const struct eco_recipe *recipe, int operand)
 {
     bool seen[ECO_MAX_SOURCE + 1] = {false};
@@ -97,7 +96,6 @@ static int count_operands(const struct eco_recipe *recipe, int operand)
     return n;
 }
 
-/* Adds a parameter named after its kind and the line, such as "W.i". */
 static int add_param(struct eco_parser *parser, const struct eco_token *token, int kind,
                      int operand)
 {

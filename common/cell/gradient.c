@@ -42,7 +42,6 @@ static int constant(struct gradient *gradient, double value)
     return add_leaf(gradient, ECO_OP_CONST, 0, value);
 }
 
-/* Adds d to the adjoint of a node. */
 static void accumulate(struct gradient *gradient, int node, int d)
 {
     int16_t *of = &gradient->of[node];
@@ -116,7 +115,6 @@ static int binary(struct gradient *gradient, int at, int d, bool second)
     }
 }
 
-/* Propagates the adjoint of node `at` to its arguments. */
 static void pass_on(struct gradient *gradient, int at)
 {
     const struct eco_node y = gradient->recipe->node[at];

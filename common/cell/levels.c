@@ -47,7 +47,6 @@ static int argument_level(const struct eco_lowering *lowering, bool backward, in
     return larger(larger(a, b), node->c < 0 ? 0 : level[node->c]);
 }
 
-/* Levels of the values of the text. */
 static void find_forward_levels(struct eco_lowering *lowering)
 {
     const struct eco_recipe *recipe = lowering->recipe;

@@ -81,7 +81,6 @@ static void take_sum(struct linear *linear, int at, struct form *form)
     }
 }
 
-/* Finds the form of a value; false: it has none. */
 static bool form_of(struct linear *linear, int at, struct form *form)
 {
     const struct eco_node node = linear->graph->node[at];
@@ -161,7 +160,6 @@ static bool find_form(struct linear *linear, int n, int result, struct form *for
 
 /* ---- both passes ----------------------------------------------------------------------------- */
 
-/* The states that a step reads, one bit each. */
 static unsigned states_read(const struct eco_recipe *recipe)
 {
     unsigned depends[ECO_MAX_SOURCE], read = 0;

@@ -143,7 +143,6 @@ static bool joins(const struct eco_program *before, const struct eco_program *st
     return any;
 }
 
-/* Assigns the means of a program to this stage. */
 static void put_means(const struct eco_program *program, struct eco_joined_stages *joined)
 {
     for (int i = 0; i < program->n; i++)

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-/* Takes the current token as a new name, primed or not. */
 static int expect_name(struct eco_parser *parser, const char *what)
 {
     const struct eco_token *token = &parser->scan.token;

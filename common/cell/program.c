@@ -91,7 +91,6 @@ void eco_lower_need(const struct eco_lowering *lowering, bool backward,
     }
 }
 
-/* Appends an instruction and returns its number. */
 static int append(struct eco_lowering *lowering, struct eco_program *program, struct eco_node code)
 {
     if (program->n == ECO_MAX_CODE) {

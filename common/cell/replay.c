@@ -4,7 +4,6 @@
  */
 #include "common/cell/cell.h"
 
-/* Does the stage read a state other than the output state? */
 static bool reads_others(const struct eco_program *program)
 {
     for (int i = 0; i < program->n; i++)

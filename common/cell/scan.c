@@ -19,7 +19,6 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* Describes a token for a message. */
 static void describe(const struct eco_token *token, char *text, size_t size)
 {
     const int most = ECO_MAX_NAME + 4;

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-/* Does it depend on constants and row means alone? */
 static bool is_uniform(const struct eco_program *program, int at)
 {
     const struct eco_node *code = &program->code[at];

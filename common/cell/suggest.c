@@ -48,7 +48,6 @@ static const struct {
     /* clang-format on */
 };
 
-/* Are they equal, ignoring case and '_'? */
 static bool alike(const struct eco_token *token, const char *name)
 {
     for (int i = 0; i < token->length; i++) {
@@ -62,7 +61,6 @@ static bool alike(const struct eco_token *token, const char *name)
     return *name == 0;
 }
 
-/* Fails with the list of all functions. */
 static int fail_with_list(struct eco_scanner *scanner, const struct eco_token *token)
 {
     char list[ECO_OPCODES * 10];

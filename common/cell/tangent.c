@@ -78,7 +78,6 @@ static bool has_role(const struct forward_mode *mode, int param, int role)
             (role == ECO_TANGENT_SLOPE || (node->op == ECO_OP_PRODUCT && mode->active[node->a])));
 }
 
-/* Writes a name and a mark; a long name is cut off. */
 static void mark_name(char *to, size_t size, const char *name, const char *mark)
 {
     struct eco_text text = {to, size, 0};
@@ -109,7 +108,6 @@ static bool number_params(struct forward_mode *mode, struct eco_cell_error *erro
     return true;
 }
 
-/* The node of a parameter in one of its roles. */
 static int add_param(struct forward_mode *mode, int op, int operand, int param, int role)
 {
     const int index = mode->param[param][role];
@@ -121,7 +119,6 @@ static int add_param(struct forward_mode *mode, int op, int operand, int param, 
 
 /* ---- tangents -------------------------------------------------------------------------------- */
 
-/* Sum or difference of two tangents. */
 static int combine(struct forward_mode *mode, int op, int a, int b)
 {
     if (b < 0)
@@ -131,7 +128,6 @@ static int combine(struct forward_mode *mode, int op, int a, int b)
     return add_op(mode, op, a, b, -1);
 }
 
-/* tangent times value */
 static int times(struct forward_mode *mode, int tangent, int value)
 {
     return tangent < 0 ? -1 : add_op(mode, ECO_OP_MUL, tangent, value, -1);
@@ -199,7 +195,6 @@ static int several(struct forward_mode *mode, int op, int y, const int *value, c
     }
 }
 
-/* The tangent of a node of the cell whose arguments are done. */
 static int tangent_of(struct forward_mode *mode, int at)
 {
     const struct eco_node *node = &mode->from->node[at];
@@ -229,7 +224,6 @@ static int tangent_of(struct forward_mode *mode, int at)
     }
 }
 
-/* The node's value in the new graph. */
 static int value_of(struct forward_mode *mode, int at)
 {
     struct eco_node node = mode->from->node[at];
@@ -260,7 +254,6 @@ static void name_states(struct forward_mode *mode)
     }
 }
 
-/* Builds the graph; false: it is too large. */
 static bool extend(struct forward_mode *mode)
 {
     const struct eco_recipe *from = mode->from;

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 
-/* The inputs of every function here. */
 struct binding {
     struct eco_bound *bound;
     const struct eco_layout *layout;
@@ -136,7 +135,6 @@ static int states(const struct binding *b)
     return b->problem->cell->recipe.n_states;
 }
 
-/* Planes: a step reads one and writes another. */
 static void bind_planes(const struct binding *b)
 {
     const int32_t before = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, false),
@@ -493,7 +491,6 @@ static void weights(const struct binding *b)
     b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
 }
 
-/* Inference keeps nothing. */
 static void keep(const struct binding *b)
 {
     const bool lean = eco_layout_is_lean(b->layout);
@@ -506,7 +503,6 @@ static void keep(const struct binding *b)
     }
 }
 
-/* Binds what forward left and what is recomputed. */
 static void replay(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;

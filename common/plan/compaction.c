@@ -22,7 +22,6 @@ static void *take(struct arena *arena, size_t element, size_t rows, size_t width
     return arena->base == NULL ? NULL : arena->base + at;
 }
 
-/* The compacted copies of the caller's arrays. */
 struct copies {
     void *x, *y, *dy, *dx;
     void *states[ECO_MAX_STATES]; /* backward: their gradients */
@@ -74,7 +73,6 @@ static void add(struct eco_compact_move *moves, int *count, struct eco_compact_m
         moves[(*count)++] = move;
 }
 
-/* A move of rows of x, or of y with its directions. */
 static struct eco_compact_move rows_of(const struct eco_layout *layout, enum eco_compact_kind kind,
                                        bool output)
 {

@@ -41,7 +41,6 @@ static void describe_cell(struct eco_text *text, const struct ecornn_cell *cell)
         lowered->n_backward, cell->builtin >= 0 ? "compiled in" : "from text");
 }
 
-/* Prints what wisdom has for the problem, and the reason for the choice. */
 static void describe_reason(struct eco_text *text, const struct ecornn_plan *plan)
 {
     if (plan->note[0] != '\0')
@@ -58,7 +57,6 @@ void eco_plan_choices(const struct ecornn_plan *plan, struct eco_text *text)
         plan->device->backend->choices(plan, text);
 }
 
-/* Prints the choices in the form that makes the same plan again. */
 static void describe_choices(struct eco_text *text, const struct ecornn_plan *plan)
 {
     eco_text_add(text, "ECORNN_FORCE=");

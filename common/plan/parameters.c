@@ -13,7 +13,6 @@ int eco_problem_params(const struct eco_problem *problem)
            (problem->cell->recipe.n_params + (problem->projected ? 1 : 0));
 }
 
-/* Blocks on the diagonal. */
 static int32_t blocks_of(const struct eco_problem *problem, int index)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
@@ -52,7 +51,6 @@ static struct eco_size elements_until(const struct eco_problem *problem, int lay
     return sum;
 }
 
-/* Elements before (layer, d). */
 static struct eco_size elements_before(const struct eco_problem *problem, int layer, int d)
 {
     const int each = problem->cell->recipe.n_params + (problem->projected ? 1 : 0);

@@ -25,7 +25,6 @@ static bool left_out(const struct eco_problem *problem, const struct eco_algo *a
            strcmp(algo->name, "graph") != 0;
 }
 
-/* NULL: it supports the problem. */
 static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_algo *algo)
 {
     if (left_out(&plan->problem, algo))
@@ -77,7 +76,6 @@ static void build_tapes(struct ecornn_plan *plan)
                            ragged);
 }
 
-/* Adds what the layouts of one run need. */
 static void add_run(ecornn_sizes *sizes, const struct eco_layout layout[ECO_LAYOUTS])
 {
     for (int i = 0; i < ECO_LAYOUTS; i++) {
@@ -202,7 +200,6 @@ const char *eco_plan_asked(const struct eco_backend *backend)
     return NULL;
 }
 
-/* Reads the choices that the environment forces. */
 static ecornn_status read_force(struct eco_problem *problem)
 {
     const char *forced = eco_environment("ECORNN_FORCE");

@@ -357,7 +357,6 @@ bool eco_problem_parse_decimal(const char *text, float *value)
     return !scanner.failed && token.kind == ECO_TOKEN_NUMBER && scanner.token.kind == ECO_TOKEN_END;
 }
 
-/* Parses what follows the colon of "models:16". */
 static ecornn_status parse_models(struct eco_reading *reading, const char *part)
 {
     const char *digits = strchr(part, ':') + 1;

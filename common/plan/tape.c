@@ -68,7 +68,6 @@ static bool does(const struct eco_tape *tape, int later, int kind, int i)
     }
 }
 
-/* The course without the ops that this tape does not need. */
 static struct eco_course course_of(const struct eco_tape *tape, int later, int d)
 {
     const struct eco_course *all = !tape->backward         ? &forward
@@ -177,7 +176,6 @@ static void take_weights(const struct eco_tape *tape, struct eco_lane *lane)
     op->add = op->reversed ? op->t0 > 0 : op->t1 < tape->T;
 }
 
-/* The op at the lane's position. */
 static void take_op(const struct eco_tape *tape, struct eco_lane *lane)
 {
     struct eco_op *op = &lane->op;
@@ -245,7 +243,6 @@ static void begin_lanes(struct eco_walk *walk)
     }
 }
 
-/* Chooses the lanes of the next level; false: all layers are finished. */
 static bool choose_lanes(struct eco_walk *walk)
 {
     bool any = false;

@@ -9,7 +9,6 @@
 
 #include "common/util.h"
 
-/* One run, and its current query. */
 struct run {
     const struct eco_attention *problem;
     const struct eco_attention_args *args;
@@ -165,7 +164,6 @@ static void store(const struct run *run, void *to, const double *from, size_t co
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-/* Allocates the arrays of a run in one block. */
 static ecornn_status allocate(struct run *run, double **block)
 {
     const struct eco_attention *problem = run->problem;

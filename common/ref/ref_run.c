@@ -12,13 +12,11 @@
 
 /* ---- the current pair ------------------------------------------------------------------------ */
 
-/* The t of step k of the recurrence. */
 static int32_t step_of(const struct eco_reference *run, int32_t k)
 {
     return eco_problem_reversed(run->problem, run->d) ? run->T - 1 - k : k;
 }
 
-/* Makes (layer, d) the current pair. */
 static void choose_pair(struct eco_reference *run, int layer, int d)
 {
     const struct eco_problem *problem = run->problem;
@@ -79,7 +77,6 @@ static struct eco_reference_row row_of(const struct eco_reference *run, int32_t 
     return row;
 }
 
-/* The current pair's columns of a [T,N,D*P] array. */
 static double *output_part(const struct eco_reference *run, double *array, int32_t t, int32_t n)
 {
     const size_t P = (size_t)run->problem->P, D = (size_t)run->problem->D;

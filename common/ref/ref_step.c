@@ -272,7 +272,6 @@ static void sweep_mean(const struct node_at *at, const double *dvalue)
     }
 }
 
-/* W x, with or without heads. */
 static void sweep_input(const struct node_at *at, const double *dvalue)
 {
     struct eco_reference *run = at->run;
@@ -287,7 +286,6 @@ static void sweep_input(const struct node_at *at, const double *dvalue)
                                                                                           &product);
 }
 
-/* R e, with or without heads. */
 static void sweep_product(const struct node_at *at, const double *dvalue)
 {
     struct eco_reference *run = at->run;

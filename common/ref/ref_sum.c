@@ -17,7 +17,6 @@ void eco_reference_sum_begin(struct eco_reference *run, const void *before, ecor
     run->chain_rows = run->chains = 0;
 }
 
-/* Ends the chain. */
 static void add_chain(struct eco_reference *run)
 {
     const size_t elements = eco_problem_param_elements(run->problem);
@@ -28,7 +27,6 @@ static void add_chain(struct eco_reference *run)
     run->chain_rows = 0;
 }
 
-/* Adds the sum of the chains so far to the total. */
 static void add_some(struct eco_reference *run)
 {
     const size_t elements = eco_problem_param_elements(run->problem);
