@@ -16,8 +16,7 @@
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 
-/* What an algorithm may know of the device for its support and time estimate: first of any device,
- * then of one kind of backend. */
+/* What an algorithm may know of the device: first of any device, then of one kind of backend. */
 struct eco_cpu_rates;
 struct eco_gpu_rates;
 struct eco_caps {
@@ -108,8 +107,7 @@ struct eco_rows_move {
     ecornn_type type;
 };
 
-/* How models share a device: `concurrent` at a time, each in a partition by one algorithm, or, with
- * algo NULL, on all of it. */
+/* How models share a device: `concurrent` at a time, each in a partition, or, algo NULL, on all. */
 struct eco_models_share {
     int concurrent;
     const struct eco_algo *algo;
@@ -132,8 +130,7 @@ struct eco_backend {
     const char *name;      /* "cpu", "cuda", "reference" */
     enum eco_fp_mode mode; /* for threads that run and pack; lib sets it for the caller's thread */
     int (*count)(void);
-    /* Fills in caps, info and context.  argument: the number after the colon of the device's name;
-     * -1: none. */
+    /* Fills in caps, info and context.  argument: number after the colon of the name; -1: none. */
     ecornn_status (*open)(struct ecornn_device *device, int argument);
     void (*close)(struct ecornn_device *device);
     void *(*alloc)(struct ecornn_device *device, size_t bytes);
@@ -148,8 +145,7 @@ struct eco_backend {
                                void *stream);
     /* Queued on the stream like a run. */
     ecornn_status (*join)(struct ecornn_device *device, const struct eco_join *join, void *stream);
-    /* Queued like a run: to[N] = the steps of rows with from[N] steps after joining `steps` at a
-     * time. */
+    /* Queued like a run: to[N] = steps of rows with from[N] steps, joined `steps` at a time. */
     ecornn_status (*join_lengths)(struct ecornn_device *device, int32_t *to, const int32_t *from,
                                   int32_t N, int32_t steps, void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
@@ -167,8 +163,7 @@ struct eco_backend {
     void (*release)(struct ecornn_plan *plan);
     void (*describe)(const struct ecornn_plan *plan,
                      struct eco_text *text); /* prints plan->context; or NULL */
-    /* Writes the choices that were made, each as ",KEY=VALUE" of ECORNN_FORCE.  Forcing them gives
-     * the same plan.  Or NULL. */
+    /* Writes the choices as ",KEY=VALUE" of ECORNN_FORCE, which gives the same plan.  Or NULL. */
     void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
     /* Several models: decides how they share a stream; NULL: they run on threads. */
     void (*share)(const struct ecornn_device *device, const struct eco_problem *one, int models,
@@ -181,8 +176,7 @@ struct eco_backend {
     /* For a backend with share. */
     ecornn_status (*run_concurrently)(struct ecornn_device *device,
                                       const struct eco_concurrent_runs *runs, void *stream);
-    /* Calls work(user_data, id, count) on `count` threads of the device.  NULL for a backend with
-     * share. */
+    /* Calls work(user_data, id, count) on `count` threads.  NULL for a backend with share. */
     void (*run_on_threads)(struct ecornn_device *device,
                            void (*work)(void *user_data, int id, int count), void *user_data);
     /* measures: terminated by a key NULL; or NULL.  set_rates: sets measured values, by index, 0

@@ -53,8 +53,7 @@ struct eco_bound {
      * them. */
     struct eco_view start[ECO_MAX_STATES], replaced[ECO_MAX_STATES], with_resets[ECO_MAX_STATES];
     struct eco_view dstart[ECO_MAX_STATES], dreset_state[ECO_MAX_STATES];
-    /* BEGIN, STEP, KEEP, END: the caller's array for the states of every step; D_STEP: its
-     * gradient. */
+    /* BEGIN, STEP, KEEP, END: the caller's states of every step; D_STEP: their gradient. */
     struct eco_view all_states[ECO_MAX_STATES];
 
     /* GATHER, INPUT, STEP, D_WEIGHTS: the rows that the layer reads, [N,I]; their copy in time
@@ -82,8 +81,7 @@ struct eco_bound {
     struct eco_view doperand; /* gradients of operands [N,slots,H] */
     struct eco_view du;       /* gradient of u [N,H] */
 
-    /* D_INPUT: the destination of dx, dense over the op's steps.  D_SCATTER: the destination of
-     * dgather. */
+    /* The destination of D_INPUT, dense over the op's steps, or of D_SCATTER from dgather. */
     struct eco_view dx, dgather;
 };
 
@@ -98,8 +96,7 @@ static inline const struct eco_view *eco_bound_before(const struct eco_bound *bo
     return bound->begins[s] && t == bound->first ? &bound->before_first[s] : &bound->before[s];
 }
 
-/* A matrix of the packed weights, the same transposed for backward, and its gradient; NULL if it
- * has 0 bytes. */
+/* A weight as packed, transposed for backward, and its gradient; NULL if it has 0 bytes. */
 const void *eco_bind_weights(const struct eco_layout *layout, const struct eco_args *args,
                              const struct eco_op *op, int weight_id);
 const void *eco_bind_weights_back(const struct eco_layout *layout, const struct eco_args *args,

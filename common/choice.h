@@ -19,8 +19,7 @@ struct eco_text;
 struct eco_choice {
     const char *key;
     const char *algorithms; /* algorithms that have it, separated by blanks; NULL: all */
-    /* Values separated by blanks; "/2" and "*2" are relative to the plan's own value.  NULL: call
-     * `list`. */
+    /* Values separated by blanks; "/2" and "*2" are relative to the plan's.  NULL: call `list`. */
     const char *values;
     void (*list)(const struct ecornn_plan *plan, struct eco_text *text);
     bool training; /* only for plans with a backward */

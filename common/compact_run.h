@@ -30,9 +30,8 @@ struct eco_compact_run {
 };
 
 enum eco_compact_kind {
-    ECO_COMPACT_GATHER, /* moves a counted step to its index among the counted ones; zeros after the
-                           last */
-    ECO_COMPACT_SUMS,   /* the same, plus the steps that repeat it */
+    ECO_COMPACT_GATHER,  /* moves counted steps together; zeros after the last */
+    ECO_COMPACT_SUMS,    /* the same, plus the steps that repeat it */
     ECO_COMPACT_SCATTER, /* moves each index back to its counted step; other steps become zeros */
     ECO_COMPACT_REPEATS, /* the same; other steps get the step that they repeat, or zeros */
     ECO_COMPACT_KINDS
@@ -57,8 +56,7 @@ ECO_DEVICE_FUNCTION bool eco_compact_is_counted(const struct eco_compact_run *ru
     return !padding && (run->mask == 0 || run->mask[(int64_t)t * run->N + n] != 0);
 }
 
-/* The step of the compacted run that a caller's step becomes, or whose y it repeats in a direction;
- * -1: none. */
+/* The compacted step that a caller's step becomes, or whose y it repeats; -1: none. */
 ECO_DEVICE_FUNCTION int32_t eco_compact_source(const struct eco_compact_run *run, int32_t direction,
                                                int32_t t, int32_t n)
 {

@@ -8,8 +8,7 @@
 
 #include <stdint.h>
 
-/* Modes of a run: round to nearest, no traps.  FLUSH treats denormal inputs and results as zeros if
- * the processor can. */
+/* Modes: round to nearest, no traps.  FLUSH treats denormals as zeros where possible. */
 enum eco_fp_mode { ECO_FP_EXACT, ECO_FP_FLUSH };
 
 /* Mode and flags as the processor has them: SSE's MXCSR, Arm's FPCR and FPSR; otherwise empty. */

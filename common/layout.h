@@ -46,20 +46,17 @@ enum eco_scratch {
     ECO_SCRATCH_DVECTOR,  /* and [sums,N,extra,H] instead: one sum for ECO_SUM_STEPS steps */
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP, /* with a projection: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
-    ECO_SCRATCH_DOUTPUT, /* with a projection: backward [N,H], gradient of u */
-    ECO_SCRATCH_UNREAD,  /* backward, replay, not lean [N,H]: next states that are known already */
-    ECO_SCRATCH_HISTORY, /* backward, lean [chunk+1,N,P]: copy of the output state, where products
-                            cannot read y itself */
-    ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all matrices, a panel of each, + accs*H]:
-                         room for sums */
-    ECO_SCRATCH_GRADIENT,   /* backward, with eco_layout_sums_by_group: one direction of dweights */
-    ECO_SCRATCH_PRODUCT,    /* both: scratch of product kernels */
-    ECO_SCRATCH_WIDENED,    /* both, on request: the matrices of a layer and direction, as packed */
+    ECO_SCRATCH_DOUTPUT,  /* with a projection: backward [N,H], gradient of u */
+    ECO_SCRATCH_UNREAD,   /* backward, replay, not lean [N,H]: next states that are known already */
+    ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: output state, if y cannot be read itself
+                           */
+    ECO_SCRATCH_PACK,     /* backward [pack_rows, matrix columns, a panel each, + accs*H]: sums */
+    ECO_SCRATCH_GRADIENT, /* backward, with eco_layout_sums_by_group: one direction of dweights */
+    ECO_SCRATCH_PRODUCT,  /* both: scratch of product kernels */
+    ECO_SCRATCH_WIDENED,  /* both, on request: the matrices of a layer and direction, as packed */
     ECO_SCRATCH_TRANSPOSED, /* both, on request: R of each operand, [row, n*height] */
-    ECO_SCRATCH_PREPARED,   /* both, on request: R of each operand, prepared for the backend's
-                               products */
-    ECO_SCRATCH_EXCHANGE, /* both, on request: what concurrent blocks of a persistent kernel or of a
-                             scan exchange */
+    ECO_SCRATCH_PREPARED,   /* both, on request: R of each operand, prepared for products */
+    ECO_SCRATCH_EXCHANGE,   /* both, on request: data that blocks of a kernel exchange */
     ECO_SCRATCHES
 };
 
@@ -92,8 +89,7 @@ struct eco_layout {
     ecornn_type sum; /* type of sums, gradients between steps, vectors, dweights and other states */
     ecornn_type weight; /* type of packed matrices */
     size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
-    size_t order; /* offset in the workspace of the order of rows by length, on request: int32_t
-                     [N], [T+1] */
+    size_t order; /* offset of the order of rows by length, on request: int32_t [N], [T+1] */
     struct eco_layout_request request;
     const struct eco_packing *packing; /* of the layout that this one was made from */
     struct eco_series {                /* arrays of equal size, one after the other */
@@ -154,8 +150,7 @@ bool eco_layout_copies_direct(const struct eco_layout *layout);
  * that steps use, from the one before its first step on. */
 struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state);
 struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state);
-/* The output of a layer below the last, both directions, as the next layer reads it: step t is in
- * plane t + 1. */
+/* Output of a layer below the last, both directions: step t is in plane t + 1. */
 struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer);
 
 /* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c; planes and lean: planes.c */
@@ -176,8 +171,7 @@ bool eco_layout_copies_states(const struct eco_layout *layout);
  * have one: y, with 0 past a row's length. */
 struct eco_array eco_layout_checkpoint(const struct eco_layout *layout, int layer, int d,
                                        int state);
-/* [T,N,saves,H] in the reserve; for a replay, one chunk in the workspace.  Other runs save nothing.
- */
+/* [T,N,saves,H] in the reserve; for a replay one chunk in the workspace; else none. */
 bool eco_layout_saves(const struct eco_layout *layout);
 struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
 /* u of h = P u: [T,N,H] in the reserve; in inference one step in the workspace. */
@@ -191,8 +185,7 @@ struct eco_blocks {
     size_t block;  /* elements from one block to the next */
 };
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
-/* Does dx of two directions always go through a copy?  A row's sum is then the same for any N and
- * order. */
+/* Does dx of two directions go through a copy, so that a row's sum never depends on N? */
 bool eco_layout_copies_dx(const struct eco_problem *problem);
 /* May input rows of the first layer have to be copied?  Not with one row, whose steps are
  * neighbours in any order, nor if rows are ordered by length, because ended rows are skipped.

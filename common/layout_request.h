@@ -36,27 +36,20 @@ static inline size_t eco_bytes_by_rows(const struct eco_by_rows *bytes, int32_t 
     return rows < planned && index < ECO_FEWER ? bytes->fewer[index] : bytes->most;
 }
 
-/* The request of the chosen algorithm: fields for any backend, then fields that only one kind of
- * backend uses. */
+/* The request of the chosen algorithm: first for any backend, then for one kind. */
 struct eco_layout_request {
     bool plain; /* weights are the parameter block itself; no workspace, no reserve (reference) */
-    bool wavefront;  /* layers overlap in chunks: each (layer, direction) has its own scratch, not
-                        only each direction */
-    bool fuse_input; /* a step multiplies its input too, so there are accumulators of one step only
-                      */
+    bool wavefront;  /* layers overlap in chunks: each (layer, direction) has its own scratch */
+    bool fuse_input; /* a step multiplies its input too: accumulators of one step only */
     int32_t chunk, chunk_backward;  /* steps whose acc or dacc are kept at a time; 0: all */
     size_t exchange_bytes;          /* of ECO_SCRATCH_EXCHANGE; if steps exchange instead: */
     struct eco_by_rows exchange[2]; /* [forward, backward]: for each step of a chunk */
     struct eco_cpu_request {
         /* packed weights */
-        bool wide; /* matrices have the type of sums, with each number rounded to the weight type
-                      first */
-        int32_t lane_groups; /* groups of `lanes` units in a block; a single matrix (n == 1) has as
-                                many as a panel has vectors */
-        int32_t lanes, vectors; /* size of a panel's row: `vectors` vectors of `lanes` lanes; 0:
-                                   dense matrices */
-        int32_t group, pair; /* inside a panel: k values per group, and neighbouring k values of a
-                                lane; 0: 1 */
+        bool wide;           /* matrices have the type of sums, rounded to the weight type */
+        int32_t lane_groups; /* groups of `lanes` units in a block; a single matrix has `vectors` */
+        int32_t lanes, vectors; /* a panel's row: vectors of `lanes` lanes; 0: dense matrices */
+        int32_t group, pair;    /* in a panel: k per group, neighbouring k of a lane; 0: 1 */
         /* workspace */
         bool by_length; /* rows are ordered by length; dx goes through a copy */
         bool by_rows; /* forward, runs of fewer rows use longer chunks, with as many rows in all */
@@ -77,10 +70,8 @@ struct eco_layout_request {
         /* steps; no effect on the layout */
         bool own_units;  /* a thread's products write the units that its pointwise passes read */
         bool whole_rows; /* a step's products take the whole batch */
-        int32_t block;   /* rows that go through all panels together, at most; 0: as many as stay in
-                            the cache */
-        int32_t block_steps; /* steps in a block of a scan that threads divide by time; 0: divided
-                                by units or rows */
+        int32_t block;   /* most rows that go through all panels together; 0: by cache size */
+        int32_t block_steps; /* steps in a block of a scan divided by time; 0: by units or rows */
         int32_t block_from;  /* least steps of a run that uses such blocks */
         enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips, help;
     } cpu;

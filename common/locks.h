@@ -6,8 +6,7 @@
 #ifndef ECO_COMMON_LOCKS_H
 #define ECO_COMMON_LOCKS_H
 
-/* In order of acquisition: a thread that holds one may acquire a later one, never an earlier one.
- */
+/* In order of acquisition: a thread that holds one may acquire only a later one. */
 enum eco_lock {
     ECO_LOCK_FILES,  /* wisdom files are read once */
     ECO_LOCK_RATES,  /* a device's rates are set once */

@@ -18,8 +18,7 @@ struct eco_net_piece_text {
 
 struct eco_net_text {
     char copy[ECO_NET_TEXT];   /* storage of the strings below */
-    char common[ECO_NET_TEXT]; /* "/bf16/train/N32": the common part of all layers, without T and I
-                                */
+    char common[ECO_NET_TEXT]; /* "/bf16/train/N32": common to all layers, without T and I */
     int32_t T, I;
     struct eco_net_piece_text piece[ECO_NET_PIECES];
     const char *layer[ECO_NET_LAYERS]; /* "lstm/H320" */

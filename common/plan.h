@@ -24,8 +24,7 @@ enum { ECO_MAX_REASON = 600, ECO_MAX_NOTE = 800 };
 
 struct ecornn_plan {
     struct eco_problem problem;
-    /* With several models: the plan of one of them, which does all the work, `concurrent` at a
-     * time. Otherwise NULL. */
+    /* With several models: the plan of one, `concurrent` of which run at a time.  Else NULL. */
     struct ecornn_plan *one;
     int concurrent;
     struct ecornn_device *device;
@@ -45,12 +44,10 @@ struct ecornn_plan {
     char note[ECO_MAX_NOTE];     /* what wisdom has for the problem, or why it has nothing; or "" */
 };
 
-/* Makes a plan by the choices of the environment, else of wisdom, else of the planner's estimates.
- */
+/* Makes a plan by choices of the environment, else of wisdom, else by estimates. */
 ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
                               const struct eco_problem *problem);
-/* The name of an environment variable that overrides choices of the planner; NULL if none is set.
- */
+/* An environment variable that is set and overrides the planner's choices, or NULL. */
 struct eco_backend;
 const char *eco_plan_asked(const struct eco_backend *backend);
 /* Makes a plan by the choices forced in the problem, and nothing else. */

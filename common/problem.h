@@ -43,8 +43,7 @@ struct eco_problem {
     struct eco_saving saving;
     uint64_t memory_limit;           /* bytes of reserve and workspace; 0: none */
     char text[ECO_MAX_PROBLEM_TEXT]; /* "lstm/f32/train/L2/bi/T100/N32/I512/H512" */
-    char forced[ECO_MAX_FORCE];      /* choices that are forced on the planner, in the form of
-                                        ECORNN_FORCE */
+    char forced[ECO_MAX_FORCE];      /* forced choices, in the form of ECORNN_FORCE */
 };
 
 /* Input width of a layer: I, then D*P. */
@@ -95,8 +94,7 @@ struct eco_param_position {
     int recipe_param; /* index in cell->recipe.param, or -1: the projection */
     bool vector;      /* a vector, not a matrix */
     int32_t rows, cols;
-    int32_t blocks; /* number of blocks, rows / blocks by cols each, on the diagonal of the packed
-                       matrix; 1: it is the matrix */
+    int32_t blocks; /* blocks, rows / blocks by cols, on a packed diagonal; 1: no heads */
     size_t elements;
 };
 int eco_problem_params(const struct eco_problem *problem);

@@ -16,8 +16,7 @@ struct eco_strategy {
     double seconds;            /* of a run, forward and backward */
 };
 
-/* The strategy for the plan's problem with this algorithm, which must support it, and its default
- * chunks. */
+/* The strategy for the plan's problem with a supporting algorithm and default chunks. */
 struct eco_strategy eco_strategy_of(const struct ecornn_plan *plan, const struct eco_algo *algo,
                                     struct eco_saving saving);
 /* Chooses the fastest strategy within the plan's memory_limit, among all policies if the plan's is

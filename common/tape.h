@@ -106,8 +106,7 @@ struct eco_walk {
 };
 
 void eco_walk_begin(struct eco_walk *walk, const struct eco_tape *tape);
-/* Returns the next op, of the same level or the next one, valid until the next call; NULL at the
- * end. */
+/* The next op, of the same level or the next, valid until the next call; NULL: the end. */
 const struct eco_op *eco_walk_next(struct eco_walk *walk);
 
 #endif /* ECO_TAPE_H */

@@ -94,8 +94,7 @@ void eco_type_set(void *array, size_t i, ecornn_type type, double value)
     }
 }
 
-/* eco_bf16_of_float and its inverse for blocks of numbers: compilers vectorize loops of constant
- * length. */
+/* eco_bf16_of_float and its inverse in blocks: compilers vectorize constant lengths. */
 enum { AT_A_TIME = 16 };
 typedef uint16_t halves __attribute__((vector_size(ECO_SIMD4 * sizeof(uint16_t))));
 

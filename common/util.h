@@ -84,17 +84,14 @@ void eco_text_add(struct eco_text *text, const char *format, ...) ECO_PRINTF(2, 
 /* Appends foreign text as one line, as much as fits; bytes that are not printable become "\xNN". */
 void eco_text_add_escaped(struct eco_text *text, const char *from);
 
-/* Adds bytes to a hash that starts as ECO_HASH.  FNV-1a (Fowler, Noll, Vo); not secure against
- * attackers. */
+/* Adds bytes to a hash that starts as ECO_HASH: FNV-1a, not secure against attackers. */
 #define ECO_HASH UINT64_C(0xCBF29CE484222325)
 uint64_t eco_hash(uint64_t hash, const void *data, size_t bytes);
 
-/* An environment variable, or NULL in a set-user-id program.  Use it only when devices and plans
- * are created. */
+/* An environment variable, NULL if set-user-id; only for creating devices and plans. */
 const char *eco_environment(const char *name);
 
-/* Sets the calling thread's error detail and returns status: return eco_fail(...).  The detail is
- * always one line. */
+/* Sets the thread's error detail, always one line, and returns status: return eco_fail(...). */
 ecornn_status eco_fail(ecornn_status status, const char *format, ...) ECO_PRINTF(2, 3);
 const char *eco_fail_detail(void);
 /* Saves and restores the error detail around calls that may fail without consequence. */

@@ -110,12 +110,10 @@ int eco_vector_column(const struct eco_lowered *lowered, int param);
 size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int weight_id);
 size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int weight_id);
 size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int weight_id);
-/* fit.c: can a plan of layout `used` read weights packed for `packed`?  If not, why says how they
- * differ. */
+/* fit.c: can a plan of layout `used` read weights of `packed`?  why: how they differ. */
 bool eco_layout_weights_fit(const struct eco_layout *packed, const struct eco_layout *used,
                             struct eco_text *why);
-/* The weight that a parameter belongs to; before: the number of blocks of `rows` rows before it
- * there. */
+/* The weight of a parameter; before: blocks of `rows` rows before it there. */
 int eco_problem_weight_id(const struct eco_problem *problem,
                           const struct eco_param_position *position, int *before);
 

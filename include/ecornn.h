@@ -59,8 +59,7 @@ typedef enum {
     ECORNN_FAILED        /**< the device or the system reported an error */
 } ecornn_status;
 
-/** The status in lower case, e.g. "bad argument"; "unknown status" for any other value.  Never
- * NULL. */
+/** The status in lower case, e.g. "bad argument"; "unknown status" for others.  Never NULL. */
 ECORNN_API const char *ecornn_status_name(ecornn_status status);
 /** The last failure of the calling thread in one line; "" if there was none.  Valid until the
  * thread's next failing call.  UTF-8; control characters of a quoted name or text are escaped as
@@ -107,8 +106,7 @@ ECORNN_API ecornn_status ecornn_device_open(ecornn_device **device, const char *
 ECORNN_API void ecornn_device_close(ecornn_device *device);
 /** The number of devices of a backend ("cpu", "cuda", "reference"); 0 for an unknown name. */
 ECORNN_API int ecornn_device_count(const char *backend);
-/** The name of the device's algorithm number index, as ECORNN_ALGORITHM takes it; NULL past the
- * last. */
+/** The name of algorithm number index, as ECORNN_ALGORITHM takes it; NULL past the last. */
 ECORNN_API const char *ecornn_device_algorithm(const ecornn_device *device, int index);
 /** Fills in name, backend, threads and memory of the device. */
 ECORNN_API ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info);
@@ -186,8 +184,7 @@ typedef enum { ECORNN_TIME_MAJOR, ECORNN_BATCH_MAJOR } ecornn_order;
  * the last two backward reads y on a CPU too (doc/guide/training.md, "Memory"). */
 typedef enum {
     ECORNN_SAVE_ALL,    /**< every value that the gradient uses */
-    ECORNN_SAVE_STATES, /**< all states except the output state, at each step; y of layers below the
-                           last */
+    ECORNN_SAVE_STATES, /**< each step's states but the output state; y of layers below the last */
     ECORNN_SAVE_EVERY   /**< the same, of those states every save_every-th step only */
 } ecornn_save;
 
@@ -233,11 +230,9 @@ typedef struct {
      * product reads are F32; with F64 everything is F64. */
     ecornn_type type;
     ecornn_type param_type; /**< type of the parameter block; 0: F32, or F64 if type is F64 */
-    /** Type of packed matrices; 0: as type.  BF16 or F16 with type F32 halves the bytes read;
-     * everything else stays F32. */
+    /** Type of packed matrices; 0: as type.  BF16 or F16 with type F32 halves the bytes read. */
     ecornn_type weight_type;
-    /** Dropout on the input of layers 1..L-1, in training; 0 <= p < 1; kept values are scaled by
-     * 1/(1-p). */
+    /** Dropout on the input of layers 1..L-1 in training, 0 <= p < 1; scales by 1/(1-p). */
     float dropout;
     uint32_t flags;   /**< ECORNN_TRAINING and so on, combined by | */
     ecornn_save save; /**< what a training plan saves */
@@ -399,8 +394,7 @@ typedef struct {
      * states. */
     int32_t steps;
     int32_t batch; /**< this run's N, or ECORNN_ALL */
-    /** [N] in device memory, in any order, 0 <= length <= T; NULL: all are T.  Not checked on a
-     * GPU. */
+    /** [N] in device memory, in any order, 0 to T; NULL: all T.  Not checked on a GPU. */
     const int32_t *lengths;
     const void *x; /**< [T,N,I] or [N,T,I]; values past a row's length are ignored */
     /** [T,N,D*P]; 0 past a row's length.  NULL if not needed; it is needed with a reserve on a GPU
@@ -408,8 +402,7 @@ typedef struct {
     void *y;
     const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: the cell's
                                                start values, by default 0 */
-    /** States after each row's last step, shaped as initial; NULL if not needed; may be the same
-     * memory as initial. */
+    /** After each row's last step, shaped as initial; NULL if not needed; may be initial. */
     void *final[ECORNN_MAX_STATES];
     const void *weights; /**< packed; NULL if they have 0 bytes */
     void *workspace;     /**< ecornn_sizes.workspace bytes */
@@ -456,8 +449,7 @@ typedef struct {
     /** Shaped as reset_state, for a plan with ECORNN_RESETS: the sum over each row's resets.
      * Overwritten; NULL if not needed. */
     void *dreset_state[ECORNN_MAX_STATES];
-    /** Shaped as io.states, for a plan with ECORNN_ALL_STATES; never read past a row's length;
-     * NULL: 0. */
+    /** Shaped as io.states, for ECORNN_ALL_STATES; not read past a row's length; NULL: 0. */
     const void *dstates[ECORNN_MAX_STATES];
 } ecornn_gradient;
 

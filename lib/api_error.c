@@ -28,8 +28,7 @@ const char *ecornn_error_detail(void)
     return eco_fail_detail();
 }
 
-/* Determined on a thread's first call by opening a CPU device, since only the backend knows the
- * instruction set. */
+/* Found on a thread's first call by opening a CPU, since only the backend knows it. */
 const char *ecornn_version(void)
 {
     static _Thread_local char version[64];

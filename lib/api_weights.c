@@ -73,8 +73,7 @@ static ecornn_status misaligned(const char *name, int k, const void *param, cons
                     param, eco_type_bytes(plan->problem.param_type));
 }
 
-/* Checks the parameters of one model: none of params is NULL; added[k] is NULL unless k is a
- * vector. */
+/* Checks parameters of one model: params not NULL, added[k] NULL unless k is a vector. */
 static ecornn_status check_params(const ecornn_plan *plan, const void *const *params,
                                   const void *const *added)
 {

@@ -51,8 +51,7 @@ static inline bool eco_check_print(const void *plan, const char *text, size_t si
     return plan && (text || size == 0);
 }
 
-/* api_cell.c: the text that a user's cell was parsed from; NULL for a built-in cell or a tangent.
- */
+/* api_cell.c: the text of a user's cell; NULL for a built-in cell or a tangent. */
 const char *eco_cell_source_text(const ecornn_cell *cell);
 
 /* ---- runs ------------------------------------------------------------------------------------ */

@@ -136,8 +136,7 @@ static ecornn_status find_row(const struct eco_foreign_system *system,
                     recipe->name, nearest->name, least.missing);
 }
 
-/* The next output state of one unit whose previous one is 1, with all else 0 except one large
- * vector. */
+/* The next output state of a unit whose previous one is 1, with one large vector, else 0. */
 static double next_state(const struct eco_recipe *recipe, int vector)
 {
     double value[ECO_MAX_SOURCE];
@@ -160,8 +159,7 @@ static double next_state(const struct eco_recipe *recipe, int vector)
     return value[recipe->next[0]];
 }
 
-/* Rejects a text whose z has the meaning of the papers: it would get wrong numbers without an
- * error. */
+/* Rejects a text whose z has the papers' meaning: numbers would silently be wrong. */
 static ecornn_status check_share(const struct eco_foreign_system *system,
                                  const struct eco_foreign_cell *row,
                                  const struct eco_recipe *recipe)

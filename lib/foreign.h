@@ -67,8 +67,7 @@ const struct eco_foreign_system *eco_foreign_find(const char *name);
 ecornn_status eco_foreign_cell_find(const struct eco_foreign_system *system,
                                     const struct eco_recipe *recipe, int32_t proj,
                                     const struct eco_foreign_cell **found);
-/* The parameter of a line in this part, -1 if there is none.  For z, if there is only u, the one of
- * u, with *negated set. */
+/* The parameter of a line in this part, or -1.  For z also that of u, with *negated set. */
 int eco_foreign_param(const struct eco_recipe *recipe, enum eco_foreign_part part, char line,
                       bool *negated);
 

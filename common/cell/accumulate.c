@@ -51,8 +51,7 @@ static int find_operand(const struct eco_adjoint *adjoint, int node)
     return k;
 }
 
-/* The position in an accumulator that a node takes: 0 W, 1 vector, 2 + k R of operand k; -1: none.
- */
+/* A node's position in an accumulator: 0 W, 1 vector, 2 + k R of operand k; -1: none. */
 static int position(const struct eco_lowering *lowering, int node)
 {
     switch (lowering->recipe->node[node].op) {
@@ -134,8 +133,7 @@ static void move(unsigned *group, int from, int to)
     group[to] = moved;
 }
 
-/* Moves one group at a time as long as that saves a product.  There are few groups, so it tries
- * all. */
+/* Moves one group at a time while that saves a product.  The few groups allow trying all. */
 static void arrange(unsigned *group, int n)
 {
     for (bool better = true; better;) {

@@ -55,8 +55,7 @@ static void find_first(struct stage_range *h, int stage)
     }
 }
 
-/* Is it computed for every unit?  Other values are as quick to get without a column; nothing is
- * drawn twice. */
+/* Is it computed for every unit?  Other values need no column; nothing is drawn twice. */
 static bool is_work(const struct eco_program *program, int i)
 {
     const int op = program->code[i].op;
@@ -94,8 +93,7 @@ static int16_t unused_column(const int8_t *last, int stage, int *n)
     return (int16_t)column;
 }
 
-/* Assigns a column to each value until the last stage that takes it.  Returns the number of
- * columns. */
+/* Assigns a column to each value until the last stage that takes it; returns their number. */
 static int put_columns(struct stage_range *h)
 {
     int8_t last[ECO_MAX_STAGES * ECO_MAX_CODE];

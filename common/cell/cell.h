@@ -57,15 +57,13 @@ enum eco_opcode {
     ECO_OP_SAVED, /* saved value `index` */
     ECO_OP_NEXT,  /* next state `index`, as forward computed it */
     /* ... and writes it: the value of instruction a goes to slot `index` */
-    ECO_OP_STORE_OPERAND, /* operand of a product: forward before the product, backward for its dR
-                           */
+    ECO_OP_STORE_OPERAND, /* operand of a product: forward for it, backward for its dR */
     ECO_OP_STORE_MEAN,    /* a value whose row mean a later stage reads with ECO_OP_MEAN */
     ECO_OP_STORE_SAVE,    /* forward */
     ECO_OP_STORE_NEXT,    /* forward, last stage only */
-    ECO_OP_STORE_DACC, /* backward: gradient of accumulator `index`, or, from n_accs on, of an extra
-                          vector */
-    ECO_OP_STORE_DSTATE, /* backward, last stage only: the gradient of the previous state, without
-                            what R^T dacc adds */
+    ECO_OP_STORE_DACC, /* backward: gradient of accumulator `index`; from n_accs on, of a vector */
+    ECO_OP_STORE_DSTATE, /* backward, last stage: gradient of the previous state, without R^T dacc
+                          */
     ECO_OP_STORE_LINEAR, /* scan: the factor a and the term b of state `index` */
     ECO_OPCODES
 };
@@ -79,8 +77,7 @@ struct eco_opcode_info {
 extern const struct eco_opcode_info eco_opcode_info[ECO_OPCODES];
 
 struct eco_node {
-    int16_t op; /* enum eco_opcode; no padding before a, because compilers compare op to c as one
-                   word */
+    int16_t op;      /* enum eco_opcode; no padding: compilers compare op to c as one word */
     int16_t a, b, c; /* nodes before this one; -1: none */
     int16_t index;
     double value;
@@ -180,8 +177,7 @@ struct eco_lowered {
     int n_columns[2]; /* likewise: number of columns that carry values to later stages */
     int n_forward, n_backward;
     bool has_means;   /* a stage ends in a reduction over the units of a row */
-    bool projectable; /* the output state occurs only as an operand of R, and its next value nowhere
-                       */
+    bool projectable; /* the output state occurs only as an operand of R, its next value nowhere */
     struct eco_accumulator acc[ECO_MAX_ACCS];
     struct eco_operand operand[ECO_MAX_OPERANDS];
     int16_t extra[ECO_MAX_PARAMS]; /* parameter of each extra vector */
@@ -208,8 +204,7 @@ int eco_recipe_add(struct eco_recipe *recipe, struct eco_node node);
 /* parse.c: parses a zero-terminated text.  On false, error is filled in. */
 bool eco_cell_parse(struct eco_recipe *recipe, const char *text, struct eco_cell_error *error);
 
-/* gradient.c: the adjoint graph, appended to recipe->node (n_nodes still counts the text's only).
- */
+/* gradient.c: the adjoint graph, appended to recipe->node (n_nodes counts the text's only). */
 struct eco_adjoint {
     int n_nodes;                       /* including the gradient's */
     int16_t product[ECO_MAX_PARAMS];   /* gradient of the product or vector of each parameter */
@@ -236,8 +231,7 @@ bool eco_cell_compile(struct ecornn_cell *cell, const char *text, struct eco_cel
 size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size);
 /* The same, followed by the template that makes a kernel of each stage. */
 size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size);
-/* For a linear cell: prints NAME_scan_0 and NAME_scan_1, which compute factors and terms forward
- * and backward. */
+/* For a linear cell: NAME_scan_0 and NAME_scan_1, factors and terms forward and backward. */
 size_t eco_cell_emit_scan(const struct ecornn_cell *cell, char *text, size_t size);
 size_t eco_cell_emit_scan_kernels(const struct ecornn_cell *cell, char *text, size_t size);
 /* print.c: prints the compiled cell for people.  False: no memory. */
@@ -256,9 +250,8 @@ size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *te
  * stages; as few stages as possible. */
 struct eco_joined_stage {
     int16_t program, /* the cell's stage */
-        again, /* the stage that runs before it, because it was advanced and saves values; -1: none
-                */
-        ahead; /* the stage whose means are computed together with this one's; -1: none */
+        again,       /* the stage to repeat before it, because it saves values; -1: none */
+        ahead;       /* the stage whose means are computed together with this one's; -1: none */
 };
 struct eco_joined_mean {
     int16_t stage, with; /* the mean it is computed with, as a polynomial of it; -1: by itself */
@@ -266,8 +259,8 @@ struct eco_joined_mean {
     double curve;        /* coefficient of the square */
 };
 struct eco_joined_stages {
-    int n, n_means, n_sums; /* n_sums: sums that a block sends per row, one for a single mean and
-                               four for two together */
+    int n, n_means,
+        n_sums; /* n_sums: sums a block sends per row: one for a mean, four for two together */
     struct eco_joined_stage stage[ECO_MAX_STAGES];
     struct eco_joined_mean mean[ECO_MAX_MEANS];
 };

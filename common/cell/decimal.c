@@ -7,8 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* 10^LEAST is less than half of the smallest double; every number from 10^MOST on exceeds all
- * floats. */
+/* 10^LEAST is less than half of the smallest double; 10^MOST exceeds all floats. */
 enum { LEAST = -324, MOST = 40 };
 /* Enough for 10^(ECO_MAX_DIGITS - LEAST), the largest number here. */
 enum { WORDS = (ECO_MAX_DIGITS - LEAST) * 10 / 3 / 32 + 2 };

@@ -74,8 +74,7 @@ static void emit_line(struct eco_text *text, const struct eco_program *program, 
     eco_text_add(text, ";\n");
 }
 
-/* Prints loads first: a GPU's compiler does not move a load ahead of a division, and would wait for
- * each. */
+/* Prints loads first: a GPU's compiler does not move them ahead of a division, and waits. */
 static void emit_stage(struct eco_text *text, const char *name, const char *pass, int stage,
                        const struct eco_program *program)
 {
@@ -148,8 +147,7 @@ size_t eco_cell_emit_scan_kernels(const struct ecornn_cell *cell, char *text, si
     return out.length;
 }
 
-/* Is it two products, the second with a value that the first stage computes, and backward the
- * reverse? */
+/* Two products, the second with a value of the first stage; backward the reverse? */
 static bool is_chain(const struct eco_lowered *lowered)
 {
     const struct eco_operand *second = &lowered->operand[1];

@@ -101,8 +101,7 @@ static bool demand_means(struct eco_lowering *lowering, bool backward, int stage
     return true;
 }
 
-/* Saves what this stage computes anyway and no earlier stage computed; the last stage saves the
- * rest. */
+/* Saves what this stage computes and no earlier one did; the last stage saves the rest. */
 static bool demand_saves(struct eco_lowering *lowering, bool last, struct eco_demand *demand)
 {
     const struct eco_lowered *lowered = lowering->lowered;
@@ -145,8 +144,7 @@ static bool lower_forward(struct eco_lowering *lowering, int stage)
     return true;
 }
 
-/* The backward stage that writes the gradient of an accumulator: the last one, or the one before
- * R^T times it is needed. */
+/* The backward stage that writes an accumulator's gradient: the last before R^T needs it. */
 static int dacc_stage(const struct eco_lowered *lowered, int acc)
 {
     int stage = lowered->n_backward - 1;

@@ -51,8 +51,7 @@ bool eco_lower_saved(struct eco_lowering *lowering);
 /* linear.c: fills in lowered->linear.  graph is the recipe's, which grows meanwhile. */
 void eco_lower_linear(struct eco_lowering *lowering, struct eco_recipe *graph);
 
-/* program.c: if a stage reads the node from memory, fills in the instruction; false: it is
- * computed. */
+/* program.c: the instruction of a node that a stage reads from memory; false: computed. */
 bool eco_lower_leaf(const struct eco_lowering *lowering, bool backward, int at,
                     struct eco_node *leaf);
 /* Adds a store to a demand. */

@@ -7,13 +7,11 @@
  */
 #include "common/cell/cell.h"
 
-/* A value x + d t + c t^2 of an instruction, where t is the difference between the mean it depends
- * on and the number near it. */
+/* A value x + d t + c t^2, where t is the mean it depends on less the number near it. */
 struct quadratic {
     int16_t mean;     /* -1: none */
     bool polynomial;  /* false: it depends on the mean in another way, or on two means */
-    bool known, even; /* known: x depends on no mean and is `value` for all units; even: d is
-                         `slope` for all units */
+    bool known, even; /* known: `value` for all units, without a mean; even: d is `slope` for all */
     double value, slope, curve;
 };
 
@@ -116,8 +114,7 @@ static struct quadratic quadratic_of(const struct eco_program *before, const str
     }
 }
 
-/* Can the means that a stage stores be computed with those of the stage before?  If so, fills in
- * how. */
+/* Can the means of a stage be computed with those of the stage before?  Fills in how. */
 static bool joins(const struct eco_program *before, const struct eco_program *stage,
                   struct eco_joined_stages *joined)
 {

@@ -139,8 +139,7 @@ static int parse_line(struct eco_parser *parser)
     return expect_line_end(parser);
 }
 
-/* Checks that every line is used, so that every parameter has a gradient, and that every state has
- * a next value. */
+/* Checks that every line is used, hence has a gradient, and every state has a next value. */
 static int check_complete(struct eco_parser *parser)
 {
     const struct eco_recipe *recipe = parser->recipe;
@@ -158,8 +157,7 @@ static int check_complete(struct eco_parser *parser)
     return 0;
 }
 
-/* Reorders parameters from the order of the text to the block's: every W, then every R, then the
- * vectors. */
+/* Reorders parameters from the text's order to the block's: W, then R, then vectors. */
 static void sort_params(struct eco_recipe *recipe)
 {
     struct eco_recipe_param sorted[ECO_MAX_PARAMS];

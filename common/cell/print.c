@@ -9,8 +9,7 @@
 #include "common/number.h"
 #include "common/util.h"
 
-/* Description of a node that has no name in the table of opcodes: words before and after its
- * number. */
+/* Words before and after the number of a node without a name in the table of opcodes. */
 static const char *const leaf[ECO_OPCODES] = {
     [ECO_OP_DNEXT] = "gradient of next state",
     [ECO_OP_DOPERAND] = "gradient of operand",

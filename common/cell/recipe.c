@@ -94,8 +94,7 @@ static bool is_const(const struct eco_recipe *recipe, int node, double value)
     return n->op == ECO_OP_CONST && n->value == value;
 }
 
-/* If all arguments are constant, computes the value in double.  A value that no float can hold is
- * left to the run. */
+/* Computes the value if all arguments are constant, unless no float can hold it. */
 static bool fold(const struct eco_recipe *recipe, struct eco_node *node)
 {
     const int16_t argument[3] = {node->a, node->b, node->c};
@@ -162,8 +161,7 @@ static bool equal(const struct eco_node *x, const struct eco_node *y)
         return same;
     const bool swapped =
         (x->op == ECO_OP_ADD || x->op == ECO_OP_MUL) && x->a == y->b && x->b == y->a;
-    /* compared by bits, because 0 and -0 differ; parameters and bernoulli() differ by their index
-     */
+    /* compared by bits: 0 and -0 differ; parameters and bernoulli() differ by index */
     return (same || swapped) && x->index == y->index &&
            memcmp(&x->value, &y->value, sizeof x->value) == 0;
 }

@@ -15,8 +15,7 @@ struct forward_mode {
     const struct eco_recipe *from;
     struct eco_recipe *to;
     struct eco_tangent_param *origin;
-    bool active[ECO_MAX_SOURCE]; /* depends on a state or a parameter, so its tangent may be nonzero
-                                  */
+    bool active[ECO_MAX_SOURCE]; /* depends on a state or a parameter: may have a tangent */
     bool wanted[ECO_MAX_SOURCE]; /* is its tangent used? */
     int16_t value[ECO_MAX_SOURCE], tangent[ECO_MAX_SOURCE]; /* nodes; -1: zero */
     int16_t param[ECO_MAX_PARAMS][ROLES];                   /* -1: none */

@@ -176,8 +176,7 @@ static struct eco_view checkpoint_of(const struct binding *b, int s)
     return eco_bind_array(&checkpoint, b->args, 0);
 }
 
-/* The states of the op's chunk in a lean run without all checkpoints; backward from the one before
- * its first step on. */
+/* States of the chunk in a lean run without all checkpoints; backward from one before it. */
 static struct eco_view recent_of(const struct binding *b, int s)
 {
     const struct eco_array recent = eco_layout_recent(b->layout, b->op->layer, b->op->d, s);

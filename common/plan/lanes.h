@@ -9,8 +9,7 @@
 
 #include "common/type.h"
 
-/* k values in a group of a BF16 panel, where two neighbouring k of a lane are adjacent.  Floats
- * have groups of one. */
+/* k in a group of a BF16 panel, with pairs of k of a lane adjacent; floats: one. */
 enum { ECO_LANES_GROUP = 32 };
 
 /* Some rows of a parameter [rows, cols].  With heads they are blocks of `head` rows on the diagonal
@@ -23,8 +22,7 @@ struct eco_lanes_source {
     size_t unit;
 };
 
-/* Neighbouring vectors, with the number of lanes of the instruction set.  In BF16 a vector is a
- * group of k, [16, lanes, 2]. */
+/* Neighbouring vectors of an instruction set's lanes; in BF16 groups of k, [16, lanes, 2]. */
 struct eco_lanes {
     char *to;         /* the first vector for k = 0 */
     size_t stride;    /* bytes from one k, or group of k, to the next */
@@ -37,8 +35,7 @@ struct eco_lanes {
 };
 
 struct eco_lanes_code {
-    /* M: rows become lanes of one block, elements of a row are k.  Lanes past the last row become
-     * 0. */
+    /* M: rows become lanes of one block, elements of a row are k.  Other lanes become 0. */
     void (*put_rows)(const struct eco_lanes *lanes, const struct eco_lanes_source *source);
     /* M^T: columns become lanes, block after block; each row is one k, starting at `first`.  Lanes
      * past the last column and the rest of the last group become 0. */

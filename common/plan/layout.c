@@ -69,8 +69,7 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
     }
 }
 
-/* With replay, backward reads checkpoints in the reserve; planes of a chunk exist until they are
- * copied or processed. */
+/* With replay, backward reads checkpoints; planes exist for the current chunk only. */
 static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor,
                                 struct cursor *reserve)
 {
@@ -357,8 +356,7 @@ static void build_saving(struct eco_layout *layout, struct cursor *reserve)
     layout->workspace_bytes = a > b ? a : b;
 }
 
-/* The reserve begins with the mark of its run.  So it is never empty, and a pointer to it means
- * that a run trains. */
+/* The reserve begins with the mark of its run, so it is never empty: a pointer means training. */
 static void build_blocks(struct eco_layout *layout)
 {
     struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(ECO_MARK_BYTES)};

@@ -97,8 +97,7 @@ static void pack_back(const struct pack *pack, const struct eco_panels *panels,
     pack->code->put_columns(&lanes, &rows, (size_t)source->before * source->from.rows + units.from);
 }
 
-/* Packs this thread's blocks of a weight: all copies of a row of a parameter while it is in the
- * cache. */
+/* Packs this thread's blocks of a weight, each row for all copies while it is in the cache. */
 static void pack_weight(const struct pack *pack, int weight_id)
 {
     const struct eco_panels *panels =

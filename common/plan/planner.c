@@ -211,8 +211,7 @@ static ecornn_status read_force(struct eco_problem *problem)
                     text.length, text.size);
 }
 
-/* The choices of wisdom were refused: makes the planner's own plan, notes why, and restores the
- * thread's last failure. */
+/* Wisdom's choices were refused: makes the planner's plan, and notes why. */
 static ecornn_status make_without(struct ecornn_plan **plan, struct ecornn_device *device,
                                   const struct eco_problem *problem, const char *before,
                                   struct eco_text *note)

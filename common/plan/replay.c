@@ -19,8 +19,7 @@ bool eco_layout_knows_states(const struct eco_layout *layout)
     return layout->problem->cell->recipe.n_states == 1 || layout->problem->saving.every == 1;
 }
 
-/* Steps that a direction has done after step t.  Backward never reads the state after the last one.
- */
+/* Steps done after step t.  Backward never reads the state after the last one. */
 static int32_t done(const struct eco_layout *layout, int d, int32_t t)
 {
     return eco_problem_reversed(layout->problem, d) ? t : t + 1;

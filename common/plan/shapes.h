@@ -21,14 +21,12 @@ struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int st
 /* ... alternating planes; ... */
 struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, int state,
                                               int32_t count);
-/* ... the elements of one direction in their rows; states that no product reads are stored like
- * their copies; ... */
+/* ... the elements of one direction in their rows; unread states are stored like copies; ... */
 size_t eco_layout_plane_part(const struct eco_layout *layout, int state);
 /* ... and those copies, in a lean run. */
 struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state);
 
-/* With resets: states before a step with resets applied; backward for the steps that weight
- * gradients take together. */
+/* With resets: states before a step, resets applied; backward for all of dacc's steps. */
 struct eco_layout_rows eco_layout_reset_rows(const struct eco_layout *layout, int state,
                                              bool backward);
 

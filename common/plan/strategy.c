@@ -17,8 +17,7 @@
 /* ---- one strategy ---------------------------------------------------------------------------- */
 
 enum { HALVINGS = 5, ALGOS = 8 /* most algorithms of a device */ };
-/* Relative time of a run after 0, 1, 2 ... halvings of its chunks, measured for LSTM T150 N20 H800
- * in F32. */
+/* Relative time of a run after 0, 1, 2 ... halvings: LSTM T150 N20 H800 in F32. */
 static const double slower[HALVINGS] = {1, 1.02, 1.04, 1.09, 1.2};
 
 static int32_t halve(int32_t count, int32_t all, int halvings, int32_t least)

@@ -146,8 +146,7 @@ static const struct eco_course *course_at(const struct eco_tape *tape, const str
     return &tape->course[op->layer > 0][op->d];
 }
 
-/* The lane's chunk, counted from step 0, so that a shorter run has the same chunks except the last.
- */
+/* The lane's chunk, counted from step 0: a shorter run differs in the last only. */
 static int32_t chunk_at(const struct eco_tape *tape, const struct eco_lane *lane)
 {
     const bool descends = lane->op.reversed != tape->backward;

@@ -14,8 +14,7 @@
 void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
                             struct eco_machine machine, uint64_t seed);
 
-/* The data of one run.  Arrays over steps with T+1 planes have the initial state in plane 0 or T.
- */
+/* One run.  Arrays of T+1 planes have the initial state in plane 0 or T. */
 struct eco_reference {
     const struct eco_problem *problem;
     const struct eco_args *args;
@@ -83,8 +82,7 @@ uint32_t eco_reference_number(const struct eco_reference *run, int32_t t, int32_
 /* Are the row's states reset before step t? */
 bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n);
 void eco_reference_load_weights(struct eco_reference *run);
-/* Loads x or dy to time order [T,N,width]; stores y or dx from it.  x is 0 at steps that do not
- * count. */
+/* Loads x or dy to time order [T,N,width], with 0 for uncounted steps; stores y or dx. */
 void eco_reference_load_sequence(const struct eco_reference *run, double *to, const void *array,
                                  size_t width);
 void eco_reference_store_sequence(const struct eco_reference *run, void *array, const double *from,
@@ -108,14 +106,12 @@ void eco_reference_move_states(struct eco_reference *run, bool out);
 /* ref_product.c: the operand of a product as a machine stores it; valid until the next call. */
 const double *eco_reference_input_operand(struct eco_reference *run, const double *x); /* for W x */
 const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width);
-/* out[rows] += M[rows,cols] in[cols]; with heads M is [H,cols], and each head reads its own part of
- * in. */
+/* out[rows] += M[rows,cols] in[cols]; heads: M is [H,cols], each on its part of in. */
 void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,
                             int32_t rows, const double *in, int32_t cols);
 void eco_reference_multiply_heads(struct eco_reference *run, double *out, const double *matrix,
                                   const double *in, int32_t cols);
-/* A product out = M in (with heads rows and cols are those of one): its offset in the block, and
- * the gradients of both sides. */
+/* A product out = M in (of one head): its offset in the block, gradients of both sides. */
 struct eco_reference_product {
     size_t matrix; /* offset in the parameter block */
     int32_t rows, cols;

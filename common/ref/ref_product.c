@@ -10,8 +10,7 @@ const double *eco_reference_operand(struct eco_reference *run, const double *val
     return run->operand;
 }
 
-/* Values that are of the type already draw no random numbers; in 16-bit runs that holds for all
- * rows. */
+/* Values of the type draw no random numbers: all rows of 16-bit runs. */
 const double *eco_reference_input_operand(struct eco_reference *run, const double *x)
 {
     for (int32_t k = 0; k < run->input; k++) {

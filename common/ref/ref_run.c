@@ -242,8 +242,7 @@ static void backward(struct eco_reference *run)
 
 /* ---- a run --------------------------------------------------------------------------- */
 
-/* Only nodes that a next state depends on take part in the sweep, because 0 times an infinite
- * unused value would not be 0. */
+/* Only nodes that next states depend on are swept: 0 times an infinity would not be 0. */
 static void find_live(struct eco_reference *run)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;

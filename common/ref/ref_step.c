@@ -365,8 +365,7 @@ static void seed_sweep(struct eco_reference *run)
     }
 }
 
-/* Recomputes the values from which a 16-bit machine computes the gradient: those it stored, and
- * what follows from them. */
+/* Recomputes the values from which a 16-bit machine computes the gradient. */
 static void settle(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;

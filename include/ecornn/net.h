@@ -76,16 +76,14 @@ ECORNN_API int ecornn_net_plan_print(const ecornn_net_plan *plan, char *text, si
 ECORNN_API ecornn_status ecornn_net_layer_get(const ecornn_net_plan *plan, int index,
                                               ecornn_net_layer *layer);
 
-/** ecornn_pack for all layers; params: the parameters of layer 0, then those of layer 1 and so on.
- */
+/** ecornn_pack for all layers; params: those of layer 0, then of layer 1 and so on. */
 ECORNN_API ecornn_status ecornn_net_pack(const ecornn_net_plan *plan, const void *const *params,
                                          void *weights, void *stream);
 /** ecornn_unpack for all layers. */
 ECORNN_API ecornn_status ecornn_net_unpack(const ecornn_net_plan *plan, const void *dweights,
                                            void *const *dparams, int add, void *stream);
 
-/** States of one layer and their gradients, as in ecornn_io and ecornn_gradient; T is the layer's.
- */
+/** States of one layer and their gradients as in ecornn_io, with the layer's T. */
 typedef struct {
     const void *initial[ECORNN_MAX_STATES];
     void *final[ECORNN_MAX_STATES];
@@ -102,8 +100,7 @@ typedef struct {
  * are given and none are needed. */
 ECORNN_API ecornn_status ecornn_net_forward(const ecornn_net_plan *plan, const ecornn_io *io,
                                             const ecornn_net_states *states);
-/** ecornn_backward for a net, with the same io and states as in the forward run; states in gradient
- * must be NULL. */
+/** ecornn_backward for a net, with the forward's io and states; no states in gradient. */
 ECORNN_API ecornn_status ecornn_net_backward(const ecornn_net_plan *plan, const ecornn_io *io,
                                              const ecornn_gradient *gradient,
                                              const ecornn_net_states *states);

@@ -59,8 +59,7 @@ ECORNN_API void ecornn_tangent_plan_sizes(const ecornn_tangent_plan *plan,
 /** Prints the plans of its layers as snprintf does.  Returns the length it needs, -1 on failure. */
 ECORNN_API int ecornn_tangent_plan_print(const ecornn_tangent_plan *plan, char *text, size_t size);
 
-/** Inputs and outputs of a run, all in device memory.  NULL: zeros for an input; an output that is
- * not needed. */
+/** Inputs and outputs of a run, in device memory.  NULL: zeros, or an unneeded output. */
 typedef struct {
     size_t size; /**< sizeof(ecornn_tangent_io): later versions may add fields */
     /** This run's T, or ECORNN_ALL.  If steps and batch are both 0, they count as not set and mean

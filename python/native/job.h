@@ -50,8 +50,7 @@ struct job {
 };
 
 bool jobs_begin(void); /* called once; false: jobs are not available */
-/* Makes a job from numbers, as job_read in job.c reads them.  Returns its number, or 0 for no
- * memory or wrong numbers. */
+/* Makes a job from numbers (job_read).  Returns its number; 0: no memory or wrong numbers. */
 int64_t job_make(const int64_t *numbers, size_t count);
 void job_drop(int64_t number);
 /* Holds the job of that number until job_let_go; NULL: there is none. */

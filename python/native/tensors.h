@@ -35,8 +35,7 @@ struct tensors {
 /* Takes the tensors out of a list and frees it; false: not all were taken. */
 bool tensors_take(struct tensors *all, torch_list *list);
 void tensors_end(struct tensors *all);
-/* Is it dense, of that shape and type, and on the job's device?  Then its elements are at its
- * address. */
+/* Is it dense, of that shape and type, on the job's device, so that its address can be used? */
 bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape,
                int32_t type);
 /* The address of the next tensor if it is given, else NULL.  ok: cleared if tensor_is fails. */
@@ -52,8 +51,7 @@ struct results {
     size_t count;
 };
 
-/* Adds a tensor, or drops it if *ok is false; clears *ok if it, or an earlier one, could not be
- * made. */
+/* Adds a tensor, or drops it if *ok is false; clears *ok if one could not be made. */
 torch_tensor *result(struct results *results, torch_tensor *tensor, bool *ok);
 torch_value results_end(struct results *results, bool ok);
 
