@@ -118,16 +118,6 @@ static ecornn_status check_lengths(const struct eco_attention_args *args)
     return ECORNN_OK;
 }
 
-/* The vector belongs to additive scores, and is wanted of them only. */
-static ecornn_status check_vector(const struct eco_attention *problem, const char *name,
-                                  const void *vector)
-{
-    if (vector && problem->score == ECORNN_DOT)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but %s has no vector", name, vector,
-                        problem->text);
-    return ECORNN_OK;
-}
-
 static ecornn_status check_io(const struct ecornn_attention_plan *plan,
                               const ecornn_attention_io *io, const struct eco_attention_args *args)
 {
@@ -139,8 +129,7 @@ static ecornn_status check_io(const struct ecornn_attention_plan *plan,
         {"io.query", io->query, runs, element},
         {"io.keys", io->keys, runs, element},
         {"io.values", io->values, runs, element},
-        {"io.vector", io->vector, runs && problem->score == ECORNN_ADDITIVE,
-         eco_type_bytes(eco_type_sum(problem->type))},
+        {"io.vector", io->vector, runs, eco_type_bytes(eco_type_sum(problem->type))},
         {"io.context", io->context, false, element},
         {"io.weights", io->weights, false, element},
         {"io.workspace", io->workspace, runs && plan->sizes.workspace > 0, plan->sizes.alignment},
@@ -149,8 +138,7 @@ static ecornn_status check_io(const struct ecornn_attention_plan *plan,
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.reserve is %p, but plan %s is without ECORNN_TRAINING", io->reserve,
                         problem->text);
-    const ecornn_status status = check_vector(problem, "io.vector", io->vector);
-    return status == ECORNN_OK ? check_pointers(pointer, sizeof pointer / sizeof *pointer) : status;
+    return check_pointers(pointer, sizeof pointer / sizeof *pointer);
 }
 
 /* Checks what forward and backward have in common, and copies it to args. */
@@ -213,8 +201,7 @@ static ecornn_status read_gradient(struct eco_attention_args *args,
         {"gradient.dkeys", args->dkeys, false, element},
         {"gradient.dvalues", args->dvalues, false, element},
         {"gradient.dvector", args->dvector, false, eco_type_bytes(eco_type_sum(problem->type))}};
-    const ecornn_status status = check_vector(problem, "gradient.dvector", args->dvector);
-    return status == ECORNN_OK ? check_pointers(pointer, sizeof pointer / sizeof *pointer) : status;
+    return check_pointers(pointer, sizeof pointer / sizeof *pointer);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */

@@ -82,12 +82,11 @@ static void open_work(struct work *work, const ecornn_attention_desc *desc)
     for (int k = 0; k < ARRAYS; k++)
         work->array[k] = make(work, count[k], k == 3 || k == 9 ? wide : desc->type);
     void **a = work->array;
-    const bool additive = desc->score == ECORNN_ADDITIVE;
     work->io = (ecornn_attention_io){.size = sizeof work->io,
                                      .query = a[0],
                                      .keys = a[1],
                                      .values = a[2],
-                                     .vector = additive ? a[3] : NULL,
+                                     .vector = a[3],
                                      .context = a[4],
                                      .workspace = ecornn_alloc(work->device, work->sizes.workspace),
                                      .reserve = ecornn_alloc(work->device, work->sizes.reserve)};
@@ -96,7 +95,7 @@ static void open_work(struct work *work, const ecornn_attention_desc *desc)
                                                  .dquery = a[6],
                                                  .dkeys = a[7],
                                                  .dvalues = a[8],
-                                                 .dvector = additive ? a[9] : NULL};
+                                                 .dvector = a[9]};
 }
 
 static void close_work(struct work *work)
@@ -150,8 +149,6 @@ int main(int argc, char **argv)
 {
     static const char *const usual[] = {"attention/additive/f32/train/T50/S50/N128/H512",
                                         "attention/additive/bf16/train/T50/S50/N128/H512",
-                                        "attention/dot/f32/train/T50/S50/N128/H512",
-                                        "attention/dot/bf16/train/T50/S50/N128/H512",
                                         "attention/additive/f32/infer/T1/S50/N128/H512"};
     const char *name = NULL;
     int runs = 20, at = 1;

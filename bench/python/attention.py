@@ -1,7 +1,7 @@
 """Attention by ecornn.torch beside torch's own expression: peak bytes, forward and backward.
 
     python bench/python/attention.py [--device cuda] [--shape T,S,N,H] [--types f32,bf16]
-                                     [--runs 50] [--dot]
+                                     [--runs 50]
 
 Prints CSV: type, who, milliseconds of forward and of backward (median and quartiles), the peak of
 memory in bytes while a step runs, and how much that is above what was there before: the inputs,
@@ -25,10 +25,7 @@ TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f6
 def unfused(query, keys, values, vector):
     """Its array [T,N,S,H] is the largest thing in memory."""
     q, k, v = (tensor.transpose(0, 1) for tensor in (query, keys, values))
-    if vector is None:
-        scores = q @ k.transpose(1, 2)
-    else:
-        scores = torch.tanh(q.unsqueeze(2) + k.unsqueeze(1)) @ vector
+    scores = torch.tanh(q.unsqueeze(2) + k.unsqueeze(1)) @ vector
     return (torch.softmax(scores, 2) @ v).transpose(0, 1)
 
 
@@ -94,8 +91,7 @@ def compare(name, options, device):
     torch.manual_seed(0)
     given = [torch.randn(rows, N, H, device=device, dtype=dtype).requires_grad_()
              for rows in (T, S, S)]
-    vector = None if options.dot else torch.randn(H, device=device, dtype=dtype).mul_(H ** -0.5)
-    given.append(vector if vector is None else vector.requires_grad_())
+    given.append(torch.randn(H, device=device, dtype=dtype).mul_(H ** -0.5).requires_grad_())
     dcontext = torch.randn(T, N, H, device=device, dtype=dtype)
     who = {"ecornn": fused, "torch": unfused}
     error = (fused(*given).double() - unfused(*given).double()).abs().max().item()
@@ -119,14 +115,12 @@ def main():
                         type=lambda text: [int(part) for part in text.split(",")])
     parser.add_argument("--types", default="f32,bf16", type=lambda text: text.split(","))
     parser.add_argument("--runs", default=50, type=int)
-    parser.add_argument("--dot", action="store_true")
     options = parser.parse_args()
     device = torch.device(options.device)
     if device.type == "cuda":
         device = torch.device("cuda", device.index or 0)
         print(f"# {torch.cuda.get_device_name(device)}, torch {torch.__version__}")
-    print(f"# T,S,N,H = {','.join(map(str, options.shape))}, {'dot' if options.dot else 'additive'}"
-          f", {options.runs} runs")
+    print(f"# T,S,N,H = {','.join(map(str, options.shape))}, {options.runs} runs")
     print("type,who,forward_ms,forward_low,forward_high,backward_ms,backward_low,backward_high,"
           "peak_bytes,bytes_above_inputs,largest_difference")
     for name in options.types:

@@ -21,12 +21,10 @@ struct eco_caps;
 enum { ECO_ATTENTION_TEXT = 192 };
 
 struct eco_attention {
-    ecornn_score score;
     int32_t T, S, N, H, V;
     bool training;
     ecornn_order order;
     ecornn_type type;
-    float scale;                   /* of dot products; of additive scores 1 */
     char text[ECO_ATTENTION_TEXT]; /* "attention/additive/f32/train/T50/S50/N128/H512" */
 };
 

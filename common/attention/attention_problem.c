@@ -10,26 +10,24 @@
 #include "common/problem.h"
 
 /* Limits that keep every row index an int32_t; sizes in bytes are checked separately. */
-enum { MAX_EXTENT = 1 << 24, MAX_SCALE = 1 << 20 };
+enum { MAX_EXTENT = 1 << 24 };
 
 /* ---- from a description ---------------------------------------------------------------------- */
 
 static const struct eco_extent extents[] = {
 #define FIELD(name) #name, offsetof(ecornn_attention_desc, name)
-    {'T', FIELD(steps), 1, MAX_EXTENT},       {'S', FIELD(source), 1, MAX_EXTENT},
-    {'N', FIELD(batch), 1, MAX_EXTENT},       {'H', FIELD(hidden), 1, MAX_EXTENT},
-    {'V', FIELD(value), 0, MAX_EXTENT},       {0, FIELD(score), 0, ECORNN_DOT},
-    {0, FIELD(order), 0, ECORNN_BATCH_MAJOR}, {0, FIELD(type), 0, ECO_TYPES - 1},
+    {'T', FIELD(steps), 1, MAX_EXTENT}, {'S', FIELD(source), 1, MAX_EXTENT},
+    {'N', FIELD(batch), 1, MAX_EXTENT}, {'H', FIELD(hidden), 1, MAX_EXTENT},
+    {'V', FIELD(value), 0, MAX_EXTENT}, {0, FIELD(order), 0, ECORNN_BATCH_MAJOR},
+    {0, FIELD(type), 0, ECO_TYPES - 1},
 #undef FIELD
 };
 
 /* The items of a string; each may be set once. */
-enum saying { SCORE, TYPE, PASS, ORDER, SCALE, SAYINGS };
+enum saying { TYPE, PASS, ORDER, SAYINGS };
 
 static const struct eco_word words[] = {
 #define FIELD(name) offsetof(ecornn_attention_desc, name)
-    {"additive", SCORE, FIELD(score), ECORNN_ADDITIVE},
-    {"dot", SCORE, FIELD(score), ECORNN_DOT},
     {"f32", TYPE, FIELD(type), ECORNN_F32},
     {"f64", TYPE, FIELD(type), ECORNN_F64},
     {"bf16", TYPE, FIELD(type), ECORNN_BF16},
@@ -48,22 +46,6 @@ static const struct eco_grammar grammar = {.words = words,
                                            .flags = offsetof(ecornn_attention_desc, flags)};
 _Static_assert(SAYINGS + sizeof extents / sizeof *extents <= ECO_SAYINGS, "room for what is said");
 
-static bool is_scale(float scale)
-{
-    return scale >= 0 && scale <= MAX_SCALE; /* false for NaN */
-}
-
-static ecornn_status check_scale(const ecornn_attention_desc *desc)
-{
-    if (!is_scale(desc->scale))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "scale is %g, must be 0 to %d", (double)desc->scale,
-                        MAX_SCALE);
-    if (desc->score != ECORNN_DOT && desc->scale != 0 && desc->scale != 1)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "scale is %g, but additive scores have none",
-                        (double)desc->scale);
-    return ECORNN_OK;
-}
-
 static ecornn_status check_desc(const ecornn_attention_desc *desc)
 {
     const ecornn_status status = eco_extents_check(&grammar, desc);
@@ -76,24 +58,19 @@ static ecornn_status check_desc(const ecornn_attention_desc *desc)
         if (desc->reserved[i] != 0)
             return eco_fail(ECORNN_BAD_ARGUMENT, "reserved[%zu] is %u, must be 0", i,
                             desc->reserved[i]);
-    return check_scale(desc);
+    return ECORNN_OK;
 }
 
 static void write_text(struct eco_attention *problem)
 {
     struct eco_text text = {problem->text, sizeof problem->text, 0};
-    eco_text_add(&text, "attention/%s/%s/%s/T%d/S%d/N%d/H%d",
-                 problem->score == ECORNN_DOT ? "dot" : "additive", eco_type_name(problem->type),
+    eco_text_add(&text, "attention/additive/%s/%s/T%d/S%d/N%d/H%d", eco_type_name(problem->type),
                  problem->training ? "train" : "infer", problem->T, problem->S, problem->N,
                  problem->H);
     if (problem->V != problem->H)
         eco_text_add(&text, "/V%d", problem->V);
     if (problem->order == ECORNN_BATCH_MAJOR)
         eco_text_add(&text, "/batch-major");
-    if (problem->scale != 1) {
-        eco_text_add(&text, "/scale:");
-        eco_problem_write_decimal(&text, problem->scale);
-    }
 }
 
 ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_attention_desc *desc)
@@ -102,7 +79,6 @@ ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_at
     if (status != ECORNN_OK)
         return status;
     *problem = (struct eco_attention){
-        .score = desc->score,
         .T = desc->steps,
         .S = desc->source,
         .N = desc->batch,
@@ -111,7 +87,6 @@ ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_at
         .training = (desc->flags & ECORNN_TRAINING) != 0,
         .order = desc->order,
         .type = desc->type,
-        .scale = desc->scale != 0 ? desc->scale : 1,
     };
     write_text(problem);
     return ECORNN_OK;
@@ -121,25 +96,22 @@ ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_at
 
 static ecornn_status parse_part(struct eco_reading *reading, const char *part)
 {
-    static const char scale[] = "scale:";
-    ecornn_attention_desc *desc = reading->desc;
     ecornn_status status;
-    if (eco_reading_word(reading, part, &status))
-        return status;
-    if (strncmp(part, scale, sizeof scale - 1) != 0)
-        return eco_reading_extent(reading, part);
-    if (!eco_problem_parse_decimal(part + sizeof scale - 1, &desc->scale))
-        return eco_reading_fail(reading, part);
-    return eco_reading_say(reading, SCALE, part);
+    return eco_reading_word(reading, part, &status) ? status : eco_reading_extent(reading, part);
 }
 
 ecornn_status eco_attention_parse(ecornn_attention_desc *desc, const char *text)
 {
-    static const char first[] = "attention/";
+    static const char first[] = "attention/additive/", dot[] = "attention/dot/";
     char copy[ECO_ATTENTION_TEXT];
     if (strlen(text) >= sizeof copy)
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem string has %zu characters, at most %zu",
                         strlen(text), sizeof copy - 1);
+    if (strncmp(text, dot, sizeof dot - 1) == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "problem string \"%s\" asks for dot-product scores, but only additive "
+                        "scores are supported",
+                        text);
     if (strncmp(text, first, sizeof first - 1) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem string \"%s\" must begin with %s", text,
                         first);
@@ -156,9 +128,6 @@ ecornn_status eco_attention_parse(ecornn_attention_desc *desc, const char *text)
         if (status != ECORNN_OK)
             return status;
     }
-    if (reading.said[SCORE] == NULL)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "problem string \"%s\" says neither additive nor dot",
-                        text);
     const ecornn_status status = check_desc(&parsed);
     if (status == ECORNN_OK)
         *desc = parsed;

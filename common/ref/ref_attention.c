@@ -67,9 +67,7 @@ static double score(const struct run *run, int32_t s)
 {
     double sum = 0;
     for (int32_t h = 0; h < run->problem->H; h++)
-        sum += run->problem->score == ECORNN_DOT
-                   ? (double)run->problem->scale * query(run, h) * key(run, s, h)
-                   : vector(run, h) * tanh(query(run, h) + key(run, s, h));
+        sum += vector(run, h) * tanh(query(run, h) + key(run, s, h));
     return sum;
 }
 
@@ -130,12 +128,6 @@ static void add_dscore(struct run *run, int32_t s)
     double *dkey = run->dkeys + source_row(run, s) * (size_t)H;
     const double dscore = run->dweight[s];
     for (int32_t h = 0; h < H; h++) {
-        if (run->problem->score == ECORNN_DOT) {
-            const double factor = (double)run->problem->scale * dscore;
-            run->dquery[h] += factor * key(run, s, h);
-            dkey[h] += factor * query(run, h);
-            continue;
-        }
         const double y = tanh(query(run, h) + key(run, s, h));
         const double dsum = dscore * vector(run, h) * (1 - y * y);
         run->dquery[h] += dsum;

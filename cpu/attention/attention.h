@@ -21,15 +21,14 @@ static inline size_t eco_attention_padded(size_t width)
     return (width + ECO_ATTENTION_GROUP - 1) / ECO_ATTENTION_GROUP * ECO_ATTENTION_GROUP;
 }
 
-/* score[i,j] += scale * sum over width of query[i] and key[j]; for additive scores, with scale 1,
- * sum of vector * tanh(query + key). */
+/* additive: score[i,j] += sum over the width of vector * tanh(query[i] + key[j]); dots: of query[i]
+ * * key[j]. */
 struct eco_attention_scores {
     const void *query, *keys; /* [queries,row], [positions,row]; near: exp(2 x) */
     const void *vector;       /* [width] */
     void *score;              /* [queries,score_row] */
     size_t row, score_row;
     int32_t queries, positions, width;
-    double scale;
     bool far;
 };
 

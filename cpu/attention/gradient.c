@@ -1,5 +1,5 @@
 /*
- * The backward jobs: of queries, of positions and, for additive scores, of columns.
+ * The backward jobs: of queries, of positions and of columns.
  */
 #include "cpu/attention/run.h"
 
@@ -9,13 +9,6 @@ static char *dscore_row(const struct eco_attention_run *run, int32_t n, int32_t 
 {
     const size_t row = (size_t)n * (size_t)run->args->T + (size_t)t;
     return run->dscores + row * run->sizes.source * run->sizes.number;
-}
-
-static void scale_row(const struct eco_attention_run *run, void *row, size_t n)
-{
-    const double scale = (double)run->problem->scale;
-    for (size_t j = 0; scale != 1 && j < n; j++)
-        eco_type_set(row, j, run->sum, scale * eco_type_get(row, j, run->sum));
 }
 
 void eco_attention_dscore_block(const struct eco_attention_run *run, int id, int32_t n, int32_t t0)
@@ -30,18 +23,15 @@ void eco_attention_dscore_block(const struct eco_attention_run *run, int id, int
     if (args->dweights != NULL)
         eco_attention_load(run, &of_weights, block.score, source);
     if (args->dcontext != NULL)
-        eco_attention_find_scores(&block, args->dcontext, args->values, problem->V, false, 1);
+        eco_attention_find_scores(&block, args->dcontext, args->values, problem->V, false);
     for (int32_t i = 0; i < block.queries; i++) {
         char *to = dscore_row(run, n, t0 + i);
         memset(to, 0, source * run->sizes.number);
         memcpy(to, eco_attention_saved_row(&block, i), (size_t)block.length * run->sizes.number);
         char *row = eco_attention_after(run, block.score, (size_t)i * source);
         run->kernels->softmax_gradient(row, to, block.length);
-        scale_row(run, row, (size_t)block.length);
         memcpy(to, row, source * run->sizes.number);
     }
-    if (problem->score == ECORNN_DOT)
-        eco_attention_sum_positions(&block, args->keys, args->dquery, problem->H);
 }
 
 /* to [S,N,width] for a block of positions = sum over queries of weight times rows [T,N,width]. */
@@ -97,14 +87,10 @@ void eco_attention_source_block(const struct eco_attention_run *run, int id, int
         args->S - s0 < ECO_POSITIONS_BLOCK ? args->S - s0 : ECO_POSITIONS_BLOCK;
     const struct across values = {eco_attention_saved_row(&block, 0), (size_t)args->S,
                                   args->dcontext, args->dvalues, problem->V};
-    const struct across keys = {dscore_row(run, n, 0), run->sizes.source, args->query, args->dkeys,
-                                problem->H};
     sum_queries(&block, &values, s0, positions);
-    if (problem->score == ECORNN_DOT)
-        sum_queries(&block, &keys, s0, positions);
 }
 
-/* ---- backward, additive scores --------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 /* rows[i,h] *= 4 vector[h] */
 static void scale_rows(const struct eco_attention_run *run, void *rows, int32_t count,

@@ -187,7 +187,7 @@ ALWAYS_INLINE void score_four(const struct eco_attention_scores *call, int32_t i
         }
     real *to = (real *)call->score + (size_t)i * call->score_row + j;
     for (int p = 0; p < FOUR && j + p < call->positions; p++)
-        to[p] += (real)call->scale * total(part[p]);
+        to[p] += total(part[p]);
 }
 
 ALWAYS_INLINE void score_all(const struct eco_attention_scores *call, bool dot, bool far)

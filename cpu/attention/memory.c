@@ -25,15 +25,14 @@ static struct eco_size numbers(size_t rows, size_t columns, size_t number)
     return eco_size_align(eco_size_mul(eco_size_mul(eco_size_of(rows), columns), number));
 }
 
-static struct eco_size scratch_of(const struct eco_attention *problem,
-                                  const struct eco_attention_args *args,
+static struct eco_size scratch_of(const struct eco_attention_args *args,
                                   struct eco_attention_sizes *sizes)
 {
     const size_t number = sizes->number;
     struct eco_size block =
         numbers(3 * ECO_QUERIES_BLOCK + ECO_POSITIONS_BLOCK + 1, ECO_COLUMNS_BLOCK, number);
     block = eco_size_add(block, numbers(ECO_QUERIES_BLOCK, sizes->source, number));
-    if (!args->backward || problem->score == ECORNN_DOT)
+    if (!args->backward)
         return block;
     const size_t rows = 2 * ((size_t)args->T + (size_t)args->S + ECO_ATTENTION_POSITIONS) + 2;
     const struct eco_size columns = numbers(rows, (size_t)sizes->gradient_columns, number);
@@ -56,14 +55,12 @@ struct eco_size eco_attention_find_sizes(const struct eco_attention *problem,
     *sizes = (struct eco_attention_sizes){.number = number,
                                           .source = eco_attention_padded((size_t)args->S),
                                           .gradient_columns = gradient_columns(problem, number)};
-    struct eco_size bytes = scratch_of(problem, args, sizes);
+    struct eco_size bytes = scratch_of(args, sizes);
     sizes->scratch = bytes.value;
     bytes = eco_size_mul(bytes, (size_t)caps->threads);
     if (!args->backward)
         return bytes;
     bytes = eco_size_add(bytes, eco_attention_dscores(args, sizes));
-    if (problem->score == ECORNN_DOT)
-        return bytes;
     return eco_size_add(bytes,
                         numbers((size_t)args->N, eco_attention_padded((size_t)problem->H), number));
 }

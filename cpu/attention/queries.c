@@ -25,9 +25,9 @@ struct eco_attention_block eco_attention_block_of(const struct eco_attention_run
     return block;
 }
 
-/* One block of columns of the scores: tanh for additive scores, else dot products. */
+/* One block of columns of the scores: additive scores, or dot products of dcontext and values. */
 static void add_scores(const struct eco_attention_block *block, struct eco_attention_part query,
-                       struct eco_attention_part keys, bool additive, double scale)
+                       struct eco_attention_part keys, bool additive)
 {
     const struct eco_attention_run *run = block->run;
     const struct eco_attention_kernels *kernels = run->kernels;
@@ -46,8 +46,7 @@ static void add_scores(const struct eco_attention_block *block, struct eco_atten
                                         .row = ECO_COLUMNS_BLOCK,
                                         .score_row = run->sizes.source,
                                         .queries = query.count,
-                                        .width = padded,
-                                        .scale = scale};
+                                        .width = padded};
     for (int32_t s = 0; s < block->length; s += ECO_POSITIONS_BLOCK) {
         bool both = near;
         keys.first = s;
@@ -71,7 +70,7 @@ static void add_scores(const struct eco_attention_block *block, struct eco_atten
 }
 
 void eco_attention_find_scores(const struct eco_attention_block *block, const void *query,
-                               const void *keys, int32_t width, bool additive, double scale)
+                               const void *keys, int32_t width, bool additive)
 {
     const struct eco_attention_run *run = block->run;
     const struct eco_attention_args *args = run->args;
@@ -85,7 +84,7 @@ void eco_attention_find_scores(const struct eco_attention_block *block, const vo
             memcpy(block->vector, eco_attention_after(run, args->vector, (size_t)h),
                    (size_t)some * run->sizes.number);
         }
-        add_scores(block, of_query, of_keys, additive, scale);
+        add_scores(block, of_query, of_keys, additive);
     }
 }
 
@@ -154,8 +153,7 @@ void eco_attention_forward_block(const struct eco_attention_run *run, int id, in
     const struct eco_attention_args *args = run->args;
     const struct eco_attention_block block = eco_attention_block_of(run, id, n, t0);
     eco_attention_clear_scores(&block);
-    eco_attention_find_scores(&block, args->query, args->keys, problem->H,
-                              problem->score == ECORNN_ADDITIVE, (double)problem->scale);
+    eco_attention_find_scores(&block, args->query, args->keys, problem->H, true);
     for (int32_t i = 0; i < block.queries; i++)
         run->kernels->softmax(eco_attention_after(run, block.score, (size_t)i * run->sizes.source),
                               block.length);

@@ -4,9 +4,9 @@
  *
  *    forward   a block of queries of a batch row: scores, softmax, context
  *    backward  the same block: gradient of the scores, from the weights that forward stored
- *              a block of positions: dvalues; with dot products dkeys
- *              additive: a block of columns of a batch row: dquery, dkeys, its part of dvector
- *              additive: a block of columns: dvector, over the batch in order
+ *              a block of positions: dvalues
+ *              a block of columns of a batch row: dquery, dkeys, its part of dvector
+ *              a block of columns: dvector, over the batch in order
  */
 #include "cpu/attention/run.h"
 #include "cpu/cpu.h"
@@ -56,7 +56,6 @@ static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
 {
     const struct eco_attention *problem = &plan->problem;
     const struct eco_cpu *cpu = plan->device->context;
-    const bool additive = problem->score == ECORNN_ADDITIVE;
     struct eco_attention_run run = {.problem = problem,
                                     .args = args,
                                     .kernels = problem->type == ECORNN_F64 ? &eco_attention_f64
@@ -78,7 +77,7 @@ static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
                            run.sizes.gradient_columns};
     struct pass vector = {&run, eco_attention_vector_block, 1, problem->H, ECO_COLUMNS_BLOCK};
     eco_cpu_run_on_threads(cpu, threads, do_jobs, &source);
-    if (additive && (args->dquery != NULL || args->dkeys != NULL || args->dvector != NULL))
+    if (args->dquery != NULL || args->dkeys != NULL || args->dvector != NULL)
         eco_cpu_run_on_threads(cpu, threads, do_jobs, &columns);
     if (args->dvector != NULL)
         eco_cpu_run_on_threads(cpu, threads, do_jobs, &vector);
@@ -101,7 +100,7 @@ static void describe(const struct ecornn_attention_plan *plan, struct eco_text *
     eco_attention_find_sizes(problem, &plan->device->caps, &args, &sizes);
     eco_text_add(text, "blocks of %d queries and %d positions, %zu bytes for each thread\n",
                  ECO_QUERIES_BLOCK, ECO_POSITIONS_BLOCK, sizes.scratch);
-    if (problem->training && problem->score == ECORNN_ADDITIVE)
+    if (problem->training)
         eco_text_add(text, "backward by blocks of %d columns\n", sizes.gradient_columns);
 }
 

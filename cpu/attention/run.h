@@ -24,7 +24,7 @@ struct eco_attention_run {
     const struct eco_attention_kernels *kernels;
     struct eco_attention_sizes sizes;
     ecornn_type sum;
-    char *dscores; /* [N,T,source]; for dot products multiplied by their scale */
+    char *dscores; /* [N,T,source] */
     char *dvector; /* [N,padded H]: of each batch row */
 };
 
@@ -82,7 +82,7 @@ struct eco_attention_block eco_attention_block_of(const struct eco_attention_run
 void eco_attention_clear_scores(const struct eco_attention_block *block);
 /* Adds to score over all columns, for rows [T,N,width] and [S,N,width]. */
 void eco_attention_find_scores(const struct eco_attention_block *block, const void *query,
-                               const void *keys, int32_t width, bool additive, double scale);
+                               const void *keys, int32_t width, bool additive);
 /* to [T,N,width] = sum over positions of score times rows [S,N,width]. */
 void eco_attention_sum_positions(const struct eco_attention_block *block, const void *rows,
                                  void *to, int32_t width);
@@ -99,13 +99,13 @@ void eco_attention_forward_block(const struct eco_attention_run *run, int id, in
  * stored */
 void eco_attention_dscore_block(const struct eco_attention_run *run, int id, int32_t n,
                                 int32_t first);
-/* a block of positions: dvalues; with dot products dkeys */
+/* a block of positions: dvalues */
 void eco_attention_source_block(const struct eco_attention_run *run, int id, int32_t n,
                                 int32_t first);
-/* additive: a block of columns of a batch row: dquery, dkeys, its part of dvector */
+/* a block of columns of a batch row: dquery, dkeys, its part of dvector */
 void eco_attention_columns_block(const struct eco_attention_run *run, int id, int32_t n,
                                  int32_t first);
-/* additive: a block of columns: dvector, over the batch in order */
+/* a block of columns: dvector, over the batch in order */
 void eco_attention_vector_block(const struct eco_attention_run *run, int id, int32_t n,
                                 int32_t first);
 

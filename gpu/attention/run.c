@@ -3,8 +3,7 @@
  *
  *    forward   scores -> softmax in place -> context
  *    backward  the gradient of the weights, where scores were -> that of the scores, in place ->
- *              dvalues; with dot products dquery and dkeys by products; with additive scores
- * dquery, dkeys and parts of dvector by one kernel, then the sum of these
+ *              dvalues; dquery, dkeys and parts of dvector by one kernel, then the sum of these
  */
 #include "gpu/attention/args.h"
 #include "gpu/attention/attention.h"
@@ -44,8 +43,6 @@ static struct eco_size workspace(const struct eco_attention *problem, const stru
     struct eco_size bytes = numbers(problem, args->N, args->T, args->S);
     if (!args->backward)
         return args->reserve != NULL ? eco_size_of(0) : bytes;
-    if (problem->score == ECORNN_DOT)
-        return bytes;
     bytes = eco_size_add(bytes, numbers(problem, args->N, 1, problem->H));
     if (args->S <= positions_of_part(problem))
         return bytes;
@@ -120,9 +117,9 @@ static ecornn_status add_product(const struct run *run, enum eco_attention_produ
                   0);
 }
 
-/* score = scale * rows [T,N,width] by rows [S,N,width]. */
+/* score = rows [T,N,width] by rows [S,N,width]. */
 static ecornn_status rows_by_rows(const struct run *run, const void *a, const void *b,
-                                  int32_t width, float scale)
+                                  int32_t width)
 {
     const struct eco_attention_args *args = run->args;
     return add_product(run, ECO_ATTENTION_ROWS_BY_ROWS,
@@ -132,7 +129,7 @@ static ecornn_status rows_by_rows(const struct run *run, const void *a, const vo
                                                       .I = args->T,
                                                       .J = args->S,
                                                       .K = width,
-                                                      .scale = scale,
+                                                      .scale = 1,
                                                       .whole = is_whole(run, width, a, b)});
 }
 
@@ -206,7 +203,7 @@ static ecornn_status softmax(const struct run *run, bool back)
         .S = args->S,
         .N = args->N,
         .holds = args->dcontext != NULL,
-        .scale = run->problem->scale};
+        .scale = 1};
     return launch(run, back ? run->kernels->softmax_gradient : run->kernels->softmax, &call,
                   tiles((int64_t)args->N * args->T, ECO_ATTENTION_ROWS), ECO_ATTENTION_ROWS * 32,
                   0);
@@ -216,9 +213,7 @@ static ecornn_status forward(const struct run *run)
 {
     const struct eco_attention *problem = run->problem;
     const struct eco_attention_args *args = run->args;
-    ecornn_status status = problem->score == ECORNN_DOT ? rows_by_rows(run, args->query, args->keys,
-                                                                       problem->H, problem->scale)
-                                                        : additive_scores(run);
+    ecornn_status status = additive_scores(run);
     if (status == ECORNN_OK)
         status = softmax(run, false);
     if (status == ECORNN_OK)
@@ -272,19 +267,12 @@ static ecornn_status backward(const struct run *run)
     const struct eco_attention_args *args = run->args;
     ecornn_status status = ECORNN_OK;
     if (args->dcontext != NULL)
-        status = rows_by_rows(run, args->dcontext, args->values, problem->V, 1);
+        status = rows_by_rows(run, args->dcontext, args->values, problem->V);
     if (status == ECORNN_OK)
         status = softmax(run, true);
     if (status == ECORNN_OK)
         status = weights_turned(run, eco_attention_saved(args), args->dcontext, args->dvalues,
                                 problem->V);
-    if (problem->score == ECORNN_DOT) {
-        if (status == ECORNN_OK)
-            status = weights_by_rows(run, run->score, args->keys, args->dquery, problem->H);
-        if (status == ECORNN_OK)
-            status = weights_turned(run, run->score, args->query, args->dkeys, problem->H);
-        return status;
-    }
     if (status == ECORNN_OK &&
         (args->dquery != NULL || args->dkeys != NULL || args->dvector != NULL))
         status = additive_gradient(run);
@@ -354,12 +342,9 @@ static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
 
 static void describe(const struct ecornn_attention_plan *plan, struct eco_text *text)
 {
-    const struct eco_attention *problem = &plan->problem;
-    if (problem->score == ECORNN_DOT)
-        eco_text_add(text, "scores and gradients by products\n");
-    else
-        eco_text_add(text, "scores by warps of two queries; gradients by blocks of %d columns\n",
-                     ECO_ATTENTION_COLUMNS);
+    (void)plan;
+    eco_text_add(text, "scores by warps of two queries; gradients by blocks of %d columns\n",
+                 ECO_ATTENTION_COLUMNS);
 }
 
 const struct eco_attention_backend eco_gpu_attention = {

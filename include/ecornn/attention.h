@@ -1,7 +1,7 @@
 /**
  * @file
- * Attention over a source, fused: scores, weights and contexts without the array [T,N,S,H] that
- * additive scores pass through.  Included by ecornn.h, whose words on errors, threads, floating
+ * Additive attention over a source, fused: scores, weights and contexts without the array [T,N,S,H]
+ * that scores pass through.  Included by ecornn.h, whose words on errors, threads, floating
  * point and memory hold here too.
  *
  * Letters used for shapes:
@@ -18,22 +18,16 @@ extern "C" {
 #endif
 
 /** @defgroup ecornn_attention Attention
- * weight[t,n,:] is the softmax over s < lengths[n] of score[t,n,s], 0 past the length; the context
- * of a query is the sum over s of weight[t,n,s] values[s,n,:].  A source of length 0 has the
- * context 0.
+ * score[t,n,s] is the sum over h of vector[h] tanh(query[t,n,h] + keys[s,n,h]) (Bahdanau et al.
+ * 2015). weight[t,n,:] is the softmax over s < lengths[n] of score[t,n,s], 0 past the length; the
+ * context of a query is the sum over s of weight[t,n,s] values[s,n,:].  A source of length 0 has
+ * the context 0.
  *
  * Backward computes tanh once more: of forward it keeps the weights, [T,N,S] sums, nothing wider.
  * @{ */
 
-/** How a query and a key become a score. */
-typedef enum {
-    ECORNN_ADDITIVE, /**< sum over h of vector[h] tanh(query[h] + key[h]) (Bahdanau et al. 2015) */
-    ECORNN_DOT       /**< scale times the dot product (Luong et al. 2015) */
-} ecornn_score;
-
 /** The attention that a plan is made for.  A field that is 0 takes its default. */
 typedef struct {
-    ecornn_score score;   /**< additive or dot */
     int32_t steps;        /**< the largest T a run will have: required */
     int32_t source;       /**< the largest S: required */
     int32_t batch;        /**< the largest N: required */
@@ -41,17 +35,15 @@ typedef struct {
     int32_t value;        /**< V; 0: H */
     ecornn_order order;   /**< of all arrays: [T,N,*] and [S,N,*], or [N,T,*] and [N,S,*] */
     ecornn_type type;     /**< of all arrays but the vector; sums are F32, of F64 all is F64 */
-    float scale;          /**< of dot products, 0 to 2^20; 0: 1 */
     uint32_t flags;       /**< ECORNN_TRAINING: plan the backward pass too */
     uint32_t reserved[8]; /**< zero */
 } ecornn_attention_desc;
 
 /**
  * A description from a problem string, as ecornn_attention_plan_print shows one; parts in any order
- * after the score, defaults left out:
+ * after "additive", defaults left out:
  *
- *     attention/additive|dot[/f32|f64|bf16|f16][/infer|train]/T#/S#/N#/H#[/V#][/batch-major]
- *     [/scale:#]
+ *     attention/additive[/f32|f64|bf16|f16][/infer|train]/T#/S#/N#/H#[/V#][/batch-major]
  *
  * e.g. "attention/additive/bf16/train/T50/S50/N128/H512".
  */
@@ -92,10 +84,10 @@ typedef struct {
     /** [N] in device memory, the length of each source, 0 <= length <= S; NULL: all S.  Not checked
      * on a GPU. */
     const int32_t *lengths;
-    const void *query;  /**< [T,N,H]; additive: projected */
-    const void *keys;   /**< [S,N,H], past a length anything; additive: projected, with the bias */
+    const void *query;  /**< [T,N,H], projected */
+    const void *keys;   /**< [S,N,H], projected, with the bias; past a length anything */
     const void *values; /**< [S,N,V], past a length anything; may be the same memory as keys */
-    const void *vector; /**< [H] of additive scores, F32, with type F64 F64; else NULL */
+    const void *vector; /**< [H], F32; with type F64 F64 */
     void *context;      /**< [T,N,V]; NULL if not needed */
     void *weights;      /**< [T,N,S]; NULL if not needed */
     void *workspace;    /**< ecornn_attention_sizes.workspace bytes */

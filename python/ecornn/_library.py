@@ -24,7 +24,6 @@ TRAINING, FAST_MATH, ROW_INVARIANT, RESETS = 1, 2, 4, 8
 MASK, REPEAT_PADDING, ALL_STATES, SHARED_INPUT, GROUPED_INPUT = 16, 32, 64, 128, 256
 FORWARD, REVERSE, BIDIRECTIONAL = range(3)
 TIME_MAJOR, BATCH_MAJOR = range(2)
-ADDITIVE, DOT = range(2)
 ALL = -1
 SAVE_ALL, SAVE_STATES, SAVE_EVERY = range(3)
 
@@ -70,7 +69,6 @@ class AttentionDesc(ctypes.Structure):
     """ecornn_attention_desc."""
 
     _fields_ = [
-        ("score", c_int),
         ("steps", c_int32),
         ("source", c_int32),
         ("batch", c_int32),
@@ -78,7 +76,6 @@ class AttentionDesc(ctypes.Structure):
         ("value", c_int32),
         ("order", c_int),
         ("type", c_int),
-        ("scale", ctypes.c_float),
         ("flags", c_uint32),
         ("reserved", c_uint32 * 8),
     ]

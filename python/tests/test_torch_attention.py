@@ -10,14 +10,11 @@ import ecornn.torch as et  # noqa: E402
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
-def unfused(query, keys, values, vector, lengths, scale, batch_first):
+def unfused(query, keys, values, vector, lengths, batch_first):
     """The expression whose array [N,T,S,H] is the largest thing in memory."""
     if not batch_first:
         query, keys, values = (tensor.transpose(0, 1) for tensor in (query, keys, values))
-    if vector is None:
-        scores = scale * query @ keys.transpose(1, 2)
-    else:
-        scores = torch.tanh(query.unsqueeze(2) + keys.unsqueeze(1)) @ vector
+    scores = torch.tanh(query.unsqueeze(2) + keys.unsqueeze(1)) @ vector
     past = torch.arange(keys.shape[1], device=keys.device) >= lengths[:, None]
     weights = torch.softmax(scores.masked_fill(past[:, None], -torch.inf), 2)
     weights = torch.where(past.all(1)[:, None, None], 0, weights)
@@ -25,28 +22,25 @@ def unfused(query, keys, values, vector, lengths, scale, batch_first):
     return (context, weights) if batch_first else (context.transpose(0, 1), weights.transpose(0, 1))
 
 
-def tensors(device, dtype, batch_first, additive, T=5, S=7, N=3, H=12, V=9):
+def tensors(device, dtype, batch_first, T=5, S=7, N=3, H=12, V=9):
     torch.manual_seed(0)
     first = [(N, T), (N, S), (N, S)] if batch_first else [(T, N), (S, N), (S, N)]
     made = [torch.randn(*f, w, device=device, dtype=torch.float64).to(dtype)
             for f, w in zip(first, (H, H, V))]
-    if additive:
-        made.append(torch.randn(H, device=device, dtype=torch.float64).to(dtype))
+    made.append(torch.randn(H, device=device, dtype=torch.float64).to(dtype))
     return [tensor.requires_grad_() for tensor in made], torch.tensor([7, 2, 4], device=device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("additive", [True, False])
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("dtype,tolerance", [(torch.float64, 1e-12), (torch.float32, 1e-5),
                                              (torch.bfloat16, 0.03), (torch.float16, 4e-3)])
-def test_agrees_with_torch(device, dtype, tolerance, batch_first, additive):
-    given, lengths = tensors(device, dtype, batch_first, additive)
+def test_agrees_with_torch(device, dtype, tolerance, batch_first):
+    given, lengths = tensors(device, dtype, batch_first)
     wide = [tensor.detach().double().requires_grad_() for tensor in given]
-    scale = None if additive else 0.3
-    context, weights = et.attention(*given, lengths=lengths, scale=scale, batch_first=batch_first,
+    context, weights = et.attention(*given, lengths=lengths, batch_first=batch_first,
                                     need_weights=True)
-    should = unfused(*wide[:3], wide[3] if additive else None, lengths, scale, batch_first)
+    should = unfused(*wide, lengths, batch_first)
     dcontext, dweights = torch.randn_like(context), torch.randn_like(weights)
     torch.autograd.backward([context, weights], [dcontext, dweights])
     torch.autograd.backward(should, [dcontext.double(), dweights.double()])
@@ -56,9 +50,8 @@ def test_agrees_with_torch(device, dtype, tolerance, batch_first, additive):
         assert (have.double() - want).abs().max() <= tolerance * max(want.abs().max(), 1)
 
 
-@pytest.mark.parametrize("additive", [True, False])
-def test_gradients_by_differences(additive):
-    given, lengths = tensors("cpu", torch.float64, True, additive, T=2, S=3, N=3, H=4, V=2)
+def test_gradients_by_differences():
+    given, lengths = tensors("cpu", torch.float64, True, T=2, S=3, N=3, H=4, V=2)
     lengths = torch.tensor([3, 1, 0])
 
     def run(*given):
@@ -68,7 +61,7 @@ def test_gradients_by_differences(additive):
 
 
 def test_one_step_and_inference():
-    (query, keys, values, vector), lengths = tensors("cpu", torch.float32, False, True, T=1)
+    (query, keys, values, vector), lengths = tensors("cpu", torch.float32, False, T=1)
     both = et.attention(query, keys, values, vector, lengths=lengths)
     with torch.no_grad():
         one, weights = et.attention(query[0], keys, values, vector, lengths=[7, 2, 4],
@@ -78,14 +71,15 @@ def test_one_step_and_inference():
 
 def test_nothing():
     query, keys, values = torch.randn(4, 3, 8), torch.randn(0, 3, 8), torch.randn(0, 3, 5)
-    assert torch.equal(et.attention(query, keys, values), torch.zeros(4, 3, 5))
+    vector = torch.randn(8)
+    assert torch.equal(et.attention(query, keys, values, vector), torch.zeros(4, 3, 5))
     query.requires_grad_()
-    et.attention(query[:, :0], keys[:, :0], values[:, :0]).sum().backward()
+    et.attention(query[:, :0], keys[:, :0], values[:, :0], vector).sum().backward()
     assert torch.equal(query.grad, torch.zeros_like(query))
 
 
 def test_autocast():
-    given, lengths = tensors("cpu", torch.float32, True, True)
+    given, lengths = tensors("cpu", torch.float32, True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         context = et.attention(*given, lengths=lengths, batch_first=True)
     assert context.dtype is torch.bfloat16
@@ -94,7 +88,7 @@ def test_autocast():
 
 
 def test_compile_goes_around():
-    given, lengths = tensors("cpu", torch.float32, True, True)
+    given, lengths = tensors("cpu", torch.float32, True)
 
     def step(*given):
         return 2 * et.attention(*given, lengths=lengths, batch_first=True)
@@ -106,10 +100,10 @@ def test_compile_goes_around():
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_module(batch_first):
     module = et.AdditiveAttention(6, 9, 12, batch_first=batch_first)
-    (query, _, memory, _), lengths = tensors("cpu", torch.float32, batch_first, True, H=6)
+    (query, _, memory, _), lengths = tensors("cpu", torch.float32, batch_first, H=6)
     context, weights = module(query, memory, lengths, need_weights=True)
     should = unfused(module.query_projection(query), module.keys(memory), memory, module.vector,
-                     lengths, None, batch_first)
+                     lengths, batch_first)
     assert torch.allclose(context, should[0], atol=1e-5)
     assert torch.allclose(weights, should[1], atol=1e-5)
     again = module(query, memory, lengths, keys=module.keys(memory))
@@ -126,8 +120,7 @@ def test_module(batch_first):
     ({"query": (5, 3, 12, 1)}, "query is"),
     ({"lengths": [7, 2]}, r"must be \[3\]"),
     ({"lengths": [8, 2, 0]}, "must be 0 to 7"),
-    ({"lengths": [1.0, 2.0, 0.0]}, "of integers"),
-    ({"scale": 2.0}, "there is a vector")])
+    ({"lengths": [1.0, 2.0, 0.0]}, "of integers")])
 def test_refuses(change, word):
     given = {"query": (5, 3, 12), "keys": (7, 3, 12), "values": (7, 3, 9), "vector": (12,)}
     given.update(change)
@@ -138,7 +131,7 @@ def test_refuses(change, word):
 
 
 def test_refuses_a_gradient_of_a_gradient():
-    given, _ = tensors("cpu", torch.float64, True, True)
+    given, _ = tensors("cpu", torch.float64, True)
     context = et.attention(*given, batch_first=True)
     with pytest.raises(NotImplementedError, match="create_graph"):
         torch.autograd.grad(context.sum(), given[:1], create_graph=True)
@@ -146,7 +139,7 @@ def test_refuses_a_gradient_of_a_gradient():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_cuda_graph():
-    given, lengths = tensors("cuda", torch.float32, True, True)
+    given, lengths = tensors("cuda", torch.float32, True)
     lengths = lengths.to(torch.int32)
     with torch.no_grad():
         et.attention(*given, lengths=lengths, batch_first=True)

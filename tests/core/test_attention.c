@@ -44,9 +44,7 @@ static double objective(const struct attention_case *test, ecornn_device *device
 static const char *const differentiated[] = {
     "attention/additive/f64/train/T3/S4/N2/H5/V3/lengths:random/seed:3",
     "attention/additive/f64/train/T2/S3/N2/H4/batch-major/null:dweights",
-    "attention/additive/f64/train/T2/S3/N2/H4/null:dcontext",
-    "attention/dot/f64/train/T3/S4/N2/H5/V3/lengths:random/scale:0.7/seed:3",
-    "attention/dot/f64/train/T2/S3/N2/H4/batch-major"};
+    "attention/additive/f64/train/T2/S3/N2/H4/null:dcontext"};
 enum { DIFFERENTIATED = sizeof differentiated / sizeof *differentiated };
 
 START_TEST(gradient_by_differences)
@@ -131,27 +129,24 @@ END_TEST
 
 START_TEST(strings)
 {
-    static const char *const good[] = {
-        "attention/additive/f32/train/T50/S50/N128/H512",
-        "attention/dot/bf16/infer/T1/S2/N3/H4/V5/batch-major/scale:0.125",
-        "attention/dot/f64/infer/T1/S2/N3/H4/scale:12.5"};
+    static const char *const good[] = {"attention/additive/f32/train/T50/S50/N128/H512",
+                                       "attention/additive/bf16/infer/T1/S2/N3/H4/V5/batch-major"};
     static const struct {
         const char *text, *word;
-    } bad[] = {{"", "must begin with attention/"},
+    } bad[] = {{"", "must begin with attention/additive/"},
                {"lstm/T1", "must begin"},
-               {"attention/", "\"\" is no part"},
-               {"attention/T1/S1/N1/H1", "neither additive nor dot"},
-               {"attention/dot/additive/T1/S1/N1/H1", "contradicts"},
-               {"attention/dot/dot/T1/S1/N1/H1", "repeats"},
-               {"attention/dot/T1/S1/N1/H1/T2", "contradicts"},
-               {"attention/dot/T1/S1/N1", "hidden is 0, must be 1 to 16777216"},
-               {"attention/dot/T0/S1/N1/H1", "T is 0, must be 1 to"},
-               {"attention/dot/T1/S99999999/N1/H1", "S is 99999999, must be"},
-               {"attention/dot/T1/S1/N1/H1/Q4", "\"Q4\" is no part"},
-               {"attention/dot/T1/S1/N1/H1/V", "\"V\" is no part"},
-               {"attention/dot/T1/S1/N1/H1/scale:x", "\"scale:x\" is no part"},
-               {"attention/dot/T1/S1/N1/H1/scale:-1", "scale is -1, must be 0 to 1048576"},
-               {"attention/additive/T1/S1/N1/H1/scale:2", "additive scores have none"}};
+               {"attention/additive", "must begin"},
+               {"attention/additive/", "\"\" is not a valid part"},
+               {"attention/T1/S1/N1/H1", "must begin with attention/additive/"},
+               {"attention/additive/f32/f32/T1/S1/N1/H1", "repeats"},
+               {"attention/additive/T1/S1/N1/H1/T2", "contradicts"},
+               {"attention/additive/T1/S1/N1", "hidden is 0, must be 1 to 16777216"},
+               {"attention/additive/T0/S1/N1/H1", "T is 0, must be 1 to"},
+               {"attention/additive/T1/S99999999/N1/H1", "S is 99999999, must be"},
+               {"attention/additive/T1/S1/N1/H1/Q4", "\"Q4\" is not a valid part"},
+               {"attention/additive/T1/S1/N1/H1/V", "\"V\" is not a valid part"},
+               {"attention/additive/T1/S1/N1/H1/scale:2", "\"scale:2\" is not a valid part"},
+               {"attention/dot/T1/S1/N1/H1", "only additive scores are supported"}};
     ecornn_device *device = open_device("reference");
     ecornn_attention_desc desc;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -180,7 +175,7 @@ START_TEST(descriptions)
     REFUSES(ecornn_attention_plan_create(NULL, device, &desc), "plan is NULL");
     REFUSES(ecornn_attention_plan_create(&plan, NULL, &desc), "device is NULL");
     REFUSES(ecornn_attention_plan_create(&plan, device, NULL), "desc is NULL");
-    REFUSES(ecornn_attention_desc_parse(NULL, "attention/dot/T1/S1/N1/H1"), "desc is NULL");
+    REFUSES(ecornn_attention_desc_parse(NULL, "attention/additive/T1/S1/N1/H1"), "desc is NULL");
     REFUSES(ecornn_attention_desc_parse(&desc, NULL), "problem is NULL");
 #define BAD(change, word)                                                                          \
     desc = good;                                                                                   \
@@ -191,13 +186,10 @@ START_TEST(descriptions)
     BAD(batch = (1 << 24) + 1, "batch is 16777217");
     BAD(hidden = INT32_MIN, "hidden is");
     BAD(value = -1, "value is -1, must be 0");
-    BAD(score = (ecornn_score)2, "score is 2, must be 0 to 1");
     BAD(order = (ecornn_order)2, "order is 2");
     BAD(type = (ecornn_type)4, "type is 4");
     BAD(flags = ECORNN_FAST_MATH, "flags is 0x2, known are 0x1");
     BAD(reserved[3] = 1, "reserved[3] is 1");
-    BAD(scale = 2, "additive scores have none");
-    BAD(scale = NAN, "scale is");
 #undef BAD
     /* Sizes that no memory has: refused, whichever of them overflows. */
     desc = (ecornn_attention_desc){.steps = 1 << 24,
@@ -251,18 +243,17 @@ static struct attention *open_attention(ecornn_device *device, const char *probl
                                   .query = a->in[0],
                                   .keys = a->in[1],
                                   .values = a->in[2],
-                                  .vector = desc.score == ECORNN_DOT ? NULL : a->in[3],
+                                  .vector = a->in[3],
                                   .context = a->out[0],
                                   .weights = a->out[1],
                                   .workspace = a->workspace,
                                   .reserve = a->reserve};
-    a->gradient =
-        (ecornn_attention_gradient){.size = sizeof a->gradient,
-                                    .dcontext = a->in[0],
-                                    .dquery = a->out[2],
-                                    .dkeys = a->out[3],
-                                    .dvalues = a->out[4],
-                                    .dvector = desc.score == ECORNN_DOT ? NULL : a->out[5]};
+    a->gradient = (ecornn_attention_gradient){.size = sizeof a->gradient,
+                                              .dcontext = a->in[0],
+                                              .dquery = a->out[2],
+                                              .dkeys = a->out[3],
+                                              .dvalues = a->out[4],
+                                              .dvector = a->out[5]};
     return a;
 }
 
@@ -346,13 +337,7 @@ END_TEST
 START_TEST(other_plans)
 {
     ecornn_device *device = open_device(device_name[_i]);
-    struct attention *a = open_attention(device, "attention/dot/f32/train/T5/S4/N3/H8");
-    BAD_RUN(io.vector = a->in[3], "has no vector");
-    BAD_BACKWARD(gradient.dvector = a->out[5], "has no vector");
-    check_ok(ecornn_attention_forward(a->plan, &a->io));
-    check_ok(ecornn_attention_backward(a->plan, &a->io, &a->gradient));
-    close_attention(device, a);
-    a = open_attention(device, "attention/additive/f32/infer/T5/S4/N3/H8");
+    struct attention *a = open_attention(device, "attention/additive/f32/infer/T5/S4/N3/H8");
     ck_assert_uint_eq(a->sizes.reserve, 0);
     check_ok(ecornn_attention_forward(a->plan, &a->io));
     REFUSES(ecornn_attention_backward(a->plan, &a->io, &a->gradient), "without ECORNN_TRAINING");

@@ -139,8 +139,7 @@ void attention_inputs(const struct attention_case *test, struct data *inputs)
     draw(test, add(test, inputs, "query", test->T, test->H), test->inputs, &state);
     draw(test, add(test, inputs, "keys", test->S, test->H), test->inputs, &state);
     draw(test, add(test, inputs, "values", test->S, test->V), 1, &state);
-    if (test->desc.score == ECORNN_ADDITIVE)
-        draw(test, data_add(inputs, "vector", 1, &test->H), 4 / sqrt(test->H), &state);
+    draw(test, data_add(inputs, "vector", 1, &test->H), 4 / sqrt(test->H), &state);
     if (!is_null(test, "dcontext"))
         draw(test, add(test, inputs, "dcontext", test->T, test->V), 1, &state);
     if (!is_null(test, "dweights"))
@@ -229,8 +228,7 @@ static struct array *shape_of(const struct session *session, int k, struct data 
     const int32_t steps[] = {test->T, test->T, test->T, test->S, test->S};
     const int32_t width[] = {test->V, test->S, test->H, test->H, test->V};
     const bool trains = (test->desc.flags & ECORNN_TRAINING) && !test->noreserve;
-    if (is_null(test, result_name[k]) || (k >= DQUERY && !trains) ||
-        (k == DVECTOR && test->desc.score == ECORNN_DOT))
+    if (is_null(test, result_name[k]) || (k >= DQUERY && !trains))
         return NULL;
     return k == DVECTOR ? data_add(shapes, result_name[k], 1, &test->H)
                         : add(test, shapes, result_name[k], steps[k], width[k]);
@@ -489,16 +487,6 @@ static const char *const list[] = {
     "attention/additive/%s/train/T8/S9/N2/H1100/V48",
     "attention/additive/%s/infer/T7/S9/N2/H36/V20/lengths:random",
     "attention/additive/%s/train/T7/S9/N2/H36/noreserve",
-    "attention/dot/%s/train/T5/S7/N3/H20",
-    "attention/dot/%s/train/T1/S1/N1/H1",
-    "attention/dot/%s/train/T13/S37/N5/H71/V45/lengths:random/batch-major/scale:0.125",
-    "attention/dot/%s/train/T33/S50/N2/H128/V64/lengths:random/scale:0.0883883461",
-    "attention/dot/%s/train/T9/S12/N6/H40/run:4x7x3/lengths:short",
-    "attention/dot/%s/train/T9/S12/N6/H40/run:4x0x3",
-    "attention/dot/%s/train/T7/S9/N2/H36/null:dquery,dvalues",
-    "attention/dot/%s/train/T20/S9/N3/H36/V20/poison:nan",
-    "attention/dot/%s/train/T20/S9/N3/H36/V20/poison:inf",
-    "attention/dot/%s/infer/T65/S70/N2/H36/V130/scale:2.5/lengths:random",
 };
 enum { CASES = sizeof list / sizeof *list };
 static const char *const type_name[] = {"f32", "bf16", "f16", "f64"};

@@ -87,7 +87,7 @@ has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-produ
 # What has no one plan is refused in words.
 for command in "bench --seconds 0.02" "tune --seconds 0.02" "plan --measure"; do
     refuse 1 "a net is not measured, its layers are" $command --device cpu:1 "f32/T20/N4/I8; lstm/H8/bi"
-    refuse 1 "measured by bench_attention" $command --device cpu:1 attention/dot/T5/S5/N2/H8
+    refuse 1 "measured by bench_attention" $command --device cpu:1 attention/additive/T5/S5/N2/H8
 done
 refuse 1 "models" bench --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
 refuse 1 "models" tune --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3

@@ -23,12 +23,12 @@ from ._stream import stream_of
 class _Plan:
     """A plan of the library for runs of one shape."""
 
-    def __init__(self, on: str, additive: bool, steps: int, source: int, batch: int, hidden: int,
-                 value: int, batch_major: bool, type: int, scale: float, training: bool):
+    def __init__(self, on: str, steps: int, source: int, batch: int, hidden: int, value: int,
+                 batch_major: bool, type: int, training: bool):
         desc = lib.AttentionDesc(
-            score=lib.ADDITIVE if additive else lib.DOT, steps=steps, source=source, batch=batch,
-            hidden=hidden, value=value, order=lib.BATCH_MAJOR if batch_major else lib.TIME_MAJOR,
-            type=type, scale=scale, flags=lib.TRAINING if training else 0)
+            steps=steps, source=source, batch=batch, hidden=hidden, value=value,
+            order=lib.BATCH_MAJOR if batch_major else lib.TIME_MAJOR, type=type,
+            flags=lib.TRAINING if training else 0)
         handle, sizes = ctypes.c_void_p(), lib.AttentionSizes()
         check(library.ecornn_attention_plan_create(ctypes.byref(handle), library_device(on),
                                                    ctypes.byref(desc)))
@@ -46,13 +46,13 @@ _plan = functools.lru_cache(maxsize=128)(_Plan)
 class _Run:
     """One run: its plan, its sizes, and its tensors, all dense and of one type."""
 
-    def __init__(self, query, keys, values, vector, lengths, scale, batch_major, training):
+    def __init__(self, query, keys, values, vector, lengths, batch_major, training):
         batch, steps = query.shape[:2] if batch_major else query.shape[1::-1]
         self.sizes = steps, keys.shape[1 if batch_major else 0], batch
         self.tensors = query, keys, values, vector, lengths
-        self.plan = _plan(_run.device_name(query.device), vector is not None,
-                          *(max(size, 1) for size in self.sizes), query.shape[2],
-                          values.shape[2], batch_major, _run.TYPES[query.dtype], scale, training)
+        self.plan = _plan(_run.device_name(query.device), *(max(size, 1) for size in self.sizes),
+                          query.shape[2], values.shape[2], batch_major, _run.TYPES[query.dtype],
+                          training)
 
     def io(self, context, weights, reserve):
         query, keys, values, vector, lengths = self.tensors
@@ -73,14 +73,12 @@ class _Attend(torch.autograd.Function):
     """Contexts, and weights or None."""
 
     @staticmethod
-    def forward(ctx, query, keys, values, vector, lengths, scale, batch_major, want_weights):
+    def forward(ctx, query, keys, values, vector, lengths, batch_major, want_weights):
         ctx.set_materialize_grads(False)
         training = any(ctx.needs_input_grad[:4])
-        wide = None
-        if vector is not None:
-            wide = vector.to(torch.float64 if query.dtype is torch.float64 else torch.float32)
+        wide = vector.to(torch.float64 if query.dtype is torch.float64 else torch.float32)
         query, keys, values, wide = map(_run.dense, (query, keys, values, wide))
-        run = _Run(query, keys, values, wide, lengths, scale, batch_major, training)
+        run = _Run(query, keys, values, wide, lengths, batch_major, training)
         steps, source, batch = run.sizes
         first = (batch, steps) if batch_major else (steps, batch)
         context = query.new_empty((*first, values.shape[2]))
@@ -90,7 +88,7 @@ class _Attend(torch.autograd.Function):
             reserve = torch.empty(run.plan.reserve, dtype=torch.uint8, device=query.device)
         check(library.ecornn_attention_forward(run.plan.handle, run.io(context, weights, reserve)))
         ctx.save_for_backward(query, keys, values, wide, lengths, reserve)
-        ctx.call = scale, batch_major, None if vector is None else vector.dtype
+        ctx.call = batch_major, vector.dtype
         return context, weights
 
     @staticmethod
@@ -99,9 +97,9 @@ class _Attend(torch.autograd.Function):
             raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of "
                                       "attention")
         query, keys, values, wide, lengths, reserve = ctx.saved_tensors
-        scale, batch_major, vector_type = ctx.call
-        run = _Run(query, keys, values, wide, lengths, scale, batch_major, True)
-        found = [torch.empty_like(tensor) if want and tensor is not None else None
+        batch_major, vector_type = ctx.call
+        run = _Run(query, keys, values, wide, lengths, batch_major, True)
+        found = [torch.empty_like(tensor) if want else None
                  for tensor, want in zip((query, keys, values, wide), ctx.needs_input_grad)]
         dcontext, dweights = _run.dense(dcontext), _run.dense(dweights)
         gradient = pack_attention_gradient(
@@ -110,7 +108,7 @@ class _Attend(torch.autograd.Function):
                                                 gradient))
         if found[3] is not None:
             found[3] = found[3].to(vector_type)
-        return (*found, None, None, None, None)
+        return (*found, None, None, None)
 
 
 def _check(query, keys, values, vector, batch_first: bool) -> None:
@@ -129,24 +127,20 @@ def _check(query, keys, values, vector, batch_first: bool) -> None:
     if keys.shape[2] != query.shape[2]:
         raise ValueError(f"keys is {list(keys.shape)}, must be as wide as query, "
                          f"{query.shape[2]}")
-    if vector is not None and (tuple(vector.shape) != (query.shape[2],)
-                               or vector.device != query.device):
+    if tuple(vector.shape) != (query.shape[2],) or vector.device != query.device:
         raise ValueError(f"vector is {list(vector.shape)} on {vector.device}, must be "
                          f"[{query.shape[2]}] on {query.device}")
 
 
 @eager
-def attention(query, keys, values, vector=None, *, lengths=None, scale: float | None = None,
-              batch_first: bool = False, need_weights: bool = False):
+def attention(query, keys, values, vector, *, lengths=None, batch_first: bool = False,
+              need_weights: bool = False):
     """Contexts [T,N,V] of queries [T,N,H]; with need_weights also the weights [T,N,S].
 
-    keys: [S,N,H]; values: [S,N,V]; with batch_first all have N first.  vector: [H] of additive
-    scores, vector . tanh(query + key) (Bahdanau et al. 2015), else scores are dot products times
-    scale (Luong et al. 2015).  lengths: [N], of the sources.  A query [N,H] is one step, and so is
-    its result.  Under autocast all but the vector are of the lower type.
+    keys: [S,N,H]; values: [S,N,V]; with batch_first all have N first.  vector: [H]; a score is
+    vector . tanh(query + key) (Bahdanau et al. 2015).  lengths: [N], of the sources.  A query [N,H]
+    is one step, and so is its result.  Under autocast all but the vector are of the lower type.
     """
-    if vector is not None and scale is not None:
-        raise ValueError("scale is of dot products, but there is a vector")
     kind = query.device.type
     if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
         lower = torch.get_autocast_dtype(kind)
@@ -158,15 +152,12 @@ def attention(query, keys, values, vector=None, *, lengths=None, scale: float | 
     if step:
         query = query.unsqueeze(1 if batch_first else 0)
     _check(query, keys, values, vector, batch_first)
-    if query.dtype is torch.float64 and scale is not None:
-        query, scale = query * scale, None  # the library's is a float
     batch, source = (keys.shape[0], keys.shape[1]) if batch_first else keys.shape[1::-1]
     if lengths is not None:
         lengths = check_lengths(lengths, source, (batch,), query.device)
     context, weights = _Attend.apply(
-        query.contiguous(), keys.contiguous(), values.contiguous(),
-        None if vector is None else vector.contiguous(),
-        lengths, 1.0 if scale is None else float(scale), batch_first, need_weights)
+        query.contiguous(), keys.contiguous(), values.contiguous(), vector.contiguous(), lengths,
+        batch_first, need_weights)
     if step:
         context = context.squeeze(1 if batch_first else 0)
         weights = weights if weights is None else weights.squeeze(1 if batch_first else 0)
