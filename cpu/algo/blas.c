@@ -22,11 +22,11 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 {
     (void)caps;
     if (problem->type == ECORNN_F32 && (problem->row_invariant || !is_asked_for()))
-        return "F32: the CBLAS takes another order for other numbers of rows";
+        return "does not support F32: the CBLAS sums in another order for other numbers of rows";
     const bool same = problem->weight_type == problem->type;
     return same && !eco_type_narrow(problem->type)
                ? eco_cpu_force_refuses(problem, ECO_FORCED_BLAS, false)
-               : "no 16-bit types";
+               : "does not support 16-bit types";
 }
 
 /* Enough rows for the input product to run at full speed, few enough for its result to stay in the

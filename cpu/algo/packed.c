@@ -50,11 +50,11 @@ static const char *panels_refuse(const struct eco_problem *problem, const struct
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (problem->type != ECORNN_F32 && problem->type != ECORNN_BF16)
-        return "F32 and BF16 only";
+        return "needs F32 or BF16";
     if (problem->weight_type == ECORNN_F16)
-        return "no F16 weights";
+        return "does not support F16 weights";
     if (caps->cpu.lanes == 0)
-        return "no product kernel";
+        return "needs a kernel for products";
     const char *refusal = eco_cpu_force_refuses(problem, ECO_FORCED_PACKED, fuses(problem));
     return refusal != NULL ? refusal : panels_refuse(problem, caps);
 }

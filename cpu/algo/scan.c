@@ -16,9 +16,9 @@ static const struct eco_algo *base_of(const struct eco_problem *problem,
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (!problem->cell->lowered.linear.scans)
-        return "a cell that is not linear in its states";
+        return "needs a cell that is linear in its states";
     if (problem->projected)
-        return "a projection";
+        return "does not support projections";
     if (eco_cpu_forced(problem, "own-units", 0) > 0 || eco_cpu_forced(problem, "fuse", 0) > 0)
         return "ECORNN_FORCE asks for what is no choice of it";
     return base_of(problem, caps)->refuses(problem, caps);

@@ -31,34 +31,34 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     char unused[1];
     const struct ecornn_cell *cell = problem->cell;
     if (!caps->gpu.fuses)
-        return "a device without what it needs";
+        return "needs compute capability 8.0 or later";
     if (eco_type_sum(problem->type) == ECORNN_F64)
-        return "a type without a kernel";
+        return "does not support this type";
     if (problem->weight_type != problem->type)
-        return "weights of another type than the rows";
+        return "needs weights of the type of the rows";
     if (eco_cell_products(cell) != 1 || cell->lowered.has_means)
-        return "a cell of other products than one with the output state, or with means";
+        return "needs a cell whose only product is with the output state, without means";
     if (cell->lowered.raw >= 0)
-        return "a cell that reads x unit by unit";
+        return "does not support cells that read x unit by unit";
     if (problem->projected && problem->resets)
-        return "a projection with resets";
+        return "does not support resets with a projection";
     if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)
-        return "a projection whose rows are no whole pieces";
+        return "needs a projection whose rows are aligned to 16 bytes";
     if (problem->N > MOST_ROWS)
-        return "more rows than a launch has blocks for";
+        return "needs fewer rows: one launch has too few blocks";
     const struct eco_gpu_force force = eco_gpu_force(problem);
     const struct eco_fused_size projection = eco_fused_projection(problem, &force, problem->N);
     const struct eco_step_choice choice = eco_step_choose(problem, caps, &force, 0, problem->N);
     if (choice.time == 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
-        return "more accumulators than a block has room for";
+        return "needs fewer accumulators: they must fit in one block";
     if (problem->T > MOST_STEPS && !problem->row_invariant && !has_wide(problem, caps, &force))
-        return "many steps";
+        return "needs fewer steps";
     if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant &&
         choice.wide < 0)
-        return "steps of much work";
+        return "needs steps of less work";
     if ((cell->builtin < 0 || problem->resets) &&
         !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
-        return "kernels compiled at run time where there is no NVRTC";
+        return "needs NVRTC to compile its kernels at run time";
     return NULL;
 }
 

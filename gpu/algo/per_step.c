@@ -13,7 +13,9 @@
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     (void)caps;
-    return problem->row_invariant ? "row-invariant: its rows may depend on others" : NULL;
+    return problem->row_invariant
+               ? "does not support ECORNN_ROW_INVARIANT: its rows may depend on others"
+               : NULL;
 }
 
 /* May layers overlap? */

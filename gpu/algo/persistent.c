@@ -38,22 +38,22 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (problem->row_invariant)
-        return "row-invariant: its rows may depend on others";
+        return "does not support ECORNN_ROW_INVARIANT: its rows may depend on others";
     if (caps->gpu.version < ECO_PERSISTENT_VERSION || caps->gpu.block_bytes == 0)
-        return "a device without what it needs";
+        return "needs compute capability 8.0 or later";
     if (problem->projected)
-        return "a projection";
+        return "does not support projections";
     if (problem->weight_type != problem->type)
-        return "weights of another type than the rows";
+        return "needs weights of the type of the rows";
     if (eco_persistent_refuses(problem, false) != NULL)
         return eco_persistent_refuses(problem, false);
     if (!is_near(problem))
-        return "rows too far apart";
+        return "needs rows whose elements are within 32 bits of each other";
     if (!(step_time(problem, caps, false, 1) > 0))
-        return eco_gpu_force(problem).divides[0] ? "a problem that the forced division does not fit"
-                                                 : "weights that the chip cannot hold";
+        return eco_gpu_force(problem).divides[0] ? "does not support the forced division"
+                                                 : "needs weights that fit on the chip";
     return problem->training && eco_gpu_force(problem).divides[1] && !also_back(problem, caps)
-               ? "a problem that the forced division back does not fit"
+               ? "does not support the forced backward division"
                : NULL;
 }
 

@@ -21,19 +21,19 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     char unused[1];
     (void)caps;
     if (!problem->cell->lowered.linear.scans)
-        return "a cell that is not linear in its states";
+        return "needs a cell that is linear in its states";
     if (problem->row_invariant)
-        return "row-invariant: its rows may depend on others";
+        return "does not support ECORNN_ROW_INVARIANT: its rows may depend on others";
     if (problem->projected)
-        return "a projection";
+        return "does not support projections";
     if (problem->resets)
-        return "resets";
+        return "does not support resets";
     if (problem->states)
-        return "states of every step";
+        return "does not support ECORNN_ALL_STATES";
     if ((double)problem->N * problem->H > MOST_UNITS)
-        return "more rows than a launch has blocks for";
+        return "needs fewer rows: one launch has too few blocks";
     if (!eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
-        return "kernels compiled at run time where there is no NVRTC";
+        return "needs NVRTC to compile its kernels at run time";
     return NULL;
 }
 

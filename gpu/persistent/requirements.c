@@ -82,19 +82,20 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
     const struct eco_persistent_kind *kind = eco_persistent_kind(problem, backward);
     char unused[1];
     if (kind == NULL)
-        return "a type without a kernel";
+        return "does not support this type";
     if (eco_cell_products(cell) == 0)
-        return "a cell of other products than one with the output state, and, without means, one "
-               "with a value of it";
+        return "needs a cell with one product of the output state and, without means, at most one "
+               "of a "
+               "value computed from it";
     if (cell->recipe.head_means && problem->heads > 1)
-        return "means over heads";
+        return "does not support means over heads";
     if (backward && problem->states)
-        return "gradients of states of every step";
+        return "does not support gradients of ECORNN_ALL_STATES";
     if (backward && eco_persistent_fields(cell) > MOST_FIELDS)
-        return "more saved values than a step back reads";
+        return "needs at most 32 values to read in a backward step";
     if (!eco_persistent_is_made(problem, backward) &&
         !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
-        return "kernels compiled at run time where there is no NVRTC";
+        return "needs NVRTC to compile its kernels at run time";
     return NULL;
 }
 
