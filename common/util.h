@@ -45,6 +45,16 @@ enum {
     ECO_ALIGNMENT = 64
 }; /* of blocks and of every array inside them: one cache line, one zmm register */
 
+/* a / b rounded up, for a >= 0 and b > 0. */
+static inline int32_t eco_ceil_div(int64_t a, int64_t b)
+{
+    return (int32_t)((a + b - 1) / b);
+}
+static inline size_t eco_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Sizes with a sticky overflow flag that is checked once at the end.  A size above PTRDIFF_MAX is
  * an overflow too, because no array can be larger. */
 struct eco_size {

@@ -27,22 +27,18 @@ static char *take_numbers(struct arena *arena, const struct ecornn_tangent_plan 
     return take(arena, eco_size_mul(eco_size_mul(eco_size_mul(bytes, a), b), c));
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static void take_shared(struct arena *arena, const struct ecornn_tangent_plan *plan,
                         struct eco_tangent_areas *areas)
 {
     const size_t T = (size_t)plan->T, N = (size_t)plan->N, H = (size_t)plan->H, D = (size_t)plan->D;
-    const size_t I = larger((size_t)plan->layer[0].input, (size_t)plan->layer[1].input);
+    const size_t I = eco_larger((size_t)plan->layer[0].input, (size_t)plan->layer[1].input);
     size_t workspace = 0, dweights = 0;
     for (int k = 0; k < 2; k++) {
         const struct eco_tangent_layer *kind = &plan->layer[k];
-        workspace =
-            larger(workspace, larger(kind->cell.sizes.workspace, kind->both.sizes.workspace));
-        dweights = larger(dweights, larger(kind->cell.sizes.dweights, kind->both.sizes.dweights));
+        workspace = eco_larger(workspace,
+                               eco_larger(kind->cell.sizes.workspace, kind->both.sizes.workspace));
+        dweights =
+            eco_larger(dweights, eco_larger(kind->cell.sizes.dweights, kind->both.sizes.dweights));
     }
     areas->workspace = take(arena, eco_size_of(workspace));
     areas->zeros = take_numbers(arena, plan, H, H, 1);

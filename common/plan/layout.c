@@ -181,11 +181,6 @@ static void put_resets(struct eco_layout *layout, struct cursor *cursor, bool ba
     }
 }
 
-static int32_t up(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a + b - 1) / b);
-}
-
 static int32_t clip_chunk(int32_t chunk, int32_t T)
 {
     return chunk > 0 && chunk < T ? chunk : T;
@@ -198,7 +193,8 @@ static int32_t even_chunk(const struct eco_layout *layout, int32_t requested)
 {
     const int32_t T = layout->T, planned = layout->problem->T, chunk = clip_chunk(requested, T),
                   all = T > planned - planned / 8 ? planned : T,
-                  count = up(all, clip_chunk(requested, all)), even = up(T, count);
+                  count = eco_ceil_div(all, clip_chunk(requested, all)),
+                  even = eco_ceil_div(T, count);
     return layout->request.gpu.lean && T < planned && even < chunk ? even : chunk;
 }
 
@@ -390,7 +386,7 @@ static int32_t chunk_backward_of(const struct eco_layout *layout)
     const int32_t requested = layout->request.chunk_backward,
                   most = clip_chunk(requested, layout->T),
                   every = eco_layout_replays(layout) ? layout->problem->saving.every : 1;
-    const int64_t even = (int64_t)up(even_chunk(layout, requested), every) * every;
+    const int64_t even = (int64_t)eco_ceil_div(even_chunk(layout, requested), every) * every;
     return even < most ? (int32_t)even : most;
 }
 

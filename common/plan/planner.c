@@ -21,13 +21,13 @@
 static bool left_out(const struct eco_problem *problem, const struct eco_algo *algo)
 {
     char only[ECO_MAX_ALGORITHM];
-    return eco_force_algorithm(problem->forced, only) && strcmp(only, algo->name) != 0 &&
-           strcmp(algo->name, "graph") != 0;
+    return eco_force_algorithm(problem->forced, only) && strcmp(only, algo->name) != 0;
 }
 
 static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_algo *algo)
 {
-    if (left_out(&plan->problem, algo))
+    const bool is_choice = plan->device->backend->algos[1] != NULL; /* not the reference's one */
+    if (is_choice && left_out(&plan->problem, algo))
         return plan->by_wisdom ? "left out by wisdom" : "left out by ECORNN_ALGORITHM";
     return algo->refuses(&plan->problem, &plan->device->caps);
 }
@@ -63,11 +63,6 @@ static void choose(struct ecornn_plan *plan)
     }
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static void build_tapes(struct ecornn_plan *plan)
 {
     for (int backward = 0; backward < 2; backward++)
@@ -79,8 +74,8 @@ static void build_tapes(struct ecornn_plan *plan)
 static void add_run(ecornn_sizes *sizes, const struct eco_layout layout[ECO_LAYOUTS])
 {
     for (int i = 0; i < ECO_LAYOUTS; i++) {
-        sizes->workspace = larger(sizes->workspace, layout[i].workspace_bytes);
-        sizes->reserve = larger(sizes->reserve, layout[i].reserve_bytes);
+        sizes->workspace = eco_larger(sizes->workspace, layout[i].workspace_bytes);
+        sizes->reserve = eco_larger(sizes->reserve, layout[i].reserve_bytes);
     }
 }
 
@@ -116,8 +111,8 @@ static ecornn_status fix_sizes(struct ecornn_plan *plan)
         .alignment = ECO_ALIGNMENT,
     };
     add_run(&plan->sizes, plan->layout);
-    const size_t most = larger(larger(plan->sizes.params, plan->sizes.weights),
-                               larger(plan->sizes.workspace, plan->sizes.reserve));
+    const size_t most = eco_larger(eco_larger(plan->sizes.params, plan->sizes.weights),
+                                   eco_larger(plan->sizes.workspace, plan->sizes.reserve));
     if (most > PTRDIFF_MAX)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s needs more than %td bytes in one block",
                         problem->text, PTRDIFF_MAX);

@@ -50,11 +50,6 @@ static double seconds_of(const struct eco_problem *problem, const struct eco_cap
                                                      : seconds + algo->estimate(&forward, caps);
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static void count_bytes(struct eco_strategy *strategy, const struct ecornn_plan *plan)
 {
     struct eco_problem with = plan->problem;
@@ -65,8 +60,8 @@ static void count_bytes(struct eco_strategy *strategy, const struct ecornn_plan 
         struct eco_layout layout;
         eco_layout_build(&layout, problem, &strategy->request, problem->T, problem->N,
                          problem->training ? i : ECO_LAYOUT_INFER);
-        strategy->workspace = larger(strategy->workspace, layout.workspace_bytes);
-        strategy->reserve = larger(strategy->reserve, layout.reserve_bytes);
+        strategy->workspace = eco_larger(strategy->workspace, layout.workspace_bytes);
+        strategy->reserve = eco_larger(strategy->reserve, layout.reserve_bytes);
     }
 }
 

@@ -32,11 +32,6 @@ struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
                                    .shapes = force->projected};
 }
 
-static double up(double a, double b)
-{
-    return ceil(a / b);
-}
-
 /* Seconds of a launch with its sums and its cell, of loading, and of multiplying. If there are more
  * blocks than multiprocessors, each multiprocessor has several, and each block begins and ends. */
 static double time_of(const struct eco_fused_size *size, const struct eco_caps *caps, int shape)
@@ -49,7 +44,8 @@ static double time_of(const struct eco_fused_size *size, const struct eco_caps *
     const double rows = ECO_FUSED_TILES(size->accs) * ECO_FUSED_M,
                  columns = ECO_FUSED_COLUMNS(shape), terms = rows * columns * size->k;
     const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);
-    const double blocks = up(size->units, ECO_FUSED_UNITS(size->accs)) * up(size->rows, columns);
+    const double blocks =
+        ceil((double)size->units / ECO_FUSED_UNITS(size->accs)) * ceil(size->rows / columns);
     const double bytes = parts ? rates->fused_parts_bytes : rates->fused_bytes;
     const double share = fmax(1, blocks / caps->threads);
     return rates->fused_launch + share * fmax(reading / bytes, term * terms) +

@@ -8,6 +8,7 @@
  * one tile, and its blocks have twice the rows of R to multiply. The prediction weighs the two.
  */
 #include "gpu/persistent/persistent.h"
+#include "common/util.h"
 #include "gpu/device/rates.h"
 
 #include <assert.h>
@@ -28,20 +29,15 @@ enum {
     READ_WANTED = 192 << 10 /* bytes of R to load at a time */
 };
 
-static int32_t up(int32_t a, int32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int32_t row_tiles(const struct eco_persistent_shape *shape)
 {
-    return up(shape->group_rows, ECO_PERSISTENT_N);
+    return eco_ceil_div(shape->group_rows, ECO_PERSISTENT_N);
 }
 
 static int32_t pairs(const struct eco_persistent_shape *shape)
 {
     const int32_t rows = ECO_PERSISTENT_THREADS >> shape->unit_shift; /* batch rows at once */
-    return up(row_tiles(shape) * ECO_PERSISTENT_N, rows) * ECO_PERSISTENT_THREADS;
+    return eco_ceil_div(row_tiles(shape) * ECO_PERSISTENT_N, rows) * ECO_PERSISTENT_THREADS;
 }
 
 /* Most k blocks of a product in a warp's registers. `bundle` is the k blocks of a scale block. */
@@ -54,7 +50,7 @@ static int32_t held(const struct eco_persistent_need *need, int32_t mainloop, in
  * numbers have an even number of k blocks, so a warp needs that, too. */
 static int32_t k_blocks_of(int32_t n, int32_t most, int32_t mainloop, bool even)
 {
-    const int32_t more = even ? up(n, 2) * 2 : n;
+    const int32_t more = even ? eco_ceil_div(n, 2) * 2 : n;
     const bool few = mainloop != ECO_PERSISTENT_MMA_MANY;
     if (ECO_PERSISTENT_IS_DIRECT(mainloop))
         return ECO_PERSISTENT_DIRECT_K_BLOCKS(n, most);
@@ -132,9 +128,10 @@ static bool divide_rows(const struct eco_persistent_need *need, int o,
                         const struct eco_persistent_shape *shape, struct eco_persistent_part *part)
 {
     const int32_t wide = ECO_PERSISTENT_TILES(shape->mainloop),
-                  tiles = up(row_groups(need, o) << shape->unit_shift << shape->cluster_log2,
-                             ECO_PERSISTENT_M);
-    part->tiles = up(tiles, wide) * wide;
+                  tiles =
+                      eco_ceil_div(row_groups(need, o) << shape->unit_shift << shape->cluster_log2,
+                                   ECO_PERSISTENT_M);
+    part->tiles = eco_ceil_div(tiles, wide) * wide;
     if (shape->mainloop == ECO_PERSISTENT_WGMMA)
         part->tiles = ECO_PERSISTENT_SQUARE_TILES(tiles);
     part->down = part->tiles / wide;
@@ -159,11 +156,12 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
                                                              : 1, /* k blocks of a scale block */
         bundles = ECO_PERSISTENT_SCALE_BLOCKS(need->hidden, shape->unit_shift),
                   most = held(need, shape->mainloop, bundle);
-    part->k = up(need->scaled ? bundles * numbers : need->width[o], k_block) * k_block;
+    part->k = eco_ceil_div(need->scaled ? bundles * numbers : need->width[o], k_block) * k_block;
     if (!divide_rows(need, o, shape, part))
         return false;
-    part->slice = up(up(part->k / k_block, 1 << shape->cluster_log2), bundle) * bundle;
-    const int32_t k_blocks = up(part->slice, part->across);
+    part->slice =
+        eco_ceil_div(eco_ceil_div(part->k / k_block, 1 << shape->cluster_log2), bundle) * bundle;
+    const int32_t k_blocks = eco_ceil_div(part->slice, part->across);
     if (shape->mainloop == ECO_PERSISTENT_MMA_MANY &&
         k_blocks <= held(need, ECO_PERSISTENT_MMA, bundle))
         return false;
@@ -215,7 +213,7 @@ static int32_t parts_of_sums(const struct eco_persistent_shape *shape)
 int32_t eco_persistent_means(const struct eco_persistent_need *need,
                              const struct eco_persistent_shape *shape)
 {
-    return need->sums * row_tiles(shape) * ECO_PERSISTENT_N * up(parts_of_sums(shape), 4);
+    return need->sums * row_tiles(shape) * ECO_PERSISTENT_N * eco_ceil_div(parts_of_sums(shape), 4);
 }
 
 /* Divides all products; false if they do not fit. */
@@ -233,7 +231,7 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
     shape->chunk = row_tiles(shape);
     shape->shared_bytes = shared_bytes(need, shape);
     while (shape->shared_bytes > need->block_bytes && shape->cluster_log2 > 0 && shape->chunk > 2) {
-        shape->chunk = up(shape->chunk, 4) * 2;
+        shape->chunk = eco_ceil_div(shape->chunk, 4) * 2;
         shape->shared_bytes = shared_bytes(need, shape);
     }
     if (shape->shared_bytes > need->block_bytes && may_be_over(need, shape)) {
@@ -353,7 +351,7 @@ static int32_t most_groups(const struct eco_persistent_need *need,
                            struct eco_persistent_shape *shape)
 {
     const int32_t cluster_units = 1 << shape->unit_shift << shape->cluster_log2;
-    shape->members = up(need->hidden, cluster_units) << shape->cluster_log2;
+    shape->members = eco_ceil_div(need->hidden, cluster_units) << shape->cluster_log2;
     const int32_t most = need->blocks[shape->cluster_log2] / (shape->members * need->jobs);
     if (most == 0 || !is_gang(need, shape))
         return 0;
@@ -377,8 +375,8 @@ double eco_persistent_shape(const struct eco_persistent_need *need,
         const int32_t most = made >> i & 1 ? most_groups(need, &shape) : 0;
         if (most == 0)
             continue;
-        shape.group_rows = up(need->rows, most);
-        shape.groups = up(need->rows, shape.group_rows);
+        shape.group_rows = eco_ceil_div(need->rows, most);
+        shape.groups = eco_ceil_div(need->rows, shape.group_rows);
         const double time = time_of(need, &shape);
         if (!(time > 0) || (least > 0 && time >= least))
             continue;
@@ -440,10 +438,10 @@ static void add_exchange(const struct rising *kind, int32_t planned, int32_t fir
     const int32_t place = eco_fewer_index(planned, first);
     size_t *const fewer = place < ECO_FEWER ? &bytes->fewer[place] : &bytes->most;
     for (int32_t rows = first; rows <= last; rows++) {
-        const int32_t each = up(rows, kind->most);
+        const int32_t each = eco_ceil_div(rows, kind->most);
         rows =
             smaller((int64_t)each * kind->most, last); /* the most rows with groups of this size */
-        const size_t all = (size_t)up(rows, each) * kind->group_bytes;
+        const size_t all = (size_t)eco_ceil_div(rows, each) * kind->group_bytes;
         *fewer = larger_size(*fewer, all);
         bytes->most = larger_size(bytes->most, all);
     }
@@ -458,7 +456,7 @@ static void exchange_of(const struct eco_persistent_need *need, struct eco_by_ro
         const struct rising *best = NULL;
         last = eco_fewer_rows(need->rows, place);
         for (int k = 0; k < n; k++) {
-            rise(need, &kinds[k], up(rows, kinds[k].most));
+            rise(need, &kinds[k], eco_ceil_div(rows, kinds[k].most));
             last = smaller((int64_t)kinds[k].until * kinds[k].most, last);
             if (kinds[k].time > 0 && (best == NULL || kinds[k].time < best->time))
                 best = &kinds[k];

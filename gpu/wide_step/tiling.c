@@ -67,11 +67,6 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static double up(double a, double b)
-{
-    return ceil(a / b);
-}
-
 /* Matrices that do not stay in the L2 are loaded from memory in every step, once for the blocks
  * that run at a time; few blocks do not reach the rate of memory. blocks: of a multiprocessor. */
 static double weights_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates,
@@ -80,7 +75,7 @@ static double weights_time(const struct eco_wide_size *size, const struct eco_gp
     static const double stays = 40e6;
     const double bytes =
         2. * size->accs * size->units * (size->k[0] + (size->first ? 0. : size->k[1]));
-    return bytes > stays ? bytes * up(blocks, eco_wide_shapes[shape].blocks) /
+    return bytes > stays ? bytes * ceil(blocks / eco_wide_shapes[shape].blocks) /
                                (rates->wide_bytes * sqrt(fmin(1, blocks)))
                          : 0;
 }
@@ -90,7 +85,7 @@ static double stages_of(int32_t k)
 {
     enum { SECTOR = 16 }; /* numbers */
     static const double ragged = 1.6;
-    const double stages = up(k, ECO_WIDE_K);
+    const double stages = ceil((double)k / ECO_WIDE_K);
     return k % SECTOR == 0 ? stages : ragged * stages;
 }
 
@@ -103,7 +98,7 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     _Static_assert(sizeof rates->wide / sizeof *rates->wide == ECO_WIDE_SHAPES, "one of each");
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
-                 blocks = up(size->units, units) * up(size->rows, rows) / caps->threads,
+                 blocks = ceil(size->units / units) * ceil(size->rows / rows) / caps->threads,
                  waves = eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, blocks),
                  part = size->apart || size->accs == 3 ? without_one : 1,
                  stages = stages_of(size->k[0]) + (size->first ? 0 : stages_of(size->k[1])),
@@ -121,7 +116,8 @@ struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
     enum { MOST_BLOCKS = 65535 }; /* along the batch, of a launch */
     struct eco_wide_choice best = {-1, 0};
     for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++) {
-        if (!(size->shapes >> shape & 1) || up(size->rows, eco_wide_rows(shape)) > MOST_BLOCKS)
+        if (!(size->shapes >> shape & 1) ||
+            ceil((double)size->rows / eco_wide_rows(shape)) > MOST_BLOCKS)
             continue;
         const double time = time_of(size, caps, shape);
         if (best.shape < 0 || time < best.time)

@@ -2,23 +2,19 @@
  * How products of split operands are divided; times come from rates.h.
  */
 #include "gpu/gemm/emulated_f32/tiling.h"
+#include "common/util.h"
 #include "gpu/device/rates.h"
 
 #include <math.h>
 
-static int32_t up(int64_t a, int32_t b)
-{
-    return (int32_t)((a + b - 1) / b);
-}
-
 static int32_t tiles(int32_t rows)
 {
-    return up(rows, ECO_EMULATED_TILE);
+    return eco_ceil_div(rows, ECO_EMULATED_TILE);
 }
 
 static int32_t steps_of(int32_t k)
 {
-    return up(k, ECO_EMULATED_DEPTH);
+    return eco_ceil_div(k, ECO_EMULATED_DEPTH);
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */
@@ -56,7 +52,7 @@ double eco_emulated_prepare_time(const struct eco_gpu_rates *rates, enum eco_emu
 /* Pairs of tiles of C, below each other. */
 static int64_t pairs_of(struct eco_emulated_size size)
 {
-    return (int64_t)up(tiles(size.m), ECO_EMULATED_PAIR) * tiles(size.n);
+    return (int64_t)eco_ceil_div(tiles(size.m), ECO_EMULATED_PAIR) * tiles(size.n);
 }
 
 static size_t part_bytes(int32_t processors)
@@ -75,7 +71,7 @@ static int32_t length(struct eco_emulated_size size, size_t room)
     const size_t steps = (room - scales) / step,
                  most_steps = ECO_EMULATED_MOST_K / ECO_EMULATED_DEPTH;
     const int32_t most = (int32_t)(steps < most_steps ? steps : most_steps) * ECO_EMULATED_DEPTH;
-    return steps_of(up(size.k, up(size.k, most))) * ECO_EMULATED_DEPTH;
+    return steps_of(eco_ceil_div(size.k, eco_ceil_div(size.k, most))) * ECO_EMULATED_DEPTH;
 }
 
 /* Seconds of a piece of `steps` stages: launches and the end of the last tile; a stage; how much
@@ -99,7 +95,7 @@ static struct eco_emulated_plan plan_of(const struct eco_gpu_rates *rates,
     struct eco_emulated_plan plan = {.k = room > aside ? length(size, room - aside) : 0,
                                      .shared = shared};
     if (plan.k > 0)
-        plan.time = up(size.k, plan.k) *
+        plan.time = eco_ceil_div(size.k, plan.k) *
                     (piece_time(rates, pairs_of(size), steps_of(plan.k),
                                 processors / ECO_EMULATED_PAIR, shared) +
                      eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.m, plan.k) +
@@ -138,10 +134,10 @@ static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_s
                    "as in the table");
     const enum eco_emulated_form form =
         cut->kind == ECO_EMULATED_PRESPLIT_SINGLES ? ECO_EMULATED_SINGLES : ECO_EMULATED_PAIRS;
-    const int64_t tiles_of_c =
-        (int64_t)up(size.n, eco_emulated_rows(cut)) * up(size.m, eco_emulated_columns(cut));
+    const int64_t tiles_of_c = (int64_t)eco_ceil_div(size.n, eco_emulated_rows(cut)) *
+                               eco_ceil_div(size.m, eco_emulated_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
-                 multiplying = waves * up(steps_of(size.k), cut->slices) *
+                 multiplying = waves * eco_ceil_div(steps_of(size.k), cut->slices) *
                                rates->emulated[cut->kind].stage[cut->height][cut->width],
                  reading = (double)piece_bytes(form, size.n, size.k) / rates->step_bytes;
     return rates->emulated[cut->kind].fixed + rates->slice * cut->slices +

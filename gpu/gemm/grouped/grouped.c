@@ -38,22 +38,19 @@ static int shape_of(const struct eco_grouped_call *call, const struct eco_gpu_fo
     return shape;
 }
 
-static int32_t up(int64_t a, int64_t b)
-{
-    return (int32_t)((a + b - 1) / b);
-}
-
 static int32_t blocks_of(const struct eco_grouped_job *job, int shape)
 {
     switch (job->kind) {
     case ECO_GROUPED_BACK:
-        return up(job->n, ECO_GROUPED_BACK_COLUMNS) * up(job->m, ECO_GROUPED_BACK_ROWS(shape));
+        return eco_ceil_div(job->n, ECO_GROUPED_BACK_COLUMNS) *
+               eco_ceil_div(job->m, ECO_GROUPED_BACK_ROWS(shape));
     case ECO_GROUPED_GRADIENT:
-        return up(job->n, ECO_GROUPED_GRADIENT_COLUMNS) * up(job->m, ECO_GROUPED_GRADIENT_ROWS);
+        return eco_ceil_div(job->n, ECO_GROUPED_GRADIENT_COLUMNS) *
+               eco_ceil_div(job->m, ECO_GROUPED_GRADIENT_ROWS);
     case ECO_GROUPED_ZERO:
-        return up((int64_t)job->m * job->n, ECO_GROUPED_ZEROS);
+        return eco_ceil_div((int64_t)job->m * job->n, ECO_GROUPED_ZEROS);
     default:
-        return up((int64_t)job->m * job->n, ECO_GROUPED_SUM_COLUMNS);
+        return eco_ceil_div((int64_t)job->m * job->n, ECO_GROUPED_SUM_COLUMNS);
     }
 }
 
