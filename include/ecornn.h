@@ -402,7 +402,7 @@ typedef struct {
     void *y;
     const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: the cell's
                                                start values, by default 0 */
-    /** After each row's last step, shaped as initial; NULL if not needed; may be initial. */
+    /** Shaped as initial, after each row's last step; may be initial's memory; or NULL. */
     void *final[ECORNN_MAX_STATES];
     const void *weights; /**< packed; NULL if they have 0 bytes */
     void *workspace;     /**< ecornn_sizes.workspace bytes */
@@ -412,22 +412,22 @@ typedef struct {
     /** Size of workspace, checked against what this run's T and N need; 0: not checked. */
     size_t workspace_bytes;
     size_t reserve_bytes; /**< the same for reserve */
-    /** [T,N] in either order, for a plan with ECORNN_RESETS: nonzero if x of that step is the first
-     * of an episode.  Between it and the step before, a row's states are replaced by its
-     * reset_state, in both directions.  y is not affected; no gradient crosses from one episode to
-     * another.  NULL: no resets. */
+    /** [T,N], also with ECORNN_BATCH_MAJOR, for a plan with ECORNN_RESETS: nonzero if x of that
+     * step is the first of an episode.  Between it and the step before, a row's states are
+     * replaced by its reset_state, in both directions.  y is not affected; no gradient crosses
+     * from one episode to another.  NULL: no resets. */
     const uint8_t *resets;
     const void *reset_state[ECORNN_MAX_STATES]; /**< shaped as initial */
-    /** [T,N] in either order, for a plan with ECORNN_MASK: a zero byte means that the step does not
-     * count for the row.  States, gradients and random numbers are as if the row did not have that
-     * step; its x and its byte of resets are ignored, and its dx is 0.  There y of a direction
-     * repeats the last counted step in that direction's order, and is 0 before the first, even
-     * with an initial state. NULL: every step counts. */
+    /** [T,N], also with ECORNN_BATCH_MAJOR, for a plan with ECORNN_MASK: a zero byte means that the
+     * step does not count for the row.  States, gradients and random numbers are as if the row did
+     * not have that step; its x and its byte of resets are ignored, and its dx is 0.  There y of a
+     * direction repeats the last counted step in that direction's order, and is 0 before the
+     * first, even with an initial state.  NULL: every step counts. */
     const uint8_t *mask;
-    /** [L*D,T,N,P], later states [L*D,T,N,H], in either order, for a plan with ECORNN_ALL_STATES:
-     * the states after each step.  states[0] equals the y of its layer; states are 0 past a row's
-     * length and repeat under a mask as y does.  NULL if not needed.  On a GPU states[0] needs y.
-     * Backward reads none. */
+    /** [L*D,T,N,P], later states [L*D,T,N,H], also with ECORNN_BATCH_MAJOR, for a plan with
+     * ECORNN_ALL_STATES: the states after each step.  states[0] equals the y of its layer; states
+     * are 0 past a row's length and repeat under a mask as y does.  NULL if not needed.  On a GPU
+     * states[0] needs y.  Backward reads none. */
     void *states[ECORNN_MAX_STATES];
     /** Coordinates of this run's first step and row in a larger run, modulo 2^32, for a run that is
      * one piece of it.  Random numbers (dropout, bernoulli) are then those of the larger run.
