@@ -89,8 +89,7 @@ ecornn_status eco_attention_run_empty(const struct ecornn_attention_plan *plan,
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* Element offset, divided by the width, of step or position i of row n in an array of `steps`
- * steps. */
+/* Row number of step or position i of batch row n in an array of `steps` steps. */
 static inline size_t eco_attention_row(const struct eco_attention *problem,
                                        const struct eco_attention_args *args, int32_t steps,
                                        int32_t i, int32_t n)

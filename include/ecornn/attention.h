@@ -1,10 +1,10 @@
 /**
  * @file
  * Additive attention over a source, fused: scores, weights and contexts without the array [T,N,S,H]
- * that scores pass through.  Included by ecornn.h, whose words on errors, threads, floating
- * point and memory hold here too.
+ * of intermediate values.  Included by ecornn.h, whose rules on errors, threads, floating point and
+ * memory apply.
  *
- * Letters used for shapes:
+ * Letters for shapes:
  *   T steps, each with a query     S positions of the source     N batch
  *   H width of queries and keys    V width of values and contexts
  */
@@ -19,23 +19,23 @@ extern "C" {
 
 /** @defgroup ecornn_attention Attention
  * score[t,n,s] is the sum over h of vector[h] tanh(query[t,n,h] + keys[s,n,h]) (Bahdanau et al.
- * 2015). weight[t,n,:] is the softmax over s < lengths[n] of score[t,n,s], 0 past the length; the
- * context of a query is the sum over s of weight[t,n,s] values[s,n,:].  A source of length 0 has
- * the context 0.
+ * 2015). weight[t,n,:] is the softmax over s < lengths[n] of score[t,n,s], and 0 past the length.
+ * The context of a query is the sum over s of weight[t,n,s] values[s,n,:].  A source of length 0
+ * has the context 0.
  *
- * Backward computes tanh once more: of forward it keeps the weights, [T,N,S] sums, nothing wider.
+ * Forward saves only the weights [T,N,S]; backward computes tanh again.
  * @{ */
 
 /** The attention that a plan is made for.  A field that is 0 takes its default. */
 typedef struct {
-    int32_t steps;        /**< the largest T a run will have: required */
-    int32_t source;       /**< the largest S: required */
-    int32_t batch;        /**< the largest N: required */
-    int32_t hidden;       /**< H: required */
-    int32_t value;        /**< V; 0: H */
-    ecornn_order order;   /**< of all arrays: [T,N,*] and [S,N,*], or [N,T,*] and [N,S,*] */
-    ecornn_type type;     /**< of all arrays but the vector; sums are F32, of F64 all is F64 */
-    uint32_t flags;       /**< ECORNN_TRAINING: plan the backward pass too */
+    int32_t steps;      /**< the largest T a run will have: required */
+    int32_t source;     /**< the largest S: required */
+    int32_t batch;      /**< the largest N: required */
+    int32_t hidden;     /**< H: required */
+    int32_t value;      /**< V; 0: H */
+    ecornn_order order; /**< order of all arrays: [T,N,*] and [S,N,*], or [N,T,*] and [N,S,*] */
+    ecornn_type type;   /**< type of all arrays except the vector; sums are F32, or F64 with F64 */
+    uint32_t flags;     /**< ECORNN_TRAINING: plan the backward pass too */
     uint32_t reserved[8]; /**< zero */
 } ecornn_attention_desc;
 

@@ -139,7 +139,8 @@ def attention(query, keys, values, vector, *, lengths=None, batch_first: bool = 
 
     keys: [S,N,H]; values: [S,N,V]; with batch_first all have N first.  vector: [H]; a score is
     vector . tanh(query + key) (Bahdanau et al. 2015).  lengths: [N], of the sources.  A query [N,H]
-    is one step, and so is its result.  Under autocast all but the vector are of the lower type.
+    is one step, and its result has one step too.  Under autocast all tensors except the vector have
+    the lower type.
     """
     kind = query.device.type
     if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
