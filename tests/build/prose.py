@@ -32,7 +32,7 @@ COUNTS = {
     "lines with lie, lies, lay, beside, anew, behind":
         (60, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
     "words in README.md": (1000, 1000, ["README.md"]),
-    "words in doc/guide and doc/*.md": (20800, 20000, ["doc/*.md", "doc/guide/*.md"]),
+    "words in doc/guide and doc/*.md": (20200, 20000, ["doc/*.md", "doc/guide/*.md"]),
     "words in doc/measurements": (3000, 3000, ["doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, None),
     "lines in NEWS": (48, 40, "NEWS"),
