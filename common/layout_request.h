@@ -73,7 +73,8 @@ struct eco_layout_request {
         int32_t block;   /* most rows that go through all panels together; 0: by cache size */
         int32_t block_steps; /* steps in a block of a scan divided by time; 0: by units or rows */
         int32_t block_from;  /* least steps of a run that uses such blocks */
-        enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips, help;
+        enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after;
+        enum eco_asked cached, strips, help;
     } cpu;
     struct eco_gpu_request {
         int32_t weights_chunks; /* backward: compute weight gradients once for this many chunks,

@@ -1,6 +1,5 @@
 /*
- * The CPU backend: opening a device (threads, instruction set, CBLAS), memory, and the list of
- * algorithms.
+ * The CPU backend: opening a device, memory, and the list of algorithms.
  */
 #include "cpu/algo/force.h"
 #include "cpu/cpu.h"
@@ -212,8 +211,8 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
     return ECORNN_OK;
 }
 
-static void together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
-                     void *own)
+static void run_on_threads(struct ecornn_device *device, void (*work)(void *own, int id, int count),
+                           void *own)
 {
     const struct eco_cpu *cpu = device->context;
     eco_cpu_run_on_threads(cpu, cpu->threads, work, own);
@@ -266,7 +265,7 @@ const struct eco_backend eco_backend_cpu = {
     .wait = eco_host_wait,
     .pack = pack,
     .unpack = unpack,
-    .run_on_threads = together,
+    .run_on_threads = run_on_threads,
     .compact = eco_cpu_compact,
     .prepare = prepare,
     .release = release,

@@ -45,7 +45,7 @@ struct eco_cpu_plan {
 /* ---- the team of threads of one run, run/team.c ---------------------------------------------- */
 
 /* Items [from, to). */
-struct eco_share {
+struct eco_range {
     int32_t from, to;
 };
 
@@ -80,12 +80,13 @@ struct eco_cpu_run {
     const int32_t *order;        /* [N]: the batch row at each position; NULL: the same */
     const int32_t *active; /* [T]: positions whose rows have not ended at step t; NULL: all N */
     int thread;            /* among all threads of the run: selects the scratch */
-    struct eco_share rows; /* batch rows of the team: in steps the group's part */
+    struct eco_range rows; /* batch rows of the team: in steps the group's part */
     int32_t unit_group;    /* units are divided in multiples of this */
-    int32_t near;    /* with at least this many threads R stays in their caches between steps */
-    bool whole_rows; /* a step's products take the whole batch: grids divide units */
-    bool own_units;  /* a thread's products write the units that its pointwise passes read */
-    bool helps;      /* a thread that has finished its part of a product takes tasks of others */
+    int32_t
+        cached_threads; /* with at least this many threads R stays in their caches between steps */
+    bool whole_rows;    /* a step's products take the whole batch: grids divide units */
+    bool own_units;     /* a thread's products write the units that its pointwise passes read */
+    bool helps;         /* a thread that has finished its part of a product takes tasks of others */
     bool scans; /* steps have no products: all threads take an op, each with all steps of its part
                    of the plane, */
     int32_t block_steps; /* or of blocks of this many steps; 0: not */
@@ -117,7 +118,7 @@ int eco_cpu_try_threads(int threads, int most);
 /* Bytes of the workspace that a team of `threads` threads shares, eco_layout_request.team_bytes. */
 size_t eco_cpu_team_bytes(int threads);
 
-/* Has this CBLAS threads that OpenMP does not know? Between these two calls it does not use them.
+/* Has this CBLAS threads of its own? Between these two calls it does not use them.
  * run/blas_threads.c. */
 bool eco_cpu_blas_has_threads(void);
 void eco_cpu_blas_alone(void);
@@ -132,11 +133,11 @@ void eco_cpu_blas_give(int threads);
 void eco_cpu_blas_give_all(void);
 
 /* This thread's part of n items, in whole groups; of the team's rows, or other items. */
-struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
-struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all,
+struct eco_range eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
+struct eco_range eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_range all,
                                  int32_t group);
 /* The part of another thread of the team. */
-struct eco_share eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct eco_share all,
+struct eco_range eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct eco_range all,
                                   int32_t group);
 
 /* ---- rows by length, ops/row_order.c --------------------------------------------------------- */
@@ -145,16 +146,16 @@ struct eco_share eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct 
 void eco_cpu_sort(struct eco_cpu_run *run);
 /* Positions 0 .. n that are active at step t; those of the team. */
 int32_t eco_cpu_active(const struct eco_cpu_run *run, int32_t t);
-struct eco_share eco_cpu_step_rows(const struct eco_cpu_run *run, int32_t t);
+struct eco_range eco_cpu_step_rows(const struct eco_cpu_run *run, int32_t t);
 /* The caller's row at a position. */
 int32_t eco_cpu_row(const struct eco_cpu_run *run, int32_t place);
 /* A range of consecutive active rows among an op's steps [t1-t0,N]; initialised to {0}. */
-struct eco_stretch {
+struct eco_row_range {
     int32_t steps;      /* steps seen so far, from t0 */
     int32_t step, rows; /* from the first row of this step on */
 };
-bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
-                     struct eco_stretch *stretch);
+bool eco_cpu_next_row_range(const struct eco_cpu_run *run, const struct eco_op *op,
+                            struct eco_row_range *stretch);
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
@@ -200,14 +201,14 @@ void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *
                          const struct eco_pointwise *call);
 /* For one row. */
 void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
-                       int32_t place, struct eco_share units);
+                       int32_t place, struct eco_range units);
 /* Is step t, if it is the row's first, a reset? */
 bool eco_cpu_begins_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
                           int32_t place);
 /* The thread's part of the carried values of a state before a stage of step t. */
-struct eco_share eco_cpu_carried_rows(const struct eco_cpu_run *run,
+struct eco_range eco_cpu_carried_rows(const struct eco_cpu_run *run,
                                       const struct eco_pointwise *call, int32_t t, int s);
-struct eco_share eco_cpu_carried_units(const struct eco_cpu_run *run,
+struct eco_range eco_cpu_carried_units(const struct eco_cpu_run *run,
                                        const struct eco_pointwise *call, int s);
 /* ops/states.c: copies the states after step t to the caller, with zeros where rows have ended; and
  * the caller's gradients to the carried ones. */
@@ -218,8 +219,7 @@ void eco_cpu_add_dstates(const struct eco_cpu_run *run, const struct eco_bound *
 /* ops/scan.c: forward or backward steps of an op, for a linear cell, in blocks of time. */
 void eco_cpu_scan(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_scan_back(const struct eco_cpu_run *run, const struct eco_bound *bound);
-/* Most numbers of a step for which blocks are used; ops/scan_blocks.c: bytes that blocks
- * exchange. */
+/* Most numbers of a step for which blocks are used; ops/scan_blocks.c: bytes of their exchange. */
 enum { ECO_SCAN_MOST = 256 };
 size_t eco_cpu_scan_bytes(const struct eco_problem *problem, int32_t chunk, int32_t block_steps);
 
@@ -230,8 +230,7 @@ void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* One product with a part of the packed weights, M [n*units, columns]; all threads call it
- * together. */
+/* One product with a part of the packed weights, M [n*units, columns]; called by all threads. */
 struct eco_multiply {
     const struct eco_op *op; /* layer and direction */
     int part;                /* enum eco_weight_id */
@@ -249,7 +248,7 @@ struct eco_multiply {
     bool alone;               /* threads wait for each other before they use C otherwise */
 };
 
-/* One stage of the steps of an op: products of one C, then the kernel on the call's part of the
+/* One stage of an op's steps: products of one C, then the kernel on the call's part of the
  * plane. */
 struct eco_stage {
     const struct eco_multiply *product;
@@ -287,7 +286,7 @@ enum eco_product_kind {
     ECO_PRODUCT_TN  /* C[m,n] += A[k,m]^T B[k,n] */
 };
 
-struct eco_product {
+struct eco_dense_product {
     enum eco_product_kind kind;
     int32_t m, n, k;
     const void *a, *b;
@@ -303,16 +302,16 @@ extern const struct eco_blocks eco_cpu_one_block;
 /* gemm/cblas.c: this thread's share of a product through CBLAS, in pieces whose shape depends on m,
  * n and k alone, so that bits do not depend on the number of threads. The caller waits before it
  * reads C. */
-void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
+void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_dense_product *product);
 /* gemm/row_invariant.c: F64, NT and NN, without CBLAS: rows of C do not depend on m either. */
-void eco_cpu_product_apart(const struct eco_cpu_run *run, const struct eco_product *product);
+void eco_cpu_product_row_invariant(const struct eco_cpu_run *run,
+                                   const struct eco_dense_product *product);
 /* gemm/dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 
 /* Up to this number of rows a product with BF16 weights waits for memory, and does not use AMX. */
 enum { ECO_FEW_ROWS = 4 };
-/* Do products with this number of rows use tiles of BF16? Their sums have other bits, so with row
- * invariance all do. */
+/* Do products with this number of rows use tiles of BF16, whose sums have other bits? */
 static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
 {
     return run->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
@@ -326,8 +325,7 @@ static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows
 struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_bound *bound);
 /* Previous and next states of a call at step t. */
 void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct eco_pointwise *call);
-/* This thread's part of the [N,H] plane of step t; in a scan the same units of the same rows in all
- * steps. */
+/* This thread's part of the [N,H] plane of step t; in a scan the same in all steps. */
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call);
 /* Do `threads` threads divide the rows, each with all units? If not, they divide units. */
 bool eco_cpu_by_rows(const struct eco_cpu_run *run, int32_t rows, int threads);
@@ -337,20 +335,18 @@ bool eco_cpu_is_interpreted(const struct eco_problem *problem);
 eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage);
 /* Runs stages stage.from .. stage.to over the call's part; only the first may follow a product. */
 void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, bool backward,
-                  struct eco_share stage);
-/* Between a pointwise pass and a product, and the reverse: waits if threads read what others
- * wrote. */
+                  struct eco_range stage);
+/* Between a pointwise pass and a product: waits if threads read what others wrote. */
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run);
 void eco_cpu_after_product(const struct eco_cpu_run *run);
-/* After the passes of a step; in a scan waits only if a thread reads what others wrote: starts,
- * returned states. */
+/* After the passes of a step; a scan waits only for starts and returned states. */
 void eco_cpu_after_step(const struct eco_cpu_run *run);
 
 /* ---- the ops that compute: ops/forward.c, ops/backward.c, ops/weight_gradients.c ------------- */
 
 void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
-/* After an input product: copies x to its accumulator, if there is one; each thread its units, once
- * all have multiplied. */
+/* After an input product, once all have multiplied: copies x to its accumulator, if there is
+ * one. */
 void eco_cpu_copy_raw(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
@@ -361,8 +357,7 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_bound *bo
 
 /* The request sums_vectors. */
 bool eco_cpu_sums_vectors(const struct eco_problem *problem);
-/* D_STEP: where step number i in backward's order adds them up. The caller then sets the number of
- * rows that have a sum. */
+/* D_STEP: where step number i (backward) adds them up. The caller sets the rows with a sum. */
 void eco_cpu_point_at_sums(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t i,
                            struct eco_pointwise *call);
 /* D_WEIGHTS: adds the op's vector gradients to the sums of weight gradients; multiply: its dacc. */
@@ -385,8 +380,7 @@ int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
 
 /* ---- estimates of work, algo/cost.c ---------------------------------------------------------- */
 
-/* The fastest grid of `threads` threads for the run's steps; there may be more threads than the
- * grid takes. */
+/* The fastest grid of `threads` threads for the run's steps; it may use fewer. */
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);
 /* Is a step on `threads` threads so long that help for a late thread pays? */
 bool eco_cpu_helps(const struct eco_cpu_run *run, int threads);

@@ -1,6 +1,6 @@
 /*
- * The CUDA backend: opening a device, memory, the list of algorithms, and the one function that its
- * module exports.
+ * The CUDA backend: devices, memory, the list of algorithms, and the module's one exported
+ * function.
  */
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/wide_step/wide_step.h"

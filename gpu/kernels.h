@@ -37,12 +37,10 @@ extern const struct eco_stage_kernels eco_stages_f32, eco_stages_f64, eco_stages
 extern const struct eco_stage_kernels eco_stages_f32_resets, eco_stages_f64_resets,
     eco_stages_bf16_resets, eco_stages_f16_resets;
 
-/* overlap: the kernel may become resident before its predecessor has ended (compute capability
- * 9.0). */
+/* overlap: may become resident before its predecessor has ended (compute capability 9.0). */
 cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arguments,
                        bool overlap, cudaStream_t stream);
-/* kernel: one of these, or a cudaKernel_t. argument: the kernel's argument, which begins with
- * shape. */
+/* kernel: one of these, or a cudaKernel_t. argument: begins with shape. */
 cudaError_t eco_launch_stage(const void *kernel, const struct eco_stage_call *shape,
                              const void *argument, bool overlap, cudaStream_t stream);
 
@@ -84,8 +82,7 @@ struct eco_gaps_call {
 };
 cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t stream);
 
-/* to[columns,rows] = from[rows,columns] transposed, both contiguous, elements of 2, 4 or 8
- * bytes. */
+/* to[columns,rows] = from[rows,columns] transposed, contiguous, elements of 2, 4 or 8 bytes. */
 struct eco_turn_call {
     void *to;
     const void *from;
@@ -133,8 +130,7 @@ struct eco_project_call {
 };
 cudaError_t eco_launch_project(const struct eco_project_call *call, cudaStream_t stream);
 
-/* dh = carry + dy, 0 in masked rows; carry of the other rows becomes 0. Before that carry is
- * cut. */
+/* dh = carry + dy, 0 in masked rows; carry of other rows becomes 0. First carry is cut. */
 struct eco_project_back_call {
     struct eco_plane dh, carry, dy; /* dy.data NULL: 0 */
     int32_t rows, width, t;
@@ -216,8 +212,7 @@ extern const void *const *const eco_grouped_f16;
 extern const void *const *const eco_grouped_f32;
 extern const void *const *const eco_grouped_f32_fast;
 
-/* The compute capability, times ten, for which the kernel's code on this device was compiled; 0:
- * none. */
+/* The compute capability, times ten, of the kernel's code on this device; 0: none. */
 cudaError_t eco_kernel_version(const void *kernel, int *version);
 
 /* Has this module code for the current device? overlap: the code waits for preceding kernels

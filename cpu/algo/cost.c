@@ -26,7 +26,7 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* Part of a second-level cache that the weights of a step may fill. */
-static const double NEAR = 0.75;
+static const double CACHED_PART = 0.75;
 
 /* Seconds that one thread takes to multiply rows by weights. Fetching a weight costs as much as
  * multiplying it by PANEL_ROWS rows; tiles take as long for one row as for all of their rows. */
@@ -50,7 +50,7 @@ static double first_seconds(const struct eco_cpu_run *run, int ops, double bytes
 {
     const struct eco_problem *problem = run->problem;
     const int times = problem->L * ((problem->D + ops - 1) / ops) * (problem->training ? 2 : 1);
-    const bool stays = times * bytes <= NEAR * (double)run->caps->cpu.cache_bytes;
+    const bool stays = times * bytes <= CACHED_PART * (double)run->caps->cpu.cache_bytes;
     const double coming = bytes / eco_cpu_rates_of(run->caps)->from_shared;
     return stays || coming <= busy ? 0 : (coming - busy) / run->args->T;
 }
@@ -80,8 +80,7 @@ static double sharing_seconds(const struct eco_cpu_run *run, double row, int uni
     return values * sizeof(float) * (units - 1) / units / eco_cpu_rates_of(run->caps)->from_others;
 }
 
-/* The share of the units of the busiest of `units` threads. Threads that are done help one that has
- * a group more. */
+/* The share of the busiest of `units` threads. Threads that are done help one with a group more. */
 static double share_of_units(const struct eco_cpu_run *run, int units)
 {
     static const double uneven = 0.6;
@@ -111,8 +110,9 @@ static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
     const double share = share_of_units(run, grid.units);
     const double weights = step_weights(run) * share;
     const double bytes = weights * (double)eco_type_bytes(problem->weight_type);
-    const double near = NEAR * (double)caps->cpu.cache_bytes, far = bytes > near ? bytes - near : 0;
-    const double reading = (bytes - far) / rates->from_cache + far / caps->bytes_per_s;
+    const double cached = CACHED_PART * (double)caps->cpu.cache_bytes,
+                 uncached = bytes > cached ? bytes - cached : 0;
+    const double reading = (bytes - uncached) / rates->from_cache + uncached / caps->bytes_per_s;
     const double computing = product_seconds(run, row, weights);
     const double cells = row * share * problem->H * run->lowered->n_accs;
     const int stages = backward ? run->lowered->n_backward : run->lowered->n_forward;
@@ -122,7 +122,7 @@ static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
                         stages * (rates->row * row + rates->step);
     const double late = rates->late * doublings(grid.ops * grid.rows * grid.units);
     return busy * (1 + late) + barriers * IN_STEPS * waiting_seconds(run, grid.units) +
-           first_seconds(run, grid.ops, bytes - far, products) +
+           first_seconds(run, grid.ops, bytes - uncached, products) +
            sharing_seconds(run, row, grid.units);
 }
 
@@ -134,16 +134,14 @@ static double input_work(const struct eco_cpu_run *run)
     return first > upper ? first : upper;
 }
 
-/* The share of work that remains with this number of threads: memory traffic and serial work do not
- * scale. */
+/* The share of work that remains with `threads` threads: memory and serial work do not scale. */
 static double part_of(int threads)
 {
     static const double alone = 0.07;
     return alone + (1 - alone) / threads;
 }
 
-/* Seconds of the products over all steps. Weight gradients are divided by units, into parts that
- * must not be too small. */
+/* Seconds of the products over all steps. Weight gradients are divided by units, in large parts. */
 static double large_seconds(const struct eco_cpu_run *run, int threads)
 {
     enum { UNITS = 32 };
@@ -166,8 +164,7 @@ static double large_seconds(const struct eco_cpu_run *run, int threads)
     return input * part_of(threads) + weights * part_of(parts < threads ? parts : threads);
 }
 
-/* Seconds in which all threads wait for each other, after each level of the tape and twice in
- * weight gradients. */
+/* Seconds of waiting: after each level of the tape, and twice in weight gradients. */
 static double waiting_of_levels(const struct eco_cpu_run *run, int threads)
 {
     enum { AROUND = 2, FORWARD = 2, BACKWARD = 5 };
@@ -179,8 +176,7 @@ static double waiting_of_levels(const struct eco_cpu_run *run, int threads)
            waiting_seconds(run, threads);
 }
 
-/* With fewer multiply-adds of large products for each thread, a run is over before the other
- * threads are awake. */
+/* With less work in large products for each thread, a run is over before the others are awake. */
 enum { RUN_WORK = 1 << 20 };
 
 /* Threads of a run whose steps take a grid; large products may take more. */
@@ -206,15 +202,13 @@ static double grid_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
 /* More threads must reduce the time to this. */
 static const double WORTH = 0.96;
 
-/* Is a number of parts worth trying? Others leave threads idle, or give some of them twice as
- * much. */
+/* Is a number of parts worth trying? Others leave threads idle, or load them unevenly. */
 static bool is_even(int parts, int threads, int32_t most)
 {
     return (parts & (parts - 1)) == 0 || threads % parts == 0 || parts == most;
 }
 
-/* The best grid with `ops` operations at a time on at most `threads` threads each, in no more parts
- * than rows. */
+/* The best grid with `ops` operations at a time on at most `threads` threads each. */
 static struct eco_grid grid_of(const struct eco_cpu_run *run, int ops, int threads)
 {
     struct eco_grid best = {ops, 1, 1};

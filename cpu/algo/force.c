@@ -17,7 +17,7 @@ static const struct key {
     const char *wrong;
 } key[] = {
     {"chunk", BOTH, 1, STEPS, "ECORNN_FORCE: chunk is not 1 to 16777216"},
-    {"handed", BOTH, 0, 1, "ECORNN_FORCE: handed is not 0 or 1"},
+    {"carried", BOTH, 0, 1, "ECORNN_FORCE: carried is not 0 or 1"},
     {"chunk-back", BOTH, 1, STEPS, "ECORNN_FORCE: chunk-back is not 1 to 16777216"},
     {"vectors", ECO_FORCED_PACKED, 1, 4, "ECORNN_FORCE: vectors is not 1 to 4"},
     {"block", ECO_FORCED_PACKED, 1, STEPS, "ECORNN_FORCE: block is not 1 to 16777216"},
@@ -28,7 +28,7 @@ static const struct key {
     {"own-units", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: own-units is not 0 or 1"},
     {"whole-rows", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: whole-rows is not 0 or 1"},
     {"pass-after", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: pass-after is not 0 or 1"},
-    {"near", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: near is not 0 or 1"},
+    {"cached", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: cached is not 0 or 1"},
     {"strips", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: strips is not 0 or 1"},
     {"help", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: help is not 0 or 1"},
     {"wide", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: wide is not 0 or 1"},
@@ -81,8 +81,8 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorit
         return "ECORNN_FORCE: own-units is 1, but the cell has means or a projection";
     if (fuse > 0 && problem->cell->lowered.raw >= 0)
         return "ECORNN_FORCE: fuse is 1, but the cell reads x unit by unit";
-    if (eco_cpu_forced(problem, "handed", 0) > eco_cpu_carries_values(problem))
-        return "ECORNN_FORCE: handed is 1, but no stage of the cell hands on values";
+    if (eco_cpu_forced(problem, "carried", 0) > eco_cpu_carries_values(problem))
+        return "ECORNN_FORCE: carried is 1, but no stage of the cell carries values";
     return fuse > own_units ? "ECORNN_FORCE: fuse is 1, but threads do not own units" : NULL;
 }
 
@@ -100,8 +100,8 @@ static void add(struct eco_text *text, const char *name, int value)
 }
 
 /* Each run chooses these by its own size, unless they are forced. */
-static const char *const unsaid[] = {"block", "pack-rows", "whole-rows", "pass-after",
-                                     "near",  "strips",    "help",       "block-steps"};
+static const char *const unsaid[] = {"block",  "pack-rows", "whole-rows", "pass-after",
+                                     "cached", "strips",    "help",       "block-steps"};
 
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
 {
@@ -109,7 +109,7 @@ void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     struct eco_grid grid;
     int value;
     if (eco_cpu_carries_values(&plan->problem))
-        add(text, "handed", request->cpu.carried_threads > 0);
+        add(text, "carried", request->cpu.carried_threads > 0);
     add(text, "chunk", plan->tape[false][0].chunk);
     if (plan->problem.training)
         add(text, "chunk-back", plan->tape[true][0].chunk);

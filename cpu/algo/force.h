@@ -1,6 +1,5 @@
 /*
- * The choices that ECORNN_FORCE takes from the planner of the CPU backend; read when a plan is
- * made.
+ * The choices that ECORNN_FORCE takes from the CPU's planner; read when a plan is made.
  */
 #ifndef ECO_CPU_ALGO_FORCE_H
 #define ECO_CPU_ALGO_FORCE_H
@@ -14,8 +13,8 @@
 /* Algorithms by their choices. */
 enum { ECO_FORCED_BLAS = 1, ECO_FORCED_PACKED = 2 };
 
-/* NULL if the forced choices are possible, else the reason why not; alone: a thread can finish the
- * units that it multiplies. */
+/* Why the forced choices are impossible, or NULL; alone: threads can finish the units they
+ * multiply. */
 const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorithm, bool alone);
 /* The forced value of a key, which is in its range; or `usual`. */
 int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual);

@@ -72,7 +72,7 @@ static int32_t steps_for(int32_t rows, int32_t N)
 enum { FUSED_ROWS = 16 };
 
 /* Do W and R of the widest layer fit in the cache? */
-static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
+static bool fits_cache(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     double most = 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++) {
@@ -101,13 +101,12 @@ static int32_t forward_rows(const struct eco_problem *problem, const struct eco_
         return LONE;
     const size_t row = sizeof(float) * (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
     const size_t rows = row > 0 ? caps->cpu.cache_bytes / 4 / row : FORWARD_ROWS;
-    if (!near(problem, caps) || rows >= FORWARD_ROWS)
+    if (!fits_cache(problem, caps) || rows >= FORWARD_ROWS)
         return FORWARD_ROWS;
     return rows < LEAST ? LEAST : (int32_t)rows;
 }
 
-/* Units of a block of accumulators; rows of all units would begin in a page each. With fewer units
- * a block is just as wide. */
+/* Units of a block of accumulators. Without blocks, rows would begin in a page each. */
 static int32_t acc_units(const struct eco_problem *problem, const struct eco_caps *caps,
                          int32_t most)
 {
@@ -119,8 +118,7 @@ static int32_t acc_units(const struct eco_problem *problem, const struct eco_cap
 
 enum { ACC_LANES = 4 }; /* with weights in BF16 */
 
-/* One layout of panels, with and without AMX: the vectors that a tile kernel reads together are in
- * one stream. */
+/* One layout of panels, with and without AMX: vectors that are read together are in one stream. */
 static void request_narrow(struct eco_layout_request *request, const struct eco_problem *problem,
                            const struct eco_caps *caps)
 {
@@ -146,11 +144,10 @@ static int32_t panel_vectors(const struct eco_problem *problem, const struct eco
     return three ? 3 : caps->cpu.vectors;
 }
 
-/* Do rows of x alias in the cache? The caller's rows cannot be padded, and with few rows nothing is
- * gained. */
-static bool crowds(const struct eco_problem *problem)
+/* Do rows of x alias in the cache? They cannot be padded, and few rows gain nothing. */
+static bool aliases(const struct eco_problem *problem)
 {
-    return problem->N > ECO_TILE_VECTORS && problem->I % ECO_CROWDED == 0;
+    return problem->N > ECO_TILE_VECTORS && problem->I % ECO_ALIAS == 0;
 }
 
 static enum eco_asked asked(const struct eco_problem *problem, const char *key)
@@ -164,7 +161,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 {
     const int32_t vectors = eco_cpu_forced(problem, "vectors", panel_vectors(problem, caps));
     const bool own_units = eco_cpu_forced(problem, "own-units", fuses(problem));
-    const bool fuse = problem->N >= FUSED_ROWS && own_units && near(problem, caps) &&
+    const bool fuse = problem->N >= FUSED_ROWS && own_units && fits_cache(problem, caps) &&
                       problem->cell->lowered.raw < 0;
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
     *request = (struct eco_layout_request){
@@ -181,10 +178,10 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .cpu.lanes = caps->cpu.lanes,
         .cpu.vectors = vectors,
         .cpu.acc_units = acc_units(problem, caps, caps->cpu.lanes * (spans > 1 ? spans : vectors)),
-        .cpu.threads = eco_cpu_forced(problem, "copy", crowds(problem)) ? caps->threads : 0,
+        .cpu.threads = eco_cpu_forced(problem, "copy", aliases(problem)) ? caps->threads : 0,
         .cpu.run_threads = caps->threads,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
-        .cpu.alias_bytes = ECO_CROWDED_BYTES,
+        .cpu.alias_bytes = ECO_ALIAS_BYTES,
         .cpu.by_rows = true,
         .cpu.fuse_rows = eco_cpu_forced(problem, "fuse", 0) > 0 ? 0 : FUSED_ROWS,
         .fuse_input = eco_cpu_forced(problem, "fuse", fuse),
@@ -192,7 +189,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .cpu.whole_rows = eco_cpu_forced(problem, "whole-rows", false),
         .cpu.block = eco_cpu_forced(problem, "block", 0),
         .cpu.pass_after = asked(problem, "pass-after"),
-        .cpu.near = asked(problem, "near"),
+        .cpu.cached = asked(problem, "cached"),
         .cpu.strips = asked(problem, "strips"),
         .cpu.help = asked(problem, "help"),
     };
@@ -209,7 +206,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 }
 
 /* Part of a thread's cache that weights may fill and still be there in the next step. */
-enum { NEAR_PERCENT = 65 };
+enum { CACHED_PERCENT = 65 };
 
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
                               const struct eco_layout *layout, const struct eco_args *args)
@@ -220,8 +217,8 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     /* with lengths, rows of one part would end before others */
     run.whole_rows = args->lengths != NULL || plan->request.cpu.whole_rows;
     const double step = plan->work.recurrent + (layout->fuse_input ? plan->work.input : 0);
-    const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;
-    run.near = 1 + (int32_t)(step * element / room);
+    const double room = CACHED_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;
+    run.cached_threads = 1 + (int32_t)(step * element / room);
     run.own_units = plan->request.cpu.own_units;
     eco_cpu_sort(&run);
     const int threads = eco_cpu_threads(&run, &run.steps);

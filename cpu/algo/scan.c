@@ -83,7 +83,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     run.products = plan->request.cpu.lanes > 0 ? &eco_packed_products : &eco_dense_products;
-    run.near = 1;
+    run.cached_threads = 1;
     run.scans = true;
     if (args->lengths == NULL && args->resets == NULL && args->T >= plan->request.cpu.block_from)
         run.block_steps = plan->request.cpu.block_steps;

@@ -30,7 +30,7 @@ const struct eco_choice eco_cpu_tunables[] = {
     {"block", "packed", "6 12 24 48", NULL, false, false},
     {"copy", "packed", "0 1", NULL, false, false},
     {"pass-after", "packed", "0 1", NULL, false, false},
-    {"near", "packed", "0 1", NULL, false, false},
+    {"cached", "packed", "0 1", NULL, false, false},
     {"strips", "packed", "0", NULL, false, false},
     {"whole-rows", "packed", "1", NULL, false, false},
     {"help", "packed", "0 1", NULL, false, false},

@@ -5,7 +5,7 @@
  *
  * tanh(q + k) = 1 - 2 / (exp(2 q) exp(2 k) + 1): if no |x| exceeds a limit, the exponentials are
  * computed once for each query and key, and an element needs a quarter of a division. Otherwise
- * (`far`) each element needs a tanh.
+ * (`out_of_range`) each element needs a tanh.
  */
 #ifndef ECO_CPU_ATTENTION_H
 #define ECO_CPU_ATTENTION_H
@@ -24,12 +24,12 @@ static inline size_t eco_attention_padded(size_t width)
 /* additive: score[i,j] += sum over the width of vector * tanh(query[i] + key[j]); dots: of query[i]
  * * key[j]. */
 struct eco_attention_scores {
-    const void *query, *keys; /* [queries,row], [positions,row]; near: exp(2 x) */
+    const void *query, *keys; /* [queries,row], [positions,row]; in range: exp(2 x) */
     const void *vector;       /* [width] */
     void *score;              /* [queries,score_row] */
     size_t row, score_row;
     int32_t queries, positions, width;
-    bool far;
+    bool out_of_range;
 };
 
 /* to[i] += sum over j of weight[i*weight_row + j*weight_column] * from[j]. */
@@ -43,20 +43,20 @@ struct eco_attention_sum {
 /* From dscore, the gradient of the scores: dquery[i] += sum over j of d, dkeys[j] += sum over i of
  * d, with d = dscore (1 - tanh^2) / 4; dvector += sum of dscore * tanh. */
 struct eco_attention_gradient {
-    const void *query, *keys; /* [queries,width], [positions,width]; near: exp(2 x) */
+    const void *query, *keys; /* [queries,width], [positions,width]; in range: exp(2 x) */
     const void *dscore;       /* [queries,dscore_row]; 0 for padding positions */
     void *dquery, *dkeys;     /* laid out as query and keys */
     void *dvector;            /* [width] */
     size_t dscore_row;
     int32_t queries, positions, width; /* positions: a multiple of ECO_ATTENTION_POSITIONS */
-    bool far;
+    bool out_of_range;
 };
 
 /* The kernels of an instruction set. In all sets a sum over a row is ECO_ATTENTION_GROUP partial
  * sums, so all sets with a fused multiply-add give the same bits, and so do all sets without. */
 struct eco_attention_kernels {
     /* Is no |x| beyond the limit, and none NaN? */
-    bool (*is_near)(const void *x, size_t n);
+    bool (*is_in_range)(const void *x, size_t n);
     /* to = exp(2 from) */
     void (*exponentials)(void *to, const void *from, size_t n);
     void (*additive)(const struct eco_attention_scores *call);

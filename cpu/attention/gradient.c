@@ -123,8 +123,8 @@ void eco_attention_columns_block(const struct eco_attention_run *run, int id, in
     memset(rows, 0, (2 * all + width) * run->sizes.number);
     eco_attention_load(run, &query, rows, width);
     eco_attention_load(run, &key, keys, width);
-    const bool near = kernels->is_near(rows, all);
-    if (near)
+    const bool in_range = kernels->is_in_range(rows, all);
+    if (in_range)
         kernels->exponentials(rows, rows, all);
     kernels->gradient(&(const struct eco_attention_gradient){.query = rows,
                                                              .keys = keys,
@@ -136,7 +136,7 @@ void eco_attention_columns_block(const struct eco_attention_run *run, int id, in
                                                              .queries = args->T,
                                                              .positions = positions,
                                                              .width = columns,
-                                                             .far = !near});
+                                                             .out_of_range = !in_range});
     const size_t padded = eco_attention_padded((size_t)H);
     memcpy(eco_attention_after(run, run->dvector, (size_t)n * padded + (size_t)h), dvector,
            (size_t)some * run->sizes.number);

@@ -1,6 +1,5 @@
 /*
- * The kernels of attention, compiled once for each instruction set like cpu/isa/isa.c: everything
- * but one table is static.
+ * The kernels of attention, compiled once for each instruction set like cpu/isa/isa.c.
  */
 #include "cpu/attention/attention.h"
 
@@ -13,12 +12,12 @@ enum { GROUP = ECO_ATTENTION_GROUP, VECS = GROUP / VEC_LANES, FOUR = ECO_ATTENTI
 /* The largest |x| for which exp(2 x) and products of two of them are usable: the product is
  * infinite or 0 only where tanh is 1 or -1. And a number so large that 1 / number is negligible
  * beside 1, while products of four such are finite. */
-#define NEAR_LIMIT (sizeof(real) == 8 ? 340 : 40)
-#define LARGEST    (sizeof(real) == 8 ? 0x1p250 : 0x1p30)
+#define RANGE_LIMIT (sizeof(real) == 8 ? 340 : 40)
+#define LARGEST     (sizeof(real) == 8 ? 0x1p250 : 0x1p30)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool is_near(const void *x, size_t n)
+static bool is_in_range(const void *x, size_t n)
 {
     const real *from = x;
     vec beyond = v_const(0);
@@ -26,7 +25,7 @@ static bool is_near(const void *x, size_t n)
         const vec a = v_abs(v_load(from + i));
         /* 0 as long as a is within the limit, NaN once a number is infinite or NaN */
         beyond = v_add(
-            beyond, v_add(v_max(v_const(0), v_sub(a, v_const(NEAR_LIMIT))), v_mul(a, v_const(0))));
+            beyond, v_add(v_max(v_const(0), v_sub(a, v_const(RANGE_LIMIT))), v_mul(a, v_const(0))));
     }
     real lane[VEC_LANES];
     v_store(lane, beyond);
@@ -137,13 +136,13 @@ ALWAYS_INLINE void reciprocals(vec r[FOUR], vec q, const vec k[FOUR])
     r[3] = v_mul(of_second, a[2]);
 }
 
-ALWAYS_INLINE void tanhs(vec y[FOUR], vec q, const vec k[FOUR], bool far)
+ALWAYS_INLINE void tanhs(vec y[FOUR], vec q, const vec k[FOUR], bool out_of_range)
 {
-    if (!far)
+    if (!out_of_range)
         reciprocals(y, q, k);
 #pragma GCC unroll 4
     for (int j = 0; j < FOUR; j++)
-        y[j] = far ? v_tanh(v_add(q, k[j])) : v_fma(v_const(-2), y[j], v_const(1));
+        y[j] = out_of_range ? v_tanh(v_add(q, k[j])) : v_fma(v_const(-2), y[j], v_const(1));
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -160,7 +159,7 @@ ALWAYS_INLINE void four_rows(const real *row[FOUR], const struct eco_attention_s
 }
 
 ALWAYS_INLINE void score_four(const struct eco_attention_scores *call, int32_t i, int32_t j,
-                              bool dot, bool far)
+                              bool dot, bool out_of_range)
 {
     const real *q = (const real *)call->query + (size_t)i * call->row, *v = call->vector;
     const real *key[FOUR];
@@ -180,7 +179,7 @@ ALWAYS_INLINE void score_four(const struct eco_attention_scores *call, int32_t i
             for (int p = 0; p < FOUR; p++)
                 y[p] = v_load(key[p] + at);
             if (!dot)
-                tanhs(y, v_load(q + at), y, far);
+                tanhs(y, v_load(q + at), y, out_of_range);
 #pragma GCC unroll 4
             for (int p = 0; p < FOUR; p++)
                 part[p][k] = v_fma(factor, y[p], part[p][k]);
@@ -190,16 +189,16 @@ ALWAYS_INLINE void score_four(const struct eco_attention_scores *call, int32_t i
         to[p] += total(part[p]);
 }
 
-ALWAYS_INLINE void score_all(const struct eco_attention_scores *call, bool dot, bool far)
+ALWAYS_INLINE void score_all(const struct eco_attention_scores *call, bool dot, bool out_of_range)
 {
     for (int32_t i = 0; i < call->queries; i++)
         for (int32_t j = 0; j < call->positions; j += FOUR)
-            score_four(call, i, j, dot, far);
+            score_four(call, i, j, dot, out_of_range);
 }
 
 static void additive(const struct eco_attention_scores *call)
 {
-    if (call->far)
+    if (call->out_of_range)
         score_all(call, false, true);
     else
         score_all(call, false, false);
@@ -269,9 +268,9 @@ static void sum(const struct eco_attention_sum *call)
 /* ---- gradient -------------------------------------------------------------------------------- */
 
 /* (1 - tanh^2) / 4 and tanh of four elements. */
-ALWAYS_INLINE void slopes(vec slope[FOUR], vec y[FOUR], vec q, const vec k[FOUR], bool far)
+ALWAYS_INLINE void slopes(vec slope[FOUR], vec y[FOUR], vec q, const vec k[FOUR], bool out_of_range)
 {
-    if (far) {
+    if (out_of_range) {
         tanhs(y, q, k, true);
 #pragma GCC unroll 4
         for (int j = 0; j < FOUR; j++)
@@ -288,7 +287,7 @@ ALWAYS_INLINE void slopes(vec slope[FOUR], vec y[FOUR], vec q, const vec k[FOUR]
 
 /* Four positions, a vector of columns, all queries. */
 ALWAYS_INLINE void gradient_four(const struct eco_attention_gradient *call, int32_t j, int32_t h,
-                                 bool far)
+                                 bool out_of_range)
 {
     const size_t width = (size_t)call->width;
     const real *q = (const real *)call->query + h;
@@ -302,7 +301,7 @@ ALWAYS_INLINE void gradient_four(const struct eco_attention_gradient *call, int3
     }
     for (int32_t i = 0; i < call->queries; i++, q += width, dq += width) {
         vec slope[FOUR], y[FOUR], sum = v_load(dq);
-        slopes(slope, y, v_load(q), k, far);
+        slopes(slope, y, v_load(q), k, out_of_range);
 #pragma GCC unroll 4
         for (int p = 0; p < FOUR; p++) {
             const vec d = v_const((double)dscore[p]);
@@ -319,23 +318,23 @@ ALWAYS_INLINE void gradient_four(const struct eco_attention_gradient *call, int3
     v_store((real *)call->dvector + h, dvector);
 }
 
-ALWAYS_INLINE void gradient_all(const struct eco_attention_gradient *call, bool far)
+ALWAYS_INLINE void gradient_all(const struct eco_attention_gradient *call, bool out_of_range)
 {
     for (int32_t h = 0; h < call->width; h += VEC_LANES)
         for (int32_t j = 0; j < call->positions; j += FOUR)
-            gradient_four(call, j, h, far);
+            gradient_four(call, j, h, out_of_range);
 }
 
 static void gradient(const struct eco_attention_gradient *call)
 {
-    if (call->far)
+    if (call->out_of_range)
         gradient_all(call, true);
     else
         gradient_all(call, false);
 }
 
 const struct eco_attention_kernels JOIN(eco_attention_, ECO_ISA) = {
-    .is_near = is_near,
+    .is_in_range = is_in_range,
     .exponentials = exponentials,
     .additive = additive,
     .dots = dots,

@@ -17,7 +17,7 @@ struct eco_attention_block eco_attention_block_of(const struct eco_attention_run
                                             T - t0 < ECO_QUERIES_BLOCK ? T - t0 : ECO_QUERIES_BLOCK,
                                         .length = eco_attention_length(run->args, n)};
     block.query = at;
-    block.near = at = eco_attention_after(run, at, ECO_QUERIES_BLOCK * ECO_COLUMNS_BLOCK);
+    block.in_range = at = eco_attention_after(run, at, ECO_QUERIES_BLOCK * ECO_COLUMNS_BLOCK);
     block.out = at = eco_attention_after(run, at, ECO_QUERIES_BLOCK * ECO_COLUMNS_BLOCK);
     block.rows = at = eco_attention_after(run, at, ECO_QUERIES_BLOCK * ECO_COLUMNS_BLOCK);
     block.vector = at = eco_attention_after(run, at, ECO_POSITIONS_BLOCK * ECO_COLUMNS_BLOCK);
@@ -32,15 +32,15 @@ static void add_scores(const struct eco_attention_block *block, struct eco_atten
     const struct eco_attention_run *run = block->run;
     const struct eco_attention_kernels *kernels = run->kernels;
     const int32_t padded = (int32_t)eco_attention_padded((size_t)query.some);
-    bool near = additive;
+    bool in_range = additive;
     eco_attention_load(run, &query, block->query, ECO_COLUMNS_BLOCK);
-    for (int32_t i = 0; near && i < query.count; i++)
-        near = kernels->is_near(
+    for (int32_t i = 0; in_range && i < query.count; i++)
+        in_range = kernels->is_in_range(
             eco_attention_after(run, block->query, (size_t)i * ECO_COLUMNS_BLOCK), (size_t)padded);
-    for (int32_t i = 0; near && i < query.count; i++)
-        kernels->exponentials(eco_attention_after(run, block->near, (size_t)i * ECO_COLUMNS_BLOCK),
-                              eco_attention_after(run, block->query, (size_t)i * ECO_COLUMNS_BLOCK),
-                              (size_t)padded);
+    for (int32_t i = 0; in_range && i < query.count; i++)
+        kernels->exponentials(
+            eco_attention_after(run, block->in_range, (size_t)i * ECO_COLUMNS_BLOCK),
+            eco_attention_after(run, block->query, (size_t)i * ECO_COLUMNS_BLOCK), (size_t)padded);
     struct eco_attention_scores call = {.keys = block->rows,
                                         .vector = block->vector,
                                         .row = ECO_COLUMNS_BLOCK,
@@ -48,21 +48,21 @@ static void add_scores(const struct eco_attention_block *block, struct eco_atten
                                         .queries = query.count,
                                         .width = padded};
     for (int32_t s = 0; s < block->length; s += ECO_POSITIONS_BLOCK) {
-        bool both = near;
+        bool both = in_range;
         keys.first = s;
         keys.count =
             block->length - s < ECO_POSITIONS_BLOCK ? block->length - s : ECO_POSITIONS_BLOCK;
         eco_attention_load(run, &keys, block->rows, ECO_COLUMNS_BLOCK);
         for (int32_t j = 0; both && j < keys.count; j++)
-            both = kernels->is_near(
+            both = kernels->is_in_range(
                 eco_attention_after(run, block->rows, (size_t)j * ECO_COLUMNS_BLOCK),
                 (size_t)padded);
         for (int32_t j = 0; both && j < keys.count; j++) {
             void *row = eco_attention_after(run, block->rows, (size_t)j * ECO_COLUMNS_BLOCK);
             kernels->exponentials(row, row, (size_t)padded);
         }
-        call.query = both ? block->near : block->query;
-        call.far = !both;
+        call.query = both ? block->in_range : block->query;
+        call.out_of_range = !both;
         call.positions = keys.count;
         call.score = eco_attention_after(run, block->score, (size_t)s);
         (additive ? kernels->additive : kernels->dots)(&call);

@@ -49,8 +49,7 @@ struct eco_size eco_attention_find_sizes(const struct eco_attention *problem,
 struct eco_size eco_attention_dscores(const struct eco_attention_args *args,
                                       const struct eco_attention_sizes *sizes);
 
-/* Rows [first, first + count) of n of a caller's array [steps,N,width], `some` columns from
- * `column` on. */
+/* Rows [first, first + count) of n in [steps,N,width], `some` columns from `column` on. */
 struct eco_attention_part {
     const void *array;
     int32_t steps, width, n, first, count, column, some;
@@ -71,10 +70,10 @@ void eco_attention_store(const struct eco_attention_run *run, const struct eco_a
 struct eco_attention_block {
     const struct eco_attention_run *run;
     int32_t n, t0, queries, length;
-    void *query, *near, *out; /* [ECO_QUERIES_BLOCK,ECO_COLUMNS_BLOCK] */
-    void *rows;               /* [ECO_POSITIONS_BLOCK,ECO_COLUMNS_BLOCK] */
-    void *vector;             /* [ECO_COLUMNS_BLOCK] */
-    void *score;              /* [ECO_QUERIES_BLOCK,source] */
+    void *query, *in_range, *out; /* [ECO_QUERIES_BLOCK,ECO_COLUMNS_BLOCK] */
+    void *rows;                   /* [ECO_POSITIONS_BLOCK,ECO_COLUMNS_BLOCK] */
+    void *vector;                 /* [ECO_COLUMNS_BLOCK] */
+    void *score;                  /* [ECO_QUERIES_BLOCK,source] */
 };
 
 struct eco_attention_block eco_attention_block_of(const struct eco_attention_run *run, int id,
@@ -95,8 +94,7 @@ void *eco_attention_saved_row(const struct eco_attention_block *block, int32_t i
  * block of queries: scores, softmax, context */
 void eco_attention_forward_block(const struct eco_attention_run *run, int id, int32_t n,
                                  int32_t first);
-/* gradient.c, backward: the same block: gradient of the scores, from the weights that forward
- * stored */
+/* gradient.c, backward: the same block: gradient of the scores, from forward's weights */
 void eco_attention_dscore_block(const struct eco_attention_run *run, int id, int32_t n,
                                 int32_t first);
 /* a block of positions: dvalues */

@@ -32,7 +32,7 @@ static int32_t round_up(int32_t value, int32_t group)
     return (value + group - 1) / group * group;
 }
 
-static struct cut cut_small(const struct eco_product *p)
+static struct cut cut_small(const struct eco_dense_product *p)
 {
     const int64_t m = p->m;
     if (p->kind == ECO_PRODUCT_NT) {
@@ -43,7 +43,7 @@ static struct cut cut_small(const struct eco_product *p)
     return (struct cut){p->m, 64, clamp(SMALL_WORK / (m * 64), 64, 256)};
 }
 
-static struct cut cut_large(const struct eco_product *p)
+static struct cut cut_large(const struct eco_dense_product *p)
 {
     const int64_t work = (int64_t)p->m * p->n * p->k;
     const int32_t pieces = clamp(work / LARGE_WORK, 1, MOST_PIECES);
@@ -55,7 +55,7 @@ static struct cut cut_large(const struct eco_product *p)
     return cut;
 }
 
-static void multiply(const struct eco_product *p, ecornn_type type)
+static void multiply(const struct eco_dense_product *p, ecornn_type type)
 {
     const CBLAS_TRANSPOSE ta = p->kind == ECO_PRODUCT_TN ? CblasTrans : CblasNoTrans;
     const CBLAS_TRANSPOSE tb = p->kind == ECO_PRODUCT_NT ? CblasTrans : CblasNoTrans;
@@ -69,10 +69,10 @@ static void multiply(const struct eco_product *p, ecornn_type type)
 }
 
 /* The piece of C from (row, column) on, with all of its sums. */
-static void multiply_piece(const struct eco_cpu_run *run, const struct eco_product *whole,
+static void multiply_piece(const struct eco_cpu_run *run, const struct eco_dense_product *whole,
                            const struct cut *cut, int32_t row, int32_t column)
 {
-    struct eco_product p = *whole;
+    struct eco_dense_product p = *whole;
     p.m = whole->m - row < cut->rows ? whole->m - row : cut->rows;
     p.n = whole->n - column < cut->columns ? whole->n - column : cut->columns;
     p.c = eco_cpu_after_mutable(run->layout->type, whole->c,
@@ -90,12 +90,12 @@ static void multiply_piece(const struct eco_cpu_run *run, const struct eco_produ
     }
 }
 
-void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product)
+void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_dense_product *product)
 {
     if (product->m == 0 || product->n == 0)
         return;
     if (run->problem->row_invariant && product->kind != ECO_PRODUCT_TN) {
-        eco_cpu_product_apart(run, product);
+        eco_cpu_product_row_invariant(run, product);
         return;
     }
     const bool skinny = product->m <= SKINNY_ROWS && product->kind != ECO_PRODUCT_TN;
@@ -103,7 +103,7 @@ void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *pr
         skinny && run->cpu->small_products ? cut_small(product) : cut_large(product);
     const int32_t down = (product->m + cut.rows - 1) / cut.rows;
     const int32_t across = (product->n + cut.columns - 1) / cut.columns;
-    const struct eco_share part = eco_cpu_part(run, down * across, 1);
+    const struct eco_range part = eco_cpu_part(run, down * across, 1);
     for (int32_t i = part.from; i < part.to; i++)
         multiply_piece(run, product, &cut, i / across * cut.rows, i % across * cut.columns);
 }

@@ -9,7 +9,7 @@
 static void fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
     const size_t H = (size_t)run->problem->H, c_row = multiply->c_row;
-    const struct eco_share rows = eco_cpu_part(run, multiply->rows, 1);
+    const struct eco_range rows = eco_cpu_part(run, multiply->rows, 1);
     const int32_t count = rows.to - rows.from;
     char *to = eco_cpu_after_mutable(run->layout->sum, multiply->c, (size_t)rows.from * c_row);
     for (int a = 0; a < run->lowered->n_accs;
@@ -31,9 +31,8 @@ static struct eco_matrix matrix_of(const struct eco_cpu_run *run, const struct e
     return *eco_layout_matrix(run->layout, m->op->layer, m->part);
 }
 
-/* A product with the blocks of heads, each by one thread, so that only one thread adds to an
- * element. */
-static void multiply_head(const struct eco_cpu_run *run, const struct eco_product *whole,
+/* A product with the blocks of heads, each by one thread, the only one that adds to an element. */
+static void multiply_head(const struct eco_cpu_run *run, const struct eco_dense_product *whole,
                           int32_t number, int32_t head)
 {
     const int32_t n = eco_problem_head(run->problem);
@@ -41,7 +40,7 @@ static void multiply_head(const struct eco_cpu_run *run, const struct eco_produc
                  down = (size_t)number * (size_t)run->problem->H + across;
     const ecornn_type type = run->layout->sum;
     struct eco_cpu_run alone = *run;
-    struct eco_product p = *whole;
+    struct eco_dense_product p = *whole;
     alone.id = 0, alone.count = 1;
     p.n = n;
     if (p.kind == ECO_PRODUCT_TN)
@@ -60,7 +59,7 @@ static void multiply_head(const struct eco_cpu_run *run, const struct eco_produc
 
 /* A product with a part; with heads only their blocks. */
 static void multiply_part(const struct eco_cpu_run *run, const struct eco_multiply *m,
-                          const struct eco_product *p)
+                          const struct eco_dense_product *p)
 {
     const int32_t heads = run->problem->heads, H = run->problem->H;
     if (heads == 1 || m->part < ECO_WEIGHT_RECURRENT) {
@@ -71,7 +70,7 @@ static void multiply_part(const struct eco_cpu_run *run, const struct eco_multip
                              : p->kind == ECO_PRODUCT_NN ? p->k
                                                          : p->m) /
                             H;
-    const struct eco_share mine = eco_cpu_part(run, heads, 1);
+    const struct eco_range mine = eco_cpu_part(run, heads, 1);
     for (int32_t head = mine.from; head < mine.to; head++)
         for (int32_t number = 0; number < numbers; number++)
             multiply_head(run, p, number, head);
@@ -86,14 +85,14 @@ static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
         fill_bias(run, m);
         eco_cpu_wait(run);
     }
-    struct eco_product product = {.kind = ECO_PRODUCT_NT,
-                                  .m = m->rows,
-                                  .k = matrix.columns,
-                                  .a = m->a,
-                                  .a_row = m->a_row,
-                                  .b_row = columns,
-                                  .c_row = m->c_row,
-                                  .add = m->add || m->bias};
+    struct eco_dense_product product = {.kind = ECO_PRODUCT_NT,
+                                        .m = m->rows,
+                                        .k = matrix.columns,
+                                        .a = m->a,
+                                        .a_row = m->a_row,
+                                        .b_row = columns,
+                                        .c_row = m->c_row,
+                                        .add = m->add || m->bias};
     struct eco_acc_range span;
     for (int a = 0; eco_acc_range_next(run->lowered, m->part, a, &span); a = span.end) {
         product.n = (span.end - span.first) * matrix.units;
@@ -108,14 +107,14 @@ static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
     const void *weights = eco_bind_weights(run->layout, run->args, m->op, m->part);
-    struct eco_product product = {.kind = ECO_PRODUCT_NN,
-                                  .m = m->rows,
-                                  .n = matrix.columns,
-                                  .a_row = m->a_row,
-                                  .b_row = columns,
-                                  .c = m->c,
-                                  .c_row = m->c_row,
-                                  .add = m->add};
+    struct eco_dense_product product = {.kind = ECO_PRODUCT_NN,
+                                        .m = m->rows,
+                                        .n = matrix.columns,
+                                        .a_row = m->a_row,
+                                        .b_row = columns,
+                                        .c = m->c,
+                                        .c_row = m->c_row,
+                                        .add = m->add};
     struct eco_acc_range span;
     for (int a = 0; eco_acc_range_next(run->lowered, m->part, a, &span); a = span.end) {
         product.k = (span.end - span.first) * matrix.units;
@@ -136,7 +135,8 @@ static void multiply(const struct eco_cpu_run *run, const struct eco_multiply *m
 
 /* product += A^T C over a range of rows, A from a column on. */
 static void add_stretch(const struct eco_cpu_run *run, const struct eco_multiply *m,
-                        const struct eco_stretch *some, struct eco_product *product, size_t column)
+                        const struct eco_row_range *some, struct eco_dense_product *product,
+                        size_t column)
 {
     const int32_t most = eco_cpu_gradient_rows(run);
     for (int32_t k = 0; k < some->rows; k += product->k, product->add = true) {
@@ -155,11 +155,11 @@ static void add_gradient(const struct eco_cpu_run *run, const struct eco_multipl
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
     char *gradient = eco_cpu_gradient(run, m->op, m->part);
-    struct eco_product product = {.kind = ECO_PRODUCT_TN,
-                                  .n = matrix.columns,
-                                  .a_row = m->a_row,
-                                  .b_row = m->c_row,
-                                  .c_row = columns};
+    struct eco_dense_product product = {.kind = ECO_PRODUCT_TN,
+                                        .n = matrix.columns,
+                                        .a_row = m->a_row,
+                                        .b_row = m->c_row,
+                                        .c_row = columns};
     struct eco_acc_range span;
     const bool heads = run->problem->heads > 1 && m->part >= ECO_WEIGHT_RECURRENT;
     if ((m->rows == 0 || heads) && !m->add && run->id == 0)
@@ -171,7 +171,7 @@ static void add_gradient(const struct eco_cpu_run *run, const struct eco_multipl
         product.c = eco_cpu_after_mutable(run->layout->sum, gradient,
                                           (size_t)span.before * units * columns);
         product.add = m->add;
-        for (struct eco_stretch some = {0}; eco_cpu_stretch(run, m->op, &some);
+        for (struct eco_row_range some = {0}; eco_cpu_next_row_range(run, m->op, &some);
              product.add = true) {
             if (some.step > 0)
                 eco_cpu_wait(run); /* the division of C depends on k, so this one adds to what

@@ -14,10 +14,10 @@ struct panel {
     double at[COLUMNS / WIDE][DEPTH][WIDE];
 };
 
-static void bring(const struct eco_product *p, struct panel *panel)
+static void bring(const struct eco_dense_product *p, struct panel *panel)
 {
-    const bool turned = p->kind == ECO_PRODUCT_NT;
-    const size_t across = turned ? p->b_row : 1, down = turned ? 1 : p->b_row;
+    const bool transposed = p->kind == ECO_PRODUCT_NT;
+    const size_t across = transposed ? p->b_row : 1, down = transposed ? 1 : p->b_row;
     const double *b =
         (const double *)p->b + (size_t)panel->column * across + (size_t)panel->k * down;
     for (int32_t j = 0; j < COLUMNS; j++)
@@ -27,7 +27,7 @@ static void bring(const struct eco_product *p, struct panel *panel)
 }
 
 /* R rows from `row` on by the WIDE columns of number i.  R is a constant. */
-static inline void block(const struct eco_product *p, const struct panel *panel, int32_t row,
+static inline void block(const struct eco_dense_product *p, const struct panel *panel, int32_t row,
                          int32_t i, const int R)
 {
     double sum[ROWS][WIDE] = {{0}};
@@ -48,7 +48,7 @@ static inline void block(const struct eco_product *p, const struct panel *panel,
             c[(size_t)r * p->c_row + (size_t)j] = sum[r][j];
 }
 
-static void multiply(const struct eco_product *p, const struct panel *panel)
+static void multiply(const struct eco_dense_product *p, const struct panel *panel)
 {
     const int32_t groups = (panel->columns + WIDE - 1) / WIDE;
     int32_t row = 0;
@@ -60,9 +60,10 @@ static void multiply(const struct eco_product *p, const struct panel *panel)
             block(p, panel, row, i, 1);
 }
 
-void eco_cpu_product_apart(const struct eco_cpu_run *run, const struct eco_product *product)
+void eco_cpu_product_row_invariant(const struct eco_cpu_run *run,
+                                   const struct eco_dense_product *product)
 {
-    const struct eco_share mine = eco_cpu_part(run, product->n, WIDE);
+    const struct eco_range mine = eco_cpu_part(run, product->n, WIDE);
     struct panel panel;
     for (panel.column = mine.from; panel.column < mine.to; panel.column += COLUMNS) {
         const int32_t left = mine.to - panel.column;

@@ -13,14 +13,13 @@
 #define CELL(name)        name
 #define CELL_KERNEL(name) JOIN(name, _kernel)
 #define CELL_FUNCTION     ALWAYS_INLINE
-#define CELL_AT           const struct place *
+#define CELL_AT           const struct position *
 #define CELL_TEMPLATE     "cpu/isa/pointwise.inc"
 #define CELL_SCANS
 #include "cpu/isa/cells.inc"
 #include "cpu/isa/interpret.inc"
 
-/* Vectors that add_columns sums at a time, so that its part of a row is some cache lines; rows of a
- * chain. */
+/* Vectors that add_columns sums at a time, some cache lines of a row; rows of a chain. */
 enum { COLUMN_VECTORS = 4, COLUMN_ROWS = 64 };
 
 /* sum += some; lost += the rounding error of that, exactly (Knuth 1969). */

@@ -8,8 +8,7 @@
 #include "cpu/isa/pointwise.h"
 #include "cpu/isa/tile.h"
 
-/* isa.c and isa_narrow.c, compiled once for each set: plain and f64 always, the others if
- * ECO_HAVE_AVX2 and so on. */
+/* isa.c and isa_narrow.c, compiled once for each set: plain, f64, and ECO_HAVE_AVX2 and so on. */
 extern const struct eco_pointwise_kernels eco_kernels_plain, eco_kernels_f64;
 extern const struct eco_pointwise_kernels eco_kernels_sse2, eco_kernels_neon;
 extern const struct eco_pointwise_kernels eco_kernels_avx2, eco_kernels_avx512;

@@ -10,12 +10,12 @@
 
 #include "cpu/isa/vec.h"
 #include "cpu/isa/vec_narrow.h"
-#include "cpu/isa/vec_turn.h"
+#include "cpu/isa/vec_transpose.h"
 
 enum { GROUP = ECO_LANES_GROUP, GROUP_LINES = GROUP / 2 };
 enum { LINE = VEC_LANES * sizeof(uint32_t), VECTOR = GROUP_LINES * LINE };
-/* Rows are far apart, and the hardware prefetches few of them, so their next lines are prefetched
- * here. */
+/* Rows are far apart and the hardware prefetches few of them, so their next lines are
+ * prefetched. */
 enum { CACHE_LINE = 64, WORDS = CACHE_LINE / sizeof(uint32_t), TOGETHER = CACHE_LINE / LINE };
 
 static size_t least(size_t a, size_t b)
@@ -49,9 +49,8 @@ ALWAYS_INLINE void put_line(char *to, vecu line, const bool rounded)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Words of rows that are `row` bytes apart, and the destination of their lines, `stride` bytes
- * apart. */
-struct turn {
+/* Words of rows that are `row` bytes apart; their lines go `stride` bytes apart. */
+struct transposition {
     char *to;
     size_t stride;
     const char *from;
@@ -66,11 +65,12 @@ ALWAYS_INLINE void fetch_rows(const char *from, size_t row, const size_t rows)
 }
 
 /* As many words as are fetched at a time, for `vectors` vectors. */
-ALWAYS_INLINE void turn_words(const struct turn *turn, const size_t vectors, const bool rounded)
+ALWAYS_INLINE void transpose_words(const struct transposition *at, const size_t vectors,
+                                   const bool rounded)
 {
-    const size_t stride = turn->stride, row = turn->row;
-    const char *from = turn->from;
-    char *to = turn->to;
+    const size_t stride = at->stride, row = at->row;
+    const char *from = at->from;
+    char *to = at->to;
     fetch_rows(from + CACHE_LINE, row, vectors * VEC_LANES);
 #pragma GCC unroll 1 /* if unrolled, the addresses of all rows do not fit in registers */
     for (size_t k = 0; k < WORDS;
@@ -78,7 +78,7 @@ ALWAYS_INLINE void turn_words(const struct turn *turn, const size_t vectors, con
 #pragma GCC unroll 4
         for (size_t v = 0; v < vectors; v++) {
             vecu line[ECO_SIMD4];
-            v_turn(line, from + v * VEC_LANES * row, row);
+            v_transpose(line, from + v * VEC_LANES * row, row);
 #pragma GCC unroll 4
             for (size_t i = 0; i < ECO_SIMD4; i++)
                 put_line(to + i * stride + v * LINE, line[i], rounded);
@@ -86,62 +86,65 @@ ALWAYS_INLINE void turn_words(const struct turn *turn, const size_t vectors, con
 }
 
 /* The first n words, which takes longer. */
-static void turn_some_words(const struct turn *turn, size_t n, bool rounded)
+static void transpose_some_words(const struct transposition *at, size_t n, bool rounded)
 {
     for (size_t k = 0; k < n; k += ECO_SIMD4) {
         vecu line[ECO_SIMD4];
-        v_turn(line, turn->from + k * sizeof(uint32_t), turn->row);
+        v_transpose(line, at->from + k * sizeof(uint32_t), at->row);
         for (size_t i = 0; i < least(n - k, ECO_SIMD4); i++)
-            put_line(turn->to + (k + i) * turn->stride, line[i], rounded);
+            put_line(at->to + (k + i) * at->stride, line[i], rounded);
     }
 }
 
 /* A group of floats as pairs. */
-ALWAYS_INLINE void turn_floats(const struct turn *turn)
+ALWAYS_INLINE void transpose_floats(const struct transposition *at)
 {
-    const char *from = turn->from;
-    char *to = turn->to;
-    fetch_rows(from + GROUP * sizeof(float), turn->row, VEC_LANES);
-    fetch_rows(from + GROUP * sizeof(float) + CACHE_LINE, turn->row, VEC_LANES);
+    const char *from = at->from;
+    char *to = at->to;
+    fetch_rows(from + GROUP * sizeof(float), at->row, VEC_LANES);
+    fetch_rows(from + GROUP * sizeof(float) + CACHE_LINE, at->row, VEC_LANES);
 #pragma GCC unroll 1
     for (size_t k = 0; k < GROUP; k += ECO_SIMD4, from += sizeof(eco_simd4), to += 2 * LINE) {
         vecu line[ECO_SIMD4];
-        v_turn(line, from, turn->row);
+        v_transpose(line, from, at->row);
         put_line(to, pairs_of(line[0], line[1]), false);
         put_line(to + LINE, pairs_of(line[2], line[3]), false);
     }
 }
 
 /* The type in which rows are transposed: BF16 if both sides have it, else F32. */
-static ecornn_type turned_type(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
+static ecornn_type transposed_type(const struct eco_lanes *lanes,
+                                   const struct eco_lanes_source *source)
 {
     return lanes->type == ECORNN_BF16 && source->type == ECORNN_BF16 ? ECORNN_BF16 : ECORNN_F32;
 }
 
 /* k that are transposed at a time. */
-static size_t turned_k(const struct eco_lanes *lanes)
+static size_t transposed_k(const struct eco_lanes *lanes)
 {
     return lanes->type == ECORNN_F32 ? WORDS : GROUP;
 }
 
 /* The next k of a vector. type: of the rows. */
-static void turn_k(const struct eco_lanes *lanes, const struct turn *turn, ecornn_type type)
+static void transpose_k(const struct eco_lanes *lanes, const struct transposition *at,
+                        ecornn_type type)
 {
     if (lanes->type == ECORNN_BF16 && type == ECORNN_F32)
-        turn_floats(turn);
+        transpose_floats(at);
     else if (lanes->rounded)
-        turn_words(turn, 1, true);
+        transpose_words(at, 1, true);
     else
-        turn_words(turn, 1, false);
+        transpose_words(at, 1, false);
 }
 
 /* Vector v's lines from k on. */
-static struct turn turn_to(const struct eco_lanes *lanes, size_t v, size_t k)
+static struct transposition transposition_of(const struct eco_lanes *lanes, size_t v, size_t k)
 {
     if (lanes->type == ECORNN_F32)
-        return (struct turn){.to = lanes->to + k * lanes->stride + v * LINE,
-                             .stride = lanes->stride};
-    return (struct turn){.to = lanes->to + k / GROUP * lanes->stride + v * VECTOR, .stride = LINE};
+        return (struct transposition){.to = lanes->to + k * lanes->stride + v * LINE,
+                                      .stride = lanes->stride};
+    return (struct transposition){.to = lanes->to + k / GROUP * lanes->stride + v * VECTOR,
+                                  .stride = LINE};
 }
 
 /* n elements of a row from k on. */
@@ -156,32 +159,32 @@ static void copy_some(void *to, ecornn_type type, const struct eco_lanes_source 
 }
 
 /* Vector v from k `first` on, through a zero-padded copy. */
-static void turn_copies(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
-                        size_t v, size_t first)
+static void transpose_copies(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
+                             size_t v, size_t first)
 {
-    const ecornn_type type = turned_type(lanes, source);
+    const ecornn_type type = transposed_type(lanes, source);
     const size_t row = v * VEC_LANES, rows = source->rows > row ? source->rows - row : 0;
-    const size_t some = turned_k(lanes);
+    const size_t some = transposed_k(lanes);
     for (size_t k = first; k < lanes->k; k += some) {
         uint32_t copy[VEC_LANES][GROUP] = {{0}};
         const size_t n = least(lanes->k - k, some);
-        struct turn turn = turn_to(lanes, v, k);
-        turn.from = (const char *)copy;
-        turn.row = sizeof *copy;
+        struct transposition at = transposition_of(lanes, v, k);
+        at.from = (const char *)copy;
+        at.row = sizeof *copy;
         for (size_t u = 0; u < least(rows, VEC_LANES); u++)
             copy_some(copy[u], type, source, row + u, k, n);
         if (lanes->type == ECORNN_F32 && n < WORDS)
-            turn_some_words(&turn, n, lanes->rounded);
+            transpose_some_words(&at, n, lanes->rounded);
         else
-            turn_k(lanes, &turn, type);
+            transpose_k(lanes, &at, type);
     }
 }
 
 /* M: rows are lanes. */
 static void put_rows(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
 {
-    const ecornn_type type = turned_type(lanes, source);
-    const size_t some = turned_k(lanes), vectors = source->rows / VEC_LANES;
+    const ecornn_type type = transposed_type(lanes, source);
+    const size_t some = transposed_k(lanes), vectors = source->rows / VEC_LANES;
     const bool straight = source->type == type && vectors > 0 && source->head == 0;
     const size_t whole = straight ? lanes->k / some * some : 0;
     const bool plain = lanes->type == ECORNN_F32 && !lanes->rounded;
@@ -189,17 +192,17 @@ static void put_rows(const struct eco_lanes *lanes, const struct eco_lanes_sourc
         const bool together = plain && vectors - v >= TOGETHER;
         next = v + (together ? TOGETHER : 1);
         for (size_t k = 0; k < whole; k += some) {
-            struct turn turn = turn_to(lanes, v, k);
-            turn.from = element_of(source, v * VEC_LANES, k);
-            turn.row = source->cols * eco_type_bytes(type);
+            struct transposition at = transposition_of(lanes, v, k);
+            at.from = element_of(source, v * VEC_LANES, k);
+            at.row = source->cols * eco_type_bytes(type);
             if (together)
-                turn_words(&turn, TOGETHER, false);
+                transpose_words(&at, TOGETHER, false);
             else
-                turn_k(lanes, &turn, type);
+                transpose_k(lanes, &at, type);
         }
     }
     for (size_t v = 0; v < lanes->vectors; v++)
-        turn_copies(lanes, source, v, v < vectors ? whole : 0);
+        transpose_copies(lanes, source, v, v < vectors ? whole : 0);
 }
 
 /* ---- columns --------------------------------------------------------------------------------- */

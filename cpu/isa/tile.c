@@ -10,8 +10,7 @@
 /* Registers for sums, of 16 or 32; the others hold a panel's vectors of one k and a broadcast. */
 enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };
 enum { TILE_ROWS = 12 }; /* most rows of a block */
-/* Vectors of a panel: two as a rule; four where a broadcast takes an instruction between the sums.
- */
+/* Vectors of a panel: usually two; four where a broadcast takes an instruction between the sums. */
 enum { RULE_VECTORS = VEC_FUSED ? 2 : 4 };
 
 ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
@@ -29,12 +28,11 @@ ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
         v_store_part(to, v, count);
 }
 
-/* One or two rows read consecutive panels as fast as memory delivers them; prefetching another one
- * only disturbs. */
+/* One or two rows read panels as fast as memory delivers them; prefetching only disturbs. */
 enum { FETCH_ROWS = 3 };
 
-/* What row block number i prefetches, a cache line at each k: the first blocks the next panel; the
- * others nothing (NULL). */
+/* What row block i prefetches, a line at each k: the first blocks the next panel, others
+ * nothing. */
 ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_t i, const int R,
                                         const int V)
 {
@@ -153,7 +151,7 @@ ALWAYS_INLINE void tile_end(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct e
                        whole ? VEC_LANES : tile->count[v]);
 }
 
-/* Row block number i, from row `row` on. R and V are constants, so that every loop over them is
+/* Row block i, from row `row` on. R and V are constants, so that every loop over them is
  * unrolled. */
 ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t i, const int R,
                               const int V)

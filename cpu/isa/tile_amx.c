@@ -139,8 +139,8 @@ static void add_up(const struct eco_tile *n, int32_t row, int32_t v, const float
     }
 }
 
-/* From tile `block` of rows and vector v on. Filled in place, because a copy would wait for the
- * stores of earlier tiles. */
+/* From tile `block` of rows and vector v on. Filled in place, because a copy would wait for
+ * stores. */
 static void start_walk(const struct eco_tile *n, int32_t block, int32_t v, struct walk *w)
 {
     w->pairs = n->pairs;

@@ -34,8 +34,7 @@ struct block {
     bool fetch;
 };
 
-/* The sums over all k of a pair; fetch: each pair of k prefetches as many lines of the next panel
- * as it reads. */
+/* The sums over all k of a pair; fetch: also prefetches as much of the next panel. */
 ALWAYS_INLINE void dot_sums(__m512 (*sum)[ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
                             const struct block *block, const int R, const int V, const bool fetch)
 {
@@ -151,8 +150,7 @@ static const dot_function dot_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
 };
 /* clang-format on */
 
-/* All rows by vectors [first, first + vectors) of the panel, in near-equal blocks; the first one
- * prefetches. */
+/* All rows by vectors [first, first + vectors), in near-equal blocks; the first one prefetches. */
 static void dot_part(const struct eco_tile *tile, int32_t first, int32_t vectors)
 {
     const int32_t most = dot_rows[vectors - 1];

@@ -75,19 +75,19 @@ static inline vec v_sqrt(vec a)
 
 #include "cpu/isa/vec_math.h"
 
-/* vec_turn.h: four words of rows i and i + 4. */
-#define VEC_HAS_TURN
-static inline __m256i v_two_fours(const char *from, size_t row)
+/* vec_transpose.h: four words of rows i and i + 4. */
+#define VEC_HAS_TRANSPOSE
+static inline __m256i v_two_simd4(const char *from, size_t row)
 {
     const __m128i low = _mm_loadu_si128((const void *)from);
     const __m128i high = _mm_loadu_si128((const void *)(from + 4 * row));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-static inline void v_turn(vecu line[4], const char *from, size_t row)
+static inline void v_transpose(vecu line[4], const char *from, size_t row)
 {
-    const __m256i r0 = v_two_fours(from, row), r1 = v_two_fours(from + row, row),
-                  r2 = v_two_fours(from + 2 * row, row), r3 = v_two_fours(from + 3 * row, row);
+    const __m256i r0 = v_two_simd4(from, row), r1 = v_two_simd4(from + row, row),
+                  r2 = v_two_simd4(from + 2 * row, row), r3 = v_two_simd4(from + 3 * row, row);
     const __m256i a = _mm256_unpacklo_epi32(r0, r1), b = _mm256_unpacklo_epi32(r2, r3),
                   c = _mm256_unpackhi_epi32(r0, r1), d = _mm256_unpackhi_epi32(r2, r3);
     line[0] = (vecu)_mm256_unpacklo_epi64(a, b);

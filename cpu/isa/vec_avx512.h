@@ -94,9 +94,9 @@ static inline vech v_to_narrow(vec v)
     return (vech)_mm512_cvtepi32_epi16(_mm512_srli_epi32((__m512i)v_rounded(v), 16));
 }
 
-/* vec_turn.h: four words of rows i, i + 4, i + 8 and i + 12. */
-#define VEC_HAS_TURN
-static inline __m512i v_four_fours(const char *from, size_t row)
+/* vec_transpose.h: four words of rows i, i + 4, i + 8 and i + 12. */
+#define VEC_HAS_TRANSPOSE
+static inline __m512i v_four_simd4(const char *from, size_t row)
 {
     __m512i fours = _mm512_castsi128_si512(_mm_loadu_si128((const void *)from));
     fours = _mm512_inserti32x4(fours, _mm_loadu_si128((const void *)(from + 4 * row)), 1);
@@ -104,10 +104,10 @@ static inline __m512i v_four_fours(const char *from, size_t row)
     return _mm512_inserti32x4(fours, _mm_loadu_si128((const void *)(from + 12 * row)), 3);
 }
 
-static inline void v_turn(vecu line[4], const char *from, size_t row)
+static inline void v_transpose(vecu line[4], const char *from, size_t row)
 {
-    const __m512i r0 = v_four_fours(from, row), r1 = v_four_fours(from + row, row),
-                  r2 = v_four_fours(from + 2 * row, row), r3 = v_four_fours(from + 3 * row, row);
+    const __m512i r0 = v_four_simd4(from, row), r1 = v_four_simd4(from + row, row),
+                  r2 = v_four_simd4(from + 2 * row, row), r3 = v_four_simd4(from + 3 * row, row);
     const __m512i a = _mm512_unpacklo_epi32(r0, r1), b = _mm512_unpacklo_epi32(r2, r3),
                   c = _mm512_unpackhi_epi32(r0, r1), d = _mm512_unpackhi_epi32(r2, r3);
     line[0] = (vecu)_mm512_unpacklo_epi64(a, b);

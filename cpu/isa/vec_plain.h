@@ -1,7 +1,6 @@
 /*
- * The vocabulary in plain C: four floats in the compiler's own vector type, which works on any
- * processor. It has no fused multiply-add, so its last bits differ from sets that have one and
- * equal those of SSE2.
+ * The vocabulary in plain C: four floats in the compiler's own vector type, on any processor. It
+ * has no fused multiply-add, so its bits are those of SSE2.
  */
 #ifndef ECO_VEC_PLAIN_H
 #define ECO_VEC_PLAIN_H

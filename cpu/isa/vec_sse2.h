@@ -1,6 +1,5 @@
 /*
- * The vocabulary in SSE2, which every x86-64 processor has: four floats. No fused multiply-add: the
- * same bits as plain C.
+ * The vocabulary in SSE2: four floats, without fused multiply-add, so the same bits as plain C.
  */
 #ifndef ECO_VEC_SSE2_H
 #define ECO_VEC_SSE2_H

@@ -39,9 +39,8 @@ typedef real elem;
 #define e_store_part v_store_part
 #endif
 
-/* Units unit .. unit + count of one row. Pointers are to the row's first unit; void: elem or
- * real. */
-struct place {
+/* Units unit .. unit + count of a row. Pointers are to its first unit; void: elem or real. */
+struct position {
     const struct eco_pointwise *call;
     struct row_means *means;
     int32_t row;
@@ -76,11 +75,11 @@ ALWAYS_INLINE void *row_out(void *base, size_t stride, int32_t row)
     return base ? (char *)base + stride * (size_t)row : NULL;
 }
 
-ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_t row,
-                                        struct row_means *means)
+ALWAYS_INLINE struct position place_of_row(const struct eco_pointwise *call, int32_t row,
+                                           struct row_means *means)
 {
     const int32_t outside = call->y_order ? call->y_order[row] : row;
-    struct place at = {.call = call, .means = means, .row = row, .count = VEC_LANES};
+    struct position at = {.call = call, .means = means, .row = row, .count = VEC_LANES};
     const size_t dy_bytes = !NARROW || call->wide_dy ? sizeof(real) : sizeof(elem);
     at.unit = (size_t)call->unit0;
     at.hidden = (size_t)call->hidden;
@@ -109,13 +108,13 @@ ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_
 
 /* ---- memory words ---------------------------------------------------------------------------- */
 
-ALWAYS_INLINE vec place_load(const struct place *at, const real *row, int column)
+ALWAYS_INLINE vec load_column(const struct position *at, const real *row, int column)
 {
     const real *from = row + at->hidden * (size_t)column + at->unit;
     return at->count == VEC_LANES ? v_load(from) : v_load_part(from, at->count);
 }
 
-ALWAYS_INLINE void place_store(const struct place *at, real *row, int column, vec v)
+ALWAYS_INLINE void store_column(const struct position *at, real *row, int column, vec v)
 {
     real *to = row + at->hidden * (size_t)column + at->unit;
     if (at->count == VEC_LANES)
@@ -125,13 +124,13 @@ ALWAYS_INLINE void place_store(const struct place *at, real *row, int column, ve
 }
 
 /* The same for elements. */
-ALWAYS_INLINE vec place_fetch(const struct place *at, const elem *row, int column)
+ALWAYS_INLINE vec fetch_column(const struct position *at, const elem *row, int column)
 {
     const elem *from = row + at->hidden * (size_t)column + at->unit;
     return at->count == VEC_LANES ? e_load(from) : e_load_part(from, at->count);
 }
 
-ALWAYS_INLINE void place_keep(const struct place *at, elem *row, int column, vec v)
+ALWAYS_INLINE void place_keep(const struct position *at, elem *row, int column, vec v)
 {
     elem *to = row + at->hidden * (size_t)column + at->unit;
     if (at->count == VEC_LANES)
@@ -140,7 +139,7 @@ ALWAYS_INLINE void place_keep(const struct place *at, elem *row, int column, vec
         e_store_part(to, v, at->count);
 }
 
-ALWAYS_INLINE vec load_acc(const struct place *at, int i)
+ALWAYS_INLINE vec load_acc(const struct position *at, int i)
 {
     const struct eco_pointwise *call = at->call;
     const size_t block = at->unit >> call->acc_shift;
@@ -149,109 +148,110 @@ ALWAYS_INLINE vec load_acc(const struct place *at, int i)
     return at->count == VEC_LANES ? v_load(from) : v_load_part(from, at->count);
 }
 
-ALWAYS_INLINE vec load_state(const struct place *at, int s)
+ALWAYS_INLINE vec load_state(const struct position *at, int s)
 {
-    return is_wide(at->call, s) ? place_load(at, at->state[s], 0)
-                                : place_fetch(at, at->state[s], 0);
+    return is_wide(at->call, s) ? load_column(at, at->state[s], 0)
+                                : fetch_column(at, at->state[s], 0);
 }
 
-ALWAYS_INLINE vec load_next(const struct place *at, int s)
+ALWAYS_INLINE vec load_next(const struct position *at, int s)
 {
-    return is_wide(at->call, s) ? place_load(at, at->next[s], 0) : place_fetch(at, at->next[s], 0);
+    return is_wide(at->call, s) ? load_column(at, at->next[s], 0)
+                                : fetch_column(at, at->next[s], 0);
 }
 
-ALWAYS_INLINE vec load_vector(const struct place *at, int k)
+ALWAYS_INLINE vec load_vector(const struct position *at, int k)
 {
-    return place_load(at, at->vector, k);
+    return load_column(at, at->vector, k);
 }
 
-ALWAYS_INLINE vec load_mean(const struct place *at, int m)
+ALWAYS_INLINE vec load_mean(const struct position *at, int m)
 {
     return v_const(at->mean[m]);
 }
 
-ALWAYS_INLINE vec load_saved(const struct place *at, int i)
+ALWAYS_INLINE vec load_saved(const struct position *at, int i)
 {
-    return place_fetch(at, at->save, i);
+    return fetch_column(at, at->save, i);
 }
 
-ALWAYS_INLINE vec load_doperand(const struct place *at, int slot)
+ALWAYS_INLINE vec load_doperand(const struct position *at, int slot)
 {
-    return place_load(at, at->doperand, slot);
+    return load_column(at, at->doperand, slot);
 }
 
-ALWAYS_INLINE vec load_dnext(const struct place *at, int s)
+ALWAYS_INLINE vec load_dnext(const struct position *at, int s)
 {
     if (s == 0 && at->dnext)
-        return place_load(at, at->dnext, 0);
-    const vec carry = place_load(at, at->carry[s], 0);
+        return load_column(at, at->dnext, 0);
+    const vec carry = load_column(at, at->carry[s], 0);
     if (s > 0 || !at->dy)
         return carry;
-    return v_add(carry, !NARROW || at->call->wide_dy ? place_load(at, at->dy, 0)
-                                                     : place_fetch(at, at->dy, 0));
+    return v_add(carry, !NARROW || at->call->wide_dy ? load_column(at, at->dy, 0)
+                                                     : fetch_column(at, at->dy, 0));
 }
 
-ALWAYS_INLINE void store_operand(const struct place *at, int slot, vec v)
+ALWAYS_INLINE void store_operand(const struct position *at, int slot, vec v)
 {
     place_keep(at, at->operand, slot, v);
 }
 
-ALWAYS_INLINE void store_save(const struct place *at, int i, vec v)
+ALWAYS_INLINE void store_save(const struct position *at, int i, vec v)
 {
     if (at->save)
         place_keep(at, at->save, i, v);
 }
 
-ALWAYS_INLINE void store_next(const struct place *at, int s, vec v)
+ALWAYS_INLINE void store_next(const struct position *at, int s, vec v)
 {
     if (is_wide(at->call, s))
-        place_store(at, at->next[s], 0, v);
+        store_column(at, at->next[s], 0, v);
     else
         place_keep(at, at->next[s], 0, v);
     if (s == 0 && at->y)
         place_keep(at, at->y, 0, v);
 }
 
-ALWAYS_INLINE void store_dacc(const struct place *at, int a, vec v)
+ALWAYS_INLINE void store_dacc(const struct position *at, int a, vec v)
 {
     place_keep(at, at->dacc, a, v);
 }
 
 /* Adds a gradient of a vector, counted as in dacc, to the row's sum. */
-ALWAYS_INLINE void add_dvector(const struct place *at, int a, vec v)
+ALWAYS_INLINE void add_dvector(const struct position *at, int a, vec v)
 {
     const struct eco_pointwise *call = at->call;
     const int column = a - call->first_vector;
     real *row = row_out(call->dvector, call->dvector_row * sizeof(real), at->row);
     if (at->row < call->summed)
-        v = v_add(place_load(at, row, column), v);
-    place_store(at, row, column, v);
+        v = v_add(load_column(at, row, column), v);
+    store_column(at, row, column, v);
 }
 
-ALWAYS_INLINE void store_dstate(const struct place *at, int s, vec v)
+ALWAYS_INLINE void store_dstate(const struct position *at, int s, vec v)
 {
     if (s > 0 || at->carry[0])
-        place_store(at, at->carry[s], 0, v);
+        store_column(at, at->carry[s], 0, v);
 }
 
 /* A gradient of y is added to the output state before its backward step. A factor of 0 stays 0
  * even after an infinite one; a NaN stays a NaN. */
-ALWAYS_INLINE void store_linear(const struct place *at, int s, vec factor, vec term)
+ALWAYS_INLINE void store_linear(const struct position *at, int s, vec factor, vec term)
 {
     if (s == 0 && at->dy) {
         const bool wide = !NARROW || at->call->wide_dy;
-        const vec dy = wide ? place_load(at, at->dy, 0) : place_fetch(at, at->dy, 0);
+        const vec dy = wide ? load_column(at, at->dy, 0) : fetch_column(at, at->dy, 0);
         term = v_add(v_mul(factor, dy), term);
     }
-    const vec factors = place_load(at, at->factor, s), terms = place_load(at, at->term, s);
+    const vec factors = load_column(at, at->factor, s), terms = load_column(at, at->term, s);
     const vec together = v_select(v_abs(factor), v_mul(factor, factors), factor);
-    place_store(at, at->factor, s, together);
-    place_store(at, at->term, s, v_add(v_mul(factor, terms), term));
+    store_column(at, at->factor, s, together);
+    store_column(at, at->term, s, v_add(v_mul(factor, terms), term));
 }
 
 /* ---- row means ------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE void store_mean(const struct place *at, int m, vec v)
+ALWAYS_INLINE void store_mean(const struct position *at, int m, vec v)
 {
     real lane[VEC_LANES];
     v_store(lane, v);
@@ -275,7 +275,7 @@ ALWAYS_INLINE void means_begin(struct row_means *means)
 }
 
 /* Over `units` units. */
-ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *at, size_t units)
+ALWAYS_INLINE void means_end(const struct row_means *means, const struct position *at, size_t units)
 {
     if (!at->mean)
         return;
@@ -291,7 +291,7 @@ ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *
 
 /* ---- numbers by coordinates ------------------------------------------------------------------ */
 
-static inline vec bernoulli_draw(const struct place *at, int which, double probability)
+static inline vec bernoulli_draw(const struct position *at, int which, double probability)
 {
     const struct eco_pointwise *call = at->call;
     const struct eco_coordinates where = {
@@ -313,7 +313,7 @@ static inline vec bernoulli_draw(const struct place *at, int which, double proba
     return v_load(lane);
 }
 
-ALWAYS_INLINE vec v_bernoulli(const struct place *at, int which, double probability)
+ALWAYS_INLINE vec v_bernoulli(const struct position *at, int which, double probability)
 {
     return at->call->training ? bernoulli_draw(at, which, probability) : v_const(probability);
 }

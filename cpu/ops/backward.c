@@ -63,7 +63,7 @@ static void take_dstep(const struct step *step, int32_t t)
     const struct eco_pointwise *call = &step->call;
     const ecornn_type type = run->layout->type, sum = run->layout->sum;
     const size_t P = (size_t)run->problem->P;
-    const struct eco_share part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
+    const struct eco_range part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
     const struct eco_view *h = &step->bound->h;
     void *rows = eco_view_at(h, t);
     for (int32_t n = part.from; n < part.to; n++) {
@@ -140,7 +140,7 @@ static void run_step(struct step *step, int32_t t)
                               .c_row = step->call.doperand_row});
         }
         next = eco_cell_next_product(lowered, true, stage);
-        eco_cpu_pass(run, &step->call, true, (struct eco_share){stage, next});
+        eco_cpu_pass(run, &step->call, true, (struct eco_range){stage, next});
         eco_cpu_after_step(run);
     }
     for (int o = 0; o < lowered->n_operands; o++) {

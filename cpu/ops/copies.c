@@ -28,7 +28,7 @@ static int32_t step_of(const struct eco_cpu_run *run, const struct eco_op *op, i
 
 static void move_rows(const struct eco_cpu_run *run, const struct eco_op *op, struct move move)
 {
-    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_range part = eco_cpu_part(run, run->args->N, 1);
     const ecornn_type type = move.inside->type, outer = move.outside->type;
     for (int32_t n = part.from; n < part.to; n++) {
         const int32_t row = eco_cpu_row(run, n);
@@ -65,7 +65,7 @@ static void move_states(const struct eco_cpu_run *run, const struct eco_bound *b
 static void move_dstart(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
                         bool in)
 {
-    const struct eco_share part = eco_cpu_part(run, run->args->N, 1),
+    const struct eco_range part = eco_cpu_part(run, run->args->N, 1),
                            all = {0, eco_problem_width(run->problem, s)};
     const struct eco_view *sums = &bound->dstart[s], *wanted = &bound->dreset_state[s];
     for (int32_t n = part.from; n < part.to; n++) {
@@ -189,7 +189,7 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_bound *bound
     if (run->args->backward && run->args->dweights == NULL && !replays)
         return;
     for (int32_t t = op->t0; t < op->t1; t++) {
-        const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
+        const struct eco_range part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
         for (int32_t n = part.from; n < part.to; n++) {
             const int32_t row = eco_cpu_row(run, n), there = op->layer == 0 ? row : n;
             struct rows_pair pair = pair_of(&bound->gather, &bound->x, t, (size_t)n, (size_t)there);
@@ -205,7 +205,7 @@ void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bo
 {
     const struct eco_op *op = bound->op;
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
-    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_range part = eco_cpu_part(run, run->args->N, 1);
     struct drop drop = drop_of(run, op, op->add);
     if (bound->dx.first == NULL)
         return;

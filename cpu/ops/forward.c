@@ -15,7 +15,7 @@ static void *rows_after(const struct eco_view *view, const struct eco_op *op, si
 void eco_cpu_copy_raw(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     const int32_t H = run->problem->H, width = m->blocks.shift < 31 ? 1 << m->blocks.shift : H;
-    const struct eco_share part = eco_cpu_part(run, H, run->unit_group);
+    const struct eco_range part = eco_cpu_part(run, H, run->unit_group);
     const ecornn_type type = run->layout->type, sum = run->layout->sum;
     if (run->lowered->raw < 0)
         return;
@@ -45,7 +45,7 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
                                     .blocks = eco_layout_acc_blocks(run->layout),
                                     .bias = true,
                                     .alone = true};
-    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
+    for (struct eco_row_range some = {0}; eco_cpu_next_row_range(run, op, &some);) {
         multiply.rows = some.rows;
         multiply.a = rows_after(&bound->input, op, (size_t)some.step * (size_t)run->args->N);
         multiply.c = eco_view_at(&bound->acc, op->t0 + some.step);
@@ -201,7 +201,7 @@ static int run_stages(struct step *step, int i)
         eco_cpu_after_product(run);
     }
     const int next = eco_cell_next_product(run->lowered, false, i);
-    eco_cpu_pass(run, &step->call, false, (struct eco_share){i, next});
+    eco_cpu_pass(run, &step->call, false, (struct eco_range){i, next});
     return next;
 }
 
@@ -225,7 +225,7 @@ static void project(const struct step *step, int32_t t)
                                                         .blocks = eco_cpu_one_block});
     eco_cpu_after_pointwise(run);
     char *next = eco_view_at(state, t), *y = eco_view_at(output, t);
-    const struct eco_share part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
+    const struct eco_range part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
     for (int32_t n = part.from; n < part.to; n++) {
         const size_t row = (size_t)eco_cpu_row(run, n);
         void *to = eco_cpu_after_mutable(type, next, (size_t)n * state->row);
@@ -239,8 +239,8 @@ static void project(const struct step *step, int32_t t)
 static void clear_y(const struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
-    const struct eco_share ended = {eco_cpu_active(run, t), run->args->N};
-    const struct eco_share part = eco_cpu_part_of(run, ended, 1);
+    const struct eco_range ended = {eco_cpu_active(run, t), run->args->N};
+    const struct eco_range part = eco_cpu_part_of(run, ended, 1);
     const struct eco_view *output = &step->bound->y;
     char *y = eco_view_at(output, t);
     for (int32_t n = part.from; y != NULL && n < part.to; n++)

@@ -52,7 +52,7 @@ static struct part part_of(const struct eco_cpu_run *run, const struct eco_op *o
 {
     enum { PAGE = 4096 };
     const size_t bytes = run->layout->packing->direction[ECO_FORM_DENSE][op->layer > 0];
-    const struct eco_share pages = eco_cpu_part(run, (int32_t)((bytes + PAGE - 1) / PAGE), 1);
+    const struct eco_range pages = eco_cpu_part(run, (int32_t)((bytes + PAGE - 1) / PAGE), 1);
     const size_t from = (size_t)pages.from * PAGE, to = (size_t)pages.to * PAGE;
     return (struct part){(char *)sums_apart(run, op) + from,
                          (char *)run->args->dweights + offset_of(run, op) + from,

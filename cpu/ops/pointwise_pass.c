@@ -49,13 +49,13 @@ bool eco_cpu_by_rows(const struct eco_cpu_run *run, int32_t rows, int threads)
 
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call)
 {
-    const struct eco_share active = eco_cpu_step_rows(run, t),
+    const struct eco_range active = eco_cpu_step_rows(run, t),
                            rows = run->scans ? run->rows : active;
     const int32_t H = run->problem->H;
     const bool by_rows = eco_cpu_by_rows(run, rows.to - rows.from, run->count);
-    struct eco_share row = by_rows ? eco_cpu_part_of(run, rows, 1) : rows;
-    const struct eco_share unit =
-        by_rows ? (struct eco_share){0, H} : eco_cpu_part(run, H, run->unit_group);
+    struct eco_range row = by_rows ? eco_cpu_part_of(run, rows, 1) : rows;
+    const struct eco_range unit =
+        by_rows ? (struct eco_range){0, H} : eco_cpu_part(run, H, run->unit_group);
     row.to = row.to < active.to ? row.to : active.to;
     call->row0 = row.from;
     call->row1 = row.to;
@@ -90,10 +90,10 @@ static int32_t rows_of(const struct eco_cpu_run *run, bool backward, struct eco_
 
 /* Means make stages too, but of a row alone. */
 void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, bool backward,
-                  struct eco_share stage)
+                  struct eco_range stage)
 {
     const struct eco_program *program = backward ? run->lowered->backward : run->lowered->forward;
-    const struct eco_share rows = {call->row0, call->row1};
+    const struct eco_range rows = {call->row0, call->row1};
     const bool several = stage.to - stage.from > 1;
     const int32_t some = several ? rows_of(run, backward, call) : rows.to - rows.from;
     for (int32_t row = rows.from; row < rows.to; row += some) {

@@ -13,7 +13,7 @@ static void keep_step(const struct eco_cpu_run *run, const struct eco_bound *bou
                       int32_t t)
 {
     const struct eco_view *from = &bound->next[s], *to = &bound->checkpoint[s];
-    const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
+    const struct eco_range part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
     const size_t k = eco_layout_checkpoint_index(run->layout, bound->op->d, t);
     for (int32_t n = part.from; n < part.to; n++)
         eco_type_move(
@@ -108,12 +108,12 @@ static void load_states(const struct replay *replay)
 {
     const struct eco_cpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
-    const struct eco_share all = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_range all = eco_cpu_part(run, run->args->N, 1);
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
         for (int32_t n = all.from; n < all.to; n++)
             load_first(replay, s, n);
         for (int32_t t = bound->op->t0; t < bound->op->t1; t++) {
-            const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
+            const struct eco_range part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
             for (int32_t n = part.from; is_known(replay, s, t) && n < part.to; n++)
                 put_row(replay, s, eco_view_at(&bound->next[s], t), n, known_row(replay, s, t, n),
                         s == 0 ? run->layout->type : bound->checkpoint[s].type);
@@ -149,11 +149,11 @@ static void multiply(struct part *part, int weights, const struct eco_view *a, s
                              .blocks = part->blocks,
                              .bias = weights == ECO_WEIGHT_INPUT,
                              .add = weights != ECO_WEIGHT_INPUT};
-    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
+    for (struct eco_row_range some = {0}; eco_cpu_next_row_range(run, op, &some);) {
         m.rows = some.rows;
         m.a = eco_cpu_after(a->type, rows, (size_t)some.step * (size_t)run->args->N * a->row);
         m.c = eco_view_at(acc, op->t0 + some.step);
-        part->run.rows = (struct eco_share){0, some.rows};
+        part->run.rows = (struct eco_range){0, some.rows};
         run->products->multiply(run, &m);
         if (weights == ECO_WEIGHT_INPUT)
             eco_cpu_copy_raw(run, &m);
@@ -184,7 +184,7 @@ static struct eco_pointwise begin_pass(const struct part *part)
 {
     const struct eco_cpu_run *run = &part->run;
     const struct eco_bound *bound = part->replay->bound;
-    const struct eco_share units = eco_cpu_part(run, run->problem->H, run->unit_group);
+    const struct eco_range units = eco_cpu_part(run, run->problem->H, run->unit_group);
     struct eco_pointwise call = eco_cpu_call(run, &part->bound);
     call.acc_row = part->bound.acc.row;
     call.acc_shift = part->blocks.shift;

@@ -26,7 +26,7 @@ bool eco_cpu_resets(const struct eco_cpu_run *run, const struct eco_op *op, int3
     const int32_t at = eco_op_reset(op, t);
     if (run->args->resets == NULL || t < 0 || at >= run->args->T)
         return false;
-    const struct eco_share rows = eco_cpu_step_rows(run, at);
+    const struct eco_range rows = eco_cpu_step_rows(run, at);
     const uint8_t *bytes = bytes_of(run, at);
     int32_t n = rows.from;
     uint64_t eight = 0;
@@ -47,7 +47,7 @@ static void *row_of(const struct eco_view *view, int32_t t, int32_t place)
 
 /* `width` elements of a row's start, from `first` on. */
 static void put_start(const struct eco_cpu_run *run, const struct eco_view *start, int32_t place,
-                      struct eco_share units, void *to, ecornn_type type)
+                      struct eco_range units, void *to, ecornn_type type)
 {
     const size_t width = (size_t)(units.to - units.from);
     const size_t from = (size_t)eco_cpu_row(run, place) * start->row + (size_t)units.from;
@@ -58,22 +58,22 @@ static void put_start(const struct eco_cpu_run *run, const struct eco_view *star
 }
 
 /* The thread's rows: in all steps the same, whose states it keeps. */
-static struct eco_share rows_of(const struct eco_cpu_run *run, int32_t t)
+static struct eco_range rows_of(const struct eco_cpu_run *run, int32_t t)
 {
     const int32_t active = eco_cpu_active(run, t);
-    struct eco_share part = eco_cpu_part_of(run, run->rows, 1);
+    struct eco_range part = eco_cpu_part_of(run, run->rows, 1);
     part.to = part.to < active ? part.to : active;
     return part;
 }
 
 void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t)
 {
-    const struct eco_share part = rows_of(run, t);
+    const struct eco_range part = rows_of(run, t);
     for (int32_t n = part.from; n < part.to; n++)
         for (int s = 0; is_reset(run, bound->op, t, n) && s < run->problem->cell->recipe.n_states;
              s++) {
             const struct eco_view *before = &bound->before[s];
-            const struct eco_share all = {0, eco_problem_width(run->problem, s)};
+            const struct eco_range all = {0, eco_problem_width(run->problem, s)};
             void *row = row_of(before, t, n);
             memcpy(row_of(&bound->replaced[s], 0, n), row,
                    (size_t)all.to * eco_type_bytes(before->type));
@@ -83,7 +83,7 @@ void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_boun
 
 void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t)
 {
-    const struct eco_share part = rows_of(run, t);
+    const struct eco_range part = rows_of(run, t);
     for (int32_t n = part.from; n < part.to; n++)
         for (int s = 0; is_reset(run, bound->op, t, n) && s < run->problem->cell->recipe.n_states;
              s++)
@@ -96,13 +96,13 @@ void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_boun
 
 /* Of a state the units that go with a part of the plane [N,H]: with a projection the output state
  * has others. */
-static struct eco_share units_of(const struct eco_cpu_run *run, const struct eco_pointwise *call,
+static struct eco_range units_of(const struct eco_cpu_run *run, const struct eco_pointwise *call,
                                  int s)
 {
     const int32_t width = eco_problem_width(run->problem, s), H = run->problem->H;
     if (call->unit0 == 0 && call->unit1 == H)
-        return (struct eco_share){0, width};
-    return width == H ? (struct eco_share){call->unit0, call->unit1} : eco_cpu_part(run, width, 1);
+        return (struct eco_range){0, width};
+    return width == H ? (struct eco_range){call->unit0, call->unit1} : eco_cpu_part(run, width, 1);
 }
 
 void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
@@ -114,7 +114,7 @@ void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound 
         call->state_row[s] = to->row;
         if ((which & (to->step > 0 ? ECO_PATCH_READ : ECO_PATCH_OTHERS)) == 0)
             continue;
-        const struct eco_share units = units_of(run, call, s);
+        const struct eco_range units = units_of(run, call, s);
         const size_t bytes = (size_t)(units.to - units.from) * eco_type_bytes(to->type),
                      first = (size_t)units.from * eco_type_bytes(to->type);
         for (int32_t n = call->row0; n < call->row1; n++) {
@@ -132,23 +132,23 @@ static bool is_apart(const struct eco_cpu_run *run, int s)
     return s == 0 && run->problem->projected;
 }
 
-struct eco_share eco_cpu_carried_rows(const struct eco_cpu_run *run,
+struct eco_range eco_cpu_carried_rows(const struct eco_cpu_run *run,
                                       const struct eco_pointwise *call, int32_t t, int s)
 {
     return is_apart(run, s) ? eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1)
-                            : (struct eco_share){call->row0, call->row1};
+                            : (struct eco_range){call->row0, call->row1};
 }
 
-struct eco_share eco_cpu_carried_units(const struct eco_cpu_run *run,
+struct eco_range eco_cpu_carried_units(const struct eco_cpu_run *run,
                                        const struct eco_pointwise *call, int s)
 {
-    return is_apart(run, s) ? (struct eco_share){0, eco_problem_width(run->problem, s)}
+    return is_apart(run, s) ? (struct eco_range){0, eco_problem_width(run->problem, s)}
                             : units_of(run, call, s);
 }
 
 /* What a step gave its start goes no further. */
 void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
-                       int32_t place, struct eco_share units)
+                       int32_t place, struct eco_range units)
 {
     const ecornn_type sum = run->layout->sum;
     const size_t first = (size_t)units.from, n = (size_t)(units.to - units.from);
@@ -165,7 +165,7 @@ void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *
     if (!eco_cpu_resets(run, bound->op, after))
         return;
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_share rows = eco_cpu_carried_rows(run, call, t, s),
+        const struct eco_range rows = eco_cpu_carried_rows(run, call, t, s),
                                units = eco_cpu_carried_units(run, call, s);
         for (int32_t n = rows.from; n < rows.to; n++)
             if (is_reset(run, bound->op, after, n))

@@ -45,15 +45,15 @@ int32_t eco_cpu_row(const struct eco_cpu_run *run, int32_t place)
     return run->order ? run->order[place] : place;
 }
 
-struct eco_share eco_cpu_step_rows(const struct eco_cpu_run *run, int32_t t)
+struct eco_range eco_cpu_step_rows(const struct eco_cpu_run *run, int32_t t)
 {
     const int32_t n = eco_cpu_active(run, t);
-    return (struct eco_share){run->rows.from < n ? run->rows.from : n,
+    return (struct eco_range){run->rows.from < n ? run->rows.from : n,
                               run->rows.to < n ? run->rows.to : n};
 }
 
-bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
-                     struct eco_stretch *stretch)
+bool eco_cpu_next_row_range(const struct eco_cpu_run *run, const struct eco_op *op,
+                            struct eco_row_range *stretch)
 {
     const int32_t N = run->args->N;
     int32_t t = op->t0 + stretch->steps, n;

@@ -144,7 +144,7 @@ static void run_scan(struct eco_scan_blocks *scan)
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel fold =
         builtin < 0 ? run->kernels->interpret : run->kernels->cell[builtin].scan[scan->back];
-    struct eco_share folded = scan->own; /* what comes after the last block nobody asks */
+    struct eco_range folded = scan->own; /* what comes after the last block nobody asks */
     folded.to -= folded.to == scan->blocks;
     take_values(scan);
     clear_linear(scan);

@@ -167,7 +167,7 @@ static void point_at_step(struct eco_scan_blocks *scan, int32_t from, int32_t ro
 }
 
 /* A kernel over all steps of some blocks, all blocks' first ones first. */
-static void run_some(struct eco_scan_blocks *scan, struct eco_share blocks,
+static void run_some(struct eco_scan_blocks *scan, struct eco_range blocks,
                      eco_pointwise_kernel kernel, void (*after)(const struct eco_scan_blocks *))
 {
     for (int32_t k = 0; k < scan->block && blocks.from < blocks.to; k++) {
@@ -186,13 +186,13 @@ static void run_some(struct eco_scan_blocks *scan, struct eco_share blocks,
 
 /* Some blocks at a time: enough to make a call worth its while, few enough for a processor to
  * fetch what lies in so many places ahead. */
-void eco_cpu_scan_run(struct eco_scan_blocks *scan, struct eco_share blocks,
+void eco_cpu_scan_run(struct eco_scan_blocks *scan, struct eco_range blocks,
                       eco_pointwise_kernel kernel, const struct eco_program *program,
                       void (*after)(const struct eco_scan_blocks *))
 {
     enum { TOGETHER = 16 };
     scan->call.program = program;
-    for (struct eco_share some = blocks; some.from < blocks.to; some.from = some.to) {
+    for (struct eco_range some = blocks; some.from < blocks.to; some.from = some.to) {
         some.to = blocks.to - some.from < TOGETHER ? blocks.to : some.from + TOGETHER;
         run_some(scan, some, kernel, after);
     }

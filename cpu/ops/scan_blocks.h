@@ -16,7 +16,7 @@ struct eco_scan_blocks {
     bool falls;           /* steps go back in time: the op's first block is the last one here */
     int32_t steps, block; /* of the op, of a block */
     int32_t blocks, odd;  /* odd: steps of the block that is over first */
-    struct eco_share own; /* the thread's blocks, in the order of steps */
+    struct eco_range own; /* the thread's blocks, in the order of steps */
     /* Of each state, [N,H] before the op and then of each block, in the order of time:
      * [1 + blocks,N,H] of the state's type, or of what is carried. */
     char *value[ECO_MAX_STATES];
@@ -46,7 +46,7 @@ char *eco_cpu_scan_linear(const struct eco_scan_blocks *scan, char *first, int32
                           int32_t n);
 
 /* A kernel over all steps of some blocks; after their first steps, `after`, if there is one. */
-void eco_cpu_scan_run(struct eco_scan_blocks *scan, struct eco_share blocks,
+void eco_cpu_scan_run(struct eco_scan_blocks *scan, struct eco_range blocks,
                       eco_pointwise_kernel kernel, const struct eco_program *program,
                       void (*after)(const struct eco_scan_blocks *));
 

@@ -14,7 +14,7 @@ static void *row_of(const struct eco_view *view, int32_t t, size_t row)
 /* The rows are those whose states the thread resets, and none that another one does. */
 void eco_cpu_show_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t)
 {
-    const struct eco_share part = eco_cpu_part_of(run, run->rows, 1);
+    const struct eco_range part = eco_cpu_part_of(run, run->rows, 1);
     const int32_t active = eco_cpu_active(run, t);
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
         const struct eco_view *to = &bound->all_states[s], *from = &bound->next[s];
@@ -34,7 +34,7 @@ void eco_cpu_add_dstates(const struct eco_cpu_run *run, const struct eco_bound *
 {
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_view *from = &bound->all_states[s], *to = &bound->carry[s];
-        const struct eco_share units = eco_cpu_carried_units(run, call, s),
+        const struct eco_range units = eco_cpu_carried_units(run, call, s),
                                rows = eco_cpu_carried_rows(run, call, t, s);
         for (int32_t n = rows.from; from->first != NULL && n < rows.to; n++)
             eco_type_add(

@@ -79,7 +79,7 @@ static void add_column(const struct source *source, size_t from, int32_t some,
 {
     const struct eco_cpu_run *run = source->run;
     const struct eco_multiply *multiply = source->multiply;
-    for (struct eco_stretch at = {0}; eco_cpu_stretch(run, multiply->op, &at);) {
+    for (struct eco_row_range at = {0}; eco_cpu_next_row_range(run, multiply->op, &at);) {
         const size_t row = (size_t)at.step * (size_t)run->args->N;
         run->kernels->add_columns(
             &sums->sum, &sums->lost,
@@ -127,7 +127,7 @@ void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_bound *bo
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     const size_t H = (size_t)run->problem->H;
-    const struct eco_share share = eco_cpu_part(run, run->problem->H, 16);
+    const struct eco_range share = eco_cpu_part(run, run->problem->H, 16);
     const struct source source = {run, multiply, &bound->dvector, (size_t)share.from};
     const int32_t n = share.to - share.from;
     const ecornn_type type = run->layout->sum;

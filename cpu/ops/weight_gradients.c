@@ -9,7 +9,7 @@
 /* dx of a cell without W: there is no product to write it. */
 static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
-    const struct eco_share part = eco_cpu_part(run, multiply->rows, 1);
+    const struct eco_range part = eco_cpu_part(run, multiply->rows, 1);
     const size_t row = multiply->c_row, rows = (size_t)(part.to - part.from);
     const ecornn_type type = multiply->c_type;
     void *first = eco_cpu_after_mutable(type, multiply->c, (size_t)part.from * row);
@@ -20,7 +20,7 @@ static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply 
 /* To dx of such rows what x itself has, once the product's part of it is there. */
 static void add_raw(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
-    const struct eco_share part = eco_cpu_part(run, multiply->rows, 1);
+    const struct eco_range part = eco_cpu_part(run, multiply->rows, 1);
     const size_t H = (size_t)run->problem->H, column = (size_t)run->lowered->raw * H;
     eco_cpu_wait(run);
     for (int32_t n = part.from; n < part.to; n++)
@@ -46,7 +46,7 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *boun
                                     .add = op->add && !op->gathered};
     if (dx->first == NULL)
         return;
-    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
+    for (struct eco_row_range some = {0}; eco_cpu_next_row_range(run, op, &some);) {
         multiply.rows = some.rows;
         multiply.a = eco_view_at(&bound->acc, op->t0 + some.step);
         multiply.c = eco_view_at(dx, op->t0 + some.step);
@@ -72,7 +72,7 @@ static void projection(const struct eco_cpu_run *run, const struct eco_bound *bo
 static int32_t active_rows(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     int32_t rows = 0;
-    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);)
+    for (struct eco_row_range some = {0}; eco_cpu_next_row_range(run, op, &some);)
         rows += some.rows;
     return rows;
 }

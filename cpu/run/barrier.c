@@ -70,8 +70,7 @@ void eco_team_clear(const struct eco_team *team)
     }
 }
 
-/* A thread that takes a task sees what the task reads since the team's last wait, so nothing is
- * ordered here. */
+/* A thread that takes a task sees what the task reads since the team's last wait. */
 int32_t eco_team_take(const struct eco_team *team, int id, uint32_t product, int32_t tasks)
 {
     _Atomic uint64_t *const taken = &team->line[id].taken;

@@ -14,14 +14,14 @@ enum { ECO_TEAM_ROUNDS = 10, ECO_TEAM_MOST = 1 << ECO_TEAM_ROUNDS };
 
 /* What a thread has heard, and which of its tasks are taken. Each has a pair of cache lines,
  * because processors fetch pairs. */
-struct eco_line {
+struct eco_team_line {
     _Alignas(128) _Atomic unsigned heard[ECO_TEAM_ROUNDS];
     _Alignas(128) _Atomic uint64_t
         taken; /* number of a product, then the number of its tasks that are taken */
 };
 
 struct eco_team {
-    struct eco_line *line;      /* [count], cleared before the first wait */
+    struct eco_team_line *line; /* [count], cleared before the first wait */
     _Atomic unsigned *sleepers; /* threads that sleep; teams may share it */
     int count;                  /* threads, at most ECO_TEAM_MOST */
     int spins;                  /* looks before a waiting thread sleeps */

@@ -9,8 +9,7 @@
 /* ns: longer than any wait on a quiet machine, except for uneven shares, and shorter than the time
  * for which a scheduler runs another thread. */
 static const int64_t LONG_WAIT = 50000;
-/* Regions that are measured after a long wait, because a thread that has just slept is not late at
- * once. */
+/* Regions measured after a long wait, as a thread that has just slept is not late at once. */
 enum { MEASURED = 16 };
 /* A thread is late if it had no CPU for this part of the region. */
 enum { LATE_PART = 8 };

@@ -29,8 +29,7 @@
 
 /* ---- instruction sets ------------------------------------------------------------------------ */
 
-/* All sets, worst first. A processor that runs one also runs those before it that were built for
- * its architecture. */
+/* All sets, worst first. A processor that runs one also runs those before it. */
 enum rank {
     RANK_PLAIN,
     RANK_SSE2,

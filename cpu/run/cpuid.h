@@ -1,6 +1,5 @@
 /*
- * What the CPU backend must know of the machine. See isa/isa.h for instruction sets, quota.h for
- * control groups.
+ * What the CPU backend must know of the machine; see also isa/isa.h and quota.h.
  */
 #ifndef ECO_CPUID_H
 #define ECO_CPUID_H

@@ -74,7 +74,7 @@ static void wait_often(void *own, int id, int count)
 static double measure_barrier(struct ecornn_device *device)
 {
     const struct eco_cpu *cpu = device->context;
-    const size_t line = sizeof(struct eco_line);
+    const size_t line = sizeof(struct eco_team_line);
     _Atomic unsigned sleepers = 0;
     char *block = eco_alloc(((size_t)cpu->threads + 1) * line); /* one more, for alignment */
     if (block == NULL)

@@ -15,7 +15,7 @@ void eco_cpu_wait(const struct eco_cpu_run *run)
         eco_team_wait(run->team, run->id, run->turn);
 }
 
-struct eco_share eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct eco_share all,
+struct eco_range eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct eco_range all,
                                   int32_t group)
 {
     if (run->count == 1) /* no divisions, which would be noticeable in a short step */
@@ -23,27 +23,27 @@ struct eco_share eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct 
     const int64_t groups = ((int64_t)all.to - all.from + group - 1) / group;
     const int64_t from = all.from + groups * id / run->count * group;
     const int64_t to = all.from + groups * (id + 1) / run->count * group;
-    return (struct eco_share){from < all.to ? (int32_t)from : all.to,
+    return (struct eco_range){from < all.to ? (int32_t)from : all.to,
                               to < all.to ? (int32_t)to : all.to};
 }
 
-struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all, int32_t group)
+struct eco_range eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_range all, int32_t group)
 {
     return eco_cpu_part_for(run, run->id, all, group);
 }
 
-struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)
+struct eco_range eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)
 {
-    return eco_cpu_part_of(run, (struct eco_share){0, n}, group);
+    return eco_cpu_part_of(run, (struct eco_range){0, n}, group);
 }
 
 /* What the threads of a run share, in its workspace: this struct in the first line, then the lines
  * of the groups and of all threads. Idle threads sleep outside the step groups, so the groups need
  * not wake anybody. */
 struct shared {
-    _Alignas(struct eco_line) _Atomic unsigned sleepers, in_steps;
+    _Alignas(struct eco_team_line) _Atomic unsigned sleepers, in_steps;
     int spins;
-    struct eco_line line[];
+    struct eco_team_line line[];
 };
 
 static int step_threads(int threads)
@@ -56,7 +56,7 @@ size_t eco_cpu_team_bytes(int threads)
     const size_t lines = (size_t)threads + (size_t)step_threads(threads);
     const size_t room =
         _Alignof(struct shared) - ECO_ALIGNMENT; /* a workspace may begin at a lower alignment */
-    return threads > 1 ? sizeof(struct shared) + lines * sizeof(struct eco_line) + room : 0;
+    return threads > 1 ? sizeof(struct shared) + lines * sizeof(struct eco_team_line) + room : 0;
 }
 
 static struct shared *shared_of(const struct eco_cpu_run *run)
@@ -67,7 +67,7 @@ static struct shared *shared_of(const struct eco_cpu_run *run)
 }
 
 /* A thread's part in steps. */
-struct place {
+struct assignment {
     struct eco_team team;
     unsigned turn;
     uint32_t product;
@@ -76,37 +76,39 @@ struct place {
     int op, ops; /* it does every ops-th step of a level, from this one on; op -1: none */
 };
 
-static void take_place(struct place *place, const struct eco_cpu_run *run, struct shared *shared)
+static void assign(struct assignment *assigned, const struct eco_cpu_run *run,
+                   struct shared *shared)
 {
     const struct eco_grid grid = run->steps;
-    place->op = run->scans ? -1 : 0; /* in a scan all take part */
-    place->ops = 1;
-    place->steps = run;
+    assigned->op = run->scans ? -1 : 0; /* in a scan all take part */
+    assigned->ops = 1;
+    assigned->steps = run;
     if (run->count == 1 || run->scans)
         return;
     const int group = run->id / grid.units, part = group % grid.rows;
-    place->op = group / grid.rows;
-    place->ops = grid.ops;
-    if (place->op >= grid.ops) {
-        place->op = -1;
+    assigned->op = group / grid.rows;
+    assigned->ops = grid.ops;
+    if (assigned->op >= grid.ops) {
+        assigned->op = -1;
         return;
     }
-    place->team = (struct eco_team){.line = shared->line + (size_t)group * (size_t)grid.units,
-                                    .sleepers = &shared->in_steps,
-                                    .count = grid.units,
-                                    .spins = shared->spins,
-                                    .waits = run->team->waits};
-    place->turn = 0;
-    place->product = 0;
-    place->steps = &place->run;
-    place->run = *run;
-    place->run.team = &place->team;
-    place->run.turn = &place->turn;
-    place->run.product = &place->product;
-    place->run.id = run->id % grid.units;
-    place->run.count = grid.units;
-    place->run.rows = (struct eco_share){(int32_t)((int64_t)run->args->N * part / grid.rows),
-                                         (int32_t)((int64_t)run->args->N * (part + 1) / grid.rows)};
+    assigned->team = (struct eco_team){.line = shared->line + (size_t)group * (size_t)grid.units,
+                                       .sleepers = &shared->in_steps,
+                                       .count = grid.units,
+                                       .spins = shared->spins,
+                                       .waits = run->team->waits};
+    assigned->turn = 0;
+    assigned->product = 0;
+    assigned->steps = &assigned->run;
+    assigned->run = *run;
+    assigned->run.team = &assigned->team;
+    assigned->run.turn = &assigned->turn;
+    assigned->run.product = &assigned->product;
+    assigned->run.id = run->id % grid.units;
+    assigned->run.count = grid.units;
+    assigned->run.rows =
+        (struct eco_range){(int32_t)((int64_t)run->args->N * part / grid.rows),
+                           (int32_t)((int64_t)run->args->N * (part + 1) / grid.rows)};
 }
 
 /* Does a group of the threads do this op? */
@@ -125,26 +127,26 @@ static void do_op(const struct eco_cpu_run *run, const struct eco_op *op)
 /* All threads meet after every level, and nowhere else between operations. */
 static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, struct shared *shared)
 {
-    struct place place;
+    struct assignment assigned;
     struct eco_walk walk;
     const struct eco_op *op;
     int64_t level = 0;
     int number = 0, mine; /* steps in this level; the next one to do */
-    take_place(&place, run, shared);
-    mine = place.op;
+    assign(&assigned, run, shared);
+    mine = assigned.op;
     eco_walk_begin(&walk, tape);
     while ((op = eco_walk_next(&walk)) != NULL) {
         if (walk.level > level) {
             eco_cpu_wait(run);
             level = walk.level;
             number = 0;
-            mine = place.op;
+            mine = assigned.op;
         }
         if (!is_step(run, op))
             do_op(run, op);
         else if (number++ == mine) {
-            do_op(place.steps, op);
-            mine += place.ops;
+            do_op(assigned.steps, op);
+            mine += assigned.ops;
         }
     }
     eco_cpu_wait(run);
@@ -178,10 +180,9 @@ static void walk_as(const struct eco_cpu_run *run, const struct eco_tape *tape,
     eco_region_leave(region, &waits, mine.id);
 }
 
-/* Each thread runs with the floating-point mode of the caller, whatever mode OpenMP's thread
- * had. */
-static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *tape,
-                          struct eco_region *region)
+/* Each thread runs with the floating-point mode of the caller. */
+static void walk_in_region(const struct eco_cpu_run *run, const struct eco_tape *tape,
+                           struct eco_region *region)
 {
     const struct eco_fp mode = eco_fp_get();
     const int steps = step_threads(region->threads);
@@ -216,9 +217,9 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
 static void begin_region(struct eco_region *region, const struct eco_cpu *cpu, int threads,
                          bool adapts)
 {
-    const bool crowded = cpu->busy == NULL;
+    const bool overloaded = cpu->busy == NULL;
     eco_region_begin(region, threads > 1 && adapts ? cpu->busy : NULL, threads);
-    const int have = region->threads, most = have < threads || crowded ? have : cpu->threads;
+    const int have = region->threads, most = have < threads || overloaded ? have : cpu->threads;
     region->opened = have == 1 || eco_cpu_forked() ? 1 : eco_cpu_try_threads(have, most);
     region->threads = region->opened < have ? region->opened : have;
 }
@@ -277,7 +278,7 @@ static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, 
     if (region.threads == 1)
         walk_alone(&those, tape);
     else
-        walk_together(&those, tape, &region);
+        walk_in_region(&those, tape, &region);
     omp_set_num_threads(before);
 }
 

@@ -38,15 +38,13 @@ double eco_products_time(const struct eco_problem *problem, const struct eco_cap
 /* Seconds of a step's product with all of R, in full F32, by the methods of large products. */
 double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward);
-/* algo/cost.c; seconds lost by rows that are not multiples of 16 bytes, or spent on padding
- * them. */
+/* algo/cost.c; seconds lost by rows that are no multiple of 16 bytes, or spent on padding. */
 double eco_step_lost(const struct eco_problem *problem, const struct eco_caps *caps,
                      unsigned outside);
 /* Both, with algorithm step's chunks, forward and in training backward. */
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          unsigned outside);
-/* Seconds of all steps forward or backward, with their large products. Layers overlap if that is
- * requested. */
+/* Seconds of all forward or backward steps with large products. Layers overlap if requested. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
                      const struct eco_layout_request *request);
 /* The requests of algorithm step that estimates depend on: chunks, and whether layers overlap. */
@@ -58,8 +56,7 @@ bool eco_step_overlaps(const struct eco_problem *problem, const struct eco_caps 
 double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps *caps, int n);
 /* Seconds of the launches that follow backward steps, and of what they write; without products. */
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps);
-/* Seconds of algorithm step's launches outside its steps: of states or their gradients, and of
- * products. */
+/* Seconds of algorithm step's launches outside its steps: of states and of products. */
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward);
 /* Do products gain more from padded rows than copying the rows costs? */
@@ -70,9 +67,8 @@ int32_t eco_step_asked(const struct eco_problem *problem, bool backward);
 /* Least steps of a chunk, and rows: enough for the input product to run at full speed, few enough
  * for its result to stay in the L2 until the steps read it. */
 enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
-/* Is a layer's backward followed by a single launch, and the whole run one chunk? Then layers
- * should not overlap. */
-bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
+/* Is a layer's backward followed by one launch, in a single chunk? Then layers do not overlap. */
+bool eco_step_is_short(const struct eco_problem *problem, const struct eco_caps *caps);
 /* algo/per_step.c; are rows padded? Yes if forced, or if products gain more than copies cost. */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps,
                     unsigned outside);

@@ -18,10 +18,10 @@ int32_t eco_step_asked(const struct eco_problem *problem, bool backward)
 /* Do the accumulators of concurrent chunks take far more than the L2? */
 static bool fills_cache(const struct eco_problem *problem)
 {
-    static const double far = 128e6;
+    static const double beyond_l2 = 128e6;
     return (double)problem->N * problem->H * problem->cell->lowered.n_accs * sizeof(float) *
                ECO_STEP_CHUNK >
-           far;
+           beyond_l2;
 }
 
 static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
@@ -44,7 +44,7 @@ struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, boo
         .chunk_backward = eco_saving_chunk(problem, steps_for(problem, true, wavefront))};
 }
 
-bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)
+bool eco_step_is_short(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return eco_gpu_grouped_follow(problem, caps) && problem->T <= ECO_STEP_CHUNK &&
            eco_step_asked(problem, true) == 0;
@@ -52,8 +52,7 @@ bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct ec
 
 /* ---- rows in whole groups -------------------------------------------------------------------- */
 
-/* Twice the multiply-adds of all steps: input products of a layer and in training their gradients;
- * recurrent products. */
+/* Twice the multiply-adds of all steps: input products with their gradients; recurrent products. */
 static double input_work(const struct eco_problem *problem, int32_t layer)
 {
     const double input = eco_problem_input(problem, layer);
@@ -159,12 +158,10 @@ static double kernels(const struct eco_problem *problem, const struct eco_caps *
 {
     const double left = eco_type_narrow(problem->type) ? 0.7 : 0.8;
     const int products = problem->cell->lowered.n_operands;
-    return seconds * (products > 1 ? products : 1) *
-           (eco_step_is_over_at_once(problem, caps) ? left : 1);
+    return seconds * (products > 1 ? products : 1) * (eco_step_is_short(problem, caps) ? left : 1);
 }
 
-/* `seconds` is everything except launches. Other work can overlap launches, but at most this share
- * of a step. */
+/* `seconds` excludes launches. Other work overlaps launches, up to this share of a step. */
 static struct step step_of(const struct eco_problem *problem, const struct eco_caps *caps,
                            bool backward, double seconds, double before)
 {
@@ -196,7 +193,7 @@ static struct step narrow_step(const struct eco_problem *problem, const struct e
     const double accs = eco_cost_accs(problem, true), r = accs * problem->P,
                  k = backward ? accs : problem->P;
     const double product = fmax(
-                     fmax(r * problem->N / rates->step[0].multiply, 2 * r / rates->step[0].near),
+                     fmax(r * problem->N / rates->step[0].multiply, 2 * r / rates->step[0].from_l2),
                      k * rates->step[0].chain),
                  cell = bytes_of(problem, backward) * problem->N * problem->H /
                         rates->step[0].cell_bytes;
@@ -206,8 +203,7 @@ static struct step narrow_step(const struct eco_problem *problem, const struct e
 /* Seconds of such products, in addition to what they read. */
 static const double FEW_ROWS = 5e-6;
 
-/* F32 products of steps have estimates of their own, which include launches. R is not prepared if
- * layers overlap. */
+/* Estimates of F32 products include launches. R is not prepared if layers overlap. */
 static struct step float_step(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool backward, bool wavefront)
 {
@@ -215,7 +211,7 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
     const enum eco_cost_form form = eco_cost_form(problem);
     double before = 0,
            product = eco_gpu_step_product_time(problem, caps, backward, !wavefront, &before);
-    if (eco_step_is_over_at_once(problem, caps)) /* few rows have kernels of their own */
+    if (eco_step_is_short(problem, caps)) /* few rows have kernels of their own */
         product -= fmax(0, rates->cublas_step[form == ECO_COST_FAST].launches[backward] - FEW_ROWS);
     if (form == ECO_COST_FULL && before <= 0)
         product = fmin(product, eco_full_step_time(problem, caps, backward));
@@ -225,13 +221,13 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
 }
 
 /* Seconds of two concurrent activities: about the longer one, and more if both are long. */
-static double beside(double a, double b)
+static double concurrent_time(double a, double b)
 {
     return cbrt(a * a * a + b * b * b);
 }
 
-/* A chunk of a layer begins when that of the layer below has ended. What keeps the device busy does
- * not overlap. */
+/* A chunk begins when that of the layer below has ended. What keeps the device busy does not
+ * overlap. */
 static double wave_time(const struct eco_problem *problem, struct step step, double steps,
                         int32_t chunk, double products)
 {
@@ -239,11 +235,10 @@ static double wave_time(const struct eco_problem *problem, struct step step, dou
                  critical =
                      (steps + (layers - 1) * fmin(chunk, steps)) * step.alone + products / layers,
                  busy = layers * steps * step.busy + products;
-    return beside(critical, busy);
+    return concurrent_time(critical, busy);
 }
 
-/* Half a step: the first step, where states are 0, has no product, nor has the last one
- * backward. */
+/* Half a step: the first one (states are 0) and the last one backward have no product. */
 static const double WITHOUT_PRODUCT = 0.5;
 
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
@@ -258,7 +253,7 @@ double eco_step_time(const struct eco_problem *problem, const struct eco_caps *c
         return wave_time(problem, step, steps, backward ? request->chunk_backward : request->chunk,
                          products);
     const double lane = steps * step.alone;
-    return problem->L * ((problem->D > 1 ? beside(lane, 2 * steps * step.busy) : lane) +
+    return problem->L * ((problem->D > 1 ? concurrent_time(lane, 2 * steps * step.busy) : lane) +
                          problem->D * step.before) +
            products;
 }

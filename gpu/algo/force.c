@@ -169,8 +169,8 @@ static bool read_grouped(const char *text, struct eco_gpu_force *force)
     return is_number && force->grouped != ECO_NOT_FORCED;
 }
 
-/* 0, 1 or 2: with prepared states of steps. Large products in F16 follow, unless they have a key of
- * their own. */
+/* 0, 1 or 2: with prepared states of steps. Large products in F16 follow, without a key of their
+ * own. */
 static bool read_emulated_f32(const char *text, struct eco_gpu_force *force)
 {
     force->emulated_f32 = *text == '0'   ? ECO_USE_NEVER
@@ -246,14 +246,14 @@ static bool read_lanes(const char *text, int32_t *lanes)
 }
 
 /* For nets and several models. Checked here, so that every plan refuses an invalid value. */
-static bool read_at_once(const char *text, struct eco_gpu_force *force)
+static bool read_concurrent(const char *text, struct eco_gpu_force *force)
 {
     int32_t lanes;
     (void)force;
     return read_lanes(text, &lanes);
 }
 
-int eco_gpu_forced_at_once(const char *forced)
+int eco_gpu_forced_concurrent(const char *forced)
 {
     char value[VALUE];
     int32_t lanes = 0;
@@ -294,7 +294,7 @@ static const struct {
     {"chunk", CHUNK, read_chunk, false, "0 or more"},
     {"wavefront", WAVEFRONT, read_wavefront, false, "0 or 1"},
     {"rows", ROWS, read_rows, false, "padded or dense"},
-    {"at-once", NO_VARIABLE, read_at_once, true, "1 to 16"},
+    {"at-once", NO_VARIABLE, read_concurrent, true, "1 to 16"},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 

@@ -51,7 +51,7 @@ extern const char *const eco_gpu_variables[];
 /* At creation of a plan, and for its table of strategies. */
 struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem);
 /* Most concurrent runs that are forced; 0 if none are, or the value of at-once is invalid. */
-int eco_gpu_forced_at_once(const char *forced);
+int eco_gpu_forced_concurrent(const char *forced);
 /* The choices worth measuring, eco_backend.tunables; tunables.c. */
 extern const struct eco_choice eco_gpu_tunables[];
 /* Writes the forced choices of a problem that choices.c does not print: ",KEY=VALUE". */

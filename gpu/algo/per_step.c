@@ -22,7 +22,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 static bool may_overlap(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return problem->L > 1 && problem->D == 1 && eco_gpu_force(problem).wavefront != ECO_USE_NEVER &&
-           !eco_step_is_over_at_once(problem, caps);
+           !eco_step_is_short(problem, caps);
 }
 
 static double time_of(const struct eco_problem *problem, const struct eco_caps *caps,

@@ -21,7 +21,7 @@ static double step_time(const struct eco_problem *problem, const struct eco_caps
 }
 
 /* Kernels compute offsets within a step in 32 bits; the caller's rows may be T apart. */
-static bool is_near(const struct eco_problem *problem)
+static bool fits_32bit(const struct eco_problem *problem)
 {
     const double state = (double)problem->D * problem->H, row = problem->order == ECORNN_BATCH_MAJOR
                                                                     ? problem->T * state
@@ -47,7 +47,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "needs weights of the type of the rows";
     if (eco_persistent_refuses(problem, false) != NULL)
         return eco_persistent_refuses(problem, false);
-    if (!is_near(problem))
+    if (!fits_32bit(problem))
         return "needs rows whose elements are within 32 bits of each other";
     if (!(step_time(problem, caps, false, 1) > 0))
         return eco_gpu_force(problem).divides[0] ? "does not support the forced division"
@@ -148,8 +148,7 @@ static double input_launch(const struct eco_problem *problem, const struct eco_g
     return problem->type == ECORNN_F32 && !problem->fast ? rates->fma_launch : 2 * rates->launch;
 }
 
-/* The first and last launches of a wavefront are not full. Fewer chunks make these longer, more
- * chunks add launches. */
+/* Launches at both ends of a wavefront are not full, and longer the fewer chunks there are. */
 static struct wave find_wave(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
@@ -184,19 +183,19 @@ static int32_t steps_for(const struct eco_problem *problem, const struct eco_cap
 /* Recomputed saved values stay in the L2 until the steps read them. */
 static int32_t steps_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { NEAR_BYTES = 16 << 20 };
+    enum { FITS_L2_BYTES = 16 << 20 };
     const int32_t steps = steps_for(problem, caps, true);
     const double step = (double)problem->cell->lowered.n_saves * problem->H * problem->N *
                         (double)eco_type_bytes(problem->type);
     if (problem->saving.policy == ECORNN_SAVE_ALL || eco_step_asked(problem, true) > 0 ||
-        step * steps <= NEAR_BYTES)
+        step * steps <= FITS_L2_BYTES)
         return steps;
-    const int32_t near = (int32_t)(NEAR_BYTES / step);
-    return near < LEAST_STEPS ? LEAST_STEPS : near;
+    const int32_t fitting = (int32_t)(FITS_L2_BYTES / step);
+    return fitting < LEAST_STEPS ? LEAST_STEPS : fitting;
 }
 
-/* Seconds of all layers one after the other, with concurrent directions where that pays; 0 if they
- * do not fit. */
+/* Seconds of all layers in turn, with concurrent directions where that pays; 0 if they do not
+ * fit. */
 static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
@@ -216,8 +215,7 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
     return least;
 }
 
-/* Seconds of memory traffic with many rows: accumulators, saved values, and outputs or gradients of
- * both. */
+/* Seconds of memory traffic with many rows: accumulators, saved values, outputs or gradients. */
 static double memory_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward)
 {
@@ -264,8 +262,7 @@ static bool overlaps_layers(const struct eco_problem *problem, const struct eco_
            forward_time(problem, caps, true) < forward_time(problem, caps, false);
 }
 
-/* Seconds of backward steps as in algorithm step, with what products lose in rows that are not
- * whole groups. */
+/* Seconds of backward steps as in algorithm step, and of what their products lose. */
 static double back_outside(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_layout_request back = eco_step_chunks(problem, false);
@@ -276,9 +273,9 @@ static double back_outside(const struct eco_problem *problem, const struct eco_c
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double apart = forward_time(problem, caps, false),
-                 beside = may_overlap(problem) ? forward_time(problem, caps, true) : apart,
-                 forward = eco_gpu_launches(problem, caps, 1) + fmin(apart, beside);
+    const double serialized = forward_time(problem, caps, false),
+                 overlapped = may_overlap(problem) ? forward_time(problem, caps, true) : serialized,
+                 forward = eco_gpu_launches(problem, caps, 1) + fmin(serialized, overlapped);
     if (!problem->training)
         return forward;
     return forward + eco_gpu_after_back(problem, caps) +

@@ -62,7 +62,7 @@ static double product_time(const struct eco_problem *problem, const struct eco_c
     if (form == ECO_COST_FULL)
         return full_time(caps, size);
     const double read = size.n * size.k * (double)eco_type_bytes(problem->type) /
-                        rates->step[ECO_COST_NARROW].near,
+                        rates->step[ECO_COST_NARROW].from_l2,
                  least = size.kind == ECO_TN ? 0 : fmax(size.k * rates->chain, read);
     return (together ? 0 : rates->large[form][size.kind].launch) +
            fmax(work / rates->large[form][size.kind].rate, least);

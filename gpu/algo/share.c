@@ -11,29 +11,28 @@
 /* Models at once if multiprocessors are not divided: enough to keep a device busy. */
 enum { OF_ALL = 8 };
 
-/* Most blocks of a cluster: four fit if that was counted; more if kernels for steps have so
- * many. */
-static int32_t gang_of(const struct eco_caps *caps)
+/* Most blocks of a cluster: four if that was counted; more if kernels for steps have so many. */
+static int32_t cluster_launch_of(const struct eco_caps *caps)
 {
     enum { COUNTED = 4, MOST = sizeof caps->gpu.clusters / sizeof *caps->gpu.clusters };
-    int32_t gang = COUNTED;
+    int32_t most = COUNTED;
     for (int32_t blocks = COUNTED; blocks < MOST; blocks++)
         if (caps->gpu.clusters[blocks] > 0)
-            gang = blocks + 1;
-    return gang;
+            most = blocks + 1;
+    return most;
 }
 
 struct eco_caps eco_gpu_part(const struct eco_caps *caps, int concurrent)
 {
-    const bool gangs = caps->gpu.blocks[2] > 0;
-    const int32_t all = caps->gpu.blocks[gangs ? 2 : 0];
+    const bool has_clusters = caps->gpu.blocks[2] > 0;
+    const int32_t all = caps->gpu.blocks[has_clusters ? 2 : 0];
     struct eco_caps part = *caps;
     for (int log2 = 0; log2 < 3; log2++) {
         const int32_t blocks = caps->gpu.blocks[log2] < all ? caps->gpu.blocks[log2] : all;
         part.gpu.blocks[log2] = blocks / concurrent >> log2 << log2;
     }
     part.gpu.partitions = concurrent;
-    part.gpu.cluster_launch = gangs ? gang_of(caps) : 0;
+    part.gpu.cluster_launch = has_clusters ? cluster_launch_of(caps) : 0;
     return part;
 }
 
@@ -56,20 +55,20 @@ static double time_of_all(const struct eco_problem *one, const struct eco_caps *
     return least;
 }
 
-/* Seconds with `at_once` concurrent models: steps overlap, but products of many rows use the whole
- * device and do not. */
+/* Seconds with `concurrent` models at a time: steps overlap, but products of many rows use the
+ * whole device and do not. */
 static double time_of_parts(const struct eco_problem *one, const struct eco_caps *part, int models,
-                            int at_once)
+                            int concurrent)
 {
-    const int rounds = (models + at_once - 1) / at_once;
+    const int rounds = (models + concurrent - 1) / concurrent;
     return rounds * eco_algo_persistent.estimate(one, part) +
            (models - rounds) * eco_step_products(one, part, ECO_OUTSIDE_INPUT);
 }
 
 /* Concurrent models that are forced; 0: none. Plans refuse invalid values. */
-static int asked_at_once(void)
+static int asked_concurrent(void)
 {
-    return eco_gpu_forced_at_once(eco_environment("ECORNN_FORCE"));
+    return eco_gpu_forced_concurrent(eco_environment("ECORNN_FORCE"));
 }
 
 /* Do backward steps stay on the chip? */
@@ -82,8 +81,8 @@ static bool has_back(const struct eco_problem *one, const struct eco_caps *caps)
     return eco_persistent_shape(&need, &shape) > 0;
 }
 
-/* Is the part too small for backward steps? Those of algorithm step use the whole device, one model
- * after the other. */
+/* Is the part too small for backward steps? Those of algorithm step use the whole device in
+ * turn. */
 static bool loses_back(const struct eco_problem *one, const struct eco_caps *all,
                        const struct eco_caps *part)
 {
@@ -93,7 +92,7 @@ static bool loses_back(const struct eco_problem *one, const struct eco_caps *all
 void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
                        int models, struct eco_models_share *share)
 {
-    const int asked = asked_at_once();
+    const int asked = asked_concurrent();
     bool persistent = false;
     double least = time_of_all(one, &device->caps, models, &persistent);
     *share = (struct eco_models_share){.concurrent = persistent        ? 1
@@ -136,7 +135,7 @@ void eco_gpu_share_layers(const struct ecornn_device *device,
                           struct eco_models_share *share)
 {
     const struct eco_caps part = eco_gpu_part(&device->caps, layers);
-    const int asked = asked_at_once();
+    const int asked = asked_concurrent();
     bool fits = layers <= ECO_GPU_LANES && asked != 1, persistent;
     double in_order = 0;
     for (int k = 0; k < layers; k++) {

@@ -1,6 +1,5 @@
 /*
- * Bulk copies to shared memory, which run asynchronously; an mbarrier counts the bytes that arrive
- * (compute capability 9.0).
+ * Asynchronous bulk copies to shared memory, counted by an mbarrier (compute capability 9.0).
  */
 #ifndef ECO_GPU_ARCH_BULK_COPY_CUH
 #define ECO_GPU_ARCH_BULK_COPY_CUH
@@ -24,8 +23,7 @@ ECO_DEVICE void bulk_copy(unsigned to, const char *from, unsigned bytes, uint64_
                  : "memory");
 }
 
-/* Copies to the same address in every block of the cluster in `mask`, counted by the barrier of
- * each. */
+/* Copies to the same address in every block of the cluster in `mask`; each one's barrier counts. */
 ECO_DEVICE void bulk_copy_multicast(unsigned to, const char *from, unsigned bytes,
                                     uint64_t *barrier, unsigned mask)
 {

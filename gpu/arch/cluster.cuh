@@ -1,6 +1,5 @@
 /*
- * Thread block clusters: barriers, and access to the shared memory of other blocks (compute
- * capability 9.0).
+ * Clusters: barriers, and access to the shared memory of other blocks (compute capability 9.0).
  */
 #ifndef ECO_GPU_ARCH_CLUSTER_CUH
 #define ECO_GPU_ARCH_CLUSTER_CUH
@@ -74,8 +73,7 @@ ECO_DEVICE unsigned cluster_load(const unsigned *at, unsigned rank)
     return x;
 }
 
-/* Stores to another block; `to` and the barrier that counts the bytes are given by their addresses
- * in this block. */
+/* Stores to another block; `to` and its barrier are given by their addresses in this block. */
 ECO_DEVICE void cluster_store_async(unsigned to, unsigned barrier, int rank, float4 v)
 {
     asm volatile("{ .reg .u32 there, counter;"

@@ -14,8 +14,7 @@ ECO_DEVICE void prefetch_l2_if(bool wanted, const void *from)
                  : "l"(from), "r"((int)wanted));
 }
 
-/* Copies four bytes to shared memory if wanted, without a branch. This thread may read them after
- * cp_async_wait_all(). */
+/* Copies four bytes to shared memory if wanted, without a branch; see cp_async_wait_all(). */
 ECO_DEVICE void cp_async_4_if(bool wanted, void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -45,8 +44,7 @@ ECO_DEVICE void cp_async_16_if(bool wanted, void *to, const void *from)
 #endif
 }
 
-/* The same, or zeros. Passes through the L1, because a reader of half a sector will also need the
- * other half. */
+/* The same, or zeros. Uses the L1, because a reader of half a sector will need the other half. */
 ECO_DEVICE void cp_async_16_or_zeros(bool there, void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800

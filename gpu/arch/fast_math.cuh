@@ -21,8 +21,7 @@ ECO_DEVICE float fast_reciprocal(float a)
     return y;
 }
 
-/* The same for any float, with a few bits less in the reciprocal; and roots, to 2^-23 of the
- * value. */
+/* The same for any float, with a few bits less; and roots, to 2^-23 of the value. */
 ECO_DEVICE float wide_reciprocal(float a)
 {
     float y;

@@ -1,6 +1,5 @@
 /*
- * Barriers in shared memory that count arriving threads and bytes of copies (compute capability
- * 9.0).
+ * Barriers in shared memory that count threads and bytes of copies (compute capability 9.0).
  */
 #ifndef ECO_GPU_ARCH_MBARRIER_CUH
 #define ECO_GPU_ARCH_MBARRIER_CUH

@@ -93,8 +93,7 @@ ECO_DEVICE real far_score(const struct eco_attention_additive &call, int t, int 
     return sum;
 }
 
-/* Stores keys of positions [s0, s0 + TILE) in shared memory as exponentials; false if one is out of
- * range. */
+/* Stores keys of positions [s0, s0 + TILE) as exponentials; false if one is out of range. */
 template <int FOURS>
 ECO_DEVICE bool load_keys(real_four *tile, const struct eco_attention_additive &call, int s0,
                           int length, int n, int h0)

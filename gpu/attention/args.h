@@ -67,8 +67,7 @@ enum eco_attention_product_kind {
     ECO_ATTENTION_PRODUCTS
 };
 struct eco_attention_product {
-    struct eco_attention_rows a, b,
-        c; /* rows; a.data or c.data also real: [N,I,K], [N,K,I], [N,I,J] */
+    struct eco_attention_rows a, b, c; /* also real: a [N,I,K] or [N,K,I], c [N,I,J] */
     const int32_t *lengths;
     int32_t I, J, K, source; /* source: S, if lengths are NULL */
     float scale;

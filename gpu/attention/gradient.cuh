@@ -96,8 +96,7 @@ ECO_DEVICE void load_dscores(const struct eco_attention_gradient_call &call,
     }
 }
 
-/* A position: adds to the sums of the warp's queries and to dvector; returns what to add to its
- * dkey. */
+/* A position: adds to the sums of the warp's queries and to dvector; returns its part of dkey. */
 ECO_DEVICE real near_position(const struct gradient_block &block, struct gradient_queries &queries,
                               int s, real *dvector)
 {

@@ -11,8 +11,8 @@
 
 /* ---- the loop around a stage ----------------------------------------------------------------- */
 
-/* Adds up the first `means` sums of a row or head over the block's threads, in pairs that are
- * always the same. */
+/* Adds up the first `means` sums of a row or head over the block's threads, always in the same
+ * pairs. */
 ECO_DEVICE void means_end(struct element *at, int means, int32_t head)
 {
     const struct eco_stage_call *call = at->call;

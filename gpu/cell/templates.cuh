@@ -1,6 +1,5 @@
 /*
- * The text of cells as function templates. The type of element selects the words (load_acc and so
- * on).
+ * The text of cells as function templates. The type of element selects the words.
  */
 #ifndef ECO_GPU_CELL_TEMPLATES_CUH
 #define ECO_GPU_CELL_TEMPLATES_CUH

@@ -21,8 +21,7 @@ struct element {
 #endif
 };
 
-/* An element in column k of its row. SAVED: the same in the reserve, where columns are
- * contiguous. */
+/* An element in column k of its row. SAVED: in the reserve, where columns are contiguous. */
 #define AT(type, base, stride, k)                                                                  \
     ((type *)(base))[at->row * (stride) + at->column * (size_t)(k) + at->unit]
 #define SAVED(k)                                                                                   \
@@ -146,8 +145,7 @@ ECO_DEVICE vec load_doperand(struct element *at, int slot)
 {
     return READ(at->call->doperand, at->call->doperand_row, slot);
 }
-/* Selects an address instead of branching around the load: unwanted values are read from a valid
- * address. */
+/* Selects an address instead of branching: unwanted values are read from a valid address. */
 ECO_DEVICE vec load_dnext(struct element *at, int s)
 {
     const struct eco_stage_call *call = at->call;

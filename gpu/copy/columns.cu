@@ -85,8 +85,7 @@ ECO_DEVICE const row *add_rows(element *sum, const row *at, size_t apart, int32_
     return at;
 }
 
-/* ACROSS threads for neighbouring columns, DOWN for each column. With a single part the sum is
- * final. */
+/* ACROSS threads for neighbouring columns, DOWN for each. With a single part the sum is final. */
 template <typename row, typename element, int ACROSS, int DOWN>
 static __global__ void __launch_bounds__(ACROSS *DOWN, 1024 / (ACROSS * DOWN))
     sum_parts(const __grid_constant__ struct eco_columns_call call)

@@ -1,6 +1,5 @@
 /*
- * Moves rows between arrays: order, padding, dropout, types; and both ends of a projection. One
- * thread for each element.
+ * Moves rows: order, padding, dropout, types, projections. One thread for each element.
  */
 #include "common/type.h"
 #include "gpu/arch/grid_dependency.cuh"

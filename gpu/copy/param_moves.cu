@@ -42,8 +42,7 @@ ECO_DEVICE size_t bytes_of(ecornn_type type)
     return type == ECORNN_F64 ? 8 : type == ECORNN_F32 ? 4 : 2;
 }
 
-/* Can the piece be copied in words of 16 bytes: whole, contiguous, and of the same type on both
- * sides? */
+/* Can the piece be copied in words of 16 bytes: whole, contiguous, and of one type? */
 ECO_DEVICE bool is_words(const struct eco_param_move *move, bool add, uint64_t first)
 {
     const uint64_t all = (uint64_t)move->rows * (uint64_t)move->width;

@@ -38,10 +38,9 @@ ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing);
 /* Most streams of a run; further lanes of the tape share them. */
 enum { ECO_MAX_STREAMS = 8 };
 /* Most ops of a level that are queued together. */
-enum { ECO_TOGETHER = 4 };
+enum { ECO_LEVEL_OPS = 4 };
 
-/* What a run needs besides memory. A run takes a free set and returns it once everything is
- * queued. */
+/* What a run needs besides memory; it returns the set once everything is queued. */
 struct eco_gpu_set {
     _Atomic bool taken;
     _Atomic bool made;
@@ -50,8 +49,8 @@ struct eco_gpu_set {
     cudaEvent_t event[ECO_MAX_STREAMS + 1];
 };
 
-/* Lanes of concurrent runs: each has a stream, and an event by which it joins. Each run also takes
- * a set. */
+/* Lanes of concurrent runs: a stream each, and an event by which it joins. Each run also takes a
+ * set. */
 enum { ECO_GPU_LANES = 16 };
 struct eco_gpu_lanes {
     _Atomic bool taken;

@@ -37,31 +37,32 @@ static inline bool eco_launch_after_all(struct eco_launch_state *state)
 }
 
 /* A kernel is queued that does not touch the exchange. */
-static inline void eco_launch_beside(struct eco_launch_state *state)
+static inline void eco_launch_concurrent(struct eco_launch_state *state)
 {
     state->in_op = state->unexchanged = true;
     state->in_lane = state->lanes == 1;
 }
 
 /* Something is queued that the next kernel must not overlap: */
-enum eco_apart {
-    ECO_APART_RUN,      /* the beginning of a run */
-    ECO_APART_OP,       /* another op, on a stream that may have waited for others */
-    ECO_APART_COPY,     /* an operation other than a kernel */
-    ECO_APART_EXCHANGE, /* a persistent kernel */
-    ECO_APART_PREPARED, /* a copy of R, which steps read */
+enum eco_serialized_by {
+    ECO_SERIALIZED_RUN,      /* the beginning of a run */
+    ECO_SERIALIZED_OP,       /* another op, on a stream that may have waited for others */
+    ECO_SERIALIZED_COPY,     /* an operation other than a kernel */
+    ECO_SERIALIZED_EXCHANGE, /* a persistent kernel */
+    ECO_SERIALIZED_PREPARED, /* a copy of R, which steps read */
 };
-static inline void eco_launch_apart(struct eco_launch_state *state, enum eco_apart by)
+static inline void eco_launch_serialize(struct eco_launch_state *state, enum eco_serialized_by by)
 {
-    state->in_op = state->in_op && by != ECO_APART_OP && by != ECO_APART_COPY;
-    state->in_lane = state->in_lane && (by == ECO_APART_OP || by == ECO_APART_PREPARED);
-    state->steps = state->steps && by != ECO_APART_OP && by != ECO_APART_PREPARED;
-    state->unexchanged = state->unexchanged && by != ECO_APART_RUN && by != ECO_APART_EXCHANGE;
+    state->in_op = state->in_op && by != ECO_SERIALIZED_OP && by != ECO_SERIALIZED_COPY;
+    state->in_lane = state->in_lane && (by == ECO_SERIALIZED_OP || by == ECO_SERIALIZED_PREPARED);
+    state->steps = state->steps && by != ECO_SERIALIZED_OP && by != ECO_SERIALIZED_PREPARED;
+    state->unexchanged =
+        state->unexchanged && by != ECO_SERIALIZED_RUN && by != ECO_SERIALIZED_EXCHANGE;
 }
 
 /* May an exchange be marked while the preceding kernel runs? Not with several lanes, where the
  * stream may have waited for others since. */
-static inline bool eco_launch_marks_beside(const struct eco_launch_state *state)
+static inline bool eco_launch_may_mark(const struct eco_launch_state *state)
 {
     return state->can && state->unexchanged && state->lanes == 1;
 }

@@ -1,6 +1,5 @@
 /*
- * The table of rates and latencies, and how it is scaled to other devices; see rates.h. A function
- * of numbers alone.
+ * The table of rates and latencies, and how it is scaled to other devices; see rates.h.
  */
 #include "gpu/device/rates.h"
 
@@ -115,7 +114,7 @@ static const struct {
     ONE(copy_bytes, copy_bytes, MEMORY, true)
     ROWS(step[0].launch, step[0].hidden[1], COUNT(step), TABLE(step[0]), LAUNCH, false)
     ROWS(step[0].multiply, step[0].multiply, COUNT(step), TABLE(step[0]), MATRIX, true)
-    ROWS(step[0].near, step[0].cell_bytes, COUNT(step), TABLE(step[0]), NEAR, true)
+    ROWS(step[0].from_l2, step[0].cell_bytes, COUNT(step), TABLE(step[0]), L2, true)
     ROWS(step[0].chain, step[0].chain, COUNT(step), TABLE(step[0]), CHIP, false)
     ROWS(large[0][0].launch, large[0][0].launch, 2 * COUNT(large[0]), TABLE(large[0][0]), LAUNCH, false)
     ROWS(large[0][0].rate, large[0][0].rate, 2 * COUNT(large[0]), TABLE(large[0][0]), MATRIX, true)
@@ -147,8 +146,8 @@ static const struct {
     ROWS(emulated[0].stage, emulated[0].stage[1][1], COUNT(emulated), TABLE(emulated[0]), CHIP, false)
     ROWS(cublas_step[0].launches, cublas_step[0].launches[1], COUNT(cublas_step),
          TABLE(cublas_step[0]), LAUNCH, false)
-    ROWS(cublas_step[0].near, cublas_step[0].near, COUNT(cublas_step), TABLE(cublas_step[0]), NEAR, false)
-    ROWS(cublas_step[0].far, cublas_step[0].more, COUNT(cublas_step), TABLE(cublas_step[0]), MEMORY, false)
+    ROWS(cublas_step[0].from_l2, cublas_step[0].from_l2, COUNT(cublas_step), TABLE(cublas_step[0]), L2, false)
+    ROWS(cublas_step[0].from_memory, cublas_step[0].more, COUNT(cublas_step), TABLE(cublas_step[0]), MEMORY, false)
     ROWS(cublas_step[0].multiply, cublas_step[0].multiply, COUNT(cublas_step),
          TABLE(cublas_step[0]), FLOAT, false)
     ROWS(tf32[0].launch, tf32[0].launch, COUNT(tf32) + COUNT(f16), TABLE(tf32[0]), LAUNCH, false)
@@ -173,7 +172,7 @@ static void complete(double to[ECO_SPEEDS], const double from[ECO_SPEEDS])
     memcpy(to, from, ECO_SPEEDS * sizeof *to);
     to[ECO_SPEED_FLOAT] = from[ECO_SPEED_PLAIN] * from[ECO_SPEED_SHARE];
     to[ECO_SPEED_MATRIX_RATIO] = from[ECO_SPEED_MATRIX] / to[ECO_SPEED_FLOAT];
-    to[ECO_SPEED_NEAR_RATIO] = from[ECO_SPEED_NEAR] / to[ECO_SPEED_FLOAT];
+    to[ECO_SPEED_L2_RATIO] = from[ECO_SPEED_L2] / to[ECO_SPEED_FLOAT];
 }
 
 void eco_gpu_rates_scale(struct eco_gpu_rates *rates, const double speed[ECO_SPEEDS])
@@ -230,7 +229,7 @@ void eco_gpu_speeds_say(double speed[ECO_SPEEDS], const struct eco_gpu_propertie
     speed[ECO_SPEED_HAND_OVER] = speed[ECO_SPEED_CHIP] = clock;
     speed[ECO_SPEED_PLAIN] = clock * own.floats / h200.floats;
     speed[ECO_SPEED_SHARE] = share;
-    speed[ECO_SPEED_NEAR] = clock * share;
+    speed[ECO_SPEED_L2] = clock * share;
     speed[ECO_SPEED_MATRIX] = clock * share * own.matrix / h200.matrix;
     if (properties->memory_bytes > 0)
         speed[ECO_SPEED_MEMORY] = properties->memory_bytes / H200_MEMORY;

@@ -50,9 +50,9 @@ struct eco_gpu_rates {
      * overlaps; multiply-adds, elements of R from the L2, a number of k; bytes of the cell's
      * kernels */
     struct {
-        double launch[2], hidden[2];       /* s */
-        double multiply, near, cell_bytes; /* /s */
-        double chain;                      /* s */
+        double launch[2], hidden[2];          /* s */
+        double multiply, from_l2, cell_bytes; /* /s */
+        double chain;                         /* s */
     } step[3];
     /* algo/products.c: products in 16 bits and fast F32, by kind; a number of k; bytes of sums */
     struct {
@@ -87,8 +87,8 @@ struct eco_gpu_rates {
     } emulated[3];                 /* by kind */
     struct {
         double launches[2]; /* s, forward and backward: cuBLAS in a step */
-        double near, far,
-            more; /* s: an element of R for few rows, from the L2, from memory, and further rows */
+        double from_l2, from_memory,
+            more;        /* s: an element of R, from the L2 or memory; more rows */
         double multiply; /* s: an element of R for each row */
     } cublas_step[2];    /* by form */
     /* gemm/scaled_f16: products by kind, in TF32 and in F16 */
@@ -96,8 +96,7 @@ struct eco_gpu_rates {
         double launch, rate; /* s, /s */
     } tf32[3], f16[3];
     double bring_launch, bring_bytes, pass_launch, pass_bytes; /* s, /s */
-    double square_four,
-        square_two; /* clocks: a k block multiplied by a warpgroup for four or two tiles */
+    double square_four, square_two; /* clocks: a k block of a warpgroup, for 4 or 2 tiles */
     struct eco_persistent_cost persistent[ECO_COSTS];
 };
 
@@ -113,12 +112,12 @@ enum eco_gpu_speed {
     ECO_SPEED_CHIP,      /* a multiprocessor by itself */
     ECO_SPEED_PLAIN,     /* F32 arithmetic of a multiprocessor */
     ECO_SPEED_SHARE,     /* number of multiprocessors */
-    ECO_SPEED_NEAR,      /* the L2 */
+    ECO_SPEED_L2,        /* the L2 */
     ECO_SPEED_MEMORY,
     ECO_SPEED_MATRIX,       /* all matrix units */
     ECO_SPEED_FLOAT,        /* all float arithmetic; the next two follow from others: */
     ECO_SPEED_MATRIX_RATIO, /* matrix units over float arithmetic */
-    ECO_SPEED_NEAR_RATIO,   /* the L2 over float arithmetic */
+    ECO_SPEED_L2_RATIO,     /* the L2 over float arithmetic */
     ECO_SPEEDS
 };
 /* Properties that a device reports. */

@@ -1,6 +1,5 @@
 /*
- * Tensor maps of matrices of 16-bit numbers, for copies of boxes with swizzled lines of 128 bytes
- * (arch/tensor_copy.cuh).
+ * Tensor maps of matrices of 16-bit numbers, with swizzled lines of 128 bytes (tensor_copy.cuh).
  */
 #ifndef ECO_GPU_DEVICE_TENSOR_MAP_H
 #define ECO_GPU_DEVICE_TENSOR_MAP_H

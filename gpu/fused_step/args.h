@@ -22,21 +22,20 @@ enum {
     ECO_FUSED_END = -2
 };
 
-/* A block's units, tiles of 16 rows of their accumulators, and tiles of 8 batch rows. Its warps
- * divide k. */
+/* A block's units, tiles of 16 rows of their accumulators, tiles of 8 batch rows. Warps divide
+ * k. */
 #define ECO_FUSED_UNITS(accs)    ((accs) % 2 != 0 ? 16 : 8)
 #define ECO_FUSED_TILES(accs)    (((accs)*ECO_FUSED_UNITS(accs) + 15) / ECO_FUSED_M)
 #define ECO_FUSED_ACROSS(shape)  (1 << (shape))
 #define ECO_FUSED_COLUMNS(shape) (ECO_FUSED_N * ECO_FUSED_ACROSS(shape))
-/* Floats between the sums of batch rows, without bank conflicts when stored by tiles or read by
- * units. */
+/* Floats between the sums of batch rows, without bank conflicts by tiles or by units. */
 #define ECO_FUSED_LINE(accs) (ECO_FUSED_TILES(accs) * ECO_FUSED_M + 4)
 #define ECO_FUSED_SHARED(accs, shape)                                                              \
     (ECO_FUSED_WARPS * ECO_FUSED_COLUMNS(shape) * ECO_FUSED_LINE(accs) * (int)sizeof(float))
 /* The kernels that exist; with others a thread would have too many sums. */
 #define ECO_FUSED_MADE(accs, shape) (ECO_FUSED_TILES(accs) * ECO_FUSED_ACROSS(shape) <= 12)
 
-/* Batch rows times a matrix. Each warp takes one source only, so accumulators without it are not
+/* Batch rows times a matrix. A warp takes one source, so accumulators without it are not
  * affected. */
 struct eco_fused_source {
     const void *rows, *matrix;  /* [N,k], [groups*column,k], in the type of rows */

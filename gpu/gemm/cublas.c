@@ -15,11 +15,11 @@ cudaDataType eco_gpu_cuda_type(ecornn_type type)
 
 /* Sums are kept in F32 at least. Operands of F32 are, too, unless the user allows less. */
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
-                                         const struct eco_scaled_f16 *half)
+                                         const struct eco_scaled_f16 *scaled)
 {
     if (problem->type == ECORNN_F64)
         return CUBLAS_COMPUTE_64F_PEDANTIC;
-    if (problem->type != ECORNN_F32 || half != NULL)
+    if (problem->type != ECORNN_F32 || scaled != NULL)
         return CUBLAS_COMPUTE_32F;
     return problem->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_PEDANTIC;
 }
@@ -54,9 +54,9 @@ static bool has_more(const struct eco_gpu_run *run)
 }
 
 /* Below that limit the amount makes no difference. The operands of a product in F16 follow. */
-size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *half)
+size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *scaled)
 {
-    return half != NULL || has_more(run)
+    return scaled != NULL || has_more(run)
                ? (size_t)ECO_ROOM_OF_MANY
                : run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
 }
@@ -64,9 +64,9 @@ size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scal
 /* How much of the room the product gets. */
 static size_t room_for(const struct eco_gpu_run *run, const struct eco_product *p)
 {
-    return p->half == NULL && has_more(run) && splits(run->problem, p)
+    return p->scaled == NULL && has_more(run) && splits(run->problem, p)
                ? ECO_EMULATED_SPLITTING_BYTES
-               : eco_gpu_room_of_many(run, p->half);
+               : eco_gpu_room_of_many(run, p->scaled);
 }
 
 static void give_room(struct eco_gpu_run *run, size_t bytes)
@@ -94,15 +94,14 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
     run->blas.room = eco_gpu_room(run, op, &bytes);
     run->blas.room_bytes = 0; /* setting the stream resets it */
     run->stream = stream;
-    eco_launch_apart(&run->launch, ECO_APART_OP);
+    eco_launch_serialize(&run->launch, ECO_SERIALIZED_OP);
     if (run->status == ECORNN_OK)
         run->status = ECO_CUBLAS(cublasSetStream(run->set->blas, stream));
 }
 
 /* ---- a share of the chip --------------------------------------------------------------------- */
 
-/* The share of the chip for a product, as a multiple of its lane's share; 0: all of the chip.
- * Measured on an H200. */
+/* The share of the chip for a product, in shares of its lane; 0: all. Measured on an H200. */
 struct shares {
     int8_t step[2]; /* [forward, backward] */
     int8_t many;    /* over the rows of many steps */
@@ -116,7 +115,7 @@ static const struct shares of_16_bits = {{1, 1}, 2}, of_tf32 = {{0, 2}, 2}, of_f
 int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows)
 {
     const bool backward = run->args->backward, f32 = run->layout->type == ECORNN_F32;
-    const bool at_once = eco_gpu_at_once(run, backward ? ECO_D_STEP : ECO_STEP);
+    const bool at_once = eco_gpu_is_batched(run, backward ? ECO_D_STEP : ECO_STEP);
     const struct shares *of = !f32 ? &of_16_bits : run->problem->fast ? &of_tf32 : &of_f32;
     const int all = run->plan->device->caps.threads;
     if (run->launch.lanes <= 1 || at_once || run->layout->type == ECORNN_F64)
@@ -158,16 +157,16 @@ static const struct pieces {
 int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     enum { MULTIPLE = 4 };
-    const struct pieces *way = pieces, *const end = pieces + sizeof pieces / sizeof *pieces;
+    const struct pieces *line = pieces, *const end = pieces + sizeof pieces / sizeof *pieces;
     if (run->layout->type != ECORNN_F32 || run->problem->fast)
         return p->k;
-    while (way < end && (way->kind != p->kind || p->m <= way->rows || p->n > way->widest ||
-                         (double)p->m * p->n < way->results))
-        way++;
-    if (way == end || p->k < way->from)
+    while (line < end && (line->kind != p->kind || p->m <= line->rows || p->n > line->widest ||
+                          (double)p->m * p->n < line->results))
+        line++;
+    if (line == end || p->k < line->from)
         return p->k;
-    const int32_t needed = (p->k + way->most - 1) / way->most;
-    const int32_t n = needed < way->least ? way->least : needed;
+    const int32_t needed = (p->k + line->most - 1) / line->most;
+    const int32_t n = needed < line->least ? line->least : needed;
     const int32_t each = (p->k + n - 1) / n;
     return (each + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
 }
@@ -182,10 +181,10 @@ static struct factors factors_of(const struct eco_gpu_run *run, const struct eco
 {
     static const double ones = 1, zeros = 0;
     static const float one = 1, zero = 0;
-    const struct eco_scaled_f16 *half = p->half;
-    if (half != NULL)
-        return (struct factors){&half->scalars->inverse[half->k],
-                                p->add ? &half->scalars->one : &half->scalars->zero,
+    const struct eco_scaled_f16 *scaled = p->scaled;
+    if (scaled != NULL)
+        return (struct factors){&scaled->scalars->inverse[scaled->k],
+                                p->add ? &scaled->scalars->one : &scaled->scalars->zero,
                                 CUBLAS_POINTER_MODE_DEVICE};
     if (run->layout->type == ECORNN_F64)
         return (struct factors){&ones, p->add ? &ones : &zeros, CUBLAS_POINTER_MODE_HOST};
@@ -203,17 +202,17 @@ static cublasMath_t math_of(const struct eco_product *p)
 }
 
 /* cuBLAS counts columns first, so it computes our C^T = B A with exchanged operands. */
-static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *p)
+static void multiply_whole(struct eco_gpu_run *run, const struct eco_product *p)
 {
     const struct factors factors = factors_of(run, p);
-    const cudaDataType type = eco_gpu_cuda_type(p->half != NULL ? ECORNN_F16 : run->layout->type);
+    const cudaDataType type = eco_gpu_cuda_type(p->scaled != NULL ? ECORNN_F16 : run->layout->type);
     if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
         return;
     give_room(run, room_for(run, p));
     take_share(run, eco_gpu_share(run, p->m > MANY_ROWS || p->kind == ECO_TN));
     if (run->status != ECORNN_OK)
         return;
-    eco_launch_beside(&run->launch);
+    eco_launch_concurrent(&run->launch);
     run->status = ECO_CUBLAS(cublasSetPointerMode(run->set->blas, factors.mode));
     if (run->status == ECORNN_OK)
         run->status = ECO_CUBLAS(cublasSetMathMode(run->set->blas, math_of(p)));
@@ -224,14 +223,14 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
                      p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, factors.alpha,
                      p->b, type, (int)p->b_row, p->a, type, (int)p->a_row, factors.beta, p->c,
                      eco_gpu_cuda_type(p->c_type), (int)p->c_row,
-                     eco_gpu_compute_type(run->problem, p->half), CUBLAS_GEMM_DEFAULT),
+                     eco_gpu_compute_type(run->problem, p->scaled), CUBLAS_GEMM_DEFAULT),
         "a product");
 }
 
 struct eco_product eco_gpu_product_after(const struct eco_gpu_run *run, const struct eco_product *p,
                                          int32_t k)
 {
-    const ecornn_type type = p->half != NULL ? ECORNN_F16 : run->layout->type;
+    const ecornn_type type = p->scaled != NULL ? ECORNN_F16 : run->layout->type;
     const size_t a_step = p->kind == ECO_TN ? p->a_row : 1,
                  b_step = p->kind == ECO_NT ? 1 : p->b_row;
     struct eco_product rest = *p;
@@ -250,9 +249,9 @@ bool eco_gpu_product_cublas(struct eco_gpu_run *run, const struct eco_product *p
     while (rest.k > most) {
         struct eco_product piece = rest;
         piece.k = most;
-        multiply_at_once(run, &piece);
+        multiply_whole(run, &piece);
         rest = eco_gpu_product_after(run, &rest, most);
     }
-    multiply_at_once(run, &rest);
+    multiply_whole(run, &rest);
     return true;
 }

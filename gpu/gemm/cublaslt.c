@@ -17,7 +17,7 @@ static bool describe(const struct eco_gpu_run *run, const struct eco_product *p,
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     const int32_t share = eco_gpu_share(run, true),
-                  mode = p->half ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST,
+                  mode = p->scaled ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST,
                   type = CUDA_R_32F;
     const struct {
         cublasLtMatmulDescAttributes_t attribute;
@@ -29,7 +29,7 @@ static bool describe(const struct eco_gpu_run *run, const struct eco_product *p,
                {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias},
                {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type},
                {CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &share, sizeof share}};
-    bool good = cublasLtMatmulDescInit(&q->product, eco_gpu_compute_type(run->problem, p->half),
+    bool good = cublasLtMatmulDescInit(&q->product, eco_gpu_compute_type(run->problem, p->scaled),
                                        CUDA_R_32F) == CUBLAS_STATUS_SUCCESS;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         good = good && cublasLtMatmulDescSetAttribute(&q->product, all[i].attribute, all[i].value,
@@ -41,7 +41,7 @@ static bool describe(const struct eco_gpu_run *run, const struct eco_product *p,
 static bool arrange(const struct eco_gpu_run *run, const struct eco_product *p, int32_t k,
                     struct question *q)
 {
-    const cudaDataType type = eco_gpu_cuda_type(p->half ? ECORNN_F16 : run->layout->type);
+    const cudaDataType type = eco_gpu_cuda_type(p->scaled ? ECORNN_F16 : run->layout->type);
     const uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, terms = (uint64_t)k;
     return cublasLtMatrixLayoutInit(&q->a, type, terms, n, (int64_t)p->b_row) ==
                CUBLAS_STATUS_SUCCESS &&
@@ -91,19 +91,19 @@ bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *p)
     /* A cuBLAS handle is also a cuBLASLt handle. */
     const cublasLtHandle_t handle = (cublasLtHandle_t)run->set->blas;
     const float one = 1, zero = 0;
-    const struct eco_scaled_f16_scalars *scalars = p->half ? p->half->scalars : NULL;
+    const struct eco_scaled_f16_scalars *scalars = p->scaled ? p->scaled->scalars : NULL;
     struct question q;
     cublasLtMatmulHeuristicResult_t choice;
-    const size_t bytes = eco_gpu_room_of_many(run, p->half);
+    const size_t bytes = eco_gpu_room_of_many(run, p->scaled);
     const int32_t piece = eco_gpu_piece(run, p);
     if (p->bias == NULL || p->kind != ECO_NT || p->c_type != ECORNN_F32 || !describe(run, p, &q) ||
         !arrange(run, p, piece, &q) || !choose(p, &q, handle, bytes, &choice))
         return false;
     run->status = eco_cublas_status(
-        cublasLtMatmul(handle, &q.product, scalars ? &scalars->inverse[p->half->k] : &one, p->b,
+        cublasLtMatmul(handle, &q.product, scalars ? &scalars->inverse[p->scaled->k] : &one, p->b,
                        &q.a, p->a, &q.b, scalars ? &scalars->zero : &zero, p->c, &q.c, p->c, &q.c,
                        &choice.algo, run->blas.room, bytes, run->stream),
         "an input product");
-    eco_launch_beside(&run->launch);
+    eco_launch_concurrent(&run->launch);
     return true;
 }

@@ -21,8 +21,8 @@ struct eco_product {
     const void *a, *b;
     void *c;
     size_t a_row, b_row, c_row;
-    ecornn_type c_type;                /* type of A and B, if not that of rows */
-    const struct eco_scaled_f16 *half; /* F16 operands; or NULL */
+    ecornn_type c_type;                  /* type of A and B, if not that of rows */
+    const struct eco_scaled_f16 *scaled; /* F16 operands; or NULL */
     bool add;
     const float *bias; /* [n], to which C is initialised, which then is F32; or NULL */
     int32_t piece;     /* terms added at once; 0: eco_gpu_piece() */
@@ -56,7 +56,7 @@ int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *p
 /* cuBLAS's names of a type, and of the sums of a problem's products. */
 cudaDataType eco_gpu_cuda_type(ecornn_type type);
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
-                                         const struct eco_scaled_f16 *half);
+                                         const struct eco_scaled_f16 *scaled);
 
 /* Room for cuBLAS's kernels that split long sums; rows and multiply-adds below which a product is
  * too short for them; room for other products with many rows. */
@@ -67,7 +67,7 @@ enum {
 };
 bool eco_gpu_is_short(int32_t rows, double work);
 /* The part of the run's room (run->blas.room) for a product over many steps. */
-size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *half);
+size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *scaled);
 /* Room of the op's lane, aligned to ECO_ROOM_ALIGNMENT. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);
 /* Sets the stream and the room of the run's next products. */

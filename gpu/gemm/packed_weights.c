@@ -1,6 +1,5 @@
 /*
- * Products with the packed weights, one for each run of neighbouring accumulators, and the copies
- * of weights that they read.
+ * Products with the packed weights, one for each run of accumulators, and copies of weights.
  */
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
@@ -39,7 +38,7 @@ static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
                                        .bytes = eco_type_bytes(array.type)};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
-    eco_launch_beside(&run->launch);
+    eco_launch_concurrent(&run->launch);
 }
 
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
@@ -66,14 +65,14 @@ static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct e
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const bool whole = m->half != NULL || (run->layout->request.gpu.padded && !m->narrow);
+    const bool whole = m->scaled != NULL || (run->layout->request.gpu.padded && !m->narrow);
     return whole ? matrix.row : matrix.columns;
 }
 
 /* Type of A and of its weights. */
 static ecornn_type type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
-    return m->half != NULL ? ECORNN_F16 : run->layout->type;
+    return m->scaled != NULL ? ECORNN_F16 : run->layout->type;
 }
 
 /* A part of the weights for products: transposed if there is such a copy. */
@@ -89,8 +88,8 @@ static struct weights weights_of(const struct eco_gpu_run *run, const struct eco
     const struct eco_matrix matrix = matrix_of(run, m);
     const bool backward = run->args->backward;
     const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
-    if (m->half != NULL)
-        return (struct weights){m->half->weights, false, row, height * row};
+    if (m->scaled != NULL)
+        return (struct weights){m->scaled->weights, false, row, height * row};
     if (!run->layout->request.gpu.transposed[backward] || m->weight_id < ECO_WEIGHT_RECURRENT)
         return (struct weights){eco_gpu_weights(run, m->op, m->weight_id), false, row,
                                 height * row};
@@ -122,7 +121,7 @@ struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run, const str
         .b_row = weights.row,
         .c_row = m->c_row,
         .c_type = c_type,
-        .half = m->half,
+        .scaled = m->scaled,
         .add = m->add};
 }
 
@@ -153,7 +152,7 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
                                   .c = m->c,
                                   .c_row = m->c_row,
                                   .c_type = c_type_of(run, m),
-                                  .half = m->half,
+                                  .scaled = m->scaled,
                                   .add = m->add};
     struct eco_acc_range span;
     for (int a = 0; eco_acc_range_next(run->lowered, m->weight_id, a, &span); a = span.end) {
@@ -180,7 +179,7 @@ static struct eco_product gradient_of(const struct eco_gpu_run *run, const struc
         .n = eco_gpu_columns(run, m),
         .k = m->rows,
         .a = eco_gpu_after(m->a, (size_t)span->first * height, type_of(run, m)),
-        .half = m->half,
+        .scaled = m->scaled,
         .a_row = m->a_row,
         .b = m->c,
         .b_row = m->c_row,
@@ -227,5 +226,5 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
             run,
             cudaMemsetAsync(gradient, 0, elements * eco_type_bytes(run->layout->sum), run->stream),
             "clearing gradients");
-    eco_launch_apart(&run->launch, ECO_APART_COPY);
+    eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
 }

@@ -20,8 +20,8 @@ struct eco_matmul {
     ecornn_type c_type; /* dx and projected states: the type of rows; 0: the type of sums */
     bool add;           /* to C; else C is overwritten */
     int32_t first;      /* rows of the op's products with dacc that precede A's */
-    const struct eco_scaled_f16 *half; /* operands are F16 in rows of whole groups; or NULL */
-    bool odd;                          /* alternates between consecutive steps */
+    const struct eco_scaled_f16 *scaled; /* operands are F16 in rows of whole groups; or NULL */
+    bool odd;                            /* alternates between consecutive steps */
     bool narrow; /* rows with the matrix's columns (A, or C of multiply_back) are not padded, even
                     where products use whole groups */
 };
@@ -41,8 +41,7 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *mat
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op);
 /* dM (+)= A accs^T C, over all rows; here C is only read */
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* Two matrices at once, if that is faster; the second's rows begin `begin` later. False: none is
- * queued. */
+/* Two matrices at once, if that is faster; the second's rows begin later. False: none is queued. */
 bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_matmul matmul[2],
                                    int32_t begin);
 /* dM = 0 */

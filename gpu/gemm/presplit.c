@@ -62,12 +62,13 @@ static double time_of_cublas(const struct eco_gpu_rates *rates, enum eco_emulate
 {
     enum {
         FEW = 5,
-        NEAR_BYTES = 40 << 20
+        FITS_L2_BYTES = 40 << 20
     }; /* rows that have other kernels; bytes that stay in the L2 */
     _Static_assert(ECO_EMULATED_PAIRS == 0 && ECO_EMULATED_SINGLES == 1, "as in the table");
-    const double elements = (double)size.rows * size.k, few = elements * sizeof(float) < NEAR_BYTES
-                                                                  ? rates->cublas_step[form].near
-                                                                  : rates->cublas_step[form].far;
+    const double elements = (double)size.rows * size.k,
+                 few = elements * sizeof(float) < FITS_L2_BYTES
+                           ? rates->cublas_step[form].from_l2
+                           : rates->cublas_step[form].from_memory;
     return rates->cublas_step[form].launches[backward] +
            elements * ((rows < FEW ? few : rates->cublas_step[form].more) +
                        rates->cublas_step[form].multiply * rows);
@@ -183,7 +184,7 @@ void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, in
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_emulated_prepare(&operand, operand.k, false, run->stream),
                           "preparing R");
-    eco_launch_apart(&run->launch, ECO_APART_PREPARED);
+    eco_launch_serialize(&run->launch, ECO_SERIALIZED_PREPARED);
 }
 
 bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *m,

@@ -9,7 +9,7 @@
 #include "common/cell/cell.h"
 #include "common/util.h"
 
-/* A text to compile. It may include the headers listed in gpu.am (cuda_embedded), and itself as
+/* A text to compile. It may include the headers listed in gpu.am, and itself as
  * gpu/cell/cells.inc. */
 struct eco_source {
     const char *text;
@@ -29,8 +29,7 @@ bool eco_compile(const struct eco_source *source, struct eco_code *code, struct 
 
 /* ---- the text of a cell, source_text.c ------------------------------------------------------- */
 
-/* A kernel for each stage, for rows of type `rows`. The caller releases the text by eco_free. NULL:
- * no memory. */
+/* A kernel for each stage, for rows of type `rows`. To be freed by eco_free. NULL: no memory. */
 char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows, bool resets);
 
 enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_7_kernel" */
@@ -50,8 +49,7 @@ const char *eco_type_macro(ecornn_type type);
 
 /* ---- the compiler, nvrtc.c ------------------------------------------------------------------- */
 
-/* Opens NVRTC on first use: the library ECORNN_NVRTC (a path; 0 for none), or the system's. Returns
- * whether there is one. */
+/* Is there NVRTC? Opened on first use: ECORNN_NVRTC (a path; 0 for none), or the system's. */
 bool eco_nvrtc_open(struct eco_text *why);
 /* For example "13.0"; call after opening. */
 void eco_nvrtc_version(struct eco_text *text);
@@ -68,8 +66,8 @@ struct eco_cache {
     uint64_t most; /* limit for the bytes of all files; the least recently used are removed */
 };
 
-/* Opens ECORNN_CACHE (a directory; 0 for none), or $XDG_CACHE_HOME/ecornn, or ~/.cache/ecornn, and
- * creates it if necessary. */
+/* Opens ECORNN_CACHE (0: none), $XDG_CACHE_HOME/ecornn or ~/.cache/ecornn; creates it if
+ * necessary. */
 bool eco_cache_open(struct eco_cache *cache, struct eco_text *why);
 void eco_cache_close(struct eco_cache *cache);
 /* NULL if there is no intact file for the key. The caller releases the data by eco_free. */

@@ -200,8 +200,8 @@ static int kind_of(const char *name)
     return strncmp(name, "new-", 4) == 0 ? 2 : 0;
 }
 
-/* Returns the bytes of stored code, finds the least recently used file, and removes abandoned
- * temporary files. */
+/* Returns the bytes of code, finds the least recently used file, removes abandoned temporary
+ * files. */
 static uint64_t look(int folder, DIR *list, char oldest[NAME])
 {
     struct timespec least = {0};

@@ -19,8 +19,7 @@ struct eco_own_text {
 };
 const struct eco_own_code *eco_own_code_get(struct eco_gpu *gpu, const struct eco_own_text *wanted,
                                             struct eco_text *why);
-/* The stages of the problem's cell for its type of rows: the kernels of forward, then of
- * backward. */
+/* The stages of the problem's cell for its rows: kernels of forward, then of backward. */
 const struct eco_own_code *
 eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why);
 const void *eco_own_kernel(const struct eco_own_code *own, int k);

@@ -1,13 +1,12 @@
 /*
- * Loads machine code on a device and finds kernels by name. At plan creation only, never inside a
- * run or a capture.
+ * Loads machine code on a device and finds kernels by name, at plan creation only.
  */
 
 #include "gpu/jit/compile.h"
 #include "gpu/device/cuda_compat.h"
 #include "gpu/jit/jit.h"
 
-/* Finds kernels by name and loads them now; otherwise the first launch would, perhaps inside a
+/* Finds kernels by name and loads them now, rather than at the first launch, perhaps in a
  * capture. */
 static cudaError_t find_kernels(const struct eco_gpu_code *code)
 {

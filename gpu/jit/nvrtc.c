@@ -33,8 +33,7 @@ static const struct {
 };
 enum { HEADERS = sizeof headers / sizeof *headers, MOST_OPTIONS = 16 };
 
-/* The options of the module (gpu.am), so that both give the same bits. Lambdas are device
- * functions. */
+/* The options of the module (gpu.am), for the same bits. Lambdas are device functions. */
 static const char *const options[] = {"--std=c++17", "--fmad=false",
                                       "--device-as-default-execution-space"};
 enum { OPTIONS = sizeof options / sizeof *options };

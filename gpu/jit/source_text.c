@@ -1,6 +1,5 @@
 /*
- * Prints the source of a custom cell for NVRTC: the kernels of built-in cells around its printed
- * stages.
+ * Prints the source of a custom cell for NVRTC: kernels around its printed stages.
  */
 #include "gpu/jit/compile.h"
 

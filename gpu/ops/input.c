@@ -55,10 +55,10 @@ static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op 
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
     struct eco_matmul rest = *m;
-    struct eco_scaled_f16 half;
+    struct eco_scaled_f16 scaled;
     struct eco_acc_range span;
     int done = 0;
-    eco_gpu_scaled_f16_input(run, &rest, &half);
+    eco_gpu_scaled_f16_input(run, &rest, &scaled);
     for (int a = 0; eco_acc_range_next(run->lowered, m->weight_id, a, &span); a = span.end) {
         fill_bias(run, m->op, acc, m->rows, done, span.first);
         done = span.end;
@@ -120,14 +120,14 @@ void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound)
     const struct eco_plane acc = eco_gpu_plane(&bound->acc, op->t0),
                            x = eco_gpu_plane(&bound->input, op->t0);
     struct eco_matmul matmul = matmul_of(op, acc, x, rows);
-    struct eco_scaled_f16 half;
-    if (!eco_gpu_at_once(run, ECO_STEP)) {
+    struct eco_scaled_f16 scaled;
+    if (!eco_gpu_is_batched(run, ECO_STEP)) {
         multiply_all(run, &matmul, acc);
         copy_raw(run, acc, x, rows);
         return;
     }
     /* What queues all steps at once adds the biases itself. */
-    eco_gpu_scaled_f16_input(run, &matmul, &half);
+    eco_gpu_scaled_f16_input(run, &matmul, &scaled);
     eco_gpu_multiply(run, &matmul);
     copy_raw(run, acc, x, rows);
 }

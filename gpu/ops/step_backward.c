@@ -252,7 +252,7 @@ static void multiply_dx(struct eco_gpu_run *run, const struct eco_bound *bound, 
                                           .c_row = dx.row,
                                           .c_type = dx.type,
                                           .add = add};
-        if (eco_gpu_halves_back(run, op)) {
+        if (eco_gpu_scales_back(run, op)) {
             eco_gpu_scaled_f16_dacc(run, op, true);
             eco_gpu_scaled_f16_dx(run, &matmul);
         } else {

@@ -139,7 +139,7 @@ static int multiply_first(struct eco_gpu_run *run, const struct products *produc
 /* Some of them at a time; those of matrices that a cell has not, or of zeros, are none. */
 static void multiply_halves(struct eco_gpu_run *run, struct products *products)
 {
-    struct eco_scaled_f16 half[ECO_SCALED_F16_MATRICES];
+    struct eco_scaled_f16 scaled[ECO_SCALED_F16_MATRICES];
     struct products real = {.n = 0};
     for (int i = 0; i < products->n; i++) {
         const struct eco_matmul *m = &products->of[i];
@@ -150,7 +150,7 @@ static void multiply_halves(struct eco_gpu_run *run, struct products *products)
     }
     for (int i = 0; i < real.n; i += ECO_SCALED_F16_MATRICES) {
         const int n = real.n - i < ECO_SCALED_F16_MATRICES ? real.n - i : ECO_SCALED_F16_MATRICES;
-        eco_gpu_scaled_f16_gradients(run, &real.of[i], n, half);
+        eco_gpu_scaled_f16_gradients(run, &real.of[i], n, scaled);
         for (int j = i; j < i + n; j++)
             multiply(run, &real.of[j]);
     }
@@ -180,7 +180,7 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_bound *bound
 
 void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const bool halves = eco_gpu_halves_back(run, bound->op);
+    const bool halves = eco_gpu_scales_back(run, bound->op);
     if (run->args->dweights != NULL)
         add_gradients(run, bound, halves);
     if (halves) /* numbers of F16 lay where rows of dacc have zeros */

@@ -53,7 +53,7 @@ static void fill_planes(struct eco_gpu_run *run, const struct eco_op *op,
 
 void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const bool persistent = eco_gpu_at_once(run, ECO_STEP);
+    const bool persistent = eco_gpu_is_batched(run, ECO_STEP);
     if (!run->layout->request.gpu.padded)
         return;
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {

@@ -190,8 +190,7 @@ struct eco_persistent_shape {
 #define ECO_PERSISTENT_SUM_PART(tiles)       (((tiles)*ECO_PERSISTENT_M + 31) / 32 * 32)
 #define ECO_PERSISTENT_SUM_ROW(tiles, parts) ((parts)*ECO_PERSISTENT_SUM_PART(tiles) + 16)
 #define ECO_PERSISTENT_SUM_AT(n, row)        ((n) * (row) + (n) / 2 * 8)
-/* Floats of a row of sums that blocks of a cluster send each other: an odd multiple of the
- * units. */
+/* Floats of a row of sums that blocks of a cluster exchange: an odd multiple of the units. */
 #define ECO_PERSISTENT_PART_ROW(row_groups, shift) (((row_groups) | 1) << (shift))
 
 /* The arrays of one (layer, direction). Pointers are those of the first step; `_step` is the

@@ -49,8 +49,7 @@ ECO_DEVICE void begin(const struct eco_persistent_call *call, const struct block
                                   block->row0 + n, call->carry_row[s], thread->unit)];
 }
 
-/* Begins an element of this thread in batch row n; `round` counts passes of the block over the
- * rows. */
+/* Begins an element of this thread in batch row n; `round` counts passes over the rows. */
 template <class CELL, class DIVISION>
 ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const struct block *block,
                               const struct memory *memory, const struct thread *thread, int step,
@@ -70,8 +69,7 @@ ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const stru
     at->masked = at->there && step < at->job->steps && is_masked(call, memory, at->job, step, n);
 }
 
-/* Finishes `P` elements, from batch row n on. If DIVISION::reads_early their fields are loaded
- * already. */
+/* Finishes `P` elements, from batch row n on; DIVISION::reads_early: fields are loaded already. */
 template <class CELL, class DIVISION, int P>
 ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread *thread, int step,
                                 bool idle, int n, int round, struct element_of<CELL> at[P])

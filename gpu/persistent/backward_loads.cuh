@@ -38,8 +38,7 @@ ECO_DEVICE char **bases_of(int step)
     return bases[step & (TURNS - 1)];
 }
 
-/* An array's address for the current step. It is kept in shared memory, because registers would be
- * taken from all threads. */
+/* An array's address for the current step; not in registers, which all threads would give up. */
 struct address_walker {
     char *at;
     int64_t step; /* bytes */
@@ -146,8 +145,7 @@ ECO_DEVICE void write_dacc(const struct element_of<CELL> *at, int a, narrow dacc
               dacc);
 }
 
-/* Other blocks wait for gradients of accumulators, so these are sent together, before anything else
- * is stored. */
+/* Other blocks wait for gradients of accumulators, so these are sent before anything is stored. */
 template <class CELL> ECO_DEVICE void store_dacc(struct element_of<CELL> *at, int a, vec v)
 {
     const narrow rounded = to_narrow(at->masked ? 0 : v);
@@ -202,8 +200,8 @@ template <class CELL> struct field {
     enum { state = CELL::saves, next = state + CELL::states, dy = next + CELL::states };
 };
 
-/* Calls what(field, base, element, wide) for each field of a row and unit. In the last step some
- * states are the caller's. */
+/* Calls what(field, base, element, wide) for each field of a row and unit. The last step reads some
+ * of the caller's states. */
 template <class CELL, class WHAT>
 ECO_DEVICE void for_fields(const struct eco_persistent_call *call,
                            const struct eco_persistent_job *job, int step, int row, int unit,

@@ -24,8 +24,7 @@ ECO_DEVICE vec load_dnext(struct element_ahead<CELL, STAGE> *a, int s)
     return load_dnext(a->at, s);
 }
 
-/* Other blocks wait for gradients of accumulators, so gradients of vectors are stored after
- * them. */
+/* Other blocks wait for gradients of accumulators, so those of vectors are stored later. */
 template <class CELL> ECO_DEVICE void store_dacc(struct normed_element<CELL> *at, int a, vec v)
 {
     const narrow rounded = to_narrow(at->masked ? 0 : v);
@@ -86,8 +85,7 @@ ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct 
     begin_stage(at);
 }
 
-/* Prefetches saved values of a later step into the L2. From device memory they would take longer
- * than an exchange. */
+/* Prefetches saved values of a later step into the L2; memory would be slower than an exchange. */
 template <class CELL, class DIVISION>
 ECO_DEVICE void prefetch_saved(const struct eco_persistent_call *call, const struct block *block,
                                const struct thread *thread, int step)

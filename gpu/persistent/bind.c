@@ -198,6 +198,6 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
     }
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(
-            run, eco_launch_exchange(&exchange, eco_launch_marks_beside(&run->launch), run->stream),
+            run, eco_launch_exchange(&exchange, eco_launch_may_mark(&run->launch), run->stream),
             "preparing an exchange");
 }

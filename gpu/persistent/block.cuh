@@ -146,8 +146,7 @@ ECO_DEVICE void put_words(uint4 *to, int lane, uint4 v)
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Start of each array, in floats (`operand`: in units of 16 bytes). Must agree with
- * eco_persistent_shape. */
+/* Start of each array in floats (`operand`: in 16 bytes). Must agree with eco_persistent_shape. */
 struct memory {
     int operand; /* [across, k blocks, rows / 8, lanes] uint4; preceded by fragments of R */
     int scales;  /* [scale blocks, rows], if there are scales; room for all k blocks */
@@ -168,8 +167,7 @@ ECO_DEVICE int pieces_in_shared(const struct eco_persistent_shape *shape)
     return PERSISTENT_WARPS * shape->in_shared * TILES * WARP * 2;
 }
 
-/* What a group gathers in a step for product `o`, in 16 bytes: the numbers; then numbers and
- * scales. */
+/* What a group gathers in a step for product `o`, in 16 bytes: numbers; numbers and scales. */
 ECO_DEVICE int numbers_sent_of(const struct eco_persistent_call *call, int row_tiles, int o)
 {
     return row_tiles * (call->shape.part[o].k / K_BLOCK) * WARP;

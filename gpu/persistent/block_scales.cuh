@@ -45,8 +45,7 @@ ECO_DEVICE float greatest_of_block(const struct block *block, float most)
 /* ---- scales of senders ----------------------------------------------------------------------- */
 
 #if defined(ECO_SCALED)
-/* Compares magnitudes as integers: a NaN is larger than infinity, which is larger than all
- * others. */
+/* Compares magnitudes as integers: a NaN is larger than infinity, which is larger than others. */
 ECO_DEVICE unsigned larger_size(unsigned a, float b)
 {
     return max(a, __float_as_uint(b) & 0x7FFFFFFF);

@@ -73,8 +73,7 @@ struct span {
 };
 enum { FOURS = 4 };
 
-/* A row's word in shared memory: its length and, with resets, above it the resets of four steps in
- * turn. */
+/* A row's word in shared memory: its length, and above it the resets of four steps in turn. */
 #if defined(ECO_RESETS)
 enum { TELLS_RESETS = 1, LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 };
 #else
@@ -86,8 +85,7 @@ ECO_DEVICE int32_t *lengths_in(const struct memory *memory)
     return (int32_t *)floats(memory->lengths);
 }
 
-/* Called when preceding kernels have ended. Also loads lengths into shared memory; all threads may
- * read them after a barrier. */
+/* Called when preceding kernels have ended; also loads lengths, which need a barrier. */
 ECO_DEVICE struct span span_of(const struct eco_persistent_call *call, const struct block *block,
                                const struct memory *memory)
 {
@@ -252,9 +250,8 @@ template <class CELL, class DIVISION> struct text_at_once {
     }
 };
 
-/* Reads all elements of this thread in a step by read(n, round, element) and finishes them by
- * finish(count, n, round, elements). If DIVISION::reads_early the only element is loaded
- * already. */
+/* Reads all elements of this thread by read(n, round, element) and finishes them by finish(count,
+ * n, round, elements). If DIVISION::reads_early the only one is loaded already. */
 template <class CELL, class DIVISION, class READ, class FINISH>
 ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thread,
                            struct element_of<CELL> *first, READ read, FINISH finish)

@@ -33,8 +33,7 @@ ECO_DEVICE void note_word(unsigned *seen, unsigned word)
 #endif
 }
 
-/* Counts unsuccessful reads. Returns false, now and from then on, after the timeout or when another
- * block gave up. */
+/* Counts unsuccessful reads. False from the timeout on, or when another block gave up. */
 enum { NOT_YET = 0, GIVEN_UP = 1, OTHER_TIMES = 2 };
 struct spin_timeout {
     unsigned tries;

@@ -24,8 +24,7 @@
 
 /* ---- the words of a cell --------------------------------------------------------------------- */
 
-/* One unit of one batch row. All that its text reads and writes is in registers, so that elements
- * are independent. */
+/* One unit of one batch row, all in registers, so that elements are independent. */
 struct element {
     const struct eco_persistent_call *call;
     const struct eco_persistent_job *job;
@@ -132,8 +131,7 @@ ECO_DEVICE void read_element(const struct eco_persistent_call *call, const struc
         at->state[s] = *floats(state + s * memory->elements);
 }
 
-/* Finishes `P` elements, from batch row n on. Elements outside the batch are computed like the
- * others, but not stored. */
+/* Finishes `P` elements, from batch row n on. Those outside the batch are not stored. */
 template <class CELL, class DIVISION, int P>
 ECO_DEVICE void finish_elements(const struct eco_persistent_call *call, const struct memory *memory,
                                 const struct thread *thread, int step, int n, int round,

@@ -60,8 +60,7 @@ ECO_DEVICE void publish_addresses(struct address_walker *address_walker, int par
     }
 }
 
-/* Uses predicates. Branches are taken only if all threads agree, because others would have to be
- * waited for. */
+/* Uses predicates; branches are taken only if all threads agree, or they would be waited for. */
 
 template <class ELEMENT> ECO_DEVICE void write_saves(const ELEMENT *at, int saves)
 {

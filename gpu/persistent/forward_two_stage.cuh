@@ -44,8 +44,7 @@ ECO_DEVICE void finish_stage(struct staged_element<cell_traits<NUMBER>> *at)
 #undef CELLS_CASE
 }
 
-/* An accumulator: in phase 0 all but the second product, in phase 1 that sum and the second
- * product. */
+/* An accumulator: in phase 0 all but the second product, in phase 1 with it. */
 template <class CELL, class DIVISION>
 ECO_DEVICE float acc_of(const struct eco_persistent_call *call, const struct memory *memory, int i,
                         int acc, int sums, float bias)

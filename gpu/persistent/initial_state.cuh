@@ -8,8 +8,7 @@
 #include "gpu/persistent/weights.cuh"
 
 #if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
-/* Gathers all states of the group; the block keeps those that it multiplies. Returns the
- * greatest. */
+/* Gathers all states of the group, keeps those of this block, and returns the greatest. */
 ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory)
 {
@@ -134,8 +133,7 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     }
 }
 #else
-/* A piece in the order of the exchange, of a caller's row of any alignment; zeros from number
- * `there` on. */
+/* A piece in the order of the exchange, of a row of any alignment; zeros from number `there` on. */
 ECO_DEVICE uint4 piece_of_row(const narrow *row, int there)
 {
     operand_bits bits[PIECE];

@@ -9,8 +9,7 @@
 #include "gpu/arch/cp_async.cuh"
 #include "gpu/persistent/elements.cuh"
 
-/* In shared memory: [accs, elements]; [2, states, elements] for this step and the next, in turn;
- * biases [accs, units]. */
+/* In shared memory: [accs, elements]; [2, states, elements], alternating; biases [accs, units]. */
 ECO_DEVICE int acc_at(const struct memory *memory, int i)
 {
     return memory->rest + i * memory->elements;

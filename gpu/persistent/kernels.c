@@ -1,6 +1,5 @@
 /*
- * The kernels of a plan of algorithm persistent. They come from the module or are compiled when the
- * plan is created.
+ * The kernels of a plan of algorithm persistent: from the module, or compiled with the plan.
  */
 #include "gpu/persistent/persistent.h"
 

@@ -1,14 +1,12 @@
 /*
- * The launches of algorithm persistent: one kernel runs all steps of an op, and of all other such
- * ops of its level.
+ * The launches of algorithm persistent: one kernel runs all steps of the ops of a level.
  */
 #include "gpu/persistent/persistent.h"
 
-_Static_assert((int)ECO_TOGETHER <= (int)ECO_PERSISTENT_JOBS, "a launch takes all ops of a level");
+_Static_assert((int)ECO_LEVEL_OPS <= (int)ECO_PERSISTENT_JOBS, "a launch takes all ops of a level");
 _Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_PERSISTENT_JOBS, "and prepares all of them");
 
-/* The arrays that the cell's backward programs read, as bits in the order of the kernel's
- * fields. */
+/* The arrays that the cell's backward programs read, as bits of the kernel's fields. */
 static uint32_t fields_of(const struct eco_gpu_run *run)
 {
     const int saves = run->lowered->n_saves, states = run->problem->cell->recipe.n_states;
@@ -31,7 +29,7 @@ int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward)
     const struct eco_problem *problem = &plan->problem;
     const int32_t lanes = plan->request.wavefront ? problem->L : problem->D;
     int32_t jobs = lanes < ECO_PERSISTENT_JOBS ? lanes : ECO_PERSISTENT_JOBS;
-    while (jobs > 1 && !eco_persistent_together(plan, backward, problem->N, problem->T, jobs))
+    while (jobs > 1 && !eco_persistent_is_batched(plan, backward, problem->N, problem->T, jobs))
         jobs -= jobs / 2;
     return jobs;
 }
@@ -52,9 +50,8 @@ static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
                                   most_steps(bounds, n), n);
 }
 
-/* An L2 of 50 MB in two halves keeps this much of accumulators while steps read and write the
- * rest. */
-enum { NEAR_BYTES = 16 << 20 };
+/* An L2 of 50 MB in two halves keeps this much of accumulators beside what steps use. */
+enum { FITS_L2_BYTES = 16 << 20 };
 
 static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
                                           const struct eco_bound *bounds, int n)
@@ -83,7 +80,7 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
         call.job[i] = eco_persistent_job(run, &bounds[i], &call);
         call.resets.of[i] = eco_persistent_starts(run, &bounds[i]);
     }
-    call.far = (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > NEAR_BYTES;
+    call.far = (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > FITS_L2_BYTES;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
         call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0 || a == run->lowered->raw) << a;
@@ -102,7 +99,7 @@ cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3],
                                          const struct eco_persistent_launch *launch)
 {
     unsigned n = 0;
-    if (!launch->gangs) {
+    if (!launch->cluster_launch) {
         attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
         attributes[n++].val.cooperative = 1;
     }
@@ -132,11 +129,11 @@ static cudaError_t launch(const struct eco_gpu_run *run, const void *kernel,
                           const struct eco_persistent_call *call, int jobs)
 {
     cudaLaunchAttribute attributes[3];
-    const bool gangs = run->plan->device->caps.gpu.cluster_launch > 0;
+    const bool cluster_launch = run->plan->device->caps.gpu.cluster_launch > 0;
     const struct eco_persistent_launch launch = {
         .blocks = jobs * call->shape.groups * call->shape.members,
-        .cluster = gangs ? call->shape.members : 1 << call->shape.cluster_log2,
-        .gangs = gangs,
+        .cluster = cluster_launch ? call->shape.members : 1 << call->shape.cluster_log2,
+        .cluster_launch = cluster_launch,
         .overlap = ((const struct eco_gpu *)run->plan->device->context)->overlap,
         .bytes = call->shape.shared_bytes,
         .stream = run->stream};
@@ -145,16 +142,16 @@ static cudaError_t launch(const struct eco_gpu_run *run, const void *kernel,
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
-bool eco_persistent_together(const struct ecornn_plan *plan, bool backward, int32_t rows,
-                             int32_t steps, int32_t jobs)
+bool eco_persistent_is_batched(const struct ecornn_plan *plan, bool backward, int32_t rows,
+                               int32_t steps, int32_t jobs)
 {
     struct eco_persistent_shape shape;
     const struct eco_persistent_need all =
                                          eco_persistent_need_of(plan, backward, rows, steps, jobs),
                                      half = eco_persistent_need_of(plan, backward, rows, steps,
                                                                    (jobs + 1) / 2);
-    const double together = eco_persistent_shape(&all, &shape);
-    return together > 0 && together <= 2 * eco_persistent_shape(&half, &shape);
+    const double batched = eco_persistent_shape(&all, &shape);
+    return batched > 0 && batched <= 2 * eco_persistent_shape(&half, &shape);
 }
 
 /* All jobs of a launch have the same distance between rows of y. The caller's batch-major rows
@@ -174,8 +171,8 @@ static bool shares_rows(const struct eco_gpu_run *run, const struct eco_bound *b
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     if (n > 1 && !(shares_rows(run, bounds, n) &&
-                   eco_persistent_together(run->plan, run->args->backward, run->args->N,
-                                           most_steps(bounds, n), n))) {
+                   eco_persistent_is_batched(run->plan, run->args->backward, run->args->N,
+                                             most_steps(bounds, n), n))) {
         eco_persistent_run(run, bounds, n / 2);
         eco_persistent_run(run, bounds + n / 2, n - n / 2);
         return;
@@ -198,5 +195,5 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
     eco_persistent_forget(run, &call, need_of(run, bounds, n), n);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(run, kernel, &call, n), "a persistent kernel");
-    eco_launch_apart(&run->launch, ECO_APART_EXCHANGE);
+    eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
 }

@@ -27,7 +27,7 @@ ECO_DEVICE unsigned describe_rows(unsigned address)
     return __shfl_sync(0xffffffffu, there, 0);
 }
 
-/* d = a b, or d += a b if `add`: 64 rows of R (registers or a descriptor) times 32 or 16 batch
+/* d = a b, or d += a b if `add`: 64 rows of R (registers or descriptor) times 32 or 16 batch
  * rows. */
 template <int n, class R>
 ECO_DEVICE void multiply_by_warpgroup(float (&d)[n], R a, unsigned b, int add)
@@ -39,8 +39,7 @@ ECO_DEVICE void multiply_by_warpgroup(float (&d)[n], R a, unsigned b, int add)
 #endif
 }
 
-/* Sums of `N` tiles of 8 batch rows. With pairs the sums of the nearest numbers are chained as in
- * end_chain(). */
+/* Sums of `N` tiles of 8 batch rows. With pairs those of the nearest numbers are chained. */
 template <class DIVISION, int N> struct square_sums {
     enum {
         SETS =
@@ -69,8 +68,7 @@ ECO_DEVICE void add_k_block(struct square_sums<DIVISION, N> *sums, int t, R low,
 #endif
 }
 
-/* Ends a chain of pairs after some k blocks: its sums are added to the others. Plain operands go
- * on. */
+/* Ends a chain of pairs: its sums are added to the others. Plain operands go on. */
 template <class DIVISION, int N>
 ECO_DEVICE void end_k_blocks(struct square_sums<DIVISION, N> *sums, bool first)
 {
@@ -180,8 +178,7 @@ ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const s
         }
 }
 
-/* Tiles of 8 batch rows from `first` up to `end`. Tiles beyond the batch are multiplied like the
- * others, but not stored. */
+/* Tiles of 8 batch rows from `first` up to `end`. Those beyond the batch are not stored. */
 template <class DIVISION, int COUNT>
 ECO_DEVICE void
 multiply_square_tiles(const struct eco_persistent_call *call, const struct block *block,

@@ -23,8 +23,7 @@ template <class CELL> ECO_DEVICE void store_mean(struct normed_element<CELL> *at
 {
     at->summand[m] = v;
 }
-/* Vectors are kept in registers, because an exchange of sums would make the compiler load them
- * again. */
+/* Vectors stay in registers, because an exchange would make the compiler load them again. */
 template <class CELL> ECO_DEVICE vec load_vector(struct normed_element<CELL> *at, int k)
 {
     const real *const vector = (const real *)at->job->vector + at->unit;

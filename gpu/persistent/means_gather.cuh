@@ -13,8 +13,8 @@ ECO_DEVICE float part_in(uint4 v, int i)
     return __uint_as_float(i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w);
 }
 
-/* What a few lanes add up together: a mean of a row, and perhaps its dependent mean; `sent`: from
- * the stage's first sum on. */
+/* What a few lanes add up together: a mean of a row and perhaps its dependent mean; `sent`: their
+ * sums. */
 struct mean_item {
     int mean, with, row, sum, center, sum_with;
     float curve;

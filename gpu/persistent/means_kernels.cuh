@@ -5,8 +5,7 @@
 #ifndef ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH
 #define ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH
 
-/* Blocks wait for each step's text several times, so it avoids the branches of an exact
- * division. */
+/* Blocks wait for each step's text several times, so it avoids the branches of a division. */
 #define CELL_WITHOUT_BRANCHES
 /* The index of a mean is a compile-time constant. */
 #include "gpu/persistent/elements.cuh"

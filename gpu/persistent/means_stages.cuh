@@ -91,8 +91,7 @@ ECO_DEVICE void run_all_stages(const struct norming *norming, struct normed_elem
     }
 }
 
-/* The counterpart of text_at_once (elements.cuh) for cells with means; forward and backward add
- * functions. */
+/* The counterpart of text_at_once (elements.cuh) for cells with means. */
 template <class CELL, class DIVISION> struct text_of_stages {
     typedef struct normed_element<CELL> element;
     enum { in_stages = true };

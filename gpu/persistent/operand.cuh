@@ -77,8 +77,7 @@ ECO_DEVICE void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 #define SCALED_R 1
 #endif
 
-/* Powers of two by which operands are multiplied: R; states, unless their scale blocks have scales.
- * `sums` undoes both. */
+/* Powers of two that multiply R, and states without scale blocks. `sums` undoes both. */
 struct scales {
 #if defined(SCALED_R)
     float state, sums;
@@ -103,8 +102,7 @@ ECO_DEVICE float unscale(const struct scales *scales, float sum)
 #endif
 }
 
-/* Four words of pairs in the order of matrix instructions: the nearest numbers, then the
- * residuals. */
+/* Four words of pairs in the order of instructions: nearest numbers, then residuals. */
 ECO_DEVICE uint4 in_order(uint4 v)
 {
 #if defined(ECO_OPERAND_PAIR)

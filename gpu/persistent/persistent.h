@@ -8,8 +8,7 @@
 #include "gpu/view/run.h"
 #include "gpu/persistent/args.h"
 
-/* Sets of kernels as bits eco_persistent_place(): all of them; those with WGMMA, which only some
- * devices have. */
+/* Sets of kernels as bits eco_persistent_place(): all of them; those with WGMMA. */
 #define ECO_PERSISTENT_ALL_SHAPES ((UINT64_C(1) << ECO_PERSISTENT_SHAPES) - 1)
 enum { ECO_PERSISTENT_MOST_PARTS = 128 }; /* partial sums of a mean, four for each lane */
 #define ECO_PERSISTENT_SQUARES                                                                     \
@@ -27,16 +26,15 @@ struct eco_persistent_need {
     int32_t width[ECO_PERSISTENT_PRODUCTS]; /* numbers that each product gathers for a batch row */
     int32_t recurrent[ECO_PERSISTENT_PRODUCTS]; /* accumulators that each product adds to */
     int32_t accs, states;                       /* all accumulators */
-    int32_t means, sums,
-        hand_overs;       /* means of a row; sums of a block for them; exchanges of such sums */
-    int32_t fields;       /* arrays that a backward step may read */
-    int32_t operand;      /* bytes of an operand */
-    int32_t instructions; /* matrix instructions for a k block */
-    bool scaled;          /* scale blocks have scales */
-    int32_t blocks[ECO_PERSISTENT_CLUSTERS]; /* that run at once, in clusters of 1, 2, 4 */
-    int32_t gang;                            /* see eco_caps.gpu */
-    size_t block_bytes;                      /* shared memory of a block */
-    const struct eco_gpu_rates *rates;       /* clocks of the parts of a step */
+    int32_t means, sums, hand_overs;            /* means of a row; sums of a block; exchanges */
+    int32_t fields;                             /* arrays that a backward step may read */
+    int32_t operand;                            /* bytes of an operand */
+    int32_t instructions;                       /* matrix instructions for a k block */
+    bool scaled;                                /* scale blocks have scales */
+    int32_t blocks[ECO_PERSISTENT_CLUSTERS];    /* that run at once, in clusters of 1, 2, 4 */
+    int32_t cluster_launch;                     /* see eco_caps.gpu */
+    size_t block_bytes;                         /* shared memory of a block */
+    const struct eco_gpu_rates *rates;          /* clocks of the parts of a step */
 };
 
 /* Numbers of each unit that product o gathers. */
@@ -85,8 +83,7 @@ extern const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS];
 /* NULL if the type has no kernels. */
 const struct eco_persistent_kind *eco_persistent_kind(const struct eco_problem *problem,
                                                       bool backward);
-/* Are the kernels of this problem in the module? Others (custom cells, resets) are compiled at run
- * time. */
+/* Are the kernels of this problem in the module? Others are compiled at run time. */
 bool eco_persistent_is_made(const struct eco_problem *problem, bool backward);
 /* Why this cell and type have no kernel, and none can be compiled; or NULL. */
 const char *eco_persistent_refuses(const struct eco_problem *problem, bool backward);
@@ -109,13 +106,11 @@ uint64_t eco_persistent_kept(const struct eco_problem *problem, const struct eco
 double eco_persistent_shape(const struct eco_persistent_need *need,
                             struct eco_persistent_shape *shape);
 
-/* Bytes exchanged in a step, for each number of rows up to need->rows, in a launch of at most
- * `jobs` jobs. */
+/* Bytes exchanged in a step, for each number of rows, in a launch of at most `jobs` jobs. */
 void eco_persistent_exchange(const struct eco_persistent_need *need, int32_t jobs,
                              struct eco_by_rows *bytes);
 
-/* Vectors of 16 bytes that a group exchanges in a step for means. Each block sends a sum, or one
- * for each 32 of its units. */
+/* Vectors of 16 bytes that a group exchanges in a step for means: a sum for each 32 units. */
 int32_t eco_persistent_means(const struct eco_persistent_need *need,
                              const struct eco_persistent_shape *shape);
 
@@ -128,7 +123,7 @@ ecornn_status eco_persistent_load(struct ecornn_device *device);
 /* A launch; blocks form clusters if `cluster` is above 1. */
 struct eco_persistent_launch {
     int blocks, cluster; /* all blocks; those of a cluster */
-    bool gangs;          /* clusters start independently, instead of all blocks at once */
+    bool cluster_launch; /* clusters start independently, instead of all blocks at once */
     bool overlap;        /* blocks may be resident before the preceding kernel has ended */
     size_t bytes;        /* shared memory of a block */
     cudaStream_t stream;
@@ -159,8 +154,8 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
                            struct eco_persistent_need need, int n);
 
 /* Is one launch of `jobs` ops as fast as two launches of half of them? */
-bool eco_persistent_together(const struct ecornn_plan *plan, bool backward, int32_t rows,
-                             int32_t steps, int32_t jobs);
+bool eco_persistent_is_batched(const struct ecornn_plan *plan, bool backward, int32_t rows,
+                               int32_t steps, int32_t jobs);
 /* Directions, or layers of a wavefront, in each launch of a full run. */
 int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward);
 /* Queues up to ECO_PERSISTENT_JOBS ops of one level, all ECO_STEP or all ECO_D_STEP. */
@@ -173,8 +168,7 @@ struct eco_persistent_source {
     const struct ecornn_cell *cell;
     const struct eco_persistent_kind *kind;
     bool backward, resets;
-    uint64_t shapes,
-        kept; /* kept: kernels in which a thread has at most one element (cells with means) */
+    uint64_t shapes, kept; /* kept: threads have at most one element (cells with means) */
 };
 /* The caller releases the text by eco_free. NULL: no memory. */
 char *eco_persistent_text(const struct eco_persistent_source *source);

@@ -142,7 +142,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,
                                        .scaled = kind->scaled,
-                                       .gang = caps->gpu.cluster_launch,
+                                       .cluster_launch = caps->gpu.cluster_launch,
                                        .rates = eco_gpu_rates_of(caps),
                                        .block_bytes = caps->gpu.block_bytes -
                                                       ECO_PERSISTENT_STATIC_BYTES(backward)};
@@ -201,8 +201,7 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
     return need;
 }
 
-/* Elements of a thread: a group's rows in whole tiles of 8, divided by the rows that the threads
- * take at once. */
+/* Elements of a thread: a group's rows in tiles of 8, divided by the rows taken at once. */
 static int32_t rounds_of(const struct eco_persistent_shape *shape)
 {
     const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,

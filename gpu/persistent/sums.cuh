@@ -24,8 +24,7 @@ template <class DIVISION> ECO_DEVICE constexpr int chains_of(int tiles)
     return DIVISION::many || DIVISION::scale_block::halves || tiles == 1 ? 2 : 1;
 }
 
-/* d += the tile's rows times 8 batch rows, of which a lane has two. first: of a chain with a
- * scale. */
+/* d += the tile's rows times 8 batch rows, two of them in a lane. first: of a scaled chain. */
 template <int CHAINS>
 ECO_DEVICE void multiply_k_block(struct sums *d, struct fragment r, uint4 b, bool first)
 {
@@ -132,8 +131,7 @@ template <class DIVISION> ECO_DEVICE int parity_offset(const struct memory *memo
     return DIVISION::direct ? (step & 1) * (memory->row_tiles * DIVISION::sum_tile) : 0;
 }
 
-/* Adds up the sums of this block's slice of k, and sends each block of the cluster those of its
- * units. */
+/* Adds up the sums of this block's slice of k, and sends each block those of its units. */
 template <class DIVISION>
 ECO_DEVICE void share_sums(const struct block *block, const struct memory *memory, int step,
                            int first, int end)

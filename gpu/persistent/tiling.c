@@ -332,11 +332,11 @@ static double predict(const struct eco_persistent_need *need,
 
 /* Can the blocks of a group be one cluster? A kernel that uses clusters itself numbers its blocks
  * from the first of the hardware cluster, so the two must be the same size. */
-static bool is_gang(const struct eco_persistent_need *need,
-                    const struct eco_persistent_shape *shape)
+static bool fits_cluster_launch(const struct eco_persistent_need *need,
+                                const struct eco_persistent_shape *shape)
 {
-    return need->gang == 0 ||
-           (shape->members <= need->gang &&
+    return need->cluster_launch == 0 ||
+           (shape->members <= need->cluster_launch &&
             (shape->cluster_log2 == 0 || shape->members == 1 << shape->cluster_log2));
 }
 
@@ -353,7 +353,7 @@ static int32_t most_groups(const struct eco_persistent_need *need,
     const int32_t cluster_units = 1 << shape->unit_shift << shape->cluster_log2;
     shape->members = eco_ceil_div(need->hidden, cluster_units) << shape->cluster_log2;
     const int32_t most = need->blocks[shape->cluster_log2] / (shape->members * need->jobs);
-    if (most == 0 || !is_gang(need, shape))
+    if (most == 0 || !fits_cluster_launch(need, shape))
         return 0;
     return need->groups > 0 && need->groups < most ? need->groups : most;
 }

@@ -156,8 +156,7 @@ template <class DIVISION> struct way {
     };
 };
 
-/* A lane's `n` k blocks from `first` on; each is copied to [tiles, 2, raw, lanes] of 16 bytes, from
- * `place` on. */
+/* A lane's `n` k blocks from `first` on, copied to [tiles, 2, raw, lanes] from `place` on. */
 template <class DIVISION> struct k_blocks_of_r {
     const struct eco_persistent_call *call;
     const struct block *block;

@@ -28,7 +28,7 @@ struct forks {
     struct eco_gpu_run *run;
     int streams;
     cudaStream_t stream[ECO_MAX_STREAMS];
-    int64_t together[ECO_OP_KINDS];             /* last level whose ops were queued together */
+    int64_t batched[ECO_OP_KINDS];              /* last level whose ops were queued together */
     int mark[ECO_MAX_STREAMS];                  /* how often its event was recorded */
     bool busy[ECO_MAX_STREAMS];                 /* has work since the last mark */
     int seen[ECO_MAX_STREAMS][ECO_MAX_STREAMS]; /* [waiting stream][stream]: mark */
@@ -97,14 +97,14 @@ static void begin(struct forks *forks, cudaStream_t caller)
         run->layout->request.wavefront ? run->problem->L * run->problem->D : run->problem->D;
     forks->streams = lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
     forks->run->launch.lanes = forks->streams;
-    eco_launch_apart(&forks->run->launch, ECO_APART_RUN);
+    eco_launch_serialize(&forks->run->launch, ECO_SERIALIZED_RUN);
     forks->run->collects = false;
     forks->run->grouped.n = 0;
     forks->stream[0] = caller;
     for (int s = 1; s < forks->streams; s++)
         forks->stream[s] = run->set->stream[s];
     for (int kind = 0; kind < ECO_OP_KINDS; kind++)
-        forks->together[kind] = -1;
+        forks->batched[kind] = -1;
     if (forks->streams > 1)
         mark(forks, 0);
     for (int s = 1; s < forks->streams; s++)
@@ -118,15 +118,14 @@ static void queue(struct eco_gpu_run *run, const struct eco_op *op)
     ops[op->kind](run, &bound);
 }
 
-/* Queues all ops of one kind in a level when the walk reaches the first; the walk skips the
- * others. */
-static void queue_together(struct forks *forks, const struct eco_walk *walk,
-                           const struct eco_op *first)
+/* Queues all ops of one kind in a level when the walk reaches the first of them. */
+static void queue_level(struct forks *forks, const struct eco_walk *walk,
+                        const struct eco_op *first)
 {
     struct eco_gpu_run *run = forks->run;
     struct eco_walk ahead = *walk;
-    struct eco_op level[ECO_TOGETHER];
-    struct eco_bound bound[ECO_TOGETHER];
+    struct eco_op level[ECO_LEVEL_OPS];
+    struct eco_bound bound[ECO_LEVEL_OPS];
     int n = 0;
     for (const struct eco_op *op = first; op != NULL && ahead.level == walk->level;
          op = eco_walk_next(&ahead)) {
@@ -134,14 +133,14 @@ static void queue_together(struct forks *forks, const struct eco_walk *walk,
             continue;
         level[n] = *op;
         eco_bind(&bound[n], run->layout, run->args, &level[n]);
-        if (++n < ECO_TOGETHER)
+        if (++n < ECO_LEVEL_OPS)
             continue;
-        run->together[op->kind](run, bound, n);
+        run->level_ops[op->kind](run, bound, n);
         n = 0;
     }
     if (n > 0)
-        run->together[first->kind](run, bound, n);
-    forks->together[first->kind] = walk->level;
+        run->level_ops[first->kind](run, bound, n);
+    forks->batched[first->kind] = walk->level;
 }
 
 /* Orders later work of all lanes after what stream s has done for them. */
@@ -163,26 +162,26 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
     begin(&forks, stream);
     eco_walk_begin(&walk, tape);
     while (run->status == ECORNN_OK && (op = eco_walk_next(&walk)) != NULL) {
-        if (forks.together[op->kind] == walk.level)
+        if (forks.batched[op->kind] == walk.level)
             continue;
         if (walk.level != level)
             mark_all(&forks);
         level = walk.level;
         const int s = stream_of(&forks, op->layer, op->d);
-        const bool together = eco_gpu_at_once(run, (enum eco_op_kind)op->kind);
-        if (together)
+        const bool batched = eco_gpu_is_batched(run, (enum eco_op_kind)op->kind);
+        if (batched)
             wait_for_marks(&forks, s);
         else
             wait_for_op(&forks, tape, op, s);
         eco_gpu_grouped_begin(run, (enum eco_op_kind)op->kind);
         eco_gpu_point_at_stream(run, op, forks.stream[s]);
-        if (together)
-            queue_together(&forks, &walk, op);
+        if (batched)
+            queue_level(&forks, &walk, op);
         else
             queue(run, op);
         eco_gpu_grouped_end(run);
         forks.busy[s] = true;
-        if (together)
+        if (batched)
             hold_all(&forks, s);
     }
     eco_gpu_grouped_begin(run, ECO_D_END);

@@ -273,7 +273,7 @@ ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *t
     const struct eco_problem *problem = run->problem;
     const struct eco_gpu_plan *own = run->plan->context;
     const bool at_once = !own->fused.used && /* fused steps are one node each */
-                         eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
+                         eco_gpu_is_batched(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
     struct tape_of_run of = {run, tape};
     const struct eco_gpu_queue queue = {
         .queue = queue_tape,

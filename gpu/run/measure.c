@@ -1,6 +1,5 @@
 /*
- * Measures rates of a GPU on request: launches, copies, matrix units. Persistent steps are timed as
- * runs of a problem.
+ * Measures rates of a GPU on request: launches, copies, matrix units.
  */
 #include "gpu/run/measure.h"
 
@@ -38,8 +37,7 @@ static float time_round(const struct work *work, cudaEvent_t begin, cudaEvent_t 
     return -1;
 }
 
-/* Seconds of one, the least of several rounds, because disturbances only add time; 0 if it
- * failed. */
+/* Seconds of one, the least of several rounds, as disturbances only add time; 0 if it failed. */
 static double time_of(const struct work *work)
 {
     cudaEvent_t begin = NULL, end = NULL;

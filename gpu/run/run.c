@@ -57,7 +57,7 @@ ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu)
 
 ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,
                                const struct eco_layout *layout, const struct eco_args *args,
-                               const eco_gpu_ops *together)
+                               const eco_gpu_ops *level_ops)
 {
     /* by type, without resets and with them */
     static const struct eco_stage_kernels *const stages[ECO_TYPES][2] = {
@@ -73,7 +73,7 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
                               .layout = layout,
                               .args = args,
                               .stages = stages[plan->problem.type][plan->problem.resets],
-                              .together = together,
+                              .level_ops = level_ops,
                               .launch.can = gpu->overlap,
                               .blas.share = -1};
     ecornn_status status = eco_gpu_enter(&scope, plan->device);

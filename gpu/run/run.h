@@ -12,7 +12,7 @@ ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu);
 /* run/run.c: enters the device, checks the pointers, queues the tape. */
 ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,
                                const struct eco_layout *layout, const struct eco_args *args,
-                               const eco_gpu_ops *together);
+                               const eco_gpu_ops *level_ops);
 
 /* run/graph.c: queues a tape, or launches its graph. */
 ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape);
@@ -31,14 +31,13 @@ ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue);
 /* Does a graph of about `nodes` nodes take an acceptable part of the host's memory? */
 bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double nodes);
 
-/* run/side_by_side.c: eco_backend.beside; runs fork from the caller's stream and join it. */
+/* run/concurrent.c: eco_backend.beside; runs fork from the caller's stream and join it. */
 ecornn_status eco_gpu_run_beside(struct ecornn_device *device,
                                  const struct eco_concurrent_runs *runs, void *stream);
 /* Creates streams for `lanes` lanes, at plan creation. */
 ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int lanes);
 
-/* run/executor.c: all ops of a tape, on the caller's stream and streams that fork from it and join
- * it. */
+/* run/executor.c: all ops of a tape, on the caller's stream and its forks. */
 ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
                             cudaStream_t stream);
 

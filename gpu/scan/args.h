@@ -18,8 +18,7 @@ enum { ECO_SCAN_WIDE = 2, ECO_SCAN_UNITS = 32 * ECO_SCAN_WIDE, ECO_SCAN_WARPS = 
 /* Steps of a thread, fewer if a step has more numbers in registers. */
 #define ECO_SCAN_STEPS(numbers) ((numbers) <= 6 ? 8 : (numbers) <= 12 ? 4 : 2)
 
-/* Rows of steps: element (t, n, u) of the chunk is at (t - t0) * step + n * row + u. data may be
- * NULL. */
+/* Rows of steps: element (t, n, u) of the chunk is at (t - t0) * step + n * row + u; or NULL. */
 struct eco_scan_array {
     void *data;
     int64_t step, row;

@@ -1,6 +1,5 @@
 /*
- * The backward scan, which includes the printed text of a cell: like forward, with gradients of
- * states.
+ * The backward scan, around the printed text of a cell: like forward, with gradients.
  */
 #ifndef ECO_GPU_SCAN_BACKWARD_CUH
 #define ECO_GPU_SCAN_BACKWARD_CUH
@@ -115,8 +114,7 @@ ECO_DEVICE void read_dy(const struct eco_scan_call *call, const struct scan_plac
     }
 }
 
-/* Sets the gradient of output states: from later steps for the row's first step in this order, else
- * from dy. */
+/* Sets the gradient of output states: carried for the row's first step, else from dy. */
 ECO_DEVICE void take_outputs(const struct eco_scan_call *call, const struct scan_place *place,
                              struct scan_step *at, int32_t p, int w, vec dy)
 {

@@ -168,7 +168,7 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
         return;
     eco_gpu_note_cuda(run, cudaMemsetAsync(call.ticket, 0, words_bytes(groups), run->stream),
                       "cudaMemsetAsync");
-    eco_launch_apart(&run->launch, ECO_APART_COPY);
+    eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
     (void)eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(

@@ -70,8 +70,7 @@ template <class T> struct elements {
     int64_t stride;
 };
 
-/* The column that begins `column` elements after the first. Steps beyond the chunk read its last
- * step. */
+/* The column that begins `column` elements later. Steps beyond the chunk read its last step. */
 template <class T>
 ECO_DEVICE struct elements<T> elements_of(const struct eco_scan_call *call,
                                           const struct scan_place *place,

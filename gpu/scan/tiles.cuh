@@ -1,6 +1,5 @@
 /*
- * What threads of a scan, and tiles, pass to each other: factors and terms of states over some
- * steps.
+ * What threads and tiles of a scan pass on: factors and terms of states over some steps.
  */
 #ifndef ECO_GPU_SCAN_TILES_CUH
 #define ECO_GPU_SCAN_TILES_CUH
@@ -29,8 +28,7 @@ struct scan_shared {
 /* The limit of a kernel that does not ask for more; ECO_MAX_STATES in doubles take all of it. */
 static_assert(sizeof(struct scan_shared) <= 48 << 10, "shared memory of a scan");
 
-/* Position of state s of a thread's unit w in what a tile passes on; a warp accesses whole
- * lines. */
+/* Position of state s of a thread's unit w in what a tile passes on, in whole lines. */
 ECO_DEVICE int64_t word_of(const struct scan_place *place, int s, int w)
 {
     return (((int64_t)place->group * SCAN_STATES + s) * ECO_SCAN_WIDE + w) * 32 + place->lane;

@@ -8,8 +8,7 @@
 #include "gpu/cell/draw.cuh"
 #include "gpu/scan/args.h"
 
-/* The text defines the cell's numbers and functions (source_text.c); these defaults let the header
- * compile alone. */
+/* source_text.c defines the cell's numbers and functions; these let the header compile alone. */
 #ifndef SCAN_ACCS
 #define SCAN_ACCS                1
 #define SCAN_DACCS               1

@@ -1,6 +1,5 @@
 /*
- * Eight floats of a row: loading them, their magnitude, and the F16 numbers into which they are
- * split.
+ * Eight floats of a row: loading them, their magnitude, and splitting them into F16 numbers.
  */
 #ifndef ECO_GPU_TILE_F16_PAIR_CUH
 #define ECO_GPU_TILE_F16_PAIR_CUH

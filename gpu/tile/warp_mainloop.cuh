@@ -161,8 +161,8 @@ ECO_DEVICE struct parts parts_of(unsigned x, unsigned y)
     return parts;
 }
 
-/* Matrix instructions truncate when they add, so the sums of each k block start at zero, with the
- * smallest products. */
+/* Matrix instructions truncate, so the sums of each k block start at zero, smallest products
+ * first. */
 template <int TILES, int ACROSS>
 ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
                                  struct warp_sums<TILES, ACROSS> *sums)

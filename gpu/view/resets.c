@@ -1,6 +1,5 @@
 /*
- * Rows that restart within a sequence: their reset bytes, their start states, and copies of states
- * with starts filled in.
+ * Rows that restart within a sequence: reset bytes, start states, and states with starts filled in.
  */
 #include "gpu/view/run.h"
 

@@ -1,6 +1,5 @@
 /*
- * One run: its data, and how the calls of stages are filled in for a bound op. Knows the tape's
- * operations, no cell.
+ * One run: its data, and the calls of stages for a bound op. Knows the tape's operations, no cell.
  */
 #ifndef ECO_GPU_VIEW_RUN_H
 #define ECO_GPU_VIEW_RUN_H
@@ -25,7 +24,8 @@ struct eco_gpu_run {
     const struct eco_layout *layout;
     const struct eco_args *args;
     const struct eco_stage_kernels *stages;
-    const eco_gpu_ops *together; /* by kind: queues all ops of a level together; NULL: one by one */
+    const eco_gpu_ops
+        *level_ops; /* by kind: queues all ops of a level together; NULL: one by one */
     struct eco_gpu_set *set;
     cudaStream_t stream;            /* of the current op */
     struct eco_launch_state launch; /* the order of its kernels */
@@ -41,15 +41,15 @@ struct eco_gpu_run {
 };
 
 /* Are all steps of an op queued together, with those of its level? */
-static inline bool eco_gpu_at_once(const struct eco_gpu_run *run, enum eco_op_kind kind)
+static inline bool eco_gpu_is_batched(const struct eco_gpu_run *run, enum eco_op_kind kind)
 {
-    return run->together != NULL && run->together[kind] != NULL;
+    return run->level_ops != NULL && run->level_ops[kind] != NULL;
 }
 /* Do the op's kernels read the caller's states themselves? A scan reads state planes. */
 static inline bool eco_gpu_begins_itself(const struct eco_gpu_run *run, enum eco_op_kind kind)
 {
     const struct eco_gpu_plan *own = run->plan->context;
-    return eco_gpu_at_once(run, kind) && !own->scan.used;
+    return eco_gpu_is_batched(run, kind) && !own->scan.used;
 }
 
 /* Keeps the run's first failure; nothing more is queued after it. */
@@ -77,8 +77,7 @@ bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_view *p
 struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
                    const struct eco_stage_call *call);
-/* Forward, the fields of step t: states, saved values, y; with a projection its input instead of
- * next states and y. */
+/* Forward, the fields of step t: states, saved values, y; or the projection's input instead. */
 void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t,
                            struct eco_stage_call *call);
 void eco_gpu_point_at_output(const struct eco_bound *bound, int32_t t, struct eco_stage_call *call);
@@ -92,8 +91,7 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound
 
 /* ---- resets, view/resets.c ------------------------------------------------------------------- */
 
-/* The bytes of step t; NULL if there are none or no such step. The starts of a lane; NULL:
- * zeros. */
+/* The bytes of step t, or NULL. The starts of a lane; NULL: zeros. */
 const uint8_t *eco_gpu_resets(const struct eco_gpu_run *run, int32_t t);
 /* The bytes that tell whether step t of an op's direction restarts rows; NULL: no row restarts. */
 const uint8_t *eco_gpu_resets_of(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t);
@@ -105,8 +103,7 @@ bool eco_gpu_begins_in_planes(const struct eco_gpu_run *run);
 /* Copies a state's rows, with starts for rows that step t resets. */
 void eco_gpu_patch(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
                    struct eco_plane to, struct eco_plane from, int32_t t);
-/* With resets: the states before steps [t0,t1) that products of weight gradients and a replay
- * read. */
+/* With resets: the states before steps [t0,t1) for products of weight gradients and a replay. */
 void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t0,
                           int32_t t1);
 

@@ -1,6 +1,5 @@
 /*
- * Sets the states of a step in a stage's call, and copies y for backward steps that cannot read y
- * itself.
+ * Sets the states of a step in a stage's call; copies y for backward steps where needed.
  */
 #include "gpu/view/run.h"
 

@@ -33,8 +33,7 @@ enum {
     CALL(4, 2, 1, 2, 48, 4, 1)
 enum { ECO_WIDE_SHAPES = 5, ECO_WIDE_END = -1 /* instead of a cell's number */ };
 
-/* With fewer accumulators a warpgroup has more units. The numbers of accumulators that have
- * kernels. */
+/* With fewer accumulators a warpgroup has more units. The numbers that have kernels. */
 #define ECO_WIDE_MORE(accs) ((accs) > 2 ? 1 : 4 / (accs))
 #define ECO_WIDE_MADE(accs) ((accs) <= ECO_WIDE_ACCS && (accs) != 2)
 /* Threads that copy, by the blocks of a multiprocessor. */

@@ -169,8 +169,7 @@ ECO_DEVICE void finish_pair(const struct eco_stage_call &stage, const struct wid
         }
 }
 
-/* Finishes all of a thread's pairs. States of the next units are loaded ahead; `states` has those
- * of the first. */
+/* Finishes all of a thread's pairs. States of the next units are loaded ahead. */
 template <int NUMBER, class BLOCK>
 ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<BLOCK> &pairs,
                              const struct wide_row<BLOCK> (&rows)[2 * BLOCK::tiles],

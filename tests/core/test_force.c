@@ -70,7 +70,7 @@ START_TEST(forced_choices_are_printed)
 {
     static const char forced[] =
         "algorithm=packed,chunk=4,chunk-back=8,grid=1x1x1,vectors=4,own-units=1,"
-        "fuse=0,copy=0,block=8,pack-rows=96,whole-rows=1,pass-after=0,near=1,strips=0,help=1";
+        "fuse=0,copy=0,block=8,pack-rows=96,whole-rows=1,pass-after=0,cached=1,strips=0,help=1";
     char print[1 << 13], wanted[sizeof forced + 16];
     ecornn_device *device;
     ecornn_desc desc;

@@ -47,7 +47,7 @@ START_TEST(candidates)
 {
     static char texts[ECO_MAX_CANDIDATES][ECO_MAX_FORCE];
     static const struct eco_choice factors = {"chunk", "packed", "/4 *2 *1 9", NULL, false, false},
-                                   added = {"near", NULL, "0 1", NULL, false, false},
+                                   added = {"cached", NULL, "0 1", NULL, false, false},
                                    listed = {"of", "blas packed", NULL, list_two, false, false},
                                    alone = {"algorithm", NULL, "packed blas", NULL, false, false},
                                    back = {"chunk-back", NULL, "1", NULL, true, false},
@@ -60,7 +60,7 @@ START_TEST(candidates)
     ck_assert(strstr(texts[0], ",chunk=2") != NULL && strstr(texts[0], "chunk=8") == NULL);
     ck_assert(strstr(texts[1], ",chunk=16") != NULL && strstr(texts[2], ",chunk=9") != NULL);
     ck_assert_int_eq(eco_candidates(&added, plan, texts), 2);
-    ck_assert(strstr(texts[1], ",chunk=8,") != NULL && strstr(texts[1], ",near=1") != NULL);
+    ck_assert(strstr(texts[1], ",chunk=8,") != NULL && strstr(texts[1], ",cached=1") != NULL);
     ck_assert_int_eq(eco_candidates(&listed, plan, texts), 2);
     ck_assert(strstr(texts[1], ",of=b:33") != NULL);
     ck_assert_int_eq(eco_candidates(&alone, plan, texts), 1);

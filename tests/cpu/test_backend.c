@@ -191,7 +191,7 @@ static void carries_the_same(const struct test_case *test, const char *set,
     struct machine machine = {.type = test->desc.type, .backwards = 1};
     struct data results[2] = {{0}};
     for (int k = 0; k < 2; k++) {
-        setenv("ECORNN_FORCE", k ? "handed=1" : "handed=0", 1);
+        setenv("ECORNN_FORCE", k ? "carried=1" : "carried=0", 1);
         if (open_set(&machine.device, "cpu:1", set)) {
             ck_assert(case_run(test, &machine, inputs, &results[k]));
             ecornn_device_close(machine.device);

@@ -35,7 +35,7 @@ static const struct {
 /* Every thread sees what all wrote in the round before. */
 START_TEST(barrier_waits_for_all)
 {
-    static struct eco_line line[40];
+    static struct eco_team_line line[40];
     static int written[40];
     static int wrong;
     _Atomic unsigned sleepers = 0;

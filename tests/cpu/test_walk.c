@@ -118,7 +118,7 @@ START_TEST(all_strips)
         int most, block; /* panels of a strip, of a block of units */
     } with[] = {{"rnn-tanh", 1, 0}, {"gru-reset-first", 8, 8}, {"gru", 5, 6}, {"lstm", 4, 4}};
     char text[CASE_TEXT];
-    way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = "wide=0,near=1";
+    way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = "wide=0,cached=1";
     for (int k = 0; k < 4; k++)
         for (int lanes = 4; lanes <= 16 && _i < with[k].most; lanes *= 2)
             for (int type = 0; type < 3; type++) { /* wide ones come after a whole block */
@@ -193,9 +193,9 @@ static const struct {
     {"vectors=4", "lstm/f32/train/T3/N26/I9/H67/states"},
     {"vectors=2", "lstm/f32/bf16-weights/train/T3/N3/I9/H67/states"},
     {"vectors=4", "gru/bf16/train/T3/N26/I9/H67/states"},
-    {"near=0", "lstm/f32/train/T4/N7/I9/H67/states"},
-    {"near=1", "lstm/f32/train/T4/N7/I9/H300/states"},
-    {"near=0,vectors=2,wide=0", "lstm/f32/bf16-weights/train/T4/N1/I9/H67/states"},
+    {"cached=0", "lstm/f32/train/T4/N7/I9/H67/states"},
+    {"cached=1", "lstm/f32/train/T4/N7/I9/H300/states"},
+    {"cached=0,vectors=2,wide=0", "lstm/f32/bf16-weights/train/T4/N1/I9/H67/states"},
     {"strips=0", "lstm/f32/train/T4/N1/I9/H67/states"},
     {"wide=0", "lstm/f32/bf16-weights/train/T3/N3/I9/H19/states"},
     {"grid=1x1x1", "lstm/f32/train/T3/N3/I9/H67/states"},
@@ -207,8 +207,8 @@ static const struct {
     {"help=1", "gru/f32/infer/T9/N1/I8/H20/states"},
     {"help=1,own-units=0", "lstm/bf16/train/T4/N9/I9/H67/states"},
     {"help=1,block=3", "lstm/f32/bf16-weights/train/T4/N9/I9/H67/P5/states"},
-    {"handed=0", "norm-lstm-haste/f32/train/T3/N9/I5/H67/states"},
-    {"handed=1", "norm-lstm-torch/bf16/train/T3/N9/I5/H67/states"},
+    {"carried=0", "norm-lstm-haste/f32/train/T3/N9/I5/H67/states"},
+    {"carried=1", "norm-lstm-torch/bf16/train/T3/N9/I5/H67/states"},
     {"chunk-back=70", "norm-lstm-torch/f32/train/bi/T67/N5/I3/H17/states/lengths:random"},
     {"chunk-back=40", "norm-lstm-gates/f64/train/rev/T35/N3/I3/H5/states/lengths:random"},
     {"help=1,block=2,pass-after=0", "own-lstm/f32/train/T4/N5/I9/H131/states"},
@@ -304,9 +304,9 @@ static const struct {
     {"copy=3", "lstm/T3/N3/I3/H3", "copy is not 0 or 1"},
     {"grid=1x2", "lstm/T3/N3/I3/H3", "grid is not OPSxROWSxUNITS"},
     {"grid=8x9x1", "lstm/f64/T3/N3/I3/H3", "grid is not OPSxROWSxUNITS"},
-    {"handed=2", "lstm/T3/N3/I3/H3", "handed is not 0 or 1"},
-    {"handed=1", "lstm/T3/N3/I3/H3", "no stage of the cell hands on"},
-    {"near=x", "lstm/T3/N3/I3/H3", "near is not 0 or 1"},
+    {"carried=2", "lstm/T3/N3/I3/H3", "carried is not 0 or 1"},
+    {"carried=1", "lstm/T3/N3/I3/H3", "no stage of the cell carries"},
+    {"cached=x", "lstm/T3/N3/I3/H3", "cached is not 0 or 1"},
     {"block-steps=-1", "min-gru/T3/N3/I3/H3", "block-steps is not 0 to 16777216"},
     {"block-steps=4", "lstm/T3/N3/I3/H3", "not linear in its states"},
     {"algorithm=nothing", "lstm/T3/N3/I3/H3", "left out"},

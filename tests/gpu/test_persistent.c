@@ -159,7 +159,7 @@ END_TEST
 /* In a part of the device a group is a cluster, of the kernel's own ones one. */
 START_TEST(parts_have_gangs)
 {
-    enum { PART = 16, GANG = 8 };
+    enum { PART = 16, MOST_BLOCKS = 8 };
     int found = 0;
     for (int32_t hidden = 8; hidden < 600; hidden += hidden < 80 ? 8 : 37)
         for (int32_t rows = 1; rows < 200; rows += 13) {
@@ -167,12 +167,12 @@ START_TEST(parts_have_gangs)
             struct eco_persistent_need need = need_of(_i, hidden, rows, 1, ACCS, 0);
             for (int k = 0; k < ECO_PERSISTENT_CLUSTERS; k++)
                 need.blocks[k] = PART;
-            need.gang = GANG;
+            need.cluster_launch = MOST_BLOCKS;
             if (!(eco_persistent_shape(&need, &shape) > 0))
                 continue;
             found++;
             check_shape(&need);
-            ck_assert_int_le(shape.members, GANG);
+            ck_assert_int_le(shape.members, MOST_BLOCKS);
             ck_assert(shape.cluster_log2 == 0 || shape.members == 1 << shape.cluster_log2);
         }
     ck_assert_int_gt(found, 50);

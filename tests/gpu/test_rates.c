@@ -47,7 +47,7 @@ START_TEST(scales_each_once)
     for (int k = 0; k < ECO_SPEEDS; k++)
         speed[k] = 3;
     speed[ECO_SPEED_SHARE] = 1;
-    speed[ECO_SPEED_MATRIX] = speed[ECO_SPEED_NEAR] = 9;
+    speed[ECO_SPEED_MATRIX] = speed[ECO_SPEED_L2] = 9;
     eco_gpu_rates_scale(&rates, speed);
     numbers_of(&eco_gpu_rates_h200, was);
     numbers_of(&rates, is);

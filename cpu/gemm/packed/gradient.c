@@ -45,7 +45,7 @@ enum { PANELS = 4 };
 struct piece {
     const struct eco_gradient *g;
     const struct eco_gradient_part *part;
-    struct eco_share panels, blocks;
+    struct eco_range panels, blocks;
     struct eco_tile tile[PANELS];
 };
 
@@ -119,10 +119,10 @@ static void multiply_block(struct piece *p, int32_t number, int32_t block)
 }
 
 static void multiply_panels(const struct eco_gradient *g, const struct eco_gradient_part *part,
-                            int32_t first, struct eco_share blocks)
+                            int32_t first, struct eco_range blocks)
 {
     struct piece p = {.g = g, .part = part, .blocks = blocks};
-    p.panels = (struct eco_share){first, eco_least(first + PANELS, panels_of(g, part))};
+    p.panels = (struct eco_range){first, eco_least(first + PANELS, panels_of(g, part))};
     for (int32_t panel = p.panels.from; panel < p.panels.to; panel++)
         p.tile[panel - p.panels.from] = tile_of(&p, panel);
     for (int32_t number = 0; number < g->numbers; number++)
@@ -132,19 +132,19 @@ static void multiply_panels(const struct eco_gradient *g, const struct eco_gradi
 }
 
 /* This thread's blocks, as many at a time as stay in its cache. */
-static void multiply_units(struct eco_gradient *g, struct eco_share mine)
+static void multiply_units(struct eco_gradient *g, struct eco_range mine)
 {
     const size_t bytes = (size_t)g->numbers * (size_t)g->depth * g->form.element;
-    const size_t near = g->run->caps->cpu.cache_bytes / 2 / (bytes + 1); /* units */
-    const int32_t most = (int32_t)near / g->form.tall + 1;
+    const size_t fitting = g->run->caps->cpu.cache_bytes / 2 / (bytes + 1); /* units */
+    const int32_t most = (int32_t)fitting / g->form.tall + 1;
     const int32_t n = mine.to - mine.from, times = eco_pieces(n, most);
     char *const area = g->a_pack;
     g->a_pack += (size_t)eco_gradient_unit(g, mine.from) * bytes;
     for (int32_t i = 0; i < times; i++) {
-        const struct eco_share blocks = {mine.from + (int32_t)((int64_t)n * i / times),
+        const struct eco_range blocks = {mine.from + (int32_t)((int64_t)n * i / times),
                                          mine.from + (int32_t)((int64_t)n * (i + 1) / times)};
         g->units_at_hand =
-            (struct eco_share){eco_gradient_unit(g, blocks.from), eco_gradient_unit(g, blocks.to)};
+            (struct eco_range){eco_gradient_unit(g, blocks.from), eco_gradient_unit(g, blocks.to)};
         for (int32_t number = 0; number < g->numbers; number++)
             if (has_part(g, number))
                 g->form.pack_blocks(g, number, blocks);
@@ -159,7 +159,7 @@ static void multiply_units(struct eco_gradient *g, struct eco_share mine)
 static void multiply_rows(struct eco_gradient *g)
 {
     for (int k = 0; k < g->parts; k++) {
-        const struct eco_share panels = eco_cpu_part(g->run, panels_of(g, &g->part[k]), 1);
+        const struct eco_range panels = eco_cpu_part(g->run, panels_of(g, &g->part[k]), 1);
         for (int32_t panel = panels.from; panel < panels.to; panel++)
             g->form.pack_panel(g, &g->part[k], panel);
     }

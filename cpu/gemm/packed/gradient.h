@@ -20,7 +20,7 @@ struct eco_gradient_form {
     int32_t group;        /* rows are padded to a multiple */
     int32_t calls_blocks; /* of a call */
     /* A of neighbouring blocks of one matrix; columns of E */
-    void (*pack_blocks)(const struct eco_gradient *g, int32_t number, struct eco_share blocks);
+    void (*pack_blocks)(const struct eco_gradient *g, int32_t number, struct eco_range blocks);
     void (*pack_panel)(const struct eco_gradient *g, const struct eco_gradient_part *part,
                        int32_t panel);
 };
@@ -54,7 +54,7 @@ struct eco_gradient {
     int32_t blocks;       /* of the units of a number, of `tall` units; */
     int32_t tall, taller; /* the first `taller` have one more, the last may have fewer */
     char *a_pack;         /* of the current units: [numbers, units, depth], by blocks */
-    struct eco_share units_at_hand;
+    struct eco_range units_at_hand;
     bool add;
     int parts;
     struct eco_gradient_part part[1 + ECO_MAX_OPERANDS];

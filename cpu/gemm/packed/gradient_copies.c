@@ -72,7 +72,7 @@ static void copy_rows(const struct eco_gradient *g, struct eco_tile_copy *copy, 
 }
 
 /* In a block, element (k, i) is A[k, its unit i]. */
-static void pack_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+static void pack_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_range blocks)
 {
     struct eco_tile_copy copy = {.n = blocks.to - blocks.from};
     for (int32_t b = 0; b < copy.n; b++) {
@@ -84,11 +84,11 @@ static void pack_some_blocks(const struct eco_gradient *g, int32_t number, struc
     copy_rows(g, &copy, eco_cpu_after(g->type, g->a, (size_t)number * (size_t)g->units), g->a_row);
 }
 
-static void pack_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+static void pack_blocks(const struct eco_gradient *g, int32_t number, struct eco_range blocks)
 {
     for (int32_t b = blocks.from; b < blocks.to; b += BLOCKS_AT_A_TIME)
         pack_some_blocks(g, number,
-                         (struct eco_share){b, eco_least(b + BLOCKS_AT_A_TIME, blocks.to)});
+                         (struct eco_range){b, eco_least(b + BLOCKS_AT_A_TIME, blocks.to)});
 }
 
 static void pack_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
@@ -131,7 +131,7 @@ static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at,
 }
 
 /* A block of A in the kernel's order, [groups, 512]. */
-static void pair_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+static void pair_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_range blocks)
 {
     const struct eco_pair_rows *pairs = g->run->isa->pair_rows;
     const int32_t from = eco_gradient_unit(g, blocks.from), to = eco_gradient_unit(g, blocks.to);
@@ -149,11 +149,11 @@ static void pair_some_blocks(const struct eco_gradient *g, int32_t number, struc
     }
 }
 
-static void pair_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+static void pair_blocks(const struct eco_gradient *g, int32_t number, struct eco_range blocks)
 {
     for (int32_t b = blocks.from; b < blocks.to; b += BLOCKS_AT_A_TIME)
         pair_some_blocks(g, number,
-                         (struct eco_share){b, eco_least(b + BLOCKS_AT_A_TIME, blocks.to)});
+                         (struct eco_range){b, eco_least(b + BLOCKS_AT_A_TIME, blocks.to)});
 }
 
 static void pair_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,

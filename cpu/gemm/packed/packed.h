@@ -14,7 +14,7 @@ struct eco_packed_product;
 struct eco_packed_form {
     /* Points p->a and p->a_row at those rows: in place, or at a copy of them in `room`. */
     void (*bring)(const struct eco_cpu_run *run, struct eco_packed_product *p,
-                  struct eco_share rows, void *room);
+                  struct eco_range rows, void *room);
     size_t copied; /* bytes of an element of the copy; 0: no copy */
     bool together; /* columns of A that are not adjacent become so */
 };
@@ -41,7 +41,7 @@ struct eco_packed_product {
     size_t first;       /* column of A */
     int32_t head;       /* units of a head, whose k alone are not zero; 0: all are multiplied */
     int32_t number_k;   /* backward: the k of the current number */
-    bool near;          /* the weights stay in the thread's cache and need no prefetch */
+    bool cached;        /* the weights stay in the thread's cache and need no prefetch */
     /* prefetched instead, a part with every panel: rows of the next step */
     const char *later, *later_end;
     bool rounds; /* C is BF16 */
@@ -59,7 +59,7 @@ struct eco_packed_strip {
 };
 /* A block of units: its strips, followed by its pass. */
 struct eco_packed_block {
-    struct eco_share units;
+    struct eco_range units;
     struct eco_packed_strip *first, *end;
 };
 enum { ECO_MOST_STRIPS = 24 };
@@ -70,8 +70,7 @@ struct eco_packed_strips {
     struct eco_packed_strip strip[ECO_MOST_STRIPS];
 };
 
-/* One thread's work: products of the same C, then perhaps a pointwise pass, for each block of
- * units. */
+/* One thread's work: products of the same C, then perhaps a pass, for each block of units. */
 struct eco_packed_work {
     const struct eco_cpu_run *run;
     struct eco_packed_product *product;
@@ -81,7 +80,7 @@ struct eco_packed_work {
     struct eco_packed_pair {
         int8_t panel[ECO_TILE_PAIRS];
     } pair[ECO_MAX_ACCS];
-    struct eco_share rows, units;
+    struct eco_range rows, units;
     int32_t width;                    /* units of a block */
     int32_t height;                   /* of tiles of the current rows */
     bool backwards;                   /* from the last block to the first */
@@ -94,21 +93,21 @@ struct eco_packed_work {
 
 /* Rows at multiples of this distance, in floats or bytes, use the same sets of the first-level
  * cache; a copy of them pays if this many columns of C read it. */
-enum { ECO_CROWDED = 1024, ECO_CROWDED_BYTES = 4096, ECO_CROWDED_COLUMNS = 512 };
+enum { ECO_ALIAS = 1024, ECO_ALIAS_BYTES = 4096, ECO_ALIAS_COLUMNS = 512 };
 
 /* Rows and units of a C. */
 struct eco_packed_part {
-    struct eco_share rows, units;
+    struct eco_range rows, units;
 };
 /* part.c: the part of a thread of the team. */
 struct eco_packed_part eco_packed_part_of(const struct eco_packed_work *w, int id);
 /* First block of some units; number of their blocks. */
 static inline int32_t eco_packed_first_block(const struct eco_packed_work *w,
-                                             struct eco_share units)
+                                             struct eco_range units)
 {
     return units.from / w->width;
 }
-static inline int32_t eco_packed_blocks(const struct eco_packed_work *w, struct eco_share units)
+static inline int32_t eco_packed_blocks(const struct eco_packed_work *w, struct eco_range units)
 {
     const bool some = units.from < units.to;
     return some ? (units.to + w->width - 1) / w->width - units.from / w->width : 0;
@@ -117,8 +116,8 @@ static inline int32_t eco_packed_blocks(const struct eco_packed_work *w, struct 
 /* walk.c: does the work. */
 void eco_packed_walk(struct eco_packed_work *w);
 /* A part of the pass. */
-void eco_packed_pass(const struct eco_packed_work *w, struct eco_share rows,
-                     struct eco_share units);
+void eco_packed_pass(const struct eco_packed_work *w, struct eco_range rows,
+                     struct eco_range units);
 /* Address of a panel. */
 const char *eco_packed_panel(const struct eco_packed_product *p, int32_t block, int32_t panel);
 extern const float eco_packed_zeros[ECO_TILE_LANES];
@@ -160,9 +159,8 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
 /* Rows that pass through all panels together: near-equal pieces, because a short last piece would
  * read all weights for little. */
 int32_t eco_packed_piece(const struct eco_packed_work *w, int32_t rows);
-/* Provides those rows of A as the kernels read them, one product after the other in the thread's
- * scratch. */
-void eco_packed_bring(struct eco_packed_work *w, struct eco_share rows);
+/* Provides those rows of A as the kernels read them, in the thread's scratch. */
+void eco_packed_bring(struct eco_packed_work *w, struct eco_range rows);
 
 /* product.c: eco_products.multiply, .prepare and .stage. */
 void eco_packed_multiply(const struct eco_cpu_run *run, const struct eco_multiply *multiply);

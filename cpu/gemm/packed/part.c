@@ -7,9 +7,9 @@
  * instead. The second is for weights with fewer blocks than threads. */
 enum { ROWS_TO_SHARE = 32, ROWS_OF_FEW = 8 };
 
-static struct eco_share part_number(int32_t n, int part, int parts)
+static struct eco_range part_number(int32_t n, int part, int parts)
 {
-    return (struct eco_share){(int32_t)((int64_t)n * part / parts),
+    return (struct eco_range){(int32_t)((int64_t)n * part / parts),
                               (int32_t)((int64_t)n * (part + 1) / parts)};
 }
 
@@ -33,7 +33,7 @@ static struct eco_packed_part part_of_whole(const struct eco_packed_work *w, int
         }
     }
     const int across = run->count / parts;
-    const struct eco_share mine = part_number(blocks, id % across, across);
+    const struct eco_range mine = part_number(blocks, id % across, across);
     const int32_t end = mine.to * w->width;
     return (struct eco_packed_part){
         part_number(rows, id / across, parts),
@@ -49,11 +49,11 @@ struct eco_packed_part eco_packed_part_of(const struct eco_packed_work *w, int i
     const struct eco_multiply *m = w->product->multiply;
     if (call == NULL && m->part == ECO_WEIGHT_INPUT)
         return part_of_whole(w, id);
-    const struct eco_share rows = {run->rows.from < m->rows ? run->rows.from : m->rows,
+    const struct eco_range rows = {run->rows.from < m->rows ? run->rows.from : m->rows,
                                    run->rows.to < m->rows ? run->rows.to : m->rows};
-    const struct eco_share units = {0, call ? run->problem->H : w->product->panels->units};
+    const struct eco_range units = {0, call ? run->problem->H : w->product->panels->units};
     return (struct eco_packed_part){
-        call ? (struct eco_share){call->row0, call->row1} : rows,
+        call ? (struct eco_range){call->row0, call->row1} : rows,
         eco_cpu_part_for(run, id, units, run->unit_group),
     };
 }

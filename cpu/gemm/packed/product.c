@@ -42,9 +42,9 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->k = panels->k;
     p->skipped = 0;
     p->first = 0;
-    p->near = is_so(layout->request.cpu.near,
-                    run->count >= run->near &&
-                        (m->part != ECO_WEIGHT_INPUT || m->rows == 1 || layout->fuse_input));
+    p->cached = is_so(layout->request.cpu.cached,
+                      run->count >= run->cached_threads &&
+                          (m->part != ECO_WEIGHT_INPUT || m->rows == 1 || layout->fuse_input));
     p->later = p->later_end = NULL;
     p->rounds = m->c_type == ECORNN_BF16;
     p->rounded = NULL;
@@ -155,7 +155,7 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
     }
 }
 
-/* Units of a block: those of an accumulator block that a pass follows, or of the widest block of
+/* Units of a block: of an accumulator block that a pass follows, or of the widest block of
  * panels. */
 static int32_t block_units(const struct eco_cpu_run *run, const struct eco_packed_work *w)
 {
@@ -174,7 +174,7 @@ static void fetch_later(const struct eco_packed_work *w)
     for (int i = 0; i < w->products; i++) {
         struct eco_packed_product *p = &w->product[i];
         const struct eco_multiply *m = p->multiply;
-        if (m->later == NULL || !p->near || p->kernel != w->run->isa->tile)
+        if (m->later == NULL || !p->cached || p->kernel != w->run->isa->tile)
             continue;
         const char *const rows = m->later;
         p->later = rows + (size_t)w->rows.from * m->a_row * sizeof(float);
@@ -234,8 +234,8 @@ struct prepared {
 /* The thread's part of the plane. */
 static void take_part(struct eco_packed_work *w)
 {
-    w->rows = (struct eco_share){w->call->row0, w->call->row1};
-    w->units = (struct eco_share){w->call->unit0, w->call->unit1};
+    w->rows = (struct eco_range){w->call->row0, w->call->row1};
+    w->units = (struct eco_range){w->call->unit0, w->call->unit1};
 }
 
 void eco_packed_prepare(const struct eco_cpu_run *run, const struct eco_stage *stage, int stages,

@@ -10,8 +10,7 @@
 #include "cpu/isa/isa.h"
 
 enum { TILE = ECO_NARROW_TILE };
-/* Bytes of the rows of A that pass through all panels together: their part of the second-level
- * cache. */
+/* Bytes of the rows of A that pass through all panels together. */
 enum { ROWS_BYTES = 640 << 10 };
 /* Two tiles of rows: copies of rows are multiplied in such groups. */
 enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
@@ -24,8 +23,7 @@ int32_t eco_packed_height(int32_t rows)
     return tiles > 0 ? (rows + tiles - 1) / tiles : ECO_NARROW_TALL;
 }
 
-/* Columns of A of a product; backward those of the part's accumulators, which need not be
- * adjacent. */
+/* Columns of A of a product; backward those of the part's accumulators, with gaps. */
 struct columns {
     struct eco_acc_range span[ECO_MAX_ACCS];
     int spans;
@@ -47,7 +45,7 @@ static struct columns columns_of(const struct eco_cpu_run *run, const struct eco
 }
 
 static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_product *p,
-                          struct eco_share rows, void *room)
+                          struct eco_range rows, void *room)
 {
     const struct eco_multiply *m = p->multiply;
     (void)room;
@@ -56,11 +54,11 @@ static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_produ
 }
 
 /* Do rows of A compete for the same sets of the first-level cache, and is there room for a copy? */
-static bool is_crowded(const struct eco_cpu_run *run, const struct eco_packed_product *p)
+static bool is_aliased(const struct eco_cpu_run *run, const struct eco_packed_product *p)
 {
     const struct eco_multiply *m = p->multiply;
     return run->layout->request.cpu.threads > 0 && m->rows > ECO_FEW_ROWS &&
-           p->panels->n * p->panels->units >= ECO_CROWDED_COLUMNS && m->a_row % ECO_CROWDED == 0;
+           p->panels->n * p->panels->units >= ECO_ALIAS_COLUMNS && m->a_row % ECO_ALIAS == 0;
 }
 
 /* ---- as floats ------------------------------------------------------------------------------- */
@@ -74,10 +72,10 @@ static void copy_floats(const struct eco_cpu_run *run, float *to, const void *ro
 }
 
 static void bring_floats(const struct eco_cpu_run *run, struct eco_packed_product *p,
-                         struct eco_share rows, void *room)
+                         struct eco_range rows, void *room)
 {
     const struct eco_multiply *m = p->multiply;
-    const bool floats = run->layout->type == ECORNN_F32 && !is_crowded(run, p);
+    const bool floats = run->layout->type == ECORNN_F32 && !is_aliased(run, p);
     if (floats && !m->back) {
         bring_nothing(run, p, rows, room);
         return;
@@ -106,7 +104,7 @@ static void bring_floats(const struct eco_cpu_run *run, struct eco_packed_produc
 /* ---- as pairs -------------------------------------------------------------------------------- */
 
 static void bring_pairs(const struct eco_cpu_run *run, struct eco_packed_product *p,
-                        struct eco_share rows, void *room)
+                        struct eco_range rows, void *room)
 {
     const struct eco_multiply *m = p->multiply;
     const size_t k = (size_t)p->panels->k;
@@ -160,7 +158,7 @@ static void put_tile_zeros(uint16_t *tiles, size_t r, size_t k, size_t depth)
 }
 
 static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product *p,
-                        struct eco_share rows, void *room)
+                        struct eco_range rows, void *room)
 {
     const struct eco_multiply *m = p->multiply;
     const struct columns columns = columns_of(run, p);
@@ -195,7 +193,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
     p->form = &in_place;
     p->kernel = isa->tile;
     if (run->layout->weight == ECORNN_F32) {
-        if (is_crowded(run, p))
+        if (is_aliased(run, p))
             p->form = &floats;
         return;
     }
@@ -214,7 +212,7 @@ static size_t scratch_row(const struct eco_packed_product *p)
     return (p->panels->depth + APART) * p->form->copied + rounded;
 }
 
-void eco_packed_bring(struct eco_packed_work *w, struct eco_share rows)
+void eco_packed_bring(struct eco_packed_work *w, struct eco_range rows)
 {
     const int32_t n = rows.to - rows.from;
     const size_t groups = (size_t)((n + ROWS_OF_TILES - 1) / ROWS_OF_TILES);

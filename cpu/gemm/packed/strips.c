@@ -1,7 +1,6 @@
 /*
  * One row times several adjacent panels (a strip). A panel alone has too few independent sums, and
- * the bookkeeping of a walk would take longer than a panel, so strips are found once for all steps
- * of an op.
+ * the bookkeeping of a walk would take longer, so strips are found once for all steps of an op.
  */
 #include "cpu/gemm/packed/packed.h"
 
@@ -46,7 +45,7 @@ static void put_strip(struct eco_packed_product *p, struct run run, struct eco_p
  * than the widest panel has, or in more streams. */
 static int32_t most_panels(const struct eco_packed_product *p, int32_t vectors)
 {
-    return p->near ? p->kernel->row_panels[vectors - 1] : ECO_TILE_VECTORS / vectors;
+    return p->cached ? p->kernel->row_panels[vectors - 1] : ECO_TILE_VECTORS / vectors;
 }
 
 /* Divides a run into near-equal strips; false if there is no room. */
@@ -71,7 +70,7 @@ static bool put_run(struct eco_packed_product *p, struct run run, struct eco_pac
 }
 
 /* Panels of equal width are neighbours: those of all blocks, or of one. */
-static bool put_product(struct eco_packed_product *p, struct eco_share units,
+static bool put_product(struct eco_packed_product *p, struct eco_range units,
                         struct eco_packed_strips *strips)
 {
     const struct eco_panels *panels = p->panels;
@@ -88,7 +87,7 @@ static bool put_product(struct eco_packed_product *p, struct eco_share units,
     return true;
 }
 
-static bool put_block(struct eco_packed_work *w, struct eco_share units,
+static bool put_block(struct eco_packed_work *w, struct eco_range units,
                       struct eco_packed_strips *strips)
 {
     if (strips->blocks == ECO_MOST_STRIPS)
@@ -110,7 +109,7 @@ static bool can_have_strips(const struct eco_packed_work *w)
     for (int i = 0; i < w->products; i++) {
         const struct eco_packed_product *p = &w->product[i];
         const int32_t inside = p->group - 1, from = w->units.from, to = w->units.to;
-        const bool alone = !p->near && 2 * p->panels->vectors > ECO_TILE_VECTORS;
+        const bool alone = !p->cached && 2 * p->panels->vectors > ECO_TILE_VECTORS;
         if (alone || p->head > 0 || p->rounds || p->kernel->row == NULL || (from & inside) != 0 ||
             ((to & inside) != 0 && to != p->panels->units))
             return false;
@@ -163,7 +162,7 @@ void eco_packed_find_strips(struct eco_packed_work *w, struct eco_packed_strips 
         to = (from > 0 ? from - from % width : 0) + width;
         if (to > w->units.to)
             to = w->units.to;
-        if (!put_block(w, (struct eco_share){from, to}, strips))
+        if (!put_block(w, (struct eco_range){from, to}, strips))
             return;
     }
     w->blocks = strips->blocks - before;

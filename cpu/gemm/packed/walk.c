@@ -13,7 +13,7 @@ const float eco_packed_zeros[ECO_TILE_LANES];
 
 /* The current rows and units. */
 struct part {
-    struct eco_share rows, units;
+    struct eco_range rows, units;
     int32_t next; /* first unit of the next part; -1: none */
 };
 
@@ -83,16 +83,16 @@ static const void *some_later(struct eco_packed_product *p)
 }
 
 /* The k that a block of units is multiplied with, in whole groups; with heads those of its own. */
-static struct eco_share block_k(const struct eco_packed_product *p, int32_t block)
+static struct eco_range block_k(const struct eco_packed_product *p, int32_t block)
 {
     if (p->head == 0)
-        return (struct eco_share){0, p->k};
+        return (struct eco_range){0, p->k};
     const int32_t units = p->panels->units, group = p->panels->group;
     const int32_t unit = block * p->group, end = unit + p->group < units ? unit + p->group : units;
     const int32_t from = p->number_k + unit / p->head * p->head;
     const int32_t to = p->number_k + ((end - 1) / p->head + 1) * p->head;
     const int32_t whole = (to + group - 1) / group * group;
-    return (struct eco_share){from / group * group, whole < p->k ? whole : p->k};
+    return (struct eco_range){from / group * group, whole < p->k ? whole : p->k};
 }
 
 /* Adds a panel to what a tile multiplies. */
@@ -102,7 +102,7 @@ static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const
     int32_t next_block = block, next = panel;
     const bool more = go_on(p, part, &next_block, &next);
     const bool fetch = more && tile->rows >= ROWS_TO_FETCH;
-    const struct eco_share k = block_k(p, block);
+    const struct eco_range k = block_k(p, block);
     const size_t step = (size_t)panel_vectors(p, panel) * (size_t)p->panels->lanes * p->element;
     tile->next = fetch ? starts_at(p, tile, next_block, next) : NULL;
     tile->pair[tile->pairs++] =
@@ -112,9 +112,9 @@ static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const
                                .a_k = 1,
                                .panel = eco_packed_panel(p, block, panel) + (size_t)k.from * step,
                                .panel_k = (size_t)panel_vectors(p, panel) * eco_packed_step(p),
-                               .prefetch = p->near ? some_later(p)
-                                           : more  ? eco_packed_panel(p, next_block, next)
-                                                   : NULL};
+                               .prefetch = p->cached ? some_later(p)
+                                           : more    ? eco_packed_panel(p, next_block, next)
+                                                     : NULL};
 }
 
 /* Rounds the tile's floats to C, from a row and a unit on. */
@@ -154,7 +154,7 @@ static void multiply_panel(const struct eco_packed_work *w, const struct eco_pac
                            struct eco_tile *tile, const struct part *part, int32_t block,
                            int32_t panel)
 {
-    const struct eco_share units = part->units;
+    const struct eco_range units = part->units;
     const int32_t unit = block * p->group, row = part->rows.from;
     const int32_t begin = eco_panels_vector(p->panels, panel);
     const int32_t end = eco_panels_vector(p->panels, panel + 1);
@@ -244,14 +244,14 @@ static void multiply_pairs(const struct eco_packed_work *w, const struct part *p
 
 /* ---- all blocks ------------------------------------------------------------------------------ */
 
-static struct eco_share block_units(const struct eco_packed_work *w, struct eco_share units,
+static struct eco_range block_units(const struct eco_packed_work *w, struct eco_range units,
                                     int32_t block)
 {
     const int32_t from = block * w->width, to = from + w->width;
-    return (struct eco_share){from > units.from ? from : units.from, to < units.to ? to : units.to};
+    return (struct eco_range){from > units.from ? from : units.from, to < units.to ? to : units.to};
 }
 
-void eco_packed_pass(const struct eco_packed_work *w, struct eco_share rows, struct eco_share units)
+void eco_packed_pass(const struct eco_packed_work *w, struct eco_range rows, struct eco_range units)
 {
     const struct eco_pointwise *const all = w->call;
     if (rows.from == all->row0 && rows.to == all->row1 && units.from == all->unit0 &&
@@ -268,8 +268,8 @@ void eco_packed_pass(const struct eco_packed_work *w, struct eco_share rows, str
 }
 
 /* Number i of `blocks` blocks of some units, in walking order. */
-static void work_on_block(const struct eco_packed_work *w, struct eco_share rows,
-                          struct eco_share units, int32_t i, int32_t blocks)
+static void work_on_block(const struct eco_packed_work *w, struct eco_range rows,
+                          struct eco_range units, int32_t i, int32_t blocks)
 {
     const int32_t step = w->backwards ? -1 : 1;
     const int32_t block = eco_packed_first_block(w, units) + (w->backwards ? blocks - 1 - i : i);
@@ -287,7 +287,7 @@ static void work_on_block(const struct eco_packed_work *w, struct eco_share rows
 
 /* ---- some rows ------------------------------------------------------------------------------- */
 
-static void begin_rows(struct eco_packed_work *w, struct eco_share rows)
+static void begin_rows(struct eco_packed_work *w, struct eco_range rows)
 {
     const struct eco_tile_kernel *kernel = w->products > 0 ? w->product->kernel : NULL;
     eco_packed_bring(w, rows);
@@ -305,14 +305,14 @@ static void end_rows(const struct eco_packed_work *w)
 /* Rows that pass through all panels together. */
 static int32_t piece_of(const struct eco_packed_work *w, int32_t rows)
 {
-    const int32_t near = eco_packed_piece(w, rows), block = w->run->layout->request.cpu.block;
-    return block > 0 && block < near ? block : near;
+    const int32_t fitting = eco_packed_piece(w, rows), block = w->run->layout->request.cpu.block;
+    return block > 0 && block < fitting ? block : fitting;
 }
 
-static struct eco_share some_rows(struct eco_share rows, int32_t from, int32_t piece)
+static struct eco_range some_rows(struct eco_range rows, int32_t from, int32_t piece)
 {
     const int32_t left = rows.to - from;
-    return (struct eco_share){from, from + (left < piece ? left : piece)};
+    return (struct eco_range){from, from + (left < piece ? left : piece)};
 }
 
 /* ---- parts of other threads ------------------------------------------------------------------ */
@@ -320,10 +320,10 @@ static struct eco_share some_rows(struct eco_share rows, int32_t from, int32_t p
 /* The current rows of a product in which threads help each other. */
 struct at_hand {
     uint32_t product;
-    struct eco_share rows;
+    struct eco_range rows;
 };
 
-static void take_rows(struct eco_packed_work *w, struct at_hand *at, struct eco_share rows)
+static void take_rows(struct eco_packed_work *w, struct at_hand *at, struct eco_range rows)
 {
     if (rows.from == at->rows.from && rows.to == at->rows.to)
         return;
@@ -352,14 +352,14 @@ static void help(struct eco_packed_work *w, struct at_hand *at, int id)
  * slow threads may be neighbours. Looking at all threads would take long when none is late. The
  * others are the same in every product, because a counter advances to the next product only when
  * its tasks are taken. */
-static void work_together(struct eco_packed_work *w)
+static void work_with_help(struct eco_packed_work *w)
 {
     const struct eco_cpu_run *run = w->run;
     struct at_hand at = {++*run->product, {0, 0}};
     help(w, &at, run->id);
     for (int away = 1; away < run->count; away *= 2)
         help(w, &at, (run->id + away) % run->count);
-    take_rows(w, &at, (struct eco_share){0, 0});
+    take_rows(w, &at, (struct eco_range){0, 0});
 }
 
 /* All threads of the team decide the same. A single row may have strips instead. */
@@ -376,14 +376,14 @@ void eco_packed_walk(struct eco_packed_work *w)
 {
     const int32_t rows = w->rows.to - w->rows.from, blocks = eco_packed_blocks(w, w->units);
     if (may_help(w)) {
-        work_together(w);
+        work_with_help(w);
         return;
     }
     if (blocks == 0 || rows <= 0)
         return;
     const int32_t piece = piece_of(w, rows);
     for (int32_t from = w->rows.from; from < w->rows.to; from += piece) {
-        const struct eco_share some = some_rows(w->rows, from, piece);
+        const struct eco_range some = some_rows(w->rows, from, piece);
         begin_rows(w, some);
         for (int32_t i = 0; i < blocks; i++)
             work_on_block(w, some, w->units, i, blocks);

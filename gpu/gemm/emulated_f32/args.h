@@ -37,8 +37,7 @@ enum {
     ECO_EMULATED_PAIR = 2 /* blocks of a cluster, which share one operand */
 };
 
-/* A [rows,k], or transposed [k,rows], of floats. A transposed operand is zero before `begin`, where
- * its data begin. */
+/* A [rows,k], or transposed [k,rows], of floats, where data begin at `begin` after zeros. */
 struct eco_emulated_operand {
     enum eco_emulated_form form;
     const float *data;

@@ -10,8 +10,8 @@
 #include "gpu/arch/memory.cuh"
 #include "gpu/gemm/emulated_f32/nonfinite.cuh"
 
-/* Sums of a tile in shared memory: [columns][rows + padding], without bank conflicts when stored by
- * rows or read by columns. */
+/* Sums of a tile in shared memory, [columns][rows + padding]: no bank conflicts by rows or
+ * columns. */
 template <class kind> struct tile_sums {
     enum {
         LINE = kind::rows + 4,

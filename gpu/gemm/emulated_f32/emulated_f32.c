@@ -83,7 +83,7 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
                 eco_gpu_note_cuda(run, eco_launch_emulated(&call, clusters, run->stream),
                                   "a product of split operands");
         }
-    eco_launch_beside(&run->launch);
+    eco_launch_concurrent(&run->launch);
 }
 
 /* Should all of them be split? Plans them if so. */
@@ -176,5 +176,5 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_emulated_step(&call, &step.cut, overlap, run->stream),
                           "a product with R as prepared");
-    eco_launch_beside(&run->launch);
+    eco_launch_concurrent(&run->launch);
 }

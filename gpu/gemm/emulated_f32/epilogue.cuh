@@ -11,8 +11,7 @@
 
 enum { WARP_ROWS = 16, EIGHT = 8 /* rows, or columns, of a matrix instruction */ };
 
-/* Eight rows of some columns of a warp, without bank conflicts when stored by eights or read by
- * rows. */
+/* Eight rows of some columns of a warp, without bank conflicts by eights or by rows. */
 template <int columns> struct lines {
     enum {
         LINE = columns + 8,

@@ -57,8 +57,7 @@ template <eco_emulated_form form, int rows_, int columns_, bool splits_> struct 
     static_assert(!splits || stages * columns * 4 <= SCALES_BYTES, "scales of all");
 };
 
-/* Stage number i of all that a block goes through: its slot, and the parity of the phase in which
- * it is filled. */
+/* Stage number i of all that a block goes through: its slot, and the parity of its phase. */
 template <int stages> struct slot {
     int stage;
     unsigned parity;

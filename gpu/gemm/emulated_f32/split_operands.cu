@@ -140,8 +140,7 @@ ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
     return most;
 }
 
-/* A cluster prepares 16 columns, a block some of their lines; a thread holds groups of eight of one
- * column. */
+/* A cluster prepares 16 columns, a block some of their lines, a thread eights of one column. */
 ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t block,
                                int32_t blocks)
 {
@@ -189,8 +188,7 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, 2)
         prepare_straight(s.o, both.k, block, s.holders);
 }
 
-/* A power of two, at most MOST_HOLDERS blocks; with few rows that are not transposed, each row has
- * a block. */
+/* A power of two, at most MOST_HOLDERS; few rows that are not transposed have a block each. */
 static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
 {
     int32_t holders = !o->turned && o->rows <= TILE ? SPLIT_WARPS : 1;

@@ -15,8 +15,7 @@ enum {
     AHEAD = 4                      /* stages in flight, including the current one */
 };
 
-/* A thread's share: an eighth of some rows of a stage. whole: eighths of rows are aligned, and
- * exist or do not. */
+/* A thread's share: an eighth of some rows of a stage. whole: eighths are aligned and complete. */
 template <class kind, bool whole> struct splitter {
     static constexpr int at_once = kind::filling / EIGHTS_OF_ROW,
                          held = kind::columns / at_once; /* rows */

@@ -38,8 +38,7 @@ struct eco_emulated_plan {
     bool shared;
     double time; /* s */
 };
-/* On a device with `processors` multiprocessors. shared: clusters share tiles (0 or 1), or whatever
- * is faster. */
+/* On `processors` multiprocessors. shared: clusters share tiles (0 or 1), or whatever is faster. */
 struct eco_emulated_plan eco_emulated_plan(const struct eco_gpu_rates *rates,
                                            struct eco_emulated_size size, int32_t processors,
                                            size_t room, int shared);
@@ -62,8 +61,7 @@ struct eco_emulated_choices {
     ((struct eco_emulated_choices){(kinds), (1u << ECO_EMULATED_HEIGHTS) - 1,                      \
                                    (1u << ECO_EMULATED_WIDTHS) - 1,                                \
                                    (1u << ECO_EMULATED_SLICES) - 1, false})
-/* Clusters of 1, 2 ... blocks that run at once, of which the first are not 0; shared by `beside`
- * concurrent products. */
+/* Clusters of 1, 2 ... blocks that run at once (0 at the end), shared by `beside` products. */
 struct eco_emulated_on {
     const struct eco_gpu_rates *rates;
     const int32_t *clusters; /* [ECO_EMULATED_SLICES] */

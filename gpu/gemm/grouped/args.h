@@ -1,6 +1,5 @@
 /*
- * The argument of a launch of several products with few rows, which follow backward steps or
- * precede them.
+ * The argument of a launch of several products with few rows, around backward steps.
  */
 #ifndef ECO_GPU_GEMM_GROUPED_ARGS_H
 #define ECO_GPU_GEMM_GROUPED_ARGS_H
@@ -20,8 +19,7 @@ enum {
     ECO_GROUPED_JOBS = 24
 };
 
-/* In the order of their blocks. A is dacc; A and B have the type of rows, C that of sums unless it
- * is narrow. */
+/* In the order of their blocks. A is dacc; A and B are rows, C sums unless it is narrow. */
 enum eco_grouped_kind {
     ECO_GROUPED_BACK,     /* C[m,n] (+)= A[m,k] B[k,n]; the run does not write B */
     ECO_GROUPED_ZERO,     /* C[m,n] = 0, contiguous; no preceding kernel of the run touches it */

@@ -1,6 +1,5 @@
 /*
- * A product with few rows backward through a matrix, C = A B: a block has some columns of C, and
- * its warps divide k.
+ * A backward product with few rows, C = A B: a block has some columns of C; its warps divide k.
  */
 #ifndef ECO_GPU_GEMM_GROUPED_DGRAD_CUH
 #define ECO_GPU_GEMM_GROUPED_DGRAD_CUH

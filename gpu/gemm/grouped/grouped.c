@@ -85,7 +85,7 @@ static void launch(struct eco_gpu_run *run, const struct eco_grouped_call *jobs)
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch(kernel, blocks, threads, argument, overlap, run->stream),
                           "grouped products");
-    eco_launch_beside(&run->launch);
+    eco_launch_concurrent(&run->launch);
 }
 
 static void flush(struct eco_gpu_run *run)
@@ -95,8 +95,7 @@ static void flush(struct eco_gpu_run *run)
     run->grouped.n = 0;
 }
 
-/* Launches pending jobs on the same C first. Addresses are equal: zeros cover all of an op's
- * matrix. */
+/* Launches pending jobs on the same C first; zeros cover all of an op's matrix. */
 static void settle(struct eco_gpu_run *run, const void *c)
 {
     for (int j = 0; j < run->grouped.n; j++)
@@ -140,8 +139,7 @@ static bool is_whole(const void *data, size_t row, size_t elements, size_t bytes
     return (uintptr_t)data % (elements * bytes) == 0 && row % elements == 0;
 }
 
-/* With row invariance all backward products with weights are grouped, because the order of their
- * sums depends on k alone. */
+/* With row invariance all backward products are grouped: their order depends on k alone. */
 static bool must_be_few(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     return run->problem->row_invariant && p->kind == ECO_NN;
@@ -153,7 +151,7 @@ bool eco_gpu_takes_grouped(const struct eco_gpu_run *run, const struct eco_produ
     const int32_t rows = p->kind == ECO_TN ? p->k : p->m;
     if (must_be_few(run, p))
         return work > 0;
-    return run->collects && p->half == NULL && p->kind != ECO_NT && rows <= ECO_GROUPED_ROWS &&
+    return run->collects && p->scaled == NULL && p->kind != ECO_NT && rows <= ECO_GROUPED_ROWS &&
            work > 0 && work <= ECO_GROUPED_WORK;
 }
 

@@ -53,8 +53,8 @@ ECO_DEVICE int gradient_column(int run, int lane)
 
 /* ---- copies to shared memory ----------------------------------------------------------------- */
 
-/* Stores rows of a matrix, `columns` columns from `first` on; zeros to the end of a line, and from
- * row `there` up to `all`. */
+/* Stores `columns` columns of rows, from `first` on; zeros to the line's end, and from row `there`
+ * on. */
 template <bool WHOLE>
 ECO_DEVICE void put_rows(const narrow *from, size_t row, int columns, int there, int all,
                          narrow *to)

@@ -39,8 +39,7 @@ struct eco_scaled_f16_matrix {
     int32_t to_row;
 };
 
-/* dacc in place: row r is multiplied by scales[r], and its F16 numbers overwrite the first half of
- * the row. */
+/* dacc in place: row r times scales[r]; its F16 numbers overwrite the row's first half. */
 struct eco_scaled_f16_dacc_call {
     float *data; /* [rows, row] */
     size_t row;

@@ -91,7 +91,7 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
 }
 
 /* Rates were measured on devices that have code for split operands, too. */
-static bool may_halve(const struct eco_problem *problem, const struct eco_caps *caps,
+static bool may_scale(const struct eco_problem *problem, const struct eco_caps *caps,
                       const struct eco_layout_request *request)
 {
     return problem->type == ECORNN_F32 && problem->fast && caps->gpu.splits &&
@@ -192,7 +192,7 @@ double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_c
 {
     const enum eco_use use = eco_gpu_force(problem).scaled_f16;
     const struct planned planned = {problem, caps, request, use};
-    return may_halve(problem, caps, request) && use != ECO_USE_NEVER
+    return may_scale(problem, caps, request) && use != ECO_USE_NEVER
                ? choose(&planned, layer, backward).gain
                : 0;
 }
@@ -203,7 +203,7 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
     const enum eco_use use = eco_gpu_force(problem).scaled_f16;
     const struct planned planned = {problem, caps, request, use};
     size_t most = 0;
-    if (!may_halve(problem, caps, request) || use == ECO_USE_NEVER)
+    if (!may_scale(problem, caps, request) || use == ECO_USE_NEVER)
         return 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
         for (int backward = 0; backward <= (int)problem->training; backward++) {
@@ -220,7 +220,7 @@ void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *te
     const struct eco_problem *problem = &plan->problem;
     const enum eco_use use = ((const struct eco_gpu_plan *)plan->context)->force.scaled_f16;
     const struct planned planned = {problem, &plan->device->caps, &plan->request, use};
-    if (!may_halve(problem, &plan->device->caps, &plan->request) || use == ECO_USE_NEVER)
+    if (!may_scale(problem, &plan->device->caps, &plan->request) || use == ECO_USE_NEVER)
         return;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         int layers = 0;
@@ -250,7 +250,7 @@ static bool fits(const struct eco_gpu_run *run, const struct eco_op *op, double 
 {
     const struct eco_caps *caps = &run->plan->device->caps;
     const enum eco_use use = ((const struct eco_gpu_plan *)run->plan->context)->force.scaled_f16;
-    return may_halve(run->problem, caps, &run->layout->request) && use != ECO_USE_NEVER &&
+    return may_scale(run->problem, caps, &run->layout->request) && use != ECO_USE_NEVER &&
            (gain > 0 || use >= ECO_USE_ALWAYS) &&
            bytes_of(run->problem, caps, op->layer, rows_of_op(run, op), run->args->backward) <=
                run->layout->request.gpu.product_bytes;
@@ -266,14 +266,14 @@ static struct wanted wanted_of(const struct eco_gpu_run *run, const struct eco_o
     return (struct wanted){eco_gpu_wants_dx(run, op), run->args->dweights != NULL};
 }
 
-bool eco_gpu_halves_input(const struct eco_gpu_run *run, const struct eco_op *op)
+bool eco_gpu_scales_input(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     return fits(
         run, op,
         gain_forward(run->problem, &run->plan->device->caps, op->layer, rows_of_op(run, op)));
 }
 
-bool eco_gpu_halves_back(const struct eco_gpu_run *run, const struct eco_op *op)
+bool eco_gpu_scales_back(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     /* F16 overwrites dacc, but dx needs its floats if x is an accumulator */
     return run->lowered->raw < 0 &&

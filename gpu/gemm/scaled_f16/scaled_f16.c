@@ -51,7 +51,7 @@ static void bring(struct eco_gpu_run *run, const struct eco_scaled_f16_call *cal
     if (run->status == ECORNN_OK && call->n > 0)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16(call, overlap, run->stream),
                           "converting a product's matrices to F16");
-    eco_launch_beside(&run->launch);
+    eco_launch_concurrent(&run->launch);
 }
 
 /* Blocks that search W while others convert dacc. */
@@ -76,10 +76,10 @@ static struct eco_scaled_f16_matrix weights_of(const struct eco_gpu_run *run,
 }
 
 void eco_gpu_scaled_f16_input(struct eco_gpu_run *run, struct eco_matmul *m,
-                              struct eco_scaled_f16 *half)
+                              struct eco_scaled_f16 *scaled)
 {
     const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->weight_id);
-    if (m->rows == 0 || matrix.n == 0 || !eco_gpu_halves_input(run, m->op))
+    if (m->rows == 0 || matrix.n == 0 || !eco_gpu_scales_input(run, m->op))
         return;
     struct room room = room_of(run, m->op);
     const struct eco_scaled_f16_matrix x = {.from = m->a,
@@ -95,10 +95,10 @@ void eco_gpu_scaled_f16_input(struct eco_gpu_run *run, struct eco_matmul *m,
                                              .together = true,
                                              .most = room.most,
                                              .scalars = room.scalars});
-    *half = (struct eco_scaled_f16){room.scalars, 0, weights.to};
+    *scaled = (struct eco_scaled_f16){room.scalars, 0, weights.to};
     m->a = x.to;
     m->a_row = (size_t)x.to_row;
-    m->half = half;
+    m->scaled = scaled;
 }
 
 /* ---- products with dacc ---------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, b
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16_dacc(&call, overlap, run->stream),
                           "converting dacc to F16");
-    eco_launch_beside(&run->launch);
+    eco_launch_concurrent(&run->launch);
 }
 
 struct eco_plane eco_gpu_scaled_f16_sums(const struct eco_gpu_run *run, const struct eco_op *op,
@@ -139,13 +139,13 @@ void eco_gpu_scaled_f16_dx(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     struct room room = room_of(run, m->op);
     const struct eco_scaled_f16_matrix weights = weights_of(run, m->op, &room);
-    const struct eco_scaled_f16 half = {room.scalars, 0, weights.to};
+    const struct eco_scaled_f16 scaled = {room.scalars, 0, weights.to};
     struct eco_matmul dx = *m;
     dx.a_row *= 2;
     dx.c = take_rest(&room, 0);
     dx.c_row = (size_t)weights.to_row;
     dx.add = false;
-    dx.half = &half;
+    dx.scaled = &scaled;
     bring(run, &(struct eco_scaled_f16_call){.of = {weights},
                                              .n = 1,
                                              .searchers = searchers_of(run),
@@ -174,7 +174,7 @@ static bool is_bounded(const struct eco_gpu_run *run, int part)
 }
 
 void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *m, int n,
-                                  struct eco_scaled_f16 half[ECO_SCALED_F16_MATRICES])
+                                  struct eco_scaled_f16 scaled[ECO_SCALED_F16_MATRICES])
 {
     struct room room = room_of(run, m->op);
     struct eco_scaled_f16_call call = {.n = n, .most = room.most, .scalars = room.scalars};
@@ -189,11 +189,11 @@ void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *m,
             .bounded = is_bounded(run, m[i].weight_id),
             .to = take_rest(&room, eco_scaled_f16_copy_bytes(m[i].rows, row)),
             .to_row = row};
-        half[i] = (struct eco_scaled_f16){room.scalars, i, NULL};
+        scaled[i] = (struct eco_scaled_f16){room.scalars, i, NULL};
         m[i].a_row *= 2;
         m[i].c = call.of[i].to;
         m[i].c_row = (size_t)row;
-        m[i].half = &half[i];
+        m[i].scaled = &scaled[i];
     }
     bring(run, &call);
 }

@@ -15,15 +15,14 @@
 /* Bytes of ECO_SCRATCH_PRODUCT for these products; 0: none is faster. */
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             const struct eco_layout_request *request);
-/* Seconds that an op of a layer saves over TF32, with the requested chunks; 0: it has no such
- * product. */
+/* Seconds that an op of a layer saves over TF32, with the requested chunks; 0: none. */
 double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
                            const struct eco_layout_request *request, int32_t layer, bool backward);
 /* Prints which products use F16, and the estimated saving. */
 void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *text);
 /* Does an op's input product use F16; do its products with dacc? */
-bool eco_gpu_halves_input(const struct eco_gpu_run *run, const struct eco_op *op);
-bool eco_gpu_halves_back(const struct eco_gpu_run *run, const struct eco_op *op);
+bool eco_gpu_scales_input(const struct eco_gpu_run *run, const struct eco_op *op);
+bool eco_gpu_scales_back(const struct eco_gpu_run *run, const struct eco_op *op);
 bool eco_gpu_wants_dx(const struct eco_gpu_run *run, const struct eco_op *op);
 
 /* Positions in the room of a lane, after what cuBLAS and sums get. */
@@ -40,8 +39,8 @@ size_t eco_scaled_f16_copy_bytes(int32_t rows, int32_t row);
 
 /* ---- conversion, scaled_f16.c ---------------------------------------------------------------- */
 
-/* Products of matrices in F16: the factors for cuBLAS and, except for gradients of weights, the
- * copy of the weights. */
+/* Products in F16: the factors for cuBLAS and, except for weight gradients, the copy of the
+ * weights. */
 struct eco_scaled_f16 {
     const struct eco_scaled_f16_scalars *scalars;
     int k; /* inverse[k] undoes their scales */
@@ -50,17 +49,15 @@ struct eco_scaled_f16 {
 
 /* An op's input product: converts its matrices and refers to them, if that is faster. */
 void eco_gpu_scaled_f16_input(struct eco_gpu_run *run, struct eco_matmul *matmul,
-                              struct eco_scaled_f16 *half);
+                              struct eco_scaled_f16 *scaled);
 
-/* Converts dacc of an op whose products with dacc use F16. Done by the op of dx if there is one,
- * else by that of weights. */
+/* Converts dacc of an op whose products use F16. Done by the op of dx if there is one. */
 void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, bool dx);
 /* dx = dacc W, with the converted dacc. */
 void eco_gpu_scaled_f16_dx(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* Before gradients of weights, at most ECO_SCALED_F16_MATRICES at a time: converts C of each and
- * refers to it. */
+/* Before gradients of weights, at most ECO_SCALED_F16_MATRICES at a time: converts C of each. */
 void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *gradients, int n,
-                                  struct eco_scaled_f16 half[ECO_SCALED_F16_MATRICES]);
+                                  struct eco_scaled_f16 scaled[ECO_SCALED_F16_MATRICES]);
 /* Sums of dacc's columns over some rows each; together they cover all rows. */
 struct eco_plane eco_gpu_scaled_f16_sums(const struct eco_gpu_run *run, const struct eco_op *op,
                                          int32_t *rows);
