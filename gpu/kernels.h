@@ -61,7 +61,7 @@ struct eco_plane {
 struct eco_move_call {
     struct eco_plane to, from, padding;
     int32_t steps, rows, width, t0;
-    int32_t filled; /* columns of `to` after these, which become 0 */
+    int32_t zeros; /* columns of `to` after these, which become 0 */
     const int32_t *lengths;
     bool add;
     bool drop; /* dropout by (layer, t, n, i): below the threshold 0, else multiplied by scale */
@@ -83,13 +83,13 @@ struct eco_gaps_call {
 cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t stream);
 
 /* to[columns,rows] = from[rows,columns] transposed, contiguous, elements of 2, 4 or 8 bytes. */
-struct eco_turn_call {
+struct eco_transpose_call {
     void *to;
     const void *from;
     int32_t rows, columns;
     size_t bytes;
 };
-cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t stream);
+cudaError_t eco_launch_transpose(const struct eco_transpose_call *call, cudaStream_t stream);
 
 /*
  * to[t,n,:] = start[n,:] if resets[t,n] is not 0, else from[t,n,:]; NULL data stand for zeros.
@@ -100,8 +100,8 @@ struct eco_patch_call {
     const uint8_t *resets;
     const int32_t *lengths;
     int32_t steps, rows, width, t0;
-    int32_t end;    /* steps from here on have no bytes */
-    int32_t filled; /* columns of `to` after these, which become 0 */
+    int32_t end;   /* steps from here on have no bytes */
+    int32_t zeros; /* columns of `to` after these, which become 0 */
 };
 cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t stream);
 

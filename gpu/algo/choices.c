@@ -20,7 +20,7 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
             continue; /* compiling it failed */
         eco_text_add(text, ",%s=", backward ? "backward" : "forward");
         if (used && eco_persistent_shape(&need, &shape) > 0)
-            eco_gpu_write_division(eco_persistent_place(&shape), text);
+            eco_gpu_write_division(eco_persistent_index(&shape), text);
         else
             eco_text_add(text, "step");
         /* A part of the chip has room for fewer groups, and the order in which a group adds depends

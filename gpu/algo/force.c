@@ -86,7 +86,7 @@ static bool read_division(const char *text, uint64_t *shapes)
     if (units < 0 || cluster_log2 < 0)
         return false;
     *shapes =
-        UINT64_C(1) << ECO_PERSISTENT_PLACE(units + ECO_PERSISTENT_SHIFT, cluster_log2, mainloop);
+        UINT64_C(1) << ECO_PERSISTENT_INDEX(units + ECO_PERSISTENT_SHIFT, cluster_log2, mainloop);
     return true;
 }
 

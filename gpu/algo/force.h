@@ -29,7 +29,7 @@ enum { ECO_NOT_FORCED = -1, ECO_GROUPED_NEVER = -2, ECO_FORCE_TEXT = 128 };
 struct eco_gpu_force {
     char text[ECO_FORCE_TEXT];  /* all keys, for people; "": nothing */
     char wrong[ECO_FORCE_TEXT]; /* a key with an invalid value, and the valid ones; "": none */
-    /* Algorithm persistent, [forward, backward]: bits eco_persistent_place(). None: no such
+    /* Algorithm persistent, [forward, backward]: bits eco_persistent_index(). None: no such
      * division, or backward steps as in algorithm step. */
     bool divides[2], steps_back;
     uint64_t shapes[2];

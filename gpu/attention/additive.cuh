@@ -22,15 +22,15 @@ ECO_DEVICE void load_columns(lane_columns<FOURS> &to, const narrow *row, int h0,
         to.of[k] = load_four(row, h0 + (k * WARP + lane) * 4, H, whole);
 }
 
-template <int FOURS> ECO_DEVICE bool are_near(const lane_columns<FOURS> &columns)
+template <int FOURS> ECO_DEVICE bool are_in_range(const lane_columns<FOURS> &columns)
 {
-    bool near = true;
+    bool in_range = true;
 #pragma unroll
     for (int k = 0; k < FOURS; k++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            near = near && is_near(columns.of[k].x[i]);
-    return near;
+            in_range = in_range && is_in_range(columns.of[k].x[i]);
+    return in_range;
 }
 
 template <int FOURS> ECO_DEVICE void to_exponentials(lane_columns<FOURS> &columns)
@@ -64,8 +64,8 @@ template <int FOURS> struct additive_warp {
 
 /* The sum over a lane's columns for the position with keys at `key`. */
 template <int FOURS>
-ECO_DEVICE real near_score(const lane_columns<FOURS> &query, const lane_columns<FOURS> &vector,
-                           const lane_columns<FOURS> &key)
+ECO_DEVICE real exponential_score(const lane_columns<FOURS> &query,
+                                  const lane_columns<FOURS> &vector, const lane_columns<FOURS> &key)
 {
     real sum[2] = {0, 0};
 #pragma unroll
@@ -79,8 +79,8 @@ ECO_DEVICE real near_score(const lane_columns<FOURS> &query, const lane_columns<
 }
 
 /* The same from the numbers themselves; rarely needed. */
-ECO_DEVICE real far_score(const struct eco_attention_additive &call, int t, int s, int n, int h0,
-                          int end)
+ECO_DEVICE real tanh_score(const struct eco_attention_additive &call, int t, int s, int n, int h0,
+                           int end)
 {
     real sum = 0;
     if (t >= call.T)
@@ -100,27 +100,28 @@ ECO_DEVICE bool load_keys(real_four *tile, const struct eco_attention_additive &
 {
     enum { WARPS = ECO_ATTENTION_THREADS / WARP, EACH = ECO_ATTENTION_TILE / WARPS };
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
-    bool near = true;
+    bool in_range = true;
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
         const int at = warp * EACH + j;
         if (s0 + at < length) {
             lane_columns<FOURS> columns;
             load_columns<FOURS>(columns, row_of(&call.keys, s0 + at, n), h0, call.H, call.whole);
-            near = near && are_near<FOURS>(columns);
+            in_range = in_range && are_in_range<FOURS>(columns);
             to_exponentials<FOURS>(columns);
 #pragma unroll
             for (int k = 0; k < FOURS; k++)
                 tile[(at * FOURS + k) * WARP + lane] = columns.of[k];
         }
     }
-    return near;
+    return in_range;
 }
 
 /* Scores of the warp's queries for its positions of a tile. */
 template <int FOURS>
 ECO_DEVICE void score_tile(const additive_warp<FOURS> &warp, const real_four *tile,
-                           const struct eco_attention_additive &call, int s0, int length, bool near)
+                           const struct eco_attention_additive &call, int s0, int length,
+                           bool in_range)
 {
     const int lane = (int)threadIdx.x % WARP, groups = ECO_ATTENTION_THREADS / WARP / call.pairs;
     const int group = (int)threadIdx.x / WARP / call.pairs, half = lane / (WARP / 2);
@@ -129,16 +130,16 @@ ECO_DEVICE void score_tile(const additive_warp<FOURS> &warp, const real_four *ti
     real mine = 0;
     for (int j = group; j < rows; j += groups) {
         real score[2];
-        if (near) {
+        if (in_range) {
             lane_columns<FOURS> key;
 #pragma unroll
             for (int k = 0; k < FOURS; k++)
                 key.of[k] = tile[(j * FOURS + k) * WARP + lane];
-            score[0] = near_score<FOURS>(warp.query[0], warp.vector, key);
-            score[1] = near_score<FOURS>(warp.query[1], warp.vector, key);
+            score[0] = exponential_score<FOURS>(warp.query[0], warp.vector, key);
+            score[1] = exponential_score<FOURS>(warp.query[1], warp.vector, key);
         } else {
-            score[0] = far_score(call, warp.t, s0 + j, warp.n, warp.h0, end);
-            score[1] = far_score(call, warp.t + 1, s0 + j, warp.n, warp.h0, end);
+            score[0] = tanh_score(call, warp.t, s0 + j, warp.n, warp.h0, end);
+            score[1] = tanh_score(call, warp.t + 1, s0 + j, warp.n, warp.h0, end);
         }
         const real sum = sum_pair(score[0], score[1]);
         if (lane % (WARP / 2) == j)
@@ -164,13 +165,13 @@ static __global__ void __launch_bounds__(ECO_ATTENTION_THREADS, sizeof(real) == 
     warp.t = ((int)(blockIdx.x % tiles) * call.pairs + pair) * 2;
     const int length = length_of(call.lengths, warp.n, call.S);
     for (warp.h0 = 0; warp.h0 < call.H; warp.h0 += COLUMNS) {
-        bool queries_near = true;
+        bool queries_in_range = true;
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             const bool there = warp.t + q < call.T;
             load_columns<FOURS>(warp.query[q], row_of(&call.query, there ? warp.t + q : 0, warp.n),
                                 warp.h0, call.H, call.whole);
-            queries_near = queries_near && (!there || are_near<FOURS>(warp.query[q]));
+            queries_in_range = queries_in_range && (!there || are_in_range<FOURS>(warp.query[q]));
             to_exponentials<FOURS>(warp.query[q]);
         }
 #pragma unroll
@@ -181,9 +182,9 @@ static __global__ void __launch_bounds__(ECO_ATTENTION_THREADS, sizeof(real) == 
                 warp.vector.of[k].x[i] = h < call.H ? ((const real *)call.vector)[h] : (real)0;
             }
         for (int s0 = 0; s0 < length; s0 += ECO_ATTENTION_TILE) {
-            const bool near = load_keys<FOURS>(tile, call, s0, length, warp.n, warp.h0);
-            const bool far = __syncthreads_or(!(near && queries_near)) != 0;
-            score_tile<FOURS>(warp, tile, call, s0, length, !far);
+            const bool in_range = load_keys<FOURS>(tile, call, s0, length, warp.n, warp.h0);
+            const bool out_of_range = __syncthreads_or(!(in_range && queries_in_range)) != 0;
+            score_tile<FOURS>(warp, tile, call, s0, length, !out_of_range);
             __syncthreads();
         }
     }

@@ -61,9 +61,9 @@ struct eco_attention_softmax {
 
 /* C[n,i,j] = scale * sum over k of A[n,i,k] B[n,k,j]. */
 enum eco_attention_product_kind {
-    ECO_ATTENTION_ROWS_BY_ROWS,    /* rows of a and b: C real, j < length */
-    ECO_ATTENTION_WEIGHTS_BY_ROWS, /* weights [I,K]: C rows, k < length */
-    ECO_ATTENTION_WEIGHTS_TURNED,  /* weights [K,I]: C rows, 0 from i = length on */
+    ECO_ATTENTION_ROWS_BY_ROWS,       /* rows of a and b: C real, j < length */
+    ECO_ATTENTION_WEIGHTS_BY_ROWS,    /* weights [I,K]: C rows, k < length */
+    ECO_ATTENTION_WEIGHTS_TRANSPOSED, /* weights [K,I]: C rows, 0 from i = length on */
     ECO_ATTENTION_PRODUCTS
 };
 struct eco_attention_product {

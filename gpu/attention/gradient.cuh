@@ -52,35 +52,35 @@ ECO_DEVICE struct gradient_block block_at_hand(const struct eco_attention_gradie
 ECO_DEVICE bool load_positions(const struct eco_attention_gradient_call &call,
                                const struct gradient_block &block)
 {
-    bool near = true;
+    bool in_range = true;
     for (int s = block.warp; s < block.live; s += block.warps) {
         const real x =
             block.there ? to_real(row_of(&call.keys, block.s0 + s, block.n)[block.h]) : (real)0;
-        near = near && is_near(x);
+        in_range = in_range && is_in_range(x);
         block.key[s * G_COLUMNS + block.lane] = exponential(x);
         block.dkey[s * G_COLUMNS + block.lane] = 0;
     }
-    return near;
+    return in_range;
 }
 
 /* False if one is out of range. */
 ECO_DEVICE bool load_queries(const struct eco_attention_gradient_call &call,
                              const struct gradient_block &block, struct gradient_queries &queries)
 {
-    bool near = true;
+    bool in_range = true;
 #pragma unroll
     for (int i = 0; i < G_QUERIES; i++) {
         const int t = queries.t + i;
         const bool there = block.there && t < call.T;
         const real x = there ? to_real(row_of(&call.query, t, block.n)[block.h]) : (real)0;
-        near = near && is_near(x);
+        in_range = in_range && is_in_range(x);
         queries.query[i] = exponential(x);
         queries.sum[i] =
             there && block.s0 > 0
                 ? ((const real *)call.sums)[((size_t)block.n * call.T + t) * call.H + block.h]
                 : (real)0;
     }
-    return near;
+    return in_range;
 }
 
 /* Loads dscore for queries t0 .. of all warps, 0 beyond the last; queries are adjacent. */
@@ -97,8 +97,8 @@ ECO_DEVICE void load_dscores(const struct eco_attention_gradient_call &call,
 }
 
 /* A position: adds to the sums of the warp's queries and to dvector; returns its part of dkey. */
-ECO_DEVICE real near_position(const struct gradient_block &block, struct gradient_queries &queries,
-                              int s, real *dvector)
+ECO_DEVICE real exponential_position(const struct gradient_block &block,
+                                     struct gradient_queries &queries, int s, real *dvector)
 {
     const real key = block.key[s * G_COLUMNS + block.lane];
     const real *dscore = block.dscore + s * block.row + block.warp * G_QUERIES;
@@ -119,9 +119,9 @@ ECO_DEVICE real near_position(const struct gradient_block &block, struct gradien
 }
 
 /* The same from the numbers themselves; rarely needed. */
-ECO_DEVICE real far_position(const struct eco_attention_gradient_call &call,
-                             const struct gradient_block &block, struct gradient_queries &queries,
-                             int s, real *dvector)
+ECO_DEVICE real tanh_position(const struct eco_attention_gradient_call &call,
+                              const struct gradient_block &block, struct gradient_queries &queries,
+                              int s, real *dvector)
 {
     const real *dscore = block.dscore + s * block.row + block.warp * G_QUERIES;
     real dkey = 0;
@@ -144,7 +144,7 @@ ECO_DEVICE real far_position(const struct eco_attention_gradient_call &call,
 /* All positions, in as many rounds as there are warps. */
 ECO_DEVICE void walk_positions(const struct eco_attention_gradient_call &call,
                                const struct gradient_block &block, struct gradient_queries &queries,
-                               bool far, real *dvector)
+                               bool out_of_range, real *dvector)
 {
     const int each = (block.live + block.warps - 1) / block.warps;
     for (int round = 0; round < block.warps; round++) {
@@ -152,8 +152,8 @@ ECO_DEVICE void walk_positions(const struct eco_attention_gradient_call &call,
         const int end = first + each < block.live ? first + each : block.live;
         for (int s = first; s < end; s++) {
             real *dkey = &block.dkey[s * G_COLUMNS + block.lane];
-            *dkey += far ? far_position(call, block, queries, s, dvector)
-                         : near_position(block, queries, s, dvector);
+            *dkey += out_of_range ? tanh_position(call, block, queries, s, dvector)
+                                  : exponential_position(block, queries, s, dvector);
         }
         __syncthreads();
     }
@@ -187,15 +187,15 @@ static __global__ void __launch_bounds__(ECO_ATTENTION_WARPS *WARP, sizeof(real)
     for (block.s0 = 0; block.s0 < call.S; block.s0 += G_POSITIONS) {
         const int left = length - block.s0 < 0 ? 0 : length - block.s0;
         block.live = left < G_POSITIONS ? left : G_POSITIONS;
-        const bool keys_far = __syncthreads_or(!load_positions(call, block)) != 0;
+        const bool keys_out_of_range = __syncthreads_or(!load_positions(call, block)) != 0;
         for (int t0 = 0; t0 < call.T && (block.live > 0 || block.s0 == 0);
              t0 += block.warps * G_QUERIES) {
             struct gradient_queries queries;
             queries.t = t0 + block.warp * G_QUERIES;
-            const bool near = load_queries(call, block, queries);
+            const bool in_range = load_queries(call, block, queries);
             load_dscores(call, block, t0);
-            const bool far = __syncthreads_or(!near) != 0 || keys_far;
-            walk_positions(call, block, queries, far, &dvector);
+            const bool out_of_range = __syncthreads_or(!in_range) != 0 || keys_out_of_range;
+            walk_positions(call, block, queries, out_of_range, &dvector);
             store_queries(call, block, queries, factor, left <= G_POSITIONS);
         }
         for (int s = block.warp; s < G_POSITIONS && block.s0 + s < call.S; s += block.warps)

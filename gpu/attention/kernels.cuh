@@ -18,7 +18,7 @@ enum { MANY_FOURS = 16 / sizeof(real), FEW_FOURS = 1 };
             FEW_FOURS * 4 * WARP, (const void *)softmax_rows, (const void *)softmax_gradient_rows, \
             {(const void *)product<ECO_ATTENTION_ROWS_BY_ROWS>,                                    \
              (const void *)product<ECO_ATTENTION_WEIGHTS_BY_ROWS>,                                 \
-             (const void *)product<ECO_ATTENTION_WEIGHTS_TURNED>},                                 \
+             (const void *)product<ECO_ATTENTION_WEIGHTS_TRANSPOSED>},                             \
             (const void *)additive_gradient, (const void *)sum_vectors                             \
     }
 

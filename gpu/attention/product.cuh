@@ -74,7 +74,7 @@ static __global__ void __launch_bounds__(THREADS)
 {
     enum {
         REAL_C = KIND == ECO_ATTENTION_ROWS_BY_ROWS,
-        TURNED = KIND == ECO_ATTENTION_WEIGHTS_TURNED
+        TRANSPOSED = KIND == ECO_ATTENTION_WEIGHTS_TRANSPOSED
     };
     __shared__ product_tile tile[2];
     const int down = (call.I + SIDE - 1) / SIDE, across = (call.J + SIDE - 1) / SIDE;
@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int n = (int)(blockIdx.x / (unsigned)(down * across));
     const int i0 = which / across * SIDE, j0 = which % across * SIDE;
     const int length = length_of(call.lengths, n, call.source);
-    const int I = TURNED ? length : call.I, J = REAL_C ? length : call.J;
+    const int I = TRANSPOSED ? length : call.I, J = REAL_C ? length : call.J;
     const int K = KIND == ECO_ATTENTION_WEIGHTS_BY_ROWS ? length : call.K;
     const bool work = i0 < I && j0 < J;
     real sum[4][4] = {};
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(THREADS)
                                  call.whole);
         } else {
             const real *weights = (const real *)call.a.data + (size_t)n * call.a.row;
-            if (TURNED)
+            if (TRANSPOSED)
                 load_across_k<real>(&tile[0], {weights, call.a.step, I, K}, i0, k0, false);
             else
                 load_along_k<real>(&tile[0], {weights, call.a.step, I, K}, i0, k0, false);

@@ -152,13 +152,13 @@ static ecornn_status weights_by_rows(const struct run *run, const void *weight, 
 }
 
 /* to [S,N,width] = transposed weight by rows [T,N,width]; rows NULL: 0. */
-static ecornn_status weights_turned(const struct run *run, const void *weight, const void *rows,
-                                    void *to, int32_t width)
+static ecornn_status weights_transposed(const struct run *run, const void *weight, const void *rows,
+                                        void *to, int32_t width)
 {
     const struct eco_attention_args *args = run->args;
     if (to == NULL)
         return ECORNN_OK;
-    return add_product(run, ECO_ATTENTION_WEIGHTS_TURNED,
+    return add_product(run, ECO_ATTENTION_WEIGHTS_TRANSPOSED,
                        (struct eco_attention_product){.a = scores_of(run, weight),
                                                       .b = rows_of(run, rows, args->T, width),
                                                       .c = rows_of(run, to, args->S, width),
@@ -271,8 +271,8 @@ static ecornn_status backward(const struct run *run)
     if (status == ECORNN_OK)
         status = softmax(run, true);
     if (status == ECORNN_OK)
-        status = weights_turned(run, eco_attention_saved(args), args->dcontext, args->dvalues,
-                                problem->V);
+        status = weights_transposed(run, eco_attention_saved(args), args->dcontext, args->dvalues,
+                                    problem->V);
     if (status == ECORNN_OK &&
         (args->dquery != NULL || args->dkeys != NULL || args->dvector != NULL))
         status = additive_gradient(run);

@@ -19,9 +19,9 @@
 #define EVERY_LANE 0xffffffffu
 
 #if defined(ECO_ROWS_F64)
-#define NEAR_LIMIT 340.
+#define RANGE_LIMIT 340.
 #else
-#define NEAR_LIMIT 40.f
+#define RANGE_LIMIT 40.f
 #endif
 
 ECO_DEVICE real reciprocal(real a)
@@ -34,9 +34,9 @@ ECO_DEVICE real reciprocal(real a)
 }
 
 /* False for NaN. */
-ECO_DEVICE bool is_near(real x)
+ECO_DEVICE bool is_in_range(real x)
 {
-    return REAL(fabs)(x) <= NEAR_LIMIT;
+    return REAL(fabs)(x) <= RANGE_LIMIT;
 }
 
 ECO_DEVICE real exponential(real x)

@@ -7,8 +7,8 @@
 
 enum { JOIN_THREADS = 128, JOIN_BLOCKS = 8192 };
 
-ECO_DEVICE size_t join_place(const struct eco_join *join, int32_t t, int32_t n, int32_t T,
-                             int32_t width)
+ECO_DEVICE size_t join_position(const struct eco_join *join, int32_t t, int32_t n, int32_t T,
+                                int32_t width)
 {
     const size_t row = join->batch_major ? (size_t)n * (size_t)T + (size_t)t
                                          : (size_t)t * (size_t)join->N + (size_t)n;
@@ -26,8 +26,8 @@ static __global__ void join_pieces(const __grid_constant__ struct eco_join join)
         const number row = index / (number)join.width;
         const int32_t i = (int32_t)(index % (number)join.width),
                       t = (int32_t)(row / (number)join.N), n = (int32_t)(row % (number)join.N);
-        const size_t narrow = join_place(&join, t, n, join.T, join.width) + (size_t)i,
-                     wide = join_place(&join, t / join.steps, n, join.U, join.row) +
+        const size_t narrow = join_position(&join, t, n, join.T, join.width) + (size_t)i,
+                     wide = join_position(&join, t / join.steps, n, join.U, join.row) +
                             (size_t)join.at + (size_t)(t % join.steps) * (size_t)join.width +
                             (size_t)i;
         const piece *const from = (const piece *)(join.back ? join.wide : join.narrow);

@@ -7,7 +7,7 @@
 #include "gpu/kernels.h"
 #include "gpu/tile/random.cuh"
 
-ECO_DEVICE size_t place_of(const struct eco_plane *plane, int32_t t, int32_t n, int32_t i)
+ECO_DEVICE size_t element_index(const struct eco_plane *plane, int32_t t, int32_t n, int32_t i)
 {
     return (size_t)t * plane->step + (size_t)n * plane->row + (size_t)i;
 }
@@ -52,17 +52,17 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
     const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
     const int64_t rows = (int64_t)call.steps * call.rows;
     const bool fills = i >= call.width;
-    if (i >= call.width + call.filled)
+    if (i >= call.width + call.zeros)
         return;
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
         const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
         const bool masked = fills || (call.lengths && call.t0 + t >= call.lengths[n]);
-        const size_t to = place_of(&call.to, t, n, i);
+        const size_t to = element_index(&call.to, t, n, i);
         double value = 0;
         if (!masked && call.from.data)
-            value = get(&call.from, place_of(&call.from, t, n, i));
+            value = get(&call.from, element_index(&call.from, t, n, i));
         if (masked && !fills && call.padding.data)
-            value = get(&call.padding, place_of(&call.padding, 0, n, i));
+            value = get(&call.padding, element_index(&call.padding, 0, n, i));
         if (!masked && call.drop)
             value = dropped(&call, t, n, i, value);
         set(&call.to, to, call.add ? get(&call.to, to) + value : value);
@@ -74,14 +74,14 @@ struct copy {
     uint4 *to;
     const uint4 *from;
     size_t to_step, to_row, from_step, from_row;
-    uint32_t all, rows, wide, filled; /* pieces; rows of a step; pieces of a row: copied, zeros */
+    uint32_t all, rows, wide, zeros; /* pieces; rows of a step; pieces of a row: copied, zeros */
     int32_t t0;
     const int32_t *lengths;
 };
 
 static __global__ void copy_rows(const __grid_constant__ struct copy copy)
 {
-    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy.wide + copy.filled;
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy.wide + copy.zeros;
     if (i >= copy.all)
         return;
     const uint32_t r = i / row, k = i % row, t = r / copy.rows, n = r % copy.rows;
@@ -96,10 +96,10 @@ static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
     const size_t piece = sizeof(uint4), bytes = eco_type_bytes(call->to.type),
                  places = (size_t)call->to.data | (size_t)call->from.data |
                           (call->to.step | call->to.row | call->from.step | call->from.row |
-                           (size_t)call->width | (size_t)call->filled) *
+                           (size_t)call->width | (size_t)call->zeros) *
                               bytes;
     const uint64_t all = (uint64_t)call->steps * (uint64_t)call->rows *
-                         (((uint64_t)call->width + (uint64_t)call->filled) * bytes / piece);
+                         (((uint64_t)call->width + (uint64_t)call->zeros) * bytes / piece);
     *copy = (struct copy){(uint4 *)call->to.data,
                           (const uint4 *)call->from.data,
                           call->to.step * bytes / piece,
@@ -109,7 +109,7 @@ static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
                           (uint32_t)all,
                           (uint32_t)call->rows,
                           (uint32_t)((size_t)call->width * bytes / piece),
-                          (uint32_t)((size_t)call->filled * bytes / piece),
+                          (uint32_t)((size_t)call->zeros * bytes / piece),
                           call->t0,
                           call->lengths};
     return call->from.data && call->from.type == call->to.type && !call->padding.data &&
@@ -124,14 +124,14 @@ cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t strea
         return cudaLaunchKernel((const void *)copy_rows,
                                 dim3((copy.all + MOVE_THREADS - 1) / MOVE_THREADS),
                                 dim3(MOVE_THREADS), argument, 0, stream);
-    return launch((const void *)move_rows, call, call->width + call->filled,
+    return launch((const void *)move_rows, call, call->width + call->zeros,
                   (int64_t)call->steps * call->rows, stream);
 }
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
 /* Does the byte of step t reset row n, within its length? */
-ECO_DEVICE bool begins_anew(uint8_t byte, const int32_t *lengths, int32_t t, int32_t n)
+ECO_DEVICE bool resets_row(uint8_t byte, const int32_t *lengths, int32_t t, int32_t n)
 {
     return byte != 0 && !(lengths && t >= lengths[n]);
 }
@@ -140,17 +140,17 @@ static __global__ void patch_rows(const __grid_constant__ struct eco_patch_call 
 {
     const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
     const int64_t rows = (int64_t)call.steps * call.rows;
-    if (i >= call.width + call.filled)
+    if (i >= call.width + call.zeros)
         return;
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
         const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
         const bool reset =
-            call.t0 + t < call.end && begins_anew(call.resets[r], call.lengths, call.t0 + t, n);
+            call.t0 + t < call.end && resets_row(call.resets[r], call.lengths, call.t0 + t, n);
         const struct eco_plane *const from = reset ? &call.start : &call.from;
         double value = 0;
         if (i < call.width && from->data)
-            value = get(from, place_of(from, reset ? 0 : t, n, i));
-        set(&call.to, place_of(&call.to, t, n, i), value);
+            value = get(from, element_index(from, reset ? 0 : t, n, i));
+        set(&call.to, element_index(&call.to, t, n, i), value);
     }
 }
 
@@ -166,7 +166,7 @@ struct patch {
 static __global__ void patch_pieces(const __grid_constant__ struct patch patch)
 {
     const struct copy *const copy = &patch.copy;
-    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy->wide + copy->filled;
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy->wide + copy->zeros;
     if (i >= copy->all)
         return;
     const uint32_t r = i / row, k = i % row, t = r / copy->rows, n = r % copy->rows;
@@ -174,7 +174,7 @@ static __global__ void patch_pieces(const __grid_constant__ struct patch patch)
     if (k >= copy->wide)
         (void)0;
     else if (copy->t0 + t >= patch.end ||
-             !begins_anew(patch.resets[r], copy->lengths, copy->t0 + (int32_t)t, (int32_t)n))
+             !resets_row(patch.resets[r], copy->lengths, copy->t0 + (int32_t)t, (int32_t)n))
         piece = copy->from[t * copy->from_step + n * copy->from_row + k];
     else if (patch.start)
         piece = patch.start[n * patch.start_row + k];
@@ -189,7 +189,7 @@ cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t str
                                        .rows = call->rows,
                                        .width = call->width,
                                        .t0 = call->t0,
-                                       .filled = call->filled,
+                                       .zeros = call->zeros,
                                        .lengths = call->lengths};
     const size_t piece = sizeof(uint4), bytes = eco_type_bytes(call->to.type);
     struct patch patch = {.start = (const uint4 *)call->start.data,
@@ -204,15 +204,16 @@ cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t str
         return cudaLaunchKernel((const void *)patch_pieces,
                                 dim3((patch.copy.all + MOVE_THREADS - 1) / MOVE_THREADS),
                                 dim3(MOVE_THREADS), argument, 0, stream);
-    return launch((const void *)patch_rows, call, call->width + call->filled,
+    return launch((const void *)patch_rows, call, call->width + call->zeros,
                   (int64_t)call->steps * call->rows, stream);
 }
 
 /* One element. */
 ECO_DEVICE void cut_element(const struct eco_cut_call *call, int32_t n, int32_t i)
 {
-    const size_t sum = place_of(&call->sum, 0, n, i), carry = place_of(&call->carry, 0, n, i);
-    if (!call->resets || !begins_anew(call->resets[n], call->lengths, call->t, n))
+    const size_t sum = element_index(&call->sum, 0, n, i),
+                 carry = element_index(&call->carry, 0, n, i);
+    if (!call->resets || !resets_row(call->resets[n], call->lengths, call->t, n))
         return;
     if (call->sum.data)
         set(&call->sum, sum, get(&call->sum, sum) + get(&call->carry, carry));
@@ -260,37 +261,38 @@ cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t strea
 
 /* ---- transposition: a block transposes a tile in shared memory ------------------------------- */
 
-enum { TURN_TILE = 32, TILE_THREADS = 8 };
+enum { TRANSPOSE_TILE = 32, TILE_THREADS = 8 };
 
 template <typename element>
-static __global__ void turn(const __grid_constant__ struct eco_turn_call call)
+static __global__ void transpose(const __grid_constant__ struct eco_transpose_call call)
 {
-    __shared__ element tile[TURN_TILE][TURN_TILE + 1];
+    __shared__ element tile[TRANSPOSE_TILE][TRANSPOSE_TILE + 1];
     launch_dependent_grids();
-    const int32_t x = (int32_t)(blockIdx.x * TURN_TILE), y = (int32_t)(blockIdx.y * TURN_TILE);
+    const int32_t x = (int32_t)(blockIdx.x * TRANSPOSE_TILE),
+                  y = (int32_t)(blockIdx.y * TRANSPOSE_TILE);
     const int32_t across = (int32_t)threadIdx.x;
-    for (int32_t i = (int32_t)threadIdx.y; i < TURN_TILE; i += TILE_THREADS)
+    for (int32_t i = (int32_t)threadIdx.y; i < TRANSPOSE_TILE; i += TILE_THREADS)
         if (y + i < call.rows && x + across < call.columns)
             tile[i][across] =
                 ((const element *)call.from)[(size_t)(y + i) * call.columns + (size_t)(x + across)];
     __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.y; i < TURN_TILE; i += TILE_THREADS)
+    for (int32_t i = (int32_t)threadIdx.y; i < TRANSPOSE_TILE; i += TILE_THREADS)
         if (x + i < call.columns && y + across < call.rows)
             ((element *)call.to)[(size_t)(x + i) * call.rows + (size_t)(y + across)] =
                 tile[across][i];
 }
 
-cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t stream)
+cudaError_t eco_launch_transpose(const struct eco_transpose_call *call, cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
-    const dim3 grid(((unsigned)call->columns + TURN_TILE - 1) / TURN_TILE,
-                    ((unsigned)call->rows + TURN_TILE - 1) / TURN_TILE);
+    const dim3 grid(((unsigned)call->columns + TRANSPOSE_TILE - 1) / TRANSPOSE_TILE,
+                    ((unsigned)call->rows + TRANSPOSE_TILE - 1) / TRANSPOSE_TILE);
     if (call->rows == 0 || call->columns == 0)
         return cudaSuccess;
-    const void *kernel = call->bytes == 2   ? (const void *)turn<uint16_t>
-                         : call->bytes == 4 ? (const void *)turn<uint32_t>
-                                            : (const void *)turn<uint64_t>;
-    return cudaLaunchKernel(kernel, grid, dim3(TURN_TILE, TILE_THREADS), argument, 0, stream);
+    const void *kernel = call->bytes == 2   ? (const void *)transpose<uint16_t>
+                         : call->bytes == 4 ? (const void *)transpose<uint32_t>
+                                            : (const void *)transpose<uint64_t>;
+    return cudaLaunchKernel(kernel, grid, dim3(TRANSPOSE_TILE, TILE_THREADS), argument, 0, stream);
 }
 
 /* ---- projection ------------------------------------------------------------------------------ */
@@ -303,13 +305,13 @@ static __global__ void project(const __grid_constant__ struct eco_project_call c
     for (int32_t n = (int32_t)blockIdx.y; n < call.rows; n += (int32_t)gridDim.y) {
         const bool masked = call.lengths && call.t >= call.lengths[n];
         const double h = get(masked ? &call.before : &call.h,
-                             place_of(masked ? &call.before : &call.h, 0, n, i));
-        const bool reset = call.resets && begins_anew(call.resets[n], call.lengths, call.then, n);
+                             element_index(masked ? &call.before : &call.h, 0, n, i));
+        const bool reset = call.resets && resets_row(call.resets[n], call.lengths, call.then, n);
         const double start =
-            reset && call.start.data ? get(&call.start, place_of(&call.start, 0, n, i)) : 0;
-        set(&call.next, place_of(&call.next, 0, n, i), reset ? start : h);
+            reset && call.start.data ? get(&call.start, element_index(&call.start, 0, n, i)) : 0;
+        set(&call.next, element_index(&call.next, 0, n, i), reset ? start : h);
         if (call.y.data)
-            set(&call.y, place_of(&call.y, 0, n, i), masked ? 0 : h);
+            set(&call.y, element_index(&call.y, 0, n, i), masked ? 0 : h);
     }
 }
 
@@ -324,17 +326,17 @@ static __global__ void project_back(const __grid_constant__ struct eco_project_b
     if (i >= call.width)
         return;
     for (int32_t n = (int32_t)blockIdx.y; n < call.rows; n += (int32_t)gridDim.y) {
-        const size_t carry = place_of(&call.carry, 0, n, i);
+        const size_t carry = element_index(&call.carry, 0, n, i);
         const bool masked = call.lengths && call.t >= call.lengths[n];
         double dh = 0;
         cut_element(&call.cut, n, i);
         if (!masked) {
             dh = get(&call.carry, carry);
             if (call.dy.data)
-                dh += get(&call.dy, place_of(&call.dy, 0, n, i));
+                dh += get(&call.dy, element_index(&call.dy, 0, n, i));
             set(&call.carry, carry, 0);
         }
-        set(&call.dh, place_of(&call.dh, 0, n, i), dh);
+        set(&call.dh, element_index(&call.dh, 0, n, i), dh);
     }
 }
 

@@ -66,15 +66,15 @@ const struct eco_gpu_rates eco_gpu_rates_h200 = {
     .bring_bytes = 4.5e12,
     .pass_launch = 2e-6,
     .pass_bytes = 3.8e12,
-    .square_four = 102,
-    .square_two = 82,
+    .wgmma_four = 102,
+    .wgmma_two = 82,
     .persistent = {[ECO_COST_FORWARD] = {982, 322, 13.9, 146, 57.8, 123, 14.6, 82.4, 24.6},
                    [ECO_COST_FORWARD_TWO] = {916, 454, 14.6, 169, 77, 112, 10.8, 0, 7.7},
                    [ECO_COST_BACK] = {1830, 336, 33.6, 81.2, 55.7, 172, 0, 763, 146},
                    [ECO_COST_BACK_SCALED] = {1930, 679, 5.8, 0, 128, 231, 0, 699, 0},
                    [ECO_COST_BACK_TWO] = {1900, 841, 51, 0, 143, 222, 0, 0, 0},
-                   [ECO_COST_SQUARE] = {1140, 553, 16.9, 146, 0, 0, 14.6, 82.4, 24.6},
-                   [ECO_COST_SQUARE_TWO] = {1380, 300, 14.6, 169, 0, 0, 10.8, 0, 7.7},
+                   [ECO_COST_WGMMA] = {1140, 553, 16.9, 146, 0, 0, 14.6, 82.4, 24.6},
+                   [ECO_COST_WGMMA_TWO] = {1380, 300, 14.6, 169, 0, 0, 10.8, 0, 7.7},
                    [ECO_COST_DIRECT] = {886, 0, 22.3, 0, 61.6, 0, 10, 0, 0},
                    [ECO_COST_DIRECT_SCALED] = {947, 0, 22.3, 0, 61.6, 0, 10, 0, 0, 30.8},
                    [ECO_COST_DIRECT_TWO] = {693, 0, 18.5, 0, 77, 0, 10.8, 0, 0},
@@ -156,7 +156,7 @@ static const struct {
     ONE(bring_bytes, bring_bytes, MEMORY, true)
     ONE(pass_launch, pass_launch, LAUNCH, false)
     ONE(pass_bytes, pass_bytes, MEMORY, true)
-    ONE(square_four, square_two, CHIP, false)
+    ONE(wgmma_four, wgmma_two, CHIP, false)
     ROWS(persistent[0].step, persistent[0].cluster, ECO_COSTS, TABLE(persistent[0]), HAND_OVER, false)
     ROWS(persistent[0].kbyte, persistent[0].scale, ECO_COSTS, TABLE(persistent[0]), CHIP, false)
 // clang-format on

@@ -27,8 +27,8 @@ enum eco_persistent_costs {
     ECO_COST_BACK,
     ECO_COST_BACK_SCALED,
     ECO_COST_BACK_TWO,
-    ECO_COST_SQUARE,
-    ECO_COST_SQUARE_TWO,
+    ECO_COST_WGMMA,
+    ECO_COST_WGMMA_TWO,
     ECO_COST_DIRECT,
     ECO_COST_DIRECT_SCALED,
     ECO_COST_DIRECT_TWO,
@@ -96,7 +96,7 @@ struct eco_gpu_rates {
         double launch, rate; /* s, /s */
     } tf32[3], f16[3];
     double bring_launch, bring_bytes, pass_launch, pass_bytes; /* s, /s */
-    double square_four, square_two; /* clocks: a k block of a warpgroup, for 4 or 2 tiles */
+    double wgmma_four, wgmma_two; /* clocks: a k block of a warpgroup, for 4 or 2 tiles */
     struct eco_persistent_cost persistent[ECO_COSTS];
 };
 

@@ -26,18 +26,18 @@ static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
         eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "widening weights");
 }
 
-static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
+static void transpose(struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
     const struct eco_array array =
         eco_layout_transposed(run->layout, run->args->backward, op->layer, op->d, part);
-    const struct eco_turn_call call = {.to = eco_bind_array(&array, run->args, 0).first,
-                                       .from = eco_gpu_weights(run, op, part),
-                                       .rows = matrix->n * matrix->height,
-                                       .columns = matrix->row,
-                                       .bytes = eco_type_bytes(array.type)};
+    const struct eco_transpose_call call = {.to = eco_bind_array(&array, run->args, 0).first,
+                                            .from = eco_gpu_weights(run, op, part),
+                                            .rows = matrix->n * matrix->height,
+                                            .columns = matrix->row,
+                                            .bytes = eco_type_bytes(array.type)};
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
+        eco_gpu_note_cuda(run, eco_launch_transpose(&call, run->stream), "transposing R");
     eco_launch_concurrent(&run->launch);
 }
 
@@ -49,7 +49,7 @@ void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
             widen(run, op, weight_id);
     for (int weight_id = ECO_WEIGHT_RECURRENT;
          weight_id < ECO_WEIGHT_IDS && request->gpu.transposed[run->args->backward]; weight_id++)
-        turn(run, op, weight_id);
+        transpose(run, op, weight_id);
     for (int o = 0; o < run->lowered->n_operands && eco_gpu_prepares(run); o++)
         eco_gpu_prepare_matrix(run, op, ECO_WEIGHT_RECURRENT + o);
 }
@@ -78,7 +78,7 @@ static ecornn_type type_of(const struct eco_gpu_run *run, const struct eco_matmu
 /* A part of the weights for products: transposed if there is such a copy. */
 struct weights {
     const void *data;
-    bool turned;
+    bool transposed;
     size_t row;    /* elements from one of its rows to the next */
     size_t number; /* elements from one of the matrix's n to the next */
 };
@@ -110,7 +110,7 @@ struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run, const str
     const struct weights weights = weights_of(run, m);
     const ecornn_type c_type = c_type_of(run, m);
     return (struct eco_product){
-        .kind = weights.turned ? ECO_NN : ECO_NT,
+        .kind = weights.transposed ? ECO_NN : ECO_NT,
         .m = m->rows,
         .n = (span->end - span->first) * matrix.height,
         .k = eco_gpu_columns(run, m),
@@ -144,7 +144,7 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const struct weights weights = weights_of(run, m);
-    struct eco_product product = {.kind = weights.turned ? ECO_NT : ECO_NN,
+    struct eco_product product = {.kind = weights.transposed ? ECO_NT : ECO_NN,
                                   .m = m->rows,
                                   .n = eco_gpu_columns(run, m),
                                   .a_row = m->a_row,

@@ -173,7 +173,7 @@ static struct eco_emulated_operand operand_of(const struct eco_gpu_run *run,
                                            .row = (size_t)matrix->row,
                                            .rows = size.rows,
                                            .k = size.k,
-                                           .turned = backward};
+                                           .transposed = backward};
     eco_emulated_place(&operand, place_of(run, op, part));
     return operand;
 }

@@ -143,7 +143,7 @@ void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound)
         return;
     call.to = eco_gpu_plane(&bound->gather, op->t0);
     call.from = eco_gpu_plane(&bound->x, op->t0);
-    call.filled = (int32_t)call.to.row - call.width;
+    call.zeros = (int32_t)call.to.row - call.width;
     call.lengths = op->layer == 0 ? run->args->lengths : NULL;
     move(run, &call);
 }

@@ -98,7 +98,7 @@ enum {
     ((n) <= 2 ? (n) : (n) <= (most) / 2 ? (most) / 2 : (n) <= (most) ? (most) : (n))
 
 /* Index of a kernel by its shape, and the shape by its index. */
-#define ECO_PERSISTENT_PLACE(shift, cluster_log2, mainloop)                                        \
+#define ECO_PERSISTENT_INDEX(shift, cluster_log2, mainloop)                                        \
     (((mainloop)*ECO_PERSISTENT_CLUSTERS + (cluster_log2)) * ECO_PERSISTENT_SHIFTS +               \
      (shift)-ECO_PERSISTENT_SHIFT)
 #define ECO_PERSISTENT_SHIFT_OF(place) (ECO_PERSISTENT_SHIFT + (place) % ECO_PERSISTENT_SHIFTS)
@@ -108,7 +108,7 @@ enum {
     ((place) / ECO_PERSISTENT_SHIFTS / ECO_PERSISTENT_CLUSTERS)
 
 /*
- * The kernels that exist: a set of bits eco_persistent_place(). The hexadecimal digits are, from
+ * The kernels that exist: a set of bits eco_persistent_index(). The hexadecimal digits are, from
  * the right, cluster sizes 1, 2, 4 of the first mainloop, then those of the next mainloop; a digit
  * has a bit for each shift. For example 0x22466866C (backward, plain operands) has, with MMA and no
  * clusters (digit C), blocks of 32 and 64 units.
@@ -137,7 +137,7 @@ enum {
                        : 0x00200200300013Eull))
 
 /* Tiles of 16 rows of R, rounded up to one, two or four wgmma tiles of 64 rows. */
-#define ECO_PERSISTENT_SQUARE_TILES(tiles)                                                         \
+#define ECO_PERSISTENT_WGMMA_TILES(tiles)                                                          \
     ((tiles) <= ECO_PERSISTENT_WARPGROUP ? ECO_PERSISTENT_WARPGROUP                                \
      : (tiles) <= 2 * ECO_PERSISTENT_WARPGROUP                                                     \
          ? 2 * ECO_PERSISTENT_WARPGROUP                                                            \
@@ -145,7 +145,7 @@ enum {
                ECO_PERSISTENT_WARPGROUP)
 
 /* One product of a step. */
-struct eco_persistent_part {
+struct eco_persistent_product {
     int32_t k;            /* numbers of an exchanged row, padded to whole k blocks */
     int32_t slice;        /* k blocks of it that each block of a cluster takes */
     int32_t tiles;        /* tiles of 16 rows of R in a block */
@@ -173,8 +173,9 @@ struct eco_persistent_shape {
     int32_t mainloop;     /* ECO_PERSISTENT_MMA ... */
     int32_t chunk;        /* N tiles whose sums fit in shared memory at a time */
     bool aliased;         /* sums overwrite the operands, for lack of shared memory */
-    size_t shared_bytes, exchange_bytes;                      /* of a block; of a job */
-    struct eco_persistent_part part[ECO_PERSISTENT_PRODUCTS]; /* zeros if there is one product */
+    size_t shared_bytes, exchange_bytes; /* of a block; of a job */
+    struct eco_persistent_product
+        product[ECO_PERSISTENT_PRODUCTS]; /* zeros if there is one product */
     /* In shared memory: k blocks of R of a warp, over all products; gathered k blocks of the
      * largest product; floats of sums for 8 batch rows of the largest product. */
     int32_t in_shared, room, sums;
@@ -207,7 +208,7 @@ struct eco_persistent_job {
     void *exchange;
     /* The run's first states, or backward its final gradients: the caller's [N,H] in the type of
      * rows, NULL for zeros. Used instead of `state` or `carry` if `starts`. */
-    const void *given[ECO_MAX_STATES];
+    const void *caller_state[ECO_MAX_STATES];
     bool starts;
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES]; /* after the first step; for states not kept after the last one */
@@ -246,7 +247,7 @@ struct eco_persistent_call {
     int32_t width[ECO_PERSISTENT_PRODUCTS];
     int32_t n_accs, n_states;
     bool training;
-    bool far; /* forward: acc may have left the L2 by the time it is read */
+    bool beyond_l2; /* forward: acc may have left the L2 by the time it is read */
     /* elements of a row of R or R^T: a multiple of 16 bytes */
     int32_t recurrent_row[ECO_PERSISTENT_PRODUCTS];
     bool words;      /* backward: what a step reads may be copied in words of 4 bytes */

@@ -14,13 +14,14 @@
 #include "gpu/persistent/product.cuh"
 
 /* Publishes the resets of the first step and of the step before it; all threads read them. */
-ECO_DEVICE void tell_first_resets(const struct eco_persistent_call *call, const struct block *block,
-                                  const struct memory *memory, struct resets *resets)
+ECO_DEVICE void publish_first_resets(const struct eco_persistent_call *call,
+                                     const struct block *block, const struct memory *memory,
+                                     struct resets *resets)
 {
-    if (!TELLS_RESETS)
+    if (!PUBLISHES_RESETS)
         return;
-    tell_resets(call, block, memory, resets);
-    tell_resets(call, block, memory, resets);
+    publish_resets(call, block, memory, resets);
+    publish_resets(call, block, memory, resets);
     __syncthreads();
 }
 
@@ -44,7 +45,7 @@ ECO_DEVICE void begin(const struct eco_persistent_call *call, const struct block
     for (int n = thread->n; n < thread->rows; n += DIVISION::element_rows, to += PERSISTENT_THREADS)
         for (int s = 0; s < CELL::states; s++)
             *floats(to + s * memory->elements) =
-                job->starts ? given_at(call, job, s, block->row0 + n, thread->unit)
+                job->starts ? caller_state_at(call, job, s, block->row0 + n, thread->unit)
                             : ((const real *)job->carry[s])[offset_at(
                                   block->row0 + n, call->carry_row[s], thread->unit)];
 }
@@ -121,7 +122,7 @@ ECO_DEVICE void product_of_step(const struct eco_persistent_call *call, const st
             gather<DIVISION>(call, block, memory, spin_timeout, thread, read_ahead);
         else
             read_ahead();
-        show_pieces<DIVISION>();
+        fence_pieces<DIVISION>();
         __syncthreads();
         publish_addresses(step + 1);
         multiply_gathered<DIVISION>(call, block, memory, thread, r, step);
@@ -153,9 +154,9 @@ ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
     begin<CELL, DIVISION>(&call, &block, &memory, &thread);
     publish_addresses(0);
     __syncthreads();
-    tell_first_resets(&call, &block, &memory, &resets);
+    publish_first_resets(&call, &block, &memory, &resets);
     for (int step = 0; TEXT::in_stages || step <= job->steps; step++) {
-        tell_resets(&call, &block, &memory, &resets); /* of the step after this one */
+        publish_resets(&call, &block, &memory, &resets); /* of the step after this one */
         const auto read_ahead = [&] {
             fetch<CELL, DIVISION>(&call, &block, &memory, &thread, step);
         };

@@ -358,7 +358,7 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL>
     }
     at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
     at->cut = false;
-    if (TELLS_RESETS)
+    if (PUBLISHES_RESETS)
         reset_fields(memory, at);
 }
 
@@ -367,7 +367,7 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL>
 template <class CELL> ECO_DEVICE void add_dstate(struct element_of<CELL> *at)
 {
     at->dnext[0] += at->dstate;
-    if (TELLS_RESETS && at->cut) {
+    if (PUBLISHES_RESETS && at->cut) {
         add_to_start(at, 0, at->dnext[0]);
         at->dnext[0] = at->dstate = 0;
     }

@@ -25,7 +25,7 @@ ECO_DEVICE vec load_dnext(struct element_ahead<CELL, STAGE> *a, int s)
 }
 
 /* Other blocks wait for gradients of accumulators, so those of vectors are stored later. */
-template <class CELL> ECO_DEVICE void store_dacc(struct normed_element<CELL> *at, int a, vec v)
+template <class CELL> ECO_DEVICE void store_dacc(struct mean_element<CELL> *at, int a, vec v)
 {
     const narrow rounded = to_narrow(at->masked ? 0 : v);
     if (a < CELL::accs) {
@@ -36,14 +36,14 @@ template <class CELL> ECO_DEVICE void store_dacc(struct normed_element<CELL> *at
     }
 }
 
-template <class CELL> ECO_DEVICE void begin_stage(struct normed_element<CELL> *at)
+template <class CELL> ECO_DEVICE void begin_stage(struct mean_element<CELL> *at)
 {
 #pragma unroll
     for (int i = 0; i < ECO_MAX_WRITTEN; i++)
         at->has_dvector[i] = false;
 }
 
-template <class CELL> ECO_DEVICE void write_dvectors(const struct normed_element<CELL> *at)
+template <class CELL> ECO_DEVICE void write_dvectors(const struct mean_element<CELL> *at)
 {
 #pragma unroll
     for (int i = 0; i < ECO_MAX_WRITTEN; i++)
@@ -73,7 +73,7 @@ ECO_DEVICE void read_alone(const struct eco_persistent_call *call, const struct 
 template <class CELL, class DIVISION, int STAGE>
 ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, const struct thread *thread, int step,
-                           bool idle, int n, int round, struct normed_element<CELL> *at)
+                           bool idle, int n, int round, struct mean_element<CELL> *at)
 {
     if (!DIVISION::reads_early)
         read_alone<CELL, DIVISION>(call, block, memory, thread, step, n, round, at);
@@ -117,7 +117,7 @@ struct text_in_stages : text_of_stages<CELL, DIVISION> {
     /* If DIVISION::reads_early. */
     ECO_DEVICE void read_first(const struct eco_persistent_call *call, const struct block *block,
                                const struct memory *memory, const struct thread *thread, int step,
-                               struct normed_element<CELL> first[1])
+                               struct mean_element<CELL> first[1])
     {
         read_alone<CELL, DIVISION>(call, block, memory, thread, step, thread->n, 0, first);
     }
@@ -125,13 +125,13 @@ struct text_in_stages : text_of_stages<CELL, DIVISION> {
     ECO_DEVICE void finish(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, struct spin_timeout *spin_timeout,
                            const struct thread *thread, int step, bool idle,
-                           struct normed_element<CELL> first[1])
+                           struct mean_element<CELL> first[1])
     {
         enum { LAST = means_of::stages - 1 };
-        const struct norming norming = {
+        const struct mean_stage mean_stage = {
             call, block, memory, spin_timeout, thread, means_at<CELL>(memory), idle};
         run_all_stages<CELL, DIVISION, KEPT>(
-            &norming, first,
+            &mean_stage, first,
             [&](auto stage, int n, int round, auto *at) {
                 read_whole<CELL, DIVISION, decltype(stage)::value>(call, block, memory, thread,
                                                                    step, idle, n, round, at);

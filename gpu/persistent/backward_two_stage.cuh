@@ -135,9 +135,9 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
     struct resets resets = begin_resets(&call, block, &phase.memory, -1);
     publish_addresses(0);
     __syncthreads();
-    tell_first_resets(&call, block, &phase.memory, &resets);
+    publish_first_resets(&call, block, &phase.memory, &resets);
     for (int step = 0;; step++) {
-        tell_resets(&call, block, &phase.memory, &resets); /* of the step after this one */
+        publish_resets(&call, block, &phase.memory, &resets); /* of the step after this one */
         const auto read_ahead = [&] {
             fetch<cell, divided>(&call, block, &phase.memory, &thread, step);
         };

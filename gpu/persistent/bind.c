@@ -115,7 +115,7 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
         point_at_planes(run, bound, &course, call, &job);
     for (int s = 0; s < call->n_states; s++) {
         const void *given = backward ? run->args->dfinal[s] : run->args->initial[s];
-        job.given[s] = eco_bind_caller_state(run->layout, run->args, op, s, given).first;
+        job.caller_state[s] = eco_bind_caller_state(run->layout, run->args, op, s, given).first;
     }
     for (int s = 0; backward && s < call->n_states; s++) {
         job.carry[s] = (void *)bound->carry[s].first;
@@ -185,7 +185,7 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
     for (int b = 0; b < need.products;
          b++) { /* in reverse: the first block is read by the last product */
         const int o = need.products - 1 - b;
-        exchange.k_blocks[b] = shape->part[o].k / k_block;
+        exchange.k_blocks[b] = shape->product[o].k / k_block;
         exchange.width[b] = call->width[o];
         exchange.runs[b] = eco_persistent_runs(&need, o);
         if (need.scaled)
@@ -193,8 +193,8 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
                 exchange.runs[b], shape->unit_shift, k_block, need.backward);
         exchange.whole &=
             need.scaled ? exchange.runs[b] << shift == exchange.scale_block[b] &&
-                              exchange.scale_blocks * exchange.scale_block[b] == shape->part[o].k
-                        : exchange.width[b] == shape->part[o].k;
+                              exchange.scale_blocks * exchange.scale_block[b] == shape->product[o].k
+                        : exchange.width[b] == shape->product[o].k;
     }
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(

@@ -44,7 +44,7 @@ struct division {
     enum {
         product = PRODUCT,
         many = MAINLOOP == ECO_PERSISTENT_MMA_MANY,
-        square = MAINLOOP == ECO_PERSISTENT_WGMMA,
+        wgmma = MAINLOOP == ECO_PERSISTENT_WGMMA,
         direct = ECO_PERSISTENT_IS_DIRECT(MAINLOOP),
         shift = SHIFT,
         blocks = 1 << CLUSTER_LOG2,
@@ -54,15 +54,15 @@ struct division {
         rows = own << CLUSTER_LOG2,      /* rows of R of the cluster's units */
         there = (rows + ECO_PERSISTENT_M - 1) / ECO_PERSISTENT_M,
         wide = ECO_PERSISTENT_TILES(MAINLOOP), /* tiles of a warp */
-        tiles = square ? ECO_PERSISTENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
-        squares = (tiles + WARPGROUP - 1) / WARPGROUP, /* groups of 64 rows, for WGMMA */
+        tiles = wgmma ? ECO_PERSISTENT_WGMMA_TILES(there) : (there + wide - 1) / wide * wide,
+        m64_tiles = (tiles + WARPGROUP - 1) / WARPGROUP, /* groups of 64 rows, for WGMMA */
         row_tiles = ECO_PERSISTENT_DIRECT_TILES(MAINLOOP, INSTRUCTIONS),
         /* in registers */
         k_blocks =
             ECO_PERSISTENT_K_BLOCKS(MAINLOOP, K_BLOCK_SCALES, scale_block::k_blocks) / PRODUCTS,
         down = tiles / wide,
         across = PERSISTENT_WARPS / down,
-        parts = square && squares == 1 ? PERSISTENT_WARPS / WARPGROUP : across,
+        parts = wgmma && m64_tiles == 1 ? PERSISTENT_WARPS / WARPGROUP : across,
         sum_part = ECO_PERSISTENT_SUM_PART(tiles),
         sum_row = ECO_PERSISTENT_SUM_ROW(tiles, parts),
         sum_tile = ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, sum_row),
@@ -101,7 +101,7 @@ template <class DIVISION> ECO_DEVICE struct block block_of(const struct eco_pers
         block.rows = shape->group_rows;
     block.unit0 = block.member << DIVISION::shift;
     block.rank = block.member % DIVISION::blocks;
-    block.k_block0 = block.rank * shape->part[DIVISION::product].slice;
+    block.k_block0 = block.rank * shape->product[DIVISION::product].slice;
     block.warp = (int)threadIdx.x / WARP;
     block.lane = (int)threadIdx.x % WARP;
     block.down = block.warp % DIVISION::down;
@@ -113,16 +113,16 @@ template <class DIVISION> ECO_DEVICE struct block block_of(const struct eco_pers
  * neighbours along k add to the same sums. */
 template <class DIVISION> ECO_DEVICE int down_of(const struct block *block, int t)
 {
-    if (!DIVISION::square)
+    if (!DIVISION::wgmma)
         return block->down * DIVISION::wide + t;
-    return (block->warp / WARPGROUP * TILES + t) % DIVISION::squares * WARPGROUP +
+    return (block->warp / WARPGROUP * TILES + t) % DIVISION::m64_tiles * WARPGROUP +
            block->warp % WARPGROUP;
 }
 template <class DIVISION> ECO_DEVICE int across_of(const struct block *block, int t)
 {
-    if (!DIVISION::square)
+    if (!DIVISION::wgmma)
         return block->across;
-    return (block->warp / WARPGROUP * TILES + t) / DIVISION::squares;
+    return (block->warp / WARPGROUP * TILES + t) / DIVISION::m64_tiles;
 }
 
 /* wgmma reads 128 bytes at a time, slightly faster if they are in one line. */
@@ -170,7 +170,7 @@ ECO_DEVICE int pieces_in_shared(const struct eco_persistent_shape *shape)
 /* What a group gathers in a step for product `o`, in 16 bytes: numbers; numbers and scales. */
 ECO_DEVICE int numbers_sent_of(const struct eco_persistent_call *call, int row_tiles, int o)
 {
-    return row_tiles * (call->shape.part[o].k / K_BLOCK) * WARP;
+    return row_tiles * (call->shape.product[o].k / K_BLOCK) * WARP;
 }
 
 /* Scale blocks in the first `k_blocks` k blocks. */
@@ -185,7 +185,7 @@ template <class DIVISION>
 ECO_DEVICE int64_t sent_of(const struct eco_persistent_call *call, const struct memory *memory)
 {
     const int scale_blocks =
-        scale_blocks_before<DIVISION>(call, call->shape.part[DIVISION::product].k / K_BLOCK);
+        scale_blocks_before<DIVISION>(call, call->shape.product[DIVISION::product].k / K_BLOCK);
     return numbers_sent_of(call, memory->row_tiles, DIVISION::product) +
            (K_BLOCK_SCALES ? scale_blocks * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
 }
@@ -196,7 +196,7 @@ ECO_DEVICE int64_t sent_of(const struct eco_persistent_call *call, const struct 
 template <class DIVISION>
 ECO_DEVICE int first_k_block(const struct eco_persistent_call *call, const struct block *block)
 {
-    return across_of<DIVISION>(block, 0) * call->shape.part[DIVISION::product].k_blocks;
+    return across_of<DIVISION>(block, 0) * call->shape.product[DIVISION::product].k_blocks;
 }
 
 template <class DIVISION>
@@ -209,8 +209,8 @@ ECO_DEVICE int first_piece(const struct eco_persistent_call *call, const struct 
 }
 
 template <class DIVISION>
-ECO_DEVICE int scale_place(const struct eco_persistent_call *call, const struct block *block,
-                           int row_tiles)
+ECO_DEVICE int scale_offset(const struct eco_persistent_call *call, const struct block *block,
+                            int row_tiles)
 {
     const int behind = numbers_sent_of(call, row_tiles, DIVISION::product) -
                        first_piece<DIVISION>(call, block, row_tiles);
@@ -230,7 +230,7 @@ ECO_DEVICE struct memory memory_of(const struct eco_persistent_call *call,
     m.row_tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
     m.elements = (m.row_tiles * ECO_PERSISTENT_N + DIVISION::element_rows - 1) /
                  DIVISION::element_rows * PERSISTENT_THREADS;
-    const struct eco_persistent_part *part = &shape->part[DIVISION::product];
+    const struct eco_persistent_product *part = &shape->product[DIVISION::product];
     const int left = part->k / K_BLOCK - block->k_block0;
     const int taken = max(min(left, part->slice), 0);
     m.gathered = m.row_tiles * taken;
@@ -238,7 +238,7 @@ ECO_DEVICE struct memory memory_of(const struct eco_persistent_call *call,
                      scale_blocks_before<DIVISION>(call, block->k_block0);
     m.first_scale = 0;
     if (K_BLOCK_SCALES)
-        m.first_scale = pinned(scale_place<DIVISION>(call, block, m.row_tiles));
+        m.first_scale = pinned(scale_offset<DIVISION>(call, block, m.row_tiles));
     m.part_across = m.row_tiles * ECO_PERSISTENT_N * DIVISION::part_row;
     m.operand = pieces_in_shared(shape);
     m.scales = (m.operand + m.row_tiles * shape->room * WARP) * 4;

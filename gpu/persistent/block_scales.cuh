@@ -18,7 +18,7 @@
 #include "gpu/tile/pow2_scale.cuh"
 
 /* Keeps the greatest finite magnitude. */
-ECO_DEVICE void enlarge(float *most, float x)
+ECO_DEVICE void keep_greatest(float *most, float x)
 {
     enum { INFINITE = 0x7F800000 };
     const float size = fabsf(x);
@@ -31,13 +31,13 @@ ECO_DEVICE float greatest_of_block(const struct block *block, float most)
     static __shared__ float greatest[PERSISTENT_WARPS];
 #pragma unroll
     for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
-        enlarge(&most, __shfl_xor_sync(0xffffffffu, most, lanes));
+        keep_greatest(&most, __shfl_xor_sync(0xffffffffu, most, lanes));
     if (block->lane == 0)
         greatest[block->warp] = most;
     __syncthreads();
 #pragma unroll
     for (int w = 0; w < PERSISTENT_WARPS; w++)
-        enlarge(&most, greatest[w]);
+        keep_greatest(&most, greatest[w]);
     __syncthreads();
     return most;
 }

@@ -36,7 +36,7 @@ ECO_DEVICE struct thread thread_of(const struct eco_persistent_call *call,
     thread.rows = pinned(thread.unit < call->hidden ? block->rows : 0);
     thread.element_sums = pinned((DIVISION::blocks > 1 ? memory->parts : memory->sums) + u);
     const int pieces = first_k_block<DIVISION>(call, block) * memory->row_tiles;
-    thread.operand = pinned(memory->operand + pieces * WARP + (DIVISION::square ? 0 : block->lane));
+    thread.operand = pinned(memory->operand + pieces * WARP + (DIVISION::wgmma ? 0 : block->lane));
     thread.scale = memory->scales + block->lane % 4 * 2;
     thread.k_block = first_k_block<DIVISION>(call, block);
     const int part = across_of<DIVISION>(block, 0) / (DIVISION::across / DIVISION::parts);
@@ -75,9 +75,9 @@ enum { FOURS = 4 };
 
 /* A row's word in shared memory: its length, and above it the resets of four steps in turn. */
 #if defined(ECO_RESETS)
-enum { TELLS_RESETS = 1, LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 };
+enum { PUBLISHES_RESETS = 1, LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 };
 #else
-enum { TELLS_RESETS = 0, LENGTH_BITS = 0, LENGTH = -1 };
+enum { PUBLISHES_RESETS = 0, LENGTH_BITS = 0, LENGTH = -1 };
 #endif
 
 ECO_DEVICE int32_t *lengths_in(const struct memory *memory)
@@ -149,23 +149,23 @@ ECO_DEVICE unsigned reset_byte(const struct resets *resets, int on)
 
 /* Position of the byte of a job's first step. In the reverse direction, which backward takes
  * forward in time, it is at the next time step. */
-ECO_DEVICE int told_from(const struct eco_persistent_job *job)
+ECO_DEVICE int published_from(const struct eco_persistent_job *job)
 {
     return job->t + ((job->t_step < 0) != PERSISTENT_BACKWARD);
 }
 
-ECO_DEVICE void tell_resets(const struct eco_persistent_call *call, const struct block *block,
-                            const struct memory *memory, struct resets *resets)
+ECO_DEVICE void publish_resets(const struct eco_persistent_call *call, const struct block *block,
+                               const struct memory *memory, struct resets *resets)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
     const int bit = LENGTH_BITS + (resets->step & 3);
-    if (!TELLS_RESETS || !resets->at)
+    if (!PUBLISHES_RESETS || !resets->at)
         return;
     for (int n = (int)threadIdx.x; n < block->rows; n += PERSISTENT_THREADS) {
         int32_t *const word = &lengths_in(memory)[n];
         const unsigned byte =
             n < PERSISTENT_THREADS ? resets->byte : reset_byte(resets, n - (int)threadIdx.x);
-        const int t = told_from(job) + resets->step * job->t_step;
+        const int t = published_from(job) + resets->step * job->t_step;
         const bool ended = call->lengths && t >= (*word & LENGTH);
         *word = (*word & ~(1 << bit)) | (int32_t)(byte != 0 && !ended) << bit;
     }
@@ -180,17 +180,18 @@ ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
                                       int step)
 {
     struct resets resets = {NULL, 0, 0, 0, 0, step};
-    if (!TELLS_RESETS)
+    if (!PUBLISHES_RESETS)
         return resets;
     const struct eco_persistent_job *job = &call->job[block->job];
     for (int n = (int)threadIdx.x; n < block->rows && !call->lengths; n += PERSISTENT_THREADS)
         lengths_in(memory)[n] = 0;
     if (!call->resets.bytes)
         return resets;
-    const int told = told_from(job);
-    resets.at = &call->resets.bytes[(int64_t)told * call->rows + block->row0 + (int)threadIdx.x];
+    const int published = published_from(job);
+    resets.at =
+        &call->resets.bytes[(int64_t)published * call->rows + block->row0 + (int)threadIdx.x];
     resets.along = job->t_step * call->rows;
-    resets.steps = call->resets.steps - (told - job->t);
+    resets.steps = call->resets.steps - (published - job->t);
     resets.first = job->t_step > 0 ? -job->t : job->t - resets.steps + 1;
     if ((int)threadIdx.x < block->rows)
         resets.byte = reset_byte(&resets, 0);
@@ -200,7 +201,7 @@ ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
 /* Does batch row n of the group restart in a published step? */
 ECO_DEVICE bool is_reset(const struct memory *memory, int step, int n)
 {
-    return TELLS_RESETS && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
+    return PUBLISHES_RESETS && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
 }
 
 /* What a row restarts from. */
@@ -270,10 +271,10 @@ ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thr
 }
 
 /* One element of the caller's state s. */
-ECO_DEVICE real given_at(const struct eco_persistent_call *call,
-                         const struct eco_persistent_job *job, int s, int row, int unit)
+ECO_DEVICE real caller_state_at(const struct eco_persistent_call *call,
+                                const struct eco_persistent_job *job, int s, int row, int unit)
 {
-    const narrow *const given = (const narrow *)job->given[s];
+    const narrow *const given = (const narrow *)job->caller_state[s];
     return given ? to_real(given[offset_at(row, (uint32_t)call->hidden, unit)]) : 0;
 }
 

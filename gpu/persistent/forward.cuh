@@ -94,7 +94,7 @@ ECO_DEVICE void find_start(const struct memory *memory, int n, struct element_of
 {
     at->resets = at->there && is_reset(memory, at->step + 1, n);
 #pragma unroll
-    for (int s = 0; s < CELL::states && TELLS_RESETS; s++)
+    for (int s = 0; s < CELL::states && PUBLISHES_RESETS; s++)
         at->start[s] = at->resets ? start_at(at->call, at->job, s, at->row, at->unit) : 0;
 }
 
@@ -198,7 +198,7 @@ ECO_DEVICE void read_states(const struct eco_persistent_call *call, const struct
 #pragma unroll
         for (int s = 0; s < CELL::states; s++) {
             const uint32_t where = offset_at(block->row0 + n, call->state_row[s], thread->unit);
-            state[s] = job->starts ? given_at(call, job, s, block->row0 + n, thread->unit)
+            state[s] = job->starts ? caller_state_at(call, job, s, block->row0 + n, thread->unit)
                        : s > 0     ? ((const real *)job->state[s])[where]
                                    : to_real(((const narrow *)job->state[0])[where]);
         }
@@ -230,7 +230,7 @@ ECO_DEVICE void product_of_step(const struct eco_persistent_call *call, const st
                 if (memory->row_tiles == 1)
                     ask();
             });
-        show_pieces<DIVISION>();
+        fence_pieces<DIVISION>();
         __syncthreads();
         if (memory->row_tiles > 1)
             ask();
@@ -268,7 +268,7 @@ ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
     wait_on_dependent_grids(); /* preceding kernels do not write weights */
     const struct span span = span_of(&call, &block, &memory);
     struct resets resets = begin_resets(&call, &block, &memory, 1);
-    tell_resets(&call, &block, &memory, &resets);
+    publish_resets(&call, &block, &memory, &resets);
     read_states<CELL, DIVISION>(&call, &block, &memory, &thread);
     if (DIVISION::blocks > 1)
         open_cluster();
@@ -281,7 +281,7 @@ ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
     if (DIVISION::direct)
         __syncthreads(); /* the operands of the first step are in place */
     for (int step = 0; step < steps; step++) {
-        tell_resets(&call, &block, &memory, &resets); /* of the step after the next */
+        publish_resets(&call, &block, &memory, &resets); /* of the step after the next */
         const auto ask = [&] {
             if (step > 0)
                 inputs.ask(&call, &block, &memory);

@@ -8,12 +8,12 @@
 #include "gpu/persistent/forward.cuh"
 #include "gpu/persistent/means_stages.cuh"
 
-template <class CELL> ECO_DEVICE void store_save(struct normed_element<CELL> *at, int i, vec v)
+template <class CELL> ECO_DEVICE void store_save(struct mean_element<CELL> *at, int i, vec v)
 {
     at->save[i] = v;
     at->stored[i] = true;
 }
-template <class CELL> ECO_DEVICE bool stores(const struct normed_element<CELL> *at, int i)
+template <class CELL> ECO_DEVICE bool stores(const struct mean_element<CELL> *at, int i)
 {
     return at->stored[i];
 }
@@ -91,13 +91,13 @@ struct text_in_stages : text_of_stages<CELL, DIVISION> {
     ECO_DEVICE void finish(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, struct spin_timeout *spin_timeout,
                            const struct thread *thread, int step, bool idle,
-                           struct normed_element<CELL> first[1])
+                           struct mean_element<CELL> first[1])
     {
         enum { LAST = means_of::stages - 1 };
-        const struct norming norming = {
+        const struct mean_stage mean_stage = {
             call, block, memory, spin_timeout, thread, means_at<CELL, DIVISION>(memory), idle};
         run_all_stages<CELL, DIVISION, KEPT>(
-            &norming, first,
+            &mean_stage, first,
             [&](auto, int n, int round, auto *at) {
                 read_whole<CELL, DIVISION>(call, block, memory, thread, step, n, round, at);
             },

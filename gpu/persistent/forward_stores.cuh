@@ -76,7 +76,7 @@ template <class ELEMENT> ECO_DEVICE void write_saves(const ELEMENT *at, int save
 /* State s as the next step reads it. */
 template <class ELEMENT> ECO_DEVICE float then_read(const ELEMENT *at, int s)
 {
-    return TELLS_RESETS && at->resets ? at->start[s] : at->next[s];
+    return PUBLISHES_RESETS && at->resets ? at->start[s] : at->next[s];
 }
 
 template <class CELL, class ELEMENT> ECO_DEVICE void write_element(const ELEMENT *at)

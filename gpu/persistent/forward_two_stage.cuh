@@ -183,7 +183,7 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
     if (!is_idle(&span, 0))
         inputs.ask(&call, block, &phase.memory);
     for (int step = 0; step < job->steps; step++) {
-        tell_resets(&call, block, &phase.memory, &resets);
+        publish_resets(&call, block, &phase.memory, &resets);
         const bool idle = is_idle(&span, step);
         if (step > 0 && !idle)
             gather<divided>(&call, block, &phase.memory, &spin_timeout, &thread,

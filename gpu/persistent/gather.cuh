@@ -19,16 +19,16 @@ ECO_DEVICE void clear_operand(const struct memory *memory)
 /* Stores a lane's piece as an operand. */
 template <class DIVISION> ECO_DEVICE void put_piece(uint4 *to, int lane, uint4 v)
 {
-    if (DIVISION::square)
+    if (DIVISION::wgmma)
         put_words(to, lane, v);
     else
         *to = v;
 }
 
 /* Called before the barrier after which pieces are multiplied. */
-template <class DIVISION> ECO_DEVICE void show_pieces(void)
+template <class DIVISION> ECO_DEVICE void fence_pieces(void)
 {
-    if (DIVISION::square)
+    if (DIVISION::wgmma)
         fence_proxy_async();
 }
 
@@ -107,7 +107,7 @@ template <class DIVISION> ECO_DEVICE constexpr int pieces_at_once(void)
 #if defined(ECO_OPERAND_PAIR) || defined(ECO_ROWS_F32) || PERSISTENT_BACKWARD
     return 8;
 #else
-    return DIVISION::square ? 8 : 4;
+    return DIVISION::wgmma ? 8 : 4;
 #endif
 }
 

@@ -9,11 +9,11 @@
 
 #if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
 /* Gathers all states of the group, keeps those of this block, and returns the greatest. */
-ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct block *block,
-                            const struct memory *memory)
+ECO_DEVICE float gather_states(const struct eco_persistent_call *call, const struct block *block,
+                               const struct memory *memory)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
-    const float *state = (const float *)(job->starts ? job->given[0] : job->state[0]);
+    const float *state = (const float *)(job->starts ? job->caller_state[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int k_blocks = (call->hidden + K_BLOCK - 1) / K_BLOCK, tiles = memory->row_tiles;
     float most = 1; /* the value for zeros */
@@ -27,7 +27,7 @@ ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct
 #pragma unroll
         for (int j = 0; j < PIECE; j++) {
             v[j] = j < there ? from[j] : 0;
-            enlarge(&most, v[j]);
+            keep_greatest(&most, v[j]);
         }
         const int piece = i - block->k_block0 * tiles;
         if (piece >= 0 && piece < memory->gathered)
@@ -45,7 +45,7 @@ ECO_DEVICE float greatest_start(const struct eco_persistent_call *call, const st
     const float *const start = (const float *)starts_of(call, &call->job[block->job])->start[0];
     const int n = start ? block->rows * call->hidden : 0;
     for (int i = (int)threadIdx.x; i < n; i += PERSISTENT_THREADS)
-        enlarge(&most, start[(int64_t)block->row0 * call->hidden + i]);
+        keep_greatest(&most, start[(int64_t)block->row0 * call->hidden + i]);
     return most;
 }
 
@@ -55,10 +55,10 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
                                    struct scales *scales)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
-    const bool zeros = (job->starts ? job->given[0] : job->state[0]) == NULL;
-    float most = zeros ? 1 : gather_raw(call, block, memory);
-    if (TELLS_RESETS && call->resets.bytes)
-        enlarge(&most, greatest_start(call, block));
+    const bool zeros = (job->starts ? job->caller_state[0] : job->state[0]) == NULL;
+    float most = zeros ? 1 : gather_states(call, block, memory);
+    if (PUBLISHES_RESETS && call->resets.bytes)
+        keep_greatest(&most, greatest_start(call, block));
     scales->state = scale_for(greatest_of_block(block, most));
     scales->sums *= reciprocal_pow2(scales->state);
     if (zeros)
@@ -78,7 +78,8 @@ ECO_DEVICE void for_states(const struct eco_persistent_call *call, const struct 
                            int first, int n_units, USE use)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
-    const narrow *const state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
+    const narrow *const state =
+        (const narrow *)(job->starts ? job->caller_state[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int there = n < block->rows ? min(call->hidden - first, n_units) : 0;
     for (int i = 0; i < there; i++)
@@ -96,7 +97,7 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     const struct eco_persistent_job *job = &call->job[block->job];
     const int rows = memory->row_tiles * ECO_PERSISTENT_N, tiles = memory->row_tiles;
     unsigned *const most = (unsigned *)floats(memory->scales);
-    if ((job->starts ? job->given[0] : job->state[0]) == NULL)
+    if ((job->starts ? job->caller_state[0] : job->state[0]) == NULL)
         return; /* zero already (clear_operand) */
     for (int i = block->warp; i < (call->hidden + ROUND - 1) / ROUND * tiles;
          i += PERSISTENT_WARPS) {
@@ -158,7 +159,7 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
                                    struct scales *scales)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
-    const narrow *state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
+    const narrow *state = (const narrow *)(job->starts ? job->caller_state[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int width = state ? call->hidden : 0;
     if (width == 0)

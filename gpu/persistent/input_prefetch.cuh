@@ -43,7 +43,7 @@ template <class CELL, class DIVISION> struct input_prefetch {
         const int unit = block->unit0 + element % UNITS;
         const struct eco_persistent_job *const job = &call->job[block->job];
         first = block->lane / PIECES;
-        left = call->far ? job->steps - step - STEPS_AHEAD : 0;
+        left = call->beyond_l2 ? job->steps - step - STEPS_AHEAD : 0;
         n = pinned(unit < call->column ? element / UNITS : block->rows);
         from = (const float *)job->acc + step * job->acc_step +
                offset_at(block->row0 + element / UNITS, call->acc_row, first * call->column + unit);

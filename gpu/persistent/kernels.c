@@ -16,7 +16,7 @@ enum { CLUSTER_VERSION = 90 /* compute capability that clusters need, times ten 
 #include "gpu/persistent/instances.inc"
 #undef INSTANCE
 
-/* Kernels by eco_persistent_place(); NULL where there is none. */
+/* Kernels by eco_persistent_index(); NULL where there is none. */
 static const struct instance {
     int kind;
     bool backward;
@@ -66,7 +66,7 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         const struct eco_persistent_shape shape = {.unit_shift = 5, .cluster_log2 = cluster_log2};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
-                &clusters, eco_persistent_backward_bf16_lstm[eco_persistent_place(&shape)],
+                &clusters, eco_persistent_backward_bf16_lstm[eco_persistent_index(&shape)],
                 &config) == cudaSuccess)
             device->caps.gpu.blocks[cluster_log2] = clusters << cluster_log2;
         else
@@ -80,7 +80,7 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
     ecornn_status status = ECORNN_OK;
     if (device->caps.gpu.version >= ECO_PERSISTENT_VERSION)
         status = ECO_CUDA(eco_kernel_version(
-            eco_persistent_forward_bf16_lstm[ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_MMA)],
+            eco_persistent_forward_bf16_lstm[ECO_PERSISTENT_INDEX(4, 0, ECO_PERSISTENT_MMA)],
             &version));
     /* Code for older devices runs here, too, but without the instructions that the kernels need. */
     if (status != ECORNN_OK || version < ECO_PERSISTENT_VERSION) {

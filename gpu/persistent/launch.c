@@ -80,7 +80,8 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
         call.job[i] = eco_persistent_job(run, &bounds[i], &call);
         call.resets.of[i] = eco_persistent_starts(run, &bounds[i]);
     }
-    call.far = (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > FITS_L2_BYTES;
+    call.beyond_l2 =
+        (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > FITS_L2_BYTES;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
         call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0 || a == run->lowered->raw) << a;
@@ -191,7 +192,7 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
     }
     const struct eco_gpu_plan *own = run->plan->context;
     const void *kernel =
-        own->persistent[run->args->backward].by_shape[eco_persistent_place(&call.shape)];
+        own->persistent[run->args->backward].by_shape[eco_persistent_index(&call.shape)];
     eco_persistent_forget(run, &call, need_of(run, bounds, n), n);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(run, kernel, &call, n), "a persistent kernel");

@@ -150,7 +150,7 @@ ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
 {
     enum { HALF = DIVISION::k_blocks / 2 };
     const int k_blocks =
-        call->shape.part[DIVISION::product].k_blocks; /* one of ECO_PERSISTENT_DIRECT_K_BLOCKS */
+        call->shape.product[DIVISION::product].k_blocks; /* one of ECO_PERSISTENT_DIRECT_K_BLOCKS */
     if (DIVISION::blocks > 1 && threadIdx.x == 0)
         expect_bytes(step, DIVISION::blocks * ECO_PERSISTENT_N * DIVISION::own * sizeof(float));
     if (DIVISION::across * DIVISION::down < PERSISTENT_WARPS && block->across >= DIVISION::across)

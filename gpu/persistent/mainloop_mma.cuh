@@ -55,7 +55,7 @@ ECO_DEVICE void multiply_by_shared(const struct eco_persistent_call *call,
     uint4 v[N];
     struct back s[N];
 #pragma unroll 2
-    for (int i = DIVISION::k_blocks; i < call->shape.part[DIVISION::product].k_blocks; i++) {
+    for (int i = DIVISION::k_blocks; i < call->shape.product[DIVISION::product].k_blocks; i++) {
 #pragma unroll
         for (int n = 0; n < N; n++) {
             v[n] = read_k_block(at, i, n);

@@ -40,10 +40,10 @@ ECO_DEVICE void multiply_by_warpgroup(float (&d)[n], R a, unsigned b, int add)
 }
 
 /* Sums of `N` tiles of 8 batch rows. With pairs those of the nearest numbers are chained. */
-template <class DIVISION, int N> struct square_sums {
+template <class DIVISION, int N> struct wgmma_sums {
     enum {
-        SETS =
-            DIVISION::squares > 1 ? TILES : 1, /* else both tiles of a warp add to the same sums */
+        SETS = DIVISION::m64_tiles > 1 ? TILES
+                                       : 1, /* else both tiles of a warp add to the same sums */
         HELD = 4 * N
     };
     float d[SETS][HELD];
@@ -54,10 +54,10 @@ template <class DIVISION, int N> struct square_sums {
 
 /* R: halves of a k block, in registers or as descriptors. */
 template <class DIVISION, int N, class R>
-ECO_DEVICE void add_k_block(struct square_sums<DIVISION, N> *sums, int t, R low, R high, unsigned b,
+ECO_DEVICE void add_k_block(struct wgmma_sums<DIVISION, N> *sums, int t, R low, R high, unsigned b,
                             bool first, bool first_of_chain)
 {
-    const int set = t % square_sums<DIVISION, N>::SETS;
+    const int set = t % wgmma_sums<DIVISION, N>::SETS;
 #if defined(ECO_OPERAND_PAIR)
     multiply_by_warpgroup(sums->d[set], low, b, !first_of_chain);
     multiply_by_warpgroup(sums->rest[set], high, b, !first);
@@ -70,11 +70,11 @@ ECO_DEVICE void add_k_block(struct square_sums<DIVISION, N> *sums, int t, R low,
 
 /* Ends a chain of pairs: its sums are added to the others. Plain operands go on. */
 template <class DIVISION, int N>
-ECO_DEVICE void end_k_blocks(struct square_sums<DIVISION, N> *sums, bool first)
+ECO_DEVICE void end_k_blocks(struct wgmma_sums<DIVISION, N> *sums, bool first)
 {
     wgmma_commit();
 #if defined(ECO_OPERAND_PAIR)
-    typedef square_sums<DIVISION, N> kind;
+    typedef wgmma_sums<DIVISION, N> kind;
 #pragma unroll
     for (int s = 0; s < kind::SETS; s++) {
         wgmma_wait_for_sums<0>(sums->d[s]);
@@ -86,10 +86,10 @@ ECO_DEVICE void end_k_blocks(struct square_sums<DIVISION, N> *sums, bool first)
 }
 
 /* After all k blocks. */
-template <class DIVISION, int N> ECO_DEVICE void end_sums(struct square_sums<DIVISION, N> *sums)
+template <class DIVISION, int N> ECO_DEVICE void end_sums(struct wgmma_sums<DIVISION, N> *sums)
 {
 #pragma unroll
-    for (int s = 0; s < square_sums<DIVISION, N>::SETS; s++) {
+    for (int s = 0; s < wgmma_sums<DIVISION, N>::SETS; s++) {
 #if defined(ECO_OPERAND_PAIR)
         wgmma_wait_for_sums<0>(sums->rest[s]);
 #else
@@ -107,15 +107,15 @@ enum { CHAIN = ECO_PERSISTENT_K_BLOCKS(ECO_PERSISTENT_WGMMA, false, 1) };
 /* Multiplies the k blocks of R that are in shared memory. */
 template <class DIVISION, int N>
 ECO_DEVICE void
-multiply_squares_by_shared(const struct eco_persistent_call *call, const struct block *block,
-                           struct square_sums<DIVISION, N> *sums, unsigned b, int next, int across)
+multiply_wgmma_by_shared(const struct eco_persistent_call *call, const struct block *block,
+                         struct wgmma_sums<DIVISION, N> *sums, unsigned b, int next, int across)
 {
     enum { K_BLOCK_OF_R = WARPGROUP * 2 * WARP }; /* 64 rows */
-    const int k_blocks = call->shape.part[DIVISION::product].k_blocks;
+    const int k_blocks = call->shape.product[DIVISION::product].k_blocks;
     if (k_blocks <= DIVISION::k_blocks)
         return;
     unsigned a = describe_rows(
-        shared_address(square_in_shared<DIVISION>(call, block, DIVISION::k_blocks, 0)));
+        shared_address(wgmma_in_shared<DIVISION>(call, block, DIVISION::k_blocks, 0)));
     b += (unsigned)(DIVISION::k_blocks * next);
 #pragma unroll 1
     for (int i = DIVISION::k_blocks; i < k_blocks; i++, b += (unsigned)next) {
@@ -123,25 +123,25 @@ multiply_squares_by_shared(const struct eco_persistent_call *call, const struct 
 #pragma unroll
         for (int t = 0; t < TILES; t++, a += K_BLOCK_OF_R)
             add_k_block<DIVISION, N>(sums, t, a, a + HALF_K_BLOCK, b + (unsigned)(t * across),
-                                     false, t < square_sums<DIVISION, N>::SETS);
+                                     false, t < wgmma_sums<DIVISION, N>::SETS);
         end_k_blocks<DIVISION, N>(sums, false);
     }
 }
 
 /* Multiplies `N` tiles of 8 batch rows by `COUNT` k blocks of R in registers. */
 template <class DIVISION, int N, int COUNT>
-ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const struct block *block,
-                                 const struct memory *memory, const struct thread *thread,
-                                 const struct fragment r[DIVISION::k_blocks][TILES], int row_tile,
-                                 int sum_tile, int end)
+ECO_DEVICE void multiply_wgmma(const struct eco_persistent_call *call, const struct block *block,
+                               const struct memory *memory, const struct thread *thread,
+                               const struct fragment r[DIVISION::k_blocks][TILES], int row_tile,
+                               int sum_tile, int end)
 {
-    typedef square_sums<DIVISION, N> kind;
+    typedef wgmma_sums<DIVISION, N> kind;
     enum { CHUNK = CHAIN < COUNT ? CHAIN : COUNT };
     const int next = memory->row_tiles * WARP;
     const int across =
-        DIVISION::squares == 1 ? call->shape.part[DIVISION::product].k_blocks * next : 0;
+        DIVISION::m64_tiles == 1 ? call->shape.product[DIVISION::product].k_blocks * next : 0;
     const unsigned b = describe_rows(shared_address(shared + thread->operand + row_tile * WARP));
-    struct square_sums<DIVISION, N> sums;
+    struct wgmma_sums<DIVISION, N> sums;
 #pragma unroll
     for (int i = 0; i < COUNT; i += CHUNK) {
         wgmma_fence();
@@ -157,7 +157,7 @@ ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const s
         end_k_blocks<DIVISION, N>(&sums, i == 0);
     }
     if (COUNT == DIVISION::k_blocks)
-        multiply_squares_by_shared<DIVISION, N>(call, block, &sums, b, next, across);
+        multiply_wgmma_by_shared<DIVISION, N>(call, block, &sums, b, next, across);
     end_sums<DIVISION, N>(&sums);
 #pragma unroll
     for (int n = 0; n < N; n++)
@@ -181,18 +181,18 @@ ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const s
 /* Tiles of 8 batch rows from `first` up to `end`. Those beyond the batch are not stored. */
 template <class DIVISION, int COUNT>
 ECO_DEVICE void
-multiply_square_tiles(const struct eco_persistent_call *call, const struct block *block,
-                      const struct memory *memory, const struct thread *thread,
-                      const struct fragment r[DIVISION::k_blocks][TILES], int first, int end)
+multiply_wgmma_tiles(const struct eco_persistent_call *call, const struct block *block,
+                     const struct memory *memory, const struct thread *thread,
+                     const struct fragment r[DIVISION::k_blocks][TILES], int first, int end)
 {
     int tile = first;
 #pragma unroll 1
     for (; tile + 2 < end; tile += 4)
-        multiply_squares<DIVISION, 4, COUNT>(call, block, memory, thread, r, tile, tile - first,
-                                             end - first);
+        multiply_wgmma<DIVISION, 4, COUNT>(call, block, memory, thread, r, tile, tile - first,
+                                           end - first);
     if (tile < end)
-        multiply_squares<DIVISION, 2, COUNT>(call, block, memory, thread, r, tile, tile - first,
-                                             end - first);
+        multiply_wgmma<DIVISION, 2, COUNT>(call, block, memory, thread, r, tile, tile - first,
+                                           end - first);
 }
 
 template <class DIVISION>
@@ -201,15 +201,15 @@ multiply_by_warpgroups(const struct eco_persistent_call *call, const struct bloc
                        const struct memory *memory, const struct thread *thread,
                        const struct fragment r[DIVISION::k_blocks][TILES], int first, int end)
 {
-    static_assert(!K_BLOCK_SCALES || !DIVISION::square, "sums of k blocks are not told apart");
-    const int k_blocks = call->shape.part[DIVISION::product].k_blocks;
+    static_assert(!K_BLOCK_SCALES || !DIVISION::wgmma, "sums of k blocks are not told apart");
+    const int k_blocks = call->shape.product[DIVISION::product].k_blocks;
     if (k_blocks > 4)
-        multiply_square_tiles<DIVISION, DIVISION::k_blocks>(call, block, memory, thread, r, first,
-                                                            end);
+        multiply_wgmma_tiles<DIVISION, DIVISION::k_blocks>(call, block, memory, thread, r, first,
+                                                           end);
     else if (k_blocks > 2)
-        multiply_square_tiles<DIVISION, 4>(call, block, memory, thread, r, first, end);
+        multiply_wgmma_tiles<DIVISION, 4>(call, block, memory, thread, r, first, end);
     else
-        multiply_square_tiles<DIVISION, 2>(call, block, memory, thread, r, first, end);
+        multiply_wgmma_tiles<DIVISION, 2>(call, block, memory, thread, r, first, end);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH */

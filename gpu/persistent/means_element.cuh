@@ -1,16 +1,16 @@
 /*
  * One unit of one row in a stage of a cell's text: what the stage stores for means, and the means
  * of earlier stages that it reads. The text runs to the end of its stage, or beyond it with dual
- * numbers (jets.cuh).
+ * numbers (dual.cuh).
  */
 #ifndef ECO_GPU_PERSISTENT_MEANS_ELEMENT_CUH
 #define ECO_GPU_PERSISTENT_MEANS_ELEMENT_CUH
 
-#include "gpu/persistent/jets.cuh"
+#include "gpu/persistent/dual.cuh"
 #include "gpu/persistent/means_of_cell.cuh"
 
 /* One unit of one row: what its stages store for means, and the means of its row. */
-template <class CELL> struct normed_element : element_of<CELL> {
+template <class CELL> struct mean_element : element_of<CELL> {
     float summand[means_of::room], slope[means_of::room], mean[means_of::room];
     bool stored[CELL::saves > 0 ? CELL::saves : 1]; /* saved values stored by this stage */
 #if PERSISTENT_BACKWARD
@@ -19,26 +19,26 @@ template <class CELL> struct normed_element : element_of<CELL> {
 #endif
 };
 
-template <class CELL> ECO_DEVICE void store_mean(struct normed_element<CELL> *at, int m, vec v)
+template <class CELL> ECO_DEVICE void store_mean(struct mean_element<CELL> *at, int m, vec v)
 {
     at->summand[m] = v;
 }
 /* Vectors stay in registers, because an exchange would make the compiler load them again. */
-template <class CELL> ECO_DEVICE vec load_vector(struct normed_element<CELL> *at, int k)
+template <class CELL> ECO_DEVICE vec load_vector(struct mean_element<CELL> *at, int k)
 {
     const real *const vector = (const real *)at->job->vector + at->unit;
     const uint64_t bytes = (uint64_t)(uint32_t)at->call->hidden * (uint32_t)(k * sizeof *vector);
     return load_constant((const float *)((const char *)vector + bytes));
 }
 template <class CELL, int M>
-ECO_DEVICE vec load_mean_of(struct normed_element<CELL> *at, struct count<M>)
+ECO_DEVICE vec load_mean_of(struct mean_element<CELL> *at, struct count<M>)
 {
     return at->mean[M];
 }
 
 /* The element beyond the end of stage STAGE, with c for the means of that stage. */
 template <class CELL, int STAGE> struct element_ahead {
-    struct normed_element<CELL> *at;
+    struct mean_element<CELL> *at;
     float center[means_of::room];
 };
 
@@ -66,12 +66,12 @@ template <class CELL, int STAGE, int M>
 ECO_DEVICE auto load_mean_of(struct element_ahead<CELL, STAGE> *a, struct count<M>)
 {
     if constexpr (means_of::stage(M) == STAGE && means_of::with(M) < 0)
-        return jet{a->center[M], 1};
+        return dual{a->center[M], 1};
     else
         return a->at->mean[M];
 }
 template <class CELL, int STAGE>
-ECO_DEVICE void store_mean(struct element_ahead<CELL, STAGE> *a, int m, jet v)
+ECO_DEVICE void store_mean(struct element_ahead<CELL, STAGE> *a, int m, dual v)
 {
     a->at->summand[m] = v.x;
     a->at->slope[m] = v.d;

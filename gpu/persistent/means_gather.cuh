@@ -215,7 +215,7 @@ ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struc
 /* Reads the means of row n that earlier stages have stored. */
 template <int STAGE, class CELL>
 ECO_DEVICE void read_means(const struct memory *memory, int means, int n,
-                           struct normed_element<CELL> *at)
+                           struct mean_element<CELL> *at)
 {
     const int rows = memory->row_tiles * ECO_PERSISTENT_N, row = n < rows ? n : rows - 1;
     for_each_of<0, means_of::means>([&](auto mean) {

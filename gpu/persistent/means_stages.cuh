@@ -10,7 +10,7 @@
 #include "gpu/persistent/means_gather.cuh"
 
 /* The current step, for all of its stages. */
-struct norming {
+struct mean_stage {
     const struct eco_persistent_call *call;
     const struct block *block;
     const struct memory *memory;
@@ -22,56 +22,59 @@ struct norming {
 
 /* Runs one stage of `P` elements of this thread, from batch row n on: text, sums, finish. */
 template <class CELL, class DIVISION, int STAGE, int P, class FINISH>
-ECO_DEVICE void run_elements(const struct norming *norming, int n, int round,
-                             struct normed_element<CELL> at[P], FINISH finish)
+ECO_DEVICE void run_elements(const struct mean_stage *mean_stage, int n, int round,
+                             struct mean_element<CELL> at[P], FINISH finish)
 {
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        read_means<STAGE>(norming->memory, norming->means, n + p * DIVISION::element_rows, &at[p]);
+        read_means<STAGE>(mean_stage->memory, mean_stage->means, n + p * DIVISION::element_rows,
+                          &at[p]);
         run_text<STAGE>(&at[p]);
     }
     if constexpr (STAGE + 1 < means_of::stages)
 #pragma unroll
         for (int p = 0; p < P; p++)
-            send_sums<STAGE, DIVISION>(norming->call, norming->block, norming->memory,
-                                       norming->thread, n + p * DIVISION::element_rows, &at[p]);
+            send_sums<STAGE, DIVISION>(mean_stage->call, mean_stage->block, mean_stage->memory,
+                                       mean_stage->thread, n + p * DIVISION::element_rows, &at[p]);
     finish(count<STAGE>(), count<P>(), n, round, at);
 }
 
-template <int STAGE, class DIVISION> ECO_DEVICE void end_stage(const struct norming *norming)
+template <int STAGE, class DIVISION> ECO_DEVICE void end_stage(const struct mean_stage *mean_stage)
 {
-    if (!norming->idle)
-        gather_means<STAGE, DIVISION>(norming->call, norming->memory, norming->spin_timeout,
-                                      norming->thread, norming->means);
+    if (!mean_stage->idle)
+        gather_means<STAGE, DIVISION>(mean_stage->call, mean_stage->memory,
+                                      mean_stage->spin_timeout, mean_stage->thread,
+                                      mean_stage->means);
 }
 
 /* Runs the stages from STAGE on, each for all elements, which are read again for each stage. */
 template <class CELL, class DIVISION, int STAGE, class READ, class FINISH>
-ECO_DEVICE void run_stages(const struct norming *norming, READ read, FINISH finish)
+ECO_DEVICE void run_stages(const struct mean_stage *mean_stage, READ read, FINISH finish)
 {
-    for_elements<DIVISION>(norming->memory, norming->thread, [&](auto elements, int n, int round) {
-        enum { P = decltype(elements)::value };
-        struct normed_element<CELL> at[P];
+    for_elements<DIVISION>(
+        mean_stage->memory, mean_stage->thread, [&](auto elements, int n, int round) {
+            enum { P = decltype(elements)::value };
+            struct mean_element<CELL> at[P];
 #pragma unroll
-        for (int p = 0; p < P; p++)
-            read(count<STAGE>(), n + p * DIVISION::element_rows, round + p, &at[p]);
-        run_elements<CELL, DIVISION, STAGE, P>(norming, n, round, at, finish);
-    });
+            for (int p = 0; p < P; p++)
+                read(count<STAGE>(), n + p * DIVISION::element_rows, round + p, &at[p]);
+            run_elements<CELL, DIVISION, STAGE, P>(mean_stage, n, round, at, finish);
+        });
     if constexpr (STAGE + 1 < means_of::stages) {
-        end_stage<STAGE, DIVISION>(norming);
-        run_stages<CELL, DIVISION, STAGE + 1>(norming, read, finish);
+        end_stage<STAGE, DIVISION>(mean_stage);
+        run_stages<CELL, DIVISION, STAGE + 1>(mean_stage, read, finish);
     }
 }
 
 /* The same for a thread's only element, which stays in registers. */
 template <class CELL, class DIVISION, int STAGE, class FINISH>
-ECO_DEVICE void run_kept(const struct norming *norming, struct normed_element<CELL> at[1],
+ECO_DEVICE void run_kept(const struct mean_stage *mean_stage, struct mean_element<CELL> at[1],
                          FINISH finish)
 {
-    run_elements<CELL, DIVISION, STAGE, 1>(norming, norming->thread->n, 0, at, finish);
+    run_elements<CELL, DIVISION, STAGE, 1>(mean_stage, mean_stage->thread->n, 0, at, finish);
     if constexpr (STAGE + 1 < means_of::stages) {
-        end_stage<STAGE, DIVISION>(norming);
-        run_kept<CELL, DIVISION, STAGE + 1>(norming, at, finish);
+        end_stage<STAGE, DIVISION>(mean_stage);
+        run_kept<CELL, DIVISION, STAGE + 1>(mean_stage, at, finish);
     }
 }
 
@@ -80,20 +83,20 @@ ECO_DEVICE void run_kept(const struct norming *norming, struct normed_element<CE
  * and finish(stage, count, n, round, elements) after it, for the elements of batch row n after
  * `round` passes. */
 template <class CELL, class DIVISION, bool KEPT, class READ, class FINISH>
-ECO_DEVICE void run_all_stages(const struct norming *norming, struct normed_element<CELL> first[1],
-                               READ read, FINISH finish)
+ECO_DEVICE void run_all_stages(const struct mean_stage *mean_stage,
+                               struct mean_element<CELL> first[1], READ read, FINISH finish)
 {
     if constexpr (KEPT || DIVISION::reads_early) {
-        read(count<0>(), norming->thread->n, 0, first);
-        run_kept<CELL, DIVISION, 0>(norming, first, finish);
+        read(count<0>(), mean_stage->thread->n, 0, first);
+        run_kept<CELL, DIVISION, 0>(mean_stage, first, finish);
     } else {
-        run_stages<CELL, DIVISION, 0>(norming, read, finish);
+        run_stages<CELL, DIVISION, 0>(mean_stage, read, finish);
     }
 }
 
 /* The counterpart of text_at_once (elements.cuh) for cells with means. */
 template <class CELL, class DIVISION> struct text_of_stages {
-    typedef struct normed_element<CELL> element;
+    typedef struct mean_element<CELL> element;
     enum { in_stages = true };
     ECO_DEVICE int64_t exchanged(const struct eco_persistent_call *call,
                                  const struct memory *memory)

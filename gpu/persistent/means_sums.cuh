@@ -103,7 +103,7 @@ template <int N, int LANES> struct shared_sums {
 
 /* The mean of four units of a partial sum; the first unit replaces missing ones. */
 template <int LANES, class CELL>
-ECO_DEVICE float center_of(const struct normed_element<CELL> *at, float own, int lane)
+ECO_DEVICE float center_of(const struct mean_element<CELL> *at, float own, int lane)
 {
     float of[4];
 #pragma unroll
@@ -128,7 +128,7 @@ ECO_DEVICE constexpr int whole_pow2(int n)
 template <int STAGE, class DIVISION, class CELL>
 ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct block *block,
                           const struct memory *memory, const struct thread *thread, int n,
-                          struct normed_element<CELL> *at)
+                          struct mean_element<CELL> *at)
 {
     typedef sums_of_blocks<DIVISION> of_blocks;
     enum { SUMS = means_of::sums(STAGE), FIRST = means_of::sent(STAGE), LANES = of_blocks::LANES };

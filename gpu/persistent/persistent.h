@@ -8,17 +8,17 @@
 #include "gpu/view/run.h"
 #include "gpu/persistent/args.h"
 
-/* Sets of kernels as bits eco_persistent_place(): all of them; those with WGMMA. */
+/* Sets of kernels as bits eco_persistent_index(): all of them; those with WGMMA. */
 #define ECO_PERSISTENT_ALL_SHAPES ((UINT64_C(1) << ECO_PERSISTENT_SHAPES) - 1)
 enum { ECO_PERSISTENT_MOST_PARTS = 128 }; /* partial sums of a mean, four for each lane */
-#define ECO_PERSISTENT_SQUARES                                                                     \
+#define ECO_PERSISTENT_WGMMA_SHAPES                                                                \
     (ECO_PERSISTENT_ALL_SHAPES -                                                                   \
-     ((UINT64_C(1) << ECO_PERSISTENT_PLACE(ECO_PERSISTENT_SHIFT, 0, ECO_PERSISTENT_WGMMA)) - 1))
+     ((UINT64_C(1) << ECO_PERSISTENT_INDEX(ECO_PERSISTENT_SHIFT, 0, ECO_PERSISTENT_WGMMA)) - 1))
 
 /* What the division depends on. */
 struct eco_persistent_need {
     bool backward;
-    uint64_t shapes; /* available kernels: bits eco_persistent_place() */
+    uint64_t shapes; /* available kernels: bits eco_persistent_index() */
     int32_t hidden, rows, steps;
     int32_t jobs;                           /* (layer, direction)s of one launch */
     int32_t groups;                         /* limit; 0: none */
@@ -44,9 +44,9 @@ static inline int32_t eco_persistent_runs(const struct eco_persistent_need *need
 }
 
 /* Index of a kernel by mainloop, cluster size and units of a block. */
-static inline int eco_persistent_place(const struct eco_persistent_shape *shape)
+static inline int eco_persistent_index(const struct eco_persistent_shape *shape)
 {
-    return ECO_PERSISTENT_PLACE(shape->unit_shift, shape->cluster_log2, shape->mainloop);
+    return ECO_PERSISTENT_INDEX(shape->unit_shift, shape->cluster_log2, shape->mainloop);
 }
 
 static inline struct eco_persistent_shape eco_persistent_at(int place)

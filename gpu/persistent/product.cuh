@@ -14,8 +14,8 @@ ECO_DEVICE void multiply_some(const struct eco_persistent_call *call, const stru
                               const struct fragment r[DIVISION::k_blocks][TILES], int first,
                               int end)
 {
-    const int k_blocks = call->shape.part[DIVISION::product].k_blocks;
-    if constexpr (DIVISION::square) {
+    const int k_blocks = call->shape.product[DIVISION::product].k_blocks;
+    if constexpr (DIVISION::wgmma) {
         multiply_by_warpgroups<DIVISION>(call, block, memory, thread, r, first, end);
     } else {
         /* With k blocks in shared memory, warps may begin anywhere in a scale block of pairs. */

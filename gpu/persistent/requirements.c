@@ -112,7 +112,7 @@ static int32_t column_of(const struct eco_problem *problem)
 static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_force *force,
                           bool backward)
 {
-    return (ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_SQUARES)) &
+    return (ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_WGMMA_SHAPES)) &
            force->shapes[backward];
 }
 
@@ -164,7 +164,7 @@ static int32_t lanes(const struct eco_problem *problem)
 static uint64_t best_of(const struct eco_persistent_need *need)
 {
     struct eco_persistent_shape shape;
-    return eco_persistent_shape(need, &shape) > 0 ? UINT64_C(1) << eco_persistent_place(&shape) : 0;
+    return eco_persistent_shape(need, &shape) > 0 ? UINT64_C(1) << eco_persistent_index(&shape) : 0;
 }
 
 /* The kernels to compile: those that a full run takes, alone or together with other jobs in its
@@ -177,7 +177,7 @@ static uint64_t compiled(const struct eco_problem *problem, struct eco_persisten
          need.jobs *= 2) {
         need.shapes = any;
         const uint64_t best = best_of(&need);
-        need.shapes -= need.shapes & ECO_PERSISTENT_SQUARES;
+        need.shapes -= need.shapes & ECO_PERSISTENT_WGMMA_SHAPES;
         const uint64_t other = best_of(&need);
         if (other != 0)
             shapes |= best | other;

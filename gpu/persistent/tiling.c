@@ -125,7 +125,8 @@ static int32_t larger(int32_t a, int32_t b)
 
 /* Divides the rows of R of product o among warps; false if they do not fit. */
 static bool divide_rows(const struct eco_persistent_need *need, int o,
-                        const struct eco_persistent_shape *shape, struct eco_persistent_part *part)
+                        const struct eco_persistent_shape *shape,
+                        struct eco_persistent_product *part)
 {
     const int32_t wide = ECO_PERSISTENT_TILES(shape->mainloop),
                   tiles =
@@ -133,7 +134,7 @@ static bool divide_rows(const struct eco_persistent_need *need, int o,
                                    ECO_PERSISTENT_M);
     part->tiles = eco_ceil_div(tiles, wide) * wide;
     if (shape->mainloop == ECO_PERSISTENT_WGMMA)
-        part->tiles = ECO_PERSISTENT_SQUARE_TILES(tiles);
+        part->tiles = ECO_PERSISTENT_WGMMA_TILES(tiles);
     part->down = part->tiles / wide;
     if (part->down > WARPS)
         return false;
@@ -150,7 +151,7 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
 {
     const int32_t k_block =
         ECO_PERSISTENT_BYTES / need->operand; /* numbers of a row in a k block */
-    struct eco_persistent_part *part = &shape->part[o];
+    struct eco_persistent_product *part = &shape->product[o];
     const int32_t numbers = bundle_of(need, o, shape),
                   bundle = need->scaled && numbers > k_block ? numbers / k_block
                                                              : 1, /* k blocks of a scale block */
@@ -194,7 +195,7 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
 static bool may_be_over(const struct eco_persistent_need *need,
                         const struct eco_persistent_shape *shape)
 {
-    const struct eco_persistent_part *part = &shape->part[0];
+    const struct eco_persistent_product *part = &shape->product[0];
     const int32_t k_blocks = part->k / (ECO_PERSISTENT_BYTES / need->operand),
                   last = k_blocks - ((1 << shape->cluster_log2) - 1) *
                                         part->slice; /* fewest k blocks of a block */
@@ -259,25 +260,25 @@ static const struct eco_persistent_cost *cost_of(const struct eco_persistent_nee
                       : two         ? ECO_COST_BACK_TWO
                                     : ECO_COST_BACK_SCALED];
     if (shape->mainloop == ECO_PERSISTENT_WGMMA)
-        return &costs[two ? ECO_COST_SQUARE_TWO : ECO_COST_SQUARE];
+        return &costs[two ? ECO_COST_WGMMA_TWO : ECO_COST_WGMMA];
     return &costs[two || need->scaled ? ECO_COST_FORWARD_TWO : ECO_COST_FORWARD];
 }
 
 /* Clocks that a warpgroup needs for its k blocks. Each instruction takes four N tiles, or two at
  * the end: 7 tiles are a four and a four, 5 tiles a four and a two. */
-static double square_clocks(const struct eco_gpu_rates *rates,
-                            const struct eco_persistent_part *part, int32_t tiles)
+static double wgmma_clocks(const struct eco_gpu_rates *rates,
+                           const struct eco_persistent_product *part, int32_t tiles)
 {
     static const double kept = 0.7; /* extra for a k block in shared memory */
     const int32_t left = tiles % 4;
     return (part->k_blocks + kept * part->in_shared) *
-           (rates->square_four * (tiles / 4 + (left == 3)) +
-            (left == 1 || left == 2 ? rates->square_two : 0));
+           (rates->wgmma_four * (tiles / 4 + (left == 3)) +
+            (left == 1 || left == 2 ? rates->wgmma_two : 0));
 }
 
 /* KB that a block reads from the other blocks. Direct warps read the same operands `down` times,
  * each repetition at half the price. */
-static double kbytes_of(const struct eco_persistent_part *part,
+static double kbytes_of(const struct eco_persistent_product *part,
                         const struct eco_persistent_shape *shape)
 {
     const bool direct = ECO_PERSISTENT_IS_DIRECT(shape->mainloop);
@@ -291,7 +292,7 @@ static double predict_product(const struct eco_persistent_need *need, int o,
                               const struct eco_persistent_shape *shape)
 {
     const struct eco_persistent_cost *cost = cost_of(need, shape);
-    const struct eco_persistent_part *part = &shape->part[o];
+    const struct eco_persistent_product *part = &shape->product[o];
     const double tiles = row_tiles(shape), kept = part->in_shared,
                  rounds = pairs(shape) / ECO_PERSISTENT_THREADS;
     const bool pair = need->instructions == ECO_PERSISTENT_PAIR && !need->backward;
@@ -301,7 +302,7 @@ static double predict_product(const struct eco_persistent_need *need, int o,
                            bundle_of(need, o, shape);
     const double multiplied =
         shape->mainloop == ECO_PERSISTENT_WGMMA
-            ? products * square_clocks(need->rates, part, row_tiles(shape))
+            ? products * wgmma_clocks(need->rates, part, row_tiles(shape))
             : tiles * products *
                       (cost->k_block * (part->k_blocks - kept) + in_shared * cost->kept * kept) +
                   tiles * cost->scale * bundles;

@@ -59,7 +59,7 @@ template <class DIVISION> struct rows_of_r {
 template <class DIVISION>
 ECO_DEVICE struct rows_of_r<DIVISION> rows_of(const struct eco_persistent_call *call,
                                               const struct block *block) {
-    const struct eco_persistent_part *part = &call->shape.part[DIVISION::product];
+    const struct eco_persistent_product *part = &call->shape.product[DIVISION::product];
     const narrow *const r = (const narrow *)call->job[block->job].recurrent[DIVISION::product];
     struct rows_of_r<DIVISION> rows;
 #pragma unroll
@@ -110,7 +110,7 @@ template <class DIVISION>
 ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const struct block *block,
                                  int k_block, int tile, int half)
 {
-    const struct eco_persistent_part *part = call->shape.part;
+    const struct eco_persistent_product *part = call->shape.product;
     int kept = block->warp * part[DIVISION::product].in_shared + k_block - DIVISION::k_blocks;
     if constexpr (DIVISION::product == 1)
         kept += PERSISTENT_WARPS * part[0].in_shared;
@@ -119,10 +119,10 @@ ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const s
 
 /* Position of 64 rows of a k block that four warps share, ordered like the batch. */
 template <class DIVISION>
-ECO_DEVICE uint4 *square_in_shared(const struct eco_persistent_call *call,
-                                   const struct block *block, int k_block, int tile)
+ECO_DEVICE uint4 *wgmma_in_shared(const struct eco_persistent_call *call, const struct block *block,
+                                  int k_block, int tile)
 {
-    const int kept = block->warp / WARPGROUP * call->shape.part[DIVISION::product].in_shared +
+    const int kept = block->warp / WARPGROUP * call->shape.product[DIVISION::product].in_shared +
                      k_block - DIVISION::k_blocks;
     return shared + (kept * TILES + tile) * WARPGROUP * 2 * WARP;
 }
@@ -131,12 +131,12 @@ template <class DIVISION>
 ECO_DEVICE void put_fragment(const struct eco_persistent_call *call, const struct block *block,
                              int k_block, int tile, const struct fragment *v)
 {
-    if (!DIVISION::square) {
+    if (!DIVISION::wgmma) {
         *half_in_shared<DIVISION>(call, block, k_block, tile, 0) = v->first;
         *half_in_shared<DIVISION>(call, block, k_block, tile, 1) = v->second;
         return;
     }
-    uint4 *const to = square_in_shared<DIVISION>(call, block, k_block, tile) +
+    uint4 *const to = wgmma_in_shared<DIVISION>(call, block, k_block, tile) +
                       block->warp % WARPGROUP * 2 * WARP + block->lane;
     put_words(to, block->lane, make_uint4(v->first.x, v->first.z, v->second.x, v->second.z));
     put_words(to + WARP, block->lane, make_uint4(v->first.y, v->first.w, v->second.y, v->second.w));
@@ -148,11 +148,11 @@ ECO_DEVICE void put_fragment(const struct eco_persistent_call *call, const struc
  * while others are in flight. Through registers the copies were serialized, which took two to four
  * times as long, and left fewer registers to the steps. */
 enum { RAW = PIECE * sizeof(narrow) / 16 /* reads of 16 bytes that become a piece */ };
-template <class DIVISION> struct way {
+template <class DIVISION> struct loading {
     enum {
-        PLACES = DIVISION::wide * 2, /* in a k block, of two pieces */
-        K_BLOCK_PLACES = PLACES * RAW * WARP * PERSISTENT_WARPS,
-        AHEAD = ECO_PERSISTENT_READ_BYTES / 16 / K_BLOCK_PLACES /* k blocks that fit */
+        SLOTS = DIVISION::wide * 2, /* in a k block, of two pieces */
+        K_BLOCK_SLOTS = SLOTS * RAW * WARP * PERSISTENT_WARPS,
+        AHEAD = ECO_PERSISTENT_READ_BYTES / 16 / K_BLOCK_SLOTS /* k blocks that fit */
     };
 };
 
@@ -166,12 +166,12 @@ template <class DIVISION> struct k_blocks_of_r {
 
 /* Starts to copy k block i to slot `at`. Padding of R becomes zeros. */
 template <class DIVISION>
-ECO_DEVICE void ask_for_k_block(const struct k_blocks_of_r<DIVISION> *k_blocks, int i, int at)
+ECO_DEVICE void request_k_block(const struct k_blocks_of_r<DIVISION> *k_blocks, int i, int at)
 {
 #pragma unroll
-    for (int x = 0; x < way<DIVISION>::PLACES && i < k_blocks->n; x++) {
+    for (int x = 0; x < loading<DIVISION>::SLOTS && i < k_blocks->n; x++) {
         const int k_block = k_blocks->first + i,
-                  to = k_blocks->place + (at * way<DIVISION>::PLACES + x) * RAW * WARP;
+                  to = k_blocks->place + (at * loading<DIVISION>::SLOTS + x) * RAW * WARP;
         const bool row = k_block < k_blocks->rows->k_blocks[x / 2][x % 2];
         const narrow *const from = k_blocks->rows->row[x / 2][x % 2];
 #pragma unroll
@@ -186,28 +186,29 @@ ECO_DEVICE void ask_for_k_block(const struct k_blocks_of_r<DIVISION> *k_blocks, 
 }
 
 /* Calls use(i, where) when k block i has arrived, while more are in flight. There is a slot for
- * each, or SO_MANY slots are used in turn. */
-template <class DIVISION, int SO_MANY, class USE>
-ECO_DEVICE void bring_k_blocks(const struct k_blocks_of_r<DIVISION> *k_blocks, USE use)
+ * each, or IN_TURN slots are used in turn. */
+template <class DIVISION, int IN_TURN, class USE>
+ECO_DEVICE void load_k_blocks(const struct k_blocks_of_r<DIVISION> *k_blocks, USE use)
 {
-    const auto at = [](int i) { return SO_MANY > 0 ? i % SO_MANY : i; };
+    const auto at = [](int i) { return IN_TURN > 0 ? i % IN_TURN : i; };
 #pragma unroll 1
-    for (int i = 0; i < way<DIVISION>::AHEAD; i++)
-        ask_for_k_block<DIVISION>(k_blocks, i, at(i));
+    for (int i = 0; i < loading<DIVISION>::AHEAD; i++)
+        request_k_block<DIVISION>(k_blocks, i, at(i));
 #pragma unroll 1
     for (int i = 0; i < k_blocks->n; i++) {
-        cp_async_wait<way<DIVISION>::AHEAD - 1>();
-        use(i, k_blocks->place + at(i) * way<DIVISION>::PLACES * RAW * WARP);
-        ask_for_k_block<DIVISION>(k_blocks, i + way<DIVISION>::AHEAD, at(i + way<DIVISION>::AHEAD));
+        cp_async_wait<loading<DIVISION>::AHEAD - 1>();
+        use(i, k_blocks->place + at(i) * loading<DIVISION>::SLOTS * RAW * WARP);
+        request_k_block<DIVISION>(k_blocks, i + loading<DIVISION>::AHEAD,
+                                  at(i + loading<DIVISION>::AHEAD));
     }
     cp_async_wait_all();
 }
 
 /* Rows of 16 bits stay as they are, others become fragments, [n, tiles, 2, lanes]. */
 template <class DIVISION>
-ECO_DEVICE void bring_fragments(const struct k_blocks_of_r<DIVISION> *k_blocks, float scale)
+ECO_DEVICE void load_fragments(const struct k_blocks_of_r<DIVISION> *k_blocks, float scale)
 {
-    bring_k_blocks<DIVISION, 0>(k_blocks, [&](int i, int from) {
+    load_k_blocks<DIVISION, 0>(k_blocks, [&](int i, int from) {
 #if defined(ECO_ROWS_F32)
         struct fragment v[DIVISION::wide];
 #pragma unroll
@@ -220,14 +221,14 @@ ECO_DEVICE void bring_fragments(const struct k_blocks_of_r<DIVISION> *k_blocks, 
                 fragment_of(piece_of_weights(piece[0], scale), piece_of_weights(piece[1], scale));
         }
 #pragma unroll
-        for (int x = 0; x < way<DIVISION>::PLACES; x++)
-            shared[k_blocks->place + (i * way<DIVISION>::PLACES + x) * WARP] =
+        for (int x = 0; x < loading<DIVISION>::SLOTS; x++)
+            shared[k_blocks->place + (i * loading<DIVISION>::SLOTS + x) * WARP] =
                 x % 2 ? v[x / 2].second : v[x / 2].first;
 #endif
     });
 }
 
-ECO_DEVICE struct fragment brought_fragment(int at)
+ECO_DEVICE struct fragment loaded_fragment(int at)
 {
 #if defined(ECO_ROWS_F32)
     return {shared[at], shared[at + WARP]};
@@ -244,17 +245,17 @@ ECO_DEVICE float greatest_of_fragments(const struct eco_persistent_call *call,
 {
     const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
     const struct k_blocks_of_r<DIVISION> k_blocks = {
-        call, block, &rows, 0, call->shape.part[DIVISION::product].k_blocks,
-            block->warp *way<DIVISION>::AHEAD *way<DIVISION>::PLACES *RAW *WARP + block->lane
+        call, block, &rows, 0, call->shape.product[DIVISION::product].k_blocks,
+            block->warp *loading<DIVISION>::AHEAD *loading<DIVISION>::SLOTS *RAW *WARP + block->lane
     };
-    bring_k_blocks<DIVISION, way<DIVISION>::AHEAD>(&k_blocks, [&](int, int from) {
+    load_k_blocks<DIVISION, loading<DIVISION>::AHEAD>(&k_blocks, [&](int, int from) {
 #pragma unroll
-        for (int x = 0; x < way<DIVISION>::PLACES * RAW; x++) {
+        for (int x = 0; x < loading<DIVISION>::SLOTS * RAW; x++) {
             const uint4 v = shared[from + x * WARP];
-            enlarge(&most, __uint_as_float(v.x));
-            enlarge(&most, __uint_as_float(v.y));
-            enlarge(&most, __uint_as_float(v.z));
-            enlarge(&most, __uint_as_float(v.w));
+            keep_greatest(&most, __uint_as_float(v.x));
+            keep_greatest(&most, __uint_as_float(v.y));
+            keep_greatest(&most, __uint_as_float(v.z));
+            keep_greatest(&most, __uint_as_float(v.w));
         }
     });
     return most;
@@ -293,24 +294,24 @@ ECO_DEVICE void read_weights_in_registers(const struct eco_persistent_call *call
                                           struct fragment r[DIVISION::k_blocks][DIVISION::wide])
 {
     const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
-    const int room = (int)(call->shape.shared_bytes / 16) / way<DIVISION>::K_BLOCK_PLACES /
-                     way<DIVISION>::AHEAD * way<DIVISION>::AHEAD;
+    const int room = (int)(call->shape.shared_bytes / 16) / loading<DIVISION>::K_BLOCK_SLOTS /
+                     loading<DIVISION>::AHEAD * loading<DIVISION>::AHEAD;
     const int some = room < DIVISION::k_blocks ? room : DIVISION::k_blocks; /* at a time */
-    const int place = block->warp * some * way<DIVISION>::PLACES * RAW * WARP + block->lane;
+    const int place = block->warp * some * loading<DIVISION>::SLOTS * RAW * WARP + block->lane;
     int at = some; /* k block in hand of those */
 #pragma unroll
     for (int i = 0; i < DIVISION::k_blocks; i++, at++) {
-        if (i % way<DIVISION>::AHEAD == 0 && at == some) {
-            const int left = call->shape.part[DIVISION::product].k_blocks - i;
+        if (i % loading<DIVISION>::AHEAD == 0 && at == some) {
+            const int left = call->shape.product[DIVISION::product].k_blocks - i;
             const struct k_blocks_of_r<DIVISION> k_blocks = {
                 call, block, &rows, i, min(some, left), place
             };
-            bring_fragments<DIVISION>(&k_blocks, scale_of_r(scales));
+            load_fragments<DIVISION>(&k_blocks, scale_of_r(scales));
             at = 0;
         }
 #pragma unroll
         for (int t = 0; t < DIVISION::wide; t++)
-            r[i][t] = brought_fragment(place + (at * DIVISION::wide + t) * 2 * WARP);
+            r[i][t] = loaded_fragment(place + (at * DIVISION::wide + t) * 2 * WARP);
     }
 }
 
@@ -320,24 +321,25 @@ ECO_DEVICE void read_weights_in_shared(const struct eco_persistent_call *call,
                                        const struct block *block, const struct scales *scales)
 {
     const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
-    const int kept = call->shape.part[DIVISION::product].in_shared,
+    const int kept = call->shape.product[DIVISION::product].in_shared,
               other = pieces_in_shared(&call->shape);
     const int some = ((int)(call->shape.shared_bytes / 16) - other) /
-                     way<DIVISION>::K_BLOCK_PLACES; /* at a time */
-    const int place = other + block->warp * some * way<DIVISION>::PLACES * RAW * WARP + block->lane;
+                     loading<DIVISION>::K_BLOCK_SLOTS; /* at a time */
+    const int place =
+        other + block->warp * some * loading<DIVISION>::SLOTS * RAW * WARP + block->lane;
 #pragma unroll 1
     for (int first = 0; first < kept; first += some) {
         const int n = min(some, kept - first);
         const struct k_blocks_of_r<DIVISION> k_blocks = {
             call, block, &rows, DIVISION::k_blocks + first, n, place
         };
-        bring_fragments<DIVISION>(&k_blocks, scale_of_r(scales));
+        load_fragments<DIVISION>(&k_blocks, scale_of_r(scales));
 #pragma unroll 1
         for (int i = 0; i < n; i++)
 #pragma unroll
             for (int t = 0; t < DIVISION::wide; t++) {
                 const struct fragment v =
-                    brought_fragment(place + (i * DIVISION::wide + t) * 2 * WARP);
+                    loaded_fragment(place + (i * DIVISION::wide + t) * 2 * WARP);
                 put_fragment<DIVISION>(call, block, DIVISION::k_blocks + first + i, t, &v);
             }
     }

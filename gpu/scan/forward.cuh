@@ -15,37 +15,37 @@ ECO_DEVICE bool is_sum_state(const struct eco_scan_call *call, int s)
 }
 
 /* A state before the chunk. */
-ECO_DEVICE vec state_at_begin(const struct eco_scan_call *call, const struct scan_place *place,
-                              int s, int w)
+ECO_DEVICE vec state_at_begin(const struct eco_scan_call *call,
+                              const struct scan_position *position, int s, int w)
 {
     if (call->zero_states >> s & 1)
         return 0;
-    return is_sum_state(call, s) ? *plane_at<const real>(&call->first[s], place, w)
-                                 : to_real(*plane_at<const narrow>(&call->first[s], place, w));
+    return is_sum_state(call, s) ? *plane_at<const real>(&call->first[s], position, w)
+                                 : to_real(*plane_at<const narrow>(&call->first[s], position, w));
 }
 
-ECO_DEVICE void write_at_end(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void write_at_end(const struct eco_scan_call *call, const struct scan_position *position,
                              int s, int w, vec v)
 {
     if (is_sum_state(call, s))
-        *plane_at<real>(&call->last[s], place, w) = v;
+        *plane_at<real>(&call->last[s], position, w) = v;
     else
-        *plane_at<narrow>(&call->last[s], place, w) = to_narrow(v);
+        *plane_at<narrow>(&call->last[s], position, w) = to_narrow(v);
 }
 
 template <int STEPS, bool WHOLE>
-ECO_DEVICE void read_accs(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void read_accs(const struct eco_scan_call *call, const struct scan_position *position,
                           struct scan_step step[STEPS][ECO_SCAN_WIDE])
 {
-    const int32_t last = last_of(call, place);
+    const int32_t last = last_of(call, position);
 #pragma unroll
     for (int a = 0; a < SCAN_ACCS; a++) {
         const struct elements<const real> acc =
-            elements_of<const real>(call, place, &call->acc, (int64_t)call->column * a);
+            elements_of<const real>(call, position, &call->acc, (int64_t)call->column * a);
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
             const struct scan_units<real> units =
-                read_units<WHOLE, real>(place, scan_element(&acc, inside<WHOLE>(k, last)));
+                read_units<WHOLE, real>(position, scan_element(&acc, inside<WHOLE>(k, last)));
 #pragma unroll
             for (int w = 0; w < ECO_SCAN_WIDE; w++)
                 step[k][w].acc[a] = units.of[w];
@@ -64,39 +64,39 @@ ECO_DEVICE void read_accs(const struct eco_scan_call *call, const struct scan_pl
 
 /* Writes states to planes, except those of the last step, which go to `last`. */
 template <int STEPS, bool WHOLE>
-ECO_DEVICE void write_planes(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void write_planes(const struct eco_scan_call *call, const struct scan_position *position,
                              int s, const struct scan_units<vec> values[STEPS])
 {
-    const struct elements<real> sums = elements_of<real>(call, place, &call->next[s], 0);
-    const struct elements<narrow> rows = elements_of<narrow>(call, place, &call->next[s], 0);
+    const struct elements<real> sums = elements_of<real>(call, position, &call->next[s], 0);
+    const struct elements<narrow> rows = elements_of<narrow>(call, position, &call->next[s], 0);
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
-        if (place->first + k + 1 >= call->steps)
+        if (position->first + k + 1 >= call->steps)
             continue;
         if (is_sum_state(call, s))
-            write_units<WHOLE>(place, scan_element(&sums, k), values[k]);
+            write_units<WHOLE>(position, scan_element(&sums, k), values[k]);
         else
-            write_units<WHOLE>(place, scan_element(&rows, k), narrow_units(values[k]));
+            write_units<WHOLE>(position, scan_element(&rows, k), narrow_units(values[k]));
     }
 }
 
 /* Writes a state after the row's last step, if that is one of the thread's steps. */
 template <int STEPS, bool WHOLE>
-ECO_DEVICE void write_last(const struct eco_scan_call *call, const struct scan_place *place, int s,
-                           const struct scan_units<vec> values[STEPS])
+ECO_DEVICE void write_last(const struct eco_scan_call *call, const struct scan_position *position,
+                           int s, const struct scan_units<vec> values[STEPS])
 {
 #pragma unroll
     for (int k = WHOLE ? STEPS - 1 : 0; k < STEPS; k++)
 #pragma unroll
         for (int w = 0; w < ECO_SCAN_WIDE; w++)
-            if (place->there[w] && counts(place, place->first + k) &&
-                place->first + k + 1 == place->to)
-                write_at_end(call, place, s, w, values[k].of[w]);
+            if (position->there[w] && counts(position, position->first + k) &&
+                position->first + k + 1 == position->to)
+                write_at_end(call, position, s, w, values[k].of[w]);
 }
 
 /* Writes what the steps produce: saved values, requested states, y. */
 template <int STEPS, bool WHOLE>
-ECO_DEVICE void leave_steps(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void leave_steps(const struct eco_scan_call *call, const struct scan_position *position,
                             const struct scan_step step[STEPS][ECO_SCAN_WIDE])
 {
     struct scan_units<vec> values[STEPS];
@@ -107,8 +107,8 @@ ECO_DEVICE void leave_steps(const struct eco_scan_call *call, const struct scan_
 #pragma unroll
             for (int w = 0; w < ECO_SCAN_WIDE; w++)
                 values[k].of[w] =
-                    WHOLE || counts(place, place->first + k) ? step[k][w].saved[i] : (vec)0;
-        write_steps<STEPS, WHOLE>(call, place, &call->save, (int64_t)call->hidden * i, values);
+                    WHOLE || counts(position, position->first + k) ? step[k][w].saved[i] : (vec)0;
+        write_steps<STEPS, WHOLE>(call, position, &call->save, (int64_t)call->hidden * i, values);
     }
 #pragma unroll
     for (int s = SCAN_STATES - 1; s >= 0; s--) {
@@ -118,29 +118,29 @@ ECO_DEVICE void leave_steps(const struct eco_scan_call *call, const struct scan_
             for (int w = 0; w < ECO_SCAN_WIDE; w++)
                 values[k].of[w] = step[k][w].next[s];
         if (s > 0)
-            write_steps<STEPS, WHOLE>(call, place, &call->kept[s], 0, values);
+            write_steps<STEPS, WHOLE>(call, position, &call->kept[s], 0, values);
         if (call->next[s].data)
-            write_planes<STEPS, WHOLE>(call, place, s, values);
-        write_last<STEPS, WHOLE>(call, place, s, values);
+            write_planes<STEPS, WHOLE>(call, position, s, values);
+        write_last<STEPS, WHOLE>(call, position, s, values);
     }
 #pragma unroll
     for (int k = 0; k < STEPS; k++)
 #pragma unroll
         for (int w = 0; w < ECO_SCAN_WIDE; w++)
             values[k].of[w] =
-                WHOLE || counts(place, place->first + k) ? step[k][w].next[0] : (vec)0;
-    write_steps<STEPS, WHOLE>(call, place, &call->y, 0, values);
+                WHOLE || counts(position, position->first + k) ? step[k][w].next[0] : (vec)0;
+    write_steps<STEPS, WHOLE>(call, position, &call->y, 0, values);
 }
 
 /* Folds all steps of unit w into a factor and a term. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void
-fold_steps(const struct scan_place *place, int w, struct scan_step step[STEPS][ECO_SCAN_WIDE],
+fold_steps(const struct scan_position *position, int w, struct scan_step step[STEPS][ECO_SCAN_WIDE],
            vec factor[SCAN_STATES][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
 {
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
-        if (!WHOLE && !counts(place, place->first + k))
+        if (!WHOLE && !counts(position, position->first + k))
             continue;
         SCAN_LINEAR_FORWARD(&step[k][w]);
 #pragma unroll
@@ -152,7 +152,7 @@ fold_steps(const struct scan_place *place, int w, struct scan_step step[STEPS][E
 
 /* Runs the steps of unit w, one after the other. */
 template <int STEPS, bool WHOLE>
-ECO_DEVICE void do_steps(const struct scan_place *place, int w,
+ECO_DEVICE void do_steps(const struct scan_position *position, int w,
                          struct scan_step step[STEPS][ECO_SCAN_WIDE],
                          vec state[SCAN_STATES][ECO_SCAN_WIDE])
 {
@@ -161,7 +161,7 @@ ECO_DEVICE void do_steps(const struct scan_place *place, int w,
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
             step[k][w].before[s] = step[k][w].next[s] = state[s][w];
-        if (WHOLE || counts(place, place->first + k))
+        if (WHOLE || counts(position, position->first + k))
             SCAN_FORWARD(&step[k][w]);
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
@@ -170,30 +170,30 @@ ECO_DEVICE void do_steps(const struct scan_place *place, int w,
 }
 
 template <int STEPS, bool WHOLE>
-ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_position *position,
                           struct scan_shared *shared)
 {
     struct scan_step step[STEPS][ECO_SCAN_WIDE];
     vec factor[SCAN_STATES][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
         state[SCAN_STATES][ECO_SCAN_WIDE];
-    begin_steps<STEPS>(call, place, step);
-    read_accs<STEPS, WHOLE>(call, place, step);
+    begin_steps<STEPS>(call, position, step);
+    read_accs<STEPS, WHOLE>(call, position, step);
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++) {
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++) {
-            const bool begins = place->tile == 0 && is_linear(s);
+            const bool begins = position->tile == 0 && is_linear(s);
             factor[s][w] = 1;
             term[s][w] = 0;
-            state[s][w] = begins ? state_at_begin(call, place, s, w) : (vec)0;
+            state[s][w] = begins ? state_at_begin(call, position, s, w) : (vec)0;
         }
-        fold_steps<STEPS, WHOLE>(place, w, step, factor, term);
+        fold_steps<STEPS, WHOLE>(position, w, step, factor, term);
     }
-    hand_on(call, place, shared, factor, term, state);
+    pass_on(call, position, shared, factor, term, state);
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++)
-        do_steps<STEPS, WHOLE>(place, w, step, state);
-    leave_steps<STEPS, WHOLE>(call, place, step);
+        do_steps<STEPS, WHOLE>(position, w, step, state);
+    leave_steps<STEPS, WHOLE>(call, position, step);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS, SCAN_BLOCKS)
@@ -201,19 +201,19 @@ extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS, SCAN_BLOCKS)
 {
     enum { STEPS = ECO_SCAN_STEPS(SCAN_ACCS + SCAN_STATES) };
     __shared__ struct scan_shared shared;
-    const struct scan_place place = scan_place_of(&call, &shared.ticket, STEPS);
-    if (place.whole)
-        scan_tile<STEPS, true>(&call, &place, &shared);
+    const struct scan_position position = scan_position_of(&call, &shared.ticket, STEPS);
+    if (position.whole)
+        scan_tile<STEPS, true>(&call, &position, &shared);
     else
-        scan_tile<STEPS, false>(&call, &place, &shared);
+        scan_tile<STEPS, false>(&call, &position, &shared);
     /* A row without a step in the chunk keeps its states. */
-    if (place.from == place.to && place.tile == 0 && place.warp == 0)
+    if (position.from == position.to && position.tile == 0 && position.warp == 0)
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
 #pragma unroll
             for (int w = 0; w < ECO_SCAN_WIDE; w++)
-                if (place.there[w])
-                    write_at_end(&call, &place, s, w, state_at_begin(&call, &place, s, w));
+                if (position.there[w])
+                    write_at_end(&call, &position, s, w, state_at_begin(&call, &position, s, w));
 }
 
 #endif /* ECO_GPU_SCAN_FORWARD_CUH */

@@ -5,7 +5,7 @@
 #define ECO_GPU_SCAN_TILES_CUH
 
 #include "gpu/arch/memory.cuh"
-#include "gpu/scan/place.cuh"
+#include "gpu/scan/position.cuh"
 
 ECO_DEVICE constexpr bool is_linear(int s)
 {
@@ -29,18 +29,18 @@ struct scan_shared {
 static_assert(sizeof(struct scan_shared) <= 48 << 10, "shared memory of a scan");
 
 /* Position of state s of a thread's unit w in what a tile passes on, in whole lines. */
-ECO_DEVICE int64_t word_of(const struct scan_place *place, int s, int w)
+ECO_DEVICE int64_t word_of(const struct scan_position *position, int s, int w)
 {
-    return (((int64_t)place->group * SCAN_STATES + s) * ECO_SCAN_WIDE + w) * 32 + place->lane;
+    return (((int64_t)position->group * SCAN_STATES + s) * ECO_SCAN_WIDE + w) * 32 + position->lane;
 }
 
 /* Receives the states from the previous tile. */
-ECO_DEVICE void receive(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void receive(const struct eco_scan_call *call, const struct scan_position *position,
                         vec start[SCAN_STATES][ECO_SCAN_WIDE])
 {
     const volatile vec *value = (const volatile vec *)call->value;
-    if (place->lane == 0)
-        while (load_acquire(call->flag + place->group) != (uint32_t)place->tile)
+    if (position->lane == 0)
+        while (load_acquire(call->flag + position->group) != (uint32_t)position->tile)
             __nanosleep(20);
     __syncwarp();
 #pragma unroll
@@ -48,10 +48,10 @@ ECO_DEVICE void receive(const struct eco_scan_call *call, const struct scan_plac
 #pragma unroll
         for (int w = 0; w < ECO_SCAN_WIDE; w++)
             if (is_linear(s))
-                start[s][w] = value[word_of(place, s, w)];
+                start[s][w] = value[word_of(position, s, w)];
 }
 
-ECO_DEVICE void send_on(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void send_on(const struct eco_scan_call *call, const struct scan_position *position,
                         const vec end[SCAN_STATES][ECO_SCAN_WIDE])
 {
     volatile vec *value = (volatile vec *)call->value;
@@ -60,10 +60,10 @@ ECO_DEVICE void send_on(const struct eco_scan_call *call, const struct scan_plac
 #pragma unroll
         for (int w = 0; w < ECO_SCAN_WIDE; w++)
             if (is_linear(s))
-                value[word_of(place, s, w)] = end[s][w];
+                value[word_of(position, s, w)] = end[s][w];
     __syncwarp();
-    if (place->lane == 0)
-        store_release(call->flag + place->group, (uint32_t)place->tile + 1);
+    if (position->lane == 0)
+        store_release(call->flag + position->group, (uint32_t)position->tile + 1);
 }
 
 /* A state after some steps. The product of factors may be infinite; a state of 0 stays 0. */
@@ -85,7 +85,7 @@ ECO_DEVICE void start_warps(struct scan_shared *shared, int32_t lane, int s, int
 
 /* Called by all threads of a block with factor and term of their steps. start: on entry the states
  * before the chunk, on return those before the thread's first step. */
-ECO_DEVICE void hand_on(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void pass_on(const struct eco_scan_call *call, const struct scan_position *position,
                         struct scan_shared *shared, const vec factor[SCAN_STATES][ECO_SCAN_WIDE],
                         const vec term[SCAN_STATES][ECO_SCAN_WIDE],
                         vec start[SCAN_STATES][ECO_SCAN_WIDE])
@@ -94,27 +94,27 @@ ECO_DEVICE void hand_on(const struct eco_scan_call *call, const struct scan_plac
     for (int s = 0; s < SCAN_STATES; s++)
 #pragma unroll
         for (int w = 0; w < ECO_SCAN_WIDE; w++) {
-            shared->factor[place->warp][s][w][place->lane] = factor[s][w];
-            shared->term[place->warp][s][w][place->lane] = term[s][w];
+            shared->factor[position->warp][s][w][position->lane] = factor[s][w];
+            shared->term[position->warp][s][w][position->lane] = term[s][w];
         }
     __syncthreads();
-    if (place->warp == 0) {
-        if (place->tile > 0)
-            receive(call, place, start);
+    if (position->warp == 0) {
+        if (position->tile > 0)
+            receive(call, position, start);
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
 #pragma unroll
             for (int w = 0; w < ECO_SCAN_WIDE; w++)
-                start_warps(shared, place->lane, s, w, &start[s][w]);
-        if (place->tile + 1 < place->tiles)
-            send_on(call, place, start);
+                start_warps(shared, position->lane, s, w, &start[s][w]);
+        if (position->tile + 1 < position->tiles)
+            send_on(call, position, start);
     }
     __syncthreads();
 #pragma unroll
     for (int s = 0; s < SCAN_STATES; s++)
 #pragma unroll
         for (int w = 0; w < ECO_SCAN_WIDE; w++)
-            start[s][w] = shared->start[place->warp][s][w][place->lane];
+            start[s][w] = shared->start[position->warp][s][w][position->lane];
 }
 
 /* Adds one more step. A factor of 0 drops everything before it, even if it is infinite. */

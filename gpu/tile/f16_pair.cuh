@@ -54,9 +54,9 @@ ECO_DEVICE void split_eight(const float *x, float scale, uint4 *large, uint4 *sm
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const float2 both = make_float2(x[2 * i] * scale, x[2 * i + 1] * scale);
-        const __half2 near = __float22half2_rn(both);
-        const float2 taken = __half22float2(near);
-        of_large[i] = bits_of(near);
+        const __half2 nearest = __float22half2_rn(both);
+        const float2 taken = __half22float2(nearest);
+        of_large[i] = bits_of(nearest);
         of_small[i] = bits_of(__float22half2_rn(make_float2(both.x - taken.x, both.y - taken.y)));
     }
     *large = make_uint4(of_large[0], of_large[1], of_large[2], of_large[3]);
@@ -66,11 +66,11 @@ ECO_DEVICE void split_eight(const float *x, float scale, uint4 *large, uint4 *sm
 /* The first of these alone. */
 ECO_DEVICE uint4 nearest_eight(const float *x, float scale)
 {
-    unsigned near[4];
+    unsigned nearest[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        near[i] = bits_of(__floats2half2_rn(x[2 * i] * scale, x[2 * i + 1] * scale));
-    return make_uint4(near[0], near[1], near[2], near[3]);
+        nearest[i] = bits_of(__floats2half2_rn(x[2 * i] * scale, x[2 * i + 1] * scale));
+    return make_uint4(nearest[0], nearest[1], nearest[2], nearest[3]);
 }
 
 #endif /* ECO_GPU_TILE_F16_PAIR_CUH */

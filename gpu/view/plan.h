@@ -11,7 +11,7 @@
 struct eco_persistent_kernels {
     bool used;                                   /* if false, steps run as in algorithm step */
     uint64_t shapes;                             /* kernels that runs may use */
-    const void *by_shape[ECO_PERSISTENT_SHAPES]; /* eco_persistent_place() */
+    const void *by_shape[ECO_PERSISTENT_SHAPES]; /* eco_persistent_index() */
     char why[256];                               /* why they are not used although they should be */
 };
 

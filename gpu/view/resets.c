@@ -74,7 +74,7 @@ void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound
                                       .from = eco_gpu_plane(&bound->before[s], from),
                                       .steps = end - from,
                                       .t0 = from};
-        call.filled = (int32_t)to->row - eco_problem_width(run->problem, s);
+        call.zeros = (int32_t)to->row - eco_problem_width(run->problem, s);
         patch_steps(run, bound, s, call);
         call.to = eco_gpu_plane(to, bound->first);
         call.from = eco_gpu_plane(&bound->before_first[s], bound->first);

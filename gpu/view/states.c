@@ -29,7 +29,7 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound
                                  .width = run->problem->P,
                                  .t0 = from,
                                  .lengths = run->args->lengths};
-    call.filled = (int32_t)call.to.row - call.width;
+    call.zeros = (int32_t)call.to.row - call.width;
     move(run, &call);
     call.to = eco_gpu_plane(history, before);
     call.from = initial;

@@ -235,7 +235,7 @@ template <int NUMBER, class BLOCK>
 ECO_DEVICE void consume(const struct eco_wide_call &call, const struct wide_stages *stages)
 {
     const int warpgroup = (int)threadIdx.x / ECO_WIDE_GROUP;
-    const struct wide_place place = place_of_warpgroup<BLOCK>(warpgroup);
+    const struct wide_operands place = operands_of_warpgroup<BLOCK>(warpgroup);
     const wide_pairs<BLOCK> pairs = pairs_of_thread<BLOCK>(warpgroup);
     float d[BLOCK::tiles][BLOCK::sums];
     struct wide_turn from = {0, 0};

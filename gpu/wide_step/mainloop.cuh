@@ -137,11 +137,11 @@ ECO_DEVICE void copy_sources(const struct eco_wide_call &call, const struct wide
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* The operands of a warpgroup in a stage. */
-struct wide_place {
+struct wide_operands {
     int rows, matrix; /* bytes from its start */
 };
 
-template <class BLOCK> ECO_DEVICE struct wide_place place_of_warpgroup(int warpgroup)
+template <class BLOCK> ECO_DEVICE struct wide_operands operands_of_warpgroup(int warpgroup)
 {
     const int of_rows = warpgroup % BLOCK::down, of_units = warpgroup / BLOCK::down;
     return {of_rows * BLOCK::tiles * BLOCK::tile_bytes,
@@ -179,7 +179,7 @@ ECO_DEVICE void multiply_k(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
 /* On return the last product may still run. */
 template <class BLOCK, int SOURCE>
 ECO_DEVICE void multiply_source(int k_blocks, const struct wide_stages *stages,
-                                struct wide_place place, struct wide_turn *from,
+                                struct wide_operands from_stage, struct wide_turn *from,
                                 float (&d)[BLOCK::tiles][BLOCK::sums])
 {
     int before = 0;
@@ -187,7 +187,8 @@ ECO_DEVICE void multiply_source(int k_blocks, const struct wide_stages *stages,
     for (int k_block = 0; k_block < k_blocks; k_block++) {
         mbarrier_wait(&stages->came[from->stage], from->parity);
         const unsigned at = stages->at + from->stage * BLOCK::stage_bytes;
-        const uint64_t a = wgmma_describe(at + place.rows), b = wgmma_describe(at + place.matrix);
+        const uint64_t a = wgmma_describe(at + from_stage.rows),
+                       b = wgmma_describe(at + from_stage.matrix);
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < 4; k++)

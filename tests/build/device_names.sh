@@ -4,7 +4,7 @@
 # Prints each that is, with its files.  Functions, types, enumerators, constants and macros count.
 # These may be in several files:
 # - words of a cell's printed text, and what it works on (doc/cells.md): each template has its own, and
-#   values with derivatives have theirs (gpu/persistent/jets.cuh);
+#   values with derivatives have theirs (gpu/persistent/dual.cuh);
 # - names of the two ways of persistent kernels, in files forward* and backward*: parts of one meaning;
 # - overloads that a template of gpu/tile calls;
 # - macros that are undefined again, or that a file of kernels sets and others have a default for.

@@ -150,11 +150,11 @@ START_TEST(compiles_persistent_kernels)
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
     static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
     /* clusters of 1 and 2 */
-    static const int squares[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_WGMMA),
-                                  ECO_PERSISTENT_PLACE(3, 1, ECO_PERSISTENT_WGMMA)},
+    static const int squares[] = {ECO_PERSISTENT_INDEX(4, 0, ECO_PERSISTENT_WGMMA),
+                                  ECO_PERSISTENT_INDEX(3, 1, ECO_PERSISTENT_WGMMA)},
                      kinds[] = {ECO_BF16_IN_BF16, ECO_F16_IN_F16, ECO_F32_IN_F16, ECO_F32_IN_PAIR};
-    static const int direct[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_DIRECT),
-                                 ECO_PERSISTENT_PLACE(5, 0, ECO_PERSISTENT_DIRECT)},
+    static const int direct[] = {ECO_PERSISTENT_INDEX(4, 0, ECO_PERSISTENT_DIRECT),
+                                 ECO_PERSISTENT_INDEX(5, 0, ECO_PERSISTENT_DIRECT)},
                      scaled[] = {ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_PAIR};
     ecornn_cell *cell = cell_number(_i);
     const int products = eco_cell_products(cell), other = _i / 2 % 2 * 2,

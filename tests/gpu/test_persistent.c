@@ -46,7 +46,7 @@ static struct eco_persistent_need need_of(bool backward, int32_t hidden, int32_t
 static void check_part(const struct eco_persistent_need *need,
                        const struct eco_persistent_shape *shape, int o, int32_t rows)
 {
-    const struct eco_persistent_part *part = &shape->part[o];
+    const struct eco_persistent_product *part = &shape->product[o];
     const int32_t k_block = ECO_PERSISTENT_BYTES / need->operand,
                   scale_block = ECO_PERSISTENT_SCALE_BLOCK(
                       eco_persistent_runs(need, o), shape->unit_shift, k_block, need->backward),
@@ -73,7 +73,7 @@ static void check_part(const struct eco_persistent_need *need,
 static void check_over(const struct eco_persistent_need *need,
                        const struct eco_persistent_shape *shape)
 {
-    const struct eco_persistent_part *part = &shape->part[0];
+    const struct eco_persistent_product *part = &shape->product[0];
     const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,
                   k_blocks = part->k / (ECO_PERSISTENT_BYTES / need->operand),
                   least = k_blocks - ((1 << shape->cluster_log2) - 1) * part->slice;
@@ -94,7 +94,7 @@ static void check_shape(const struct eco_persistent_need *need)
     const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.cluster_log2;
     ck_assert(ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
                                   need->instructions, need->scaled) >>
-                  eco_persistent_place(&shape) &
+                  eco_persistent_index(&shape) &
               1);
     ck_assert_int_eq(shape.members % cluster, 0);
     ck_assert_int_ge(shape.members * units, need->hidden);
@@ -118,7 +118,7 @@ static void check_shape(const struct eco_persistent_need *need)
     for (int o = 0; o < need->products; o++) {
         const int32_t rows = (need->backward ? 1 : need->recurrent[o]) * units * cluster;
         check_part(need, &shape, o, rows);
-        kept += shape.part[o].in_shared;
+        kept += shape.product[o].in_shared;
     }
     ck_assert_int_eq(shape.in_shared, kept);
 }
@@ -267,7 +267,7 @@ START_TEST(compiles_what_runs_take)
             ck_assert_uint_ne(need.shapes, 0);
             for (need.rows = 1; need.rows <= problem.N; need.rows++) {
                 ck_assert(eco_persistent_shape(&need, &shape) > 0);
-                ck_assert(need.shapes >> eco_persistent_place(&shape) & 1);
+                ck_assert(need.shapes >> eco_persistent_index(&shape) & 1);
             }
         }
     }
@@ -325,7 +325,7 @@ static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
         for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
             for (need.rows = 1; need.rows < 2000; need.rows += 1 + need.rows / 6)
                 if (eco_persistent_shape(&need, &shape) > 0)
-                    chosen |= UINT64_C(1) << eco_persistent_place(&shape);
+                    chosen |= UINT64_C(1) << eco_persistent_index(&shape);
     }
     return chosen;
 }

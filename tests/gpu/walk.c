@@ -49,7 +49,7 @@ static uint64_t features_of(const struct eco_persistent_shape *shape, int rung)
     const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
     const int32_t least = tiles < 3 ? tiles : 3;
     uint64_t features = UINT64_C(1)
-                        << (shape->part[0].k_blocks < 24 ? shape->part[0].k_blocks : 24);
+                        << (shape->product[0].k_blocks < 24 ? shape->product[0].k_blocks : 24);
     features |= UINT64_C(1) << (24 + least);
     features |= UINT64_C(1) << (28 + (shape->in_shared > 0));
     features |= UINT64_C(1) << (30 + (shape->chunk < tiles));
@@ -88,7 +88,7 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
     struct eco_persistent_need need =
         eco_persistent_need(problem, caps, backward, problem->N, problem->T, 1);
     const uint64_t any =
-        ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_SQUARES);
+        ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_WGMMA_SHAPES);
     need.groups = rungs[rung].groups;
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
         struct eco_persistent_shape shape;

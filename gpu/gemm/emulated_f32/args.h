@@ -43,7 +43,7 @@ struct eco_emulated_operand {
     const float *data;
     size_t row;
     int32_t rows, k, begin;
-    bool turned;
+    bool transposed;
     char *k_tiles; /* [tiles of rows][k tiles] */
     float *scales; /* [rows, padded to tiles]: the factor of each row, infinite or NaN if the row is
                       not finite; NULL: not prepared */

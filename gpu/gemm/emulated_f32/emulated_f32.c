@@ -38,13 +38,13 @@ static void point_at(const struct products *products, int j, int64_t k,
 {
     const struct eco_product *p = products->of[j], *first = products->of[0];
     const int64_t from = (j > 0 ? products->begin : 0) - k, to = from + p->k;
-    call->a.data = line(first->a, k, call->a.turned ? first->a_row : 1);
+    call->a.data = line(first->a, k, call->a.transposed ? first->a_row : 1);
     call->a.k = call->k;
     call->b.rows = p->n;
     call->b.row = p->b_row;
     call->b.begin = from < 0 ? 0 : from > call->k ? call->k : (int32_t)from;
     call->b.k = to < call->b.begin ? call->b.begin : to > call->k ? call->k : (int32_t)to;
-    call->b.data = line(p->b, from < 0 ? -from : 0, call->b.turned ? p->b_row : 1);
+    call->b.data = line(p->b, from < 0 ? -from : 0, call->b.transposed ? p->b_row : 1);
     call->c = p->c;
     call->c_row = p->c_row;
     call->add = p->add || k > 0;
@@ -58,8 +58,8 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
     char *const b =
         (char *)run->blas.room + eco_emulated_bytes(ECO_EMULATED_PAIRS, first->m, piece);
     struct eco_emulated_call call = {
-        .a = {.row = first->a_row, .rows = first->m, .turned = first->kind == ECO_TN},
-        .b = {.turned = first->kind != ECO_NT}};
+        .a = {.row = first->a_row, .rows = first->m, .transposed = first->kind == ECO_TN},
+        .b = {.transposed = first->kind != ECO_NT}};
     eco_emulated_place(&call.a, run->blas.room);
     for (int64_t k = 0; k < first->k; k += piece)
         for (int j = 0; j < products->n && run->status == ECORNN_OK; j++) {

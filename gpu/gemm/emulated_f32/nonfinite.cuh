@@ -14,7 +14,7 @@ ECO_DEVICE bool is_nonfinite(float scale)
 
 ECO_DEVICE float operand_at(const eco_emulated_operand &o, int32_t row, int32_t k)
 {
-    return o.data[o.turned ? (size_t)(k - o.begin) * o.row + row : (size_t)row * o.row + k];
+    return o.data[o.transposed ? (size_t)(k - o.begin) * o.row + row : (size_t)row * o.row + k];
 }
 
 /* Recomputes a sum with terms that are not finite, so that it is not finite either: NaN stays,

@@ -17,9 +17,9 @@ enum {
     SPLIT_COLUMNS = 16,                   /* transposed rows of a block */
     STEP = SPLIT_THREADS / SPLIT_COLUMNS, /* distance of the groups that a thread holds */
     HELD_STRAIGHT = 8,                    /* groups that a thread holds */
-    HELD_TURNED = 8,
+    HELD_TRANSPOSED = 8,
     SPLIT_OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* numbers of k */
-    OF_BLOCK = HELD_TURNED * STEP * GROUP,
+    OF_BLOCK = HELD_TRANSPOSED * STEP * GROUP,
     MOST_HOLDERS = ECO_EMULATED_MOST_K / OF_BLOCK
 };
 static_assert(SPLIT_OF_WARP * SPLIT_WARPS >= ECO_EMULATED_MOST_K, "a row fits a block");
@@ -141,18 +141,18 @@ ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
 }
 
 /* A cluster prepares 16 columns, a block some of their lines, a thread eights of one column. */
-ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t block,
-                               int32_t blocks)
+ECO_DEVICE void prepare_transposed(const eco_emulated_operand &o, int32_t k, int32_t block,
+                                   int32_t blocks)
 {
     const int32_t rank = block % blocks,
                   row = block / blocks * SPLIT_COLUMNS + (int32_t)threadIdx.x % SPLIT_COLUMNS;
     const int32_t end = row < o.rows ? o.k : 0, k_tiles = (k + DEPTH - 1) / DEPTH;
-    const int32_t first = rank * (HELD_TURNED * STEP) + (int32_t)threadIdx.x / SPLIT_COLUMNS;
+    const int32_t first = rank * (HELD_TRANSPOSED * STEP) + (int32_t)threadIdx.x / SPLIT_COLUMNS;
     const float *at = o.data + row;
-    float x[HELD_TURNED][GROUP];
+    float x[HELD_TRANSPOSED][GROUP];
     unsigned most = 0;
 #pragma unroll
-    for (int h = 0; h < HELD_TURNED; h++)
+    for (int h = 0; h < HELD_TRANSPOSED; h++)
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {
             const int32_t line = (first + h * STEP) * GROUP + i;
@@ -160,13 +160,13 @@ ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t
                 line >= o.begin && line < end ? __ldg(at + (size_t)(line - o.begin) * o.row) : 0;
         }
 #pragma unroll
-    for (int h = 0; h < HELD_TURNED; h++)
+    for (int h = 0; h < HELD_TRANSPOSED; h++)
         most = max(most, size_of_eight(x[h]));
     const float scale = scale_of(most_of_cluster(most, blocks));
     if (first == 0)
         o.scales[row] = scale;
 #pragma unroll
-    for (int h = 0; h < HELD_TURNED; h++)
+    for (int h = 0; h < HELD_TRANSPOSED; h++)
         if (first + h * STEP < k_tiles * GROUPS)
             put_group(o, row, first + h * STEP, k_tiles, scale, x[h]);
 }
@@ -182,8 +182,8 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, 2)
     launch_dependent_grids(); /* a step's product reads only older data before this kernel has ended
                                */
     wait_on_dependent_grids();
-    if (s.o.turned)
-        prepare_turned(s.o, both.k, block, s.holders);
+    if (s.o.transposed)
+        prepare_transposed(s.o, both.k, block, s.holders);
     else
         prepare_straight(s.o, both.k, block, s.holders);
 }
@@ -191,8 +191,8 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, 2)
 /* A power of two, at most MOST_HOLDERS; few rows that are not transposed have a block each. */
 static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
 {
-    int32_t holders = !o->turned && o->rows <= TILE ? SPLIT_WARPS : 1;
-    while (holders * (o->turned ? OF_BLOCK : SPLIT_OF_WARP) < k)
+    int32_t holders = !o->transposed && o->rows <= TILE ? SPLIT_WARPS : 1;
+    while (holders * (o->transposed ? OF_BLOCK : SPLIT_OF_WARP) < k)
         holders *= 2;
     return holders;
 }
@@ -201,7 +201,7 @@ static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
 static int32_t blocks_for(const side *s)
 {
     const int32_t tiles = (s->o.rows + TILE - 1) / TILE;
-    return tiles * (TILE / (s->o.turned ? SPLIT_COLUMNS : SPLIT_WARPS)) * s->holders;
+    return tiles * (TILE / (s->o.transposed ? SPLIT_COLUMNS : SPLIT_WARPS)) * s->holders;
 }
 static_assert(TILE / SPLIT_WARPS % MOST_HOLDERS == 0, "rows that lie straight fill clusters");
 
@@ -217,7 +217,7 @@ static cudaError_t launch_split(const both_operands *both, int32_t blocks, bool 
     attributes[0].id = cudaLaunchAttributeClusterDimension;
     attributes[0].val.clusterDim = {1, 1, 1};
     for (int i = 0; i < 2; i++)
-        if (both->of[i].o.turned)
+        if (both->of[i].o.transposed)
             attributes[0].val.clusterDim.x = (unsigned)both->of[i].holders;
     attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[1].val.programmaticStreamSerializationAllowed = 1;

@@ -41,7 +41,7 @@ ECO_DEVICE void read_columns(const narrow *from, int there, unsigned to[BACK_WOR
 }
 
 /* One column's ROW_PIECE numbers. */
-ECO_DEVICE uint4 turned(const struct block_of_columns &v, int unit)
+ECO_DEVICE uint4 transposed(const struct block_of_columns &v, int unit)
 {
 #if defined(ECO_ROWS_F32)
     return make_uint4(v.of[0][unit], v.of[1][unit], v.of[2][unit], v.of[3][unit]);
@@ -85,8 +85,8 @@ ECO_DEVICE void multiply_fetched(const struct back_fetched<ACROSS> &v,
                                  struct warp_sums<BACK_TILES, ACROSS> *sums)
 {
     struct fetched<BACK_TILES, ACROSS> both;
-    both.a[0][0] = turned(v.a, 0);
-    both.a[0][1] = turned(v.a, 1);
+    both.a[0][0] = transposed(v.a, 0);
+    both.a[0][1] = transposed(v.a, 1);
 #pragma unroll
     for (int t = 0; t < ACROSS; t++)
         both.b[t] = v.b[t];

@@ -1,8 +1,8 @@
 /*
  * Which steps and units a thread of a scan has, and how it reads and writes their rows.
  */
-#ifndef ECO_GPU_SCAN_PLACE_CUH
-#define ECO_GPU_SCAN_PLACE_CUH
+#ifndef ECO_GPU_SCAN_POSITION_CUH
+#define ECO_GPU_SCAN_POSITION_CUH
 
 #include "gpu/scan/words.cuh"
 
@@ -10,7 +10,7 @@
 
 /* Steps are counted in the order of the scan. Steps `from` up to `to` are active: all of the chunk,
  * unless a row has ended or not begun. */
-struct scan_place {
+struct scan_position {
     int32_t lane, warp, tile, tiles, group; /* group: ECO_SCAN_UNITS of a row */
     int32_t n, first;                       /* the thread's first step */
     int32_t unit[ECO_SCAN_WIDE];
@@ -19,12 +19,12 @@ struct scan_place {
     bool whole; /* all steps and units of the tile are active, and aligned as pairs */
 };
 
-ECO_DEVICE struct scan_place scan_place_of(const struct eco_scan_call *call,
-                                           uint32_t *shared_ticket, int32_t steps)
+ECO_DEVICE struct scan_position scan_position_of(const struct eco_scan_call *call,
+                                                 uint32_t *shared_ticket, int32_t steps)
 {
     const int32_t across = (call->hidden + ECO_SCAN_UNITS - 1) / ECO_SCAN_UNITS;
     const int32_t groups = across * call->rows, tile = steps * ECO_SCAN_WARPS;
-    struct scan_place at;
+    struct scan_position at;
     at.lane = (int32_t)threadIdx.x;
     at.warp = (int32_t)threadIdx.y;
     if (at.lane == 0 && at.warp == 0)
@@ -52,9 +52,9 @@ ECO_DEVICE struct scan_place scan_place_of(const struct eco_scan_call *call,
     return at;
 }
 
-ECO_DEVICE bool counts(const struct scan_place *place, int32_t p)
+ECO_DEVICE bool counts(const struct scan_position *position, int32_t p)
 {
-    return p >= place->from && p < place->to;
+    return p >= position->from && p < position->to;
 }
 
 ECO_DEVICE int32_t time_of(const struct eco_scan_call *call, int32_t p)
@@ -73,12 +73,12 @@ template <class T> struct elements {
 /* The column that begins `column` elements later. Steps beyond the chunk read its last step. */
 template <class T>
 ECO_DEVICE struct elements<T> elements_of(const struct eco_scan_call *call,
-                                          const struct scan_place *place,
+                                          const struct scan_position *position,
                                           const struct eco_scan_array *array, int64_t column) {
-    const int32_t first = place->first < call->steps ? place->first : call->steps - 1;
+    const int32_t first = position->first < call->steps ? position->first : call->steps - 1;
     const int64_t step = (int64_t)(time_of(call, first) - call->t0) * array->step;
     T *data = (T *)array->data;
-    return {data ? data + step + place->n * array->row + place->unit[0] + column : data,
+    return {data ? data + step + position->n * array->row + position->unit[0] + column : data,
             call->falls ? -array->step : array->step};
 }
 
@@ -89,20 +89,20 @@ ECO_DEVICE T *scan_element(const struct elements<T> *of, int32_t k)
 }
 
 /* Has a tile of `steps` steps the one whose previous states are in `initial`? */
-ECO_DEVICE bool has_begin(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE bool has_begin(const struct eco_scan_call *call, const struct scan_position *position,
                           int32_t steps)
 {
-    const int32_t one = time_of(call, place->tile * steps),
-                  other = time_of(call, place->tile * steps + steps - 1);
+    const int32_t one = time_of(call, position->tile * steps),
+                  other = time_of(call, position->tile * steps + steps - 1);
     const bool between = (one <= call->begin && call->begin <= other) ||
                          (other <= call->begin && call->begin <= one);
     return call->begins != 0 && between;
 }
 
 /* Index of a thread's last existing step, at least 0; others read that one instead. */
-ECO_DEVICE int32_t last_of(const struct eco_scan_call *call, const struct scan_place *place)
+ECO_DEVICE int32_t last_of(const struct eco_scan_call *call, const struct scan_position *position)
 {
-    const int32_t left = call->steps - 1 - place->first;
+    const int32_t left = call->steps - 1 - position->first;
     return left < 0 ? 0 : left;
 }
 
@@ -114,7 +114,7 @@ template <bool WHOLE> ECO_DEVICE int32_t inside(int k, int32_t last)
 
 /* The steps of a thread: sets positions, reads nothing. */
 template <int STEPS>
-ECO_DEVICE void begin_steps(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void begin_steps(const struct eco_scan_call *call, const struct scan_position *position,
                             struct scan_step step[STEPS][ECO_SCAN_WIDE])
 {
 #pragma unroll
@@ -122,9 +122,9 @@ ECO_DEVICE void begin_steps(const struct eco_scan_call *call, const struct scan_
 #pragma unroll
         for (int w = 0; w < ECO_SCAN_WIDE; w++) {
             step[k][w].call = call;
-            step[k][w].n = place->n;
-            step[k][w].unit = place->unit[w];
-            step[k][w].t = time_of(call, place->first + k);
+            step[k][w].n = position->n;
+            step[k][w].unit = position->unit[w];
+            step[k][w].t = time_of(call, position->first + k);
         }
 }
 
@@ -135,18 +135,18 @@ template <class T> struct __align__(sizeof(T) * ECO_SCAN_WIDE) scan_units
 };
 
 template <bool WHOLE, class T>
-ECO_DEVICE struct scan_units<T> read_units(const struct scan_place *place, const T *from) {
+ECO_DEVICE struct scan_units<T> read_units(const struct scan_position *position, const T *from) {
     struct scan_units<T> units;
     if (WHOLE)
         return *(const struct scan_units<T> *)from;
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++)
-        units.of[w] = from[place->unit[w] - place->unit[0]];
+        units.of[w] = from[position->unit[w] - position->unit[0]];
     return units;
 }
 
 template <bool WHOLE, class T>
-ECO_DEVICE void write_units(const struct scan_place *place, T *to,
+ECO_DEVICE void write_units(const struct scan_position *position, T *to,
                             const struct scan_units<T> &units)
 {
     if (WHOLE) {
@@ -155,7 +155,7 @@ ECO_DEVICE void write_units(const struct scan_place *place, T *to,
     }
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++)
-        if (place->there[w])
+        if (position->there[w])
             to[w] = units.of[w];
 }
 
@@ -178,23 +178,24 @@ real_units(const struct scan_units<narrow> &units) {
 
 /* Writes values[k] to the existing steps. */
 template <int STEPS, bool WHOLE>
-ECO_DEVICE void write_steps(const struct eco_scan_call *call, const struct scan_place *place,
+ECO_DEVICE void write_steps(const struct eco_scan_call *call, const struct scan_position *position,
                             const struct eco_scan_array *array, int64_t column,
                             const struct scan_units<vec> values[STEPS])
 {
-    const struct elements<narrow> to = elements_of<narrow>(call, place, array, column);
+    const struct elements<narrow> to = elements_of<narrow>(call, position, array, column);
     if (to.at)
 #pragma unroll
         for (int k = 0; k < STEPS; k++)
-            if (WHOLE || place->first + k < call->steps)
-                write_units<WHOLE>(place, scan_element(&to, k), narrow_units(values[k]));
+            if (WHOLE || position->first + k < call->steps)
+                write_units<WHOLE>(position, scan_element(&to, k), narrow_units(values[k]));
 }
 
 /* An element of a single step's rows, such as states before the chunk, for the thread's unit w. */
 template <class T>
-ECO_DEVICE T *plane_at(const struct eco_scan_array *plane, const struct scan_place *place, int w)
+ECO_DEVICE T *plane_at(const struct eco_scan_array *plane, const struct scan_position *position,
+                       int w)
 {
-    return (T *)plane->data + place->n * plane->row + place->unit[w];
+    return (T *)plane->data + position->n * plane->row + position->unit[w];
 }
 
-#endif /* ECO_GPU_SCAN_PLACE_CUH */
+#endif /* ECO_GPU_SCAN_POSITION_CUH */

@@ -4,12 +4,12 @@
  * that depends on it other than as a polynomial (common/cell/means.c), because its derivative is
  * not used.
  */
-#ifndef ECO_GPU_PERSISTENT_JETS_CUH
-#define ECO_GPU_PERSISTENT_JETS_CUH
+#ifndef ECO_GPU_PERSISTENT_DUAL_CUH
+#define ECO_GPU_PERSISTENT_DUAL_CUH
 
 #include "gpu/cell/math.cuh"
 
-struct jet {
+struct dual {
     float x, d;
 };
 
@@ -17,56 +17,56 @@ ECO_DEVICE vec value_of(vec a)
 {
     return a;
 }
-ECO_DEVICE vec value_of(jet a)
+ECO_DEVICE vec value_of(dual a)
 {
     return a.x;
 }
 
-ECO_DEVICE jet v_add(jet a, jet b)
+ECO_DEVICE dual v_add(dual a, dual b)
 {
     return {v_add(a.x, b.x), a.d + b.d};
 }
-ECO_DEVICE jet v_add(jet a, vec b)
+ECO_DEVICE dual v_add(dual a, vec b)
 {
     return {v_add(a.x, b), a.d};
 }
-ECO_DEVICE jet v_add(vec a, jet b)
+ECO_DEVICE dual v_add(vec a, dual b)
 {
     return {v_add(a, b.x), b.d};
 }
-ECO_DEVICE jet v_sub(jet a, jet b)
+ECO_DEVICE dual v_sub(dual a, dual b)
 {
     return {v_sub(a.x, b.x), a.d - b.d};
 }
-ECO_DEVICE jet v_sub(jet a, vec b)
+ECO_DEVICE dual v_sub(dual a, vec b)
 {
     return {v_sub(a.x, b), a.d};
 }
-ECO_DEVICE jet v_sub(vec a, jet b)
+ECO_DEVICE dual v_sub(vec a, dual b)
 {
     return {v_sub(a, b.x), -b.d};
 }
-ECO_DEVICE jet v_mul(jet a, jet b)
+ECO_DEVICE dual v_mul(dual a, dual b)
 {
     return {v_mul(a.x, b.x), a.d * b.x + a.x * b.d};
 }
-ECO_DEVICE jet v_mul(jet a, vec b)
+ECO_DEVICE dual v_mul(dual a, vec b)
 {
     return {v_mul(a.x, b), a.d * b};
 }
-ECO_DEVICE jet v_mul(vec a, jet b)
+ECO_DEVICE dual v_mul(vec a, dual b)
 {
     return {v_mul(a, b.x), a * b.d};
 }
-ECO_DEVICE jet v_div(jet a, vec b)
+ECO_DEVICE dual v_div(dual a, vec b)
 {
     return {v_div(a.x, b), v_div(a.d, b)};
 }
-template <class VALUE> ECO_DEVICE vec v_div(VALUE a, jet b)
+template <class VALUE> ECO_DEVICE vec v_div(VALUE a, dual b)
 {
     return v_div(value_of(a), b.x);
 }
-ECO_DEVICE jet v_neg(jet a)
+ECO_DEVICE dual v_neg(dual a)
 {
     return {-a.x, -a.d};
 }
@@ -82,33 +82,33 @@ template <class A, class B, class C> ECO_DEVICE vec v_select(A a, B b, C c)
 {
     return v_select(value_of(a), value_of(b), value_of(c));
 }
-ECO_DEVICE vec v_abs(jet a)
+ECO_DEVICE vec v_abs(dual a)
 {
     return v_abs(a.x);
 }
-ECO_DEVICE vec v_relu(jet a)
+ECO_DEVICE vec v_relu(dual a)
 {
     return v_relu(a.x);
 }
-ECO_DEVICE vec v_sqrt(jet a)
+ECO_DEVICE vec v_sqrt(dual a)
 {
     return v_sqrt(a.x);
 }
-ECO_DEVICE vec v_exp(jet a)
+ECO_DEVICE vec v_exp(dual a)
 {
     return v_exp(a.x);
 }
-ECO_DEVICE vec v_log(jet a)
+ECO_DEVICE vec v_log(dual a)
 {
     return v_log(a.x);
 }
-ECO_DEVICE vec v_tanh(jet a)
+ECO_DEVICE vec v_tanh(dual a)
 {
     return v_tanh(a.x);
 }
-ECO_DEVICE vec v_sigmoid(jet a)
+ECO_DEVICE vec v_sigmoid(dual a)
 {
     return v_sigmoid(a.x);
 }
 
-#endif /* ECO_GPU_PERSISTENT_JETS_CUH */
+#endif /* ECO_GPU_PERSISTENT_DUAL_CUH */
