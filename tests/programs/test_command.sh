@@ -95,11 +95,10 @@ refuse 1 "models" tune --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
 refuse 2 "--seed requires --random" plan --seed 3 --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--shapes requires an operand @LIST" plan --shapes "$work/lists" --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--seconds requires --measure" plan --seconds 1 --device cpu:1 lstm/T2/N1/I1/H1
-refuse 2 "--seconds requires a problem" tune --machine --seconds 1
+refuse 2 "--seconds requires a problem" tune --seconds 1
 refuse 2 "not with --cell" bench --versus --json lstm/T1/N1/I1/H1
 refuse 2 "--version takes no 'word'" --version word
-refuse 2 "wisdom list does not take -o" wisdom list -o "$work/x"
-refuse 2 "wisdom combine does not take --json" wisdom combine --json "$work/lists" -o "$work/x"
+refuse 2 "wisdom has no option -o" wisdom list -o "$work/x"
 
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --csv "$work/csv" gru/T2/N3/I4/H8 gru/T2/N3/I4/H16
 has "GFLOP/s" bench --seconds 0.01 --device cpu:2 --csv "$work/csv" gru/T2/N3/I4/H16 gru/train/save:states/T4/N3/I4/H8
@@ -114,11 +113,6 @@ has "regret of 2 problems" tune --seconds 0.02 --device cpu:1 --recorded "$work/
 has "2 problems, 1 devices" wisdom check "$work/one"
 has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/one"
 has "3 problems, 1 devices" wisdom check "$work/one"
-has ",memory-mbps=" tune --machine --device cpu:1 -o "$work/machine"
-has "0 problems, 1 devices" wisdom check "$work/machine"
-json "x['machines'][0]['values'].startswith('f32-mflops=')" wisdom list --json "$work/machine"
-has "0 problems dropped" wisdom drop "$work/machine" "$(sed -n 's/^machine \([^ ]*\) .*/\1/p' "$work/machine")"
-[ "$(wc -l < "$work/machine")" = 1 ] || fail "a machine stays: $(cat "$work/machine")"
 # A program's own cells are in what it records, with their text.
 cat > "$work/mine.cell" << 'EOF'
 # A remark with a \ in it.
@@ -167,12 +161,12 @@ if [ "$(id -u)" != 0 ]; then
     ECORNN_WISDOM=$work/closed refuse 1 "closed: Permission denied" wisdom list
 fi
 echo 'ecornn-wisdom 1' > "$work/moded" && chmod 640 "$work/moded"
-has "" wisdom combine "$work/moded" -o "$work/moded"
+has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/moded"
 case $(ls -l "$work/moded") in -rw-r-----*) ;; *) fail "mode: $(ls -l "$work/moded")" ;; esac
 [ "$(id -u)" != 0 ] || {
     mkdir "$work/home" && chown 1234 "$work/home"
     XDG_CONFIG_HOME=$work/home has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
-    for name in ecornn ecornn/wisdom ecornn/wisdom.lock; do
+    for name in ecornn ecornn/wisdom; do
         [ "$(stat -c %u "$work/home/$name")" = 1234 ] || fail "owner of $name: $(ls -ln "$work/home/ecornn")"
     done
 }
@@ -184,15 +178,8 @@ has "3 candidates each" tune --regret --seconds 0.0001 --device cpu:1 --shapes "
 [ "$(wc -l < "$work/tried")" -ge 9 ] || fail "rows of candidates: $(cat "$work/tried")"
 has "" tune --regret --again 1 --seconds 0.0001 --device cpu:1 --shapes "$work/lists" @few
 has "planner: algorithm=" tune --regret --seconds 0.02 --device cpu:1 lstm/T4/N2/I4/H8
-ECORNN_WISDOM=$work/one has "  wisdom:  algorithm=" tune --regret --wisdom --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
 ECORNN_WISDOM=$work/one has "regret of 3 problems, 2 by wisdom: mean" \
-    tune --regret --wisdom --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 gru/T3/N2/I4/H8 gru/T3/N2/I4/H9
-ECORNN_WISDOM=$work/one json "x[0]['by_wisdom'] and (x[0]['planned'] != x[0]['best'] or x[0]['regret'] == 0)" \
-    tune --json --regret --wisdom --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
-ECORNN_WISDOM=$work/one json "not x[0]['by_wisdom'] and x[0]['wisdom'] is None" \
-    tune --json --regret --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
-ECORNN_WISDOM=$work/one has "  wisdom:  of another device, not used: threads=1" \
-    tune --regret --wisdom --seconds 0.02 --device cpu:2 lstm/T3/N2/I4/H8
+    plan --measure --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 gru/T3/N2/I4/H8 gru/T3/N2/I4/H9
 ECORNN_WISDOM=$work/one has "%: planned by wisdom " plan --measure --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
 ECORNN_WISDOM=$work/one json "x[0]['by_wisdom']" plan --json --measure --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
 [ "$before" = "$(cat "$work/one")" ] || fail "--regret wrote"
@@ -201,18 +188,17 @@ grep -q '^wisdom: lstm/f32/infer/T3/N2/I4/H8, ' "$work/out" || fail "a plan with
 ECORNN_WISDOM=$work/one "$ecornn" plan --device cpu:2 lstm/T3/N2/I4/H8 > "$work/out"
 grep -q 'not used: threads=1, here threads=2' "$work/out" || fail "of another device: $(cat "$work/out")"
 has "regret" tune --seconds 0.02 --device cpu:2 lstm/T3/N2/I4/H8
-[ -e "$work/ecornn/wisdom" ] || fail "no file of the user's"
-has "" wisdom combine "$work/one" "$work/ecornn/wisdom" -o "$work/both"
+has "1 problems, 1 devices" wisdom check "$work/ecornn/wisdom"
+cp "$work/one" "$work/both"
+has "regret" tune --seconds 0.02 --device cpu:2 lstm/T3/N2/I4/H8 -o "$work/both"
 has "4 problems, 2 devices" wisdom check "$work/both"
 has "lstm/f32/infer/T3/N2/I4/H8" wisdom list "$work/both"
 json "len(x['problems']) == 4 and len(x['devices']) == 2" wisdom list --json "$work/both"
 json "x[0]['problems'] == 4 and x[0]['error'] is None" wisdom check --json "$work/both"
-has "2 problems dropped" wisdom drop "$work/both" 'lstm*'
-json "x[0]['problems'] == 2" wisdom check --json "$work/both"
 echo nonsense >> "$work/both"
-refuse 1 "both:6: the line is no problem" wisdom check "$work/both"
+refuse 1 "both:8: the line is no problem" wisdom check "$work/both"
 json "'no problem' in x[0]['error']" wisdom check --json "$work/both"
-refuse 1 "both:6: " tune --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/both"
+refuse 1 "both:8: " tune --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/both"
 grep -q nonsense "$work/both" || fail "a wrong file was written over"
 mkdir -p "$work/odd/ecornn"
 mkfifo "$work/odd/ecornn/wisdom"
@@ -225,18 +211,11 @@ for cell in lstm gru; do
 done
 wait
 has "10 problems, 1 devices" wisdom check "$work/shared"
-for number in 1 2 3 4 5 6; do # each takes what the others left
-    "$ecornn" wisdom drop "$work/shared" "*/H$number" > "$work/out.$number" 2>&1 &
-    "$ecornn" wisdom combine "$work/shared" "$work/one" -o "$work/shared" > "$work/out.c$number" 2>&1 &
-done
-wait
-has "3 problems, 1 devices" wisdom check "$work/shared"
 sed 's/^lstm/# by hand, lstm* and more words than a line has\n&/; 1s/$/\n# first/' "$work/one" > "$work/remarks"
-has "1 problems dropped" wisdom drop "$work/remarks" "lstm*"
-has "" wisdom combine "$work/remarks" "$work/remarks" -o "$work/remarks"
+has "regret" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/remarks"
 [ "$(grep -c '^#' "$work/remarks")" = 2 ] || fail "remarks: $(cat "$work/remarks")"
 [ "$(sed -n 2p "$work/remarks")" = "# first" ] || fail "the first remark: $(cat "$work/remarks")"
-json "len(x['problems']) == 2" wisdom list --json "$work/remarks"
+json "len(x['problems']) == 3" wisdom list --json "$work/remarks"
 odd=$work/$(printf 'n\303\251\377\300\257\355\240\200\037')
 cp "$work/one" "$odd"
 json "x[0]['file'].endswith('n\u00e9\\\\xFF\\\\xC0\\\\xAF\\\\xED\\\\xA0\\\\x80\\x1f') and x[0]['problems'] == 3" \
@@ -245,7 +224,6 @@ long=$work
 for level in 1 2 3 4 5 6; do long=$long/$(printf '%0200d' $level); done # more than 1024 bytes
 mkdir -p "$long"
 has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$long/wisdom"
-has "1 problems dropped" wisdom drop "$long/wisdom" 'mgu*'
 XDG_CONFIG_HOME=$long has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
 XDG_CONFIG_HOME=$long ECORNN_WISDOM= has "wisdom: mgu/" plan --device cpu:1 mgu/T3/N2/I4/H8
 long=/$(printf '%05000d' 1)
@@ -277,15 +255,12 @@ refuse 2 "--seconds is -1" bench --seconds -1 lstm/T1/N1/I1/H1
 refuse 2 "--random is x" plan --random x
 refuse 2 "cell needs FILE" cell
 refuse 2 "wisdom has no 'what'" wisdom what
-refuse 2 "needs more operands" wisdom check
-refuse 2 "combine needs -o FILE" wisdom combine "$work/one"
+refuse 2 "wisdom check needs FILE" wisdom check
 refuse 2 "plan has no problem" plan
 refuse 2 "tune has no problem" tune --regret
-refuse 2 "--regret writes nothing" tune --regret --machine
-refuse 2 "--regret writes nothing" tune --regret -o "$work/none" lstm/T1/N1/I1/H1
-refuse 2 "--again is for" tune --again 1 lstm/T1/N1/I1/H1
-refuse 2 "--again is for" tune --regret --again 33 lstm/T1/N1/I1/H1
-refuse 2 "--wisdom is only of --regret" tune --wisdom lstm/T1/N1/I1/H1
+refuse 2 "--regret writes no wisdom" tune --regret -o "$work/none" lstm/T1/N1/I1/H1
+refuse 2 "--again requires --regret" tune --again 1 lstm/T1/N1/I1/H1
+refuse 2 "at most 32 problems" tune --regret --again 33 lstm/T1/N1/I1/H1
 refuse 2 "info does not take 'x'" info x
 refuse 2 "check does not take 'x'" check x
 refuse 2 "cell does not take 'gru'" cell lstm gru

@@ -55,7 +55,7 @@ bool tune_problem(const struct session *session, const char *problem, ecornn_tun
     const ecornn_tuning tuning = {.size = sizeof tuning,
                                   .seconds = options->seconds,
                                   .forget = options->measure || options->regret,
-                                  .wisdom = options->measure || options->wisdom,
+                                  .wisdom = options->measure,
                                   .report = keep != NULL ? keep_one : NULL,
                                   .own = keep};
     ecornn_desc desc;

@@ -23,16 +23,14 @@ enum {
     TAKES_RANDOM = 1 << 8,
     TAKES_SEED = 1 << 9,
     TAKES_REGRET = 1 << 10,
-    TAKES_MACHINE = 1 << 11,
-    TAKES_CSV = 1 << 12,
-    TAKES_VERSUS = 1 << 14,
-    TAKES_WISDOM = 1 << 15,
-    TAKES_AGAIN = 1 << 16,
-    TAKES_TIME = 1 << 17
+    TAKES_CSV = 1 << 11,
+    TAKES_VERSUS = 1 << 12,
+    TAKES_AGAIN = 1 << 13,
+    TAKES_TIME = 1 << 14
 };
 
 struct options {
-    bool json, measure, regret, wisdom, machine, versus, time, help;
+    bool json, measure, regret, versus, time, help;
     const char *device, *cell, *shapes, *output, *recorded, *csv; /* NULL: not given */
     double seconds;                                               /* 0: not given */
     int random, seed, again;
@@ -80,9 +78,6 @@ bool is_one_plan(const char *problem);
 bool is_net(const char *problem);
 /* Its choices, out of what ecornn_plan_print wrote; "": none. */
 void choices_of(const char *text, char choices[256]);
-/* What it says of wisdom, likewise. */
-enum { MOST_NOTE = 1024 };
-void wisdom_of(const char *text, char note[MOST_NOTE]);
 
 /* ---- tuning, candidates.c -------------------------------------------------------------------- */
 
@@ -117,8 +112,8 @@ struct regrets {
     } worst[REGRETS_KEPT]; /* largest first */
 };
 void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuned *tuned);
-/* One line, as snprintf writes it; wisdom: says how many plans are wisdom's even if none is. */
-int regrets_print(const struct regrets *regrets, bool wisdom, char *text, size_t size);
+/* Writes one line, as snprintf does. */
+int regrets_print(const struct regrets *regrets, char *text, size_t size);
 
 /* ---- one problem after the other, session.c -------------------------------------------------- */
 
@@ -146,23 +141,16 @@ ecornn_device *open_device(const struct options *options);
 /* bench --versus, versus.c: beside what Python has.  The exit status. */
 int versus_run(const struct options *options);
 
-/* ---- wisdom, wisdom_file.c ------------------------------------------------------------------- */
+/* ---- wisdom, wisdom.c and wisdom_file.c ------------------------------------------------------ */
 
-/* A file that is changed: others who change it wait until it is closed. */
-enum { WISDOM_PATH = 4096 };
-struct wisdom_file {
-    char path[WISDOM_PATH];
-    int lock; /* -1: not taken */
-};
-/* Where the result goes: output, or NULL: the user's file, whose folders are made. */
-bool wisdom_file_find(struct wisdom_file *file, const char *output);
-bool wisdom_file_lock(struct wisdom_file *file);
-void wisdom_file_unlock(struct wisdom_file *file);
-/* Only what the file holds is known after that; one that is not there holds nothing. */
-bool wisdom_file_read(const struct wisdom_file *file);
-bool wisdom_file_write(const struct wisdom_file *file);
-
-/* All that is known, wisdom.c; the caller frees it.  NULL, and said so. */
+/* All known wisdom as text, which the caller frees.  On failure NULL, and an error is printed. */
 char *wisdom_text(void);
+
+/* Finds the file that results are added to, and checks that it can be read: `output`, or, if that
+ * is NULL, the user's file, which is created if missing.  On failure an error is printed. */
+enum { WISDOM_PATH = 4096 };
+bool wisdom_file_open(char path[WISDOM_PATH], const char *output);
+/* Adds all known wisdom to the file.  Other commands may add to it at the same time. */
+bool wisdom_file_add_known(const char *path);
 
 #endif /* ECORNN_COMMAND_H */

@@ -22,13 +22,13 @@ _ecornn()
     case $command:$word in
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure --time" -- "$word")) ;;
     bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --versus" -- "$word")) ;;
-    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --wisdom --again --csv --machine -o" -- "$word")) ;;
-    wisdom:-*) COMPREPLY=($(compgen -W '--json --help -o' -- "$word")) ;;
+    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --again --csv -o" -- "$word")) ;;
+    wisdom:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;
     info:-* | cell:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
     wisdom:*)
         if [ "$COMP_CWORD" -eq 2 ]; then
-            COMPREPLY=($(compgen -W 'list check combine drop' -- "$word"))
+            COMPREPLY=($(compgen -W 'list check' -- "$word"))
         else
             COMPREPLY=($(compgen -f -- "$word"))
         fi ;;

@@ -32,11 +32,8 @@ static const struct option {
     {"--time", NULL, "how long it takes to make the plan", TAKES_TIME, FLAG, FIELD(time)},
     {"--regret", NULL, "only says how far the planner is from the best", TAKES_REGRET, FLAG,
      FIELD(regret)},
-    {"--wisdom", NULL, "with --regret: of plans that wisdom makes, where it can", TAKES_WISDOM,
-     FLAG, FIELD(wisdom)},
     {"--again", "N", "with --regret: the N worst problems once more, in a new process", TAKES_AGAIN,
      NUMBER, FIELD(again)},
-    {"--machine", NULL, "measures the device itself, first", TAKES_MACHINE, FLAG, FIELD(machine)},
     {"--csv", "FILE", "adds what is measured to this table", TAKES_CSV, TEXT, FIELD(csv)},
     {"--versus", NULL, "beside ONNX Runtime and PyTorch, where Python has them", TAKES_VERSUS, FLAG,
      FIELD(versus)},
@@ -136,7 +133,7 @@ static bool check_operands(const struct options *options, const struct command *
         return say("--seconds requires a problem");
     if (options->seconds > 0 && (command->takes & TAKES_MEASURE) != 0 && !options->measure)
         return say("--seconds requires --measure");
-    if ((command->takes & TAKES_RECORDED) != 0 && !problems && !options->machine)
+    if ((command->takes & TAKES_RECORDED) != 0 && !problems)
         return say("%s has no problem; --help says where they come from", command->name);
     return true;
 }

@@ -48,11 +48,6 @@ void choices_of(const char *text, char choices[256])
     rest_of(text, "ECORNN_FORCE=", choices, 256);
 }
 
-void wisdom_of(const char *text, char note[MOST_NOTE])
-{
-    rest_of(text, "wisdom: ", note, MOST_NOTE);
-}
-
 bool is_net(const char *problem)
 {
     return strchr(problem, ';') != NULL;

@@ -30,13 +30,13 @@ void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tune
     snprintf(regrets->worst[at].problem, sizeof regrets->worst[at].problem, "%s", problem);
 }
 
-int regrets_print(const struct regrets *regrets, bool wisdom, char *text, size_t size)
+int regrets_print(const struct regrets *regrets, char *text, size_t size)
 {
     int n = snprintf(text, size, "regret of %d problems", regrets->n);
 #define ADD(...)                                                                                   \
     n += snprintf(n < (int)size ? text + n : NULL, n < (int)size ? size - (size_t)n : 0,           \
                   __VA_ARGS__)
-    if (wisdom || regrets->by_wisdom > 0)
+    if (regrets->by_wisdom > 0)
         ADD(", %d by wisdom", regrets->by_wisdom);
     if (regrets->n > 0)
         ADD(": mean %.1f %%, at worst %.1f %% (%s), at least %d candidates each",

@@ -68,10 +68,10 @@ static void show_progress(const struct problems *problems, int n, double begin)
                 problems->list[n].text);
 }
 
-static void print_regrets(const struct regrets *regrets, bool wisdom)
+static void print_regrets(const struct regrets *regrets)
 {
     char text[1024];
-    regrets_print(regrets, wisdom, text, sizeof text);
+    regrets_print(regrets, text, sizeof text);
     printf("%s", text);
     fflush(stdout);
 }
@@ -84,8 +84,6 @@ static bool measure_again(const struct session *session)
     char seconds[32];
     const char *words[REGRETS_KEPT + 12] = {"ecornn", "tune", "--regret"};
     int n = 3, status;
-    if (options->wisdom)
-        words[n++] = "--wisdom";
     if (options->device != NULL) {
         words[n++] = "--device";
         words[n++] = options->device;
@@ -134,7 +132,7 @@ static bool call_each(struct session *session, const struct problems *problems, 
     if (session->options->json)
         json_end(&session->json);
     else if (problems->n > 1 && (regrets->n > 0 || session->options->regret))
-        print_regrets(regrets, session->options->wisdom);
+        print_regrets(regrets);
     return good && !(session->options->regret && regrets->missed > 0);
 }
 

@@ -1,7 +1,6 @@
 /*
- * ecornn wisdom: files of wisdom, listed, checked, combined, thinned out.
+ * ecornn wisdom: lists and checks wisdom files.
  */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,95 +20,79 @@ char *wisdom_text(void)
     return text;
 }
 
-static bool load(const char *path)
-{
-    return ecornn_wisdom_load(path) == ECORNN_OK || say("%s", ecornn_error_detail());
-}
+/* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Only these files. */
-static bool load_all(char **paths, int n)
+/* A line of the format (doc/guide/wisdom.md): "device ID WORDS" has three words, the last with
+ * blanks; a problem has seven. */
+enum { DEVICE = 3, PROBLEM = 7 };
+
+/* Cuts a line into its words, in place.  False: it is a remark, or has not so many words. */
+static bool cut(char *line, int words, char *word[PROBLEM])
 {
-    ecornn_wisdom_forget();
-    for (int k = 0; k < n; k++)
-        if (!load(paths[k]))
+    const int n = strncmp(line, "device ", 7) == 0 ? DEVICE : PROBLEM;
+    if (*line == '#' || n != words)
+        return false;
+    word[0] = line;
+    for (int k = 1; k < n; k++) {
+        if ((word[k] = strchr(word[k - 1], ' ')) == NULL)
             return false;
+        *word[k]++ = '\0';
+    }
     return true;
 }
 
-enum kind { PROBLEM, DEVICE, MACHINE, KINDS };
-enum { WORDS = 7 }; /* of a line, at most */
-static const int words_of[KINDS] = {[PROBLEM] = WORDS, [DEVICE] = 3, [MACHINE] = 4};
-
-static enum kind kind_of(const char *line)
+/* Calls `call`, which may be NULL, with the words of each known line that has so many.  Returns
+ * their number, or -1 on failure. */
+static int each_line(int words, void (*call)(struct json *json, char **word), struct json *json)
 {
-    return strncmp(line, "device ", 7) == 0    ? DEVICE
-           : strncmp(line, "machine ", 8) == 0 ? MACHINE
-                                               : PROBLEM;
-}
-
-/* Calls with each line that is no head; its words are those of the format, cut off in place. */
-static void each_line(char *text,
-                      void (*call)(struct json *json, char *word[WORDS], enum kind kind),
-                      struct json *json)
-{
-    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        char *word[WORDS] = {line};
-        if (*line == '#')
-            continue;
-        const enum kind kind = kind_of(line);
-        int n = 1;
-        for (char *at = line; n < words_of[kind] && (at = strchr(at, ' ')) != NULL; n++) {
-            *at++ = '\0';
-            word[n] = at;
+    char *text = wisdom_text(), *word[PROBLEM];
+    int count = text != NULL ? 0 : -1;
+    for (char *line = text; line != NULL && *line != '\0';) {
+        char *next = line + strcspn(line, "\n");
+        if (*next != '\0')
+            *next++ = '\0';
+        if (line != text && cut(line, words, word)) { /* the first line names the format */
+            count++;
+            if (call != NULL)
+                call(json, word);
         }
-        if (n == words_of[kind])
-            call(json, word, kind);
+        line = next;
     }
+    free(text);
+    return count;
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-static void print_line(struct json *json, char *word[WORDS], enum kind kind)
+static void print_device(struct json *json, char **word)
 {
-    char line[2048]; /* of the file at most 1024 */
     (void)json;
-    if (kind == DEVICE)
-        snprintf(line, sizeof line, "device %s: %s\n", word[1], word[2]);
-    else if (kind == MACHINE)
-        snprintf(line, sizeof line, "machine %s: %s  %s\n", word[1], word[2], word[3]);
-    else
-        snprintf(line, sizeof line, "%-52s %12.2f us [%.2f]  %s  %s\n    %s%s%s\n", word[0],
-                 1e-3 * atof(word[4]), 1e-3 * atof(word[5]), word[6], word[2], word[3],
-                 strcmp(word[1], "-") != 0 ? "  cell " : "",
-                 strcmp(word[1], "-") != 0 ? word[1] : "");
+    printf("device %s: ", word[1]);
+    print_shown(stdout, word[2], strlen(word[2]));
+    printf("\n");
+}
+
+static void print_problem(struct json *json, char **word)
+{
+    char line[2048]; /* a line of a file has at most 1024 bytes */
+    const bool from_text = strcmp(word[1], "-") != 0;
+    (void)json;
+    snprintf(line, sizeof line, "%-52s %12.2f us [%.2f]  %s  %s\n    %s%s%s\n", word[0],
+             1e-3 * atof(word[4]), 1e-3 * atof(word[5]), word[6], word[2], word[3],
+             from_text ? "  cell " : "", from_text ? word[1] : "");
     print_shown(stdout, line, strlen(line));
 }
 
-static void write_device(struct json *json, char *word[WORDS], enum kind kind)
+static void write_device(struct json *json, char **word)
 {
-    if (kind != DEVICE)
-        return;
     json_object(json, NULL);
     json_text(json, "id", word[1]);
     json_text(json, "words", word[2]);
     json_end(json);
 }
 
-static void write_machine(struct json *json, char *word[WORDS], enum kind kind)
+static void write_problem(struct json *json, char **word)
 {
-    if (kind != MACHINE)
-        return;
-    json_object(json, NULL);
-    json_text(json, "device", word[1]);
-    json_text(json, "values", word[2]);
-    json_text(json, "date", word[3]);
-    json_end(json);
-}
-
-static void write_problem(struct json *json, char *word[WORDS], enum kind kind)
-{
-    if (kind != PROBLEM)
-        return;
     json_object(json, NULL);
     json_text(json, "problem", word[0]);
     json_text(json, "cell", strcmp(word[1], "-") == 0 ? NULL : word[1]);
@@ -121,7 +104,7 @@ static void write_problem(struct json *json, char *word[WORDS], enum kind kind)
     json_end(json);
 }
 
-/* Has every file been read that each program reads?  What is wrong with one ecornn_info says. */
+/* Could all files be read that programs read by default?  ecornn_info says what is wrong. */
 static bool all_were_read(void)
 {
     static const char head[] = "\nwisdom, not read: ";
@@ -137,51 +120,46 @@ static bool all_were_read(void)
     return wrong == NULL;
 }
 
-/* The lines of a kind as an array. */
-static bool list_json(struct json *json, const char *key,
-                      void (*call)(struct json *json, char *word[WORDS], enum kind kind))
-{
-    char *text = wisdom_text();
-    json_array(json, key);
-    if (text != NULL)
-        each_line(text, call, json);
-    json_end(json);
-    const bool good = text != NULL;
-    free(text);
-    return good;
-}
-
 static bool list(const struct options *options)
 {
     struct json json = {.depth = 0};
-    if (options->n > 1 && !load_all(options->words + 1, options->n - 1))
-        return false;
-    const bool read = options->n > 1 || all_were_read();
-    if (options->json) {
-        json_object(&json, NULL);
-        const bool devices = list_json(&json, "devices", write_device),
-                   machines = list_json(&json, "machines", write_machine),
-                   problems = list_json(&json, "problems", write_problem);
-        json_end(&json);
-        return devices && machines && problems && read;
-    }
-    char *text = wisdom_text();
-    if (text != NULL)
-        each_line(text, print_line, &json);
-    const bool good = text != NULL && read;
-    free(text);
+    bool good = options->n > 1 || all_were_read();
+    if (options->n > 1)
+        ecornn_wisdom_forget();
+    for (int k = 1; k < options->n; k++)
+        if (ecornn_wisdom_load(options->words[k]) != ECORNN_OK)
+            return say("%s", ecornn_error_detail());
+    if (!options->json)
+        return each_line(DEVICE, print_device, &json) >= 0 &&
+               each_line(PROBLEM, print_problem, &json) >= 0 && good;
+    json_object(&json, NULL);
+    json_array(&json, "devices");
+    good = each_line(DEVICE, write_device, &json) >= 0 && good;
+    json_end(&json);
+    json_array(&json, "problems");
+    good = each_line(PROBLEM, write_problem, &json) >= 0 && good;
+    json_end(&json);
+    json_end(&json);
     return good;
 }
 
-/* ---- check, combine, drop -------------------------------------------------------------------- */
+/* ---- check ----------------------------------------------------------------------------------- */
 
-static int count_lines(const char *text, enum kind kind)
+static bool check_one(struct json *json, bool as_json, const char *path)
 {
-    int count = 0;
-    for (const char *at = strchr(text, '\n'); at != NULL && at[1] != '\0';
-         at = strchr(at + 1, '\n'))
-        count += at[1] != '#' && kind_of(at + 1) == kind;
-    return count;
+    ecornn_wisdom_forget();
+    const bool good = ecornn_wisdom_load(path) == ECORNN_OK;
+    const int problems = each_line(PROBLEM, NULL, NULL), devices = each_line(DEVICE, NULL, NULL);
+    if (as_json) {
+        json_object(json, NULL);
+        json_text(json, "file", path);
+        json_text(json, "error", good ? NULL : ecornn_error_detail());
+        json_whole(json, "problems", problems);
+        json_whole(json, "devices", devices);
+        json_end(json);
+    } else if (good)
+        printf("%s: %d problems, %d devices\n", path, problems, devices);
+    return good || as_json ? good : say("%s", ecornn_error_detail());
 }
 
 static bool check(const struct options *options)
@@ -190,146 +168,34 @@ static bool check(const struct options *options)
     bool good = true;
     if (options->json)
         json_array(&json, NULL);
-    for (int k = 1; k < options->n; k++) {
-        ecornn_wisdom_forget();
-        const bool right = ecornn_wisdom_load(options->words[k]) == ECORNN_OK;
-        char *text = right ? wisdom_text() : NULL;
-        const int problems = text != NULL ? count_lines(text, PROBLEM) : 0,
-                  devices = text != NULL ? count_lines(text, DEVICE) : 0;
-        good = good && right;
-        if (options->json) {
-            json_object(&json, NULL);
-            json_text(&json, "file", options->words[k]);
-            json_text(&json, "error", right ? NULL : ecornn_error_detail());
-            json_whole(&json, "problems", problems);
-            json_whole(&json, "devices", devices);
-            json_end(&json);
-        } else if (right) {
-            printf("%s: %d problems, %d devices\n", options->words[k], problems, devices);
-        } else {
-            say("%s", ecornn_error_detail());
-        }
-        free(text);
-    }
+    for (int k = 1; k < options->n; k++)
+        good = check_one(&json, options->json, options->words[k]) && good;
     if (options->json)
         json_end(&json);
     return good;
 }
 
-/* One of the files may be that which is written. */
-static bool combine(const struct options *options)
-{
-    struct wisdom_file file;
-    if (!wisdom_file_find(&file, options->output) || !wisdom_file_lock(&file))
-        return false;
-    const bool good = load_all(options->words + 1, options->n - 1) && wisdom_file_write(&file);
-    wisdom_file_unlock(&file);
-    return good;
-}
-
-/* Is the line for such a problem, or of such a device? */
-static bool matches(const char *line, const char *pattern)
-{
-    char word[2][320] = {"", ""};
-    if (kind_of(line) != PROBLEM)
-        return sscanf(line, "%*s %319s", word[0]) == 1 && fnmatch(pattern, word[0], 0) == 0;
-    return sscanf(line, "%319s %*s %319s", word[0], word[1]) == 2 &&
-           (fnmatch(pattern, word[0], 0) == 0 || fnmatch(pattern, word[1], 0) == 0);
-}
-
-/* The text without these lines, in place; returns how many problems went. */
-static int thin_out(char *text, char **patterns, int n)
-{
-    char *to = text;
-    int gone = 0;
-    for (char *line = text; *line != '\0';) {
-        const size_t bytes = strcspn(line, "\n") + 1;
-        bool drop = false;
-        for (int k = 0; k < n && line != text && *line != '#'; k++)
-            drop = drop || matches(line, patterns[k]);
-        gone += drop && kind_of(line) == PROBLEM;
-        if (!drop)
-            memmove(to, line, bytes);
-        to += drop ? 0 : bytes;
-        line += bytes;
-    }
-    *to = '\0';
-    return gone;
-}
-
-/* What is known, without the lines that match; returns how many problems went, -1: failed. */
-static int forget_lines(char **patterns, int n)
-{
-    char *text = wisdom_text();
-    if (text == NULL)
-        return -1;
-    int gone = thin_out(text, patterns, n);
-    ecornn_wisdom_forget();
-    if (ecornn_wisdom_from_text(text) != ECORNN_OK) {
-        say("%s", ecornn_error_detail());
-        gone = -1;
-    }
-    free(text);
-    return gone;
-}
-
-static bool drop(const struct options *options)
-{
-    struct wisdom_file file;
-    int gone = -1;
-    if (!wisdom_file_find(&file, options->output != NULL ? options->output : options->words[1]) ||
-        !wisdom_file_lock(&file))
-        return false;
-    if (load_all(options->words + 1, 1))
-        gone = forget_lines(options->words + 2, options->n - 2);
-    const bool good = gone >= 0 && wisdom_file_write(&file);
-    wisdom_file_unlock(&file);
-    if (good && options->json)
-        printf("{\"dropped\": %d}\n", gone);
-    else if (good)
-        printf("%d problems dropped\n", gone);
-    return good;
-}
-
 static int run(const struct options *options)
 {
-    static const struct {
-        const char *name;
-        bool (*run)(const struct options *options);
-        int least;                           /* operands after it */
-        enum { NO, MAY, MUST } output, json; /* -o, --json */
-    } actions[] = {{"list", list, 0, NO, MAY},
-                   {"check", check, 1, NO, MAY},
-                   {"combine", combine, 1, MUST, NO},
-                   {"drop", drop, 2, MAY, MAY}};
-    for (size_t k = 0; k < sizeof actions / sizeof *actions; k++) {
-        if (strcmp(options->words[0], actions[k].name) != 0)
-            continue;
-        if (options->n <= actions[k].least)
-            say("wisdom %s needs more operands; --help lists them", actions[k].name);
-        else if (actions[k].output == MUST && options->output == NULL)
-            say("wisdom %s needs -o FILE", actions[k].name);
-        else if ((actions[k].output == NO && options->output != NULL) ||
-                 (actions[k].json == NO && options->json))
-            say("wisdom %s does not take %s", actions[k].name,
-                actions[k].json == NO && options->json ? "--json" : "-o");
-        else
-            return !actions[k].run(options);
-        return 2;
-    }
-    say("wisdom has no '%s'; --help lists what it has", options->words[0]);
+    const char *action = options->words[0];
+    if (strcmp(action, "list") == 0)
+        return !list(options);
+    if (strcmp(action, "check") == 0 && options->n > 1)
+        return !check(options);
+    if (strcmp(action, "check") == 0)
+        say("wisdom check needs FILE");
+    else
+        say("wisdom has no '%s'; \"ecornn wisdom --help\" lists what it has", action);
     return 2;
 }
 
 const struct command command_wisdom = {
     .name = "wisdom",
-    .operands = "list|check|combine|drop ...",
-    .about = "Lists, checks, combines and thins out files of wisdom",
-    .more = "  list [FILE]...             what is in them, or what every program reads\n"
-            "  check FILE...              whether they are right, or which line is wrong\n"
-            "  combine FILE... -o FILE    all of them as one; the later counts\n"
-            "  drop FILE PATTERN...       without problems or devices that match\n",
-    .takes = TAKES_JSON | TAKES_OUTPUT,
+    .operands = "list|check ...",
+    .about = "Lists and checks wisdom files",
+    .more = "  list [FILE]...   prints these files, or all that programs read by default\n"
+            "  check FILE...    counts problems and devices, or names the line that is wrong\n",
+    .takes = TAKES_JSON,
     .least = 1,
     .most = MANY_OPERANDS,
     .run = run,
