@@ -5,8 +5,6 @@
 #ifndef ECO_BACKEND_H
 #define ECO_BACKEND_H
 
-#include <stdatomic.h>
-
 #include "common/attention/attention.h"
 #include "common/choice.h"
 #include "common/fp.h"
@@ -17,7 +15,6 @@
 #include "common/wisdom/wisdom.h"
 
 /* What an algorithm may know of the device: first of any device, then of one kind of backend. */
-struct eco_cpu_rates;
 struct eco_gpu_rates;
 struct eco_caps {
     int threads; /* GPU: multiprocessors */
@@ -28,7 +25,6 @@ struct eco_caps {
         int32_t lanes, vectors; /* panels of the product kernel (layout_request.h); 0: none */
         int32_t sums;           /* sums of the product kernel at a time, rows times vectors */
         size_t cache_bytes;     /* second-level cache of one thread */
-        const struct eco_cpu_rates *rates; /* times of parts of runs; NULL: default */
     } cpu;
     struct eco_gpu_caps {
         int version;        /* ten times the compute capability */
@@ -53,7 +49,6 @@ struct ecornn_device {
     void *context;                   /* the backend's data */
     char identity[ECO_MAX_IDENTITY]; /* what times depend on, as text (wisdom/wisdom.h) */
     uint64_t id;                     /* hash of identity */
-    atomic_bool rates_set;           /* measured rates have been set, lib/machine.c */
 };
 
 /* One way to run a problem; a constant. */
@@ -71,18 +66,6 @@ struct eco_algo {
     /* Optional.  Recomputes the layout request after the planner has changed the chunk sizes. */
     void (*fit)(const struct eco_problem *problem, const struct eco_caps *caps,
                 struct eco_layout_request *request);
-};
-
-/* A number used by estimates.  It can be measured on request and is kept with wisdom. */
-enum { ECO_MAX_MEASURES = 8 };
-struct eco_measure {
-    const char *key;    /* includes its unit, e.g. "launch-ps" */
-    double unit;        /* unit of the number as stored; values are in s, bytes, flops */
-    double least, most; /* range of plausible values */
-    /* Measures it; 0: not measurable.  NULL: a run of `problem` is timed instead, */
-    double (*measure)(struct ecornn_device *device);
-    const char *problem, *forced; /* with these forced choices; */
-    double work; /* the value is work per second, or, if 0, seconds of one step on one thread */
 };
 
 /* Copies bytes of `from`, or, if that is NULL, sets elements to `value`; 0 is valid for any type.
@@ -179,10 +162,6 @@ struct eco_backend {
     /* Calls work(user_data, id, count) on `count` threads.  NULL for a backend with share. */
     void (*run_on_threads)(struct ecornn_device *device,
                            void (*work)(void *user_data, int id, int count), void *user_data);
-    /* measures: terminated by a key NULL; or NULL.  set_rates: sets measured values, by index, 0
-     * for a value that was not measured; called before the device's first plan. */
-    const struct eco_measure *measures;
-    void (*set_rates)(struct ecornn_device *device, const double value[ECO_MAX_MEASURES]);
     const struct eco_choice *tunables; /* choices worth tuning, terminated by a key NULL; or NULL */
     const char *const
         *variables; /* environment variables that also override choices; terminated by NULL */

@@ -9,7 +9,6 @@
 /* In order of acquisition: a thread that holds one may acquire only a later one. */
 enum eco_lock {
     ECO_LOCK_FILES,  /* wisdom files are read once */
-    ECO_LOCK_RATES,  /* a device's rates are set once */
     ECO_LOCK_WISDOM, /* the wisdom of this process */
     ECO_LOCK_BLAS,   /* number of runs that have disabled BLAS threads */
     ECO_LOCKS

@@ -105,13 +105,6 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     return ECORNN_OK;
 }
 
-static void set_rates(struct ecornn_device *device, const double value[ECO_MAX_MEASURES])
-{
-    struct eco_cpu *cpu = device->context;
-    eco_cpu_rates_measured(&cpu->rates, &device->caps, value);
-    device->caps.cpu.rates = &cpu->rates;
-}
-
 static int threads(const struct ecornn_device *device)
 {
     return eco_cpu_forked() ? 1 : device->info.threads;
@@ -271,8 +264,6 @@ const struct eco_backend eco_backend_cpu = {
     .release = release,
     .describe = describe,
     .choices = eco_cpu_choices,
-    .measures = eco_cpu_measures,
-    .set_rates = set_rates,
     .tunables = eco_cpu_tunables,
     .variables = variables,
     .identity = identity,

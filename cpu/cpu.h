@@ -30,9 +30,8 @@ struct eco_cpu {
     bool blas_threads;    /* this CBLAS has threads of its own, unknown to OpenMP */
     int spins;            /* looks of a waiting thread before it sleeps, if each thread has a CPU */
     int cpus;             /* of the affinity mask */
-    struct eco_busy *busy;      /* changed by runs; NULL: more threads than CPUs */
-    bool small_products;        /* this CBLAS multiplies small matrices without packing them */
-    struct eco_cpu_rates rates; /* measured, if they were */
+    struct eco_busy *busy; /* changed by runs; NULL: more threads than CPUs */
+    bool small_products;   /* this CBLAS multiplies small matrices without packing them */
 };
 
 /* The backend's data of a plan. */

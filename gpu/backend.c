@@ -11,7 +11,6 @@
 #include "gpu/jit/compile.h"
 #include "gpu/jit/jit.h"
 #include "gpu/ops/ops.h"
-#include "gpu/run/measure.h"
 #include "gpu/run/run.h"
 
 #include <stdlib.h>
@@ -83,9 +82,10 @@ static void find_rates(struct ecornn_device *device, const struct cudaDeviceProp
                                             .clock = 1e3 * clock,
                                             .memory_bytes = 2 * 1e3 * memory_clock *
                                                             (properties->memoryBusWidth / 8)};
-    eco_gpu_speeds_say(gpu->speed, &said);
-    eco_gpu_rates_scale(&gpu->rates, gpu->speed);
-    device->caps.flops = PLAIN_FLOPS * gpu->speed[ECO_SPEED_PLAIN];
+    double speed[ECO_SPEEDS];
+    eco_gpu_speeds_say(speed, &said);
+    eco_gpu_rates_scale(&gpu->rates, speed);
+    device->caps.flops = PLAIN_FLOPS * speed[ECO_SPEED_PLAIN];
     device->caps.gpu.rates = &gpu->rates;
 }
 
@@ -391,8 +391,6 @@ static const struct eco_backend backend = {
     .run_concurrently = eco_gpu_run_beside,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
-    .measures = eco_gpu_measures,
-    .set_rates = eco_gpu_set_rates,
     .tunables = eco_gpu_tunables,
     .variables = eco_gpu_variables,
     .identity = identity,

@@ -7,7 +7,6 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
-#include "lib/machine.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -98,7 +97,6 @@ static ecornn_status open_device(ecornn_device **device, int index, int argument
     struct eco_text name = {.data = opened->info.backend, .size = sizeof opened->info.backend};
     eco_text_add(&name, "%s", backend->name);
     eco_device_identify(opened);
-    eco_machine_set_rates(opened, false);
     *device = opened;
     return ECORNN_OK;
 }

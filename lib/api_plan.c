@@ -10,7 +10,6 @@
 #include "common/plan.h"
 #include "common/util.h"
 #include "lib/check.h"
-#include "lib/machine.h"
 #include "lib/models.h"
 #include "lib/wisdom_files.h"
 
@@ -43,7 +42,6 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
     struct eco_caller caller;
     eco_caller_begin(&caller);
     eco_wisdom_open();
-    eco_machine_set_rates(device, true);
     ecornn_status status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
         status = problem.models > 1 ? eco_models_create(&created, device, &problem)

@@ -8,7 +8,6 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
-#include "lib/machine.h"
 #include "lib/tune.h"
 #include "lib/wisdom_files.h"
 
@@ -63,7 +62,6 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
     struct eco_caller caller;
     eco_caller_begin(&caller);
     eco_wisdom_open();
-    eco_machine_set_rates(device, true);
     status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
         status = check_limit(&problem);
@@ -72,24 +70,5 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
     eco_caller_end(&caller);
     if (status == ECORNN_OK)
         *tuned = found;
-    return status;
-}
-
-ecornn_status ecornn_tune_machine(ecornn_device *device)
-{
-    if (!device)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    if (!device->backend->measures)
-        return eco_fail(ECORNN_UNSUPPORTED, "device %s has nothing to measure",
-                        device->backend->name);
-    const char *asked = eco_plan_asked(device->backend);
-    if (asked)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is set, which takes choices from tuning", asked);
-    struct eco_caller caller;
-    eco_caller_begin(&caller);
-    eco_wisdom_open();
-    eco_machine_set_rates(device, true);
-    const ecornn_status status = eco_machine_measure(device);
-    eco_caller_end(&caller);
     return status;
 }

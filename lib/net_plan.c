@@ -9,7 +9,6 @@
 
 #include "common/caller.h"
 #include "common/util.h"
-#include "lib/machine.h"
 #include "lib/models.h"
 #include "lib/wisdom_files.h"
 
@@ -156,8 +155,6 @@ static ecornn_status share_device(const struct ecornn_net_plan *plan, struct mak
     if (status == ECORNN_OK) {
         struct eco_caller caller;
         eco_caller_begin(&caller);
-        eco_wisdom_open();
-        eco_machine_set_rates(plan->device, true);
         plan->device->backend->share_layers(plan->device, layer, text->layers, &making->share);
         eco_caller_end(&caller);
     }

@@ -106,10 +106,6 @@ ecornn_status eco_trials_race(struct eco_trial *const trials[], int n);
 ecornn_status eco_trials_race_again(struct eco_trial *const trials[], int n,
                                     struct eco_trial times[]);
 
-/* The best choices become wisdom, tune_learn.c. */
-ecornn_status eco_tune_learn(ecornn_device *device, const struct eco_problem *problem,
-                             const ecornn_tuned *tuned);
-
 /* ---- the search, tune_search.c --------------------------------------------------------------- */
 
 ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,

@@ -367,7 +367,8 @@ ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
     if (status == ECORNN_OK)
         status = decide(search);
     if (status == ECORNN_OK && !tuning->forget)
-        status = eco_tune_learn(device, problem, tuned);
+        status = eco_wisdom_learn(device, problem, tuned->best, tuned->best_seconds,
+                                  tuned->best_high - tuned->best_low);
     if (status == ECORNN_OK)
         eco_fail_restore(before); /* what candidates said is in reports */
     tuned->seconds = eco_tune_now() - start;

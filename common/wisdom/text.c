@@ -1,17 +1,13 @@
 /*
- * The text form of wisdom, read: a first line, lines of devices, of what was measured of them, and
- * of problems, words with single blanks between, and remarks.  Reads anything without harm; knows
- * no store and no file.
+ * The text form of wisdom: a first line, then lines of devices, problems and remarks.  The reader
+ * accepts any input without harm; it knows neither the store nor files.
  *
  *     ecornn-wisdom 1
  *     device 91c1d7f2a04be335 cpu avx512 threads=2 ... name=Some Processor
- *     machine 91c1d7f2a04be335 f32-mflops=153600,barrier-ps=250000 2026-11-25
- *     lstm/f32/infer/T100/N32/I256/H256 - 91c1d7f2a04be335 algorithm=packed,chunk=8 123456 789
- * 2026-11-25
+ *     lstm/f32/infer/T100/N32/I256/H256 - 91c1d7f2a04be335 algorithm=packed 123456 789 2026-11-25
  *
- * The second word of a problem is "-", or the identity of a cell from text; then device, choices,
- * median and spread in nanoseconds, date.  What a line of another version calls a problem may be
- * none here: nothing is read into it.
+ * Words have single blanks between them.  A line of a problem refers to a device above it.  If that
+ * device is of another version of the library, the problem may be unknown here and is not parsed.
  */
 #include "common/wisdom/wisdom.h"
 
@@ -21,60 +17,56 @@
 
 #include "common/util.h"
 
-/* The least line is a device's, of one letter: every line has its bytes, with the one that ends it.
- */
-enum { MOST_BYTES = 16 << 20, MOST_LINE = 1024, MOST_DEVICES = 4096, MOST_REMARKS = 1 << 16 };
-enum { LEAST_LINE = sizeof ECO_WISDOM_DEVICE "0123456789abcdef x", LEAST_REMARK = sizeof "#" };
+enum { MOST_BYTES = 16 << 20, MOST_LINE = 1024, MOST_LINES = 1 << 18, MOST_DEVICES = 4096 };
 
 struct reader {
     struct eco_wisdom *to;
     const char *name;
-    uint32_t number;        /* of the line, from 1 on */
-    uint32_t room, remarks; /* lines of problems, and remarks, that fit */
-    int32_t devices;        /* so many of these */
-    int32_t *by_id;         /* places of devices, by identity */
+    uint32_t number; /* of the line, from 1 */
+    uint32_t room;   /* lines that fit */
+    int devices;
+    struct {
+        uint64_t id;
+        bool this_version;
+    } device[MOST_DEVICES];
 };
 
 static ecornn_status refuse(const struct reader *reader, const char *why)
 {
     char reason[256];
     struct eco_text text = {reason, sizeof reason, 0};
-    eco_text_add(&text, "%s", why); /* it may be the thread's detail itself */
+    eco_text_add(&text, "%s", why); /* a copy: it may be the thread's error text itself */
     return eco_fail(ECORNN_BAD_ARGUMENT, "%.220s:%" PRIu32 ": %s", reader->name, reader->number,
                     reason);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* The next word, cut off in place; NULL: there is none. */
-static char *next_word(char **rest)
+/* Cuts a line into its words, in place; the last takes the rest.  False: there are fewer. */
+static bool cut(char *line, struct eco_wisdom_line *cut)
 {
-    char *word = *rest;
-    if (word == NULL || *word == '\0' || *word == ' ')
-        return NULL;
-    char *end = strchr(word, ' ');
-    if (end != NULL)
-        *end++ = '\0';
-    *rest = end;
-    return word;
+    cut->word[0] = line;
+    for (int k = 1; k < cut->words; k++) {
+        char *end = strchr(line, ' ');
+        if (end == NULL || end == line || end[1] == '\0')
+            return false;
+        *end = '\0';
+        cut->word[k] = line = end + 1;
+    }
+    return true;
 }
 
 static bool read_hex(const char *word, uint64_t *value)
 {
-    if (word == NULL || strlen(word) != 16 || word[strspn(word, "0123456789abcdef")] != '\0')
-        return false;
     *value = strtoull(word, NULL, 16);
-    return true;
+    return strlen(word) == 16 && word[strspn(word, "0123456789abcdef")] == '\0';
 }
 
-static bool read_count(const char *word, uint64_t *value)
+static bool is_count(const char *word)
 {
     enum { MOST_DIGITS = 18 };
-    const size_t digits = word == NULL ? 0 : strspn(word, "0123456789");
-    if (digits == 0 || digits > MOST_DIGITS || word[digits] != '\0')
-        return false;
-    *value = strtoull(word, NULL, 10);
-    return true;
+    const size_t digits = strspn(word, "0123456789");
+    return digits > 0 && digits <= MOST_DIGITS && word[digits] == '\0';
 }
 
 static bool is_date(const char *word)
@@ -88,11 +80,11 @@ static bool is_date(const char *word)
     return month >= 1 && month <= 12 && day >= 1 && day <= 31;
 }
 
-/* "algorithm=NAME,key=value": pairs as ECORNN_FORCE has them.  What they mean is the planner's. */
+/* Are these "algorithm=NAME,key=value", as in ECORNN_FORCE?  The planner checks their meaning. */
 static bool is_choices(const char *word)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
-    if (word == NULL || strlen(word) >= ECO_MAX_FORCE || strncmp(word, "algorithm=", 10) != 0)
+    if (strlen(word) >= ECO_MAX_FORCE || strncmp(word, "algorithm=", 10) != 0)
         return false;
     for (const char *at = word;; at++) {
         const size_t key = strspn(at, letters);
@@ -110,143 +102,92 @@ static bool is_choices(const char *word)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Where in the order of identities this one is, or would be. */
-static int32_t place_of(const struct reader *reader, uint64_t id)
+/* The index of a device among those read so far; -1: it is not there. */
+static int find_device(const struct reader *reader, uint64_t id)
 {
-    int32_t from = 0, to = reader->to->devices;
-    while (from < to) {
-        const int32_t middle = from + (to - from) / 2;
-        if (reader->to->device[reader->by_id[middle]].id < id)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
+    for (int k = 0; k < reader->devices; k++)
+        if (reader->device[k].id == id)
+            return k;
+    return -1;
 }
 
-static int32_t find_device(const struct reader *reader, uint64_t id)
+static ecornn_status check_device(struct reader *reader, struct eco_wisdom_line *line)
 {
-    const int32_t place = place_of(reader, id);
-    if (place == reader->to->devices)
-        return -1;
-    const int32_t k = reader->by_id[place];
-    return reader->to->device[k].id == id ? k : -1;
-}
-
-static void add_device(struct reader *reader, struct eco_wisdom_device device)
-{
-    struct eco_wisdom *to = reader->to;
-    const int32_t place = place_of(reader, device.id), k = to->devices;
-    memmove(reader->by_id + place + 1, reader->by_id + place,
-            (size_t)(k - place) * sizeof *reader->by_id);
-    reader->by_id[place] = k;
-    to->machine[k] = (struct eco_wisdom_machine){.device = -1};
-    to->device[k] = device;
-    to->devices++;
-}
-
-static ecornn_status read_device(struct reader *reader, char *rest)
-{
-    struct eco_wisdom *to = reader->to;
-    uint64_t id = 0;
-    if (!read_hex(next_word(&rest), &id) || rest == NULL || *rest == '\0')
-        return refuse(reader, "a device is 16 digits of its identity, then its words");
-    if (strlen(rest) >= ECO_MAX_IDENTITY)
+    const char *words = line->word[2];
+    if (!read_hex(line->word[1], &line->device))
+        return refuse(reader, "a device needs a hash of 16 digits");
+    if (strlen(words) >= ECO_MAX_IDENTITY)
         return refuse(reader, "the words of the device are too long");
-    if (id != eco_hash(ECO_HASH, rest, strlen(rest)))
-        return refuse(reader, "the words of the device are not those of its identity");
-    if (find_device(reader, id) >= 0)
+    if (line->device != eco_hash(ECO_HASH, words, strlen(words)))
+        return refuse(reader, "the hash is not that of the device's words");
+    if (find_device(reader, line->device) >= 0)
         return ECORNN_OK;
-    if (to->devices >= reader->devices)
+    if (reader->devices == MOST_DEVICES)
         return refuse(reader, "too many devices");
-    add_device(reader, (struct eco_wisdom_device){id, rest, reader->number});
+    reader->device[reader->devices].id = line->device;
+    reader->device[reader->devices++].this_version = eco_identity_of_this_version(words);
     return ECORNN_OK;
 }
 
-static ecornn_status read_machine(const struct reader *reader, char *rest)
+static ecornn_status check_problem(struct reader *reader, struct eco_wisdom_line *line)
 {
-    struct eco_wisdom *to = reader->to;
-    struct eco_wisdom_machine machine = {.order = reader->number};
-    uint64_t device = 0;
-    if (!read_hex(next_word(&rest), &device))
-        return refuse(reader, "the machine is not 16 digits of a device");
-    machine.device = find_device(reader, device);
-    if (machine.device < 0)
-        return refuse(reader, "no line before this one describes the device");
-    machine.values = next_word(&rest);
-    if (!eco_values_are(machine.values))
-        return refuse(reader, "what was measured is not key=number,key=number");
-    machine.date = next_word(&rest);
-    if (machine.date == NULL || !is_date(machine.date) || rest != NULL)
-        return refuse(reader, "the line does not end with a date, YYYY-MM-DD");
-    to->machine[machine.device] = machine; /* the later counts */
-    return ECORNN_OK;
-}
-
-static ecornn_status read_problem(const struct reader *reader, char *rest)
-{
-    struct eco_wisdom *to = reader->to;
-    struct eco_wisdom_line line = {.problem = next_word(&rest), .order = reader->number};
-    const char *cell = next_word(&rest);
-    uint64_t device = 0;
-    if (line.problem == NULL || cell == NULL)
-        return refuse(reader, "the line is no problem, cell, device and choices");
-    if (strcmp(cell, "-") != 0 && (!read_hex(cell, &line.cell) || line.cell == 0))
+    const char *const *word = line->word;
+    if (strcmp(word[1], "-") != 0 && (!read_hex(word[1], &line->cell) || line->cell == 0))
         return refuse(reader, "the cell is neither - nor 16 digits");
-    if (!read_hex(next_word(&rest), &device))
+    if (!read_hex(word[2], &line->device))
         return refuse(reader, "the device is not 16 digits");
-    line.device = find_device(reader, device);
-    if (line.device < 0)
-        return refuse(reader, "no line before this one describes the device");
-    line.choices = next_word(&rest);
-    if (!is_choices(line.choices))
+    const int device = find_device(reader, line->device);
+    if (device < 0)
+        return refuse(reader, "no line above describes the device");
+    if (!is_choices(word[3]))
         return refuse(reader, "the choices are not algorithm=NAME,key=value");
-    if (!read_count(next_word(&rest), &line.nanoseconds) || line.nanoseconds == 0 ||
-        !read_count(next_word(&rest), &line.spread))
+    if (!is_count(word[4]) || strtoull(word[4], NULL, 10) == 0 || !is_count(word[5]))
         return refuse(reader, "time and spread are not two numbers of nanoseconds");
-    line.date = next_word(&rest);
-    if (line.date == NULL || !is_date(line.date) || rest != NULL)
+    if (!is_date(word[6]))
         return refuse(reader, "the line does not end with a date, YYYY-MM-DD");
-    const char *why = eco_identity_of_this_version(to->device[line.device].words)
-                          ? eco_wisdom_problem_refuses(line.problem, line.cell == 0)
+    const char *why = reader->device[device].this_version
+                          ? eco_wisdom_problem_refuses(word[0], line->cell == 0)
                           : NULL;
     if (why != NULL)
         return refuse(reader, why);
-    if (to->lines >= reader->room)
-        return refuse(reader, "more problems than a text of this size has");
-    to->line[to->lines++] = line;
+    line->key = eco_wisdom_key(word[0], line->cell);
     return ECORNN_OK;
 }
 
-static ecornn_status read_remark(const struct reader *reader, const char *line)
+static ecornn_status read_words(struct reader *reader, char *text, struct eco_wisdom_line *line)
 {
-    struct eco_wisdom *to = reader->to;
-    if (to->remarks >= reader->remarks)
-        return refuse(reader, "too many remarks");
-    to->remark[to->remarks++] = (struct eco_wisdom_remark){line, reader->number};
-    return ECORNN_OK;
+    if (strlen(text) >= MOST_LINE)
+        return refuse(reader, "the line is too long");
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++)
+        if (*at < ' ' || *at == 0x7F)
+            return refuse(reader, "the line has a control character");
+    line->words = strncmp(text, "device ", 7) == 0 ? ECO_WISDOM_DEVICE : ECO_WISDOM_PROBLEM;
+    if (!cut(text, line))
+        return refuse(reader, line->words == ECO_WISDOM_DEVICE
+                                  ? "the line is not device HASH WORDS"
+                                  : "the line is not PROBLEM CELL DEVICE CHOICES TIME SPREAD DATE");
+    return line->words == ECO_WISDOM_DEVICE ? check_device(reader, line)
+                                            : check_problem(reader, line);
 }
 
-static ecornn_status read_line(struct reader *reader, char *line)
+static ecornn_status read_line(struct reader *reader, char *text)
 {
+    struct eco_wisdom_line line = {
+        .word = {text}, .words = ECO_WISDOM_REMARK, .order = reader->number};
+    ecornn_status status = ECORNN_OK;
     if (reader->number == 1)
-        return strcmp(line, ECO_WISDOM_HEAD) == 0
+        return strcmp(text, ECO_WISDOM_HEAD) == 0
                    ? ECORNN_OK
                    : refuse(reader, "the first line is not " ECO_WISDOM_HEAD);
-    if (line[0] == '\0')
+    if (text[0] == '\0')
         return ECORNN_OK;
-    if (line[0] == '#')
-        return read_remark(reader, line);
-    if (strlen(line) >= MOST_LINE)
-        return refuse(reader, "the line is too long");
-    for (const unsigned char *at = (const unsigned char *)line; *at != '\0'; at++)
-        if (*at < ' ' || *at == 0x7F)
-            return refuse(reader, "a control character");
-    if (strncmp(line, ECO_WISDOM_DEVICE, strlen(ECO_WISDOM_DEVICE)) == 0)
-        return read_device(reader, line + strlen(ECO_WISDOM_DEVICE));
-    if (strncmp(line, ECO_WISDOM_MACHINE, strlen(ECO_WISDOM_MACHINE)) == 0)
-        return read_machine(reader, line + strlen(ECO_WISDOM_MACHINE));
-    return read_problem(reader, line);
+    if (text[0] != '#')
+        status = read_words(reader, text, &line);
+    if (status == ECORNN_OK && reader->to->lines == reader->room)
+        return refuse(reader, "too many lines");
+    if (status == ECORNN_OK)
+        reader->to->line[reader->to->lines++] = line;
+    return status;
 }
 
 static ecornn_status read_lines(struct reader *reader, char *text, size_t bytes)
@@ -258,7 +199,7 @@ static ecornn_status read_lines(struct reader *reader, char *text, size_t bytes)
             return refuse(reader, "the line does not end");
         *stop = '\0';
         if (strlen(line) != (size_t)(stop - line))
-            return refuse(reader, "a zero byte");
+            return refuse(reader, "the line has a zero byte");
         const ecornn_status status = read_line(reader, line);
         if (status != ECORNN_OK)
             return status;
@@ -267,48 +208,96 @@ static ecornn_status read_lines(struct reader *reader, char *text, size_t bytes)
     return reader->number > 1 ? ECORNN_OK : refuse(reader, "the text is empty");
 }
 
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* Do two lines state the same fact?  0: they do.  What follows the third word of a problem is not
+ * compared. */
+static int compare_facts(const struct eco_wisdom_line *a, const struct eco_wisdom_line *b)
+{
+    int difference = a->words - b->words;
+    for (int k = 0; difference == 0 && k < a->words && k < ECO_WISDOM_DEVICE; k++)
+        difference = strcmp(a->word[k], b->word[k]);
+    return difference;
+}
+
+static int compare_orders(const void *a, const void *b)
+{
+    const struct eco_wisdom_line *one = a, *other = b;
+    return (one->order > other->order) - (one->order < other->order);
+}
+
+/* Of equal facts the line to keep comes first. */
+static int compare_lines(const void *a, const void *b)
+{
+    const struct eco_wisdom_line *one = a, *other = b;
+    const int facts = compare_facts(one, other), orders = compare_orders(a, b);
+    return facts != 0 ? facts : one->words == ECO_WISDOM_PROBLEM ? -orders : orders;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct eco_wisdom_line *one = *(const struct eco_wisdom_line *const *)a,
+                                 *other = *(const struct eco_wisdom_line *const *)b;
+    return one->key != other->key ? (one->key > other->key) - (one->key < other->key)
+                                  : compare_orders(one, other);
+}
+
+/* Drops lines whose facts other lines state, and makes the index by key.  The rest keep their
+ * order, so that a remark stays before the line that it is about. */
+static void arrange(struct eco_wisdom *wisdom)
+{
+    struct eco_wisdom_line *line = wisdom->line;
+    uint32_t kept = 0;
+    qsort(line, wisdom->lines, sizeof *line, compare_lines);
+    for (uint32_t k = 0; k < wisdom->lines; k++)
+        if (kept == 0 || compare_facts(&line[kept - 1], &line[k]) != 0)
+            line[kept++] = line[k];
+    wisdom->lines = kept;
+    qsort(line, kept, sizeof *line, compare_orders);
+    for (uint32_t k = 0; k < kept; k++)
+        if (line[k].words == ECO_WISDOM_PROBLEM)
+            wisdom->by_key[wisdom->problems++] = &line[k];
+    qsort(wisdom->by_key, wisdom->problems, sizeof *wisdom->by_key, compare_keys);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool make_room(struct eco_wisdom *wisdom, size_t bytes, struct reader *reader)
+static ecornn_status read_all(struct reader *reader, const char *text, size_t bytes)
 {
-    const size_t lines = bytes / LEAST_LINE + 1;
-    const size_t devices = lines < MOST_DEVICES ? lines : MOST_DEVICES;
-    const size_t most = bytes / LEAST_REMARK + 1;
-    const size_t remarks = most < MOST_REMARKS ? most : MOST_REMARKS;
+    struct eco_wisdom *to = reader->to;
+    size_t lines = 1; /* an allocation of 0 bytes may fail */
+    for (size_t k = 0; k < bytes && lines < MOST_LINES; k++)
+        lines += text[k] == '\n';
+    to->text = eco_alloc(bytes + 1);
+    to->line = eco_alloc(lines * sizeof *to->line);
+    to->by_key = eco_alloc(lines * sizeof *to->by_key);
+    if (to->text == NULL || to->line == NULL || to->by_key == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for wisdom of %zu bytes", bytes);
     reader->room = (uint32_t)lines;
-    reader->devices = (int32_t)devices;
-    reader->remarks = (uint32_t)remarks;
-    reader->by_id = eco_alloc(devices * sizeof *reader->by_id);
-    wisdom->text = eco_alloc(bytes + 1);
-    wisdom->line = eco_alloc(lines * sizeof *wisdom->line);
-    wisdom->place = eco_alloc(lines * sizeof *wisdom->place);
-    wisdom->device = eco_alloc(devices * sizeof *wisdom->device);
-    wisdom->machine = eco_alloc(devices * sizeof *wisdom->machine);
-    wisdom->remark = eco_alloc(remarks * sizeof *wisdom->remark);
-    return reader->by_id && wisdom->text && wisdom->line && wisdom->place && wisdom->device &&
-           wisdom->machine && wisdom->remark;
+    to->bytes = bytes;
+    memcpy(to->text, text, bytes);
+    return read_lines(reader, to->text, bytes);
 }
 
 ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_t bytes,
                               const char *name)
 {
     struct eco_wisdom made = {0};
-    struct reader reader = {.to = &made, .name = name, .number = 1};
-    if (bytes > MOST_BYTES)
-        return refuse(&reader, "the text is larger than 16 MiB");
-    ecornn_status status = ECORNN_OK;
-    if (!make_room(&made, bytes, &reader))
-        status = eco_fail(ECORNN_NO_MEMORY, "no memory for wisdom of %zu bytes", bytes);
-    if (status == ECORNN_OK) {
-        memcpy(made.text, text, bytes);
-        status = read_lines(&reader, made.text, bytes);
-    }
-    eco_free(reader.by_id);
+    struct reader *reader = eco_alloc_zeroed(sizeof *reader);
+    if (reader == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes", sizeof *reader);
+    reader->to = &made;
+    reader->name = name;
+    reader->number = 1;
+    const ecornn_status status = bytes > MOST_BYTES
+                                     ? refuse(reader, "the text is larger than 16 MiB")
+                                     : read_all(reader, text, bytes);
+    eco_free(reader);
     if (status != ECORNN_OK) {
         eco_wisdom_free(&made);
         return status;
     }
-    eco_wisdom_arrange(&made);
+    arrange(&made);
     *wisdom = made;
     return ECORNN_OK;
 }
@@ -317,9 +306,14 @@ void eco_wisdom_free(struct eco_wisdom *wisdom)
 {
     eco_free(wisdom->text);
     eco_free(wisdom->line);
-    eco_free(wisdom->place);
-    eco_free(wisdom->device);
-    eco_free(wisdom->machine);
-    eco_free(wisdom->remark);
+    eco_free(wisdom->by_key);
     *wisdom = (struct eco_wisdom){0};
+}
+
+void eco_wisdom_write(struct eco_text *text, const struct eco_wisdom *wisdom)
+{
+    for (const struct eco_wisdom_line *line = wisdom->line, *end = line + wisdom->lines; line < end;
+         line++)
+        for (int k = 0; k < line->words; k++)
+            eco_text_add(text, "%s%c", line->word[k], k + 1 < line->words ? ' ' : '\n');
 }

@@ -57,9 +57,9 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const struct eco_cpu_rates *rates = eco_cpu_rates_of(caps);
-    const double rate = eco_cpu_rate_of(problem, caps) * caps->flops * caps->threads;
-    return eco_cpu_estimate(problem, caps, rates->blas_step * rate, rates->blas_large * rate);
+    const double rate = caps->flops * caps->threads;
+    return eco_cpu_estimate(problem, caps, eco_cpu_rates.blas_step * rate,
+                            eco_cpu_rates.blas_large * rate);
 }
 
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,

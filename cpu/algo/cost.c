@@ -33,11 +33,10 @@ static const double CACHED_PART = 0.75;
 static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
 {
     static const double panel_rows = 2;
-    const struct eco_cpu_rates *rates = eco_cpu_rates_of(run->caps);
-    double rate = rates->grid_step * (eco_cpu_rate_of(run->problem, run->caps) * run->caps->flops);
+    double rate = eco_cpu_rates.grid_step * run->caps->flops;
     if (eco_cpu_has_tiles(run, run->args->N)) {
         rows = ECO_NARROW_TALL * ceil(rows / ECO_NARROW_TALL);
-        rate *= rates->tiles;
+        rate *= eco_cpu_rates.tiles;
     } else
         rows += panel_rows;
     return 2 * rows * weights / rate;
@@ -51,7 +50,7 @@ static double first_seconds(const struct eco_cpu_run *run, int ops, double bytes
     const struct eco_problem *problem = run->problem;
     const int times = problem->L * ((problem->D + ops - 1) / ops) * (problem->training ? 2 : 1);
     const bool stays = times * bytes <= CACHED_PART * (double)run->caps->cpu.cache_bytes;
-    const double coming = bytes / eco_cpu_rates_of(run->caps)->from_shared;
+    const double coming = bytes / eco_cpu_rates.from_shared;
     return stays || coming <= busy ? 0 : (coming - busy) / run->args->T;
 }
 
@@ -67,9 +66,9 @@ static int doublings(int threads)
  * step, in a level. */
 static const double IN_STEPS = 4, OF_LEVELS = 2.5;
 
-static double waiting_seconds(const struct eco_cpu_run *run, int threads)
+static double waiting_seconds(int threads)
 {
-    return eco_cpu_rates_of(run->caps)->barrier * doublings(threads);
+    return eco_cpu_rates.barrier * doublings(threads);
 }
 
 /* Seconds of a step until its threads have what the others of their part of the batch wrote:
@@ -77,7 +76,7 @@ static double waiting_seconds(const struct eco_cpu_run *run, int threads)
 static double sharing_seconds(const struct eco_cpu_run *run, double row, int units)
 {
     const double values = row * run->problem->H * (run->args->backward ? run->lowered->n_accs : 1);
-    return values * sizeof(float) * (units - 1) / units / eco_cpu_rates_of(run->caps)->from_others;
+    return values * sizeof(float) * (units - 1) / units / eco_cpu_rates.from_others;
 }
 
 /* The share of the busiest of `units` threads. Threads that are done help one with a group more. */
@@ -103,7 +102,6 @@ static double step_weights(const struct eco_cpu_run *run)
 static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const struct eco_caps *caps = run->caps;
-    const struct eco_cpu_rates *rates = eco_cpu_rates_of(caps);
     const struct eco_problem *problem = run->problem;
     const bool backward = run->args->backward;
     const double row = (run->args->N + grid.rows - 1) / grid.rows;
@@ -112,16 +110,18 @@ static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
     const double bytes = weights * (double)eco_type_bytes(problem->weight_type);
     const double cached = CACHED_PART * (double)caps->cpu.cache_bytes,
                  uncached = bytes > cached ? bytes - cached : 0;
-    const double reading = (bytes - uncached) / rates->from_cache + uncached / caps->bytes_per_s;
+    const double reading =
+        (bytes - uncached) / eco_cpu_rates.from_cache + uncached / caps->bytes_per_s;
     const double computing = product_seconds(run, row, weights);
     const double cells = row * share * problem->H * run->lowered->n_accs;
     const int stages = backward ? run->lowered->n_backward : run->lowered->n_forward;
     const int barriers = run->own_units ? stages : 2 * stages + 2 * problem->projected;
     const double products = reading > computing ? reading : computing;
-    const double busy = products + (backward ? rates->pass_back : rates->pass) * cells +
-                        stages * (rates->row * row + rates->step);
-    const double late = rates->late * doublings(grid.ops * grid.rows * grid.units);
-    return busy * (1 + late) + barriers * IN_STEPS * waiting_seconds(run, grid.units) +
+    const double busy = products +
+                        (backward ? eco_cpu_rates.pass_back : eco_cpu_rates.pass) * cells +
+                        stages * (eco_cpu_rates.row * row + eco_cpu_rates.step);
+    const double late = eco_cpu_rates.late * doublings(grid.ops * grid.rows * grid.units);
+    return busy * (1 + late) + barriers * IN_STEPS * waiting_seconds(grid.units) +
            first_seconds(run, grid.ops, bytes - uncached, products) +
            sharing_seconds(run, row, grid.units);
 }
@@ -146,20 +146,18 @@ static double large_seconds(const struct eco_cpu_run *run, int threads)
 {
     enum { UNITS = 32 };
     const struct eco_problem *problem = run->problem;
-    const double rate = eco_cpu_rates_of(run->caps)->packed_large *
-                        (eco_cpu_rate_of(problem, run->caps) * run->caps->flops);
+    const double rate = eco_cpu_rates.packed_large * run->caps->flops;
     const double rows = (double)run->args->T * run->args->N * problem->D * problem->L;
     const int parts = (problem->H + UNITS - 1) / UNITS;
     const double computing = 2 * rows * input_work(run) / rate;
     const double reading = input_work(run) * problem->L * problem->D *
-                           (double)eco_type_bytes(problem->weight_type) /
-                           eco_cpu_rates_of(run->caps)->from_cache;
+                           (double)eco_type_bytes(problem->weight_type) / eco_cpu_rates.from_cache;
     const double input = computing > reading ? computing : reading;
     if (!run->args->backward)
         return run->layout->fuse_input ? 0 : input * part_of(threads);
     const double products = input + 2 * rows * run->work->recurrent / rate;
     const double sums = (input_work(run) + run->work->recurrent) * problem->L * problem->D;
-    const double adding = 2 * sums * sizeof(float) / eco_cpu_rates_of(run->caps)->from_cache;
+    const double adding = 2 * sums * sizeof(float) / eco_cpu_rates.from_cache;
     const double weights = products > adding ? products : adding;
     return input * part_of(threads) + weights * part_of(parts < threads ? parts : threads);
 }
@@ -173,7 +171,7 @@ static double waiting_of_levels(const struct eco_cpu_run *run, int threads)
     const int chunks = chunk > 0 ? (run->args->T + chunk - 1) / chunk : 1;
     const double levels = (double)chunks * run->problem->L;
     return (AROUND + levels * (run->args->backward ? BACKWARD : FORWARD)) * OF_LEVELS *
-           waiting_seconds(run, threads);
+           waiting_seconds(threads);
 }
 
 /* With less work in large products for each thread, a run is over before the others are awake. */
@@ -194,8 +192,7 @@ static double grid_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const int threads = threads_with(run, grid), D = run->problem->D;
     const double steps = (double)run->args->T * run->problem->L * ((D + grid.ops - 1) / grid.ops);
-    const double together =
-        threads > 1 ? eco_cpu_rates_of(run->caps)->wake + waiting_of_levels(run, threads) : 0;
+    const double together = threads > 1 ? eco_cpu_rates.wake + waiting_of_levels(run, threads) : 0;
     return steps * step_seconds(run, grid) + large_seconds(run, threads) + together;
 }
 
@@ -302,9 +299,8 @@ static double scan_steps(const struct eco_cpu_run *run)
 /* Seconds of the passes of all steps by one thread. */
 static double passes_of(const struct eco_cpu_run *run)
 {
-    const struct eco_cpu_rates *rates = eco_cpu_rates_of(run->caps);
     const double cells = (double)run->args->N * run->problem->H * run->lowered->n_accs;
-    return scan_steps(run) * (rates->scan * cells + rates->scan_row * run->args->N);
+    return scan_steps(run) * (eco_cpu_rates.scan * cells + eco_cpu_rates.scan_row * run->args->N);
 }
 
 /* Seconds that lines take to move between threads that write units of the same row: with odd rows
@@ -313,8 +309,8 @@ static double crossing_of(const struct eco_cpu_run *run, int threads)
 {
     static const double same = 0.4, neighbours = 0.1; /* of a barrier */
     const bool apart = run->block_steps > 0 || eco_cpu_by_rows(run, run->args->N, threads);
-    const double row = eco_cpu_rates_of(run->caps)->barrier *
-                       (run->problem->H % run->unit_group > 0 ? same : neighbours);
+    const double row =
+        eco_cpu_rates.barrier * (run->problem->H % run->unit_group > 0 ? same : neighbours);
     return apart ? 0 : scan_steps(run) * run->args->N * row;
 }
 
@@ -339,7 +335,7 @@ int eco_cpu_scan_threads(const struct eco_cpu_run *run)
     }
     for (int threads = 2; threads <= most; threads++) {
         const double saved = passes * (1 - share_of(run, threads)) + large_seconds(run, 1) -
-                             large_seconds(run, threads) - eco_cpu_rates_of(run->caps)->wake -
+                             large_seconds(run, threads) - eco_cpu_rates.wake -
                              waiting_of_levels(run, threads) - crossing_of(run, threads);
         if (saved > most_saved) {
             most_saved = saved;

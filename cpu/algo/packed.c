@@ -200,9 +200,9 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const struct eco_cpu_rates *rates = eco_cpu_rates_of(caps);
-    const double rate = eco_cpu_rate_of(problem, caps) * caps->flops * caps->threads;
-    return eco_cpu_estimate(problem, caps, rates->packed_step * rate, rates->packed_large * rate);
+    const double rate = caps->flops * caps->threads;
+    return eco_cpu_estimate(problem, caps, eco_cpu_rates.packed_step * rate,
+                            eco_cpu_rates.packed_large * rate);
 }
 
 /* Part of a thread's cache that weights may fill and still be there in the next step. */

@@ -54,7 +54,7 @@ static void hear(const struct eco_team *team, _Atomic unsigned *word, unsigned t
         eco_waits_add(team->waits, then - begin, spun ? 0 : eco_busy_now() - then);
 }
 
-static void set_rates(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
+static void announce(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
 {
     atomic_store_explicit(word, turn, memory_order_release);
     if (atomic_load_explicit(team->sleepers, memory_order_relaxed) > 0)
@@ -92,7 +92,7 @@ void eco_team_wait(const struct eco_team *team, int id, unsigned *turn)
     const unsigned now = ++*turn;
     for (int r = 0, away = 1; away < team->count; r++, away *= 2) {
         const int other = id + away < team->count ? id + away : id + away - team->count;
-        set_rates(team, &team->line[other].heard[r], now);
+        announce(team, &team->line[other].heard[r], now);
         hear(team, &team->line[id].heard[r], now);
     }
 }

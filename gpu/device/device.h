@@ -75,7 +75,6 @@ struct eco_gpu {
     struct eco_gpu_lanes lanes[ECO_MAX_RUNS]; /* also made on demand */
     struct eco_own_code *own_codes;           /* jit/user_cells.c; used at plan creation only */
     pthread_mutex_t own_codes_lock;
-    double speed[ECO_SPEEDS]; /* from the device's properties */
     struct eco_gpu_rates rates;
 };
 

@@ -191,13 +191,9 @@ void eco_gpu_rates_scale(struct eco_gpu_rates *rates, const double speed[ECO_SPE
 
 /* ---- speeds ---------------------------------------------------------------------------------- */
 
-/* The properties of an H200, and what `ecornn tune` measured on Hopper (doc/internals/plan.md). */
+/* The properties of an H200. */
 static const double H200_CLOCK = 1.98e9, H200_MEMORY = 4.8e12;
 enum { H200_MULTIPROCESSORS = 132 };
-static const double h200_measured[] = {[ECO_MEASURED_LAUNCH] = 0.895e-6,
-                                       [ECO_MEASURED_COPY] = 4.3e12,
-                                       [ECO_MEASURED_MATRIX] = 875e12,
-                                       [ECO_MEASURED_STEP] = 1.204e-6};
 
 /* Multiply-adds of a multiprocessor in a clock: of 16-bit numbers with F32 sums, and of floats. The
  * vendor's figures, for a compute capability and later ones. */
@@ -233,21 +229,4 @@ void eco_gpu_speeds_say(double speed[ECO_SPEEDS], const struct eco_gpu_propertie
     speed[ECO_SPEED_MATRIX] = clock * share * own.matrix / h200.matrix;
     if (properties->memory_bytes > 0)
         speed[ECO_SPEED_MEMORY] = properties->memory_bytes / H200_MEMORY;
-}
-
-void eco_gpu_speeds_measured(double speed[ECO_SPEEDS], const double *value)
-{
-    static const struct {
-        enum eco_gpu_measured measured;
-        enum eco_gpu_speed speed;
-        bool rate;
-    } rows[] = {{ECO_MEASURED_LAUNCH, ECO_SPEED_LAUNCH, false},
-                {ECO_MEASURED_COPY, ECO_SPEED_MEMORY, true},
-                {ECO_MEASURED_MATRIX, ECO_SPEED_MATRIX, true},
-                {ECO_MEASURED_STEP, ECO_SPEED_HAND_OVER, false}};
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        const double is = value[rows[k].measured], h200 = h200_measured[rows[k].measured];
-        if (is > 0)
-            speed[rows[k].speed] = rows[k].rate ? is / h200 : h200 / is;
-    }
 }

@@ -1,6 +1,6 @@
 /*
  * The rates and latencies from which times on a GPU are estimated, in one table for each device.
- * The table of an H200 is scaled to other devices, by their properties or by measured speeds.
+ * The table of an H200 is scaled to other devices, by their properties.
  * Example: on a device whose launches take 1.5 times as long, ECO_SPEED_LAUNCH is 0.67 and every
  * launch time of the table is divided by it.
  */
@@ -130,14 +130,6 @@ struct eco_gpu_properties {
 };
 /* Estimates speeds from properties; an H100 or H200 has 1. */
 void eco_gpu_speeds_say(double speed[ECO_SPEEDS], const struct eco_gpu_properties *properties);
-/* The values of backend.measures; 0: not measured. */
-enum eco_gpu_measured {
-    ECO_MEASURED_LAUNCH, /* s, from a small kernel to the next of a stream */
-    ECO_MEASURED_COPY,   /* bytes a second, read and written */
-    ECO_MEASURED_MATRIX, /* flops of a large product in BF16 */
-    ECO_MEASURED_STEP    /* s, a persistent step of one row */
-};
-void eco_gpu_speeds_measured(double speed[ECO_SPEEDS], const double *value);
 void eco_gpu_rates_scale(struct eco_gpu_rates *rates, const double speed[ECO_SPEEDS]);
 
 #endif /* ECO_GPU_DEVICE_RATES_H */

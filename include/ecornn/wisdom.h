@@ -106,16 +106,6 @@ typedef struct {
 ECORNN_API ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
                                      const ecornn_tuning *tuning, ecornn_tuned *tuned);
 
-/**
- * Measures the device itself, in less than a minute: on a CPU rates of products, memory and
- * barriers, on a GPU launches, copies, matrix units and steps.  The process's wisdom learns it as a
- * line of the device; estimates of plans are scaled by that.  A device takes what is known when it
- * is opened, or when its first plan is made; what is measured later counts for devices opened
- * later.  Best where nothing else runs. UNSUPPORTED: nothing of this device can be measured.
- * BAD_ARGUMENT where a variable such as ECORNN_FORCE is set.
- */
-ECORNN_API ecornn_status ecornn_tune_machine(ecornn_device *device);
-
 /** @} */
 
 #ifdef __cplusplus

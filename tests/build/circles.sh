@@ -6,10 +6,7 @@ set -eu
 command -v nm > /dev/null && command -v tsort > /dev/null || { echo "no nm or no tsort: skipped"; exit 77; }
 objects=tests/build/objects
 [ -s "$objects" ] || { echo "no list $objects of what make built"; exit 99; }
-defended='
-lib/api_device lib/machine : a device is measured by plans that are made through the public functions
-lib/api_plan lib/machine   : the same
-'
+defended=''
 
 # A libtool object names the object file that was compiled.  The name of the library that an object is
 # for, and the set of instructions, are no part of the source file's name.

@@ -28,11 +28,11 @@ static void describe_devices(void)
                                                " name=a",
                                                "cpu plain threads=1 version=other name=a"};
     struct eco_text text = {device.text, sizeof device.text, 0};
-    eco_wisdom_write(&text, &(struct eco_wisdom){0}, true);
+    eco_text_add(&text, ECO_WISDOM_HEAD "\n");
     for (int k = 0; k < DEVICES; k++) {
         const uint64_t id = eco_hash(ECO_HASH, words[k], strlen(words[k]));
         struct eco_text number = {device.number[k], sizeof device.number[k], 0};
-        eco_wisdom_write_device(&text, &(struct eco_wisdom_device){.id = id, .words = words[k]});
+        eco_text_add(&text, "device %016" PRIx64 " %s\n", id, words[k]);
         eco_text_add(&number, "%016" PRIx64, id);
     }
     device.bytes = text.length;
@@ -75,7 +75,8 @@ static void check_written(const char *written, size_t bytes)
     struct eco_wisdom wisdom = {0};
     if (eco_wisdom_read(&wisdom, written, bytes, "again") != ECORNN_OK)
         abort();
-    eco_wisdom_write(&twice, &wisdom, true);
+    eco_text_add(&twice, ECO_WISDOM_HEAD "\n");
+    eco_wisdom_write(&twice, &wisdom);
     eco_wisdom_free(&wisdom);
     if (strcmp(written, again) != 0)
         abort();
@@ -93,7 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (text == NULL)
         return 0;
     if (eco_wisdom_read(&wisdom, text, bytes, "text") == ECORNN_OK) {
-        eco_wisdom_write(&once, &wisdom, true);
+        eco_text_add(&once, ECO_WISDOM_HEAD "\n");
+        eco_wisdom_write(&once, &wisdom);
         eco_wisdom_free(&wisdom);
         if (once.length < once.size)
             check_written(written, once.length);

@@ -212,14 +212,13 @@ static const char *const tuned_problem[] = {
     "lstm/bf16/train/T2/N2/I4/H48/heads:3"};
 enum { TUNED = sizeof tuned_problem / sizeof *tuned_problem };
 
-static void know(const char *problem, const char *choices)
+static void know(const char *name, const char *choices)
 {
-    const struct eco_wisdom_line line = {.problem = problem,
-                                         .choices = choices,
-                                         .date = "2026-01-31",
-                                         .nanoseconds = 1000,
-                                         .spread = 10};
-    ck_assert_int_eq(eco_wisdom_learn(device, &line), ECORNN_OK);
+    ecornn_desc desc;
+    struct eco_problem problem;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, name, NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    ck_assert_int_eq(eco_wisdom_learn(device, &problem, choices, 1e-6, 1e-8), ECORNN_OK);
 }
 
 /* There is no time for more than what is measured anyway. */
@@ -384,26 +383,7 @@ START_TEST(wrong_wisdom_has_regret)
 }
 END_TEST
 
-/* ---- the machine, and failures --------------------------------------------------------------- */
-
-/* It becomes a line of wisdom, which a device takes that is opened after it. */
-START_TEST(measures_the_machine)
-{
-    static char text[1 << 12];
-    ecornn_device *other;
-    const double flops = device->caps.flops;
-    ck_assert_msg(ecornn_tune_machine(device) == ECORNN_OK, "%s", ecornn_error_detail());
-    ck_assert_int_lt(ecornn_wisdom_to_text(text, sizeof text), (int)sizeof text);
-    ck_assert_msg(strstr(text, "f32-mflops=") && strstr(text, ",memory-mbps=") &&
-                      strstr(text, ",barrier-ps="),
-                  "%s", text);
-    ck_assert_double_eq(device->caps.flops, flops);
-    ck_assert_int_eq(ecornn_device_open(&other, "cpu:2"), ECORNN_OK);
-    ck_assert_double_ne(other->caps.flops, flops);
-    ck_assert_ptr_nonnull(other->caps.cpu.rates);
-    ecornn_device_close(other);
-}
-END_TEST
+/* ---- failures -------------------------------------------------------------------------------- */
 
 START_TEST(forgets)
 {
@@ -440,8 +420,6 @@ START_TEST(wrong_calls)
     ecornn_device *reference;
     ck_assert_int_eq(ecornn_device_open(&reference, "reference"), ECORNN_OK);
     ck_assert_int_eq(ecornn_tune(reference, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
-    ck_assert_int_eq(ecornn_tune_machine(reference), ECORNN_UNSUPPORTED);
-    ck_assert_int_eq(ecornn_tune_machine(NULL), ECORNN_BAD_ARGUMENT);
     ecornn_device_close(reference);
     desc.steps = 0;
     ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
@@ -475,5 +453,4 @@ TEST_MAIN_AROUND("tune", 0, open_cpu, close_cpu, {candidates, 1}, {rows_keep_the
                  {bounds_of_narrow_types, 1}, {becomes_wisdom, TUNED},
                  {measures_three_in_no_time, 3}, {says_what_was_not_measured, 1},
                  {fetches_pieces, 1}, {measures_what_wisdom_chose, KNOWN},
-                 {wrong_wisdom_has_regret, 1}, {measures_the_machine, 1}, {forgets, 1},
-                 {wrong_calls, 1}, {no_memory, 1})
+                 {wrong_wisdom_has_regret, 1}, {forgets, 1}, {wrong_calls, 1}, {no_memory, 1})

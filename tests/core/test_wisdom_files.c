@@ -39,7 +39,7 @@ START_TEST(says_which_file_is_wrong)
     ck_assert_int_eq(mkdir(in_folder("ecornn"), 0777), 0);
     write_file(in_folder("ecornn/wisdom"), WISDOM_HEAD "nonsense\n");
     ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("none"), 1), 0);
-    ck_assert(says(LSTM, "ecornn/wisdom:2: the line is no problem"));
+    ck_assert(says(LSTM, "ecornn/wisdom:2: the line is not PROBLEM"));
     ck_assert(strstr(wisdom_print, "/none: No such file") != NULL);
     ck_assert_str_eq(ecornn_error_detail(), "");
 }

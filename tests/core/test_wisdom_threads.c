@@ -107,64 +107,6 @@ START_TEST(many_threads)
 }
 END_TEST
 
-/* ---- what was measured of the machine ---------------------------------------------------------
- */
-
-enum { PLANNERS = 4, PLANS = 3 };
-static ecornn_device *new_device;
-
-struct planner {
-    const char *machine; /* a text that it learns between plans; NULL: none */
-    double estimate[PLANS];
-};
-
-static void *plan_and_measure(void *own)
-{
-    struct planner *planner = own;
-    for (int k = 0; k < PLANS; k++) {
-        ecornn_desc desc;
-        ecornn_plan *plan;
-        if (ecornn_desc_parse(&desc, LSTM, NULL) != ECORNN_OK ||
-            (planner->machine && ecornn_wisdom_from_text(planner->machine) != ECORNN_OK) ||
-            ecornn_plan_create(&plan, new_device, &desc) != ECORNN_OK)
-            return own;
-        planner->estimate[k] = plan->estimate;
-        ecornn_plan_free(plan);
-    }
-    return NULL;
-}
-
-/* Whatever is learnt meanwhile, all plans of a device are estimated from one table: the one that
- * the first of them found. */
-START_TEST(one_table_for_all_plans)
-{
-    enum { ROUNDS = 20 };
-    char machine[2][WISDOM_TEXT];
-    for (int k = 0; k < 2; k++)
-        snprintf(machine[k], WISDOM_TEXT, "%s",
-                 text_of(wisdom_device->identity,
-                         k == 0 ? "machine @ f32-mflops=9000,barrier-ps=900000 2026-01-31\n"
-                                : "machine @ f32-mflops=90000,barrier-ps=90000 2026-01-31\n"));
-    for (int round = 0; round < ROUNDS; round++) {
-        pthread_t thread[PLANNERS];
-        struct planner planner[PLANNERS] = {
-            {.machine = machine[0]}, {.machine = NULL}, {.machine = machine[1]}};
-        void *failed = NULL;
-        ecornn_wisdom_forget();
-        ck_assert_int_eq(ecornn_device_open(&new_device, "cpu:2"), ECORNN_OK);
-        for (int k = 0; k < PLANNERS; k++)
-            ck_assert_int_eq(pthread_create(&thread[k], NULL, plan_and_measure, &planner[k]), 0);
-        for (int k = 0; k < PLANNERS; k++) {
-            ck_assert_int_eq(pthread_join(thread[k], &failed), 0);
-            ck_assert_ptr_null(failed);
-        }
-        for (int k = 0; k < PLANNERS * PLANS; k++)
-            ck_assert_double_eq(planner[k / PLANS].estimate[k % PLANS], planner[0].estimate[0]);
-        ecornn_device_close(new_device);
-    }
-}
-END_TEST
-
 /* ---- forks ----------------------------------------------------------------------------------- */
 
 /* Check has a lock too, so neither threads nor children of this test assert. */
@@ -251,5 +193,5 @@ START_TEST(forgets_what_is_being_read)
 END_TEST
 
 TEST_MAIN_AROUND("wisdom threads", 0, make_folder, remove_folder, {many_processes, 1},
-                 {records_problems, 1}, {many_threads, 1}, {one_table_for_all_plans, 1}, {forks, 1},
+                 {records_problems, 1}, {many_threads, 1}, {forks, 1},
                  {forgets_what_is_being_read, 1})
