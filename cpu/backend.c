@@ -264,7 +264,6 @@ const struct eco_backend eco_backend_cpu = {
     .release = release,
     .describe = describe,
     .choices = eco_cpu_choices,
-    .tunables = eco_cpu_tunables,
     .variables = variables,
     .identity = identity,
     .about = about,

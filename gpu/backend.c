@@ -391,7 +391,6 @@ static const struct eco_backend backend = {
     .run_concurrently = eco_gpu_run_beside,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
-    .tunables = eco_gpu_tunables,
     .variables = eco_gpu_variables,
     .identity = identity,
     .about = about,

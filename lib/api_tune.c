@@ -1,5 +1,5 @@
 /*
- * Tuning: the public function.  The search is tune_search.c's.
+ * Tuning: the public function, over the search of tune_search.c.
  */
 #include "ecornn.h"
 
@@ -27,26 +27,29 @@ static ecornn_status check(const ecornn_device *device, const ecornn_desc *desc,
     if (tuning && !(tuning->seconds >= 0 && tuning->seconds <= 1e6))
         return eco_fail(ECORNN_BAD_ARGUMENT, "tuning.seconds is %g, must be 0 to 1000000",
                         tuning->seconds);
-    if (!device->backend->tunables)
+    if (!device->backend->choices)
         return eco_fail(ECORNN_UNSUPPORTED, "device %s has no choices to tune",
                         device->backend->name);
     const char *asked = eco_plan_asked(device->backend);
     if (asked)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is set, which takes choices from tuning", asked);
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "unset %s before tuning: it fixes choices that tuning must vary", asked);
     return ECORNN_OK;
 }
 
-/* A memory limit shrinks chunks once more where they are forced: another plan than was measured. */
+/* With a memory limit, the planner shrinks chunks of a forced plan, so the plan that wisdom makes
+ * would not be the one that was measured. */
 static ecornn_status check_limit(const struct eco_problem *problem)
 {
     if (problem->models > 1)
         return eco_fail(ECORNN_UNSUPPORTED,
-                        "models is %d, must be 1 for tuning: each runs as one does",
+                        "models is %d, must be 1 for tuning: tune one model instead",
                         problem->models);
     if (problem->memory_limit == 0)
         return ECORNN_OK;
     return eco_fail(ECORNN_UNSUPPORTED,
-                    "memory_limit is %" PRIu64 ", must be 0 for tuning: a limit takes choices",
+                    "memory_limit is %" PRIu64
+                    ", must be 0 for tuning: it fixes choices that tuning must vary",
                     problem->memory_limit);
 }
 
@@ -66,7 +69,7 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
     if (status == ECORNN_OK)
         status = check_limit(&problem);
     if (status == ECORNN_OK)
-        status = eco_tune(device, &problem, tuning ? tuning : &usual, &found);
+        status = eco_tune(device, &problem, eco_choices, tuning ? tuning : &usual, &found);
     eco_caller_end(&caller);
     if (status == ECORNN_OK)
         *tuned = found;

@@ -36,7 +36,7 @@ void ecornn_wisdom_forget(void)
 {
     struct eco_caller caller;
     eco_caller_begin(&caller);
-    eco_wisdom_begin_anew();
+    eco_wisdom_reset();
     eco_caller_end(&caller);
 }
 

@@ -1,7 +1,7 @@
 /*
- * How far results of two plans of a problem may be apart; see tune.h.  Of types whose roundings
- * show, the reference says: it runs a small problem of the same kind exactly, and rounded as a
- * machine of such a type rounds, as the tests do (tests/kit/compare.c).
+ * How much the results of two plans of a problem may differ; see tune.h.  For 16-bit types and TF32
+ * the reference runs a small problem of the same kind, once exactly and several times with the
+ * roundings of a machine of that type, as the tests do (tests/kit/compare.c).
  */
 #include "lib/tune.h"
 
@@ -12,7 +12,7 @@
 #include "common/type.h"
 #include "common/util.h"
 
-/* Norm of the difference over the norm; infinite where a value is none. */
+/* The norm of the difference over the norm; infinite if a value is not finite. */
 static double relative(const struct eco_tune_results *a, const struct eco_tune_results *b, int k)
 {
     double apart = 0, norm = 0;
@@ -27,7 +27,7 @@ static double relative(const struct eco_tune_results *a, const struct eco_tune_r
 
 /* ---- a small problem on the reference -------------------------------------------------------- */
 
-/* Large enough that norms are of many numbers, and roundings go through many steps. */
+/* Large enough for norms of many numbers, and for roundings that go through many steps. */
 enum { STEPS = 32, ROWS = 2, UNITS = 16, LAYERS = 8, RUNS = 4 };
 
 static int32_t least(int32_t a, int32_t b)
@@ -35,7 +35,7 @@ static int32_t least(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* Data in double, as the reference takes it; the roundings are the machine's. */
+/* The problem in F64, as the reference computes it. */
 static struct eco_problem small_of(const struct eco_problem *problem)
 {
     struct eco_problem made = *problem;
@@ -60,7 +60,7 @@ static bool is_fast(const struct eco_problem *problem)
     return problem->fast && problem->type == ECORNN_F32;
 }
 
-/* TF32 has as many significant bits as F16. */
+/* What a machine of the problem's types rounds; TF32 has as many significant bits as F16. */
 static struct eco_machine machine_of(const struct eco_problem *problem)
 {
     const ecornn_type type = is_fast(problem) ? ECORNN_F16 : problem->type;
@@ -71,7 +71,7 @@ static struct eco_machine machine_of(const struct eco_problem *problem)
         .saved = problem->saving.type != ECORNN_F32 ? problem->saving.type
                  : replays                          ? type
                                                     : ECORNN_F32,
-        .lean = true, /* as a GPU, which rounds more */
+        .lean = true, /* as a GPU, which rounds more often */
     };
 }
 
@@ -90,10 +90,9 @@ static ecornn_status open_model(struct model *model, const struct eco_problem *p
     if (status == ECORNN_OK)
         status = eco_plan_make(&plan, model->reference, &model->problem);
     if (status == ECORNN_OK)
-        status = eco_tune_data_make(&model->data, plan);
-    model->data.problem = &model->problem;
+        status = eco_tune_data_make(&model->data, plan, &model->problem);
     ecornn_plan_free(plan);
-    return status == ECORNN_OK ? eco_trial_open(&model->trial, &model->data, "") : status;
+    return status == ECORNN_OK ? eco_trial_make(&model->trial, &model->data, "") : status;
 }
 
 static void close_model(struct model *model)
@@ -109,7 +108,7 @@ static ecornn_status compute(struct model *model, struct eco_tune_results *resul
     return status == ECORNN_OK ? eco_tune_results_fetch(results, &model->data) : status;
 }
 
-/* The largest errors of some rounded runs. */
+/* Finds the largest errors of some rounded runs. */
 static ecornn_status measure(struct model *model, const struct eco_problem *problem,
                              double error[ECO_TUNE_RESULTS])
 {
@@ -132,8 +131,9 @@ static ecornn_status measure(struct model *model, const struct eco_problem *prob
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* Sums of wide types run in other orders, and may be emulated; roundings grow with the root of the
- * steps that they go through.  Large enough that roundings are no fault: a fault is larger. */
+/* The bound for sums in F32 or F64: plans add in different orders, and may emulate F32.  Roundings
+ * grow with the square root of the steps.  The factor is generous, since errors of kernels are
+ * larger by far. */
 static double bound_of_sums(const struct eco_problem *problem)
 {
     const ecornn_type sum = eco_type_sum(problem->type);
@@ -143,7 +143,7 @@ static double bound_of_sums(const struct eco_problem *problem)
 ecornn_status eco_tune_bounds_find(struct eco_tune_bounds *bounds,
                                    const struct eco_problem *problem)
 {
-    static const double most = 0.5; /* what is wrong, is more */
+    static const double most = 0.5; /* wrong results differ by more */
     struct model model = {.reference = NULL};
     const ecornn_type weights = problem->weight_type;
     const double sums = bound_of_sums(problem);
@@ -154,7 +154,7 @@ ecornn_status eco_tune_bounds_find(struct eco_tune_bounds *bounds,
     ecornn_status status = open_model(&model, problem);
     if (status == ECORNN_OK)
         status = measure(&model, problem, error);
-    /* Twice the largest and a rounding, as the tests allow each of the two plans. */
+    /* The tests allow each plan twice the largest error and one rounding; here are two plans. */
     const double unit = ldexp(1, -eco_type_form[machine_of(problem).weight_type].bits),
                  longer = sqrt((double)problem->T / least(problem->T, STEPS));
     for (int k = 0; status == ECORNN_OK && k < ECO_TUNE_RESULTS; k++)

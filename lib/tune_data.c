@@ -1,5 +1,5 @@
 /*
- * The data of a problem that is tuned, drawn by a seed, and its results; see tune.h.
+ * The data of a problem that is tuned, and its results; see tune.h.
  */
 #include "lib/tune.h"
 
@@ -28,8 +28,8 @@ static double draw(uint64_t *state)
     return (double)(*state >> 11) * 0x1p-52 - 1;
 }
 
-/* Room in the device's memory, and random numbers there.  They repeat after PERIOD elements, a
- * prime, so that drawing them takes little of the time beside large problems. */
+/* Allocates device memory with random numbers.  They repeat after PERIOD elements, a prime, so that
+ * drawing them does not take long even for large problems. */
 static void *random_block(const struct eco_tune_data *data, size_t elements, ecornn_type type,
                           double bound)
 {
@@ -56,7 +56,7 @@ static void *random_block(const struct eco_tune_data *data, size_t elements, eco
 static bool make_pointers(struct eco_tune_data *data, const struct ecornn_plan *plan)
 {
     const int count = ecornn_param_count(plan);
-    const size_t room = (size_t)count + 1; /* a cell may have none */
+    const size_t room = (size_t)count + 1; /* a cell may have no parameters */
     const size_t bytes = eco_type_bytes(data->problem->param_type);
     data->pointers = eco_alloc_zeroed(room * sizeof *data->pointers);
     data->dpointers = eco_alloc_zeroed(room * sizeof *data->dpointers);
@@ -72,8 +72,8 @@ static bool make_pointers(struct eco_tune_data *data, const struct ecornn_plan *
     return true;
 }
 
-/* Sets of x beyond what a cache holds, but not many.  A GPU keeps a run as a graph only where no
- * more than two sets of buffers take turns (gpu/run/graph.c), as in a program. */
+/* Enough sets of x to exceed a cache, up to eight.  A GPU keeps the graphs of two sets of buffers
+ * (gpu/run/graph.c), which is what programs use. */
 static int sets_of(const ecornn_device *device, size_t bytes)
 {
     enum { MOST = 8, OF_GRAPHS = 2 };
@@ -83,9 +83,9 @@ static int sets_of(const ecornn_device *device, size_t bytes)
     return bytes > wanted / 2 ? 2 : bytes > wanted / MOST ? (int)(wanted / bytes) : MOST;
 }
 
-ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn_plan *plan)
+ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn_plan *plan,
+                                 const struct eco_problem *problem)
 {
-    const struct eco_problem *problem = &plan->problem;
     const size_t rows = (size_t)problem->T * (size_t)problem->N,
                  element = eco_type_bytes(problem->type),
                  param = eco_type_bytes(problem->param_type);
@@ -121,7 +121,7 @@ void eco_tune_data_free(struct eco_tune_data *data)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Large results as evenly spaced pieces, the first and the last elements among them: comparing all
+/* Fetches large results as evenly spaced pieces, from the first to the last element: comparing all
  * of them would take longer than the runs. */
 static ecornn_status fetch(struct eco_tune_results *results, int which, ecornn_device *device,
                            const void *from)

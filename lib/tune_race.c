@@ -1,17 +1,19 @@
 /*
- * Races: plans of a problem that take turns; see tune.h.
+ * Races: trials that take turns; see tune.h.
  */
 #include "lib/tune.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A candidate that is slower by more in each of its first rounds is not timed again. */
+/* A trial whose first rounds are all slower than the fastest by this ratio is not timed again. */
 static const double HOPELESS = 1.5;
-/* Each round of a long run is many cycles of what disturbs it, so long runs have fewer rounds. */
+/* Long runs need fewer rounds, since each of them averages disturbances. */
 static const struct {
-    double least; /* seconds of a run */
-    int first, rounds, last, makings;
+    double least;      /* seconds of a run, at least */
+    int first;         /* rounds of all trials */
+    int rounds;        /* with the first ones */
+    int last, makings; /* the same in the last race; how often trials are made for that */
 } plans_of_races[] = {{0, 3, 7, 11, 3}, {0.01, 1, 5, 5, 3}, {0.1, 1, 3, 3, 1}};
 
 static int length_of(const struct eco_trial *trial)
@@ -23,8 +25,8 @@ static int length_of(const struct eco_trial *trial)
     return length;
 }
 
-/* All take turns, so that a clock that drifts and neighbours that steal time hit all.  The first is
- * what the others are compared with: of few rounds a single slow one would count. */
+/* Taking turns exposes all trials to the same drift of clocks and the same other programs.  The
+ * first trial, with which the others are compared, runs in every round. */
 static ecornn_status race(struct eco_trial *const trials[], int n, int first, int rounds)
 {
     ecornn_status status = ECORNN_OK;
@@ -51,7 +53,7 @@ ecornn_status eco_trials_race(struct eco_trial *const trials[], int n)
 
 /* ---- once more ------------------------------------------------------------------------------- */
 
-/* Made anew, in memory that lies elsewhere. */
+/* Makes a trial again, which moves its memory. */
 static ecornn_status make_again(struct eco_trial *trial)
 {
     const struct eco_tune_data *data = trial->data;
@@ -73,7 +75,7 @@ ecornn_status eco_trials_race_again(struct eco_trial *const trials[], int n,
     const int length = length_of(trials[0]);
     ecornn_status status = ECORNN_OK;
     for (int k = 0; k < n; k++) {
-        times[k] = (struct eco_trial){.rounds = 0};
+        times[k] = (struct eco_trial){.estimate = trials[k]->estimate};
         memcpy(times[k].choices, trials[k]->choices, sizeof times[k].choices);
     }
     for (int making = 0; making < plans_of_races[length].makings; making++) {

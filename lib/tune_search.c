@@ -1,7 +1,7 @@
 /*
- * The search: one choice after the other, from the planned plan on, the planner's or wisdom's; of
- * each the values that the backend calls worth trying, side by side; see tune.h.  What is found
- * goes to the wisdom.
+ * The search of tuning; see tune.h.  It begins with the plan of the planner or of wisdom and goes
+ * through the choices one after the other.  The values of a choice race against the best plan so
+ * far; the winner is the best plan for the next choice.
  */
 #include "lib/tune.h"
 
@@ -9,33 +9,34 @@
 #include <string.h>
 
 #include "common/backend.h"
-#include "common/tune/tune.h"
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 
 enum { GROUP = 8, PASSES = 2, MOST_SEEN = 1024 };
-/* Each problem has so many candidates measured at least, whatever the time, if there are as many;
- * and of each choice, before all of any, so many that the planner calls fastest. */
+/* At least three candidates of each problem are measured, if there are as many, even if the time is
+ * over.  The first pass measures the two values of each choice that the planner predicts to be the
+ * fastest; so little time is spread over all choices. */
 enum { LEAST_MEASURED = 3, FIRST_GUESSES = 2 };
-/* Plans that race keep their blocks; so many bytes of them at most, where one does not need more.
- */
+/* Racing plans keep their blocks.  Larger groups are split, down to one plan. */
 static const double GROUP_BYTES = 4e9;
-/* Seconds that nobody asked for: so many runs of the planned plan, within limits. */
+/* The default time: that of 200 runs of the first plan, within limits. */
 static const double LEAST_SECONDS = 2, MOST_SECONDS = 30, USUAL_RUNS = 200;
 
 struct search {
     ecornn_device *device;
     const struct eco_problem *problem;
+    const struct eco_choice *choices;
     const ecornn_tuning *tuning;
     ecornn_tuned *tuned;
-    double end; /* of the time that the caller gave */
-    bool left;  /* a candidate was not measured, for want of time or memory */
+    double end;     /* of the time that the caller gave */
+    bool late;      /* the last pass left out candidates for lack of time */
+    bool no_memory; /* some candidate did not fit into memory */
     struct eco_tune_data data;
     struct eco_tune_results expected;
     struct eco_tune_bounds bounds;
     struct eco_trial planned, best;
-    struct eco_trial guess[ECO_MAX_CANDIDATES]; /* plans of one choice, without blocks */
-    uint64_t seen[MOST_SEEN];                   /* choices that were tried */
+    struct eco_trial guess[ECO_MAX_CANDIDATES]; /* the candidates of one choice */
+    uint64_t seen[MOST_SEEN];                   /* hashes of choices that were tried */
     int n_seen;
 };
 
@@ -47,18 +48,15 @@ static void report(const struct search *search, const ecornn_candidate *candidat
         search->tuning->report(search->tuning->own, candidate);
 }
 
-static void report_trial(const struct search *search, struct eco_trial *trial)
+static void report_time(const struct search *search, const struct eco_trial *trial)
 {
-    eco_trial_settle(trial);
-    const ecornn_candidate candidate = {.choices = trial->choices,
-                                        .seconds = trial->spread.median,
-                                        .low = trial->spread.low,
-                                        .high = trial->spread.high,
-                                        .estimate = trial->estimate};
-    report(search, &candidate);
+    const struct eco_spread spread = eco_trial_spread(trial);
+    report(search, &(ecornn_candidate){.choices = trial->choices,
+                                       .seconds = spread.median,
+                                       .low = spread.low,
+                                       .high = spread.high,
+                                       .estimate = trial->estimate});
 }
-
-/* ---- one group ------------------------------------------------------------------------------- */
 
 static bool is_seen(const struct search *search, const char *choices)
 {
@@ -75,14 +73,20 @@ static void see(struct search *search, const char *choices)
         search->seen[search->n_seen++] = eco_hash(ECO_HASH, choices, strlen(choices));
 }
 
-static void refuse(struct search *search, const char *choices, const char *why)
+/* A candidate cannot be planned or run.  Returns the failure if tuning cannot go on. */
+static ecornn_status refuse(struct search *search, const char *choices, ecornn_status failure)
 {
+    search->no_memory = search->no_memory || failure == ECORNN_NO_MEMORY;
     search->tuned->refused++;
-    report(search, &(ecornn_candidate){.choices = choices, .refusal = why});
+    report(search, &(ecornn_candidate){.choices = choices, .refusal = ecornn_error_detail()});
     see(search, choices);
+    return failure == ECORNN_FAILED ? failure : ECORNN_OK;
 }
 
-/* Does it compute the same?  Else it leaves the race, and says why. */
+/* ---- one group ------------------------------------------------------------------------------- */
+
+/* Compares a trial's results with those of the first plan.  If they differ, reports and frees it.
+ */
 static ecornn_status check(struct search *search, struct eco_trial *trial)
 {
     struct eco_tune_results results = {0};
@@ -102,8 +106,7 @@ static ecornn_status check(struct search *search, struct eco_trial *trial)
     return status;
 }
 
-/* A plan becomes one that can be timed, and is none that was.  status: what nobody can go on
- * after. */
+/* Starts a planned candidate.  False: it cannot take part in a race. */
 static bool admit(struct search *search, struct eco_trial *trial, ecornn_status *status)
 {
     see(search, trial->choices);
@@ -113,37 +116,30 @@ static bool admit(struct search *search, struct eco_trial *trial, ecornn_status 
         *status = check(search, trial);
         return *status == ECORNN_OK && trial->data != NULL;
     }
-    if (started == ECORNN_FAILED)
-        *status = started;
-    search->left = true;
-    refuse(search, trial->choices, ecornn_error_detail());
+    *status = refuse(search, trial->choices, started);
     eco_trial_free(trial);
     return false;
 }
 
-/* The fastest of some plans becomes the best, if it is faster than that. */
-static ecornn_status compare_group(struct search *search, struct eco_trial group[], int n)
+/* Races trials against the first of them, which is the best one so far.  A faster one takes its
+ * place. */
+static ecornn_status race(struct search *search, struct eco_trial *const trials[], int n)
 {
-    struct eco_trial *trials[GROUP + 1] = {&search->best};
     double least = 1, ratio;
-    int fastest = -1;
-    for (int k = 0; k < n; k++)
-        trials[k + 1] = &group[k];
-    const ecornn_status status = eco_trials_race(trials, n + 1);
+    int fastest = 0;
+    const ecornn_status status = eco_trials_race(trials, n);
     if (status != ECORNN_OK)
         return status;
-    for (int k = 0; k < n; k++) {
-        report_trial(search, &group[k]);
-        if (eco_trial_is_faster(&group[k], &search->best, &ratio) && ratio < least) {
+    for (int k = 1; k < n; k++) {
+        report_time(search, trials[k]);
+        if (eco_trial_is_faster(trials[k], trials[0], &ratio) && ratio < least) {
             least = ratio;
             fastest = k;
         }
     }
-    if (fastest >= 0) {
-        const struct eco_trial slower = search->best;
-        search->best = group[fastest];
-        group[fastest] = slower;
-    }
+    const struct eco_trial winner = *trials[fastest];
+    *trials[fastest] = *trials[0];
+    *trials[0] = winner;
     return ECORNN_OK;
 }
 
@@ -154,52 +150,51 @@ static bool is_algorithm(const struct eco_choice *choice)
     return strcmp(choice->key, "algorithm") == 0;
 }
 
-/* Is there no time for another candidate?  Each algorithm is measured whatever the time. */
+/* Is there no time for more candidates?  Algorithms are all measured, whatever the time. */
 static bool is_late(const struct search *search, const struct eco_choice *choice)
 {
     return eco_tune_now() > search->end && !is_algorithm(choice) &&
            search->tuned->candidates - search->tuned->wrong >= LEAST_MEASURED;
 }
 
-/* Plans of a choice's values that were not measured, by estimate, the fastest first.  Returns how
- * many. */
+/* Sorts a planned trial into the guesses by its estimate, or frees it if it is not new. */
+static void add_guess(struct search *search, struct eco_trial *made, int *n)
+{
+    bool is_new = !is_seen(search, made->choices);
+    for (int i = 0; i < *n; i++)
+        is_new = is_new && strcmp(search->guess[i].choices, made->choices) != 0;
+    if (!is_new) {
+        eco_trial_free(made);
+        return;
+    }
+    int at = (*n)++;
+    for (; at > 0 && search->guess[at - 1].estimate > made->estimate; at--)
+        search->guess[at] = search->guess[at - 1];
+    search->guess[at] = *made;
+}
+
+/* Plans the new candidates of a choice, the fastest by estimate first.  Returns their number. */
 static int make_guesses(struct search *search, const struct eco_choice *choice,
                         ecornn_status *status)
 {
     char candidates[ECO_MAX_CANDIDATES][ECO_MAX_FORCE];
-    const int count = eco_choice_applies(choice, search->best.plan)
-                          ? eco_candidates(choice, search->best.plan, candidates)
-                          : 0;
+    const int count = eco_candidates(choice, search->best.plan, candidates);
     int n = 0;
     for (int k = 0; *status == ECORNN_OK && k < count; k++) {
         struct eco_trial made;
         if (is_seen(search, candidates[k]))
             continue;
         const ecornn_status planned = eco_trial_plan(&made, &search->data, candidates[k]);
-        if (planned == ECORNN_FAILED)
-            *status = planned;
-        if (planned != ECORNN_OK) {
-            search->left = search->left || planned == ECORNN_NO_MEMORY;
-            refuse(search, candidates[k], ecornn_error_detail());
-            continue;
-        }
-        bool is_new = !is_seen(search, made.choices);
-        for (int i = 0; i < n; i++)
-            is_new = is_new && strcmp(search->guess[i].choices, made.choices) != 0;
-        if (!is_new) {
-            eco_trial_free(&made);
-            continue;
-        }
-        int at = n++;
-        for (; at > 0 && search->guess[at - 1].estimate > made.estimate; at--)
-            search->guess[at] = search->guess[at - 1];
-        search->guess[at] = made;
+        if (planned == ECORNN_OK)
+            add_guess(search, &made, &n);
+        else
+            *status = refuse(search, candidates[k], planned);
     }
     return n;
 }
 
-/* Plans that may race at once. */
-static int group_of(const struct search *search)
+/* The number of plans that may race at once. */
+static int group_size(const struct search *search)
 {
     const ecornn_sizes *sizes = &search->planned.plan->sizes;
     const double bytes = (double)sizes->weights + (double)sizes->dweights +
@@ -207,27 +202,26 @@ static int group_of(const struct search *search)
     return bytes * GROUP < GROUP_BYTES ? GROUP : (int)fmax(1, GROUP_BYTES / bytes);
 }
 
-/* The candidates of a choice, or of these so many that should be fastest. */
+/* Tries the candidates of a choice, or only the `most` that are predicted to be fastest. */
 static ecornn_status try_choice(struct search *search, const struct eco_choice *choice, int most)
 {
     ecornn_status status = ECORNN_OK;
-    const int made = make_guesses(search, choice, &status), size = group_of(search),
+    const int made = make_guesses(search, choice, &status), size = group_size(search),
               count = made < most ? made : most;
     int k = 0;
     while (status == ECORNN_OK && k < count && !is_late(search, choice)) {
-        struct eco_trial group[GROUP] = {{.data = NULL}};
-        int n = 0;
-        for (; status == ECORNN_OK && k < count && n < size && !is_late(search, choice); k++) {
-            group[n] = search->guess[k];
-            search->guess[k].data = NULL; /* it is the group's */
-            n += admit(search, &group[n], &status);
-        }
-        if (status == ECORNN_OK && n > 0)
-            status = compare_group(search, group, n);
-        for (int i = 0; i < GROUP; i++)
-            eco_trial_free(&group[i]);
+        struct eco_trial *trials[GROUP + 1] = {&search->best};
+        const int begin = k;
+        int n = 1;
+        for (; status == ECORNN_OK && k < count && n <= size && !is_late(search, choice); k++)
+            if (admit(search, &search->guess[k], &status))
+                trials[n++] = &search->guess[k];
+        if (status == ECORNN_OK && n > 1)
+            status = race(search, trials, n);
+        for (int i = begin; i < k; i++)
+            eco_trial_free(&search->guess[i]);
     }
-    search->left = search->left || k < count;
+    search->late = search->late || k < count;
     for (; k < made; k++)
         eco_trial_free(&search->guess[k]);
     return status;
@@ -236,17 +230,20 @@ static ecornn_status try_choice(struct search *search, const struct eco_choice *
 static ecornn_status try_choices(struct search *search, int most)
 {
     ecornn_status status = ECORNN_OK;
-    for (const struct eco_choice *choice = search->device->backend->tunables;
-         choice != NULL && choice->key != NULL && status == ECORNN_OK; choice++) {
+    search->late = false;
+    for (const struct eco_choice *choice = search->choices;
+         choice->key != NULL && status == ECORNN_OK; choice++) {
+        if (!eco_choice_applies(choice, search->best.plan))
+            continue;
         if (is_late(search, choice))
-            search->left = true;
+            search->late = true;
         else
             status = try_choice(search, choice, is_algorithm(choice) ? ECO_MAX_CANDIDATES : most);
     }
     return status;
 }
 
-/* What the planner calls fastest of each choice, then everything, until nothing changes. */
+/* First the likely values of all choices, then all values, until a pass changes nothing. */
 static ecornn_status try_all(struct search *search)
 {
     ecornn_status status = try_choices(search, FIRST_GUESSES);
@@ -260,25 +257,25 @@ static ecornn_status try_all(struct search *search)
     return status;
 }
 
-/* Where wisdom chose the plan: the planner's own, which may be faster. */
+/* If wisdom chose the first plan, the planner's own plan may be faster. */
 static ecornn_status try_planner(struct search *search)
 {
-    struct eco_trial own = {.data = NULL};
+    struct eco_trial *own = &search->guess[0], *trials[] = {&search->best, own};
     ecornn_status status = ECORNN_OK;
     if (!search->tuned->by_wisdom)
         return ECORNN_OK;
-    const ecornn_status planned = eco_trial_plan(&own, &search->data, "");
+    const ecornn_status planned = eco_trial_plan(own, &search->data, "");
     if (planned != ECORNN_OK)
         return planned;
-    if (!is_seen(search, own.choices) && admit(search, &own, &status))
-        status = compare_group(search, &own, 1);
-    eco_trial_free(&own);
+    if (!is_seen(search, own->choices) && admit(search, own, &status))
+        status = race(search, trials, 2);
+    eco_trial_free(own);
     return status;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* The plan to begin with, the data, and what all must compute. */
+/* Makes the first plan, the data and the expected results. */
 static ecornn_status begin(struct search *search)
 {
     char forced[ECO_MAX_FORCE];
@@ -290,8 +287,7 @@ static ecornn_status begin(struct search *search)
         return status;
     memcpy(forced, plan->problem.forced, sizeof forced); /* by wisdom, or nothing */
     search->tuned->by_wisdom = plan->by_wisdom;
-    status = eco_tune_data_make(&search->data, plan);
-    search->data.problem = search->problem;
+    status = eco_tune_data_make(&search->data, plan, search->problem);
     ecornn_plan_free(plan);
     if (status == ECORNN_OK)
         status = eco_trial_make(&search->planned, &search->data, forced);
@@ -308,41 +304,56 @@ static ecornn_status begin(struct search *search)
     return status;
 }
 
-/* Once more, the two that matter, for longer: chance made one of many the fastest.  Where their
- * memory lies is chance, too (large pages, aliases in a cache): they are made several times. */
+/* Races the first and the best plan once more, for longer: the best of many was partly chosen by
+ * chance.  Both are made several times, since it matters where their memory happens to be (large
+ * pages, cache aliases). */
 static ecornn_status decide(struct search *search)
 {
     struct eco_trial *trials[2] = {&search->planned, &search->best}, times[2];
-    struct eco_trial *planned = &times[0], *best = &times[1];
     ecornn_tuned *tuned = search->tuned;
     double ratio = 1;
-    const bool other = strcmp(search->planned.choices, search->best.choices) != 0;
-    const ecornn_status status = eco_trials_race_again(trials, 1 + other, times);
+    const bool two = strcmp(search->planned.choices, search->best.choices) != 0;
+    const ecornn_status status = eco_trials_race_again(trials, 1 + two, times);
     if (status != ECORNN_OK)
         return status;
-    const bool faster = other && eco_trial_is_faster(best, planned, &ratio);
-    planned->estimate = search->planned.estimate;
-    report_trial(search, planned);
-    if (other) {
-        best->estimate = search->best.estimate;
-        report_trial(search, best);
-    }
-    const struct eco_trial *taken = faster ? best : planned;
-    memcpy(tuned->planned, planned->choices, sizeof tuned->planned);
-    memcpy(tuned->best, taken->choices, sizeof tuned->best);
-    tuned->planned_seconds = planned->spread.median;
-    tuned->best_seconds = taken->spread.median;
-    tuned->best_low = taken->spread.low;
-    tuned->best_high = taken->spread.high;
+    for (int k = 0; k < 1 + two; k++)
+        report_time(search, &times[k]);
+    const bool faster = two && eco_trial_is_faster(&times[1], &times[0], &ratio);
+    const struct eco_spread planned = eco_trial_spread(&times[0]),
+                            best = eco_trial_spread(&times[faster]);
+    memcpy(tuned->planned, times[0].choices, sizeof tuned->planned);
+    memcpy(tuned->best, times[faster].choices, sizeof tuned->best);
+    tuned->planned_seconds = planned.median;
+    tuned->best_seconds = best.median;
+    tuned->best_low = best.low;
+    tuned->best_high = best.high;
     tuned->regret = faster ? 1 / ratio - 1 : 0;
-    tuned->complete = !search->left;
+    tuned->complete = !search->late && !search->no_memory;
     tuned->measured = tuned->candidates - tuned->wrong >= LEAST_MEASURED ||
                       (tuned->complete && tuned->candidates > tuned->wrong);
     return ECORNN_OK;
 }
 
+static ecornn_status run(struct search *search)
+{
+    const double asked = search->tuning->seconds;
+    ecornn_status status = begin(search);
+    search->end =
+        eco_tune_now() +
+        (asked > 0 ? asked
+                   : fmin(fmax(LEAST_SECONDS, USUAL_RUNS * search->planned.first), MOST_SECONDS));
+    if (status == ECORNN_OK)
+        status = try_planner(search);
+    if (status == ECORNN_OK)
+        status = try_all(search);
+    if (status == ECORNN_OK)
+        status = decide(search);
+    return status;
+}
+
 ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
-                       const ecornn_tuning *tuning, ecornn_tuned *tuned)
+                       const struct eco_choice *choices, const ecornn_tuning *tuning,
+                       ecornn_tuned *tuned)
 {
     const double start = eco_tune_now();
     char before[ECO_MAX_DETAIL];
@@ -352,25 +363,15 @@ ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a search", sizeof *search);
     search->device = device;
     search->problem = problem;
+    search->choices = choices;
     search->tuning = tuning;
     search->tuned = tuned;
-    ecornn_status status = begin(search);
-    search->end =
-        eco_tune_now() +
-        (tuning->seconds > 0
-             ? tuning->seconds
-             : fmin(fmax(LEAST_SECONDS, USUAL_RUNS * search->planned.first), MOST_SECONDS));
-    if (status == ECORNN_OK)
-        status = try_planner(search);
-    if (status == ECORNN_OK)
-        status = try_all(search);
-    if (status == ECORNN_OK)
-        status = decide(search);
+    ecornn_status status = run(search);
     if (status == ECORNN_OK && !tuning->forget)
         status = eco_wisdom_learn(device, problem, tuned->best, tuned->best_seconds,
                                   tuned->best_high - tuned->best_low);
     if (status == ECORNN_OK)
-        eco_fail_restore(before); /* what candidates said is in reports */
+        eco_fail_restore(before); /* refusals of candidates are no failures of the caller */
     tuned->seconds = eco_tune_now() - start;
     eco_tune_results_free(&search->expected);
     eco_trial_free(&search->planned);

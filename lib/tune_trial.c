@@ -1,5 +1,5 @@
 /*
- * One plan that is timed: its blocks, its runs, its order statistics; see tune.h.
+ * One plan that is timed: its blocks, its runs and the spread of its times; see tune.h.
  */
 #include "lib/tune.h"
 
@@ -50,20 +50,38 @@ static ecornn_status make_blocks(struct eco_trial *trial)
                        NULL);
 }
 
+/* Otherwise a plan that writes nothing would leave the results of the plan before it. */
+static ecornn_status clear_results(const struct eco_trial *trial)
+{
+    const struct eco_tune_data *data = trial->data;
+    const size_t element = eco_type_bytes(data->problem->type);
+    const struct eco_fill fills[] = {
+        {.name = "y", .to = data->y, .bytes = data->y_elements * element},
+        {.name = "dx", .to = data->dx, .bytes = data->x_elements * element},
+        {.name = "dweights", .to = trial->dweights, .bytes = trial->plan->sizes.dweights},
+        {.name = "dparams",
+         .to = data->dparams,
+         .bytes = data->params * eco_type_bytes(data->problem->param_type)}};
+    return data->device->backend->fill(data->device, fills, data->problem->training ? 4 : 1, NULL);
+}
+
 ecornn_status eco_trial_compute(struct eco_trial *trial)
 {
     const struct eco_tune_data *data = trial->data;
-    ecornn_status status = run(trial, 0);
+    ecornn_status status = clear_results(trial);
+    if (status == ECORNN_OK)
+        status = run(trial, 0);
     if (status == ECORNN_OK && data->problem->training)
         status = ecornn_unpack(trial->plan, trial->dweights, data->dpointers, 0, NULL);
     return status == ECORNN_OK ? ecornn_wait(data->device, NULL) : status;
 }
 
-/* Rounds of about so long: what a clock and a stream's end take is nothing beside it. */
+/* A round takes about a millisecond, so that reading the clock and waiting for a stream do not
+ * count. */
 static const double ROUND_SECONDS = 1e-3;
 enum { MOST_REPEATS = 1000 };
 
-/* A GPU's graphs are made by the second run of each set. */
+/* A GPU makes its graphs in the second run of each set of buffers. */
 static ecornn_status make_graphs(struct eco_trial *trial)
 {
     ecornn_status status = ECORNN_OK;
@@ -95,48 +113,28 @@ ecornn_status eco_trial_plan(struct eco_trial *trial, const struct eco_tune_data
     struct eco_problem problem = *data->problem;
     struct eco_text forced = {problem.forced, sizeof problem.forced, 0},
                     chosen = {trial->choices, sizeof trial->choices, 0};
-    *trial = (struct eco_trial){.data = data};
+    *trial = (struct eco_trial){.data = NULL};
     eco_text_add(&forced, "%s", choices);
     const ecornn_status status = eco_plan_make(&trial->plan, data->device, &problem);
-    if (status == ECORNN_OK)
-        eco_plan_choices(trial->plan, &chosen);
-    else
-        eco_trial_free(trial);
-    if (status == ECORNN_OK)
-        trial->estimate = trial->plan->seconds;
-    return status;
-}
-
-ecornn_status eco_trial_open(struct eco_trial *trial, const struct eco_tune_data *data,
-                             const char *choices)
-{
-    ecornn_status status = eco_trial_plan(trial, data, choices);
     if (status != ECORNN_OK)
         return status;
-    status = make_blocks(trial);
-    if (status != ECORNN_OK)
-        eco_trial_free(trial);
-    return status;
+    trial->data = data;
+    trial->estimate = trial->plan->seconds;
+    eco_plan_choices(trial->plan, &chosen);
+    return ECORNN_OK;
 }
 
 ecornn_status eco_trial_start(struct eco_trial *trial)
 {
-    ecornn_status status = make_blocks(trial);
-    if (status == ECORNN_OK)
-        status = warm_up(trial);
-    return status;
+    const ecornn_status status = make_blocks(trial);
+    return status == ECORNN_OK ? warm_up(trial) : status;
 }
 
 ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data *data,
                              const char *choices)
 {
-    ecornn_status status = eco_trial_plan(trial, data, choices);
-    if (status != ECORNN_OK)
-        return status;
-    status = eco_trial_start(trial);
-    if (status != ECORNN_OK)
-        eco_trial_free(trial);
-    return status;
+    const ecornn_status status = eco_trial_plan(trial, data, choices);
+    return status == ECORNN_OK ? eco_trial_start(trial) : status;
 }
 
 void eco_trial_free(struct eco_trial *trial)
@@ -183,9 +181,9 @@ static struct eco_spread spread_of(const double *numbers, int n)
     };
 }
 
-void eco_trial_settle(struct eco_trial *trial)
+struct eco_spread eco_trial_spread(const struct eco_trial *trial)
 {
-    trial->spread = spread_of(trial->seconds, trial->rounds);
+    return spread_of(trial->seconds, trial->rounds);
 }
 
 double eco_trial_least(const struct eco_trial *trial)
@@ -196,13 +194,13 @@ double eco_trial_least(const struct eco_trial *trial)
     return least;
 }
 
-/* By the ratios of rounds that followed each other, which a slow second of the machine changes less
- * than either time.  By their median, and not by chance: a quartile agrees, or, where neighbours
- * take many rounds' time, the fastest ones do, clearly. */
+/* The ratios of rounds that followed each other decide, since a slow second of the machine changes
+ * both times.  Their median must be clear of chance: the upper quartile agrees, or, where other
+ * programs disturb many rounds, the fastest rounds differ clearly. */
 bool eco_trial_is_faster(const struct eco_trial *trial, const struct eco_trial *other,
                          double *ratio)
 {
-    static const double worth = 0.98, clear = 0.95; /* what is faster by less may be chance */
+    static const double worth = 0.98, clear = 0.95;
     const int n = trial->rounds < other->rounds ? trial->rounds : other->rounds;
     double ratios[ECO_TUNE_ROUNDS];
     for (int k = 0; k < n; k++)

@@ -1,6 +1,6 @@
 /*
- * Where wisdom lies, and how it is read and written; see wisdom_files.h.  What is in it,
- * common/wisdom knows.
+ * Wisdom files: where they are, and how they are read and replaced; see wisdom_files.h.  The text
+ * in them is parsed by common/wisdom.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* O_CLOEXEC, realpath */
@@ -24,31 +24,24 @@
 #include "lib/paths.h"
 
 enum { MOST_FILE = 16 << 20 };
-_Static_assert(ECO_MOST_PATH >= PATH_MAX, "realpath wants room");
+_Static_assert(ECO_MOST_PATH >= PATH_MAX, "room for realpath");
 
-/* What an error has room for of a path: its end, where long ones differ. */
-enum { SHOWN = 200 };
-struct shown {
-    char text[SHOWN + 4]; /* with "..." */
-};
-static struct shown shown(const char *path)
+/* The part of a path that errors show: its end, where long paths differ. */
+static const char *shown(const char *path)
 {
-    struct shown made;
-    struct eco_text text = {made.text, sizeof made.text, 0};
+    enum { SHOWN = 200 };
     const size_t length = strlen(path);
-    eco_text_add(&text, "%s%s", length > SHOWN ? "..." : "",
-                 length > SHOWN ? path + length - SHOWN : path);
-    return made;
+    return length > SHOWN ? path + length - SHOWN : path;
 }
 
 static ecornn_status fail(const char *what, const char *path, int error)
 {
-    return eco_fail(ECORNN_FAILED, "%s: %s: %s", what, shown(path).text, strerror(error));
+    return eco_fail(ECORNN_FAILED, "%s: %s: %s", what, shown(path), strerror(error));
 }
 
 static ecornn_status too_long(const char *path, size_t length)
 {
-    return eco_fail(ECORNN_FAILED, "%.60s...: a path of %zu bytes, must have at most %d", path,
+    return eco_fail(ECORNN_FAILED, "%.60s...: the path has %zu bytes, must have at most %d", path,
                     length, ECO_MOST_PATH - 1);
 }
 
@@ -86,18 +79,14 @@ bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* All bytes that are there, which may be fewer than wanted. */
+/* Reads up to `bytes`, fewer if the file has become shorter. */
 static ecornn_status read_all(int file, const char *path, char *text, size_t bytes, size_t *got)
 {
-    for (*got = 0; *got < bytes;) {
-        const ssize_t n = read(file, text + *got, bytes - *got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
+    ssize_t n = 1;
+    for (*got = 0; *got < bytes && n != 0; *got += n > 0 ? (size_t)n : 0) {
+        n = read(file, text + *got, bytes - *got);
+        if (n < 0 && errno != EINTR)
             return fail("cannot read", path, errno);
-        if (n == 0)
-            break;
-        *got += (size_t)n;
     }
     return ECORNN_OK;
 }
@@ -109,39 +98,39 @@ static ecornn_status load_open(int file, const char *path)
     if (fstat(file, &about) != 0)
         return fail("cannot read", path, errno);
     if (!S_ISREG(about.st_mode))
-        return eco_fail(ECORNN_FAILED, "cannot read: %s: no regular file", shown(path).text);
+        return eco_fail(ECORNN_FAILED, "cannot read: %s: not a regular file", shown(path));
     if (about.st_size > MOST_FILE)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s:1: the text is larger than 16 MiB",
-                        shown(path).text);
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s:1: the text is larger than 16 MiB", shown(path));
     const size_t bytes = (size_t)about.st_size;
     char *text = eco_alloc(bytes + 1);
     if (text == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of %s", bytes, shown(path).text);
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of %s", bytes, shown(path));
     ecornn_status status = read_all(file, path, text, bytes, &got);
     if (status == ECORNN_OK)
-        status = eco_wisdom_add(text, got, shown(path).text);
+        status = eco_wisdom_add(text, got, shown(path));
     eco_free(text);
     return status;
 }
 
-static ecornn_status find_user(struct eco_text *path)
+/* Sets the path to the user's file if the caller gave none. */
+static ecornn_status find_path(const char **path, char data[ECO_MOST_PATH])
 {
-    if (!user_path(path))
-        return eco_fail(ECORNN_FAILED, "there is no file of the user's: neither XDG_CONFIG_HOME "
-                                       "nor HOME is an absolute path");
-    return path->length < path->size ? ECORNN_OK : too_long(path->data, path->length);
+    struct eco_text user = {data, ECO_MOST_PATH, 0};
+    if (*path != NULL)
+        return ECORNN_OK;
+    if (!user_path(&user))
+        return eco_fail(ECORNN_FAILED, "no user wisdom file: set XDG_CONFIG_HOME or HOME to an "
+                                       "absolute path");
+    *path = data;
+    return user.length < user.size ? ECORNN_OK : too_long(data, user.length);
 }
 
 ecornn_status eco_wisdom_load(const char *path)
 {
     char data[ECO_MOST_PATH];
-    struct eco_text user = {data, sizeof data, 0};
-    if (path == NULL) {
-        const ecornn_status found = find_user(&user);
-        if (found != ECORNN_OK)
-            return found;
-        path = data;
-    }
+    const ecornn_status found = find_path(&path, data);
+    if (found != ECORNN_OK)
+        return found;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return fail("cannot read", path, errno);
@@ -152,7 +141,7 @@ ecornn_status eco_wisdom_load(const char *path)
 
 static atomic_bool opened; /* set under ECO_LOCK_FILES */
 
-/* A file that is not there is no fault, but of one that was asked for. */
+/* Reads one file.  A missing file is an error only if ECORNN_WISDOM names it. */
 static void open_one(enum eco_wisdom_file which)
 {
     char data[ECO_MOST_PATH], before[ECO_MAX_DETAIL];
@@ -167,7 +156,7 @@ static void open_one(enum eco_wisdom_file which)
     if ((fits ? eco_wisdom_load(data) : too_long(data, path.length)) == ECORNN_OK)
         return;
     eco_wisdom_complain(eco_fail_detail());
-    eco_fail_restore(before); /* no failure of the caller's */
+    eco_fail_restore(before); /* not a failure of the caller */
 }
 
 void eco_wisdom_open(void)
@@ -181,7 +170,7 @@ void eco_wisdom_open(void)
     eco_unlock(ECO_LOCK_FILES);
 }
 
-void eco_wisdom_begin_anew(void)
+void eco_wisdom_reset(void)
 {
     eco_lock(ECO_LOCK_FILES);
     atomic_store(&opened, true);
@@ -203,19 +192,19 @@ static bool write_all(int file, const char *text, size_t bytes)
     return true;
 }
 
-/* A folder that root made to whom the folder belongs that it is in. */
+/* Gives a folder that root made to the owner of the folder around it. */
 static void give_folder(const char *path)
 {
     struct stat above;
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    const bool theirs = folder >= 0 && fstatat(folder, "..", &above, 0) == 0 && above.st_uid != 0;
-    if (theirs && fchown(folder, above.st_uid, above.st_gid) != 0)
-        errno = 0; /* it stays root's */
+    const bool users = folder >= 0 && fstatat(folder, "..", &above, 0) == 0 && above.st_uid != 0;
+    if (users && fchown(folder, above.st_uid, above.st_gid) != 0)
+        errno = 0; /* it stays with root */
     if (folder >= 0)
         close(folder);
 }
 
-/* The folders that a file is in, those of the user's configuration. */
+/* Makes the folders of the user's file. */
 static void make_folders(const char *path)
 {
     char folder[ECO_MOST_PATH];
@@ -223,32 +212,32 @@ static void make_folders(const char *path)
     eco_text_add(&text, "%s", path);
     for (char *at = folder + 1; (at = strchr(at, '/')) != NULL; at++) {
         *at = '\0';
-        if (mkdir(folder, 0777) == 0 && geteuid() == 0) /* what fails, opening a file there says */
+        if (mkdir(folder, 0777) == 0 && geteuid() == 0) /* opening the file reports failures */
             give_folder(folder);
         *at = '/';
     }
 }
 
-/* Where a file lies that links may lead to.  Only a regular one may be replaced. */
-static ecornn_status resolve(const char *path, char place[ECO_MOST_PATH])
+/* Follows links to the file that is replaced, which must be a regular file. */
+static ecornn_status resolve(const char *path, char target[ECO_MOST_PATH])
 {
     struct stat about;
     if (lstat(path, &about) != 0 && errno == ENOENT) {
-        struct eco_text same = {place, ECO_MOST_PATH, 0};
+        struct eco_text same = {target, ECO_MOST_PATH, 0};
         eco_text_add(&same, "%s", path);
         return same.length < same.size ? ECORNN_OK : fail("cannot write", path, ENAMETOOLONG);
     }
-    if (stat(path, &about) != 0 || realpath(path, place) == NULL)
+    if (stat(path, &about) != 0 || realpath(path, target) == NULL)
         return fail("cannot write", path, errno);
     return S_ISREG(about.st_mode)
                ? ECORNN_OK
-               : eco_fail(ECORNN_FAILED, "cannot write: %s: no regular file", shown(path).text);
+               : eco_fail(ECORNN_FAILED, "cannot write: %s: not a regular file", shown(path));
 }
 
-/* A file that is replaced keeps its mode and group, and where root writes, its owner; a new one of
- * root's in a user's folder is that user's.  Where the group may not be kept, the new one can do
- * what others can. */
-static int own(int file, const char *path)
+/* Gives a new file the mode, the group and, if root writes, the owner of the file that it replaces;
+ * without such a file, root gives it to the owner of the folder.  If the group cannot be kept, the
+ * new group may do what all users may.  Returns an errno. */
+static int set_owner(int file, const char *path)
 {
     char folder[ECO_MOST_PATH];
     struct stat old;
@@ -261,34 +250,34 @@ static int own(int file, const char *path)
     const bool kept = fchown(file, root ? old.st_uid : (uid_t)-1, old.st_gid) == 0;
     const mode_t mode = old.st_mode & 0777;
     if (!replaces)
-        return 0; /* a new file that cannot be given away stays the process's own */
+        return 0; /* a new file that cannot be given away stays as it is */
     return fchmod(file, kept ? mode : (mode & 0707) | (mode & 07) << 3) == 0 ? 0 : errno;
 }
 
-/* A new file beside it; one that a process of this number left behind stays.  -1: errno says. */
-static int open_beside(const char *path, char *data, size_t size)
+/* Makes a new file in the same folder, with an unused name; returns -1 on failure. */
+static int open_new(const char *path, char *data, size_t size)
 {
     static atomic_uint number;
     int file;
     do {
-        struct eco_text beside = {data, size, 0};
-        eco_text_add(&beside, "%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&number, 1));
+        struct eco_text name = {data, size, 0};
+        eco_text_add(&name, "%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&number, 1));
         file = open(data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (file < 0 && errno == EEXIST);
     return file;
 }
 
-/* Beside it first; the new name of it comes in one step. */
+/* Writes a new file and renames it, so that other processes see the whole old or new text. */
 static ecornn_status replace(const char *link, const char *text, size_t bytes)
 {
     char path[ECO_MOST_PATH], data[ECO_MOST_PATH + 32]; /* two numbers */
     const ecornn_status status = resolve(link, path);
     if (status != ECORNN_OK)
         return status;
-    const int file = open_beside(path, data, sizeof data);
+    const int file = open_new(path, data, sizeof data);
     if (file < 0)
         return fail("cannot write", data, errno);
-    int error = own(file, path);
+    int error = set_owner(file, path);
     if (error == 0 && !(write_all(file, text, bytes) && fsync(file) == 0))
         error = errno;
     if (close(file) != 0 && error == 0)
@@ -304,15 +293,12 @@ static ecornn_status replace(const char *link, const char *text, size_t bytes)
 ecornn_status eco_wisdom_save(const char *path)
 {
     char data[ECO_MOST_PATH];
-    struct eco_text user = {data, sizeof data, 0};
-    if (path == NULL) {
-        const ecornn_status found = find_user(&user);
-        if (found != ECORNN_OK)
-            return found;
+    const ecornn_status found = find_path(&path, data);
+    if (found != ECORNN_OK)
+        return found;
+    if (path == data)
         make_folders(data);
-        path = data;
-    }
-    const size_t room = eco_wisdom_print(NULL, 0) + 4096; /* what others add meanwhile */
+    const size_t room = eco_wisdom_print(NULL, 0) + 4096; /* other threads may add some */
     char *text = eco_alloc(room);
     if (text == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for wisdom of %zu bytes", room);
@@ -320,7 +306,7 @@ ecornn_status eco_wisdom_save(const char *path)
     const ecornn_status status =
         bytes < room
             ? replace(path, text, bytes)
-            : eco_fail(ECORNN_FAILED, "wisdom grew while it was written to %s", shown(path).text);
+            : eco_fail(ECORNN_FAILED, "wisdom grew while it was written to %s", shown(path));
     eco_free(text);
     return status;
 }
@@ -349,11 +335,11 @@ void eco_record(const char *problem, const char *cell, struct eco_text *note)
         add_cell(&text, cell);
     eco_text_add(&text, "%s\n", problem);
     const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    /* One write at the end of a file is whole. */
+    /* A single write at the end of a file is not interleaved with others. */
     const bool done = file >= 0 && write(file, line, text.length) == (ssize_t)text.length;
     if (!done)
-        eco_text_add(note, "%sECORNN_RECORD: %s: %s", note->length > 0 ? "; " : "",
-                     shown(path).text, strerror(errno));
+        eco_text_add(note, "%sECORNN_RECORD: %s: %s", note->length > 0 ? "; " : "", shown(path),
+                     strerror(errno));
     if (file >= 0)
         close(file);
 }

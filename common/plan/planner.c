@@ -245,7 +245,7 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
     struct eco_problem asked = *problem;
     /* measured choices may not fit the limit, and shrunk ones were not measured */
     const bool limited = problem->memory_limit > 0;
-    if (device->backend->tunables != NULL && eco_plan_asked(device->backend) == NULL)
+    if (device->backend->choices != NULL && eco_plan_asked(device->backend) == NULL)
         return limited ? make(plan, device, problem, false) : make_by_wisdom(plan, device, problem);
     const ecornn_status status = read_force(&asked);
     return status == ECORNN_OK ? make(plan, device, &asked, false) : status;

@@ -1,13 +1,71 @@
 /*
- * Candidates of one choice of a plan, see tune.h.
+ * Which choices tuning tries, and the candidates that follow from a plan; see common/choice.h.
  */
-#include "common/tune/tune.h"
+#include "common/choice.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/backend.h"
 #include "common/util.h"
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Divisions of algorithm persistent, "MAINLOOP:UNITSxBLOCKS" (gpu/persistent/requirements.c).  Most
+ * are refused when a plan is made. */
+// clang-format off
+#define BLOCKS(mainloop, n) mainloop ":8x" n " " mainloop ":16x" n " " mainloop ":32x" n " " mainloop ":64x" n
+#define MAINLOOP(name)      BLOCKS(name, "1") " " BLOCKS(name, "2") " " BLOCKS(name, "4")
+#define DIVISIONS           MAINLOOP("mma") " " MAINLOOP("mma-many") " " MAINLOOP("direct") " " \
+                            MAINLOOP("direct-wide") " " MAINLOOP("wgmma")
+// clang-format on
+/* Blocks of wide steps, ECO_WIDE_LIST of gpu/wide_step/args.h. */
+#define WIDE "wgmma:64x32 wgmma:128x24 wgmma:128x32 wgmma:128x64 wgmma:256x48"
+
+enum {
+    TRAINING = ECO_CHOICE_TRAINING,
+    FULL_F32 = ECO_CHOICE_FULL_F32,
+    FAST_F32 = ECO_CHOICE_FAST_F32,
+    SUMS = ECO_CHOICE_SUMS
+};
+
+/* On a CPU neither the algorithm nor wide or gradient-rows is tried, since these change the bits of
+ * all results.  On a GPU all choices do, except the shapes of fused steps, whose blocks add in an
+ * order that depends on k alone (doc/numerics.md). */
+const struct eco_choice eco_choices[] = {
+    {"cpu", "grid", NULL, "GRIDS", 0},
+    {"cpu", "vectors", "packed", "1 2 3 4", 0},
+    {"cpu", "own-units", "packed", "0 1", 0},
+    {"cpu", "fuse", "packed", "0 1", 0},
+    {"cpu", "chunk", NULL, "/4 /2 *2 *4", SUMS}, /* changes bits in F64, in blas and in scans */
+    {"cpu", "chunk-back", NULL, "/4 /2 *2 *4", TRAINING | SUMS},
+    {"cpu", "block", "packed", "6 12 24 48", 0},
+    {"cpu", "copy", "packed", "0 1", 0},
+    {"cpu", "pass-after", "packed", "0 1", 0},
+    {"cpu", "cached", "packed", "0 1", 0},
+    {"cpu", "strips", "packed", "0", 0},
+    {"cpu", "whole-rows", "packed", "1", 0},
+    {"cpu", "help", "packed", "0 1", 0},
+    {"cpu", "pack-rows", "packed", "132 264 1056", TRAINING | SUMS},
+    {"cuda", "algorithm", NULL, "persistent fused step scan", 0},
+    {"cuda", "forward", "persistent", DIVISIONS, SUMS},
+    {"cuda", "backward", "persistent", "step " DIVISIONS, TRAINING | SUMS},
+    {"cuda", "fused", "fused", "8 16 32 " WIDE, 0},
+    {"cuda", "projection", "fused", "8 16 32", 0},
+    {"cuda", "chunk", NULL, "/4 /2 *2 *4", SUMS},
+    {"cuda", "chunk-back", NULL, "/4 /2 *2 *4", TRAINING | SUMS},
+    {"cuda", "wavefront", "persistent step", "0 1", SUMS},
+    {"cuda", "emulated-f32", NULL, "0 1 2", FULL_F32 | SUMS},
+    {"cuda", "scaled-f16", NULL, "0 1", FAST_F32 | SUMS},
+    {"cuda", "grouped", NULL, "0 8 16 32", TRAINING | SUMS},
+    {"cuda", "rows", NULL, "padded dense", SUMS},
+    {.key = NULL},
+};
+
+static bool is_of(const struct eco_choice *choice, const struct eco_backend *backend)
+{
+    return strcmp(choice->backend, backend->name) == 0;
+}
 
 static uint64_t add_words(uint64_t hash, const char *words)
 {
@@ -19,18 +77,19 @@ uint64_t eco_choices_hash(const struct eco_backend *backend)
     uint64_t hash = ECO_HASH;
     for (const struct eco_algo *const *algo = backend->algos; algo && *algo != NULL; algo++)
         hash = add_words(hash, (*algo)->name);
-    for (const struct eco_choice *row = backend->tunables; row && row->key != NULL; row++) {
-        hash = add_words(hash, row->key);
-        hash = add_words(hash, row->algorithms);
-        hash = add_words(hash, row->values);
-        hash = eco_hash(hash, &row->training, sizeof row->training);
-    }
+    for (const struct eco_choice *row = eco_choices; row->key != NULL; row++)
+        if (is_of(row, backend)) {
+            hash = add_words(hash, row->key);
+            hash = add_words(hash, row->algorithms);
+            hash = add_words(hash, row->values);
+            hash = eco_hash(hash, &row->flags, sizeof row->flags);
+        }
     return hash;
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Is a word of so many letters one of a list? */
+/* Is a word in a list of words? */
 static bool has_word(const char *list, const char *word)
 {
     const size_t length = strlen(word);
@@ -43,7 +102,7 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* Forced pairs, with another value of that key. */
+/* Adds forced pairs, with another value of one key. */
 static void add_pairs(struct eco_text *text, const char *pairs, const char *key, const char *value)
 {
     const size_t length = strlen(key);
@@ -59,11 +118,13 @@ static void add_pairs(struct eco_text *text, const char *pairs, const char *key,
     eco_text_add(text, "%s%s=%s", before, key, value);
 }
 
-static bool is_cut(const struct eco_backend *backend, const char *pair)
+/* Does a forced pair change the order of sums? */
+static bool changes_sums(const struct eco_backend *backend, const char *pair)
 {
     const size_t length = strcspn(pair, "=,");
-    for (const struct eco_choice *row = backend->tunables; row && row->key != NULL; row++)
-        if (row->cuts && strlen(row->key) == length && strncmp(row->key, pair, length) == 0)
+    for (const struct eco_choice *row = eco_choices; row->key != NULL; row++)
+        if (is_of(row, backend) && (row->flags & SUMS) != 0 && strlen(row->key) == length &&
+            strncmp(row->key, pair, length) == 0)
             return true;
     return false;
 }
@@ -74,7 +135,7 @@ void eco_choices_take(struct eco_text *text, const char *pairs, const struct eco
     const char *before = "";
     for (const char *at = pairs; *at != '\0';) {
         const size_t n = strcspn(at, ",");
-        if (!row_invariant || !is_cut(backend, at)) {
+        if (!row_invariant || !changes_sums(backend, at)) {
             eco_text_add(text, "%s%.*s", before, (int)n, at);
             before = ",";
         }
@@ -82,7 +143,8 @@ void eco_choices_take(struct eco_text *text, const char *pairs, const struct eco
     }
 }
 
-/* "/4" and "*2" of what the plan has, or the word itself; false: the plan has no number there. */
+/* The value that a word of the table stands for.  False: it is relative, but the plan has no number
+ * for this key. */
 static bool value_of(const char *pairs, const char *key, const char *word, char value[32])
 {
     struct eco_text text = {value, 32, 0};
@@ -103,23 +165,40 @@ static bool value_of(const char *pairs, const char *key, const char *word, char 
 
 bool eco_choice_applies(const struct eco_choice *choice, const struct ecornn_plan *plan)
 {
-    return (plan->problem.training || !choice->training) &&
-           !(plan->problem.row_invariant && choice->cuts) &&
+    const struct eco_problem *problem = &plan->problem;
+    const bool f32 = problem->type == ECORNN_F32;
+    const int unmet = (problem->training ? 0 : TRAINING) | (f32 && !problem->fast ? 0 : FULL_F32) |
+                      (f32 && problem->fast ? 0 : FAST_F32) | (problem->row_invariant ? SUMS : 0);
+    return is_of(choice, plan->device->backend) && (choice->flags & unmet) == 0 &&
            (choice->algorithms == NULL || has_word(choice->algorithms, plan->algo->name));
+}
+
+/* Grids of all threads, of half of them, and of one: ops x rows x units at a time. */
+static void list_grids(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    enum { MOST_THREADS = 64 }; /* as ECO_STEP_THREADS of the CPU backend */
+    const int most =
+        plan->device->caps.threads < MOST_THREADS ? plan->device->caps.threads : MOST_THREADS;
+    eco_text_add(text, "1x1x1");
+    for (int threads = most; threads > 1; threads = threads > most / 2 ? threads / 2 : 1)
+        for (int ops = 1; ops <= plan->problem.D && ops <= threads; ops++)
+            for (int rows = 1; ops * rows <= threads; rows++)
+                if (threads % (ops * rows) == 0 && rows <= plan->problem.N)
+                    eco_text_add(text, " %dx%dx%d", ops, rows, threads / ops / rows);
 }
 
 int eco_candidates(const struct eco_choice *choice, const struct ecornn_plan *plan,
                    char candidates[ECO_MAX_CANDIDATES][ECO_MAX_FORCE])
 {
-    char pairs[ECO_MAX_FORCE] = "", listed[2048] = ""; /* nothing may be added to either */
+    char pairs[ECO_MAX_FORCE] = "", listed[2048] = "";
     struct eco_text now = {pairs, sizeof pairs, 0}, list = {listed, sizeof listed, 0};
     const bool algorithm = strcmp(choice->key, "algorithm") == 0;
     int count = 0;
     eco_plan_choices(plan, &now);
-    if (choice->values != NULL)
-        eco_text_add(&list, "%s", choice->values);
+    if (strcmp(choice->values, "GRIDS") == 0)
+        list_grids(plan, &list);
     else
-        choice->list(plan, &list);
+        eco_text_add(&list, "%s", choice->values);
     for (char *word = listed; *word != '\0' && count < ECO_MAX_CANDIDATES;) {
         const size_t n = strcspn(word, " ");
         char value[32], has[32] = "";

@@ -226,7 +226,7 @@ static int compare_orders(const void *a, const void *b)
     return (one->order > other->order) - (one->order < other->order);
 }
 
-/* Of equal facts the line to keep comes first. */
+/* Sorts equal facts so that the line to keep is the first. */
 static int compare_lines(const void *a, const void *b)
 {
     const struct eco_wisdom_line *one = a, *other = b;

@@ -33,9 +33,6 @@ void eco_cpu_request_carried(const struct eco_problem *problem, const struct eco
 /* The forced grid of steps; false: none is forced, and *grid stays. */
 bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid);
 
-/* The choices worth measuring, eco_backend.tunables; tunables.c. */
-extern const struct eco_choice eco_cpu_tunables[];
-
 /* A plan's choices, eco_backend.choices. */
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 

@@ -52,8 +52,6 @@ extern const char *const eco_gpu_variables[];
 struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem);
 /* Most concurrent runs that are forced; 0 if none are, or the value of at-once is invalid. */
 int eco_gpu_forced_concurrent(const char *forced);
-/* The choices worth measuring, eco_backend.tunables; tunables.c. */
-extern const struct eco_choice eco_gpu_tunables[];
 /* Writes the forced choices of a problem that choices.c does not print: ",KEY=VALUE". */
 void eco_gpu_write_unsaid(const struct eco_problem *problem, struct eco_text *text);
 /* A division of algorithm persistent, as its keys take it. */

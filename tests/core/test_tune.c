@@ -1,6 +1,6 @@
 /*
- * Tuning: which candidates a table gives, that the best becomes wisdom and makes plans, which plan
- * is measured where there is wisdom, that other results do not win, wrong calls, no memory.
+ * Tuning: the candidates of a table; the best becomes wisdom and makes plans; the plan that wisdom
+ * chose is measured; plans with other results do not win; wrong calls; no memory.
  */
 #include <check.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/backend.h"
-#include "common/tune/tune.h"
+#include "common/choice.h"
 #include "common/util.h"
 #include "lib/tune.h"
 #include "tests/kit/suite.h"
@@ -38,20 +38,18 @@ static ecornn_plan *plan_of(const char *problem)
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-static void list_two(const struct ecornn_plan *plan, struct eco_text *text)
-{
-    eco_text_add(text, "a:1 b:%d", plan->problem.T);
-}
+enum { TRAINING = ECO_CHOICE_TRAINING };
 
 START_TEST(candidates)
 {
     static char texts[ECO_MAX_CANDIDATES][ECO_MAX_FORCE];
-    static const struct eco_choice factors = {"chunk", "packed", "/4 *2 *1 9", NULL, false, false},
-                                   added = {"cached", NULL, "0 1", NULL, false, false},
-                                   listed = {"of", "blas packed", NULL, list_two, false, false},
-                                   alone = {"algorithm", NULL, "packed blas", NULL, false, false},
-                                   back = {"chunk-back", NULL, "1", NULL, true, false},
-                                   other = {"chunk", "pack packed-not", "1", NULL, false, false};
+    static const struct eco_choice factors = {"cpu", "chunk", "packed", "/4 *2 *1 9", 0},
+                                   added = {"cpu", "cached", NULL, "0 1", 0},
+                                   grids = {"cpu", "grid", "blas packed", "GRIDS", 0},
+                                   alone = {"cpu", "algorithm", NULL, "packed blas", 0},
+                                   back = {"cpu", "chunk-back", NULL, "1", TRAINING},
+                                   other = {"cpu", "chunk", "pack packed-not", "1", 0},
+                                   elsewhere = {"cuda", "chunk", NULL, "1", 0};
     ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=8", 1), 0);
     ecornn_plan *plan = plan_of("lstm/T33/N4/I8/H40");
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
@@ -61,17 +59,18 @@ START_TEST(candidates)
     ck_assert(strstr(texts[1], ",chunk=16") != NULL && strstr(texts[2], ",chunk=9") != NULL);
     ck_assert_int_eq(eco_candidates(&added, plan, texts), 2);
     ck_assert(strstr(texts[1], ",chunk=8,") != NULL && strstr(texts[1], ",cached=1") != NULL);
-    ck_assert_int_eq(eco_candidates(&listed, plan, texts), 2);
-    ck_assert(strstr(texts[1], ",of=b:33") != NULL);
+    ck_assert_int_eq(eco_candidates(&grids, plan, texts), 3);
+    ck_assert(strstr(texts[2], ",grid=1x2x1") != NULL);
     ck_assert_int_eq(eco_candidates(&alone, plan, texts), 1);
     ck_assert_str_eq(texts[0], "algorithm=blas");
-    ck_assert(eco_choice_applies(&factors, plan) && eco_choice_applies(&listed, plan));
-    ck_assert(!eco_choice_applies(&back, plan) && !eco_choice_applies(&other, plan));
+    ck_assert(eco_choice_applies(&factors, plan) && eco_choice_applies(&grids, plan));
+    ck_assert(!eco_choice_applies(&back, plan) && !eco_choice_applies(&other, plan) &&
+              !eco_choice_applies(&elsewhere, plan));
     ecornn_plan_free(plan);
 }
 END_TEST
 
-/* Sums are cut where the planner says, whatever was measured. */
+/* Row-invariant plans do not take choices that change the order of sums. */
 START_TEST(rows_keep_their_bits)
 {
     static const char all[] = "algorithm=packed,chunk=7,grid=1x1x1,chunk-back=3,pack-rows=132",
@@ -79,12 +78,13 @@ START_TEST(rows_keep_their_bits)
     char text[ECO_MAX_FORCE];
     ecornn_plan *plan = plan_of("lstm/train/row-invariant/T33/N4/I8/H40"),
                 *free_plan = plan_of("lstm/train/T33/N4/I8/H40");
-    int cut = 0;
-    for (const struct eco_choice *row = device->backend->tunables; row->key != NULL; row++) {
-        ck_assert(!row->cuts || !eco_choice_applies(row, plan));
-        cut += row->cuts && eco_choice_applies(row, free_plan);
+    int sums = 0;
+    for (const struct eco_choice *row = eco_choices; row->key != NULL; row++) {
+        const bool changes = (row->flags & ECO_CHOICE_SUMS) != 0;
+        ck_assert(!changes || !eco_choice_applies(row, plan));
+        sums += changes && eco_choice_applies(row, free_plan);
     }
-    ck_assert_int_eq(cut, 3);
+    ck_assert_int_eq(sums, 3);
     for (int rows = 0; rows < 2; rows++) {
         struct eco_text taken = {text, sizeof text, 0};
         eco_choices_take(&taken, all, device->backend, rows == 1);
@@ -92,22 +92,6 @@ START_TEST(rows_keep_their_bits)
     }
     ecornn_plan_free(plan);
     ecornn_plan_free(free_plan);
-}
-END_TEST
-
-/* Another table is another device: its wisdom is not believed. */
-START_TEST(hash_of_a_table)
-{
-    static const struct eco_choice one[] = {{"a", "b", "1 2", NULL, false, false}, {.key = NULL}},
-                                   two[] = {{"a", "b", "1 3", NULL, false, false}, {.key = NULL}};
-    struct eco_backend backend = *device->backend;
-    const uint64_t now = eco_choices_hash(&backend);
-    backend.tunables = one;
-    const uint64_t first = eco_choices_hash(&backend);
-    backend.tunables = two;
-    ck_assert_uint_ne(first, eco_choices_hash(&backend));
-    ck_assert_uint_ne(first, now);
-    ck_assert_uint_eq(now, eco_choices_hash(device->backend));
 }
 END_TEST
 
@@ -284,24 +268,58 @@ START_TEST(measures_three_in_no_time)
 }
 END_TEST
 
-/* One algorithm of a backend whose other ones, or their plans, cannot be: nothing was compared. */
+static ecornn_tuned tune_by(const struct eco_choice *choices, const char *name)
+{
+    static const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 1e-3, .forget = 1};
+    ecornn_desc desc;
+    ecornn_tuned tuned = {0};
+    struct eco_problem problem;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, name, NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    ck_assert_int_eq(eco_tune(device, &problem, choices, &tuning, &tuned), ECORNN_OK);
+    return tuned;
+}
+
+/* Without other plans nothing is compared; with only two of them, these are all. */
 START_TEST(says_what_was_not_measured)
 {
     static const struct eco_choice none[] = {{.key = NULL}},
-                                   two[] = {{"chunk", NULL, "1 3", NULL, false, false},
-                                            {.key = NULL}};
-    const struct eco_choice *const tables[] = {none, two};
-    const struct eco_backend *const own = device->backend;
+                                   two[] = {{"cpu", "chunk", NULL, "1 3", 0}, {.key = NULL}};
     for (int k = 0; k < 2; k++) {
-        struct eco_backend backend = *own;
-        backend.tunables = tables[k];
-        device->backend = &backend;
-        const ecornn_tuned tuned = measure("lstm/f32/infer/T9/N5/I12/H24", false);
-        device->backend = own;
+        const ecornn_tuned tuned = tune_by(k == 0 ? none : two, "lstm/f32/infer/T9/N5/I12/H24");
         ck_assert_int_eq(tuned.candidates, k == 0 ? 0 : 2);
-        ck_assert_int_eq(tuned.measured, k); /* two are all there are */
+        ck_assert_int_eq(tuned.measured, k);
         ck_assert_int_eq(tuned.complete, 1);
     }
+}
+END_TEST
+
+static ecornn_status run_nothing(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                 const struct eco_layout *layout, const struct eco_args *args)
+{
+    (void)plan, (void)tape, (void)layout, (void)args;
+    return ECORNN_OK;
+}
+
+/* A plan that writes nothing is the fastest, and must not pass with the results of another. */
+START_TEST(nothing_is_a_wrong_result)
+{
+    static const struct eco_choice choices[] = {{"cpu", "algorithm", NULL, "packed nothing", 0},
+                                                {.key = NULL}};
+    const struct eco_backend *const own = device->backend;
+    struct eco_backend backend = *own;
+    struct eco_algo nothing = *own->algos[0];
+    const struct eco_algo *const algos[] = {own->algos[0], &nothing, NULL};
+    ck_assert_str_eq(nothing.name, "packed");
+    nothing.name = "nothing";
+    nothing.run = run_nothing;
+    backend.algos = algos;
+    device->backend = &backend;
+    const ecornn_tuned tuned =
+        tune_by(choices, _i == 0 ? "lstm/f32/infer/T9/N5/I12/H24" : "lstm/f32/train/T9/N5/I12/H24");
+    device->backend = own;
+    ck_assert_int_eq(tuned.wrong, 1);
+    ck_assert_str_eq(tuned.best, tuned.planned);
 }
 END_TEST
 
@@ -411,7 +429,7 @@ START_TEST(wrong_calls)
     ck_assert_int_eq(ecornn_tune(device, &desc, &seconds, &tuned), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=2", 1), 0);
     ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
-    ck_assert(strstr(ecornn_error_detail(), "ECORNN_FORCE is set") != NULL);
+    ck_assert(strstr(ecornn_error_detail(), "unset ECORNN_FORCE before tuning") != NULL);
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
     ecornn_desc limited = desc;
     limited.memory_limit = 123456789;
@@ -449,8 +467,8 @@ START_TEST(no_memory)
 END_TEST
 
 TEST_MAIN_AROUND("tune", 0, open_cpu, close_cpu, {candidates, 1}, {rows_keep_their_bits, 1},
-                 {hash_of_a_table, 1}, {other_results, 1}, {faster_trials, 1},
-                 {bounds_of_narrow_types, 1}, {becomes_wisdom, TUNED},
-                 {measures_three_in_no_time, 3}, {says_what_was_not_measured, 1},
+                 {other_results, 1}, {faster_trials, 1}, {bounds_of_narrow_types, 1},
+                 {becomes_wisdom, TUNED}, {measures_three_in_no_time, 3},
+                 {says_what_was_not_measured, 1}, {nothing_is_a_wrong_result, 2},
                  {fetches_pieces, 1}, {measures_what_wisdom_chose, KNOWN},
                  {wrong_wisdom_has_regret, 1}, {forgets, 1}, {wrong_calls, 1}, {no_memory, 1})

@@ -69,7 +69,7 @@ START_TEST(saves_and_loads)
     ck_assert_int_eq(ecornn_wisdom_save(in_folder("no/such")), ECORNN_FAILED);
     ck_assert_int_eq(ecornn_wisdom_load(in_folder("no/such")), ECORNN_FAILED);
     ck_assert_int_eq(ecornn_wisdom_load(wisdom_folder), ECORNN_FAILED);
-    ck_assert(strstr(ecornn_error_detail(), "no regular file") != NULL);
+    ck_assert(strstr(ecornn_error_detail(), "not a regular file") != NULL);
     ck_assert_int_eq(mkdir(in_folder("taken"), 0777), 0);
     ck_assert_int_eq(ecornn_wisdom_save(in_folder("taken")), ECORNN_FAILED);
     char command[200]; /* nothing is left behind */
@@ -152,7 +152,7 @@ START_TEST(replaces_only_files)
     ck_assert_int_eq(lstat(in_folder("link"), &about), 0);
     ck_assert(S_ISLNK(about.st_mode));
     ck_assert_int_eq(ecornn_wisdom_save(in_folder("fifo")), ECORNN_FAILED);
-    ck_assert(strstr(ecornn_error_detail(), "no regular file") != NULL);
+    ck_assert(strstr(ecornn_error_detail(), "not a regular file") != NULL);
     ck_assert_int_eq(lstat(in_folder("fifo"), &about), 0);
     ck_assert(S_ISFIFO(about.st_mode));
     ck_assert_int_eq(ecornn_wisdom_save(in_folder("nowhere")), ECORNN_FAILED);

@@ -140,7 +140,7 @@ static const struct {
     {"lstm/T100/N20/I64/H64" CHUNK(1), "not as a plan prints it"},
     {"lstm/f32/infer/T0/N20/I64/H64" CHUNK(1), "T is 0"},
     {"none/f32/infer/T1/N20/I64/H64" CHUNK(1), "no built-in cell"},
-    {"lstm/f32/infer/T1/N20/I64/H64/x" CHUNK(1), "no part of a problem"},
+    {"lstm/f32/infer/T1/N20/I64/H64/x" CHUNK(1), "is not a valid part of"},
     {"device 0123456789abcdef cpu\n", "the hash is not that of the device"},
     {"device x cpu\n", "a hash of 16 digits"},
     {"device 0123456789abcdef\n", "the line is not device HASH"},
@@ -174,7 +174,7 @@ START_TEST(refuses_the_rest)
     ck_assert(strstr(ecornn_error_detail(), "text:2: the line is too long") != NULL);
     memcpy(text, WISDOM_HEAD "#\0\n", 20);
     ck_assert_int_eq(eco_wisdom_add(text, 19, "zero"), ECORNN_BAD_ARGUMENT);
-    ck_assert(strstr(ecornn_error_detail(), "zero:2: a zero byte") != NULL);
+    ck_assert(strstr(ecornn_error_detail(), "zero:2: the line has a zero byte") != NULL);
     ck_assert_int_eq(ecornn_wisdom_from_text(WISDOM_HEAD), ECORNN_OK);
     ck_assert_int_eq(ecornn_wisdom_from_text(NULL), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(ecornn_wisdom_to_text(NULL, 1), -1);

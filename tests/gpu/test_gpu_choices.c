@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/backend.h"
-#include "common/tune/tune.h"
+#include "common/choice.h"
 #include "tests/kit/choices.h"
 #include "tests/kit/suite.h"
 
@@ -43,7 +43,7 @@ START_TEST(rows_keep_their_bits)
     ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/bf16/row-invariant/train/T9/N9/I64/H64", NULL),
                      ECORNN_OK);
     ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
-    for (const struct eco_choice *row = device->backend->tunables; row->key != NULL; row++) {
+    for (const struct eco_choice *row = eco_choices; row->key != NULL; row++) {
         bool keeps = false;
         for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
             keeps = keeps || strcmp(row->key, kept[k]) == 0;

@@ -272,7 +272,7 @@ if [ -w /dev/full ]; then
     [ $found = 1 ] || fail "exit $found where the output is lost"
     grep -q "cannot write the output" "$work/errors" || fail "lost output: $(cat "$work/errors")"
 fi
-refuse 1 "no part of a problem" plan lstm/nonsense
+refuse 1 "is not a valid part of problem" plan lstm/nonsense
 refuse 1 "layer 0 of a net" plan --device cpu:1 "T5/N3/I4; nonsense"
 refuse 1 "a net is not measured" plan --measure --device cpu:1 "T5/N3/I4; lstm/H8"
 refuse 1 "is unknown" plan --device nothing lstm/T1/N1/I1/H1
