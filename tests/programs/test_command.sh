@@ -86,8 +86,8 @@ has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-produ
 has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-products.cell" "T4/N3/I5; two-products/H6; gru/H4"
 # What has no one plan is refused in words.
 for command in "bench --seconds 0.02" "tune --seconds 0.02" "plan --measure"; do
-    refuse 1 "a net is not measured, its layers are" $command --device cpu:1 "f32/T20/N4/I8; lstm/H8/bi"
-    refuse 1 "measured by bench_attention" $command --device cpu:1 attention/additive/T5/S5/N2/H8
+    refuse 1 "a net cannot be measured" $command --device cpu:1 "f32/T20/N4/I8; lstm/H8/bi"
+    refuse 1 "does not measure attention" $command --device cpu:1 attention/additive/T5/S5/N2/H8
 done
 refuse 1 "models" bench --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
 refuse 1 "models" tune --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
@@ -97,7 +97,7 @@ refuse 2 "--shapes requires an operand @LIST" plan --shapes "$work/lists" --devi
 refuse 2 "--seconds requires --measure" plan --seconds 1 --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--seconds requires a problem" tune --seconds 1
 refuse 2 "not with --cell" bench --versus --json lstm/T1/N1/I1/H1
-refuse 2 "--version takes no 'word'" --version word
+refuse 2 "--version does not take 'word'" --version word
 refuse 2 "wisdom has no option -o" wisdom list -o "$work/x"
 
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --csv "$work/csv" gru/T2/N3/I4/H8 gru/T2/N3/I4/H16
@@ -152,10 +152,10 @@ EOF
     has '\xC2\x9B31m\xE2\x80\xAE\xE2\x80\x8F\xFF' wisdom list "$work/words"
     json "'\u009b31m\u202e' in x['devices'][0]['words']" wisdom list --json "$work/words"
     printf 'lstm/T2/N2/I4/H8\302\233\n' > "$work/raw"
-    refuse 1 '\xC2\x9B: a problem is text in ASCII' plan --device cpu:1 --recorded "$work/raw"
+    refuse 1 '\xC2\x9B: a problem has ASCII characters only' plan --device cpu:1 --recorded "$work/raw"
 fi
 ECORNN_WISDOM=$work/none refuse 1 "none: No such file" wisdom list
-ECORNN_WISDOM=$work refuse 1 "no regular file" wisdom list --json
+ECORNN_WISDOM=$work refuse 1 "not a regular file" wisdom list --json
 if [ "$(id -u)" != 0 ]; then
     echo 'ecornn-wisdom 1' > "$work/closed" && chmod 0 "$work/closed"
     ECORNN_WISDOM=$work/closed refuse 1 "closed: Permission denied" wisdom list
@@ -202,7 +202,7 @@ refuse 1 "both:8: " tune --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/both"
 grep -q nonsense "$work/both" || fail "a wrong file was written over"
 mkdir -p "$work/odd/ecornn"
 mkfifo "$work/odd/ecornn/wisdom"
-XDG_CONFIG_HOME=$work/odd refuse 1 "no regular file" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
+XDG_CONFIG_HOME=$work/odd refuse 1 "not a regular file" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
 [ -p "$work/odd/ecornn/wisdom" ] || fail "what could not be read was written over"
 refuse 1 "cannot lock" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/none/file"
 for cell in lstm gru; do
@@ -241,13 +241,13 @@ refuse 1 "wrong.cell:2:17: there is no function 'relux'" cell "$work/wrong.cell"
 refuse 1 "                  ^~~~~" cell "$work/wrong.cell"
 json "x['line'] == 2 and x['column'] == 17 and not x['good']" cell --json "$work/wrong.cell"
 json "x['good'] and x['states'] == 2" cell --json lstm
-has "results are right" check --device cpu:1
-json "len(x) >= 2 and all(way['wrong'] == 0 for way in x)" check --json
-ECORNN_FORCE=algorithm=none json "sum(way['right'] for way in x) > 20" check --json --device cpu:1
+has " passed, 0 failed" check --device cpu:1
+json "len(x) >= 2 and all(one['failed'] == 0 for one in x)" check --json
+ECORNN_FORCE=algorithm=none json "sum(one['passed'] for one in x) > 20" check --json --device cpu:1
 
 # ---- what is wrong -------------------------------------------------------------------------------
 
-refuse 2 "no command is called 'nothing'" nothing
+refuse 2 "unknown command 'nothing'" nothing
 refuse 2 "Usage"
 refuse 2 "info has no option --measure" info --measure
 refuse 2 "--seconds needs a value" bench --seconds
@@ -256,8 +256,8 @@ refuse 2 "--random is x" plan --random x
 refuse 2 "cell needs FILE" cell
 refuse 2 "wisdom has no 'what'" wisdom what
 refuse 2 "wisdom check needs FILE" wisdom check
-refuse 2 "plan has no problem" plan
-refuse 2 "tune has no problem" tune --regret
+refuse 2 "plan needs a problem" plan
+refuse 2 "tune needs a problem" tune --regret
 refuse 2 "--regret writes no wisdom" tune --regret -o "$work/none" lstm/T1/N1/I1/H1
 refuse 2 "--again requires --regret" tune --again 1 lstm/T1/N1/I1/H1
 refuse 2 "at most 32 problems" tune --regret --again 33 lstm/T1/N1/I1/H1
@@ -274,10 +274,10 @@ if [ -w /dev/full ]; then
 fi
 refuse 1 "is not a valid part of problem" plan lstm/nonsense
 refuse 1 "layer 0 of a net" plan --device cpu:1 "T5/N3/I4; nonsense"
-refuse 1 "a net is not measured" plan --measure --device cpu:1 "T5/N3/I4; lstm/H8"
+refuse 1 "a net cannot be measured" plan --measure --device cpu:1 "T5/N3/I4; lstm/H8"
 refuse 1 "is unknown" plan --device nothing lstm/T1/N1/I1/H1
 refuse 1 "there is no list [none]" plan --shapes "$work/lists" @none
-ECORNN_FORCE=chunk=2 refuse 1 "ECORNN_FORCE is set" tune --regret --device cpu:1 lstm/T1/N1/I1/H1
+ECORNN_FORCE=chunk=2 refuse 1 "unset ECORNN_FORCE before tuning" tune --regret --device cpu:1 lstm/T1/N1/I1/H1
 
 # ---- documents -----------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 /*
- * Tuning one problem, and what was tried in a list.
+ * Tunes one problem and keeps a list of the candidates.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "bench/core/say.h"
 #include "command.h"
 
-/* The place of these choices: what was timed twice is kept as it was last. */
-static struct candidate *place_of(struct candidates *list, const char *choices)
+/* The entry of these choices, which the last measurement overwrites. */
+static struct candidate *find_entry(struct candidates *list, const char *choices)
 {
     for (int k = 0; k < list->n; k++)
         if (strcmp(list->list[k].choices, choices) == 0)
@@ -18,7 +18,7 @@ static struct candidate *place_of(struct candidates *list, const char *choices)
         const int room = 2 * list->room + 32;
         void *more = realloc(list->list, (size_t)room * sizeof *list->list);
         if (more == NULL)
-            return NULL; /* one line fewer in a table */
+            return NULL; /* the table lacks a line */
         list->list = more;
         list->room = room;
     }
@@ -27,16 +27,16 @@ static struct candidate *place_of(struct candidates *list, const char *choices)
 
 static void keep_one(void *own, const ecornn_candidate *candidate)
 {
-    struct candidate *place = place_of(own, candidate->choices);
-    if (place == NULL)
+    struct candidate *entry = find_entry(own, candidate->choices);
+    if (entry == NULL)
         return;
-    *place = (struct candidate){.seconds = candidate->seconds,
+    *entry = (struct candidate){.seconds = candidate->seconds,
                                 .low = candidate->low,
                                 .high = candidate->high,
                                 .estimate = candidate->estimate};
-    snprintf(place->choices, sizeof place->choices, "%s", candidate->choices);
+    snprintf(entry->choices, sizeof entry->choices, "%s", candidate->choices);
     if (candidate->refusal != NULL)
-        snprintf(place->refusal, sizeof place->refusal, "%s", candidate->refusal);
+        snprintf(entry->refusal, sizeof entry->refusal, "%s", candidate->refusal);
 }
 
 static int compare(const void *a, const void *b)

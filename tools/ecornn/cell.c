@@ -1,5 +1,5 @@
 /*
- * ecornn cell: what a text of the cell language means, or where it is wrong.
+ * ecornn cell: shows what a cell is compiled to, or where its text is wrong.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "command.h"
 #include "json.h"
 
-/* "line:column: message" of the detail, with the line and a mark below it. */
+/* Prints the error "line:column: message", the line, and a mark below the column. */
 static void show_error(const struct options *options, const char *text, const char *detail)
 {
     const char *path = options->words[0], *message = strchr(detail, ' ');
@@ -85,7 +85,7 @@ static int run(const struct options *options)
 const struct command command_cell = {
     .name = "cell",
     .operands = "FILE",
-    .about = "Shows what a cell from text, or a built-in one, is lowered to",
+    .about = "Shows what a cell is compiled to, or where its text is wrong",
     .more = "FILE holds a text of the cell language, or is the name of a built-in cell.\n",
     .takes = TAKES_JSON,
     .least = 1,

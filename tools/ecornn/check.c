@@ -1,6 +1,6 @@
 /*
- * ecornn check: does this machine compute what the reference computes?  Every device, instruction
- * set and algorithm, on problems of every kind that are small enough for a minute.
+ * ecornn check: compares every device, instruction set and algorithm of this machine with the
+ * reference, on small problems of all kinds, in less than a minute.
  */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "command.h"
 #include "json.h"
 
-/* Edges of lanes and blocks, directions, layers, lengths, types, policies. */
+/* They cover edges of lanes and blocks, directions, layers, lengths, types and policies. */
 static const char *const cases[] = {
     "lstm/f32/train/L2/bi/T7/N5/I13/H37",
     "lstm/f32/train/T5/N17/I33/H64/lengths:uniform",
@@ -48,9 +48,9 @@ static const char *const cases[] = {
 enum { CASES = sizeof cases / sizeof *cases, ARRAYS = 3 };
 static const char *const array_name[ARRAYS] = {"y", "dx", "gradients of parameters"};
 
-/* What a problem gives, on the host. */
+/* The results of a problem, on the host. */
 struct results {
-    void *array[ARRAYS]; /* y, dx, dparams; NULL: none */
+    void *array[ARRAYS]; /* y, dx, dparams; NULL: not computed in inference */
 };
 
 static void results_free(struct results *results)
@@ -72,7 +72,7 @@ static ecornn_type type_of(const struct problem *problem, int k)
     return k == 2 ? problem->param_type : problem->type;
 }
 
-/* Of the first input. */
+/* Computes the results for the first input. */
 static bool compute(struct ours *ours, struct results *results)
 {
     const struct problem *problem = ours->problem;
@@ -86,7 +86,7 @@ static bool compute(struct ours *ours, struct results *results)
     return good;
 }
 
-/* Norm of the difference over the norm. */
+/* The norm of the difference over the norm. */
 static double difference(const struct problem *problem, int k, const void *a, const void *b)
 {
     const ecornn_type type = type_of(problem, k);
@@ -99,7 +99,7 @@ static double difference(const struct problem *problem, int k, const void *a, co
     return apart <= 0 ? 0 : norm > 0 && isfinite(apart) ? sqrt(apart / norm) : INFINITY;
 }
 
-/* Roundings of these few steps stay well below; a wrong kernel does not. */
+/* Rounding errors of these few steps stay well below; errors of a wrong kernel do not. */
 static double tolerance(const struct problem *problem)
 {
     static const double of_type[] = {
@@ -109,40 +109,35 @@ static double tolerance(const struct problem *problem)
     return fast && error < 4e-3 ? 4e-3 : error;
 }
 
-/* ---- one way of computing -------------------------------------------------------------------- */
+/* ---- one combination ------------------------------------------------------------------------- */
 
-/* What is the same for a device, an instruction set and an algorithm. */
-struct way {
-    const char *device, *set, *algorithm; /* set "": of a GPU */
-    int good, refused, failed;
-    double largest; /* error, in parts of what is allowed */
+/* A device, an instruction set and an algorithm, and how many problems passed. */
+struct combination {
+    const char *device, *set, *algorithm; /* set "": a GPU */
+    int passed, skipped, failed;
+    double largest; /* error, relative to the tolerance */
 };
 
-struct work {
-    const struct options *options;
-    struct json json;
-    int failed, ways;
-};
-
-static void report_failure(const struct way *way, const char *problem, const char *what)
+static void report_failure(const struct combination *one, const char *problem, const char *what)
 {
-    say("FAILED: %s %s %s: %s: %s", way->device, way->set, way->algorithm, problem, what);
+    say("FAILED: %s %s %s: %s: %s", one->device, one->set, one->algorithm, problem, what);
 }
 
-/* Can it at all?  Quietly. */
-static bool refuses(const struct way *way, const struct problem *problem)
+/* Is the problem unsupported?  Prints nothing. */
+static bool refuses(const struct combination *one, const struct problem *problem)
 {
     ecornn_device *device = NULL;
     ecornn_plan *plan = NULL;
-    const bool refused = ecornn_device_open(&device, way->device) == ECORNN_OK &&
+    const bool refused = ecornn_device_open(&device, one->device) == ECORNN_OK &&
                          ecornn_plan_create(&plan, device, &problem->desc) == ECORNN_UNSUPPORTED;
     ecornn_plan_free(plan);
     ecornn_device_close(device);
     return refused;
 }
 
-/* Which kernels gave that: those of the way's set, with the plan's choices; of which half. */
-static void report_difference(const struct way *way, const struct ours *ours, int k, double apart)
+/* Names the kernels: the direction and the plan's choices. */
+static void report_difference(const struct combination *one, const struct ours *ours, int k,
+                              double apart)
 {
     const struct problem *problem = ours->problem;
     char text[4096], choices[256], what[512];
@@ -151,10 +146,10 @@ static void report_difference(const struct way *way, const struct ours *ours, in
     snprintf(what, sizeof what,
              "%s differ from the reference by %.2g, must be at most %.2g: kernels %s of %s",
              array_name[k], apart, tolerance(problem), k == 0 ? "forward" : "backward", choices);
-    report_failure(way, problem->text, what);
+    report_failure(one, problem->text, what);
 }
 
-static bool agrees(struct way *way, const struct ours *ours, const struct results *expected,
+static bool agrees(struct combination *one, const struct ours *ours, const struct results *expected,
                    const struct results *results)
 {
     const struct problem *problem = ours->problem;
@@ -162,111 +157,113 @@ static bool agrees(struct way *way, const struct ours *ours, const struct result
         if (elements_of(problem, k) == 0)
             continue;
         const double apart = difference(problem, k, expected->array[k], results->array[k]);
-        way->largest = fmax(way->largest, apart / tolerance(problem));
+        one->largest = fmax(one->largest, apart / tolerance(problem));
         if (apart <= tolerance(problem))
             continue;
-        report_difference(way, ours, k, apart);
+        report_difference(one, ours, k, apart);
         return false;
     }
     return true;
 }
 
-static void try_way(struct way *way, const struct problem *problem, const struct results *expected)
+static void try_combination(struct combination *one, const struct problem *problem,
+                            const struct results *expected)
 {
     struct ours ours = {.problem = NULL};
     struct results results = {{NULL}};
-    if (refuses(way, problem)) {
-        way->refused++;
+    if (refuses(one, problem)) {
+        one->skipped++;
         return;
     }
-    const bool done = ours_plan(&ours, problem, way->device) && compute(&ours, &results);
+    const bool done = ours_plan(&ours, problem, one->device) && compute(&ours, &results);
     if (!done)
-        report_failure(way, problem->text, "it does not run");
-    const bool good = done && agrees(way, &ours, expected, &results);
-    way->good += good;
-    way->failed += !good;
+        report_failure(one, problem->text, "it did not run");
+    const bool good = done && agrees(one, &ours, expected, &results);
+    one->passed += good;
+    one->failed += !good;
     results_free(&results);
     ours_free(&ours);
 }
 
-/* ---- all ways -------------------------------------------------------------------------------- */
+/* ---- all combinations ------------------------------------------------------------------------ */
 
-enum { WAYS = 64 };
-struct ways {
-    struct way way[WAYS];
-    char text[WAYS][3][24];
+enum { MOST = 64 };
+struct combinations {
+    struct combination list[MOST];
+    char text[MOST][3][24];
     int n;
 };
 
-static void add_way(struct ways *ways, const char *device, const char *set, const char *algorithm)
+static void add_combination(struct combinations *all, const char *device, const char *set,
+                            const char *algorithm)
 {
-    if (ways->n == WAYS)
+    if (all->n == MOST)
         return;
-    char(*text)[24] = ways->text[ways->n];
+    char(*text)[24] = all->text[all->n];
     snprintf(text[0], sizeof text[0], "%s", device);
     snprintf(text[1], sizeof text[1], "%s", set);
     snprintf(text[2], sizeof text[2], "%s", algorithm);
-    ways->way[ways->n++] = (struct way){.device = text[0], .set = text[1], .algorithm = text[2]};
+    all->list[all->n++] =
+        (struct combination){.device = text[0], .set = text[1], .algorithm = text[2]};
 }
 
-static bool add_device(struct ways *ways, const char *name, const char *set)
+static bool add_device(struct combinations *all, const char *name, const char *set)
 {
     ecornn_device *device = NULL;
     if (ecornn_device_open(&device, name) != ECORNN_OK)
         return say("%s", ecornn_error_detail());
     for (int k = 0; ecornn_device_algorithm(device, k) != NULL; k++)
-        add_way(ways, name, set, ecornn_device_algorithm(device, k));
+        add_combination(all, name, set, ecornn_device_algorithm(device, k));
     ecornn_device_close(device);
     return true;
 }
 
-/* Those that the library says it has, in its own words. */
-static bool add_sets(struct ways *ways, const char *device)
+/* Adds the instruction sets that ecornn_info lists. */
+static bool add_sets(struct combinations *all, const char *device)
 {
     static const char head[] = "instruction sets:";
     char text[4096];
     ecornn_info(text, sizeof text);
     char *at = strstr(text, head);
     if (at == NULL)
-        return say("the library names no instruction set");
+        return say("ecornn_info lists no instruction sets");
     at += strlen(head);
     at[strcspn(at, "\n")] = '\0';
     for (char *set = strtok(at, " "); set != NULL; set = strtok(NULL, " "))
-        if (!add_device(ways, device, set))
+        if (!add_device(all, device, set))
             return false;
     return true;
 }
 
-static bool find_ways(struct ways *ways, const char *device)
+static bool find_combinations(struct combinations *all, const char *device)
 {
     char name[32];
     bool good = true;
     if (device != NULL)
-        return strncmp(device, "cpu", 3) == 0 ? add_sets(ways, device)
-                                              : add_device(ways, device, "");
-    good = add_sets(ways, "cpu");
+        return strncmp(device, "cpu", 3) == 0 ? add_sets(all, device) : add_device(all, device, "");
+    good = add_sets(all, "cpu");
     for (int k = 0; good && k < ecornn_device_count("cuda"); k++) {
         snprintf(name, sizeof name, "cuda:%d", k);
-        good = add_device(ways, name, "");
+        good = add_device(all, name, "");
     }
     return good;
 }
 
-/* The reference first, with no choice taken from anybody. */
-static bool try_case(struct ways *ways, const char *text)
+/* Computes a problem with the reference, without forced choices, and then with all combinations. */
+static bool try_case(struct combinations *all, const char *text)
 {
     struct problem problem;
     struct ours reference = {.problem = NULL};
     struct results expected = {{NULL}};
-    unsetenv("ECORNN_ALGORITHM"); /* of the case before */
+    unsetenv("ECORNN_ALGORITHM"); /* set for the case before */
     if (!problem_parse(&problem, text, NULL))
         return false;
     const bool good = ours_plan(&reference, &problem, "reference") &&
                       problem_fill(&problem, reference.plan, 1) && compute(&reference, &expected);
-    for (int k = 0; good && k < ways->n; k++) {
-        setenv("ECORNN_ISA", ways->way[k].set, 1);
-        setenv("ECORNN_ALGORITHM", ways->way[k].algorithm, 1);
-        try_way(&ways->way[k], &problem, &expected);
+    for (int k = 0; good && k < all->n; k++) {
+        setenv("ECORNN_ISA", all->list[k].set, 1);
+        setenv("ECORNN_ALGORITHM", all->list[k].algorithm, 1);
+        try_combination(&all->list[k], &problem, &expected);
     }
     results_free(&expected);
     ours_free(&reference);
@@ -274,28 +271,28 @@ static bool try_case(struct ways *ways, const char *text)
     return good;
 }
 
-static void print_way(struct json *json, bool as_json, const struct way *way)
+static void print_combination(struct json *json, bool as_json, const struct combination *one)
 {
     if (!as_json) {
-        printf(
-            "%s%s%s %-10s %2d right, %2d not of it, %d wrong; largest error %.2g of the allowed\n",
-            way->device, *way->set != '\0' ? " " : "", way->set, way->algorithm, way->good,
-            way->refused, way->failed, way->largest);
+        printf("%s%s%s %-10s %2d passed, %2d skipped, %d failed; largest error %.2g of the "
+               "tolerance\n",
+               one->device, *one->set != '\0' ? " " : "", one->set, one->algorithm, one->passed,
+               one->skipped, one->failed, one->largest);
         return;
     }
     json_object(json, NULL);
-    json_text(json, "device", way->device);
-    json_text(json, "instruction_set", *way->set != '\0' ? way->set : NULL);
-    json_text(json, "algorithm", way->algorithm);
-    json_whole(json, "right", way->good);
-    json_whole(json, "refused", way->refused);
-    json_whole(json, "wrong", way->failed);
-    json_number(json, "largest_error", way->largest);
+    json_text(json, "device", one->device);
+    json_text(json, "instruction_set", *one->set != '\0' ? one->set : NULL);
+    json_text(json, "algorithm", one->algorithm);
+    json_whole(json, "passed", one->passed);
+    json_whole(json, "skipped", one->skipped);
+    json_whole(json, "failed", one->failed);
+    json_number(json, "largest_error", one->largest);
     json_end(json);
 }
 
-/* Every variable that takes a choice, of doc/guide/environment.md, "For comparisons". */
-static void ask_for_nothing(void)
+/* Unsets the variables that force choices (doc/guide/environment.md, "For comparisons"). */
+static void unset_choices(void)
 {
     static const char *const variables[] = {
         "ECORNN_ALGORITHM", "ECORNN_FORCE", "ECORNN_GRID",         "ECORNN_ROWS",
@@ -307,29 +304,28 @@ static void ask_for_nothing(void)
 
 static int run(const struct options *options)
 {
-    static struct ways ways;
+    static struct combinations all;
     struct json json = {.depth = 0};
-    int failed = 0, right = 0;
-    ecornn_wisdom_forget(); /* the machine, not a file */
-    ask_for_nothing();
-    ways.n = 0;
-    if (!find_ways(&ways, options->device))
+    int failed = 0, passed = 0;
+    ecornn_wisdom_forget(); /* files must not change choices */
+    unset_choices();
+    all.n = 0;
+    if (!find_combinations(&all, options->device))
         return 1;
     for (int k = 0; k < CASES; k++)
-        if (!try_case(&ways, cases[k]))
+        if (!try_case(&all, cases[k]))
             return 1;
     if (options->json)
         json_array(&json, NULL);
-    for (int k = 0; k < ways.n; k++) {
-        failed += ways.way[k].failed;
-        right += ways.way[k].good;
-        print_way(&json, options->json, &ways.way[k]);
+    for (int k = 0; k < all.n; k++) {
+        failed += all.list[k].failed;
+        passed += all.list[k].passed;
+        print_combination(&json, options->json, &all.list[k]);
     }
     if (options->json)
         json_end(&json);
     else
-        printf(failed == 0 ? "all %d results are right\n" : "%d results, but more are WRONG\n",
-               right);
+        printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;
 }
 

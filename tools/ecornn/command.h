@@ -1,6 +1,6 @@
 /*
- * The command ecornn: what its subcommands are made of.  Each is a constant in a file of its own
- * and a line in the table of main.c; options are in the table of options.c.
+ * The command ecornn.  Each subcommand is a constant in a file of its own and a line in the table
+ * of main.c; all options are in the table of options.c.
  */
 #ifndef ECORNN_COMMAND_H
 #define ECORNN_COMMAND_H
@@ -10,7 +10,7 @@
 #include "ecornn.h"
 #include "json.h"
 
-/* Options that a subcommand takes: bits. */
+/* The options that a subcommand takes, as bits. */
 enum {
     TAKES_JSON = 1 << 0,
     TAKES_DEVICE = 1 << 1,
@@ -41,26 +41,26 @@ struct options {
 enum { MANY_OPERANDS = 1 << 20 };
 struct command {
     const char *name, *operands, *about;
-    const char *more; /* of --help, after the options; or NULL */
+    const char *more; /* printed by --help after the options; or NULL */
     int takes;
     int least, most;                           /* operands; MANY_OPERANDS: any number */
-    int (*run)(const struct options *options); /* the exit status: 0, 1: failed, 2: used wrongly */
+    int (*run)(const struct options *options); /* returns the exit status */
 };
 extern const struct command command_info, command_plan, command_bench, command_tune, command_wisdom,
     command_cell, command_check;
 
-/* Sorts words into options and operands.  False: wrong, and said so. */
+/* Sorts words into options and operands.  On failure an error is printed. */
 bool options_read(struct options *options, const struct command *command, int count, char **words);
-/* Those of a command, for --help. */
+/* Prints the options of a command, for --help. */
 void options_print(const struct command *command);
 
 /* ---- problems, problems.c -------------------------------------------------------------------- */
 
-/* Problem strings, from operands (PROBLEM or @LIST), a recorded file, chance; none twice. */
+/* Problem strings from operands (PROBLEM or @LIST), a recorded file, or at random; none twice. */
 struct problems {
     struct one_problem {
         char text[256];
-        char *cell; /* the text of its cell, out of a recorded file; NULL: none is there */
+        char *cell; /* the text of its cell, from a recorded file, or NULL */
     } * list;
     int n, room;
 };
@@ -70,18 +70,18 @@ void problems_free(struct problems *problems);
 /* ---- a plan, plan.c -------------------------------------------------------------------------- */
 
 struct session;
-/* In words; the caller frees it.  NULL, and said so. */
+/* The printed plan, which the caller frees.  On failure NULL, and an error is printed. */
 char *plan_text(const struct session *session, const char *problem, ecornn_sizes *sizes);
-/* False, and said so: a net or attention, which is no single plan that a command could measure. */
+/* False for a net or attention, which no command measures; then an error is printed. */
 bool is_one_plan(const char *problem);
-/* A net: a text of pieces (doc/guide/nets.md). */
+/* Is it a net, a text with ";" (doc/guide/nets.md)? */
 bool is_net(const char *problem);
-/* Its choices, out of what ecornn_plan_print wrote; "": none. */
+/* Finds the choices in a printed plan; "" if there are none. */
 void choices_of(const char *text, char choices[256]);
 
 /* ---- tuning, candidates.c -------------------------------------------------------------------- */
 
-/* What was measured of one problem. */
+/* The candidates of one problem. */
 struct candidates {
     struct candidate {
         char choices[256], refusal[160];
@@ -90,20 +90,20 @@ struct candidates {
     int n, room;
     ecornn_tuned tuned;
 };
-/* Tunes, and keeps what was tried where keep is not NULL.  Of --measure and --regret no wisdom
- * comes. */
+/* Tunes, and lists the candidates in keep unless that is NULL.  With --measure or --regret the
+ * result does not become wisdom. */
 bool tune_problem(const struct session *session, const char *problem, ecornn_tuned *tuned,
                   struct candidates *keep);
 void candidates_free(struct candidates *candidates);
 
 /* ---- regrets.c ------------------------------------------------------------------------------- */
 
-/* Mean and worst of the problems whose alternatives were measured; the others are only counted. */
+/* The mean regret and the worst problems.  Problems that could not be measured are only counted. */
 enum { REGRETS_KEPT = 32 };
 struct regrets {
-    int n, by_wisdom;          /* measured; plans of all that wisdom chose */
-    int alone, missed, failed; /* no other plan; alternatives not measured; no measurement at all */
-    int least;                 /* candidates of a measured problem, at least */
+    int n, by_wisdom;          /* measured problems; plans that wisdom chose */
+    int alone, missed, failed; /* no other plan; too few candidates measured; errors */
+    int least;                 /* the smallest number of candidates of a measured problem */
     double sum;
     int n_worst;
     struct {
@@ -120,25 +120,25 @@ int regrets_print(const struct regrets *regrets, char *text, size_t size);
 struct session {
     const struct options *options;
     ecornn_device *device;
-    ecornn_cell *cell; /* of the problem; NULL: built in */
+    ecornn_cell *cell; /* of the problem; NULL: a built-in one */
     struct json json;  /* in an array */
     struct regrets regrets;
-    void *own; /* of the command */
+    void *own; /* the command's data */
 };
 typedef bool session_call(struct session *session, const char *problem);
-/* Calls for each problem of the options, with progress and time left on standard error, where that
- * is a terminal; then says how large regrets were, and measures the worst --again in a new process.
- * measures: says where the machine is busy.  The exit status: not 0 if a call was false, or a
- * problem's alternatives were not measured. */
+/* Calls for each problem of the options, with progress and time left on standard error if that
+ * is a terminal; then prints the regrets, and measures the worst problems --again.  measures: warns
+ * if the machine is busy.  Returns the exit status: not 0 if a call returned false or too few
+ * candidates of a problem were measured. */
 int session_run(const struct options *options, bool measures, session_call *call, void *own);
-/* Steps of all layers and directions. */
+/* The steps of all layers and directions. */
 double layer_steps(const ecornn_desc *desc);
-/* Says on standard error that other programs run, which measurements suffer from. */
+/* Prints a warning if other programs run, which disturb measurements. */
 void warn_if_busy(void);
-/* The device of some options.  NULL, and said so. */
+/* Opens the device of the options.  On failure NULL, and an error is printed. */
 ecornn_device *open_device(const struct options *options);
 
-/* bench --versus, versus.c: beside what Python has.  The exit status. */
+/* bench --versus, versus.c: compares with Python libraries.  Returns the exit status. */
 int versus_run(const struct options *options);
 
 /* ---- wisdom, wisdom.c and wisdom_file.c ------------------------------------------------------ */

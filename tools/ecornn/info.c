@@ -1,5 +1,5 @@
 /*
- * ecornn info: what a report of a fault needs.
+ * ecornn info: prints what a bug report needs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 extern char **environ;
 
-/* Variables that the library or OpenMP reads. */
+/* Do the library, OpenMP or CUDA read this variable? */
 static bool matters(const char *variable)
 {
     static const char *const heads[] = {
@@ -70,7 +70,7 @@ static void print_devices(struct json *json, bool as_json)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* "word: value" lines as fields. */
+/* Writes lines "word: value" as fields. */
 static void print_fields(struct json *json, char *text)
 {
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -122,7 +122,7 @@ static int run(const struct options *options)
 const struct command command_info = {
     .name = "info",
     .operands = "",
-    .about = "Says what is here: version, devices, instruction sets, driver, files, variables",
+    .about = "Prints version, devices, instruction sets, driver, files and variables",
     .takes = TAKES_JSON,
     .run = run,
 };

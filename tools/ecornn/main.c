@@ -1,5 +1,5 @@
 /*
- * ecornn: looks into the library, measures it, tunes it.  Uses the public header only.
+ * ecornn: shows plans, measures, tunes and checks the library.  It uses the public header only.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static int print_help(void)
     printf("Usage: ecornn COMMAND [OPTION]... [OPERAND]...\n\n");
     for (int k = 0; k < COMMANDS; k++)
         printf("  %-8s %s\n", commands[k]->name, commands[k]->about);
-    printf("\n\"ecornn COMMAND --help\" says more, ecornn(1) all.\n");
+    printf("\n\"ecornn COMMAND --help\" prints the options, \"man ecornn\" the manual.\n");
     return 0;
 }
 
@@ -40,7 +40,7 @@ static int run(int count, char **words)
     const bool help = count > 1 && strcmp(words[1], "--help") == 0,
                version = count > 1 && strcmp(words[1], "--version") == 0;
     if ((help || version) && count > 2) {
-        say("%s takes no '%s'", words[1], words[2]);
+        say("%s does not take '%s'", words[1], words[2]);
         return 2;
     }
     if (count < 2 || help)
@@ -55,18 +55,18 @@ static int run(int count, char **words)
             return 2;
         return options.help ? print_command_help(commands[k]) : commands[k]->run(&options);
     }
-    say("no command is called '%s'; --help lists them", words[1]);
+    say("unknown command '%s'; --help lists the commands", words[1]);
     return 2;
 }
 
-/* Output that is lost is a failure, too. */
+/* Output that cannot be written is a failure, too. */
 int main(int count, char **words)
 {
     const int status = run(count, words);
     if (fflush(stdout) != 0)
         say("cannot write the output: %s", strerror(errno));
     else if (ferror(stdout))
-        say("cannot write the output"); /* long ago: nobody knows why */
+        say("cannot write the output"); /* an earlier error: the reason is unknown */
     else
         return status;
     return 1;

@@ -1,5 +1,5 @@
 /*
- * Options of all subcommands: one table.
+ * The options of all subcommands, in one table.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -18,29 +18,29 @@ static const struct option {
     size_t field;
 } table[] = {
 #define FIELD(name) offsetof(struct options, name)
-    {"--device", "NAME", "cpu, cpu:THREADS, cuda, cuda:NUMBER (the fastest)", TAKES_DEVICE, TEXT,
-     FIELD(device)},
+    {"--device", "NAME", "cpu, cpu:THREADS, cuda or cuda:NUMBER (default: the fastest)",
+     TAKES_DEVICE, TEXT, FIELD(device)},
     {"--cell", "FILE", "the cell of the problems, in the cell language", TAKES_CELL, TEXT,
      FIELD(cell)},
-    {"--shapes", "FILE", "lists of problems, for @LIST", TAKES_SHAPES, TEXT, FIELD(shapes)},
-    {"--recorded", "FILE", "problems, a line each, as ECORNN_RECORD writes them", TAKES_RECORDED,
-     TEXT, FIELD(recorded)},
+    {"--shapes", "FILE", "file with the lists for @LIST", TAKES_SHAPES, TEXT, FIELD(shapes)},
+    {"--recorded", "FILE", "file with problems, as ECORNN_RECORD writes it", TAKES_RECORDED, TEXT,
+     FIELD(recorded)},
     {"--random", "N", "N problems drawn at random", TAKES_RANDOM, NUMBER, FIELD(random)},
-    {"--seed", "N", "of these (1)", TAKES_SEED, NUMBER, FIELD(seed)},
-    {"--seconds", "S", "of each problem, about", TAKES_SECONDS, SECONDS, FIELD(seconds)},
-    {"--measure", NULL, "times every candidate", TAKES_MEASURE, FLAG, FIELD(measure)},
-    {"--time", NULL, "how long it takes to make the plan", TAKES_TIME, FLAG, FIELD(time)},
-    {"--regret", NULL, "only says how far the planner is from the best", TAKES_REGRET, FLAG,
-     FIELD(regret)},
-    {"--again", "N", "with --regret: the N worst problems once more, in a new process", TAKES_AGAIN,
-     NUMBER, FIELD(again)},
-    {"--csv", "FILE", "adds what is measured to this table", TAKES_CSV, TEXT, FIELD(csv)},
+    {"--seed", "N", "seed of --random (default: 1)", TAKES_SEED, NUMBER, FIELD(seed)},
+    {"--seconds", "S", "approximate time for each problem", TAKES_SECONDS, SECONDS, FIELD(seconds)},
+    {"--measure", NULL, "measures every candidate", TAKES_MEASURE, FLAG, FIELD(measure)},
+    {"--time", NULL, "prints how long it takes to make the plan", TAKES_TIME, FLAG, FIELD(time)},
+    {"--regret", NULL, "prints how far the planner is from the best, writes nothing", TAKES_REGRET,
+     FLAG, FIELD(regret)},
+    {"--again", "N", "with --regret: measures the N worst problems once more", TAKES_AGAIN, NUMBER,
+     FIELD(again)},
+    {"--csv", "FILE", "table that results are added to", TAKES_CSV, TEXT, FIELD(csv)},
     {"--versus", NULL, "beside ONNX Runtime and PyTorch, where Python has them", TAKES_VERSUS, FLAG,
      FIELD(versus)},
-    {"-o", "FILE", "where the result goes (the user's file of wisdom)", TAKES_OUTPUT, TEXT,
+    {"-o", "FILE", "wisdom file to add to (default: the user's)", TAKES_OUTPUT, TEXT,
      FIELD(output)},
-    {"--json", NULL, "for programs", TAKES_JSON, FLAG, FIELD(json)},
-    {"--help", NULL, "this text", 0, FLAG, FIELD(help)},
+    {"--json", NULL, "prints JSON", TAKES_JSON, FLAG, FIELD(json)},
+    {"--help", NULL, "prints this text", 0, FLAG, FIELD(help)},
 #undef FIELD
 };
 enum { OPTIONS = sizeof table / sizeof *table };
@@ -78,7 +78,7 @@ static bool set_seconds(void *field, const struct option *option, const char *va
     char *end;
     const double seconds = strtod(value, &end);
     if (*value == '\0' || *end != '\0' || !(seconds > 0 && seconds <= 1e6))
-        return say("%s is %s, must be more than 0, and up to 1000000", option->name, value);
+        return say("%s is %s, must be more than 0 and at most 1000000", option->name, value);
     *(double *)field = seconds;
     return true;
 }
@@ -116,7 +116,7 @@ static bool has_list(const struct options *options)
     return false;
 }
 
-/* Every word means something: what would be ignored is refused. */
+/* Refuses options that would be ignored. */
 static bool check_operands(const struct options *options, const struct command *command)
 {
     if (options->n < command->least)
@@ -134,7 +134,7 @@ static bool check_operands(const struct options *options, const struct command *
     if (options->seconds > 0 && (command->takes & TAKES_MEASURE) != 0 && !options->measure)
         return say("--seconds requires --measure");
     if ((command->takes & TAKES_RECORDED) != 0 && !problems)
-        return say("%s has no problem; --help says where they come from", command->name);
+        return say("%s needs a problem: PROBLEM, @LIST, --recorded or --random", command->name);
     return true;
 }
 

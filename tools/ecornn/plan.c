@@ -1,5 +1,5 @@
 /*
- * ecornn plan: what would run, and why; measured, how fast each candidate is.
+ * ecornn plan: prints plans and why they were chosen, and measures their candidates.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ char *plan_text(const struct session *session, const char *problem, ecornn_sizes
     return text;
 }
 
-/* The rest of the line that begins so; "": there is none. */
+/* Copies the rest of the line that begins with `head`; "" if there is none. */
 static void rest_of(const char *text, const char *head, char *rest, size_t size)
 {
     const size_t length = strlen(head);
@@ -56,15 +56,15 @@ bool is_net(const char *problem)
 bool is_one_plan(const char *problem)
 {
     if (is_net(problem))
-        return say("%s: a net is not measured, its layers are: \"ecornn plan\" prints them",
+        return say("%s: a net cannot be measured; measure its layers, which \"ecornn plan\" prints",
                    problem);
     if (strncmp(problem, "attention/", strlen("attention/")) == 0)
-        return say("%s: attention is measured by bench_attention, not by this command", problem);
+        return say("%s: this command does not measure attention; bench_attention does", problem);
     return true;
 }
 
-/* The same of a net. */
-static char *print_of_net(const struct session *session, const char *net, ecornn_sizes *sizes)
+/* The same for a net. */
+static char *net_text(const struct session *session, const char *net, ecornn_sizes *sizes)
 {
     const ecornn_cell *const cells[] = {session->cell, NULL};
     ecornn_net_plan *plan = NULL;
@@ -85,8 +85,8 @@ static char *print_of_net(const struct session *session, const char *net, ecornn
     return text;
 }
 
-/* Seconds that a plan of it takes, once the first one has found and compiled what plans share; 0:
- * not asked for. */
+/* Seconds to make a plan, without what the first plan of a process finds and compiles; 0 if that
+ * was not asked for. */
 static struct spread time_of_plan(const struct session *session, const char *problem)
 {
     enum { ROUNDS = 25 };
@@ -107,7 +107,7 @@ static struct spread time_of_plan(const struct session *session, const char *pro
     return spread_of(seconds, ROUNDS);
 }
 
-/* ---- for programs ---------------------------------------------------------------------------- */
+/* ---- as JSON ---------------------------------------------------------------------------- */
 
 static void write_sizes(struct json *json, const ecornn_sizes *sizes)
 {
@@ -151,12 +151,12 @@ static void write_candidates(struct json *json, const struct candidates *candida
     json_end(json);
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- as text ------------------------------------------------------------------------------ */
 
 static void print_candidates(const struct candidates *candidates)
 {
     const ecornn_tuned *tuned = &candidates->tuned;
-    const char *whose = tuned->by_wisdom ? "  (wisdom's)" : "  (the planner's)";
+    const char *origin = tuned->by_wisdom ? "  (by wisdom)" : "  (by the planner)";
     printf("candidates, microseconds of a run, median and quartiles:\n");
     for (int k = 0; k < candidates->n; k++) {
         const struct candidate *one = &candidates->list[k];
@@ -165,7 +165,7 @@ static void print_candidates(const struct candidates *candidates)
         else
             printf("  %10.2f [%.2f, %.2f] %s%s\n", 1e6 * one->seconds, 1e6 * one->low,
                    1e6 * one->high, one->choices,
-                   strcmp(one->choices, tuned->planned) == 0 ? whose : "");
+                   strcmp(one->choices, tuned->planned) == 0 ? origin : "");
     }
     printf("regret %.1f %%: planned%s %.2f us, best %.2f us\n", 100 * tuned->regret,
            tuned->by_wisdom ? " by wisdom" : "", 1e6 * tuned->planned_seconds,
@@ -182,7 +182,7 @@ static bool show(struct session *session, const char *problem)
     ecornn_sizes sizes;
     if ((measured || !is_net(problem)) && !is_one_plan(problem))
         return false;
-    char *text = (is_net(problem) ? print_of_net : plan_text)(session, problem, &sizes);
+    char *text = (is_net(problem) ? net_text : plan_text)(session, problem, &sizes);
     bool good = text != NULL;
     if (good && measured)
         good = tune_problem(session, problem, &tuned, &candidates);
@@ -223,11 +223,10 @@ static int run(const struct options *options)
 const struct command command_plan = {
     .name = "plan",
     .operands = "PROBLEM|@LIST...",
-    .about = "Prints what would run and why; with --measure how fast every candidate is",
-    .more = "PROBLEM is like lstm/train/T50/N32/I256/H256, @LIST one of the file of shapes.\n"
-            "A net is one, too: \"train/T400/N32/I40; lstm/H256/bi; join:2; gru/H256\".\n"
-            "Regret is the time of this plan, by wisdom where that has the problem, over the best\n"
-            "candidate's, less 1.\n",
+    .about = "Prints the plan of each problem; with --measure, the time of every candidate",
+    .more = "PROBLEM is like lstm/train/T50/N32/I256/H256, @LIST a list in the file of shapes.\n"
+            "A net is a problem, too: \"train/T400/N32/I40; lstm/H256/bi; join:2; gru/H256\".\n"
+            "The regret is the time of the plan over that of the best candidate, minus 1.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_MEASURE |
              TAKES_TIME | TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
     .most = MANY_OPERANDS,

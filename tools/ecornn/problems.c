@@ -1,5 +1,5 @@
 /*
- * Which problems a command is about.
+ * The problems of a command: from operands, lists, recorded files, or drawn at random.
  */
 #define _POSIX_C_SOURCE 200809L /* getline, strdup */
 #include <math.h>
@@ -19,7 +19,7 @@ static bool is_same(const char *cell, const char *other)
     return cell == NULL || other == NULL ? cell == other : strcmp(cell, other) == 0;
 }
 
-/* cell: the text of the problem's own, or NULL. */
+/* cell: the text of the problem's own cell, or NULL. */
 static bool add_with(struct problems *problems, const char *problem, const char *cell)
 {
     for (int k = 0; k < problems->n; k++)
@@ -27,9 +27,10 @@ static bool add_with(struct problems *problems, const char *problem, const char 
             return true;
     for (const char *at = problem; *at != '\0'; at++)
         if (*at < ' ' || *at > '~')
-            return say("%.200s: a problem is text in ASCII", problem);
+            return say("%.200s: a problem has ASCII characters only", problem);
     if (strlen(problem) >= sizeof problems->list->text)
-        return say("%.40s...: too long for a problem", problem);
+        return say("%.40s...: a problem has fewer than %zu characters", problem,
+                   sizeof problems->list->text);
     if (problems->n == problems->room) {
         const int room = 2 * problems->room + 16;
         void *list = realloc(problems->list, (size_t)room * sizeof *problems->list);
@@ -54,7 +55,7 @@ static bool add(void *own, const char *problem)
 
 /* ---- recorded -------------------------------------------------------------------------------- */
 
-/* "\\n" and "\\\\" to what they are, in place. */
+/* Replaces "\\n" and "\\\\" by what they stand for, in place. */
 static void unescape(char *text)
 {
     char *to = text;
@@ -67,7 +68,7 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* Lines of ECORNN_RECORD: problems, and "#cell TEXT" before that of a program's own cell. */
+/* Reads a file of ECORNN_RECORD: problems, after "#cell TEXT" if the cell is the program's own. */
 static bool read_recorded(struct problems *problems, const char *path)
 {
     static const char head[] = "#cell ";
@@ -98,7 +99,8 @@ static bool read_recorded(struct problems *problems, const char *path)
     return good;
 }
 
-/* ---- chance ---------------------------------------------------------------------------------- */
+/* ---- random problems
+ * ---------------------------------------------------------------------------------- */
 
 /* SplitMix64 (Steele, Lea and Flood 2014). */
 static uint64_t draw_bits(uint64_t *state)
@@ -114,7 +116,7 @@ static int draw(uint64_t *state, int count)
     return (int)(draw_bits(state) % (uint64_t)count);
 }
 
-/* As many small ones as large ones. */
+/* Small and large extents are equally likely: the logarithm is uniform. */
 static int draw_extent(uint64_t *state, int least, int most)
 {
     const double part = (double)(draw_bits(state) >> 11) * 0x1p-53;
@@ -129,14 +131,14 @@ static int count_cells(void)
     return count;
 }
 
-/* Extents of random problems.  A GPU has as many multiply-adds in a fraction of a second as two
- * threads of a CPU in minutes. */
+/* Limits of random problems.  A GPU does in a fraction of a second what two threads of a CPU do in
+ * minutes. */
 static const struct extents {
     int most_N, most_I, most_H, layers;
-    double work, bytes; /* multiply-adds of a run, and what it keeps in training, at most */
+    double work, bytes; /* most multiply-adds of a run, most bytes that training keeps */
 } of_cpu = {4096, 1024, 1024, 5, 4e10, 1e9}, of_gpu = {4096, 4096, 4096, 5, 1e13, 8e9};
 
-/* Half of them LSTM or GRU, as in the world; a third with several layers. */
+/* Half of them are LSTM or GRU, as in practice; a third have several layers. */
 static bool add_random(struct problems *problems, const struct options *options, uint64_t *state)
 {
     static const char *const type[] = {"f32", "f32", "f32/fast", "bf16", "bf16", "f16"},
@@ -159,7 +161,7 @@ static bool add_random(struct problems *problems, const struct options *options,
             snprintf(layers, sizeof layers, "/L%d", L);
         snprintf(text, sizeof text, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d", cell, of_type,
                  training ? "train" : "infer", L > 1 ? layers : "", bi ? "/bi" : "", T, N, I, H);
-        ecornn_desc desc; /* of cells that read x unit by unit most sizes are none */
+        ecornn_desc desc; /* cells that read x unit by unit refuse most sizes */
         if (ecornn_desc_parse(&desc, text, NULL) == ECORNN_OK && work <= most->work &&
             bytes <= most->bytes)
             return add(problems, text);
@@ -184,7 +186,7 @@ bool problems_read(struct problems *problems, const struct options *options)
     for (int k = 0; good && k < options->random; k++)
         good = add_random(problems, options, &state);
     if (good && problems->n == 0)
-        return say("no problem; --help says where they come from");
+        return say("no problem");
     return good;
 }
 

@@ -1,6 +1,6 @@
 /*
- * What tune --regret says of many problems: mean and worst of those whose alternatives were
- * measured, and how many were not.
+ * The summary of "tune --regret" over many problems: the mean and the worst regret, and how many
+ * problems could not be measured.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * What plan, bench and tune share: a device, a cell, and one problem after the other.
+ * What plan, bench and tune share: a device, and a loop over problems with their cells.
  */
 #define _DEFAULT_SOURCE 1 /* isatty, getloadavg */
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "bench/core/stats.h"
 #include "command.h"
 
-/* The cell of a problem: its own, out of a recorded file, or that of --cell, which it must name. */
+/* Parses the cell of a problem: from a recorded file, or that of --cell, which it must name. */
 static bool take_cell(struct session *session, const struct one_problem *problem)
 {
     const char *path = session->options->cell;
@@ -53,10 +53,11 @@ void warn_if_busy(void)
 {
     double load = 0;
     if (getloadavg(&load, 1) == 1 && load > 0.5)
-        say("the machine was busy in the last minute (load %.1f): times may mislead", load);
+        say("warning: the machine was busy in the last minute (load %.1f)", load);
 }
 
-/* "3 of 20, 40 s left: lstm/..." on standard error, where that is a terminal; n are done. */
+/* Prints "3 of 20, 40 s left: lstm/..." on standard error if that is a terminal.  n: problems that
+ * are done. */
 static void show_progress(const struct problems *problems, int n, double begin)
 {
     if (!isatty(STDERR_FILENO))
@@ -76,7 +77,7 @@ static void print_regrets(const struct regrets *regrets)
     fflush(stdout);
 }
 
-/* The worst problems with a regret once more, in a process that has nothing of this one. */
+/* Measures the problems with the largest regrets once more, in a new process with fresh memory. */
 static bool measure_again(const struct session *session)
 {
     const struct options *options = session->options;
@@ -102,7 +103,7 @@ static bool measure_again(const struct session *session)
         words[n++] = regrets->worst[k].problem;
     if (n == before)
         return true;
-    printf("the worst again, in a new process:\n");
+    printf("the worst once more, in a new process:\n");
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {

@@ -26,7 +26,7 @@ char *wisdom_text(void)
  * blanks; a problem has seven. */
 enum { DEVICE = 3, PROBLEM = 7 };
 
-/* Cuts a line into its words, in place.  False: it is a remark, or has not so many words. */
+/* Cuts a line into its words, in place.  False: it is a remark, or the number differs. */
 static bool cut(char *line, int words, char *word[PROBLEM])
 {
     const int n = strncmp(line, "device ", 7) == 0 ? DEVICE : PROBLEM;
@@ -41,7 +41,7 @@ static bool cut(char *line, int words, char *word[PROBLEM])
     return true;
 }
 
-/* Calls `call`, which may be NULL, with the words of each known line that has so many.  Returns
+/* Calls `call`, which may be NULL, with the words of each known line of this kind.  Returns
  * their number, or -1 on failure. */
 static int each_line(int words, void (*call)(struct json *json, char **word), struct json *json)
 {
