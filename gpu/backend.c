@@ -83,9 +83,8 @@ static void find_rates(struct ecornn_device *device, const struct cudaDeviceProp
                                             .memory_bytes = 2 * 1e3 * memory_clock *
                                                             (properties->memoryBusWidth / 8)};
     double speed[ECO_SPEEDS];
-    eco_gpu_speeds_say(speed, &said);
+    device->caps.flops = PLAIN_FLOPS * eco_gpu_speeds_of(speed, &said);
     eco_gpu_rates_scale(&gpu->rates, speed);
-    device->caps.flops = PLAIN_FLOPS * speed[ECO_SPEED_PLAIN];
     device->caps.gpu.rates = &gpu->rates;
 }
 

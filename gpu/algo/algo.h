@@ -54,7 +54,7 @@ bool eco_step_overlaps(const struct eco_problem *problem, const struct eco_caps 
                        bool forward);
 /* Seconds of `n` launches for each layer and direction. */
 double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps *caps, int n);
-/* Seconds of the launches that follow backward steps, and of what they write; without products. */
+/* Seconds of the launches that follow backward steps, without products. */
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps);
 /* Seconds of algorithm step's launches outside its steps: of states and of products. */
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,

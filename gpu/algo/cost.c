@@ -91,9 +91,10 @@ static double lost(const struct eco_problem *problem, const struct eco_caps *cap
     const bool whole = problem->H % group == 0 && problem->P % group == 0;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double plain = caps->flops * caps->threads,
-                 inputs = plain * (element == 2 ? rates->lost_narrow : rates->lost_fast),
-                 step = plain * (element == 2 ? rates->lost_narrow_step : rates->lost_fast_step),
-                 chain = element == 2 ? rates->lost_narrow_chain : rates->lost_fast_chain;
+                 inputs = plain * (element == 2 ? rates->unaligned_narrow : rates->unaligned_fast),
+                 step = plain *
+                        (element == 2 ? rates->unaligned_narrow_step : rates->unaligned_fast_step),
+                 chain = element == 2 ? rates->unaligned_narrow_term : rates->unaligned_fast_term;
     double time = 0;
     if (element == 8 || (element == 4 && !problem->fast))
         return 0;
@@ -169,7 +170,7 @@ static struct step step_of(const struct eco_problem *problem, const struct eco_c
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const enum eco_cost_form form = eco_cost_form(problem);
     const double alone = kernels(problem, caps, rates->step[form].launch[backward]) + seconds;
-    const double hidden = kernels(problem, caps, rates->step[form].hidden[backward]);
+    const double hidden = kernels(problem, caps, rates->step[form].overlapped_launch[backward]);
     return (struct step){alone, alone - fmin(hidden, most * alone), before};
 }
 
@@ -192,9 +193,9 @@ static struct step narrow_step(const struct eco_problem *problem, const struct e
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double accs = eco_cost_accs(problem, true), r = accs * problem->P,
                  k = backward ? accs : problem->P;
-    const double product = fmax(
-                     fmax(r * problem->N / rates->step[0].multiply, 2 * r / rates->step[0].from_l2),
-                     k * rates->step[0].chain),
+    const double product =
+                     fmax(fmax(r * problem->N / rates->step_multiply_adds, 2 * r / rates->l2_bytes),
+                          k * rates->step_term),
                  cell = bytes_of(problem, backward) * problem->N * problem->H /
                         rates->step[0].cell_bytes;
     return step_of(problem, caps, backward, product + cell, 0);
@@ -263,21 +264,10 @@ double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps
     return eco_gpu_rates_of(caps)->launch * n * problem->L * problem->D;
 }
 
-/* Seconds of writing gradients of W and R. */
-static double written(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    double elements = 0;
-    for (int32_t layer = 0; layer < problem->L; layer++)
-        elements += ((double)eco_problem_input(problem, layer) + problem->P) * problem->H *
-                    problem->cell->lowered.n_accs * problem->D;
-    return elements * (double)eco_type_bytes(eco_type_sum(problem->type)) /
-           eco_gpu_rates_of(caps)->written_bytes;
-}
-
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     enum { OF_VECTORS = 1 }; /* or of everything, if it is one launch */
-    return eco_gpu_launches(problem, caps, OF_VECTORS) + written(problem, caps);
+    return eco_gpu_launches(problem, caps, OF_VECTORS);
 }
 
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,

@@ -107,7 +107,7 @@ static double reading_time(const struct eco_problem *problem, const struct eco_c
                            bool backward)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double element = eco_type_narrow(problem->type) ? rates->reading_narrow : rates->reading;
+    const double element = eco_type_narrow(problem->type) ? 0 : rates->load_element;
     return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
 }
 
@@ -145,7 +145,7 @@ static int32_t wave_steps(const struct eco_problem *problem, int32_t chunks, int
  * concurrent, but those of chunks follow each other. */
 static double input_launch(const struct eco_problem *problem, const struct eco_gpu_rates *rates)
 {
-    return problem->type == ECORNN_F32 && !problem->fast ? rates->fma_launch : 2 * rates->launch;
+    return problem->type == ECORNN_F32 && !problem->fast ? rates->full_launch : 2 * rates->launch;
 }
 
 /* Launches at both ends of a wavefront are not full, and longer the fewer chunks there are. */

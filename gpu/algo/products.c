@@ -42,7 +42,7 @@ struct size {
 static double full_time(const struct eco_caps *caps, struct size size)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double fma = rates->fma_launch + size.m * size.n * size.k / rates->fma;
+    const double fma = rates->full_launch + size.m * size.n * size.k / rates->full_multiply_adds;
     const struct eco_emulated_size whole = {(int32_t)size.m, (int32_t)size.n, (int32_t)size.k};
     if (!caps->gpu.splits || size.k < ECO_EMULATED_LEAST_TERMS || size.m * size.n > INT32_MAX)
         return fma;
@@ -61,11 +61,12 @@ static double product_time(const struct eco_problem *problem, const struct eco_c
     const double work = size.m * size.n * size.k;
     if (form == ECO_COST_FULL)
         return full_time(caps, size);
-    const double read = size.n * size.k * (double)eco_type_bytes(problem->type) /
-                        rates->step[ECO_COST_NARROW].from_l2,
-                 least = size.kind == ECO_TN ? 0 : fmax(size.k * rates->chain, read);
-    return (together ? 0 : rates->large[form][size.kind].launch) +
-           fmax(work / rates->large[form][size.kind].rate, least);
+    const double read = size.n * size.k * (double)eco_type_bytes(problem->type) / rates->l2_bytes,
+                 least = size.kind == ECO_TN ? 0 : fmax(size.k * rates->product_term, read);
+    const double launch = size.kind == ECO_TN && form == ECO_COST_FAST
+                              ? rates->fast_weights_launch
+                              : rates->product[form].launch;
+    return (together ? 0 : launch) + fmax(work / rates->product[form].multiply_adds, least);
 }
 
 double eco_full_step_time(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -87,7 +88,7 @@ static double input_time(const struct eco_problem *problem, const struct eco_cap
                         (struct size){ECO_NT, rows, accs, eco_problem_input(problem, layer)},
                         false) +
            rows * accs * (double)eco_type_bytes(eco_type_sum(problem->type)) /
-               eco_gpu_rates_of(caps)->sums_bytes;
+               eco_gpu_rates_of(caps)->product_sums_bytes;
 }
 
 /* The gradient of R has no term for the first step. */

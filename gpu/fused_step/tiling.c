@@ -38,15 +38,13 @@ static double time_of(const struct eco_fused_size *size, const struct eco_caps *
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const bool parts = size->type == ECORNN_F32 && !size->fast;
-    const double term = parts                      ? rates->fused_parts
-                        : size->type == ECORNN_F32 ? rates->fused_float
-                                                   : rates->fused_narrow;
+    const double term = parts ? rates->fused_full_multiply_add : 0;
     const double rows = ECO_FUSED_TILES(size->accs) * ECO_FUSED_M,
                  columns = ECO_FUSED_COLUMNS(shape), terms = rows * columns * size->k;
     const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);
     const double blocks =
         ceil((double)size->units / ECO_FUSED_UNITS(size->accs)) * ceil(size->rows / columns);
-    const double bytes = parts ? rates->fused_parts_bytes : rates->fused_bytes;
+    const double bytes = parts ? rates->fused_full_bytes : rates->fused_bytes;
     const double share = fmax(1, blocks / caps->threads);
     return rates->fused_launch + share * fmax(reading / bytes, term * terms) +
            (share - 1) * rates->fused_block;

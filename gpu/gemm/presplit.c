@@ -60,18 +60,13 @@ static bool has_spans(const struct eco_problem *problem)
 static double time_of_cublas(const struct eco_gpu_rates *rates, enum eco_emulated_form form,
                              int32_t rows, struct size size, bool backward)
 {
-    enum {
-        FEW = 5,
-        FITS_L2_BYTES = 40 << 20
-    }; /* rows that have other kernels; bytes that stay in the L2 */
+    enum { FEW = 5 }; /* fewer rows have other kernels */
     _Static_assert(ECO_EMULATED_PAIRS == 0 && ECO_EMULATED_SINGLES == 1, "as in the table");
-    const double elements = (double)size.rows * size.k,
-                 few = elements * sizeof(float) < FITS_L2_BYTES
-                           ? rates->cublas_step[form].from_l2
-                           : rates->cublas_step[form].from_memory;
+    const double elements = (double)size.rows * size.k;
     return rates->cublas_step[form].launches[backward] +
-           elements * ((rows < FEW ? few : rates->cublas_step[form].more) +
-                       rates->cublas_step[form].multiply * rows);
+           elements * ((rows < FEW ? rates->cublas_step[form].few_rows
+                                   : rates->cublas_step[form].many_rows) +
+                       rates->cublas_step[form].row * rows);
 }
 
 enum { LEAST_STEPS = 6 };

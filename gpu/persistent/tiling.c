@@ -248,13 +248,12 @@ static const struct eco_persistent_cost *cost_of(const struct eco_persistent_nee
 {
     const struct eco_persistent_cost *costs = need->rates->persistent;
     const bool two = need->instructions == ECO_PERSISTENT_PAIR;
-    if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop) && !need->backward && need->scaled)
-        return &costs[two ? ECO_COST_DIRECT_TWO_SCALED : ECO_COST_DIRECT_SCALED];
     if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop))
-        return &costs[need->backward                             ? ECO_COST_DIRECT_BACK
-                      : !two                                     ? ECO_COST_DIRECT
-                      : shape->mainloop == ECO_PERSISTENT_DIRECT ? ECO_COST_DIRECT_TWO
-                                                                 : ECO_COST_WIDE_TWO];
+        return &costs[need->backward ? ECO_COST_DIRECT_BACK
+                      : !two         ? ECO_COST_DIRECT
+                      : shape->mainloop == ECO_PERSISTENT_DIRECT && !need->scaled
+                          ? ECO_COST_DIRECT_TWO
+                          : ECO_COST_WIDE_TWO];
     if (need->backward)
         return &costs[!need->scaled ? ECO_COST_BACK
                       : two         ? ECO_COST_BACK_TWO
@@ -272,8 +271,8 @@ static double wgmma_clocks(const struct eco_gpu_rates *rates,
     static const double kept = 0.7; /* extra for a k block in shared memory */
     const int32_t left = tiles % 4;
     return (part->k_blocks + kept * part->in_shared) *
-           (rates->wgmma_four * (tiles / 4 + (left == 3)) +
-            (left == 1 || left == 2 ? rates->wgmma_two : 0));
+           (rates->wgmma_four_tiles * (tiles / 4 + (left == 3)) +
+            (left == 1 || left == 2 ? rates->wgmma_two_tiles : 0));
 }
 
 /* KB that a block reads from the other blocks. Direct warps read the same operands `down` times,
@@ -300,16 +299,21 @@ static double predict_product(const struct eco_persistent_need *need, int o,
     const double parts = shape->cluster_log2 > 0 ? 1 << shape->cluster_log2 : part->parts,
                  bundles = (double)part->k_blocks * (ECO_PERSISTENT_BYTES / need->operand) /
                            bundle_of(need, o, shape);
-    const double multiplied =
-        shape->mainloop == ECO_PERSISTENT_WGMMA
-            ? products * wgmma_clocks(need->rates, part, row_tiles(shape))
-            : tiles * products *
-                      (cost->k_block * (part->k_blocks - kept) + in_shared * cost->kept * kept) +
-                  tiles * cost->scale * bundles;
-    const double time = cost->step + cost->kbyte * kbytes_of(part, shape) + tiles * cost->tile +
-                        multiplied +
-                        rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
-    return time + (shape->cluster_log2 > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
+    const bool scales =
+        ECO_PERSISTENT_IS_DIRECT(shape->mainloop) && !need->backward && need->scaled;
+    const double scale = scales ? need->rates->scale_block : 0;
+    const double multiplied = shape->mainloop == ECO_PERSISTENT_WGMMA
+                                  ? products * wgmma_clocks(need->rates, part, row_tiles(shape))
+                                  : tiles * products *
+                                            (cost->k_block_registers * (part->k_blocks - kept) +
+                                             in_shared * cost->k_block_shared * kept) +
+                                        tiles * scale * bundles;
+    const double time = cost->exchange + cost->gathered_kb * kbytes_of(part, shape) +
+                        tiles * cost->tile + multiplied +
+                        rounds * (cost->round + cost->partial_sum * row_groups(need, o) * parts);
+    return time + (shape->cluster_log2 > 0
+                       ? cost->cluster_exchange + cost->cluster_sums * tiles * part->down
+                       : 0);
 }
 
 /* Clocks of exchanging sums for means, between stages of the cell's text. */
@@ -319,7 +323,7 @@ static double predict_hand_overs(const struct eco_persistent_need *need,
     const struct eco_persistent_cost *cost = cost_of(need, shape);
     const double rounds = pairs(shape) / ECO_PERSISTENT_THREADS,
                  kbytes = eco_persistent_means(need, shape) * PIECE_BYTES / 1024.;
-    return need->hand_overs * (cost->step + rounds * cost->round) + kbytes * cost->kbyte;
+    return need->hand_overs * (cost->exchange + rounds * cost->round) + kbytes * cost->gathered_kb;
 }
 
 static double predict(const struct eco_persistent_need *need,

@@ -102,7 +102,8 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
                  waves = eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, blocks),
                  part = size->apart || size->accs == 3 ? without_one : 1,
                  stages = stages_of(size->k[0]) + (size->first ? 0 : stages_of(size->k[1])),
-                 stage = rates->wide[shape].stage + rates->wide[shape].busy * fmin(1, blocks);
+                 stage =
+                     rates->wide[shape].stage + rates->wide[shape].crowded_stage * fmin(1, blocks);
     const double time = 1e-6 * (rates->wide[shape].launch +
                                 waves * (rates->wide[shape].wave + part * stages * stage));
     return fmax(time, 1e-6 * rates->wide[shape].launch + weights_time(size, rates, shape, blocks)) +

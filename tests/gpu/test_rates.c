@@ -28,23 +28,22 @@ START_TEST(known_ones_keep_it)
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         double speed[ECO_SPEEDS];
         struct eco_gpu_rates rates;
-        eco_gpu_speeds_say(speed, known[k]);
+        eco_gpu_speeds_of(speed, known[k]);
         eco_gpu_rates_scale(&rates, speed);
         ck_assert_int_eq(memcmp(&rates, &eco_gpu_rates_h200, sizeof rates), 0);
     }
 }
 END_TEST
 
-/* No number is left out, none is scaled twice: with speeds of 3 each changes by 3, by matrix units
- * and the L2, so that they are 3 times float arithmetic, by 9; what is of that in parts, not. */
+/* Every number but the launches is scaled, and none twice: with speeds of 3 each changes by 3, with
+ * those of matrix units and the L2, which are 9, by 9. */
 START_TEST(scales_each_once)
 {
     double speed[ECO_SPEEDS], was[NUMBERS], is[NUMBERS];
-    int count[3] = {0}, zeros = 0;
+    int count[3] = {0};
     struct eco_gpu_rates rates;
     for (int k = 0; k < ECO_SPEEDS; k++)
         speed[k] = 3;
-    speed[ECO_SPEED_SHARE] = 1;
     speed[ECO_SPEED_MATRIX] = speed[ECO_SPEED_L2] = 9;
     eco_gpu_rates_scale(&rates, speed);
     numbers_of(&eco_gpu_rates_h200, was);
@@ -55,14 +54,13 @@ START_TEST(scales_each_once)
         ck_assert_msg(whole < 3 && fabs(power - whole) < 1e-9, "number %d is %g, was %g", k, is[k],
                       was[k]);
         count[whole] += was[k] > 0;
-        zeros += was[k] <= 0;
     }
-    ck_assert_int_eq(count[0], 0);
-    /* rates of tf32, f16 and large; near of cublas_step; multiply, near and cell_bytes of step */
-    ck_assert_int_eq(count[2], 6 + 6 + 2 + 5);
-    ck_assert_int_eq(count[1] + zeros, NUMBERS - 19);
-    ck_assert_double_eq_tol(rates.launch, eco_gpu_rates_h200.launch / 3, 1e-15);
-    ck_assert_double_eq_tol(rates.written_bytes, eco_gpu_rates_h200.written_bytes * 3, 1);
+    /* launches: of steps, of wide and split steps, of cuBLAS's, of TF32 and F16; others */
+    ck_assert_int_eq(count[0], 12 + 5 + 3 + 4 + 6 + 12);
+    /* matrix units: step, product, tf32, f16; the L2: l2_bytes, cell_bytes, few_rows */
+    ck_assert_int_eq(count[2], 1 + 2 + 3 + 3 + 1 + 3 + 2);
+    ck_assert_double_eq(rates.launch, eco_gpu_rates_h200.launch);
+    ck_assert_double_eq_tol(rates.copy_bytes, eco_gpu_rates_h200.copy_bytes * 3, 1);
 }
 END_TEST
 
@@ -71,9 +69,10 @@ START_TEST(another_device)
 {
     double speed[ECO_SPEEDS];
     struct eco_gpu_rates rates;
-    eco_gpu_speeds_say(speed, &a100);
+    eco_gpu_speeds_of(speed, &a100);
     eco_gpu_rates_scale(&rates, speed);
-    ck_assert_double_lt(rates.tf32[0].rate, 0.5 * eco_gpu_rates_h200.tf32[0].rate);
+    ck_assert_double_lt(rates.tf32[0].multiply_adds,
+                        0.5 * eco_gpu_rates_h200.tf32[0].multiply_adds);
     ck_assert_double_lt(rates.copy_bytes, 0.5 * eco_gpu_rates_h200.copy_bytes);
     ck_assert_double_eq(rates.launch, eco_gpu_rates_h200.launch);
 }

@@ -15,7 +15,7 @@ static size_t room_bytes(const struct eco_gpu_run *run)
 /* Seconds with fused multiply-adds, by cuBLAS. */
 static double time_of_fma(const struct eco_gpu_rates *rates, const struct eco_product *p)
 {
-    return rates->fma_launch + (double)p->m * p->n * p->k / rates->fma;
+    return rates->full_launch + (double)p->m * p->n * p->k / rates->full_multiply_adds;
 }
 
 /* Products with the same A; in the second the first `begin` of k are zero. */

@@ -44,7 +44,7 @@ void eco_emulated_place(struct eco_emulated_operand *operand, void *at)
 double eco_emulated_prepare_time(const struct eco_gpu_rates *rates, enum eco_emulated_form form,
                                  int32_t rows, int32_t k)
 {
-    return (double)piece_bytes(form, rows, k) / rates->prepare_bytes;
+    return (double)piece_bytes(form, rows, k) / rates->split_bytes;
 }
 
 /* ---- large products -------------------------------------------------------------------------- */
@@ -79,8 +79,8 @@ static int32_t length(struct eco_emulated_size size, size_t room)
 static double piece_time(const struct eco_gpu_rates *rates, int64_t pairs, int32_t steps,
                          int32_t clusters, bool shared)
 {
-    const double fixed = rates->piece, step = rates->piece_step, parts = rates->piece_parts,
-                 pair = steps * step + rates->piece_end;
+    const double fixed = rates->split_piece, step = rates->split_stage,
+                 parts = rates->split_partial_sums, pair = steps * step + rates->split_tile_end;
     const int64_t whole = pairs / clusters, rest = pairs - whole * clusters;
     if (shared)
         return fixed + (double)whole * pair + ceil((double)rest * steps / clusters) * step + parts;
@@ -128,7 +128,7 @@ int32_t eco_emulated_clusters(const struct eco_emulated_plan *plan, struct eco_e
 static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_size size,
                         const struct eco_emulated_cut *cut, int32_t clusters)
 {
-    _Static_assert(sizeof rates->emulated / sizeof *rates->emulated == ECO_EMULATED_KINDS &&
+    _Static_assert(sizeof rates->split_step / sizeof *rates->split_step == ECO_EMULATED_KINDS &&
                        ECO_EMULATED_SPLITTING == 0 && ECO_EMULATED_PRESPLIT == 1 &&
                        ECO_EMULATED_HEIGHTS == 2 && ECO_EMULATED_WIDTHS == 2,
                    "as in the table");
@@ -138,10 +138,10 @@ static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_s
                                eco_ceil_div(size.m, eco_emulated_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
                  multiplying = waves * eco_ceil_div(steps_of(size.k), cut->slices) *
-                               rates->emulated[cut->kind].stage[cut->height][cut->width],
-                 reading = (double)piece_bytes(form, size.n, size.k) / rates->step_bytes;
-    return rates->emulated[cut->kind].fixed + rates->slice * cut->slices +
-           rates->wave * (waves - 1) + (reading > multiplying ? reading : multiplying);
+                               rates->split_step[cut->kind].stage[cut->height][cut->width],
+                 reading = (double)piece_bytes(form, size.n, size.k) / rates->split_step_bytes;
+    return rates->split_step[cut->kind].launch + rates->split_step_slice * cut->slices +
+           rates->split_step_wave * (waves - 1) + (reading > multiplying ? reading : multiplying);
 }
 
 /* With narrow tiles several would read the same R. */

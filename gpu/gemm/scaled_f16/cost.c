@@ -40,14 +40,14 @@ static double saved(const struct eco_gpu_rates *rates, enum eco_product_kind kin
 {
     _Static_assert(sizeof rates->f16 / sizeof *rates->f16 == ECO_PRODUCT_KINDS, "one of each");
     const double work = (double)size.accs * elements(size);
-    return rates->tf32[kind].launch - rates->f16[kind].launch + work / rates->tf32[kind].rate -
-           work / rates->f16[kind].rate;
+    return rates->tf32[kind].launch - rates->f16[kind].launch +
+           work / rates->tf32[kind].multiply_adds - work / rates->f16[kind].multiply_adds;
 }
 
 /* Seconds of converting `numbers` numbers at once; of other passes over memory. */
 static double brought(const struct eco_gpu_rates *rates, double numbers)
 {
-    return rates->bring_launch + 10 * numbers / rates->bring_bytes;
+    return rates->convert_launch + 10 * numbers / rates->convert_bytes;
 }
 
 static double passed(const struct eco_gpu_rates *rates, double bytes)
