@@ -386,10 +386,9 @@ bool eco_cpu_helps(const struct eco_cpu_run *run, int threads);
 /* How many of the device's threads the run is worth, and its grid; the same for a run of scans. */
 int eco_cpu_threads(const struct eco_cpu_run *run, struct eco_grid *grid);
 int eco_cpu_scan_threads(const struct eco_cpu_run *run);
-/* Seconds of a run, with `step` flops a second for products of steps and `large` for large ones; a
- * step is not faster than loading its weights. */
-double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
-                        double large);
+/* Seconds of the products of a run on all threads; a step takes at least as long as loading its
+ * weights. */
+double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps);
 
 extern const struct eco_products eco_dense_products;
 extern const struct eco_algo eco_algo_blas, eco_algo_packed, eco_algo_scan;

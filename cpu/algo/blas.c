@@ -2,7 +2,6 @@
  * Algorithm blas: large products through CBLAS, one fused pointwise pass for each step and stage.
  * It runs every cell, option and type; other algorithms have to beat it.
  */
-#include "cpu/algo/rates.h"
 #include "cpu/cpu.h"
 #include "cpu/algo/force.h"
 
@@ -55,13 +54,6 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_cpu_request_carried(problem, caps, &request->cpu);
 }
 
-static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    const double rate = caps->flops * caps->threads;
-    return eco_cpu_estimate(problem, caps, eco_cpu_rates.blas_step * rate,
-                            eco_cpu_rates.blas_large * rate);
-}
-
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
                               const struct eco_layout *layout, const struct eco_args *args)
 {
@@ -72,4 +64,4 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     return eco_cpu_walk(&run, tape, threads);
 }
 
-const struct eco_algo eco_algo_blas = {"blas", refuses, request, estimate, run_tape, NULL};
+const struct eco_algo eco_algo_blas = {"blas", refuses, request, eco_cpu_estimate, run_tape, NULL};

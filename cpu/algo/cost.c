@@ -8,17 +8,17 @@
 #include "common/util.h"
 #include "cpu/algo/rates.h"
 
-double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
-                        double large)
+double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double rows = (double)problem->T * problem->N;
+    const double rows = (double)problem->T * problem->N, peak = caps->flops * caps->threads;
     const double element = (double)eco_type_bytes(problem->weight_type);
     double seconds = 0;
     for (int layer = 0; layer < problem->L; layer++) {
         const struct eco_work work = eco_problem_work(problem, layer);
-        const double product = 2 * work.recurrent / step;
+        const double product = 2 * work.recurrent / (eco_cpu_rates.step_products * peak);
         const double weights = work.recurrent * element / problem->N / caps->bytes_per_s;
-        seconds += rows * ((product > weights ? product : weights) + 2 * work.input / large);
+        seconds += rows * ((product > weights ? product : weights) +
+                           2 * work.input / (eco_cpu_rates.large_products * peak));
     }
     return problem->D * (problem->training ? 3 * seconds : seconds);
 }
@@ -33,25 +33,13 @@ static const double CACHED_PART = 0.75;
 static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
 {
     static const double panel_rows = 2;
-    double rate = eco_cpu_rates.grid_step * run->caps->flops;
+    double rate = eco_cpu_rates.step_products * run->caps->flops;
     if (eco_cpu_has_tiles(run, run->args->N)) {
         rows = ECO_NARROW_TALL * ceil(rows / ECO_NARROW_TALL);
         rate *= eco_cpu_rates.tiles;
     } else
         rows += panel_rows;
     return 2 * rows * weights / rate;
-}
-
-/* Seconds that the first step takes longer, averaged over the steps. If what a thread reads in a
- * run (all layers, `ops` directions at once, forward and backward) does not stay in its cache, it
- * comes from farther away once, while the thread computes. */
-static double first_seconds(const struct eco_cpu_run *run, int ops, double bytes, double busy)
-{
-    const struct eco_problem *problem = run->problem;
-    const int times = problem->L * ((problem->D + ops - 1) / ops) * (problem->training ? 2 : 1);
-    const bool stays = times * bytes <= CACHED_PART * (double)run->caps->cpu.cache_bytes;
-    const double coming = bytes / eco_cpu_rates.from_shared;
-    return stays || coming <= busy ? 0 : (coming - busy) / run->args->T;
 }
 
 static int doublings(int threads)
@@ -76,7 +64,7 @@ static double waiting_seconds(int threads)
 static double sharing_seconds(const struct eco_cpu_run *run, double row, int units)
 {
     const double values = row * run->problem->H * (run->args->backward ? run->lowered->n_accs : 1);
-    return values * sizeof(float) * (units - 1) / units / eco_cpu_rates.from_others;
+    return values * sizeof(float) * (units - 1) / units / eco_cpu_rates.exchanged_bytes;
 }
 
 /* The share of the busiest of `units` threads. Threads that are done help one with a group more. */
@@ -111,7 +99,7 @@ static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
     const double cached = CACHED_PART * (double)caps->cpu.cache_bytes,
                  uncached = bytes > cached ? bytes - cached : 0;
     const double reading =
-        (bytes - uncached) / eco_cpu_rates.from_cache + uncached / caps->bytes_per_s;
+        (bytes - uncached) / eco_cpu_rates.cache_bytes + uncached / caps->bytes_per_s;
     const double computing = product_seconds(run, row, weights);
     const double cells = row * share * problem->H * run->lowered->n_accs;
     const int stages = backward ? run->lowered->n_backward : run->lowered->n_forward;
@@ -119,10 +107,9 @@ static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
     const double products = reading > computing ? reading : computing;
     const double busy = products +
                         (backward ? eco_cpu_rates.pass_back : eco_cpu_rates.pass) * cells +
-                        stages * (eco_cpu_rates.row * row + eco_cpu_rates.step);
+                        stages * (eco_cpu_rates.row * row + eco_cpu_rates.stage);
     const double late = eco_cpu_rates.late * doublings(grid.ops * grid.rows * grid.units);
     return busy * (1 + late) + barriers * IN_STEPS * waiting_seconds(grid.units) +
-           first_seconds(run, grid.ops, bytes - uncached, products) +
            sharing_seconds(run, row, grid.units);
 }
 
@@ -146,18 +133,18 @@ static double large_seconds(const struct eco_cpu_run *run, int threads)
 {
     enum { UNITS = 32 };
     const struct eco_problem *problem = run->problem;
-    const double rate = eco_cpu_rates.packed_large * run->caps->flops;
+    const double rate = eco_cpu_rates.large_products * run->caps->flops;
     const double rows = (double)run->args->T * run->args->N * problem->D * problem->L;
     const int parts = (problem->H + UNITS - 1) / UNITS;
     const double computing = 2 * rows * input_work(run) / rate;
     const double reading = input_work(run) * problem->L * problem->D *
-                           (double)eco_type_bytes(problem->weight_type) / eco_cpu_rates.from_cache;
+                           (double)eco_type_bytes(problem->weight_type) / eco_cpu_rates.cache_bytes;
     const double input = computing > reading ? computing : reading;
     if (!run->args->backward)
         return run->layout->fuse_input ? 0 : input * part_of(threads);
     const double products = input + 2 * rows * run->work->recurrent / rate;
     const double sums = (input_work(run) + run->work->recurrent) * problem->L * problem->D;
-    const double adding = 2 * sums * sizeof(float) / eco_cpu_rates.from_cache;
+    const double adding = 2 * sums * sizeof(float) / eco_cpu_rates.cache_bytes;
     const double weights = products > adding ? products : adding;
     return input * part_of(threads) + weights * part_of(parts < threads ? parts : threads);
 }

@@ -3,7 +3,6 @@
  * kernels. A thread multiplies and finishes the same units, so that a step needs one barrier; or it
  * does all steps of its own rows, which needs none. F32 and BF16.
  */
-#include "cpu/algo/rates.h"
 #include "cpu/algo/force.h"
 #include "cpu/gemm/packed/packed.h"
 
@@ -198,13 +197,6 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         request_narrow(request, problem, caps);
 }
 
-static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    const double rate = caps->flops * caps->threads;
-    return eco_cpu_estimate(problem, caps, eco_cpu_rates.packed_step * rate,
-                            eco_cpu_rates.packed_large * rate);
-}
-
 /* Part of a thread's cache that weights may fill and still be there in the next step. */
 enum { CACHED_PERCENT = 65 };
 
@@ -227,4 +219,5 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     return eco_cpu_walk(&run, tape, threads);
 }
 
-const struct eco_algo eco_algo_packed = {"packed", refuses, request, estimate, run_tape, NULL};
+const struct eco_algo eco_algo_packed = {"packed",         refuses,  request,
+                                         eco_cpu_estimate, run_tape, NULL};
