@@ -26,16 +26,16 @@ PLACES = (".", "include", "gpu", "gpu/gemm")  # where names of files in document
 # what: (the most there may be, where it is to end, what counts)
 COUNTS = {
     "comments that begin with Of, As, Where, Which, So, And, Behind":
-        (30, 30, r"/\*\*?<? ?(Of|As|Where|Which|So|And|Behind) "),
-    "lines with so many, so much, so few": (20, 20, r"\bso (many|much|few)\b"),
-    "lines with who, whoever, somebody, nobody": (10, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
+        (11, 30, r"/\*\*?<? ?(Of|As|Where|Which|So|And|Behind) "),
+    "lines with so many, so much, so few": (11, 20, r"\bso (many|much|few)\b"),
+    "lines with who, whoever, somebody, nobody": (4, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
     "lines with lie, lies, lay, beside, anew, behind":
-        (60, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
+        (40, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
     "words in README.md": (1000, 1000, ["README.md"]),
-    "words in doc/guide and doc/*.md": (20200, 20000, ["doc/*.md", "doc/guide/*.md"]),
-    "words in doc/measurements": (3000, 3000, ["doc/measurements/*.md"]),
+    "words in doc/guide and doc/*.md": (20000, 20000, ["doc/*.md", "doc/guide/*.md"]),
+    "words in doc/measurements": (500, 3000, ["doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, None),
-    "lines in NEWS": (48, 40, "NEWS"),
+    "lines in NEWS": (40, 40, "NEWS"),
 }
 wrong = []
 
