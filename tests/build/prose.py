@@ -22,20 +22,21 @@ ENVIRONMENT = ["doc/guide/environment.md", "doc/contributing/testing.md"]
 ALL = "|".join(FOLDERS)
 BUILT = ("lib/paths.h", "include/ecornn/version.h")
 PLACES = (".", "include", "gpu", "gpu/gemm")  # where names of files in documents begin
+HEAD = "^# (machine|device): .*\n# commit: .*\n(# sources: .*\n)?# command: "
 
 # what: (the most there may be, where it is to end, what counts)
 COUNTS = {
     "comments that begin with Of, As, Where, Which, So, And, Behind":
-        (11, 30, r"/\*\*?<? ?(Of|As|Where|Which|So|And|Behind) "),
-    "lines with so many, so much, so few": (11, 20, r"\bso (many|much|few)\b"),
-    "lines with who, whoever, somebody, nobody": (4, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
+        (4, 30, r"/\*\*?<? ?(Of|As|Where|Which|So|And|Behind) "),
+    "lines with so many, so much, so few": (4, 20, r"\bso (many|much|few)\b"),
+    "lines with who, whoever, somebody, nobody": (1, 10, r"\b([Ww]ho(ever)?|([Nn]o|[Ss]ome)body)\b"),
     "lines with lie, lies, lay, beside, anew, behind":
-        (40, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
-    "words in README.md": (1000, 1000, ["README.md"]),
-    "words in doc/guide and doc/*.md": (20000, 20000, ["doc/*.md", "doc/guide/*.md"]),
-    "words in doc/measurements": (500, 3000, ["doc/measurements/*.md"]),
-    "tables in doc/measurements": (12, 12, None),
-    "lines in NEWS": (40, 40, "NEWS"),
+        (28, 60, r"\b(lie|lies|lay|beside|anew|behind)\b"),
+    "words in README.md": (1000, 1000, ["split", "README.md"]),
+    "words in doc/guide and doc/*.md": (20000, 20000, ["split", "doc/*.md", "doc/guide/*.md"]),
+    "words in doc/measurements": (500, 3000, ["split", "doc/measurements/*.md"]),
+    "tables in doc/measurements": (12, 12, ["files", "doc/measurements/*.csv"]),
+    "lines in NEWS": (40, 40, ["splitlines", "NEWS"]),
 }
 wrong = []
 
@@ -54,14 +55,12 @@ def sources(folders=FOLDERS):
 
 
 def count(what):
-    if what is None:
-        return len(list(Path("doc/measurements").glob("*.csv")))
-    if isinstance(what, list):
-        return sum(len(read(path).split()) for glob in what for path in Path(".").glob(glob))
-    if what == "NEWS":
-        return len(read(what).splitlines())
-    return sum(len(re.findall(f"(?:{what}).*", read(path)))
-               for path in sources(LIBRARY) if not REWRITTEN.match(str(path)))
+    if isinstance(what, str):
+        return sum(len(re.findall(f"(?:{what}).*", read(path)))
+                   for path in sources(LIBRARY) if not REWRITTEN.match(str(path)))
+    kind, *globs = what
+    paths = [path for glob in globs for path in Path(".").glob(glob)]
+    return len(paths) if kind == "files" else sum(len(getattr(read(path), kind)()) for path in paths)
 
 
 def look_at_counts():
@@ -126,13 +125,6 @@ def look_at_environment(path, text, table):
         complain(path, 1, f"reads {name}, which {ENVIRONMENT[0]} has not")
 
 
-def look_at_table(path, index):
-    if not re.search("^# (machine|device): .*\n# commit: .*\n(# sources: .*\n)?# command: ", read(path), re.M):
-        complain(path, 1, "no lines # machine, # commit and # command at its head")
-    if f"({path.name})" not in index:
-        complain(path, 1, "not in doc/measurements/README.md")
-
-
 texts = {path: read(path) for path in sources()}
 names = {path.name for path in texts} | set(re.findall(r"\beco_\w+", "".join(texts.values())))
 pages = [Path("README.md"), Path("python/README.md"), *sorted(Path("doc").rglob("*.md"))]
@@ -146,7 +138,8 @@ for source, words in texts.items():
 for source in [*texts, *filter(Path.exists, (Path("quickstart"), Path(".ci/run")))]:
     look_at_environment(source, read(source), variables)
 for csv in sorted(Path("doc/measurements").glob("*.csv")):
-    look_at_table(csv, read("doc/measurements/README.md"))
+    if not re.search(HEAD, read(csv), re.M) or f"({csv.name})" not in read(csv.parent / "README.md"):
+        complain(csv, 1, "no # machine, # commit, # command; or not in doc/measurements/README.md")
 look_for("doc/trust.md", read("doc/trust.md"), rf"(?<![\w./-])((?:{ALL})/[\w./-]*\w)")
 for block in re.findall(r"```c\n(.*?)```", read("README.md"), flags=re.S):
     if block not in read("examples/hello.c"):
