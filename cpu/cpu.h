@@ -190,7 +190,7 @@ void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_boun
                             int32_t t);
 void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_bound *bound,
                             int32_t t);
-/* REPLAY, D_STEP: fills the call's part of `patched` and points its states there: those that
+/* REPLAY, D_STEP: fills the call's part of `with_resets` and points its states there: those that
  * products read, the others. */
 enum { ECO_PATCH_READ = 1, ECO_PATCH_OTHERS = 2 };
 void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,

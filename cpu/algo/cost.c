@@ -29,7 +29,7 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
 static const double CACHED_PART = 0.75;
 
 /* Seconds that one thread takes to multiply rows by weights. Fetching a weight costs as much as
- * multiplying it by PANEL_ROWS rows; tiles take as long for one row as for all of their rows. */
+ * multiplying it by panel_rows rows; tiles take as long for one row as for all of their rows. */
 static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
 {
     static const double panel_rows = 2;

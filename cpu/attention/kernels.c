@@ -11,7 +11,7 @@ enum { GROUP = ECO_ATTENTION_GROUP, VECS = GROUP / VEC_LANES, FOUR = ECO_ATTENTI
 
 /* The largest |x| for which exp(2 x) and products of two of them are usable: the product is
  * infinite or 0 only where tanh is 1 or -1. And a number so large that 1 / number is negligible
- * beside 1, while products of four such are finite. */
+ * compared with 1, while products of four such are finite. */
 #define RANGE_LIMIT (sizeof(real) == 8 ? 340 : 40)
 #define LARGEST     (sizeof(real) == 8 ? 0x1p250 : 0x1p30)
 

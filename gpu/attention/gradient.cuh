@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(ECO_ATTENTION_WARPS *WARP, sizeof(real)
 }
 
 /* The sum over the batch, in double: each thread of a column takes every
- * ECO_ATTENTION_VECTOR_DOWNth row. */
+ * eighth row. */
 static __global__ void __launch_bounds__(ECO_ATTENTION_VECTOR_ACROSS *ECO_ATTENTION_VECTOR_DOWN)
     sum_vectors(const __grid_constant__ struct eco_attention_vector call)
 {

@@ -103,7 +103,7 @@ void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
 /* ---- states ---------------------------------------------------------------------------------- */
 
 /* May a state's last step write the caller's final state, or its padding? Not if the same step
- * reads all of it, and not if rows that have ended write zeros beside it. */
+ * reads all of it, and not if rows that have ended write zeros next to it. */
 static bool ends_there(const struct eco_gpu_run *run, const struct eco_bound *bound, int s)
 {
     const struct eco_args *args = run->args;

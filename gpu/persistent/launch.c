@@ -50,7 +50,7 @@ static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
                                   most_steps(bounds, n), n);
 }
 
-/* An L2 of 50 MB in two halves keeps this much of accumulators beside what steps use. */
+/* An L2 of 50 MB in two halves keeps this much of accumulators while steps run. */
 enum { FITS_L2_BYTES = 16 << 20 };
 
 static struct eco_persistent_call call_of(const struct eco_gpu_run *run,

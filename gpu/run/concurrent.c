@@ -5,8 +5,8 @@
 #include "gpu/run/run.h"
 
 /* Lane 0 is the caller's stream; the stream that it would have is used for captures. */
-struct beside_run {
-    const struct eco_concurrent_runs *beside;
+struct concurrent_run {
+    const struct eco_concurrent_runs *runs;
     struct eco_gpu_lanes *lanes;
 };
 
@@ -24,7 +24,7 @@ ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int count)
     return status;
 }
 
-static cudaStream_t stream_of(const struct beside_run *run, int lane, cudaStream_t caller)
+static cudaStream_t stream_of(const struct concurrent_run *run, int lane, cudaStream_t caller)
 {
     return lane == 0 ? caller : run->lanes->stream[lane];
 }
@@ -38,8 +38,8 @@ static ecornn_status follow(cudaStream_t behind, cudaStream_t ahead, cudaEvent_t
 
 static ecornn_status queue(void *own, cudaStream_t caller)
 {
-    const struct beside_run *all = own;
-    const struct eco_concurrent_runs *runs = all->beside;
+    const struct concurrent_run *all = own;
+    const struct eco_concurrent_runs *runs = all->runs;
     const int n = runs->concurrent;
     ecornn_status status = ECORNN_OK;
     int forked = 1;
@@ -76,12 +76,12 @@ static bool waits(const struct ecornn_plan *plan)
     return one->persistent[0].used || one->persistent[1].used;
 }
 
-static ecornn_status queue_or_launch(struct beside_run *run, cudaStream_t stream)
+static ecornn_status queue_or_launch(struct concurrent_run *run, cudaStream_t stream)
 {
-    const struct ecornn_plan *plan = run->beside->plan;
+    const struct ecornn_plan *plan = run->runs->plan;
     if (plan == NULL)
         return queue(run, stream);
-    const struct eco_args *args = run->beside->args;
+    const struct eco_args *args = run->runs->args;
     const struct eco_gpu_queue all = {.queue = queue,
                                       .own = run,
                                       .args = args,
@@ -92,12 +92,12 @@ static ecornn_status queue_or_launch(struct beside_run *run, cudaStream_t stream
     return eco_gpu_run_queue(&all);
 }
 
-ecornn_status eco_gpu_run_beside(struct ecornn_device *device,
-                                 const struct eco_concurrent_runs *runs, void *stream)
+ecornn_status eco_gpu_run_concurrently(struct ecornn_device *device,
+                                       const struct eco_concurrent_runs *runs, void *stream)
 {
     struct eco_gpu *gpu = device->context;
     struct eco_gpu_scope scope;
-    struct beside_run run = {.beside = runs};
+    struct concurrent_run run = {.runs = runs};
     ecornn_status status =
         runs->plan != NULL && waits(runs->plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
     if (status == ECORNN_OK)

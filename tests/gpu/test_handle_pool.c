@@ -172,7 +172,7 @@ static void *run_models(void *own)
                                                .one = meet,
                                                .last = end,
                                                .user_data = own};
-    return (void *)(uintptr_t)eco_gpu_run_beside(&device, &beside, NULL);
+    return (void *)(uintptr_t)eco_gpu_run_concurrently(&device, &beside, NULL);
 }
 
 /* All of them hold lanes and a set at a time. */
@@ -262,7 +262,7 @@ START_TEST(lanes_fork_and_join)
     const struct eco_concurrent_runs beside = {
         .runs = 4 + _i, .concurrent = 3, .one = note_run, .last = note_end};
     calls = (struct eco_text){text, sizeof text, 0};
-    ck_assert_int_eq(eco_gpu_run_beside(&device, &beside, (void *)(uintptr_t)99),
+    ck_assert_int_eq(eco_gpu_run_concurrently(&device, &beside, (void *)(uintptr_t)99),
                      _i == 0 ? ECORNN_OK : ECORNN_FAILED);
     ck_assert_str_eq(text, should[_i]);
     close_gpu();

@@ -61,7 +61,7 @@ struct eco_emulated_choices {
     ((struct eco_emulated_choices){(kinds), (1u << ECO_EMULATED_HEIGHTS) - 1,                      \
                                    (1u << ECO_EMULATED_WIDTHS) - 1,                                \
                                    (1u << ECO_EMULATED_SLICES) - 1, false})
-/* Clusters of 1, 2 ... blocks that run at once (0 at the end), shared by `beside` products. */
+/* Clusters of 1, 2 ... blocks that run at once (0 at the end), shared by `lanes` lanes. */
 struct eco_emulated_on {
     const struct eco_gpu_rates *rates;
     const int32_t *clusters; /* [ECO_EMULATED_SLICES] */
