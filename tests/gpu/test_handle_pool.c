@@ -207,9 +207,9 @@ START_TEST(refuses_one_more)
         ck_assert_int_eq(eco_gpu_take_lanes(&gpu, 1, &last), ECORNN_OK);
     }
     ck_assert_int_eq(eco_gpu_take_set(&gpu, &set), ECORNN_UNSUPPORTED);
-    ck_assert_str_eq(eco_fail_detail(), "more than 128 runs at once on one device");
+    ck_assert_str_eq(eco_fail_detail(), "more than 128 concurrent runs on one device");
     ck_assert_int_eq(eco_gpu_take_lanes(&gpu, 1, &lanes), ECORNN_UNSUPPORTED);
-    ck_assert_str_eq(eco_fail_detail(), "more than 128 runs at once on one device");
+    ck_assert_str_eq(eco_fail_detail(), "more than 128 concurrent runs on one device");
     eco_gpu_return_lanes(last);
     ck_assert_int_eq(eco_gpu_take_lanes(&gpu, 3, &lanes), ECORNN_OK);
     ck_assert_ptr_eq(lanes, last);
