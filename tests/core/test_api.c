@@ -194,7 +194,7 @@ START_TEST(desc_misuse)
     static const struct {
         const char *problem, *word;
     } bad[] = {{"", "called \"\""},
-               {"lstm/", "\"\" is no part"},
+               {"lstm/", "\"\" is not a valid part"},
                {"lstm/T5", "input is 0"},
                {"lstm/train/infer/T1/N1/I1/H1", "\"infer\" contradicts \"train\""},
                {"lstm/infer/train/T1/N1/I1/H1", "\"train\" contradicts \"infer\""},

@@ -61,7 +61,7 @@ START_TEST(what_is_wrong_is_said)
     refused(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:0", NULL), ECORNN_BAD_ARGUMENT,
             "models is 0, must be 1 to 4096");
     refused(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:x", NULL), ECORNN_BAD_ARGUMENT,
-            "\"models:x\" is no part");
+            "\"models:x\" is not a valid part");
     refused(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:2/models:3", NULL),
             ECORNN_BAD_ARGUMENT, "\"models:3\" contradicts \"models:2\"");
     models_open(&run, "cpu:2", "lstm/train/T2/N2/I2/H2/models:3/shared-x");

@@ -237,7 +237,7 @@ START_TEST(wrong_texts_are_refused)
         {"f32/T5/N2/I3; lstm/H4 + ; gru/H3", "layer 1 of a net is empty", 0},
         {"f32/T5/N2/I3; lstm/H4; join:1", "\"join:1\" in a net: must be join:2 to join:16777216",
          0},
-        {"f32/T5/N2/I3; lstm/H4; join:x", "\"join:x\" of a net", 0},
+        {"f32/T5/N2/I3; lstm/H4; join:x", "\"join:x\" in a net", 0},
         {"f32/T5/N2/I3; lstm/H8192; join:16777216", "gives 137438953472 columns, at most", 0},
         {"f32/T5/N2/I3; lstm/H4; nix/H4", "layer 1 of a net: no built-in cell is called \"nix\"",
          0},

@@ -167,7 +167,7 @@ static void check_other_policy(struct net *net, struct buffers *b, const char *p
     void *const workspace = b->io.workspace;
     b->io.workspace = ecornn_alloc(net->device, sizes.workspace);
     check_refused(ecornn_backward(other, &b->io, &b->gradient), ECORNN_BAD_ARGUMENT,
-                  "save:every:2, this plan's is save:");
+                  "save:every:2, but this plan has save:");
     ecornn_free(net->device, b->io.workspace);
     b->io.workspace = workspace;
     ck_assert_mem_eq(b, &before, sizeof before);
