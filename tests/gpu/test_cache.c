@@ -300,7 +300,7 @@ START_TEST(makes_nothing_in_a_home_of_others)
         setenv(xdg ? "XDG_CACHE_HOME" : "HOME", home, 1);
         why[0] = '\0';
         ck_assert(!open_cache());
-        ck_assert_msg(strstr(why, "no folder of this user") != NULL, "%s", why);
+        ck_assert_msg(strstr(why, "not a directory of this user") != NULL, "%s", why);
         snprintf(path, sizeof path, "%s/%s", home, xdg ? "ecornn" : ".cache");
         ck_assert_int_ne(stat(path, &is), 0);
     }
