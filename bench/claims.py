@@ -98,33 +98,48 @@ def typed(problems, types, uses):
     return [p.replace("/", f"/{kind}/{use}/", 1) for kind in types for use in uses for p in problems]
 
 
-def bench_gpu(sides):
+def bench(*options):
+    """A command of "ecornn bench"; a GPU's table takes rounds of milliseconds, not of seconds."""
     def command(build, problems, seconds):
-        del seconds
-        return [build / "bench/bench_gpu", "--quick", sides, "--print", "csv", *problems]
+        return [build / "bench/ecornn", "bench", "--csv", "-", "--seconds", str(seconds), *options,
+                *problems]
     return command
 
 
-def from_bench(text):
-    """The rows of bench --csv in the columns of claims."""
+def bench_gpu(*options):
+    command = bench("--device", "cuda", *options)
+    return lambda build, problems, seconds: command(build, problems, min(seconds, 0.02))
+
+
+def bench_cpu(*options):
+    threads = ",".join(map(str, sorted({1, len(os.sched_getaffinity(0))})))
+    return bench("--threads", threads, *options)
+
+
+def steps_of(problem):
+    """Steps of all layers."""
+    size = {part[0]: int(part[1:]) for part in problem.split("/")[1:] if part[1:].isdigit()}
+    return size["T"] * size.get("L", 1)
+
+
+def from_bench(text, of_step=False):
+    """The rows of ecornn bench --csv in the columns of claims: a run, or a step of a layer."""
     for row in csv.DictReader(io.StringIO(text)):
-        threads, peer = row["threads"], row["versus"]
-        half = lambda name: (float(row[f"{name}_high"]) - float(row[f"{name}_low"])) / 2 * 1e3
-        yield {"problem": row["problem"], "way": f"{threads} thread" + "s" * (threads != "1"),
-               "us": f"{float(row['ms']) * 1e3:.5g}", "spread us": f"{half('ms'):.2g}",
+        if "packing" in row["way"]:
+            continue
+        peer, us = row["versus"], 1e3 / (steps_of(row["problem"]) if of_step else 1)
+        half = lambda name: (float(row[f"{name}_high"]) - float(row[f"{name}_low"])) / 2 * us
+        yield {"problem": row["problem"], "way": row["way"],
+               "us": f"{float(row['ms']) * us:.5g}", "spread us": f"{half('ms'):.2g}",
                "peer": f"{peer} {row['versus_how']}".strip(),
-               "peer us": f"{float(row['versus_ms']) * 1e3:.5g}" if peer else "",
+               "peer us": f"{float(row['versus_ms']) * us:.5g}" if peer else "",
                "peer spread us": f"{half('versus_ms'):.2g}" if peer else "",
                "workspace MiB": f"{float(row['workspace_bytes']) / 2**20:.1f}",
                "reserve MiB": f"{float(row['reserve_bytes']) / 2**20:.1f}"}
 
 
-def bench(peer):
-    def command(build, problems, seconds):
-        threads = sorted({1, len(os.sched_getaffinity(0))})
-        return [build / "bench/bench", "--csv", "--threads", ",".join(map(str, threads)),
-                "--seconds", str(seconds), "--versus", peer, *problems]
-    return command
+def from_gpu(text):
+    return from_bench(text, of_step=True)
 
 
 def layers(device):
@@ -157,17 +172,20 @@ def grid(names, types, uses):
 ALL = {
     "gpu-grid": Table("gpu", "us a step and layer of the public grid, beside cuDNN",
                       grid(("gpu-grid", "gpu-grid-more"), ("bf16", "f16", "f32/fast", "f32"),
-                           ("infer", "train")), bench_gpu("both"), at_once=18),
+                           ("infer", "train")), bench_gpu("--versus", "cudnn"),
+                      from_gpu, at_once=18),
     "gpu-many-rows": Table("gpu", "us a step and layer with 128 to 4096 rows, beside cuDNN",
-                           listed("many-rows"), bench_gpu("both"), at_once=20),
+                           listed("many-rows"), bench_gpu("--versus", "cudnn"), from_gpu,
+                           at_once=20),
     "gpu-memory": Table("gpu", "us a step and layer of training that keeps less",
-                        grid(("memory",), ("bf16",), ("train",)), bench_gpu("ours"), at_once=22),
+                        grid(("memory",), ("bf16",), ("train",)), bench_gpu(), from_gpu,
+                        at_once=22),
     "gpu-torch": Table("gpu", "us a call of ecornn.torch, beside torch.nn",
                        listed("torch-layers"), layers("cuda"), at_once=2),
     "cpu-grid": Table("cpu", "us a run of the public grid, beside oneDNN",
-                      listed("cpu-grid"), bench("onednn"), from_bench, at_once=1),
+                      listed("cpu-grid"), bench_cpu("--versus", "onednn"), from_bench, at_once=1),
     "cpu-loop": Table("cpu", "us a run, beside a loop of CBLAS products",
-                      listed("small", "medium"), bench("unfused"), from_bench, at_once=1),
+                      listed("small", "medium"), bench_cpu("--versus", "loop"), from_bench, at_once=1),
     "cpu-torch": Table("cpu", "us a call of ecornn.torch, beside torch.nn",
                        listed("torch-layers"), layers("cpu"), at_once=2),
 }

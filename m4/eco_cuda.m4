@@ -151,11 +151,12 @@ AC_DEFUN([ECO_CUDA], [
     [eco_cuda_msg="$eco_cuda_version for $eco_cuda_archs$eco_cuda_by"],
     [eco_cuda_msg="no ($eco_cuda_why)"
      AS_CASE([$with_cuda], [auto|no], [], [AC_MSG_ERROR([--with-cuda=$with_cuda: $eco_cuda_why])])])
-  # bench/bench_gpu measures against cuDNN where it lies beside CUDA.
+  # bench/ecornn measures against cuDNN if it is installed with CUDA.
   AS_IF([test -z "$eco_cuda_why" && test -e "$eco_cuda_root/include/cudnn.h" &&
          test -e "$CUDA_LIBDIR/libcudnn.so"],
     [AC_SUBST([CUDNN_CPPFLAGS], [-DECO_HAVE_CUDNN])
      AC_SUBST([CUDNN_LIBS], [-lcudnn])])
+  AM_CONDITIONAL([HAVE_CUDNN], [test -n "$CUDNN_LIBS"])
   AM_CONDITIONAL([HAVE_CUDA], [test -z "$eco_cuda_why"])
   AM_CONDITIONAL([CUDA_SEEN], [test -n "$eco_cuda_seen"])
   AC_SUBST([NVCC_HOST])

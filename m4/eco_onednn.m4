@@ -1,6 +1,6 @@
-# ECO_ONEDNN: oneDNN 2.x or 3.x as an opponent of bench; nothing else uses it.  --with-onednn=PREFIX
-# for one that is installed elsewhere.  Sets ONEDNN_CFLAGS, ONEDNN_LIBS and the conditionals
-# HAVE_ONEDNN and ONEDNN_V2.
+# ECO_ONEDNN: oneDNN 3.x as an opponent of bench/ecornn; nothing else uses it.  --with-onednn=PREFIX
+# for one that is installed elsewhere.  Sets ONEDNN_CFLAGS, ONEDNN_LIBS and the conditional
+# HAVE_ONEDNN.
 AC_DEFUN([ECO_ONEDNN], [
   AC_ARG_WITH([onednn],
     [AS_HELP_STRING([--with-onednn=PREFIX|no], [bench measures against oneDNN (where found)])],
@@ -17,25 +17,21 @@ AC_DEFUN([ECO_ONEDNN], [
      eco_save_LIBS=$LIBS
      CPPFLAGS="$ONEDNN_CFLAGS $CPPFLAGS"
      LIBS="$ONEDNN_LIBS $LIBS"
-     m4_foreach([generation], [[2], [3]],
-       [AC_MSG_CHECKING([for oneDNN ]generation[.x])
-        AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <oneapi/dnnl/dnnl.h>
-#if DNNL_VERSION_MAJOR != ]generation[
+     AC_MSG_CHECKING([for oneDNN 3.x])
+     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <oneapi/dnnl/dnnl.h>
+#if DNNL_VERSION_MAJOR != 3
 #error another generation
 #endif
-]], [[return dnnl_version()->major != ]generation[;]])],
-          [eco_onednn=generation
-           AC_MSG_RESULT([yes])], [AC_MSG_RESULT([no])])
-       ])
+]], [[return dnnl_version()->major != 3;]])], [eco_onednn=yes])
+     AC_MSG_RESULT([$eco_onednn])
      CPPFLAGS=$eco_save_CPPFLAGS
      LIBS=$eco_save_LIBS])
   AS_IF([test "$eco_onednn" = no],
     [AS_CASE([$with_onednn], [auto|no], [],
-       [AC_MSG_ERROR([no oneDNN 2.x or 3.x found; see config.log])])
+       [AC_MSG_ERROR([no oneDNN 3.x found; see config.log])])
      ONEDNN_CFLAGS= ONEDNN_LIBS=],
     [AS_VAR_APPEND([ONEDNN_CFLAGS], [" -DHAVE_ONEDNN"])])
   AC_SUBST([ONEDNN_CFLAGS])
   AC_SUBST([ONEDNN_LIBS])
   AM_CONDITIONAL([HAVE_ONEDNN], [test "$eco_onednn" != no])
-  AM_CONDITIONAL([ONEDNN_V2], [test "$eco_onednn" = 2])
 ])

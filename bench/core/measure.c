@@ -1,106 +1,143 @@
 /*
- * Rounds.  Both sides take turns in one process, so that a clock that drifts and neighbours that
- * steal time hit both; what counts is the median of the ratios of single rounds.
+ * Rounds.  Both sides run in turns, so a clock that drifts and neighbours that steal time hit both.
+ * Each round gives one ratio, and the median of these ratios is what a table shows.
  */
+#define _POSIX_C_SOURCE 200809L /* nanosleep, setenv */
 #include "measure.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
 #include "bench/cpu/peak.h"
-#include "report.h"
+#include "ours.h"
+#include "program.h"
 #include "say.h"
 
 enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2, CALLS_MAX = 1 << 18 };
-static const double ROUND_SECONDS = 0.005; /* at least, of runs of one side */
+/* A round of a side lasts at least this long; a GPU's clock is finer than a host's. */
+static const double ROUND_SECONDS = 0.005, GPU_ROUND_SECONDS = 0.003;
 static const double PEAK_SECONDS = 0.05;
 
-/* Everything that one measurement holds. */
+/* Everything that one way of a measurement holds. */
 struct bout {
-    struct problem problem;
+    const struct request *request;
+    struct problem *problem;
     struct ours ours;
-    struct opponent opponent;
-    int set, repeats; /* next input; runs of a side in one round */
-    double *calls[2]; /* [CALLS_MAX] seconds of single calls, ours and theirs */
-    int call_count[2];
-    double *total, *core, *other, *other_core, *ratio; /* [ROUNDS_MAX] seconds of a run */
+    struct side mine, other;
+    const struct opponent *opponent; /* NULL: ecornn runs alone in this way */
+    int repeats;                     /* runs of a side in a round */
+    double pause, round_seconds;
+    double *total, *core, *their_total, *their_core, *ratio; /* [ROUNDS_MAX] seconds of a run */
 };
 
-static int next_set(struct bout *bout)
+/* ---- one side -------------------------------------------------------------------------------- */
+
+static bool run_once(struct side *side, int set)
 {
-    bout->set = (bout->set + 1) % bout->problem.sets;
-    return bout->set;
+    struct ours *ours = side->context;
+    const bool good = ours_run(ours, set);
+    side->seconds = ours->seconds;
+    side->core_seconds = ours->core_seconds;
+    return good;
 }
 
-static bool run_other(struct bout *bout, int set)
+static bool queue_once(void *self, void *stream)
 {
-    if (bout->opponent.kind->run(&bout->opponent, set))
-        return true;
-    return say("%s: %s failed", bout->problem.text, bout->opponent.kind->name);
+    const struct side *side = self;
+    return ours_queue(side->context, side->way == PACKING, stream);
 }
 
-static void note_call(struct bout *bout, int side, double seconds)
+static double time_by_host(struct side *side, int repeats)
 {
-    if (bout->problem.streaming && bout->call_count[side] < CALLS_MAX)
-        bout->calls[side][bout->call_count[side]++] = seconds;
+    const struct ours *ours = side->context;
+    const double start = now();
+    for (int k = 0; k < repeats; k++)
+        if (!queue_once(side, NULL))
+            return -1;
+    return ecornn_wait(ours->device, NULL) == ECORNN_OK ? (now() - start) / repeats : -1;
 }
 
-static bool round_of_ours(struct bout *bout, int round)
+static bool run_mine(struct bout *bout, int repeats)
 {
-    bout->total[round] = bout->core[round] = 0;
-    for (int k = 0; k < bout->repeats; k++) {
-        if (!ours_run(&bout->ours, next_set(bout)))
+    struct side *side = &bout->mine;
+    if (side->way == ON_CPU)
+        return side_repeat(side, repeats, run_once);
+    side->seconds = program.time_queued
+                        ? program.time_queued(side->device, queue_once, side, repeats)
+                        : time_by_host(side, repeats);
+    side->core_seconds = side->seconds;
+    return side->seconds > 0;
+}
+
+static bool run_other(struct bout *bout, int repeats)
+{
+    return bout->opponent->run(&bout->other, repeats) ||
+           say("%s: %s failed", bout->problem->text, bout->opponent->name);
+}
+
+/* One round of a side.  After a pause the threads have to be woken before they are timed. */
+static bool run_round(struct bout *bout, bool (*run)(struct bout *bout, int repeats))
+{
+    if (bout->pause > 0) {
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * bout->pause)}, NULL);
+        if (!run(bout, 3))
             return false;
-        note_call(bout, 0, bout->ours.seconds);
-        bout->total[round] += bout->ours.seconds / bout->repeats;
-        bout->core[round] += bout->ours.core_seconds / bout->repeats;
     }
-    return true;
+    return run(bout, bout->repeats);
 }
 
-static bool round_of_other(struct bout *bout, int round)
-{
-    bout->other[round] = bout->other_core[round] = 0;
-    for (int k = 0; k < bout->repeats; k++) {
-        if (!run_other(bout, next_set(bout)))
-            return false;
-        note_call(bout, 1, bout->opponent.seconds);
-        bout->other[round] += bout->opponent.seconds / bout->repeats;
-        bout->other_core[round] += bout->opponent.core_seconds / bout->repeats;
-    }
-    return true;
-}
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* Rounds until both sides ran for so long; returns how many, 0 on failure. */
-static int run_rounds(struct bout *bout, const struct request *request)
+/* Runs rounds until both sides ran long enough; returns their number, 0 on failure. */
+static int run_rounds(struct bout *bout)
 {
-    double ours = 0, other = request->versus ? 0 : request->seconds;
+    const double wanted = bout->request->seconds;
+    double mine = 0, theirs = bout->opponent ? 0 : wanted;
     int round = 0;
-    while (round < ROUNDS_MIN ||
-           (round < ROUNDS_MAX && (ours < request->seconds || other < request->seconds))) {
-        const bool other_first = request->versus && round % 2;
-        if ((other_first && !round_of_other(bout, round)) || !round_of_ours(bout, round) ||
-            (request->versus && !other_first && !round_of_other(bout, round)))
+    while (round < ROUNDS_MIN || (round < ROUNDS_MAX && (mine < wanted || theirs < wanted))) {
+        const bool other_first = bout->opponent && round % 2;
+        if ((other_first && !run_round(bout, run_other)) || !run_round(bout, run_mine) ||
+            (bout->opponent && !other_first && !run_round(bout, run_other)))
             return 0;
-        ours += bout->total[round] * bout->repeats;
-        if (request->versus) {
-            other += bout->other[round] * bout->repeats;
-            bout->ratio[round] = bout->other[round] / bout->total[round];
+        bout->total[round] = bout->mine.seconds;
+        bout->core[round] = bout->mine.core_seconds;
+        mine += bout->mine.seconds * bout->repeats;
+        if (bout->opponent) {
+            bout->their_total[round] = bout->other.seconds;
+            bout->their_core[round] = bout->other.core_seconds;
+            bout->ratio[round] = bout->other.seconds / bout->mine.seconds;
+            theirs += bout->other.seconds * bout->repeats;
         }
         round++;
     }
     return round;
 }
 
-/* Largest difference over the largest value of ours; infinite where one is not a number. */
-static double difference(const struct bout *bout, const void *ours_device, const float *other,
+static bool warm_up(struct bout *bout)
+{
+    for (int k = 0; k < WARM_UP_RUNS; k++)
+        if (!run_mine(bout, 1) || (bout->opponent && !run_other(bout, 1)))
+            return false;
+    if (!run_mine(bout, 1))
+        return false;
+    bout->repeats = 1 + (int)(bout->round_seconds / fmax(bout->mine.seconds, 1e-6));
+    bout->mine.call_count = bout->other.call_count = 0;
+    return true;
+}
+
+/* ---- comparison ------------------------------------------------------------------------------ */
+
+/* The largest difference over ecornn's largest value; infinite where a value is not a number. */
+static double difference(const struct bout *bout, const void *mine_on_device, const float *other,
                          size_t elements, ecornn_type type)
 {
-    void *mine = ours_download(&bout->ours, ours_device, elements * type_bytes(type));
+    void *mine = ours_download(&bout->ours, mine_on_device, elements * type_bytes(type));
     double most = 0, scale = 0;
     for (size_t k = 0; mine && k < elements; k++) {
         const double value = type_get(mine, k, type), d = fabs(value - (double)other[k]);
@@ -111,104 +148,167 @@ static double difference(const struct bout *bout, const void *ours_device, const
     return mine ? most / (scale > 0 ? scale : 1) : INFINITY;
 }
 
-/* Once, before anything is timed: both compute the same. */
-static bool compare(struct bout *bout, struct measurement *m)
+/* Both sides compute the same: checked once, before anything is timed. */
+static bool compare(struct bout *bout)
 {
-    const struct problem *p = &bout->problem;
-    const char *const names[3] = {"y", "dx", "dweights"};
+    const struct problem *p = bout->problem;
+    const struct side *other = &bout->other;
     bool good = true;
-    const struct opponent *other = &bout->opponent;
-    if (!ours_run(&bout->ours, 0) || !run_other(bout, 0) || !other->kind->fetch(&bout->opponent))
+    if (!bout->opponent || !bout->opponent->results)
+        return true;
+    if (!ours_run(&bout->ours, 0) || !bout->opponent->results(&bout->other))
         return false;
-    m->error[0] = difference(bout, bout->ours.y, other->y, p->y_elements, p->type);
-    if (p->training) {
-        m->error[1] = difference(bout, bout->ours.dx, other->dx, p->x_elements, p->type);
-        m->error[2] =
-            difference(bout, bout->ours.dparams, other->dparams, p->param_elements, p->param_type);
-    }
-    for (int k = 0; k < 3; k++) {
-        m->tolerance[k] = type_tolerance(p->weight_type)[k];
-        if (m->error[k] <= m->tolerance[k])
+    const struct {
+        const char *name;
+        const void *mine;
+        const float *theirs;
+        size_t elements;
+        ecornn_type type;
+    } arrays[] = {
+        {"y", bout->ours.y, other->y, p->y_elements, p->type},
+        {"dx", bout->ours.dx, other->dx, p->x_elements, p->type},
+        {"dweights", bout->ours.dparams, other->dparams, p->param_elements, p->param_type}};
+    for (int k = 0; k < (p->training ? 3 : 1); k++) {
+        const double limit = type_tolerance(p->weight_type)[k];
+        const double found = arrays[k].theirs ? difference(bout, arrays[k].mine, arrays[k].theirs,
+                                                           arrays[k].elements, arrays[k].type)
+                                              : 0;
+        if (found <= limit)
             continue;
-        say("%s: %s differs from the opponent's by %g, must be at most %g", p->text, names[k],
-            m->error[k], m->tolerance[k]);
+        say("%s: %s differs from %s's by %g, must be at most %g", p->text, arrays[k].name,
+            bout->opponent->name, found, limit);
         good = false;
     }
     return good;
 }
 
-static bool prepare(struct bout *bout, const struct request *request)
+/* ---- one way --------------------------------------------------------------------------------- */
+
+/* The library makes graphs itself, unless ECORNN_GRAPH says no when the device is opened. */
+static bool plan_way(struct bout *bout, enum way way)
 {
-    char device[32];
-    snprintf(device, sizeof device, "cpu:%d", request->threads);
+    if (way == EAGER || way == GRAPH || way == PACKING)
+        setenv("ECORNN_GRAPH", way == EAGER ? "0" : "1", 1);
+    return ours_plan(&bout->ours, bout->problem, bout->request->device);
+}
+
+static bool prepare(struct bout *bout, enum way way)
+{
+    const struct side side = {.problem = bout->problem,
+                              .plan = bout->ours.plan,
+                              .device = bout->request->device,
+                              .threads = (int)bout->ours.info.threads,
+                              .way = way};
+    bout->round_seconds = way == ON_CPU ? ROUND_SECONDS : GPU_ROUND_SECONDS;
 #ifdef _OPENMP
-    omp_set_num_threads(request->threads); /* of the opponent's BLAS and passes */
+    omp_set_num_threads(side.threads > 0 ? side.threads : 1); /* of an opponent's BLAS and passes */
 #endif
-    return problem_parse(&bout->problem, request->problem, request->cell) &&
-           ours_plan(&bout->ours, &bout->problem, request->device ? request->device : device) &&
-           problem_fill(&bout->problem, bout->ours.plan, 1) && ours_upload(&bout->ours) &&
-           (!request->versus || request->versus->create(&bout->opponent, bout->ours.plan));
-}
-
-static bool warm_up(struct bout *bout, const struct request *request)
-{
-    for (int k = 0; k < WARM_UP_RUNS; k++) {
-        if (!ours_run(&bout->ours, next_set(bout)))
-            return false;
-        if (request->versus && !run_other(bout, next_set(bout)))
-            return false;
+    bout->mine = bout->other = side;
+    bout->mine.context = &bout->ours;
+    if (bout->problem->streaming && way == ON_CPU) {
+        bout->mine.calls = bout->ratio + ROUNDS_MAX;
+        bout->other.calls = bout->mine.calls + CALLS_MAX;
+        bout->mine.most_calls = bout->other.most_calls = CALLS_MAX;
     }
-    bout->repeats = 1 + (int)(ROUND_SECONDS / fmax(bout->ours.seconds, 1e-6));
-    return true;
+    if (!bout->opponent)
+        return true;
+    bout->pause = bout->opponent->pause;
+    bout->round_seconds = fmax(bout->round_seconds, bout->opponent->round_seconds);
+    return bout->opponent->prepare(&bout->other);
 }
 
-static bool time_and_print(struct bout *bout, const struct request *request)
+static void keep(const struct bout *bout, struct measurement *m)
 {
-    struct measurement m = {.ours = &bout->ours,
-                            .threads = request->threads,
-                            .capped = request->capped,
-                            .versus = request->versus ? &bout->opponent : NULL};
-    const ecornn_type type = bout->problem.type;
-    if ((request->versus && !compare(bout, &m)) || !warm_up(bout, request))
-        return false;
-    m.machine = machine_measure(type, request->threads);
-    m.peak_before = peak_gflops(type, request->threads, PEAK_SECONDS);
-    m.rounds = run_rounds(bout, request);
-    m.peak_after = peak_gflops(type, request->threads, PEAK_SECONDS);
-    if (!m.rounds)
-        return false;
-    m.total = spread_of(bout->total, m.rounds);
-    m.core = spread_of(bout->core, m.rounds);
-    if (request->versus) {
-        m.other = spread_of(bout->other, m.rounds);
-        m.other_core = spread_of(bout->other_core, m.rounds);
-        m.ratio = spread_of(bout->ratio, m.rounds);
+    m->problem = bout->problem;
+    m->info = bout->ours.info;
+    m->sizes = bout->ours.sizes;
+    m->opponent = bout->opponent;
+    m->side = bout->other;
+    m->total = spread_of(bout->total, m->rounds);
+    m->core = spread_of(bout->core, m->rounds);
+    if (bout->opponent) {
+        m->other = spread_of(bout->their_total, m->rounds);
+        m->other_core = spread_of(bout->their_core, m->rounds);
+        m->ratio = spread_of(bout->ratio, m->rounds);
     }
-    for (int side = 0; side < 2; side++)
-        if (bout->call_count[side])
-            m.calls[side] = spread_of(bout->calls[side], bout->call_count[side]);
-    m.machine.flops = 1e9 * fmax(m.peak_before, m.peak_after);
-    m.bound = bound_of(&bout->problem, bout->ours.plan, &m.machine);
-    report_print(&m, request->form);
-    return true;
+    if (bout->mine.call_count)
+        m->calls[0] = spread_of(bout->mine.calls, bout->mine.call_count);
+    if (bout->other.call_count)
+        m->calls[1] = spread_of(bout->other.calls, bout->other.call_count);
 }
 
-bool measure(const struct request *request)
+static bool time_way(struct bout *bout, struct measurement *m)
 {
-    struct bout bout = {.opponent = {.kind = request->versus, .problem = &bout.problem}};
-    double *seconds = calloc((size_t)5 * ROUNDS_MAX + (size_t)2 * CALLS_MAX, sizeof *seconds);
-    bout.total = seconds;
-    bout.core = seconds + ROUNDS_MAX;
-    bout.other = seconds + (size_t)2 * ROUNDS_MAX;
-    bout.other_core = seconds + (size_t)3 * ROUNDS_MAX;
-    bout.ratio = seconds + (size_t)4 * ROUNDS_MAX;
-    bout.calls[0] = seconds + (size_t)5 * ROUNDS_MAX;
-    bout.calls[1] = bout.calls[0] + CALLS_MAX;
-    const bool good = seconds && prepare(&bout, request) && time_and_print(&bout, request);
-    if (request->versus)
-        request->versus->free(&bout.opponent);
+    const ecornn_type type = bout->problem->type;
+    const bool bounds = bout->request->bounds && m->way == ON_CPU;
+    const int threads = bout->mine.threads;
+    struct machine machine = {.threads = threads};
+    if (!compare(bout) || !warm_up(bout))
+        return false;
+    if (bounds) {
+        machine = machine_measure(type, threads);
+        m->peak_before = peak_gflops(type, threads, PEAK_SECONDS);
+    }
+    m->rounds = run_rounds(bout);
+    if (bounds) {
+        m->peak_after = peak_gflops(type, threads, PEAK_SECONDS);
+        machine.flops = 1e9 * fmax(m->peak_before, m->peak_after);
+        m->bound = bound_of(bout->problem, bout->ours.plan, &machine);
+    }
+    if (m->rounds)
+        keep(bout, m);
+    return m->rounds > 0;
+}
+
+/* seconds: room for the times of one bout. */
+static bool measure_way(const struct request *request, struct problem *problem, enum way way,
+                        double *seconds, struct measurement *m)
+{
+    struct bout bout = {.request = request,
+                        .problem = problem,
+                        .total = seconds,
+                        .core = seconds + ROUNDS_MAX,
+                        .their_total = seconds + (size_t)2 * ROUNDS_MAX,
+                        .their_core = seconds + (size_t)3 * ROUNDS_MAX,
+                        .ratio = seconds + (size_t)4 * ROUNDS_MAX};
+    const char *refusal = NULL;
+    m->way = way;
+    bool good = plan_way(&bout, way) && (problem->x || problem_fill(problem, bout.ours.plan, 1)) &&
+                ours_upload(&bout.ours);
+    if (request->opponent && way != PACKING) {
+        refusal = request->opponent->refuses ? request->opponent->refuses(problem) : NULL;
+        bout.opponent = refusal ? NULL : request->opponent;
+    }
+    if (refusal)
+        say("%s: %s %s", problem->text, request->opponent->name, refusal);
+    good = good && prepare(&bout, way) && time_way(&bout, m);
+    if (bout.opponent)
+        bout.opponent->free(&bout.other);
     ours_free(&bout.ours);
-    problem_free(&bout.problem);
+    return good;
+}
+
+bool measure(const struct request *request,
+             void (*report)(void *context, const struct measurement *list, int n), void *context)
+{
+    struct measurement list[MOST_WAYS] = {{.rounds = 0}};
+    struct problem problem;
+    double *seconds = calloc((size_t)5 * ROUNDS_MAX + (size_t)2 * CALLS_MAX, sizeof *seconds);
+    bool good = seconds && problem_parse(&problem, request->problem, request->cell);
+    if (good) {
+        const enum way first = request->gpu ? EAGER : ON_CPU, last = !request->gpu      ? ON_CPU
+                                                                     : problem.training ? PACKING
+                                                                                        : GRAPH;
+        int n = 0;
+        if (request->gpu)
+            problem.most_sets = 1; /* as many graphs as inputs would be made */
+        for (enum way way = first; good && way <= last; way++)
+            good = measure_way(request, &problem, way, seconds, &list[n++]);
+        if (good)
+            report(context, list, n);
+        good = good && (!request->opponent || list[0].opponent);
+        problem_free(&problem);
+    }
     free(seconds);
     return good;
 }

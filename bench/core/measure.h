@@ -1,26 +1,43 @@
 /*
- * One measurement: a problem, a number of threads, perhaps an opponent.
+ * One measurement: a problem on a device, perhaps beside an opponent.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
-#include <stdbool.h>
-
+#include "bench/cpu/machine.h"
 #include "opponent.h"
-#include "report.h"
+#include "stats.h"
 
 struct request {
-    const char *problem, *device; /* device NULL: cpu:THREADS */
-    const ecornn_cell *cell;      /* of the problem string, or NULL */
-    int threads;
-    double seconds;                     /* of runs, each side */
-    bool capped;                        /* to an instruction set */
-    const struct opponent_kind *versus; /* NULL: nobody */
-    enum form form;
+    const char *problem, *device;    /* device NULL: the fastest */
+    bool gpu;                        /* the device is one */
+    const ecornn_cell *cell;         /* the cell that the problem names; NULL: a built-in one */
+    double seconds;                  /* of timed runs, for each side and way */
+    bool bounds;                     /* also measures what the CPU can do at most */
+    const struct opponent *opponent; /* NULL: ecornn alone */
 };
 
-/* Measures and prints.  False, with a line on standard error, where that is not possible or the two
- * sides disagree. */
-bool measure(const struct request *request);
+/* What was measured in one way of running. */
+struct measurement {
+    const struct problem *problem;
+    ecornn_device_info info;
+    ecornn_sizes sizes;
+    enum way way;
+    int rounds;
+    struct spread total, core;       /* seconds of a run; core: without packing and unpacking */
+    struct bound bound;              /* zero without bounds, and on a GPU */
+    double peak_before, peak_after;  /* GFLOP/s of multiply-adds, around the rounds; 0 likewise */
+    const struct opponent *opponent; /* NULL: alone, or it does not support the problem */
+    struct side side;                /* its detail and bytes */
+    struct spread other, other_core, ratio; /* its seconds; its seconds over ecornn's, by round */
+    struct spread calls[2]; /* seconds of single calls of streaming problems: ecornn's, its */
+};
+
+enum { MOST_WAYS = 3 };
+/* Measures a problem in each way its device has: one on a CPU, eager and graph on a GPU.  Calls
+ * `report` once with the list.  False, with a line on standard error: something failed, the two
+ * sides disagree, or the opponent does not support the problem; then ecornn is reported alone. */
+bool measure(const struct request *request,
+             void (*report)(void *context, const struct measurement *list, int n), void *context);
 
 #endif /* BENCH_MEASURE_H */

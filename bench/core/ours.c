@@ -1,6 +1,6 @@
 /*
- * Runs of the library: everything is packed, allocated and uploaded beforehand, except what a
- * training step has to do each time.
+ * Runs of ecornn.  Weights are packed, and arrays allocated and uploaded, before runs begin; a
+ * training step packs and unpacks in each run.
  */
 #include "ours.h"
 
@@ -27,7 +27,7 @@ bool ours_plan(struct ours *ours, const struct problem *problem, const char *dev
     return true;
 }
 
-/* from NULL: room only. */
+/* from NULL: only allocates. */
 static bool upload(struct ours *ours, void **to, const void *from, size_t bytes)
 {
     *to = ecornn_alloc(ours->device, bytes);
@@ -51,19 +51,25 @@ static bool make_pointers(struct ours *ours)
     return ours->pointers && ours->dpointers;
 }
 
-static bool pack(const struct ours *ours)
+static bool pack(const struct ours *ours, void *stream)
 {
-    return check(ours,
-                 ecornn_pack(ours->plan, (const void *const *)ours->pointers, ours->weights, NULL));
+    return check(
+        ours, ecornn_pack(ours->plan, (const void *const *)ours->pointers, ours->weights, stream));
 }
 
-/* States that stay from call to call, zero at the beginning. */
+static bool unpack(const struct ours *ours, void *stream)
+{
+    return check(ours, ecornn_unpack(ours->plan, ours->dweights, ours->dpointers, 0, stream));
+}
+
+/* Makes the states of a streaming problem, which stay from call to call and begin with zeros. */
 static bool make_states(struct ours *ours)
 {
     const ecornn_desc *desc = &ours->problem->desc;
     const size_t layers = (size_t)(desc->layers ? desc->layers : 1);
     const size_t width = (size_t)(desc->proj > desc->hidden ? desc->proj : desc->hidden);
-    const size_t rows = layers * (size_t)ours->problem->directions * (size_t)desc->batch;
+    const size_t models = (size_t)(desc->models > 1 ? desc->models : 1);
+    const size_t rows = models * layers * (size_t)ours->problem->directions * (size_t)desc->batch;
     const size_t bytes = rows * width * ours->problem->element;
     void *zeros = calloc(1, bytes);
     bool good = zeros != NULL;
@@ -86,7 +92,7 @@ bool ours_upload(struct ours *ours)
     if (good && p->lengths)
         good = upload(ours, &ours->lengths, p->lengths, (size_t)p->desc.batch * sizeof *p->lengths);
     if (good && p->reset)
-        good = upload(ours, &ours->resets, p->reset, (size_t)p->desc.steps * (size_t)p->desc.batch);
+        good = upload(ours, &ours->resets, p->reset, p->reset_rows);
     if (good && p->streaming)
         good = make_states(ours);
     if (good && p->training) {
@@ -99,10 +105,12 @@ bool ours_upload(struct ours *ours)
     }
     if (!good)
         say("%s: no memory on the device", p->text);
-    return good && make_pointers(ours) && pack(ours);
+    return good && make_pointers(ours) && pack(ours, NULL) &&
+           check(ours, ecornn_wait(ours->device, NULL));
 }
 
-bool ours_run(struct ours *ours, int set)
+/* Forward, and in training backward. */
+static bool compute(const struct ours *ours, int set, void *stream)
 {
     const struct problem *p = ours->problem;
     ecornn_io io = {.size = sizeof io,
@@ -115,26 +123,37 @@ bool ours_run(struct ours *ours, int set)
                     .workspace = ours->workspace,
                     .reserve = ours->reserve,
                     .seed = 1,
+                    .stream = stream,
                     .resets = ours->resets};
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
         io.initial[s] = io.final[s] = ours->states[s];
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dy = ours->dy, .dx = ours->dx, .dweights = ours->dweights};
+    return check(ours, ecornn_forward(ours->plan, &io)) &&
+           (!p->training || check(ours, ecornn_backward(ours->plan, &io, &gradient)));
+}
+
+bool ours_run(struct ours *ours, int set)
+{
+    const bool training = ours->problem->training;
     const double start = now();
-    if (p->training && !pack(ours))
+    if (training && !pack(ours, NULL))
         return false;
     const double core = now();
-    if (!check(ours, ecornn_forward(ours->plan, &io)) ||
-        (p->training && !check(ours, ecornn_backward(ours->plan, &io, &gradient))) ||
-        !check(ours, ecornn_wait(ours->device, NULL)))
+    if (!compute(ours, set, NULL) || !check(ours, ecornn_wait(ours->device, NULL)))
         return false;
     ours->core_seconds = now() - core;
-    if (p->training &&
-        (!check(ours, ecornn_unpack(ours->plan, ours->dweights, ours->dpointers, 0, NULL)) ||
-         !check(ours, ecornn_wait(ours->device, NULL))))
+    if (training && (!unpack(ours, NULL) || !check(ours, ecornn_wait(ours->device, NULL))))
         return false;
     ours->seconds = now() - start;
     return true;
+}
+
+bool ours_queue(const struct ours *ours, bool packs, void *stream)
+{
+    packs = packs && ours->problem->training;
+    return (!packs || pack(ours, stream)) && compute(ours, 0, stream) &&
+           (!packs || unpack(ours, stream));
 }
 
 void *ours_download(const struct ours *ours, const void *from, size_t bytes)

@@ -1,5 +1,5 @@
 /*
- * The library's side of a measurement.
+ * ecornn's side of a measurement.
  */
 #ifndef BENCH_OURS_H
 #define BENCH_OURS_H
@@ -16,16 +16,18 @@ struct ours {
     void *weights, *dweights, *workspace, *reserve, *lengths, *resets;
     void *states[ECORNN_MAX_STATES]; /* streaming: initial and final */
     void **pointers, **dpointers;
-    double seconds, core_seconds; /* of the last run: with and without pack and unpack */
+    double seconds, core_seconds; /* of the last ours_run: with and without pack and unpack */
 };
 
-/* Opens the device and plans; then the problem can be filled, and ours_upload prepares runs.
- * Functions that fail print why. */
+/* Opens the device and makes the plan.  Afterwards problem_fill can draw the data, and ours_upload
+ * prepares runs.  All functions print the reason when they fail. */
 bool ours_plan(struct ours *ours, const struct problem *problem, const char *device);
 bool ours_upload(struct ours *ours);
-/* Inference: forward.  Training: pack, forward, backward, unpack. */
+/* Runs input `set` and waits.  Inference: forward.  Training: pack, forward, backward, unpack. */
 bool ours_run(struct ours *ours, int set);
-/* An array of the device's memory in ours; the caller frees it.  NULL: no memory. */
+/* Queues a run of input 0 on a GPU's stream; packs: training packs and unpacks, too. */
+bool ours_queue(const struct ours *ours, bool packs, void *stream);
+/* Copies an array of the device to the host; the caller frees it.  NULL: no memory. */
 void *ours_download(const struct ours *ours, const void *from, size_t bytes);
 void ours_free(struct ours *ours);
 

@@ -11,12 +11,12 @@
 #include "say.h"
 
 static const char UNIFORM[] = "/lengths:uniform", RESETS[] = "/resets:";
-/* Inputs of several runs together should not stay in the inner caches, where a real program's
- * would not be; past this they do not. */
+/* A real program finds its input outside the inner caches.  So do runs that take several inputs in
+ * turn, which have at most this many bytes together. */
 static const size_t SETS_BYTES = (size_t)64 << 20;
 enum { SETS_MAX = 8 };
 
-/* "/resets:3" becomes "/resets".  False: it is no number. */
+/* Makes "/resets" of "/resets:3".  False: 3 is no number. */
 static bool take_resets(struct problem *problem, char *text)
 {
     char *part = strstr(text, RESETS), *end;
@@ -34,9 +34,9 @@ static bool take_resets(struct problem *problem, char *text)
 bool problem_parse(struct problem *problem, const char *text, const ecornn_cell *cell)
 {
     char rest[sizeof problem->text];
-    *problem = (struct problem){.uniform = false};
+    *problem = (struct problem){.most_sets = SETS_MAX};
     if ((size_t)snprintf(problem->text, sizeof problem->text, "%s", text) >= sizeof rest)
-        return say("a problem of %zu characters, must be at most %zu", strlen(text),
+        return say("the problem has %zu characters, at most %zu are possible", strlen(text),
                    sizeof rest - 1);
     strcpy(rest, problem->text);
     snprintf(problem->cell, sizeof problem->cell, "%.*s", (int)strcspn(rest, "/"), rest);
@@ -46,12 +46,10 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
         memmove(lengths, lengths + strlen(UNIFORM), strlen(lengths + strlen(UNIFORM)) + 1);
     }
     if (!take_resets(problem, rest))
-        return say("%s: resets are not percent", problem->text);
+        return say("%s: /resets: needs a percentage", problem->text);
     if (ecornn_desc_parse(&problem->desc, rest, cell) != ECORNN_OK)
         return say("%s: %s", problem->text, ecornn_error_detail());
     const ecornn_desc *desc = &problem->desc;
-    if (desc->models > 1)
-        return say("%s: of several models, must be of one", problem->text);
     problem->training = (desc->flags & ECORNN_TRAINING) != 0;
     problem->streaming = desc->steps == 1 && !problem->training;
     problem->directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
@@ -73,11 +71,19 @@ static uint64_t random_bits(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-static void *random_array(ecornn_type type, size_t count, double bound, uint64_t *state)
+/* Numbers repeat after this many, at other positions in the rows of a matrix: large arrays would
+ * take seconds to draw. */
+enum { PERIOD = (1 << 20) + 7 };
+
+void *random_array(ecornn_type type, size_t count, double bound, uint64_t *state)
 {
-    void *array = malloc(count * type_bytes(type));
-    for (size_t k = 0; array && k < count; k++)
+    const size_t element = type_bytes(type), drawn = count < PERIOD ? count : PERIOD;
+    char *array = malloc(count * element);
+    for (size_t k = 0; array && k < drawn; k++)
         type_set(array, k, type, bound * ((double)(random_bits(state) >> 11) * 0x1p-52 - 1));
+    for (size_t have = drawn; array && have < count; have += drawn)
+        memcpy(array + have * element, array,
+               (count - have < drawn ? count - have : drawn) * element);
     return array;
 }
 
@@ -98,17 +104,16 @@ static bool draw_lengths(struct problem *problem, uint64_t *state)
 
 static bool draw_resets(struct problem *problem, uint64_t *state)
 {
-    const size_t rows = (size_t)problem->desc.steps * (size_t)problem->desc.batch;
     if (problem->resets < 0)
         return true;
-    problem->reset = malloc(rows);
-    for (size_t k = 0; problem->reset && k < rows; k++)
+    problem->reset = malloc(problem->reset_rows);
+    for (size_t k = 0; problem->reset && k < problem->reset_rows; k++)
         problem->reset[k] =
             (double)(random_bits(state) >> 11) * 0x1p-53 * 100 < problem->resets ? 1 : 0;
     return problem->reset != NULL;
 }
 
-/* Elements of every matrix: each is used once per row, a multiplication and an addition. */
+/* The elements of all matrices.  Each is used once per row, in a multiplication and an addition. */
 static double matrix_elements(const ecornn_plan *plan)
 {
     double elements = 0;
@@ -124,14 +129,16 @@ static double matrix_elements(const ecornn_plan *plan)
 bool problem_fill(struct problem *problem, const ecornn_plan *plan, uint64_t seed)
 {
     const ecornn_desc *desc = &problem->desc;
-    const size_t rows = (size_t)desc->steps * (size_t)desc->batch;
+    const size_t models = desc->models > 1 ? (size_t)desc->models : 1,
+                 rows = (size_t)desc->steps * (size_t)desc->batch;
     ecornn_sizes sizes;
     ecornn_plan_sizes(plan, &sizes);
-    problem->x_elements = rows * (size_t)desc->input;
-    problem->y_elements = rows * (size_t)problem->width;
+    problem->reset_rows = rows * (desc->flags & ECORNN_SHARED_INPUT ? 1 : models);
+    problem->x_elements = problem->reset_rows * (size_t)desc->input;
+    problem->y_elements = models * rows * (size_t)problem->width;
     problem->param_elements = sizes.params;
     const size_t fit = SETS_BYTES / (problem->x_elements * problem->element);
-    problem->sets = fit < 1 ? 1 : fit > SETS_MAX ? SETS_MAX : (int)fit;
+    problem->sets = fit < 1 ? 1 : fit > (size_t)problem->most_sets ? problem->most_sets : (int)fit;
     problem->x = random_array(problem->type, problem->x_elements * (size_t)problem->sets, 1, &seed);
     problem->dy = random_array(problem->type, problem->y_elements, 1, &seed);
     problem->params =

@@ -1,6 +1,5 @@
 /*
- * A problem to measure: its description, its lengths, random data for it, and the operations it
- * takes.
+ * A problem to measure: its description, random data for it, and its number of operations.
  */
 #ifndef BENCH_PROBLEM_H
 #define BENCH_PROBLEM_H
@@ -15,27 +14,31 @@ struct problem {
     char text[200]; /* as given */
     char cell[64];  /* its first part */
     ecornn_desc desc;
-    bool training, uniform;                    /* uniform: lengths drawn from 1 to T */
-    bool streaming;                            /* one step of inference a call: states stay */
+    bool training, uniform;                    /* uniform: lengths are drawn from 1 to T */
+    bool streaming;                            /* inference of one step a call; states stay */
     int directions, width;                     /* D, and D*P of y */
     ecornn_type type, param_type, weight_type; /* of x and y, of the parameter block, of products */
     size_t element, param_element;             /* bytes */
     int32_t *lengths;                          /* [N]; NULL: all T */
-    double resets;                             /* of a hundred steps so many; negative: NULL */
-    uint8_t *reset;                            /* [T,N] */
+    double resets;                             /* percent of the steps; negative: none */
+    uint8_t *reset;                            /* [T,N] of each model */
+    size_t reset_rows;                         /* bytes of it */
     double rows;                               /* sum of the lengths */
-    int sets;                                  /* of x, used in turn */
+    int sets, most_sets;                       /* inputs that runs take in turn, see problem.c */
     void *x, *dy;                              /* [sets,T,N,I], [T,N,D*P]: uniform in (-1, 1) */
     void *params;                              /* the parameter block: uniform in +-1/sqrt(H) */
-    size_t x_elements, y_elements, param_elements; /* of one set */
-    double flops; /* of a run: products only, backward counts twice forward */
+    size_t x_elements, y_elements, param_elements; /* of one set, all models */
+    double flops; /* of the products of a run; backward counts twice forward */
 };
 
-/* A string of ecornn_desc_parse, with "/lengths:uniform" perhaps, and "/resets:3", which draws the
- * steps before which states begin anew, in percent.  On failure prints why. */
+/* Parses a string of ecornn_desc_parse.  "/lengths:uniform" may follow, and "/resets:3": before 3
+ * percent of the steps, drawn at random, a row's states are reset.  Prints why it fails. */
 bool problem_parse(struct problem *problem, const char *text, const ecornn_cell *cell);
-/* Draws the data of a plan of this problem, as the seed says. */
+/* Draws the data of a plan of this problem; the same seed draws the same data. */
 bool problem_fill(struct problem *problem, const ecornn_plan *plan, uint64_t seed);
 void problem_free(struct problem *problem);
+
+/* Allocates and draws numbers that are uniform in (-bound, bound); NULL: no memory. */
+void *random_array(ecornn_type type, size_t count, double bound, uint64_t *state);
 
 #endif /* BENCH_PROBLEM_H */

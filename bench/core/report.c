@@ -1,173 +1,242 @@
 /*
- * Printing.  Both forms have the same numbers.
+ * Printing.
  */
 #include "report.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdarg.h>
+#include <string.h>
 
-static const double PEAK_DRIFT = 0.05; /* more than this between before and after: not to be used */
+#include "say.h"
 
-static bool is_steady(const struct measurement *m)
+/* Peaks before and after that differ by more than this say that the clock changed. */
+static const double PEAK_DRIFT = 0.05;
+
+static const char *way_name(const struct measurement *m, char name[32])
 {
-    return fabs(m->peak_after - m->peak_before) <= PEAK_DRIFT * m->peak_before;
+    static const char *const names[] = {"", "eager", "graph", "graph with packing"};
+    if (m->way == ON_CPU)
+        snprintf(name, 32, "%d thread%s", (int)m->info.threads, m->info.threads == 1 ? "" : "s");
+    else
+        snprintf(name, 32, "%s", names[m->way]);
+    return name;
 }
 
-static double gflops(const struct measurement *m, struct spread seconds)
+static double gflops(const struct measurement *m)
 {
-    return m->ours->problem->flops / seconds.median * 1e-9;
+    return m->problem->flops / m->total.median * 1e-9;
 }
 
-/* Of the higher peak: neighbours may have slowed either measurement. */
-static double percent(const struct measurement *m, struct spread seconds)
+/* ---- the table ------------------------------------------------------------------------------- */
+
+struct row {
+    struct field *fields;
+    int n;
+};
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 4, 5)))
+#endif
+static void
+put(struct row *row, const char *name, bool is_text, const char *format, ...)
 {
-    return 100 * gflops(m, seconds) / fmax(m->peak_before, m->peak_after);
+    struct field *field = &row->fields[row->n++];
+    va_list list;
+    va_start(list, format);
+    *field = (struct field){.name = name, .is_text = is_text};
+    vsnprintf(field->value, sizeof field->value, format, list);
+    va_end(list);
+    for (char *at = field->value; *at != '\0'; at++) /* what would end a value or a line */
+        if (*at == ',' || *at == '"' || (unsigned char)*at < ' ')
+            *at = ' ';
 }
 
-static void print_side(const struct measurement *m, const char *name, struct spread seconds)
+/* known: false leaves the value empty. */
+static void put_number(struct row *row, const char *name, bool known, int digits, double value)
 {
-    printf("  %-18s %10.3f ms  [%.3f, %.3f]  %7.1f GFLOP/s  %4.1f %% of peak\n", name,
-           1e3 * seconds.median, 1e3 * seconds.low, 1e3 * seconds.high, gflops(m, seconds),
-           percent(m, seconds));
+    if (known)
+        put(row, name, false, "%.*f", digits, value);
+    else
+        put(row, name, false, "%s", "");
 }
 
-static void print_versus(const struct measurement *m)
+static void put_spread(struct row *row, const char *const names[3], bool known, int digits,
+                       double factor, struct spread spread)
 {
-    const struct opponent *other = m->versus;
-    const char *name = other->kind->name;
-    print_side(m, name, m->other);
-    if (m->ours->problem->training && other->weights)
-        print_side(m, " without packing", m->other_core);
-    printf("  %s / ecornn: %.2f  [%.2f, %.2f]   largest difference: y %.1e (%.0e)", name,
-           m->ratio.median, m->ratio.low, m->ratio.high, m->error[0], m->tolerance[0]);
-    if (m->ours->problem->training)
-        printf(", dx %.1e, dweights %.1e (%.0e)", m->error[1], m->error[2], m->tolerance[1]);
-    printf("\n");
-    if (other->detail[0])
-        printf("  %s %s; bytes: weights %zu, workspace %zu, reserve %zu\n", name, other->detail,
-               other->weights, other->workspace, other->reserve);
+    put_number(row, names[0], known, digits, factor * spread.median);
+    put_number(row, names[1], known, digits, factor * spread.low);
+    put_number(row, names[2], known, digits, factor * spread.high);
 }
 
-static void print_bound(const struct measurement *m)
+static void put_opponent(struct row *row, const struct measurement *m)
 {
-    const struct machine *machine = &m->machine;
-    printf("  floor %.3f ms, bound %.3f: takes %.2f times as long as that (%.0f GFLOP/s; %.0f and "
-           "%.1f GB/s, %.2f G quotients/s a thread; barrier %.2f us)\n",
-           1e3 * m->bound.floor, 1e3 * m->bound.bound, m->total.median / m->bound.bound,
-           1e-9 * machine->flops, 1e-9 * machine->inner, 1e-9 * machine->outer,
-           1e-9 * machine->quotients, 1e6 * machine->barrier);
+    static const char *const ms[] = {"versus_ms", "versus_ms_low", "versus_ms_high"};
+    static const char *const ratio[] = {"ratio", "ratio_low", "ratio_high"};
+    const bool there = m->opponent != NULL;
+    put(row, "versus", true, "%s", there ? m->opponent->name : "");
+    put(row, "versus_how", true, "%s", there ? m->side.detail : "");
+    put_spread(row, ms, there, 6, 1e3, m->other);
+    put_number(row, "versus_core_ms", there, 6, 1e3 * m->other_core.median);
+    put_spread(row, ratio, there, 4, 1, m->ratio);
+    put_number(row, "versus_weights_bytes", there, 0, (double)m->side.weights);
+    put_number(row, "versus_workspace_bytes", there, 0, (double)m->side.workspace);
+    put_number(row, "versus_reserve_bytes", there, 0, (double)m->side.reserve);
+}
+
+int report_fields(const struct measurement *m, struct field fields[MOST_FIELDS])
+{
+    static const char *const ms[] = {"ms", "ms_low", "ms_high"};
+    static const char *const core_ms[] = {"core_ms", "core_ms_low", "core_ms_high"};
+    const double peak = fmax(m->peak_before, m->peak_after);
+    const bool bounds = m->peak_before > 0;
+    struct row row = {.fields = fields};
+    char name[32];
+    put(&row, "problem", true, "%s", m->problem ? m->problem->text : "");
+    put(&row, "threads", false, "%d", (int)m->info.threads);
+    put(&row, "variant", true, "%s", m->info.variant);
+    put(&row, "rounds", false, "%d", m->rounds);
+    put_number(&row, "peak_before", bounds, 1, m->peak_before);
+    put_number(&row, "peak_after", bounds, 1, m->peak_after);
+    put_number(&row, "steady", bounds, 0,
+               fabs(m->peak_after - m->peak_before) <= PEAK_DRIFT * m->peak_before);
+    put_spread(&row, ms, true, 6, 1e3, m->total);
+    put_spread(&row, core_ms, true, 6, 1e3, m->core);
+    put_number(&row, "gflops", true, 2, m->problem ? gflops(m) : 0);
+    /* Of the higher peak: neighbours may have slowed either. */
+    put_number(&row, "percent", bounds, 2, bounds ? 100 * gflops(m) / peak : 0);
+    put_number(&row, "floor_ms", bounds, 6, 1e3 * m->bound.floor);
+    put_number(&row, "bound_ms", bounds, 6, 1e3 * m->bound.bound);
+    put_opponent(&row, m);
+    put(&row, "params", false, "%zu", m->sizes.params);
+    put(&row, "weights_bytes", false, "%zu", m->sizes.weights);
+    put(&row, "workspace_bytes", false, "%zu", m->sizes.workspace);
+    put(&row, "reserve_bytes", false, "%zu", m->sizes.reserve);
+    put(&row, "way", true, "%s", way_name(m, name));
+    return row.n;
+}
+
+void report_csv_head(FILE *file)
+{
+    struct field fields[MOST_FIELDS];
+    const int n = report_fields(&(struct measurement){.problem = NULL}, fields);
+    for (int k = 0; k < n; k++)
+        fprintf(file, "%s%s", k ? "," : "", fields[k].name);
+    fputc('\n', file);
+}
+
+void report_csv_row(FILE *file, const struct measurement *m)
+{
+    struct field fields[MOST_FIELDS];
+    const int n = report_fields(m, fields);
+    for (int k = 0; k < n; k++)
+        fprintf(file, "%s%s", k ? "," : "", fields[k].value);
+    fputc('\n', file);
+}
+
+/* ---- a line ---------------------------------------------------------------------------------- */
+
+static double mebibytes(size_t bytes)
+{
+    return (double)bytes / 0x1p20;
+}
+
+static void print_opponent(const struct measurement *list, int n, double us)
+{
+    char name[32];
+    for (int k = 0; k < n; k++) {
+        if (!list[k].opponent)
+            continue;
+        printf(k ? " %s" : " | %s", k ? way_name(&list[k], name) : list[k].opponent->name);
+        printf(" %.2f", us * list[k].other.median);
+        if (list[k].side.detail[0])
+            printf(" (%s)", list[k].side.detail);
+    }
+    for (int k = 0; k < n; k++)
+        if (list[k].opponent)
+            printf("%s %s %.2f [%.2f, %.2f]", k ? "" : " | ratio", way_name(&list[k], name),
+                   list[k].ratio.median, list[k].ratio.low, list[k].ratio.high);
 }
 
 static void print_calls(const struct measurement *m)
 {
-    const char *const names[2] = {"ecornn", m->versus ? m->versus->kind->name : ""};
-    printf("  single calls, microseconds:");
-    for (int side = 0; side < (m->versus ? 2 : 1); side++)
-        printf("%s %s median %.2f, 99th percentile %.2f", side ? ";" : "", names[side],
-               1e6 * m->calls[side].median, 1e6 * m->calls[side].tail);
+    if (m->calls[0].median > 0)
+        printf(" | single calls us: median %.2f, 99th percentile %.2f", 1e6 * m->calls[0].median,
+               1e6 * m->calls[0].tail);
+    if (m->calls[1].median > 0)
+        printf("; %s %.2f, %.2f", m->opponent->name, 1e6 * m->calls[1].median,
+               1e6 * m->calls[1].tail);
+}
+
+void report_line(const struct measurement *list, int n)
+{
+    const ecornn_desc *desc = &list->problem->desc;
+    const double us = 1e6 / desc->steps / (desc->layers ? desc->layers : 1);
+    char name[32];
+    printf("%-44s us/step", list->problem->text);
+    for (int k = 0; k < n; k++)
+        printf(" %s %.2f [%.2f, %.2f]", way_name(&list[k], name), us * list[k].total.median,
+               us * list[k].total.low, us * list[k].total.high);
+    print_opponent(list, n, us);
+    print_calls(list);
+    printf(" | %.1f GFLOP/s, %s %s | MiB workspace %.1f reserve %.1f", gflops(&list[n > 1]),
+           list->info.backend, list->info.variant, mebibytes(list->sizes.workspace),
+           mebibytes(list->sizes.reserve));
+    if (list->opponent && list->side.workspace + list->side.reserve > 0)
+        printf(", %s %.1f %.1f", list->opponent->name, mebibytes(list->side.workspace),
+               mebibytes(list->side.reserve));
     printf("\n");
 }
 
-static void print_people(const struct measurement *m)
+/* ---- means ----------------------------------------------------------------------------------- */
+
+static struct mean *find_mean(struct means *means, const char *name)
 {
-    const struct problem *problem = m->ours->problem;
-    const ecornn_sizes *sizes = &m->ours->sizes;
-    printf("%s  %d thread%s (%s), %d rounds, peak %.0f GFLOP/s before, %.0f after%s\n",
-           problem->text, m->threads, m->threads == 1 ? "" : "s", m->ours->info.variant, m->rounds,
-           m->peak_before, m->peak_after, is_steady(m) ? "" : ": NOT STEADY");
-    print_side(m, "ecornn", m->total);
-    if (problem->training)
-        print_side(m, " without packing", m->core);
-    print_bound(m);
-    if (problem->streaming)
-        print_calls(m);
-    if (m->versus)
-        print_versus(m);
-    printf("  %zu parameters; bytes: weights %zu, workspace %zu, reserve %zu\n\n", sizes->params,
-           sizes->weights, sizes->workspace, sizes->reserve);
+    enum { MOST = sizeof means->list / sizeof *means->list };
+    for (int k = 0; k < means->n; k++)
+        if (strcmp(means->list[k].name, name) == 0)
+            return &means->list[k];
+    if (means->n == MOST)
+        return NULL;
+    struct mean *mean = &means->list[means->n++];
+    snprintf(mean->name, sizeof mean->name, "%s", name);
+    return mean;
 }
 
-/* Three digits that count. */
-static void print_ms(double seconds)
+void means_add(struct means *means, const struct measurement *m)
 {
-    const double ms = 1e3 * seconds;
-    printf(" %.*f |", ms < 10 ? 3 : ms < 100 ? 2 : 1, ms);
-}
-
-static void print_markdown(const struct measurement *m)
-{
-    const ecornn_sizes *sizes = &m->ours->sizes;
-    printf("| %s%s%s | %d |", m->ours->problem->text, m->capped ? " " : "",
-           m->capped ? m->ours->info.variant : "", m->threads);
-    print_ms(m->total.median);
-    print_ms(m->bound.floor);
-    print_ms(m->bound.bound);
-    printf(" %.2f |", m->total.median / m->bound.bound);
-    if (m->versus) {
-        print_ms(m->other.median);
-        printf(" **%.2f** [%.2f, %.2f] | %s |", m->ratio.median, m->ratio.low, m->ratio.high,
-               m->versus->detail);
-    } else {
-        printf(" | | |");
+    static const char *const types[] = {"f32", "f64", "bf16", "f16"};
+    const ecornn_desc *desc = &m->problem->desc;
+    const int deep = desc->layers > 1 || desc->direction == ECORNN_BIDIRECTIONAL;
+    char name[64], way[32];
+    if (!m->opponent)
+        return;
+    snprintf(name, sizeof name, "%s%s %s, %s", types[desc->type],
+             desc->flags & ECORNN_FAST_MATH ? "/fast" : "",
+             m->problem->training ? "training" : "inference", way_name(m, way));
+    struct mean *mean = find_mean(means, name);
+    if (!mean)
+        return;
+    if (mean->n[0] + mean->n[1] == 0 || m->ratio.median < mean->least) {
+        mean->least = m->ratio.median;
+        snprintf(mean->worst, sizeof mean->worst, "%s", m->problem->text);
     }
-    printf(" %.1f, %.1f |", 1e-6 * (double)sizes->workspace, 1e-6 * (double)sizes->reserve);
-    if (m->versus)
-        printf(" %.1f, %.1f |", 1e-6 * (double)m->versus->workspace,
-               1e-6 * (double)m->versus->reserve);
-    else
-        printf(" |");
-    printf(" %.0f, %.0f%s |\n", m->peak_before, m->peak_after, is_steady(m) ? "" : " *");
+    mean->n[deep]++;
+    mean->logarithms[deep] += log(m->ratio.median);
 }
 
-static void print_csv(const struct measurement *m)
+void means_print(const struct means *means)
 {
-    const ecornn_sizes *sizes = &m->ours->sizes;
-    printf("%s,%d,%s,%d,%.1f,%.1f,%d,", m->ours->problem->text, m->threads, m->ours->info.variant,
-           m->rounds, m->peak_before, m->peak_after, is_steady(m));
-    printf("%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.2f,%.2f,", 1e3 * m->total.median, 1e3 * m->total.low,
-           1e3 * m->total.high, 1e3 * m->core.median, 1e3 * m->core.low, 1e3 * m->core.high,
-           gflops(m, m->total), percent(m, m->total));
-    printf("%.6f,%.6f,", 1e3 * m->bound.floor, 1e3 * m->bound.bound);
-    if (m->versus)
-        printf("%s,%s,%.6f,%.6f,%.6f,%.6f,%.4f,%.4f,%.4f,%zu,%zu,%zu,", m->versus->kind->name,
-               m->versus->detail, 1e3 * m->other.median, 1e3 * m->other.low, 1e3 * m->other.high,
-               1e3 * m->other_core.median, m->ratio.median, m->ratio.low, m->ratio.high,
-               m->versus->weights, m->versus->workspace, m->versus->reserve);
-    else
-        printf(",,,,,,,,,,,,");
-    printf("%zu,%zu,%zu,%zu\n", sizes->params, sizes->weights, sizes->workspace, sizes->reserve);
-}
-
-static const char csv_head[] =
-    "problem,threads,variant,rounds,peak_before,peak_after,steady,ms,ms_low,ms_high,core_ms,"
-    "core_ms_low,core_ms_high,gflops,percent,floor_ms,bound_ms,versus,versus_how,versus_ms,"
-    "versus_ms_low,versus_ms_high,versus_core_ms,ratio,ratio_low,ratio_high,versus_weights_bytes,"
-    "versus_workspace_bytes,versus_reserve_bytes,params,weights_bytes,workspace_bytes,"
-    "reserve_bytes\n";
-static const char markdown_head[] =
-    "| problem | threads | ms | floor | bound | ms / bound | opponent ms | ratio | how | MB "
-    "workspace, reserve | theirs | peak |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
-
-void report_head(enum form form)
-{
-    if (form == CSV)
-        fputs(csv_head, stdout);
-    else if (form == MARKDOWN)
-        fputs(markdown_head, stdout);
-    else
-        printf("%s\nmedians, quartiles in brackets; training packs, runs forward and backward, and "
-               "unpacks\n\n",
-               ecornn_version());
-    fflush(stdout);
-}
-
-void report_print(const struct measurement *m, enum form form)
-{
-    if (form == CSV)
-        print_csv(m);
-    else if (form == MARKDOWN)
-        print_markdown(m);
-    else
-        print_people(m);
-    fflush(stdout);
+    for (int k = 0; k < means->n; k++) {
+        const struct mean *mean = &means->list[k];
+        const int all = mean->n[0] + mean->n[1];
+        if (all < 2)
+            continue;
+        printf("%-28s geometric mean of %d: %.2f", mean->name, all,
+               exp((mean->logarithms[0] + mean->logarithms[1]) / all));
+        if (mean->n[0] > 0 && mean->n[1] > 0)
+            printf(" | one layer %d: %.2f | deep %d: %.2f", mean->n[0],
+                   exp(mean->logarithms[0] / mean->n[0]), mean->n[1],
+                   exp(mean->logarithms[1] / mean->n[1]));
+        printf(" | least %.2f %s\n", mean->least, mean->worst);
+    }
 }

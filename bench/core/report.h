@@ -1,33 +1,42 @@
 /*
- * What was measured, printed for people or as a table.
+ * The printer of measurements: a line of text for people, rows of a table for programs.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
-#include "bench/cpu/machine.h"
-#include "opponent.h"
-#include "ours.h"
-#include "stats.h"
+#include <stdio.h>
 
-/* How it is printed: for people, comma separated, or as a row of a table in a manual. */
-enum form { PEOPLE, CSV, MARKDOWN };
+#include "measure.h"
 
-struct measurement {
-    const struct ours *ours;
-    int threads, rounds;
-    bool capped; /* to fewer instructions than the processor has */
-    struct machine machine;
-    struct bound bound;
-    double peak_before, peak_after;  /* GFLOP/s */
-    struct spread total, core;       /* seconds of a run of ours: all, without pack and unpack */
-    const struct opponent *versus;   /* NULL: nobody */
-    struct spread other, other_core; /* seconds of theirs */
-    struct spread calls[2];          /* seconds of single calls, streaming: ours and theirs */
-    struct spread ratio;             /* theirs / ours, round by round */
-    double error[3], tolerance[3];   /* relative, of y, dx, gradients of the weights */
+/* A column of the table, and its value in one row; "": unknown, or meaningless for this device. */
+struct field {
+    const char *name;
+    bool is_text;
+    char value[200];
 };
+enum { MOST_FIELDS = 40 };
+/* Fills the fields of a row; returns how many there are.  All rows have the same ones. */
+int report_fields(const struct measurement *m, struct field fields[MOST_FIELDS]);
 
-void report_head(enum form form);
-void report_print(const struct measurement *m, enum form form);
+/* Comma-separated values, where neither names nor values have commas. */
+void report_csv_head(FILE *file);
+void report_csv_row(FILE *file, const struct measurement *m);
+
+/* One line for one problem in all its ways: microseconds of a step of a layer, those of the
+ * opponent, ratios of them, rate and memory. */
+void report_line(const struct measurement *list, int n);
+
+/* Geometric means of the ratios, by type, mode and way. */
+struct means {
+    struct mean {
+        char name[64];
+        int n[2]; /* problems of one layer and direction, deeper ones */
+        double logarithms[2], least;
+        char worst[200]; /* the problem of the least ratio */
+    } list[24];
+    int n;
+};
+void means_add(struct means *means, const struct measurement *m);
+void means_print(const struct means *means);
 
 #endif /* BENCH_REPORT_H */

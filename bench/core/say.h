@@ -1,5 +1,5 @@
 /*
- * What a program says on standard error.
+ * Messages on standard error.
  */
 #ifndef BENCH_SAY_H
 #define BENCH_SAY_H
@@ -14,17 +14,17 @@
 #define SAY_FORMAT
 #endif
 
-/* Of the program, which defines it. */
+/* Each program defines its name. */
 extern const char program_name[];
 
-/* Bytes of the character in UTF-8 at text, and its code; 0: it is none. */
+/* The number of bytes of the UTF-8 character at text, and its code; 0: there is no character. */
 size_t shown_character(const char *text, size_t bytes, unsigned long *code);
-/* Would it move the cursor, begin an escape, or turn the direction of writing? */
+/* Whether the character moves the cursor, begins an escape or changes the direction of writing. */
 bool controls_terminal(unsigned long code);
-/* Text out of a file, which may hold anything: controls but line ends, and what is no character, as
- * "\x9B". */
+/* Prints text from a file, which may hold anything: invalid bytes and control characters, except
+ * line ends, become "\x9B". */
 void print_shown(FILE *file, const char *text, size_t bytes);
-/* "PROGRAM: " and a line, shown so; false: return say(...). */
+/* Prints "PROGRAM: " and a line in this way.  Returns false, for "return say(...)". */
 bool say(const char *format, ...) SAY_FORMAT;
 
 #endif /* BENCH_SAY_H */

@@ -13,13 +13,13 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Between two neighbours where the place falls between them. */
+/* Interpolates between two neighbours. */
 static double at_fraction(const double *sorted, int count, double fraction)
 {
-    const double place = fraction * (count - 1);
-    const int below = (int)place;
+    const double position = fraction * (count - 1);
+    const int below = (int)position;
     const int above = below + 1 < count ? below + 1 : below;
-    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+    return sorted[below] + (position - below) * (sorted[above] - sorted[below]);
 }
 
 struct spread spread_of(double *numbers, int count)

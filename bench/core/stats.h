@@ -1,10 +1,10 @@
 /*
- * Medians, quartiles and the clock of the benchmark.
+ * Medians, quartiles and the clock of the command.
  */
 #ifndef BENCH_STATS_H
 #define BENCH_STATS_H
 
-/* Of a list of numbers. */
+/* Order statistics of a list of numbers. */
 struct spread {
     double median, low, high; /* low and high: quartiles */
     double tail;              /* 99 of 100 are at most this */
@@ -12,7 +12,7 @@ struct spread {
 /* Sorts the numbers; count is at least 1. */
 struct spread spread_of(double *numbers, int count);
 
-/* Seconds from an arbitrary moment on; never goes back. */
+/* Seconds since an arbitrary moment; never decreases. */
 double now(void);
 
 #endif /* BENCH_STATS_H */

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Rows in the order of ecornn_type.  F32: the opponents' exponential is good to 2e-7, and sums run
- * in another order; over many steps that grows.  BF16: operands and states are rounded to 8 bits,
- * 2^-9 relative, in one program here and in the other there; F16: to 11. */
+/* Rows are in the order of ecornn_type.  F32: an opponent's exponential has an error of 2e-7, and
+ * its sums another order, which grows over many steps.  BF16: the two programs round operands and
+ * states to 8 bits (2^-9 relative) at different points; F16: to 11 bits. */
 static const struct {
     size_t bytes;
     double tolerance[3];

@@ -1,5 +1,5 @@
 /*
- * Elements of arrays, whatever their type.
+ * Reading and writing elements of arrays of any type.
  */
 #ifndef BENCH_TYPE_H
 #define BENCH_TYPE_H
@@ -9,11 +9,11 @@
 #include "ecornn.h"
 
 size_t type_bytes(ecornn_type type);
-/* Element k; rounded to the nearest where it is written. */
+/* Element k; type_set rounds to the nearest. */
 double type_get(const void *array, size_t k, ecornn_type type);
 void type_set(void *array, size_t k, ecornn_type type, double value);
-/* The largest relative error of a result, y, dx and gradients of the weights, that two programs may
- * differ by when both keep their arrays and operands in the type. */
+/* How much two programs may differ that keep arrays and operands in the type: [3] relative
+ * differences, of y, of dx, and of the gradients of weights. */
 const double *type_tolerance(ecornn_type type);
 
 #endif /* BENCH_TYPE_H */

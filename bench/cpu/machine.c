@@ -19,15 +19,16 @@
 
 static const double LOOP_SECONDS = 0.03;
 enum { INNER_BYTES = 1 << 20, OUTER_BYTES = 1 << 24, QUOTIENTS = 1 << 11 };
-enum { PIECES = 200, TURNS = 100, APART = 32 }; /* of barriers; APART: ints between flags */
+/* Of barriers: at most SAMPLES of TURNS each; flags are FLAG_STRIDE ints apart. */
+enum { SAMPLES = 200, TURNS = 100, FLAG_STRIDE = 32 };
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define HAVE_X86 1
 #endif
 
-/* Bits of all words together: a load and one cheap operation for each vector; count is a multiple
- * of 64. */
+/* Reads all words, with one load and one cheap operation for each vector, and returns their bits
+ * combined; count is a multiple of 64. */
 typedef uint64_t (*reader)(const uint64_t *words, size_t count);
 
 #ifdef HAVE_X86
@@ -62,7 +63,7 @@ static reader widest(void)
     return read_plain;
 }
 
-/* Bytes a second of the slowest thread, each reading a block of its own. */
+/* Bytes per second of the slowest thread; each reads its own block. */
 static double bandwidth(int threads, size_t bytes)
 {
     const reader read_all = widest();
@@ -99,37 +100,38 @@ static double quotients(void)
     const double start = now();
     do {
         for (int k = 0; k < 16; k++)
-            passes_vector.row[PASS_SIGMOID](rectangle.to.data, rectangle.a.data, rectangle.b.data,
-                                            QUOTIENTS);
+            pass_row[PASS_SIGMOID](rectangle.to.data, rectangle.a.data, rectangle.b.data,
+                                   QUOTIENTS);
         done += 16 * QUOTIENTS;
         elapsed = now() - start;
     } while (elapsed < LOOP_SECONDS);
     return done / elapsed;
 }
 
-/* One flag for each thread, in lines of their own; everyone reads all. */
+/* One flag for each thread, in separate cache lines; all threads read all flags. */
 struct meeting {
     int threads;
-    _Atomic int *flags; /* [threads,APART] */
-    _Atomic bool over;  /* decided by thread 0 before a piece, read by all after its first turn */
+    _Atomic int *flags; /* [threads,FLAG_STRIDE] */
+    _Atomic bool over;  /* set by thread 0 before a sample, read by all after its first turn */
 };
 
 static void meet(struct meeting *meeting, int id, int turn)
 {
-    atomic_store_explicit(&meeting->flags[id * APART], turn, memory_order_release);
+    atomic_store_explicit(&meeting->flags[id * FLAG_STRIDE], turn, memory_order_release);
     for (int other = 0; other < meeting->threads; other++)
-        while (atomic_load_explicit(&meeting->flags[other * APART], memory_order_acquire) < turn)
+        while (atomic_load_explicit(&meeting->flags[other * FLAG_STRIDE], memory_order_acquire) <
+               turn)
             ;
 }
 
-/* Fills pieces with the seconds of a turn; returns how many there are. */
-static int meet_for_a_while(struct meeting *meeting, int id, double *pieces)
+/* Fills samples with the seconds of a turn; returns their number. */
+static int meet_for_a_while(struct meeting *meeting, int id, double *samples)
 {
     const double begin = now();
     int count = 0;
     for (int turn = 0;; count++) {
         const double start = now();
-        if (id == 0 && (count == PIECES || start - begin > LOOP_SECONDS))
+        if (id == 0 && (count == SAMPLES || start - begin > LOOP_SECONDS))
             atomic_store(&meeting->over, true);
         meet(meeting, id, ++turn);
         if (atomic_load(&meeting->over))
@@ -137,15 +139,15 @@ static int meet_for_a_while(struct meeting *meeting, int id, double *pieces)
         for (int k = 1; k < TURNS; k++)
             meet(meeting, id, ++turn);
         if (id == 0)
-            pieces[count] = (now() - start) / TURNS;
+            samples[count] = (now() - start) / TURNS;
     }
 }
 
-/* The median of pieces, because a thread may lose its processor.  0 where threads have to share
- * one: then it is the scheduler's time. */
+/* Takes the median, because a thread may lose its processor.  0 if threads share processors: the
+ * time would be the scheduler's. */
 static double barrier(int threads)
 {
-    double pieces[PIECES] = {0};
+    double samples[SAMPLES] = {0};
     struct meeting meeting = {.threads = threads};
     int count = 0, processors = 1;
 #ifdef _OPENMP
@@ -153,7 +155,7 @@ static double barrier(int threads)
 #endif
     if (threads < 2 || threads > processors)
         return 0;
-    void *const memory = calloc((size_t)(threads * APART), sizeof *meeting.flags);
+    void *const memory = calloc((size_t)(threads * FLAG_STRIDE), sizeof *meeting.flags);
     if (!memory)
         return 0;
     meeting.flags = memory;
@@ -163,10 +165,10 @@ static double barrier(int threads)
 #ifdef _OPENMP
         id = omp_get_thread_num();
 #endif
-        count = meet_for_a_while(&meeting, id, pieces);
+        count = meet_for_a_while(&meeting, id, samples);
     }
     free(memory);
-    return count ? spread_of(pieces, count).median : 0;
+    return count ? spread_of(samples, count).median : 0;
 }
 
 static double resident(void)
@@ -191,8 +193,8 @@ struct machine machine_measure(ecornn_type type, int threads)
 
 /* ---- the bound ------------------------------------------------------------------------------- */
 
-/* Quotients that the pointwise part of a unit needs, denominators shared where equations allow:
- * forward, backward (tanh(c) once more). */
+/* Quotients that the pointwise part of a unit needs, with shared denominators where the equations
+ * allow it.  Backward an LSTM computes tanh(c) once more. */
 static const struct {
     const char *cell;
     double forward, backward;
@@ -208,14 +210,14 @@ static void count_quotients(const struct problem *problem, double *forward, doub
         }
 }
 
-/* Reading so many weights, each thread its part. */
+/* Seconds to read weights of this size; each thread reads its share. */
 static double reading(const struct machine *machine, double bytes)
 {
-    const double mine = bytes / machine->threads, near = fmin(mine, machine->resident);
-    return near / machine->inner + (mine - near) / machine->outer;
+    const double mine = bytes / machine->threads, cached = fmin(mine, machine->resident);
+    return cached / machine->inner + (mine - cached) / machine->outer;
 }
 
-/* A product of so many rows with matrices of so many elements, which are read once. */
+/* Seconds of a product of rows with matrices, which are read once. */
 static double product(const struct problem *problem, const struct machine *machine, double rows,
                       double elements)
 {
@@ -223,7 +225,7 @@ static double product(const struct problem *problem, const struct machine *machi
                 reading(machine, elements * (double)type_bytes(problem->weight_type)));
 }
 
-/* What a step of one layer and direction takes besides. */
+/* Seconds of the pointwise part and the barrier of a step of one layer and direction. */
 static double pointwise(const struct problem *problem, const struct machine *machine, double rows,
                         double quotients_each)
 {

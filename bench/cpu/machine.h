@@ -1,22 +1,22 @@
 /*
- * What the machine can do, measured; and how long a problem must take on it at least.
+ * What a CPU can do, measured, and the least time that a problem takes on it.
  */
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
 
 #include "bench/core/problem.h"
 
-/* Of so many threads that run together. */
+/* Rates of a number of threads that run together. */
 struct machine {
     int threads;
-    double flops;        /* multiply-adds, all threads, a second; a fused one counts twice */
-    double inner, outer; /* bytes a second that one thread reads: next cache, shared cache */
-    double resident;     /* bytes that stay in a thread's next cache while others stream by */
-    double quotients;    /* exponential and division, of one thread, a second */
+    double flops;        /* FLOP/s of all threads; a fused multiply-add counts twice */
+    double inner, outer; /* bytes/s that one thread reads from its L2, from the shared cache */
+    double resident;     /* bytes that stay in the L2 of a thread while others stream through */
+    double quotients;    /* exponentials with a division, per second of one thread */
     double barrier;      /* seconds until all threads have met */
 };
 
-/* About a quarter of a second of loops; type: of the operands of products. */
+/* Measures for about a quarter of a second.  type: of the operands of products. */
 struct machine machine_measure(ecornn_type type, int threads);
 
 /* Seconds.  `floor` is the time of the products alone at the peak.  `bound` adds up, for each step,

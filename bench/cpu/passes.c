@@ -1,10 +1,9 @@
 /*
- * The passes.  The vector family relies on the compiler: loops it can turn into vectors of whatever
- * this processor has, and an exponential without branches, good to about 2e-7 relative.
+ * The passes.  The compiler turns their loops into vector code of each width; the exponential has
+ * no branches, and a relative error of about 2e-7.
  */
 #include "passes.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -49,39 +48,25 @@ static ALWAYS_INLINE float tanh_quick(float x)
     return 1 - 2 / (1 + exp_quick(2 * x));
 }
 
-/* The same loop for every pass and family: MARK is the function's attribute, HINT the loop's. */
-#define PASS(name, mark, hint, expression)                                                         \
-    mark static void name(float *restrict to, const float *restrict a, const float *restrict b,    \
-                          int count)                                                               \
+#define PASS(name, expression)                                                                     \
+    EVERY_WIDTH static void name(float *restrict to, const float *restrict a,                      \
+                                 const float *restrict b, int count)                               \
     {                                                                                              \
         (void)b;                                                                                   \
-        hint for (int k = 0; k < count; k++) to[k] = (expression);                                 \
+        _Pragma("omp simd") for (int k = 0; k < count; k++) to[k] = (expression);                  \
     }
-#define SIMD _Pragma("omp simd")
-#define SCALAR
 
 /* clang-format off */
-PASS(vector_add, EVERY_WIDTH, SIMD, a[k] + b[k])
-PASS(vector_sub, EVERY_WIDTH, SIMD, a[k] - b[k])
-PASS(vector_mul, EVERY_WIDTH, SIMD, a[k] * b[k])
-PASS(vector_one_minus, EVERY_WIDTH, SIMD, 1 - a[k])
-PASS(vector_sigmoid, EVERY_WIDTH, SIMD, sigmoid_quick(a[k]))
-PASS(vector_tanh, EVERY_WIDTH, SIMD, tanh_quick(a[k]))
-PASS(vector_relu, EVERY_WIDTH, SIMD, a[k] > 0 ? a[k] : 0)
-PASS(vector_d_sigmoid, EVERY_WIDTH, SIMD, a[k] * b[k] * (1 - b[k]))
-PASS(vector_d_tanh, EVERY_WIDTH, SIMD, a[k] * (1 - b[k] * b[k]))
-PASS(vector_d_relu, EVERY_WIDTH, SIMD, b[k] > 0 ? a[k] : 0)
-
-PASS(scalar_add, , SCALAR, a[k] + b[k])
-PASS(scalar_sub, , SCALAR, a[k] - b[k])
-PASS(scalar_mul, , SCALAR, a[k] * b[k])
-PASS(scalar_one_minus, , SCALAR, 1 - a[k])
-PASS(scalar_sigmoid, , SCALAR, 1 / (1 + expf(-a[k])))
-PASS(scalar_tanh, , SCALAR, tanhf(a[k]))
-PASS(scalar_relu, , SCALAR, a[k] > 0 ? a[k] : 0)
-PASS(scalar_d_sigmoid, , SCALAR, a[k] * b[k] * (1 - b[k]))
-PASS(scalar_d_tanh, , SCALAR, a[k] * (1 - b[k] * b[k]))
-PASS(scalar_d_relu, , SCALAR, b[k] > 0 ? a[k] : 0)
+PASS(add, a[k] + b[k])
+PASS(subtract, a[k] - b[k])
+PASS(multiply, a[k] * b[k])
+PASS(one_minus, 1 - a[k])
+PASS(sigmoid, sigmoid_quick(a[k]))
+PASS(tanh_pass, tanh_quick(a[k]))
+PASS(relu, a[k] > 0 ? a[k] : 0)
+PASS(d_sigmoid, a[k] * b[k] * (1 - b[k]))
+PASS(d_tanh, a[k] * (1 - b[k] * b[k]))
+PASS(d_relu, b[k] > 0 ? a[k] : 0)
 /* clang-format on */
 
 static void copy(float *to, const float *a, const float *b, int count)
@@ -90,21 +75,16 @@ static void copy(float *to, const float *a, const float *b, int count)
     memcpy(to, a, (size_t)count * sizeof *to);
 }
 
-const struct passes passes_vector = {{vector_add, vector_sub, vector_mul, vector_one_minus,
-                                      vector_sigmoid, vector_tanh, vector_relu, vector_d_sigmoid,
-                                      vector_d_tanh, vector_d_relu, copy},
-                                     16384};
-const struct passes passes_scalar = {{scalar_add, scalar_sub, scalar_mul, scalar_one_minus,
-                                      scalar_sigmoid, scalar_tanh, scalar_relu, scalar_d_sigmoid,
-                                      scalar_d_tanh, scalar_d_relu, copy},
-                                     0};
+pass_function *const pass_row[PASS_COUNT] = {
+    add, subtract, multiply, one_minus, sigmoid, tanh_pass, relu, d_sigmoid, d_tanh, d_relu, copy};
 
-void pass_run(const struct passes *passes, enum pass pass, const struct rectangle *rectangle)
+void pass_run(enum pass pass, const struct rectangle *rectangle)
 {
-    const pass_function row = passes->row[pass];
+    enum { PARALLEL_FROM = 16384 }; /* elements */
+    pass_function *const row = pass_row[pass];
     const struct rows to = rectangle->to, a = rectangle->a, b = rectangle->b;
     const int N = rectangle->N, H = rectangle->H;
-    const int parallel = passes->parallel_from && N > 1 && (long)N * H >= passes->parallel_from;
+    const int parallel = N > 1 && (long)N * H >= PARALLEL_FROM;
 #pragma omp parallel for schedule(static) if (parallel)
     for (int n = 0; n < N; n++)
         row(to.data + (long)n * to.stride, a.data + (long)n * a.stride, b.data + (long)n * b.stride,

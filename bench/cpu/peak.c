@@ -1,10 +1,13 @@
 /*
- * The peaks: tiles of BF16 between registers, or twelve independent chains of multiply-adds per
- * thread, which is enough to hide the latency of two units of four to six cycles.  One loop for
- * each width of vectors.
+ * The peaks: products of BF16 tiles, or twelve independent chains of multiply-adds per thread,
+ * which hide the latency of two units of four to six cycles.  There is one loop for each width of
+ * vectors.
  */
 #define _GNU_SOURCE /* syscall */
 #include "peak.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "bench/core/stats.h"
 
@@ -23,7 +26,7 @@
 
 enum { CHAINS = 12, TURNS = 20000 };
 
-/* Some multiply-adds; returns how many operations they count.  The sum is stored, so that the
+/* Does some multiply-adds, and returns their number of operations.  The sum is stored, so the
  * compiler keeps the work. */
 typedef double (*burst)(float *sum);
 
@@ -84,7 +87,7 @@ __attribute__((target("avx2,fma"))) static double burst_avx2(float *sum)
 }
 
 #ifdef HAVE_TILES
-/* Four tiles of 16 x 16 sums from two of A and two of B, 32 deep; the shape is that of all eight.
+/* Four tiles of 16 x 16 sums from two tiles of A and two of B, 32 deep; all eight have one shape.
  */
 __attribute__((target("amx-tile,amx-bf16"))) static double burst_tiles(float *sum)
 {
@@ -114,7 +117,7 @@ __attribute__((target("amx-tile,amx-bf16"))) static double burst_tiles(float *su
     return 2.0 * TURNS * 4 * 16 * 16 * 32;
 }
 
-/* The processor has them, and the system lets this process use them. */
+/* The processor has tiles, and the system lets this process use them. */
 static bool may_use_tiles(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
@@ -161,15 +164,23 @@ static double burst_plain(float *sum)
 }
 #endif
 
-static int lanes_max = 64;
-
-void peak_limit(int lanes)
+/* Floats in a vector that ECORNN_ISA allows; 32 stands for BF16 dot products, 64 for tiles. */
+static int most_lanes(void)
 {
-    lanes_max = lanes;
+    static const struct {
+        const char *isa;
+        int lanes;
+    } table[] = {{"avx512bf16", 32}, {"avx512", 16}, {"avx2", 8}, {"sse2", 4}, {"plain", 4}};
+    const char *set = getenv("ECORNN_ISA");
+    for (size_t k = 0; set && k < sizeof table / sizeof *table; k++)
+        if (strcmp(set, table[k].isa) == 0)
+            return table[k].lanes;
+    return 64;
 }
 
 static burst widest(ecornn_type type)
 {
+    const int lanes_max = most_lanes();
 #ifdef HAVE_TILES
     if (type == ECORNN_BF16 && lanes_max >= 64 && may_use_tiles())
         return burst_tiles;

@@ -42,16 +42,18 @@ gpu/             : include/ common/ gpu/ config.h                               
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
 tests/build/consumer.c : include/                                                               : immintrin omp.h cblas cuda
-tests/           : include/ common/ tests/kit/ cpu/ gpu/algo/algo.h gpu/jit/compile.h gpu/device/rates.h gpu/gemm/ gpu/fused_step/fused_step.h gpu/wide_step/wide_step.h gpu/persistent/persistent.h gpu/run/run.h gpu/scan/scan.h lib/ examples/ bench/core/type.h tools/ecornn/ config.h                    :
+tests/           : include/ common/ tests/kit/ cpu/ gpu/algo/algo.h gpu/jit/compile.h gpu/device/rates.h gpu/gemm/ gpu/fused_step/fused_step.h gpu/wide_step/wide_step.h gpu/persistent/persistent.h gpu/run/run.h gpu/scan/scan.h lib/ examples/ bench/core/ tools/ecornn/ config.h                    :
+tools/ecornn/program.c : include/ bench/core/program.h bench/versus/versus.h               : immintrin omp.h cblas cuda
 tools/ecornn/    : include/ bench/core/                                                   : immintrin omp.h cblas cuda
 tools/           : include/                                                               : cuda
 python/native/   : include/                                                               : immintrin omp.h cblas cuda
 python/          :                                                                        : immintrin omp.h cblas cuda
-bench/core/      : include/ bench/cpu/ bench/onednn/onednn.h                              : cuda
+bench/core/      : include/ bench/cpu/                                                    : cuda
 bench/cpu/       : include/ bench/core/                                                   : cuda
-bench/onednn/    : include/ bench/core/                                                   : cuda
-bench/attention/ : include/ bench/core/                                                   : cuda
-bench/gpu/       : include/                                                               : immintrin omp.h cblas
+bench/gpu/       : include/ bench/core/say.h                                              : immintrin omp.h cblas
+bench/versus/cudnn.c : include/ bench/core/ bench/gpu/clock.h bench/versus/versus.h       : immintrin omp.h cblas
+bench/versus/    : include/ bench/core/ bench/cpu/passes.h                                : immintrin cuda
+bench/           : include/ bench/core/program.h bench/gpu/clock.h bench/versus/versus.h  : immintrin omp.h cblas cuda
 examples/        : include/                                                               : cuda
 '
 # Device code includes at its top, and has machine instructions in gpu/arch only.

@@ -1,8 +1,8 @@
 #!/bin/sh
-# bench/bench: both opponents compute what the library computes, the table is whole, and wrong
-# arguments are refused.  Measures nothing.
+# ecornn bench: the opponents compute what ecornn computes, the table is whole, and wrong arguments
+# are refused.  It measures nothing.
 set -eu
-bench=${BENCH:-bench/bench}
+bench=${BENCH:-bench/ecornn}
 [ -x "$bench" ] || { echo "no $bench: skipped"; exit 77; }
 source=${srcdir:-.}
 
@@ -11,62 +11,63 @@ fail() {
     exit 1
 }
 
+bench() {
+    "$bench" bench --seconds 0.000001 "$@" 2> /dev/null
+}
+
 # refuse WORD ARGUMENT...
 refuse() {
     word=$1
     shift
-    ! printed=$("$bench" --seconds 0 "$@" 2>&1) || fail "exit 0: bench $*"
+    ! printed=$("$bench" bench --seconds 0.000001 "$@" 2>&1) || fail "exit 0: bench $*"
     case $printed in
     *"$word"*) ;;
     *) fail "no '$word' in '$printed': bench $*" ;;
     esac
 }
 
-for whom in unfused naive; do
-    for cell in lstm gru rnn-tanh rnn-relu; do
-        table=$("$bench" --seconds 0 --threads 1,2 --csv --versus $whom \
-            $cell/train/T5/N3/I7/H11 $cell/infer/T4/N1/I16/H8) || fail "$cell against $whom"
-        [ "$(echo "$table" | wc -l)" -eq 5 ] || fail "$cell: a head and four rows: $table"
-        [ "$(echo "$table" | awk -F, '{ print NF }' | sort -u)" = 33 ] || fail "columns: $table"
-    done
+for cell in lstm gru rnn-tanh rnn-relu; do
+    table=$(bench --threads 1,2 --csv - --versus loop $cell/train/T5/N3/I7/H11 $cell/infer/T4/N1/I16/H8) ||
+        fail "$cell against a loop"
+    [ "$(echo "$table" | wc -l)" -eq 5 ] || fail "$cell: a head and four rows: $table"
+    [ "$(echo "$table" | awk -F, '{ print NF }' | sort -u)" = 34 ] || fail "columns: $table"
 done
-# Where bench was built with oneDNN: its cells, both directions, several layers in one primitive and
+# oneDNN, if bench was built with it: its cells, both directions, several layers in one primitive and
 # in several.
-if "$bench" --help | grep -q '^ *onednn: '; then
+if "$bench" bench --versus nobody x/T1 2>&1 | grep -q '^ *onednn: '; then
     for problem in lstm/train/bi/T5/N3/I7/H11 lstm/train/L2/bi/T4/N2/I6/H5 lstm/infer/L2/T4/N1/I16/H16 \
         gru/train/rev/T5/N3/I7/H11 gru/infer/T4/N1/I16/H8 gru-reset-first/train/T5/N3/I7/H11 \
         rnn-tanh/train/L2/T5/N3/I7/H11 lstm/infer/L2/T1/N1/I6/H5 rnn-relu/train/T5/N3/I7/H11; do
-        "$bench" --seconds 0 --threads 1,2 --versus onednn $problem > /dev/null ||
-            fail "$problem against oneDNN"
+        bench --threads 1,2 --versus onednn $problem > /dev/null || fail "$problem against oneDNN"
     done
-    refuse "oneDNN does" --versus onednn mgu/T1/N1/I1/H1
+    refuse "onednn supports" --threads 1 --versus onednn mgu/T1/N1/I1/H1
 else
     refuse "--versus is onednn" --versus onednn lstm/T1/N1/I1/H1
 fi
-"$bench" --seconds 0 --shapes "$source/bench/shapes.txt" --threads 1 \
-    mgu/train/f64/L2/bi/T4/N3/I5/H6/lengths:uniform > /dev/null || fail "lengths"
-"$bench" --seconds 0 --threads 1 gru/T1/N1/I5/H6 | grep -q "99th percentile" || fail "single calls"
-"$bench" --seconds 0 --cell "$source/tests/cells/two-products.cell" --threads 1 \
-    two-products/infer/T4/N3/I5/H6 > /dev/null || fail "a user's cell"
-"$bench" --seconds 0 --cell "$source/tests/cells/two-products.cell" --threads 1 lstm/infer/T4/N3/I5/H6 > /dev/null 2>&1 &&
-    fail "a user's cell under another name"
+lists=$(mktemp "${TMPDIR:-/tmp}/lists.XXXXXX")
+printf '[few]\nlstm/T2/N1/I2/H3\ngru/T2/N1/I2/H3/save:states\n' > "$lists"
+lines=$(bench --shapes "$lists" --threads 1 @few/f64/train) || fail "@few/f64/train"
+rm "$lists"
+echo "$lines" | grep -q "^gru/f64/train/T2/N1/I2/H3/save:states " || fail "@few/f64/train: $lines"
+bench --threads 1 mgu/train/f64/L2/bi/T4/N3/I5/H6/lengths:uniform lstm/train/T4/N3/I5/H6/models:3 > /dev/null ||
+    fail "lengths, models"
+bench --threads 1 gru/T1/N1/I5/H6 | grep -q "99th percentile" || fail "single calls"
+bench --threads 1 --versus loop lstm/T3/N1/I5/H6 gru/T3/N1/I5/H6 | grep -q "geometric mean of 2" || fail "means"
 
-[ "$("$bench" --seconds 0 --threads 1 --isa sse2 --markdown lstm/T2/N1/I3/H4 |
-    awk -F'|' '{ print NF }' | sort -u)" = 14 ] || fail "columns of --markdown"
-
-refuse "--isa is mmx" --isa mmx lstm/T1/N1/I1/H1
-refuse "unknown option --nonsense" --nonsense
 refuse "--versus is nobody" --versus nobody lstm/T1/N1/I1/H1
 refuse "--threads is 0" --threads 0 lstm/T1/N1/I1/H1
 refuse "--threads is 1,x" --threads 1,x lstm/T1/N1/I1/H1
-refuse "no problem"
-refuse "lstm/T1" lstm/T1/N1/I1
-refuse "--versus does" --versus unfused lstm/L2/T1/N1/I1/H1
-refuse "--versus does" --versus naive mgu/T1/N1/I1/H1
+refuse "does not go with --device" --threads 1 --device cpu lstm/T1/N1/I1/H1
+refuse "lstm/T1" --threads 1 lstm/T1/N1/I1
+refuse "loop supports" --threads 1 --versus loop lstm/L2/T1/N1/I1/H1
+refuse "loop supports" --threads 1 --versus loop mgu/T1/N1/I1/H1
 refuse "there is no list [nothing]" --shapes "$source/bench/shapes.txt" @nothing
 refuse "$bench/shapes" --shapes "$bench/shapes" @quick
 if command -v python3 > /dev/null; then
-    python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$source/bench/python/peers.py" ||
-        fail "bench/python/peers.py"
+    for script in versus/peers.py claims.py python/layers.py python/attention.py; do
+        python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$source/bench/$script" || fail "bench/$script"
+    done
+    # The script answers, whether or not the packages are there.
+    refuse "ort " --threads 1 --versus ort lstm/train/T1/N1/I1/H1
 fi
 echo "bench: good"

@@ -72,7 +72,7 @@ json "len(x) == 7" plan --json --device cpu:1 --random 7 --seed 3
 json "max(int(p['problem'].split('/N')[1].split('/')[0]) for p in x) > 1024" \
     plan --json --device cpu:1 --random 40
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 lstm/T2/N3/I4/H8/lengths:uniform
-json "x[0]['rounds'] >= 5 and x[0]['low'] <= x[0]['seconds']" \
+json "x[0]['rounds'] >= 5 and x[0]['ms_low'] <= x[0]['ms']" \
     bench --json --seconds 0.01 --device cpu:1 gru/train/T2/N3/I4/H8
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --cell "$source/tests/cells/two-products.cell" two-products/T4/N3/I5/H6
 
@@ -87,23 +87,26 @@ has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-produ
 # What has no one plan is refused in words.
 for command in "bench --seconds 0.02" "tune --seconds 0.02" "plan --measure"; do
     refuse 1 "a net cannot be measured" $command --device cpu:1 "f32/T20/N4/I8; lstm/H8/bi"
+done
+for command in "tune --seconds 0.02" "plan --measure"; do
     refuse 1 "does not measure attention" $command --device cpu:1 attention/additive/T5/S5/N2/H8
 done
-refuse 1 "models" bench --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
+has "backward" bench --seconds 0.001 --device cpu:1 attention/additive/train/T5/S5/N2/H8
+refuse 1 "measured without --csv" bench --csv - --device cpu:1 attention/additive/T5/S5/N2/H8
+has "GFLOP/s" bench --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
 refuse 1 "models" tune --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
 # No word is ignored.
 refuse 2 "--seed requires --random" plan --seed 3 --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--shapes requires an operand @LIST" plan --shapes "$work/lists" --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--seconds requires --measure" plan --seconds 1 --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--seconds requires a problem" tune --seconds 1
-refuse 2 "not with --cell" bench --versus --json lstm/T1/N1/I1/H1
+refuse 2 "built without" bench --versus cudnn lstm/T1/N1/I1/H1
 refuse 2 "--version does not take 'word'" --version word
 refuse 2 "wisdom has no option -o" wisdom list -o "$work/x"
 
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --csv "$work/csv" gru/T2/N3/I4/H8 gru/T2/N3/I4/H16
 has "GFLOP/s" bench --seconds 0.01 --device cpu:2 --csv "$work/csv" gru/T2/N3/I4/H16 gru/train/save:states/T4/N3/I4/H8
 [ "$(wc -l < "$work/csv")" = 5 ] || fail "rows: $(cat "$work/csv")"
-refuse 1 "not cuda" bench --versus --device cuda lstm/T1/N1/I1/H1
 
 # ---- tuning and wisdom ---------------------------------------------------------------------------
 

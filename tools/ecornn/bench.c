@@ -1,131 +1,176 @@
 /*
- * ecornn bench: how long problems take, with the means of bench/bench.
+ * ecornn bench: how long problems take, alone or beside an opponent.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/core/ours.h"
+#include "bench/core/program.h"
+#include "bench/core/remote.h"
+#include "bench/core/report.h"
 #include "bench/core/say.h"
-#include "bench/core/stats.h"
 #include "command.h"
-#include "table.h"
 
-/* Of each set of x: the second run of a GPU makes a graph, for no more than so many sets. */
-enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2, SETS_OF_GRAPHS = 2 };
-static const double ROUND_SECONDS = 0.005; /* at least */
+/* What all problems of a call share. */
+struct bench {
+    struct session *session;
+    const struct opponent *opponent; /* NULL: none */
+    FILE *csv;                       /* NULL: no table */
+    struct means means;
+};
 
-/* Rounds until they took so long; how many, 0 on failure. */
-static int time_rounds(const struct session *session, struct ours *ours)
+static void print_json(struct json *json, const struct measurement *m)
 {
-    double *seconds = session->own; /* [ROUNDS_MAX] of a run */
-    const double wanted = session->options->seconds > 0 ? session->options->seconds : 1;
-    const bool graphs = strcmp(ours->info.backend, "cuda") == 0;
-    const int sets =
-        graphs && ours->problem->sets > SETS_OF_GRAPHS ? SETS_OF_GRAPHS : ours->problem->sets;
-    int rounds = 0, set = 0;
-    for (int k = 0; k < WARM_UP_RUNS * sets; k++)
-        if (!ours_run(ours, k / WARM_UP_RUNS))
-            return 0;
-    const int repeats = 1 + (int)(ROUND_SECONDS / fmax(ours->seconds, 1e-6));
-    for (double sum = 0; rounds < ROUNDS_MAX && (rounds < ROUNDS_MIN || sum < wanted); rounds++) {
-        seconds[rounds] = 0;
-        for (int k = 0; k < repeats; k++) {
-            set = (set + 1) % sets;
-            if (!ours_run(ours, set))
-                return 0;
-            seconds[rounds] += ours->seconds / repeats;
-        }
-        sum += seconds[rounds] * repeats;
+    struct field fields[MOST_FIELDS];
+    const int n = report_fields(m, fields);
+    json_object(json, NULL);
+    json_text(json, "device", m->info.name);
+    for (int k = 0; k < n; k++)
+        if (fields[k].is_text)
+            json_text(json, fields[k].name, fields[k].value);
+        else
+            json_number(json, fields[k].name,
+                        fields[k].value[0] ? strtod(fields[k].value, NULL) : NAN);
+    json_end(json);
+}
+
+static void report(void *context, const struct measurement *list, int n)
+{
+    struct bench *bench = context;
+    for (int k = 0; k < n; k++) {
+        means_add(&bench->means, &list[k]);
+        if (bench->csv)
+            report_csv_row(bench->csv, &list[k]);
+        if (bench->session->options->json)
+            print_json(&bench->session->json, &list[k]);
     }
-    return rounds;
+    if (bench->csv)
+        fflush(bench->csv);
+    if (bench->csv != stdout && !bench->session->options->json)
+        report_line(list, n);
 }
 
-static void print_times(struct session *session, const struct ours *ours, int rounds)
+/* Opens the table, and writes its head if the file is new; "-" is standard output. */
+static bool open_csv(struct bench *bench, const char *path)
 {
-    const struct problem *problem = ours->problem;
-    const struct spread spread = spread_of(session->own, rounds);
-    const double gflops = 1e-9 * problem->flops / spread.median,
-                 step = spread.median / layer_steps(&problem->desc);
-    if (!session->options->json) {
-        printf("%-52s %10.2f us [%.2f, %.2f], %.2f us a step and layer, %d rounds, %.1f GFLOP/s, "
-               "%s %s\n",
-               problem->text, 1e6 * spread.median, 1e6 * spread.low, 1e6 * spread.high, 1e6 * step,
-               rounds, gflops, ours->info.backend, ours->info.variant);
-        return;
+    if (path == NULL)
+        return true;
+    bench->csv = strcmp(path, "-") == 0 ? stdout : fopen(path, "a");
+    if (bench->csv == NULL)
+        return say("%s: %s", path, strerror(errno));
+    if (bench->csv == stdout || (fseek(bench->csv, 0, SEEK_END) == 0 && ftell(bench->csv) == 0))
+        report_csv_head(bench->csv);
+    fflush(bench->csv);
+    return true;
+}
+
+static bool close_csv(struct bench *bench, const char *path)
+{
+    if (bench->csv == NULL || bench->csv == stdout)
+        return true;
+    const bool good = ferror(bench->csv) == 0;
+    return (fclose(bench->csv) == 0 && good) || say("%s cannot be written", path);
+}
+
+static bool measure_on(struct bench *bench, const char *problem, const char *device, bool gpu)
+{
+    const struct session *session = bench->session;
+    const struct request request = {
+        .problem = problem,
+        .device = device,
+        .gpu = gpu,
+        .cell = session->cell,
+        .seconds = session->options->seconds > 0 ? session->options->seconds : 1,
+        .bounds = bench->csv != NULL || session->options->json,
+        .opponent = bench->opponent};
+    return measure(&request, report, bench);
+}
+
+/* A problem with each number of threads. */
+static bool measure_threads(struct bench *bench, const char *problem, const char *list)
+{
+    enum { MOST_THREADS = 1024 };
+    bool good = true;
+    for (const char *at = list; *at != '\0';) {
+        char device[32], *end = NULL;
+        const long threads = strtol(at, &end, 10);
+        if (end == at || threads < 1 || threads > MOST_THREADS || (*end != '\0' && *end != ','))
+            return say("--threads is %s, must be numbers from 1 to %d, separated by commas", list,
+                       MOST_THREADS);
+        snprintf(device, sizeof device, "cpu:%ld", threads);
+        good = measure_on(bench, problem, device, false) && good;
+        at = *end == ',' ? end + 1 : end;
     }
-    json_object(&session->json, NULL);
-    json_text(&session->json, "problem", problem->text);
-    json_text(&session->json, "device", ours->info.name);
-    json_text(&session->json, "variant", ours->info.variant);
-    json_whole(&session->json, "threads", ours->info.threads);
-    json_number(&session->json, "seconds", spread.median);
-    json_number(&session->json, "step_seconds", step);
-    json_number(&session->json, "low", spread.low);
-    json_number(&session->json, "high", spread.high);
-    json_whole(&session->json, "rounds", rounds);
-    json_number(&session->json, "gflops", gflops);
-    json_end(&session->json);
+    return good;
 }
 
-/* A row of the table that was asked for. */
-static bool add_row(const struct session *session, const struct ours *ours, int rounds)
+static bool measure_problem(struct session *session, const char *problem)
 {
-    const struct problem *problem = ours->problem;
-    const struct spread spread = spread_of(session->own, rounds);
-    struct table_row row = {
-        .threads = strcmp(ours->info.backend, "cpu") == 0 ? ours->info.threads : 1,
-        .seconds = spread.median,
-        .low = spread.low,
-        .high = spread.high,
-        .flops = problem->flops,
-        .bytes = (double)ours->sizes.weights +
-                 (double)problem->element * (double)(problem->x_elements + problem->y_elements),
-        .memory = (double)ours->sizes.workspace + (double)ours->sizes.reserve};
-    snprintf(row.device, sizeof row.device, "%s %s", ours->info.backend, ours->info.variant);
-    snprintf(row.problem, sizeof row.problem, "%s", problem->text);
-    return session->options->csv == NULL || table_append(session->options->csv, &row);
-}
-
-static bool measure(struct session *session, const char *text)
-{
-    struct problem problem;
-    struct ours ours = {.problem = NULL};
-    if (!is_one_plan(text) || !problem_parse(&problem, text, session->cell))
+    struct bench *bench = session->own;
+    ecornn_device_info info = {.threads = 0};
+    bench->session = session;
+    if (is_attention(problem))
+        return attention_bench(session, problem);
+    if (!is_one_plan(problem))
         return false;
-    int rounds = 0;
-    if (ours_plan(&ours, &problem, session->options->device) &&
-        problem_fill(&problem, ours.plan, 1) && ours_upload(&ours))
-        rounds = time_rounds(session, &ours);
-    if (rounds > 0)
-        print_times(session, &ours, rounds);
-    const bool kept = rounds == 0 || add_row(session, &ours, rounds);
-    ours_free(&ours);
-    problem_free(&problem);
-    return rounds > 0 && kept;
+    if (ecornn_device_query(session->device, &info) != ECORNN_OK)
+        return say("%s", ecornn_error_detail());
+    const char *threads = session->options->threads;
+    const bool gpu = !threads && strcmp(info.backend, "cuda") == 0;
+    if (bench->opponent && bench->opponent->gpu != gpu)
+        return say("--versus %s measures %s alone", bench->opponent->name,
+                   bench->opponent->gpu ? "GPUs" : "CPUs");
+    return threads ? measure_threads(bench, problem, threads)
+                   : measure_on(bench, problem, session->options->device, gpu);
+}
+
+static void print_opponents(void)
+{
+    say("the opponents of this program are:");
+    for (int k = 0; program.opponents[k] != NULL; k++)
+        fprintf(stderr, "  %s: %s\n", program.opponents[k]->name, program.opponents[k]->about);
 }
 
 static int run(const struct options *options)
 {
-    if (options->versus)
-        return versus_run(options);
-    double *seconds = malloc(ROUNDS_MAX * sizeof *seconds);
-    if (seconds == NULL)
-        return !say("no memory");
-    const int status = session_run(options, true, measure, seconds);
-    free(seconds);
+    struct bench bench = {.opponent = NULL};
+    if (options->versus && !(bench.opponent = program_opponent(options->versus))) {
+        say("--versus is %s, which this program was built without", options->versus);
+        print_opponents();
+        return 2;
+    }
+    if (options->threads && options->device) {
+        say("--threads names CPUs, so it does not go with --device");
+        return 2;
+    }
+    if (bench.opponent && bench.opponent->where != IN_PROCESS &&
+        !(bench.opponent = remote_start(bench.opponent, program.peers)))
+        return 1;
+    int status = !open_csv(&bench, options->csv);
+    if (status == 0) {
+        status = session_run(options, true, measure_problem, &bench);
+        status |= !close_csv(&bench, options->csv);
+    }
+    if (bench.csv != stdout && !options->json)
+        means_print(&bench.means);
+    remote_stop();
     return status;
 }
 
 const struct command command_bench = {
     .name = "bench",
     .operands = "PROBLEM|@LIST...",
-    .about = "Times problems: median, quartiles and rate of a run",
-    .more = "A run of inference is forward; of training it packs, runs forward and backward, and\n"
-            "unpacks.  \"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n",
+    .about = "Times problems, alone or beside another library",
+    .more = "A run of inference is forward.  On a CPU a run of training packs the weights, runs\n"
+            "forward and backward, and unpacks; on a GPU packing is a way of its own.\n"
+            "\"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n"
+            "@LIST/bf16/train puts bf16/train into each problem of the list.\n"
+            "--versus: ort and torch need python3 with these packages; bench/ecornn of the build\n"
+            "tree also has loop, onednn and cudnn, where they were found.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS |
-             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_CSV | TAKES_VERSUS,
+             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_CSV | TAKES_VERSUS | TAKES_THREADS,
     .most = MANY_OPERANDS,
     .run = run,
 };

@@ -26,12 +26,14 @@ enum {
     TAKES_CSV = 1 << 11,
     TAKES_VERSUS = 1 << 12,
     TAKES_AGAIN = 1 << 13,
-    TAKES_TIME = 1 << 14
+    TAKES_TIME = 1 << 14,
+    TAKES_THREADS = 1 << 15
 };
 
 struct options {
-    bool json, measure, regret, versus, time, help;
+    bool json, measure, regret, time, help;
     const char *device, *cell, *shapes, *output, *recorded, *csv; /* NULL: not given */
+    const char *versus, *threads;                                 /* likewise */
     double seconds;                                               /* 0: not given */
     int random, seed, again;
     int n;        /* operands */
@@ -138,8 +140,11 @@ void warn_if_busy(void);
 /* Opens the device of the options.  On failure NULL, and an error is printed. */
 ecornn_device *open_device(const struct options *options);
 
-/* bench --versus, versus.c: compares with Python libraries.  Returns the exit status. */
-int versus_run(const struct options *options);
+/* ---- attention.c ----------------------------------------------------------------------------- */
+
+bool is_attention(const char *problem);
+/* Times a problem, and prints a line. */
+bool attention_bench(struct session *session, const char *problem);
 
 /* ---- wisdom, wisdom.c and wisdom_file.c ------------------------------------------------------ */
 

@@ -16,12 +16,15 @@ _ecornn()
     --cell | --shapes | --recorded | --csv | -o)
         COMPREPLY=($(compgen -f -- "$word"))
         return ;;
-    --seconds | --random | --seed | --again)
+    --versus)
+        COMPREPLY=($(compgen -W 'ort torch' -- "$word"))
+        return ;;
+    --seconds | --threads | --random | --seed | --again)
         return ;;
     esac
     case $command:$word in
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure --time" -- "$word")) ;;
-    bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --versus" -- "$word")) ;;
+    bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --threads --versus" -- "$word")) ;;
     tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --again --csv -o" -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/core/program.h"
 #include "bench/core/say.h"
 #include "command.h"
 
@@ -53,6 +54,8 @@ static int run(int count, char **words)
             continue;
         if (!options_read(&options, commands[k], count - 2, words + 2))
             return 2;
+        if (options.shapes == NULL)
+            options.shapes = program.shapes;
         return options.help ? print_command_help(commands[k]) : commands[k]->run(&options);
     }
     say("unknown command '%s'; --help lists the commands", words[1]);

@@ -58,8 +58,8 @@ bool is_one_plan(const char *problem)
     if (is_net(problem))
         return say("%s: a net cannot be measured; measure its layers, which \"ecornn plan\" prints",
                    problem);
-    if (strncmp(problem, "attention/", strlen("attention/")) == 0)
-        return say("%s: this command does not measure attention; bench_attention does", problem);
+    if (is_attention(problem))
+        return say("%s: this command does not measure attention; \"ecornn bench\" does", problem);
     return true;
 }
 

@@ -53,6 +53,32 @@ static bool add(void *own, const char *problem)
     return add_with(own, problem, NULL);
 }
 
+/* A list of the file of shapes, and what is put into each of its problems after the cell's name. */
+struct list {
+    struct problems *problems;
+    const char *parts; /* "/bf16/train", or "" */
+};
+
+static bool add_from_list(void *own, const char *problem)
+{
+    const struct list *list = own;
+    const int cell = (int)strcspn(problem, "/");
+    char text[sizeof list->problems->list->text];
+    if (snprintf(text, sizeof text, "%.*s%s%s", cell, problem, list->parts, problem + cell) >=
+        (int)sizeof text)
+        return say("%.40s...: too long for a problem", problem);
+    return add(list->problems, text);
+}
+
+/* words: NAME or NAME/PARTS. */
+static bool add_list(struct problems *problems, const char *shapes, const char *words)
+{
+    struct list list = {.problems = problems, .parts = words + strcspn(words, "/")};
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(words, "/"), words);
+    return list_each(shapes, name, add_from_list, &list);
+}
+
 /* ---- recorded -------------------------------------------------------------------------------- */
 
 /* Replaces "\\n" and "\\\\" by what they stand for, in place. */
@@ -172,13 +198,12 @@ static bool add_random(struct problems *problems, const struct options *options,
 
 bool problems_read(struct problems *problems, const struct options *options)
 {
-    const char *shapes = options->shapes != NULL ? options->shapes : ECORNN_SHAPES;
     uint64_t state = options->seed > 0 ? (uint64_t)options->seed : 1;
     bool good = true;
     *problems = (struct problems){.n = 0};
     for (int k = 0; k < options->n; k++)
         if (options->words[k][0] == '@')
-            good = list_each(shapes, options->words[k] + 1, add, problems) && good;
+            good = add_list(problems, options->shapes, options->words[k] + 1) && good;
         else
             good = add(problems, options->words[k]) && good;
     if (options->recorded != NULL)

@@ -1,15 +1,16 @@
 /*
- * Memory, products and the loop over time of the opponents.
+ * The loop over steps: its memory, its products, and the loop as an opponent.
  */
 #include "loop.h"
 
 #include <cblas.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/core/opponent.h"
+#include "bench/core/say.h"
 #include "bench/core/stats.h"
+#include "versus.h"
 
 #undef I /* of complex.h, which some cblas.h include */
 
@@ -41,43 +42,34 @@ void loop_pass(const struct loop *loop, enum pass pass, struct rows to, struct r
                struct rows b)
 {
     const struct rectangle rectangle = {loop->N, loop->H, to, a, b};
-    pass_run(loop->passes, pass, &rectangle);
+    pass_run(pass, &rectangle);
 }
 
-/* A product's share of the gates: all at once, or one by one. */
-static int pieces(const struct loop *loop)
-{
-    return loop->split ? loop->cell->gates : 1;
-}
-
-/* gates [N,G*H] += a [N,K] times matrix [G*H,K] transposed. */
+/* gates [N,G*H] += a [N,K] times the transpose of matrix [G*H,K] */
 static void add_product(const struct loop *loop, float *gates, const float *a, int K,
                         const float *matrix)
 {
-    const int all = loop->cell->gates * loop->H, width = all / pieces(loop);
-    for (int at = 0; at < all; at += width)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, loop->N, width, K, 1, a, K,
-                    matrix + (size_t)at * (size_t)K, K, 1, gates + at, all);
+    const int all = loop->cell->gates * loop->H;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, loop->N, all, K, 1, a, K, matrix, K, 1,
+                gates, all);
 }
 
-/* da [N,K] = dgates [N,G*H] times matrix [G*H,K], added to what is there if add. */
+/* da [N,K] = dgates [N,G*H] times matrix [G*H,K], or += */
 static void back_product(const struct loop *loop, float *da, const float *dgates, int K,
                          const float *matrix, bool add)
 {
-    const int all = loop->cell->gates * loop->H, width = all / pieces(loop);
-    for (int at = 0; at < all; at += width)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, loop->N, K, width, 1, dgates + at,
-                    all, matrix + (size_t)at * (size_t)K, K, at || add ? 1 : 0, da, K);
+    const int all = loop->cell->gates * loop->H;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, loop->N, K, all, 1, dgates, all, matrix,
+                K, add ? 1 : 0, da, K);
 }
 
-/* dmatrix [G*H,K] += dgates [N,G*H] transposed times a [N,K]. */
+/* dmatrix [G*H,K] += the transpose of dgates [N,G*H] times a [N,K] */
 static void weight_product(const struct loop *loop, float *dmatrix, const float *dgates,
                            const float *a, int K)
 {
-    const int all = loop->cell->gates * loop->H, width = all / pieces(loop);
-    for (int at = 0; at < all; at += width)
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, width, K, loop->N, 1, dgates + at, all,
-                    a, K, 1, dmatrix + (size_t)at * (size_t)K, K);
+    const int all = loop->cell->gates * loop->H;
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, all, K, loop->N, 1, dgates, all, a, K, 1,
+                dmatrix, K);
 }
 
 static void fill_bias(const struct loop *loop, float *gates, float *bias)
@@ -91,9 +83,9 @@ static void fill_bias(const struct loop *loop, float *gates, float *bias)
 static void forward(struct loop *loop, int t)
 {
     const float *x = loop->x + (size_t)t * (size_t)loop->N * (size_t)loop->I;
-    float *gates_h = loop->cell->apart ? loop->gates_h : loop->gates_x;
+    float *gates_h = loop->cell->separate ? loop->gates_h : loop->gates_x;
     fill_bias(loop, loop->gates_x, loop->bias_x);
-    if (loop->cell->apart)
+    if (loop->cell->separate)
         fill_bias(loop, loop->gates_h, loop->bias_h);
     add_product(loop, loop->gates_x, x, loop->I, loop->W);
     add_product(loop, gates_h, loop_h(loop, t).data, loop->H, loop->R);
@@ -106,21 +98,21 @@ static void backward(struct loop *loop, int t)
     const size_t W_elements = (size_t)G * (size_t)H * (size_t)I;
     const float *x = loop->x + (size_t)t * (size_t)N * (size_t)I;
     float *dx = loop->dx + (size_t)t * (size_t)N * (size_t)I;
-    float *dgates_h = loop->cell->apart ? loop->dgates_h : loop->dgates_x;
-    loop->cell->backward(loop, t); /* a GRU's leaves in dh what bypasses R */
-    back_product(loop, loop->dh, dgates_h, H, loop->R, loop->cell->apart);
+    float *dgates_h = loop->cell->separate ? loop->dgates_h : loop->dgates_x;
+    loop->cell->backward(loop, t); /* a GRU leaves in dh the gradient that bypasses R */
+    back_product(loop, loop->dh, dgates_h, H, loop->R, loop->cell->separate);
     back_product(loop, dx, loop->dgates_x, I, loop->W, false);
     weight_product(loop, loop->dparams, loop->dgates_x, x, I);
     weight_product(loop, loop->dparams + W_elements, dgates_h, loop_h(loop, t).data, H);
     cblas_sgemv(CblasRowMajor, CblasTrans, N, G * H, 1, loop->dgates_x, G * H, loop->ones, 1, 1,
                 loop->dbias_x, 1);
-    if (loop->cell->apart)
+    if (loop->cell->separate)
         cblas_sgemv(CblasRowMajor, CblasTrans, N, G * H, 1, loop->dgates_h, G * H, loop->ones, 1, 1,
                     loop->dbias_h, 1);
 }
 
-/* The block keeps the biases behind W and R; in a cell with its products apart (a GRU: r z q n) the
- * last but one is of the last gate's product of h, and the last of the product of x. */
+/* The parameter block has the biases after W and R.  A cell with separate products, the GRU (r z q
+ * n), has two for its last gate: first that of the product of h, then that of the product of x. */
 static float *vectors_of(const struct loop *loop, float *block)
 {
     return block + (size_t)loop->cell->gates * (size_t)loop->H * (size_t)(loop->I + loop->H);
@@ -131,7 +123,7 @@ static void split_biases(struct loop *loop)
     const size_t H = (size_t)loop->H, shared = (size_t)(loop->cell->gates - 1) * H;
     const float *vectors = vectors_of(loop, loop->problem->params);
     memcpy(loop->bias_x, vectors, ((size_t)loop->cell->gates * H) * sizeof(float));
-    if (!loop->cell->apart)
+    if (!loop->cell->separate)
         return;
     memcpy(loop->bias_h + shared, vectors + shared, H * sizeof(float));
     memcpy(loop->bias_x + shared, vectors + shared + H, H * sizeof(float));
@@ -142,7 +134,7 @@ static void join_biases(struct loop *loop)
     const size_t H = (size_t)loop->H, shared = (size_t)(loop->cell->gates - 1) * H;
     float *vectors = vectors_of(loop, loop->dparams);
     memcpy(vectors, loop->dbias_x, ((size_t)loop->cell->gates * H) * sizeof(float));
-    if (!loop->cell->apart)
+    if (!loop->cell->separate)
         return;
     memcpy(vectors + shared, loop->dbias_h + shared, H * sizeof(float));
     memcpy(vectors + shared + H, loop->dbias_x + shared, H * sizeof(float));
@@ -167,15 +159,10 @@ static void loop_run(struct loop *loop, int set)
     join_biases(loop);
 }
 
-static const struct loop_cell *supported(const struct problem *problem)
+static const struct loop_cell *find_cell(const struct problem *problem)
 {
-    const ecornn_desc *desc = &problem->desc;
-    if (desc->layers > 1 || desc->direction != ECORNN_FORWARD || desc->proj || problem->uniform ||
-        desc->order != ECORNN_TIME_MAJOR || desc->type != ECORNN_F32 ||
-        problem->weight_type != ECORNN_F32)
-        return NULL;
     for (int k = 0; k < loop_cell_count; k++)
-        if (desc->cell == ecornn_cell_find(loop_cells[k].name))
+        if (problem->desc.cell == ecornn_cell_find(loop_cells[k].name))
             return &loop_cells[k];
     return NULL;
 }
@@ -211,92 +198,85 @@ static bool allocate(struct loop *loop)
     return true;
 }
 
-static bool loop_create(struct loop *loop, const struct problem *problem, enum loop_style style)
+/* ---- the opponent ---------------------------------------------------------------------------- */
+
+static const char *refuses(const struct problem *problem)
 {
     const ecornn_desc *desc = &problem->desc;
+    const bool plain = desc->layers <= 1 && desc->direction == ECORNN_FORWARD && !desc->proj &&
+                       desc->models <= 1 && !problem->uniform && problem->resets < 0 &&
+                       desc->order == ECORNN_TIME_MAJOR && desc->type == ECORNN_F32 &&
+                       problem->weight_type == ECORNN_F32;
+    return plain && find_cell(problem)
+               ? NULL
+               : "supports lstm, gru, rnn-tanh and rnn-relu in f32, one "
+                 "layer forward, time major, without projection and lengths";
+}
+
+static bool prepare(struct side *side)
+{
+    const struct problem *problem = side->problem;
+    struct loop *loop = side->context = calloc(1, sizeof *loop);
+    if (!loop)
+        return say("%s: no memory for the loop", problem->text);
     *loop = (struct loop){.problem = problem,
-                          .cell = supported(problem),
-                          .passes = style == LOOP_UNFUSED ? &passes_vector : &passes_scalar,
-                          .split = style == LOOP_NAIVE,
-                          .T = desc->steps,
-                          .N = desc->batch,
-                          .I = desc->input,
-                          .H = desc->hidden,
-                          .kept = problem->training ? desc->steps : 2};
-    if (!loop->cell) {
-        fprintf(stderr,
-                "bench: %s: --versus does lstm, gru, rnn-tanh and rnn-relu in f32, one layer "
-                "forward, time major, without projection and lengths\n",
-                problem->text);
-        return false;
-    }
-    if (!allocate(loop)) {
-        fprintf(stderr, "bench: %s: no memory for the opponent\n", problem->text);
-        return false;
-    }
+                          .cell = find_cell(problem),
+                          .T = problem->desc.steps,
+                          .N = problem->desc.batch,
+                          .I = problem->desc.input,
+                          .H = problem->desc.hidden,
+                          .kept = problem->training ? problem->desc.steps : 2};
+    if (!allocate(loop))
+        return say("%s: no memory for the loop", problem->text);
     loop->W = problem->params;
     loop->R = loop->W + (size_t)loop->cell->gates * (size_t)loop->H * (size_t)loop->I;
     split_biases(loop);
     return true;
 }
 
-static void loop_free(struct loop *loop)
+static bool run_once(struct side *side, int set)
 {
+    const double start = now();
+    loop_run(side->context, set);
+    side->seconds = side->core_seconds = now() - start;
+    return true;
+}
+
+static bool run(struct side *side, int repeats)
+{
+    return side_repeat(side, repeats, run_once);
+}
+
+static bool results(struct side *side)
+{
+    const struct loop *loop = side->context;
+    loop_run(side->context, 0);
+    side->y = loop->y;
+    side->dx = loop->dx;
+    side->dparams = loop->dparams;
+    return true;
+}
+
+static void destroy(struct side *side)
+{
+    struct loop *loop = side->context;
+    if (!loop)
+        return;
     float *const arrays[] = {loop->y,       loop->dx,       loop->dparams,  loop->bias_x,
                              loop->bias_h,  loop->dbias_x,  loop->dbias_h,  loop->gates_x,
                              loop->gates_h, loop->dgates_x, loop->dgates_h, loop->slots,
                              loop->dh,      loop->zeros,    loop->ones,     loop->backward_slots};
     for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++)
         free(arrays[k]);
-    *loop = (struct loop){.problem = NULL};
+    free(loop);
 }
 
-/* ---- as opponents ---------------------------------------------------------------------------- */
-
-static bool create(struct opponent *opponent, enum loop_style style)
-{
-    opponent->own = calloc(1, sizeof(struct loop));
-    return opponent->own && loop_create(opponent->own, opponent->problem, style);
-}
-
-static bool create_unfused(struct opponent *opponent, const ecornn_plan *plan)
-{
-    (void)plan;
-    return create(opponent, LOOP_UNFUSED);
-}
-
-static bool create_naive(struct opponent *opponent, const ecornn_plan *plan)
-{
-    (void)plan;
-    return create(opponent, LOOP_NAIVE);
-}
-
-static bool run(struct opponent *opponent, int set)
-{
-    const double start = now();
-    loop_run(opponent->own, set);
-    opponent->seconds = opponent->core_seconds = now() - start;
-    return true;
-}
-
-static bool fetch(struct opponent *opponent)
-{
-    const struct loop *loop = opponent->own;
-    opponent->y = loop->y;
-    opponent->dx = loop->dx;
-    opponent->dparams = loop->dparams;
-    return true;
-}
-
-static void destroy(struct opponent *opponent)
-{
-    if (opponent->own)
-        loop_free(opponent->own);
-    free(opponent->own);
-}
-
-const struct opponent_kind opponent_unfused = {
-    "unfused", "a loop of two products a step and vector passes", create_unfused, run, fetch,
-    destroy};
-const struct opponent_kind opponent_naive = {
-    "naive", "a product for each gate, plain loops", create_naive, run, fetch, destroy};
+const struct opponent opponent_loop = {
+    .name = "loop",
+    .about = "a loop of two CBLAS products a step and vector passes",
+    .refuses = refuses,
+    .prepare = prepare,
+    .run = run,
+    .results = results,
+    .free = destroy,
+};

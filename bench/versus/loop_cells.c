@@ -1,10 +1,10 @@
 /*
- * The cells of the opponents: which passes, in which order.  Between the products of a step every
- * operation is a pass of its own, as automatic differentiation leaves them.
+ * The cells of the loop: their passes between the products of a step, one for each operation, as
+ * automatic differentiation makes them.
  */
 #include "loop.h"
 
-/* to [N,H]: what comes from outside plus what the next step says. */
+/* to [N,H] = dy of step t plus the gradient from the next step */
 static void sum_dh(const struct loop *loop, int t, struct rows to)
 {
     const size_t at = (size_t)t * (size_t)loop->N * (size_t)loop->H;
