@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the tables of doc/measurements again and lists what moved; the standard library only.
+"""Measures the tables of doc/measurements again and lists what moved.  Uses the standard library only.
 
     claims.py run BUILD [--tables A,B] [--out FOLDER] [--seconds S] [--rerun]
                         every table this machine can measure, or those named
@@ -7,8 +7,8 @@
     claims.py keep BUILD [--out FOLDER]         copies what was measured to doc/measurements
     claims.py status                            which committed tables are older than the kernels
 
-Rows are written one by one to FOLDER (BUILD/claims), so a run that is interrupted goes on where it
-stopped, as long as kernels and planner are the same.  A row moved if its time differs by more than
+Rows are written one by one to FOLDER (BUILD/claims), so an interrupted run continues where it stopped,
+as long as kernels and planner are the same.  A row moved if its time differs by more than
 5 % and by more than three spreads from the committed row of the same device.  `run` and `compare`
 exit with 1 if a row moved or could not be measured, with 2 if nothing could be compared.
 PEERS names a Python with torch for the tables of torch's layers (default: this one).
@@ -35,7 +35,7 @@ SOURCES = {"cpu": ("common", "lib", "cpu"), "gpu": ("common", "lib", "gpu")}
 # ---- where and with which kernels -----------------------------------------------------------------
 
 def sources(kind):
-    """A fingerprint of kernels and planner of a kind of device; comments and spaces do not count."""
+    """A fingerprint of the kernels and the planner for a kind of device, without comments and spaces."""
     total = hashlib.sha256()
     for folder in SOURCES[kind]:
         for path in sorted((ROOT / folder).rglob("*")):
@@ -154,7 +154,7 @@ def as_is(text):
 
 
 class Table:
-    """One table: what it is, what gives its problems, the command that measures some of them."""
+    """One table: its subject, its problems, and the command that measures some of them."""
 
     def __init__(self, kind, about, problems, command, read=as_is, at_once=6):
         self.kind, self.about, self.problems = kind, about, problems
@@ -221,7 +221,7 @@ def append(path, rows):
 
 
 def run_table(name, table, device, options):
-    """Measures what is not there yet; the problems that could not be measured."""
+    """Measures the problems without a row; returns those that could not be measured."""
     path = options.out / f"{name}.{device}.csv"
     head, rows = read(path)
     if head.get("sources") != sources(table.kind) or options.rerun:

@@ -1,12 +1,12 @@
-"""Attention by ecornn.torch beside torch's own expression: peak bytes, forward and backward.
+"""Attention by ecornn.torch and by the same expression of torch: time and peak memory.
 
     python bench/python/attention.py [--device cuda] [--shape T,S,N,H] [--types f32,bf16]
                                      [--runs 50]
 
-Prints CSV: type, who, milliseconds of forward and of backward (median and quartiles), the peak of
-memory in bytes while a step runs, and how much that is above what was there before: the inputs,
-the same for both.  On a GPU times are events' around a step of a warm process, the two by turns in
-one run; peaks are torch.cuda.max_memory_allocated.  On a CPU there are no peaks.
+Prints CSV: the type, the library, milliseconds of forward and of backward (median and quartiles), the
+peak of memory in bytes during a step, and how far that is above the inputs, which both have.  The two
+take turns.  On a GPU times are taken by events, and peaks are torch.cuda.max_memory_allocated; on a
+CPU there are no peaks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f6
 
 
 def unfused(query, keys, values, vector):
-    """Its array [T,N,S,H] is the largest thing in memory."""
+    """torch's expression, whose array [T,N,S,H] needs most of the memory."""
     q, k, v = (tensor.transpose(0, 1) for tensor in (query, keys, values))
     scores = torch.tanh(q.unsqueeze(2) + k.unsqueeze(1)) @ vector
     return (torch.softmax(scores, 2) @ v).transpose(0, 1)
@@ -68,7 +68,7 @@ def step(function, given, dcontext, device):
 
 
 def peak(function, given, dcontext, device):
-    """Bytes at most while a step runs, and how many were there before."""
+    """Bytes at most during a step, and bytes before it."""
     if device.type != "cuda":
         return 0, 0
     torch.cuda.synchronize()

@@ -1,10 +1,11 @@
-"""A layer of ecornn.torch beside torch.nn's, in one process: microseconds of a call, as rows of CSV.
+"""Layers of ecornn.torch and of torch.nn, in one process: microseconds of a call, as rows of CSV.
 
     python layers.py cpu|cuda PROBLEM...
 
-PROBLEM is like LSTM/L2/bi/T50/N32/I256/H256, /amp behind it is autocast to BF16.  Inference without
-gradients, and a training step: forward, backward, and on a CPU a step of SGD.  On a CPU with one
-thread and with all.  "workspace MiB" is the peak of memory in training on a GPU.
+PROBLEM is like LSTM/L2/bi/T50/N32/I256/H256; "/amp" at its end means autocast to BF16.  Each is timed
+in inference, without gradients, and in a training step: forward, backward, and on a CPU a step of SGD.
+A CPU is measured with one thread and with all.  "workspace MiB" is the peak of a GPU's memory in
+training.
 """
 import contextlib
 import os
@@ -28,7 +29,7 @@ def read(problem):
                  "bidirectional": "bi" in parts}
     unknown = [p for p in parts if not p[1:].isdigit() and p not in ("bi", "amp")]
     if unknown or kind not in ("LSTM", "GRU", "RNN"):
-        sys.exit(f"{problem}: {(unknown or [kind])[0]} is not known here")
+        sys.exit(f"{problem}: {(unknown or [kind])[0]} is not supported")
     return kind, arguments, (size["T"], size["N"], size["I"]), "amp" in parts
 
 
