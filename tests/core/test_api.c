@@ -223,7 +223,7 @@ START_TEST(desc_misuse)
                {"lstm/train/T9/N1/I1/H1/save:every:99999999999", "\"save:every:99999999999\""},
                {"lstm/train/T9/N1/I1/H1/save:every", "\"save:every\""},
                {"lstm/train/T9/N1/I1/H1/save:some", "\"save:some\""},
-               {"lstm/T9/N1/I1/H1/save:states", "without ECORNN_TRAINING"},
+               {"lstm/T9/N1/I1/H1/save:states", "requires ECORNN_TRAINING"},
                {"lstm/train/save:states/T9/N1/I1/H1/save:all", "contradicts \"save:states\""},
                {"lstm/train/T9/N1/I1/H1/bf16-save", "save_type is bf16, must be 0 with save all"},
                {"lstm/f64/train/T9/N1/I1/H1/save:states/f16-save", "save_type is f16"},
