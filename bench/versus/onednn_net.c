@@ -1,5 +1,6 @@
 /*
- * Making a net of oneDNN primitives: descriptors, memory, and the arguments of each primitive.
+ * Making a net of oneDNN primitives: descriptors, memory, and the arguments of each primitive.  It
+ * is long because oneDNN has a function of twenty arguments for each kind of cell and direction.
  */
 #include "onednn.h"
 
@@ -168,12 +169,9 @@ static dnnl_status_t make_forward(const struct onednn_net *net, struct onednn_la
             m[ONEDNN_SRC_C], m[ONEDNN_WEIGHTS], m[ONEDNN_R], NULL, NULL, m[ONEDNN_BIAS],
             m[ONEDNN_DST], m[ONEDNN_DST_H], m[ONEDNN_DST_C], 0, net->attributes);
     case dnnl_vanilla_gru:
-        return dnnl_gru_forward_primitive_desc_create(
-            &layer->pd[0], net->engine, net->kind, direction, m[ONEDNN_SRC], m[ONEDNN_SRC_H],
-            m[ONEDNN_WEIGHTS], m[ONEDNN_R], m[ONEDNN_BIAS], m[ONEDNN_DST], m[ONEDNN_DST_H], 0,
-            net->attributes);
     case dnnl_lbr_gru:
-        return dnnl_lbr_gru_forward_primitive_desc_create(
+        return (net->cell->kind == dnnl_vanilla_gru ? dnnl_gru_forward_primitive_desc_create
+                                                    : dnnl_lbr_gru_forward_primitive_desc_create)(
             &layer->pd[0], net->engine, net->kind, direction, m[ONEDNN_SRC], m[ONEDNN_SRC_H],
             m[ONEDNN_WEIGHTS], m[ONEDNN_R], m[ONEDNN_BIAS], m[ONEDNN_DST], m[ONEDNN_DST_H], 0,
             net->attributes);
@@ -198,13 +196,9 @@ static dnnl_status_t make_backward(const struct onednn_net *net, struct onednn_l
             d[ONEDNN_SRC_C], d[ONEDNN_WEIGHTS], d[ONEDNN_R], NULL, NULL, d[ONEDNN_BIAS],
             d[ONEDNN_DST], d[ONEDNN_DST_H], d[ONEDNN_DST_C], 0, layer->pd[0], net->attributes);
     case dnnl_vanilla_gru:
-        return dnnl_gru_backward_primitive_desc_create(
-            &layer->pd[1], net->engine, dnnl_backward, direction, m[ONEDNN_SRC], m[ONEDNN_SRC_H],
-            m[ONEDNN_WEIGHTS], m[ONEDNN_R], m[ONEDNN_BIAS], m[ONEDNN_DST], m[ONEDNN_DST_H],
-            d[ONEDNN_SRC], d[ONEDNN_SRC_H], d[ONEDNN_WEIGHTS], d[ONEDNN_R], d[ONEDNN_BIAS],
-            d[ONEDNN_DST], d[ONEDNN_DST_H], 0, layer->pd[0], net->attributes);
     case dnnl_lbr_gru:
-        return dnnl_lbr_gru_backward_primitive_desc_create(
+        return (net->cell->kind == dnnl_vanilla_gru ? dnnl_gru_backward_primitive_desc_create
+                                                    : dnnl_lbr_gru_backward_primitive_desc_create)(
             &layer->pd[1], net->engine, dnnl_backward, direction, m[ONEDNN_SRC], m[ONEDNN_SRC_H],
             m[ONEDNN_WEIGHTS], m[ONEDNN_R], m[ONEDNN_BIAS], m[ONEDNN_DST], m[ONEDNN_DST_H],
             d[ONEDNN_SRC], d[ONEDNN_SRC_H], d[ONEDNN_WEIGHTS], d[ONEDNN_R], d[ONEDNN_BIAS],
