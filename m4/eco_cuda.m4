@@ -89,7 +89,7 @@ int main(void)
 # only 9.0 has: 90a.  native is all where no device is seen, or one that this nvcc does not know.
 AC_DEFUN([_ECO_CUDA_ARCHS], [
   eco_known=" `$NVCC --list-gpu-arch 2> /dev/null | $SED 's/compute_//' | tr '\n' ' '` "
-  eco_cuda_archs=`echo "$with_cuda_arch" | tr , ' '` eco_cuda_by=
+  eco_cuda_archs=`echo "$with_cuda_arch" | $SED 's/^ptx$/90a/' | tr , ' '` eco_cuda_by=
   AS_IF([test "x$with_cuda_arch" = xnative], [
     eco_cuda_archs=$eco_cuda_seen eco_cuda_by=" (seen)"
     for eco_arch in $eco_cuda_seen; do
@@ -111,6 +111,12 @@ AC_DEFUN([_ECO_CUDA_COMPRESS], [
     [CUDA_COMPRESS=--compress-mode=size])
 ])
 
+# _ECO_CUDA_PTX: --with-cuda-arch=ptx.  Optimization and ptxas take three quarters of nvcc's time.
+AC_DEFUN([_ECO_CUDA_PTX], [
+  CUDA_GENCODE=" -gencode arch=compute_90a,code=compute_90a -Xcicc -O0"
+  CUDA_GENCODE_MATRIX=$CUDA_GENCODE eco_cuda_by=" (PTX, not optimized: slow)"
+])
+
 AC_DEFUN([_ECO_CUDA_TRY], [
   AC_MSG_CHECKING([whether $NVCC compiles for $eco_cuda_archs])
   cat > conftest.cu <<_ACEOF
@@ -130,7 +136,8 @@ AC_DEFUN([ECO_CUDA], [
     [build the CUDA backend, a module of its own; DIR/bin/nvcc])], [], [with_cuda=auto])
   AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=native|all|LIST],
     [compute capabilities to compile for: of this machine's devices, or all if there is none; all
-     (75,80,86,89,90a); or a list with commas or blanks @<:@native@:>@])], [], [with_cuda_arch=native])
+     (75,80,86,89,90a); or a list with commas or blanks; ptx compiles fast and runs slowly, for tests that
+     have no GPU @<:@native@:>@])], [], [with_cuda_arch=native])
   AC_ARG_VAR([NVCC], [CUDA compiler])
   AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags])
   AC_ARG_VAR([NVCC_CCBIN], [host compiler for nvcc])
@@ -145,6 +152,7 @@ AC_DEFUN([ECO_CUDA], [
     _ECO_CUDA_ARCHS
     _ECO_CUDA_GENCODE([CUDA_GENCODE], [$eco_cuda_archs])
     _ECO_CUDA_GENCODE_MATRIX
+    AS_IF([test "x$with_cuda_arch" = xptx], [_ECO_CUDA_PTX])
     _ECO_CUDA_COMPRESS
     _ECO_CUDA_TRY])
   AS_IF([test -z "$eco_cuda_why"],

@@ -195,6 +195,7 @@ static void check_differences(const struct test_case *test)
 {
     struct machine machine = reference(test->desc.type);
     struct data inputs = {0}, results = {0};
+    const size_t step = tests_all() || only ? 1 : 3; /* elements, each of four runs */
     case_inputs(test, &inputs);
     ck_assert(case_run(test, &machine, &inputs, &results));
     int checked = 0;
@@ -202,7 +203,8 @@ static void check_differences(const struct test_case *test)
         char name[80];
         gradient_name(name, inputs.array[i].name);
         const struct array *gradient = data_find(&results, name);
-        for (size_t j = 0; gradient && j < gradient->count; j++, checked++) {
+        const size_t first = gradient && gradient->count > step ? (size_t)i % step : 0;
+        for (size_t j = first; gradient && j < gradient->count; j += step, checked++) {
             const double should = difference(test, &machine, &inputs, &inputs.array[i].value[j]);
             ck_assert_msg(fabs(gradient->value[j] - should) <= 1e-7 * (1 + fabs(should)),
                           "%s: %s[%zu] is %.12g, finite differences give %.12g", test->text, name,

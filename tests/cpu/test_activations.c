@@ -93,11 +93,16 @@ static void check_activation(const struct eco_isa *isa, int which)
                   activations[which].name, worst, (double)where);
 }
 
+/* Sets with the same bits (activations_same_bits) need this once. */
 START_TEST(activation_errors)
 {
     const struct eco_isa *isa;
-    for (int k = 0; (isa = eco_isa_supported(k)); k++)
-        check_activation(isa, _i);
+    bool seen[2] = {false, false};
+    for (int k = 0; (isa = eco_isa_supported(k)); k++) {
+        if (!seen[isa->fused])
+            check_activation(isa, _i);
+        seen[isa->fused] = true;
+    }
 }
 END_TEST
 
@@ -115,9 +120,10 @@ static void compare_activation(const struct eco_isa *a, const struct eco_isa *b,
             a->f32->activation(activations[which].opcode, out, in, n);
             b->f32->activation(activations[which].opcode, other, in, n);
             for (int j = 0; j < n; j++)
-                ck_assert_msg(same_float(out[j], other[j]), "%s of %a: %s %a, %s %a",
-                              activations[which].name, (double)in[j], a->name, (double)out[j],
-                              b->name, (double)other[j]);
+                if (!same_float(out[j],
+                                other[j])) /* an assertion each would take most of the time */
+                    ck_abort_msg("%s of %a: %s %a, %s %a", activations[which].name, (double)in[j],
+                                 a->name, (double)out[j], b->name, (double)other[j]);
         }
     }
 }

@@ -117,13 +117,20 @@ static bool set_agrees(const struct test_case *test, const char *set, const stru
 /* Does the user want one algorithm or one set only, which need not run every case? */
 static bool restricted;
 
+/* Unless tests_all(), a case runs with the best set that is here and with a third of the others. */
+static bool is_left_out(const struct test_case *test, int set, int ran)
+{
+    return !only && !restricted && !tests_all() && ran > 0 &&
+           hash_of(test) / TEAMS % 3 != (unsigned)set % 3;
+}
+
 static bool all_sets_agree(const struct test_case *test, const struct data *inputs,
                            const struct data *expected)
 {
     int ran = 0;
     bool ok = true;
-    for (int k = 0; ok && k < SETS; k++)
-        ok = set_agrees(test, sets[k], inputs, expected, &ran);
+    for (int k = SETS - 1; ok && k >= 0; k--)
+        ok = is_left_out(test, k, ran) || set_agrees(test, sets[k], inputs, expected, &ran);
     if (ok && ran == 0 && !restricted)
         fprintf(stderr, "%s: no algorithm ran it\n", test->text);
     return ok && (ran > 0 || restricted);

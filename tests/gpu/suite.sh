@@ -15,7 +15,8 @@ python=${ECORNN_PYTHON:-python3}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 : "${ECORNN_MODULE_DIR=$PWD/.libs}" "${ECORNN_LIBRARY=$PWD/.libs/libecornn.so.0}" "${srcdir=$source}"
 PYTHONPATH=$source/python:$source/python/tests${PYTHONPATH:+:$PYTHONPATH} CK_DEFAULT_TIMEOUT=600
-export ECORNN_MODULE_DIR ECORNN_LIBRARY srcdir PYTHONPATH CK_DEFAULT_TIMEOUT
+ECORNN_TESTS=all
+export ECORNN_MODULE_DIR ECORNN_LIBRARY srcdir PYTHONPATH CK_DEFAULT_TIMEOUT ECORNN_TESTS
 rm -rf "$logs"
 mkdir -p "$logs"
 mkdir -m 700 "$logs/cache"

@@ -108,12 +108,18 @@ static void compile(const struct ecornn_cell *cell, ecornn_type type, int a)
     eco_free(text);
 }
 
+/* Unless tests_all(), types and kernels that one cell in four compiles. */
+static bool is_left_out(int cell)
+{
+    return !tests_all() && cell % 4 != 1;
+}
+
 /* Each text for one architecture, in turns. */
 START_TEST(compiles_every_cell)
 {
     ecornn_cell *cell = cell_number(_i);
     compile(cell, ECORNN_F32, _i % ARCHITECTURES);
-    if (_i >= builtins()) { /* own ones use every word between them */
+    if (_i >= builtins() && !is_left_out(_i)) { /* own ones use every word between them */
         compile(cell, ECORNN_BF16, (_i + 1) % ARCHITECTURES);
         compile(cell, ECORNN_F16, 1);
         compile(cell, ECORNN_F64, 1);
@@ -156,6 +162,8 @@ START_TEST(compiles_persistent_kernels)
     static const int direct[] = {ECO_PERSISTENT_INDEX(4, 0, ECO_PERSISTENT_DIRECT),
                                  ECO_PERSISTENT_INDEX(5, 0, ECO_PERSISTENT_DIRECT)},
                      scaled[] = {ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_PAIR};
+    if (is_left_out(_i))
+        return;
     ecornn_cell *cell = cell_number(_i);
     const int products = eco_cell_products(cell), other = _i / 2 % 2 * 2,
               means = cell->lowered.n_means[1]; /* many of them take the compiler long */
@@ -179,6 +187,8 @@ START_TEST(compiles_fused_kernels)
         bool fast;
     } kinds[] = {
         {ECORNN_BF16, false}, {ECORNN_F32, false}, {ECORNN_F32, true}, {ECORNN_F16, false}};
+    if (is_left_out(_i))
+        return;
     ecornn_cell *cell = cell_number(builtins() + _i);
     const int accs = cell->lowered.n_accs;
     if (eco_cell_products(cell) == 1 && !cell->lowered.has_means) {

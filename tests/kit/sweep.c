@@ -188,7 +188,18 @@ static const char *const edge[] = {
     "bf16/train/T1/N1/I1/H1/states",      "bf16/train/bi/T3/N17/I33/H31/states/lengths:random",
 };
 
-enum { CHOSEN = sizeof chosen / sizeof *chosen, EDGES = sizeof edge / sizeof *edge, RANDOM = 240 };
+enum {
+    CHOSEN = sizeof chosen / sizeof *chosen,
+    EDGES = sizeof edge / sizeof *edge,
+    RANDOM = 240, /* random cases; */
+    SAMPLE = 60   /* those that run unless tests_all() */
+};
+
+bool tests_all(void)
+{
+    const char *which = getenv("ECORNN_TESTS");
+    return which != NULL && strcmp(which, "all") == 0;
+}
 
 int builtin_count(void)
 {
@@ -288,7 +299,7 @@ int sweep_count(const char *only)
 {
     if (only || getenv("ECORNN_CASE"))
         return 1;
-    return CHOSEN + EDGES * builtin_count() + RANDOM;
+    return CHOSEN + EDGES * builtin_count() + (tests_all() ? RANDOM : SAMPLE);
 }
 
 void sweep_text(const char *only, int index, char text[CASE_TEXT])

@@ -160,6 +160,10 @@ bool pieces_same(const struct test_case *test, const struct machine *machine,
 
 /* ---- lists of cases -------------------------------------------------------------------------- */
 
+/* Whether ECORNN_TESTS is "all": tests run every case.  Otherwise they leave out cases that differ
+ * from others only in their combination of type, instruction set and sizes. */
+bool tests_all(void);
+
 /* The sweep; one case alone where only is not NULL or ECORNN_CASE is set. */
 int sweep_count(const char *only);
 void sweep_text(const char *only, int index, char text[CASE_TEXT]);
