@@ -11,189 +11,54 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 from ctypes import (POINTER, byref, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint32,
                     c_uint64, c_void_p)
 
 from ._errors import BY_STATUS, Error
+# Other modules find these here, too.
+from ._structs import (ALL, ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, AttentionDesc,
+                       AttentionSizes, BATCH_MAJOR, BF16, BIDIRECTIONAL, Desc,
+                       DeviceInfo, F16, F32, F64, FAST_MATH, FORWARD, GRADIENT,
+                       GROUPED_INPUT, IO, MASK, MAX_STATES, NetLayer, NetSizes,
+                       NetStates, Param, REPEAT_PADDING, RESETS, REVERSE,
+                       ROW_INVARIANT, SAVE_ALL, SAVE_EVERY, SAVE_STATES,
+                       SHARED_INPUT, Sizes, TANGENT_IO, TIME_MAJOR, TRAINING,
+                       TangentSizes)
 
-MAX_STATES = 4
 NAME = "libecornn.so.0"
-F32, F64, BF16, F16 = range(4)
-TRAINING, FAST_MATH, ROW_INVARIANT, RESETS = 1, 2, 4, 8
-MASK, REPEAT_PADDING, ALL_STATES, SHARED_INPUT, GROUPED_INPUT = 16, 32, 64, 128, 256
-FORWARD, REVERSE, BIDIRECTIONAL = range(3)
-TIME_MAJOR, BATCH_MAJOR = range(2)
-ALL = -1
-SAVE_ALL, SAVE_STATES, SAVE_EVERY = range(3)
-
-
-class Desc(ctypes.Structure):
-    """ecornn_desc."""
-
-    _fields_ = [
-        ("cell", c_void_p),
-        ("input", c_int32),
-        ("hidden", c_int32),
-        ("proj", c_int32),
-        ("layers", c_int32),
-        ("steps", c_int32),
-        ("batch", c_int32),
-        ("direction", c_int),
-        ("order", c_int),
-        ("type", c_int),
-        ("param_type", c_int),
-        ("weight_type", c_int),
-        ("dropout", ctypes.c_float),
-        ("flags", c_uint32),
-        ("save", c_int),
-        ("memory_limit", c_uint64),
-        ("save_every", c_int32),
-        ("save_type", c_int),
-        ("models", c_int32),
-        ("heads", c_int32),
-        ("reserved", c_uint32 * 1),
-    ]
-
-
-class Sizes(ctypes.Structure):
-    """ecornn_sizes."""
-
-    _fields_ = [
-        (name, c_size_t)
-        for name in ("params", "weights", "dweights", "workspace", "reserve", "alignment")
-    ]
-
-
-class AttentionDesc(ctypes.Structure):
-    """ecornn_attention_desc."""
-
-    _fields_ = [
-        ("steps", c_int32),
-        ("source", c_int32),
-        ("batch", c_int32),
-        ("hidden", c_int32),
-        ("value", c_int32),
-        ("order", c_int),
-        ("type", c_int),
-        ("flags", c_uint32),
-        ("reserved", c_uint32 * 8),
-    ]
-
-
-class AttentionSizes(ctypes.Structure):
-    """ecornn_attention_sizes."""
-
-    _fields_ = [(name, c_size_t) for name in ("workspace", "reserve", "alignment")]
-
-
-class TangentSizes(ctypes.Structure):
-    """ecornn_tangent_sizes."""
-
-    _fields_ = [(name, c_size_t) for name in ("params", "workspace", "alignment")]
-
-
-class NetSizes(ctypes.Structure):
-    """ecornn_net_sizes."""
-
-    _fields_ = [("blocks", Sizes)] + [
-        (name, c_int32)
-        for name in ("layers", "params", "steps", "batch", "input", "joined", "output")
-    ]
-
-
-class NetLayer(ctypes.Structure):
-    """ecornn_net_layer."""
-
-    _fields_ = [
-        ("plan", c_void_p),
-        ("steps", c_int32),
-        ("input", c_int32),
-        ("output", c_int32),
-        ("first_param", c_int32),
-        ("params", c_size_t),
-        ("weights", c_size_t),
-        ("dweights", c_size_t),
-    ]
-
-
-class NetStates(ctypes.Structure):
-    """ecornn_net_states."""
-
-    _fields_ = [
-        (name, c_void_p * MAX_STATES)
-        for name in ("initial", "final", "reset_state", "states", "dfinal", "dinitial",
-                     "dreset_state", "dstates")
-    ]
-
-
-class Param(ctypes.Structure):
-    """ecornn_param."""
-
-    _fields_ = [
-        ("name", ctypes.c_char * 48),
-        ("offset", c_size_t),
-        ("rows", c_int32),
-        ("cols", c_int32),
-    ]
-
-
-class DeviceInfo(ctypes.Structure):
-    """ecornn_device_info."""
-
-    _fields_ = [
-        ("name", ctypes.c_char * 64),
-        ("backend", ctypes.c_char * 16),
-        ("variant", ctypes.c_char * 16),
-        ("threads", c_int32),
-        ("memory_bytes", c_size_t),
-        ("reserved", c_uint32 * 8),
-    ]
-
-
-# ecornn_io and ecornn_gradient are packed in one call each: a ctypes.Structure costs as much for
-# every field.  A pointer of 0 is NULL.
-_IO = struct.Struct("@NiiPPP4P4PPPPQPNNP4PP4PII")
-_GRADIENT = struct.Struct("@NP4PP4PPi4x4P4P")
-IO_BYTES, GRADIENT_BYTES = _IO.size, _GRADIENT.size
+# Each of these is one call of struct.pack.  A pointer of 0 is NULL.
+IO_BYTES, GRADIENT_BYTES = IO.size, GRADIENT.size
 
 
 def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4,
             first=(0, 0)) -> bytes:
     """ecornn_io: steps, batch, lengths, x, y, initial[4], final[4], weights, workspace, reserve,
     seed, stream, workspace_bytes, reserve_bytes; resets: resets, reset_state[4]; mask; states[4]; first: first_step, first_row."""
-    return _IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first)
+    return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first)
 
 
 def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4) -> bytes:
     """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, accumulate; dreset_state[4]; dstates[4]."""
-    return _GRADIENT.pack(GRADIENT_BYTES, *fields, *dreset_state, *dstates)
-
-
-_TANGENT_IO = struct.Struct("@NiiPPP4P4PPPPP4P4PPP4P4PP4PPPQP")
+    return GRADIENT.pack(GRADIENT_BYTES, *fields, *dreset_state, *dstates)
 
 
 def pack_tangent_io(*fields) -> bytes:
     """ecornn_tangent_io: steps, batch, lengths, x, x_tangent, initial[4], initial_tangent[4],
     params, param_tangents, y, y_tangent, final[4], final_tangent[4], dy, dy_tangent, dfinal[4],
     dfinal_tangent[4], dx, dinitial[4], dparams, workspace, seed, stream."""
-    return _TANGENT_IO.pack(_TANGENT_IO.size, *fields)
-
-
-_ATTENTION_IO = struct.Struct("@NiiiPPPPPPPPPPNN")
-_ATTENTION_GRADIENT = struct.Struct("@NPPPPPPi4x")
+    return TANGENT_IO.pack(TANGENT_IO.size, *fields)
 
 
 def pack_attention_io(*fields) -> bytes:
     """ecornn_attention_io: steps, source, batch, lengths, query, keys, values, vector, context,
     weights, workspace, reserve, stream, workspace_bytes, reserve_bytes."""
-    return _ATTENTION_IO.pack(_ATTENTION_IO.size, *fields)
+    return ATTENTION_IO.pack(ATTENTION_IO.size, *fields)
 
 
 def pack_attention_gradient(*fields) -> bytes:
     """ecornn_attention_gradient: dcontext, dweights, dquery, dkeys, dvalues, dvector,
     accumulate."""
-    return _ATTENTION_GRADIENT.pack(_ATTENTION_GRADIENT.size, *fields)
+    return ATTENTION_GRADIENT.pack(ATTENTION_GRADIENT.size, *fields)
 
 
 # Result, arguments.  c_char_p takes the bytes of pack_io as they are.
