@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
+
+
+def pytest_configure(config):
+    """Names the mark of tests that take long."""
+    config.addinivalue_line("markers", "long: runs only if ECORNN_TESTS is all")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out tests marked long unless ECORNN_TESTS is all; a shorter one runs the same code."""
+    if os.environ.get("ECORNN_TESTS") != "all":
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
 
 
 @pytest.fixture(autouse=True)

@@ -46,7 +46,8 @@ def need_ecornn() -> None:
     assert kit.find_ecornn() is None
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if k else ())
+                                  for k, name in enumerate(RUNS)])
 def test_both_sides(name: str, tmp_path: Path) -> None:
     need_ecornn()
     program, *options = RUNS[name]

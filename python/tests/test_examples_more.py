@@ -89,8 +89,9 @@ def test_speech(tmp_path: Path) -> None:
     assert figures.get("difference", 0) < 1e-4
 
 
-@pytest.mark.parametrize("feeding", [(), ("--input-feeding", "--layers", "2"),
-                                     ("--fused-attention",),
+@pytest.mark.parametrize("feeding", [pytest.param((), marks=pytest.mark.long),
+                                     ("--input-feeding", "--layers", "2"),
+                                     pytest.param(("--fused-attention",), marks=pytest.mark.long),
                                      ("--fused-attention", "--input-feeding")])
 def test_translate(tmp_path: Path, locales: str, feeding: tuple[str, ...]) -> None:
     data = str(tmp_path / "pairs.npz")
