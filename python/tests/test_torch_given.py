@@ -23,7 +23,7 @@ TAKERS = {
     "output_lengths": lambda lengths: et.Net(I, "lstm/H4; join:2; gru/H4").output_lengths(lengths),
     "Ensemble": lambda lengths: et.Ensemble(2, "gru", I, H)(torch.zeros(T, N, I), None, lengths),
     "attention": lambda lengths: et.attention(torch.zeros(T, N, I), torch.zeros(T, N, I),
-                                              torch.zeros(T, N, I), lengths=lengths)}
+                                              torch.zeros(T, N, I), torch.zeros(I), lengths=lengths)}
 
 
 @pytest.mark.parametrize("lengths", NOT_INTEGERS, ids=str)
