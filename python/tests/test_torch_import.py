@@ -15,7 +15,7 @@ import ecornn.torch as et
 print(f"{1000 * (time.perf_counter() - start):.0f} ms")
 layer = et.LSTM(3, 4)
 layer(torch.ones(5, 2, 3), mask=torch.ones(5, 2))[0].sum().backward()
-et.attention(torch.ones(2, 2, 4), torch.ones(3, 2, 4), torch.ones(3, 2, 4))
+et.attention(torch.ones(2, 2, 4), torch.ones(3, 2, 4), torch.ones(3, 2, 4), torch.ones(4))
 print(*(name for name in ("torch._dynamo", "torch._inductor", "torch.onnx") if name in sys.modules))
 """
 

@@ -393,7 +393,7 @@ def test_the_default_device_is_no_part_of_a_run(native, monkeypatch):
         torch.manual_seed(1)
         rows = packed._replace(batch_sizes=packed.batch_sizes.clone())  # not seen before
         ys = [layer(x)[0], layer(x, lengths=[6, 1, 3])[0], layer(rows)[0].data,
-              net(x, [6, 1, 3])[0], et.attention(x, x, x, lengths=[6, 1, 3])[0]]
+              net(x, [6, 1, 3])[0], et.attention(x, x, x, x[0, 0], lengths=[6, 1, 3])[0]]
         return [*ys, torch.autograd.grad(sum(y.square().sum() for y in ys), x,
                                          retain_graph=True)[0]]
 
