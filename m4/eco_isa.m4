@@ -1,12 +1,14 @@
 # ECO_ISA: which instruction sets the compiler can build besides plain C.  For each, the conditional
 # ISA_NAME, the flags ISA_NAME_CFLAGS (cpu/cpu.am) and ECO_HAVE_NAME in config.h (cpu/run/cpuid.c).
-# Which one runs is decided by the processor, at run time.
+# Which one runs is decided by the processor, at run time.  --with-isa=native leaves out those that this
+# machine would not choose, which are most of the time of a build.
 
 # _ECO_ISA_ONE(name, flags, header, a function that needs them)
 AC_DEFUN([_ECO_ISA_ONE], [
   AX_CHECK_COMPILE_FLAG([$2], [eco_have_isa=yes], [eco_have_isa=no], [-Werror],
     [AC_LANG_SOURCE([[#include <$3>
 $4]])])
+  AS_CASE([" $eco_isa_wanted "], [*" $1 "* | *" all "*], [], [eco_have_isa=no])
   AM_CONDITIONAL([ISA_]m4_toupper([$1]), [test "$eco_have_isa" = yes])
   AS_IF([test "$eco_have_isa" = yes],
     [AC_DEFINE([ECO_HAVE_]m4_toupper([$1]), [1], [The $1 variant of the CPU kernels is built.])
@@ -14,7 +16,21 @@ $4]])])
   AC_SUBST([ISA_]m4_toupper([$1])[_CFLAGS], ["$2"])
 ])
 
+# _ECO_ISA_WANTED: which sets --with-isa asks for, in eco_isa_wanted.
+AC_DEFUN([_ECO_ISA_WANTED], [
+  AC_ARG_WITH([isa], [AS_HELP_STRING([--with-isa=all|native],
+    [CPU kernels for all instruction sets, or for those of this machine @<:@all@:>@])], [], [with_isa=all])
+  AS_CASE([$with_isa], [all], [eco_isa_wanted=all], [native], [
+    eco_macros=`$CC -march=native -dM -E - < /dev/null 2> /dev/null | tr '\n' ' '`
+    AS_CASE([$eco_macros], [*__AVX512VL__*], [eco_isa_wanted=avx512], [*__AVX2__*], [eco_isa_wanted=avx2],
+      [*__SSE2__*], [eco_isa_wanted=sse2], [*__ARM_NEON*], [eco_isa_wanted=neon], [eco_isa_wanted=all])
+    AS_CASE([$eco_macros], [*__AVX512BF16__*], [AS_VAR_APPEND([eco_isa_wanted], [" avx512bf16"])])
+    AS_CASE([$eco_macros], [*__AMX_BF16__*], [AS_VAR_APPEND([eco_isa_wanted], [" amx"])])],
+    [AC_MSG_ERROR([--with-isa=$with_isa: must be all or native])])
+])
+
 AC_DEFUN([ECO_ISA], [
+  _ECO_ISA_WANTED
   eco_isa_list=plain
   _ECO_ISA_ONE([sse2], [-msse2], [emmintrin.h],
     [__m128 f(__m128 a); __m128 f(__m128 a) { return _mm_add_ps(a, a); }])
