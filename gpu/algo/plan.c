@@ -51,23 +51,23 @@ static ecornn_status check_force(const struct ecornn_plan *plan, const struct ec
                fused = (force->fused & force->projected) != UINT_MAX;
     const size_t prepared =
         plan->request.gpu.prepared_bytes[0] + plan->request.gpu.prepared_bytes[1];
-    const char *wants = NULL;
+    const char *required = NULL;
     if (force->wrong[0] != '\0')
         return eco_gpu_services->fail(ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s", force->wrong);
     if (persistent && plan->algo != &eco_algo_persistent)
-        wants = "algorithm persistent";
+        required = "algorithm persistent";
     else if (fused && plan->algo != &eco_algo_fused)
-        wants = "algorithm fused";
+        required = "algorithm fused";
     else if (force->grouped >= 0 &&
              !(problem->training && eco_gpu_has_grouped(problem, &plan->device->caps)))
-        wants = "grouped products";
+        required = "grouped products";
     else if (force->forces_tile && prepared == 0)
-        wants = "such products of steps";
-    if (wants != NULL)
+        required = "prepared products of steps";
+    if (required != NULL)
         return eco_gpu_services->fail(ECORNN_UNSUPPORTED,
-                                      "ECORNN_FORCE: %s wants %s, and the plan has algorithm %s "
-                                      "without",
-                                      force->text, wants, plan->algo->name);
+                                      "ECORNN_FORCE: %s requires %s; this plan of algorithm %s has "
+                                      "none",
+                                      force->text, required, plan->algo->name);
     return ECORNN_OK;
 }
 
@@ -91,8 +91,9 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
     if (status == ECORNN_OK)
         find_kernels(plan, own);
     if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used)
-        status = eco_gpu_services->fail(
-            ECORNN_UNSUPPORTED, "row-invariant wants steps of algorithm fused: %s", own->fused.why);
+        status = eco_gpu_services->fail(ECORNN_UNSUPPORTED,
+                                        "row-invariant requires steps of algorithm fused: %s",
+                                        own->fused.why);
     return status;
 }
 
