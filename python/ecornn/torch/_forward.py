@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .. import _library as lib
 from .._plan import limit_of, saving_of
-from . import _call, _op, _weights
+from . import _call, _graph, _weights
 from ._eager import eager
 from ._given import check_lengths, check_steps
 from ._packing import packing_of
@@ -31,6 +31,7 @@ class Forward:
     memory_limit = 0
     heads = 1  # only Recurrent has more
     grouped_input = False
+    models = 0  # of an Ensemble
     _forward_mode = False  # does ecornn support forward-mode differentiation too?
 
     def _keep(self, saving: str, memory_limit: int) -> None:
@@ -107,11 +108,22 @@ class Forward:
             raise ValueError("lengths is given, but a PackedSequence has its own")
         if resets is not None or mask is not None or repeat_padding or all_states:
             flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
-            return self._with_steps(input, hx, lengths, (resets, reset_state, mask), flags)
+            given = resets, reset_state, mask
+            if not torch.compiler.is_compiling():
+                return self._with_steps(input, hx, lengths, given, flags)
+            out = None
+            if torch.is_tensor(input) and input.dim() == 3:
+                out = _graph.module(self, input, hx, lengths, self._in_graph(), given, flags)
+            if out is None:
+                raise ValueError("resets, mask, repeat_padding, all_states: the input must be a "
+                                 "tensor [T,N,I] of the weights' type")
+            return out
         out = None
         if torch.compiler.is_compiling():
-            weights = [getattr(self, name) for name in self._flat_weights_names]
-            out = _op.module(self, input, hx, lengths, weights)
+            if isinstance(input, PackedSequence):
+                out = self._packed_apart(input, hx)
+            else:
+                out = _graph.module(self, input, hx, lengths, self._in_graph())
             return self._otherwise(input, hx, lengths) if out is None else out
         weights = self._tensors()
         if type(input) is torch.Tensor:
@@ -150,6 +162,15 @@ class Forward:
         state.pop("_again", None)
         state.pop("_frozen", None)
         return state
+
+    def _in_graph(self) -> list:
+        """The weights, for a graph."""
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @eager
+    def _packed_apart(self, input, hx):
+        """Outside a graph: N is a value in batch_sizes, which no graph knows."""
+        return self._packed(input, hx, self._tensors())
 
     def _states(self, hx, batch: int, dim: int, device):
         """Initial states as [L*D,N,*]; None for wrong shapes or devices."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _call
+from . import _call, _graph
 from ._eager import eager
 from ._given import check_lengths, check_steps
 from ._spec import CELLS, Spec, spec_of
@@ -109,7 +109,6 @@ class Ensemble(Recurrent):
     def extra_repr(self) -> str:
         return f"{self.models}, " + super().extra_repr()
 
-    @eager
     def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None, mask=None,
                 repeat_padding=False, all_states=False):
         """y and the final states, in Recurrent's form with M first.
@@ -121,7 +120,20 @@ class Ensemble(Recurrent):
         """
         if reset_state is not None and resets is None:
             raise ValueError("reset_state is given, but no resets")
-        weights = self._tensors()
+        if torch.compiler.is_compiling():
+            flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
+            out = _graph.module(self, input, hx, lengths, self._in_graph(),
+                                (resets, reset_state, mask), flags)
+            if out is None:
+                raise ValueError("x must be a tensor of the parameters' type, three or four "
+                                 f"dimensions, the last {self.input_size}")
+            return out
+        return self._eagerly(input, hx, lengths, (resets, reset_state, mask), repeat_padding,
+                             all_states)
+
+    @eager
+    def _eagerly(self, input, hx, lengths, given, repeat_padding, all_states):
+        weights, (resets, reset_state, mask) = self._tensors(), given
         self._check(input, weights)
         spec, lead, where = self._spec(), input.shape[:-3], input.device
         batch, steps = input.shape[-3:-1] if self.batch_first else input.shape[-2:-4:-1]

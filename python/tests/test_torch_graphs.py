@@ -1,0 +1,242 @@
+"""Graphs of torch.compile and torch.export: one for any T and N, with all options inside."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import ecornn.torch as et  # noqa: E402
+from torch._dynamo.testing import CompileCounterWithBackend  # noqa: E402
+from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
+
+KINDS = ["LSTM", "GRU", "RNN"]
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+def _flat(found):
+    """All tensors of nested results."""
+    if torch.is_tensor(found):
+        return [found]
+    return [] if found is None else [tensor for part in found for tensor in _flat(part)]
+
+
+def _compare(module, *arguments, **named):
+    """A call compiled without a break against the eager call: results and all gradients."""
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=True)
+    inputs = [t for t in [*arguments, *named.values()]
+              if torch.is_tensor(t) and t.is_floating_point() and t.requires_grad]
+    inputs += list(module.parameters())
+    found = []
+    for run in (module, compiled):
+        torch.manual_seed(3)
+        results = _flat(run(*arguments, **named))
+        loss = sum(torch.sin(tensor + k).sum() for k, tensor in enumerate(results))
+        found.append([*results, *torch.autograd.grad(loss, inputs)])
+    for have, want in zip(*found):
+        torch.testing.assert_close(have, want)
+
+
+# ---- shapes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["dynamic", "automatic", "marked"])
+def test_twenty_shapes(kind, how):
+    module, counter = getattr(et, kind)(6, 8), CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(module, backend=counter, fullgraph=True,
+                             dynamic=True if how == "dynamic" else None)
+    for steps, batch in zip(range(5, 25), range(22, 2, -1)):
+        x = torch.randn(steps, batch, 6, requires_grad=True)
+        asked = [x, *module.parameters()]
+        if how == "marked":
+            torch._dynamo.mark_dynamic(x, 0)
+            torch._dynamo.mark_dynamic(x, 1)
+        y, want = compiled(x)[0], module(x)[0]
+        assert torch.equal(y, want)
+        for a, b in zip(torch.autograd.grad(y.pow(2).sum(), asked),
+                        torch.autograd.grad(want.pow(2).sum(), asked)):
+            assert torch.equal(a, b)
+    assert counter.frame_count == (2 if how == "automatic" else 1)
+
+
+def test_a_graph_runs_forward_once(runs):
+    module, x = et.LSTM(6, 8), torch.randn(5, 2, 6)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=True)
+    compiled(x)[0].sum().backward()
+    assert len(runs) == 1
+
+
+def test_what_forward_kept_may_be_lost():
+    """Hooks that copy what is saved lose the bytes in the storage; then forward is repeated."""
+    module, x = et.GRU(6, 8), torch.randn(5, 2, 6)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    want = torch.autograd.grad(module(x)[0].pow(2).sum(), module.parameters())
+    with torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone):
+        loss = compiled(x)[0].pow(2).sum()
+    for a, b in zip(torch.autograd.grad(loss, module.parameters()), want):
+        assert torch.equal(a, b)
+
+
+def test_no_gradient_of_a_gradient_in_a_graph():
+    module, x = et.GRU(6, 8).eval(), torch.randn(5, 2, 6)
+    again = torch.export.export(module, (x,)).module()
+    found, = torch.autograd.grad(again(x)[0].sum(), again.weight_hh_l0, create_graph=True)
+    with pytest.raises(NotImplementedError, match="gradient of a gradient"):
+        found.sum().backward()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_breaks_the_graph(kind, runs):
+    """N is a value in batch_sizes; torch's own layers read it, too, and break there."""
+    module = getattr(et, kind)(3, 4)
+    x = pack_padded_sequence(torch.randn(5, 3, 3), torch.tensor([5, 2, 4]), enforce_sorted=False)
+    compiled = torch.compile(lambda x: module(x)[0].data.sin(), backend="aot_eager")
+    assert torch.allclose(compiled(x), module(x)[0].data.sin())
+    assert len(runs) == 2
+
+
+# ---- options ------------------------------------------------------------------------------------
+
+BITS = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 1]])
+
+
+@pytest.mark.parametrize("make", [
+    lambda **more: et.LSTM(3, 4, 2, bidirectional=True, proj_size=2, **more),
+    lambda **more: et.GRU(3, 4, 2, dropout=0.5, **more), lambda **more: et.MGU(3, 4, **more)])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("options", [
+    dict(resets=BITS), dict(resets=BITS.bool(), reset_state=1), dict(mask=BITS.float()),
+    dict(all_states=True), dict(lengths=torch.tensor([4, 1, 2]), repeat_padding=True),
+    dict(resets=BITS, reset_state=3, mask=BITS, all_states=True)])
+def test_options_stay_in_the_graph(make, first, options):
+    module, options = make(batch_first=first), dict(options)
+    x = torch.randn(4, 3, 3, requires_grad=True)
+    x = x.transpose(0, 1) if first else x
+    for name in ("resets", "mask"):
+        if name in options and first:
+            options[name] = options[name].t()
+    rows = options.pop("reset_state", None)
+    if rows:
+        states = [torch.randn(module.num_layers * (1 + module.bidirectional), rows, width)
+                  for width in (module.proj_size or 4, 4)]
+        options["reset_state"] = tuple(states) if isinstance(module, et.LSTM) else states[0]
+    _compare(module, x, **options)
+
+
+def test_a_reset_state_is_learned_in_a_graph():
+    module, start = et.GRU(3, 4), torch.randn(1, 1, 4, requires_grad=True)
+    _compare(module, torch.randn(4, 3, 3), None, resets=BITS, reset_state=start)
+
+
+def test_options_are_checked_in_a_graph():
+    module = et.LSTM(3, 4)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for wrong, error in ((dict(resets=torch.full((4, 3), 0.5)), "floats must be 0 or 1"),
+                         (dict(mask=torch.ones(3, 4)), "mask"),
+                         (dict(lengths=torch.tensor([9, 1, 1])), "9")):
+        with pytest.raises(Exception, match=error):
+            compiled(torch.randn(4, 3, 3), **wrong)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "mgu"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_ensemble_stays_in_the_graph(cell, shared):
+    module = et.Ensemble(3, cell, 3, 4, 2)
+    x = torch.randn(*([] if shared else [3]), 4, 3, 3, requires_grad=True)
+    state = torch.randn(3, 2, 3, 4)
+    _compare(module, x, (state, state + 1) if cell == "lstm" else state)
+    bits = BITS if shared else torch.stack([BITS, 1 - BITS, BITS])
+    lengths = torch.tensor([4, 1, 2]) if shared else torch.tensor([[4, 1, 2]] * 3)
+    _compare(module, x, None, lengths, bits, mask=bits, all_states=True)
+
+
+# ---- opcheck, recomputation, export -------------------------------------------------------------
+
+
+def _arguments(module, x, options=(), flags=0, keep=True):
+    options = dict(options)
+    weights = [p.detach().requires_grad_() for p in module.parameters()]
+    shape = [module.input_size, module.hidden_size, module.num_layers, 1,
+             int(module.bidirectional), 0, 0, 1, 0, module.models]
+    cell = {"LSTM": "lstm", "GRU": "gru"}.get(module.mode, getattr(module, "cell_text", ""))
+    return (x, options.get("lengths"), options.get("states"), weights, options.get("resets"),
+            options.get("starts"), options.get("mask"), cell, shape, "all", module.dropout, False,
+            flags, module.dropout > 0, torch.tensor([7]) if module.dropout else None, keep)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("case", range(5))
+def test_opcheck(case, keep):
+    x, state = torch.randn(4, 3, 3, requires_grad=True), torch.randn(1, 3, 4, requires_grad=True)
+    arguments = [
+        _arguments(et.LSTM(3, 4), x, keep=keep),
+        _arguments(et.GRU(3, 4, 2, dropout=0.5, bidirectional=True), x, keep=keep),
+        _arguments(et.LSTM(3, 4), x, dict(states=[state, state.detach() + 1],
+                                          lengths=torch.tensor([4, 1, 2], dtype=torch.int32)),
+                   keep=keep),
+        _arguments(et.GRU(3, 4), x, dict(resets=BITS, starts=[state], mask=BITS),
+                   et._op.lib.ALL_STATES, keep),
+        _arguments(et.Ensemble(2, "gru", 3, 4), torch.randn(2, 4, 3, 3), keep=keep)][case]
+    torch.library.opcheck(torch.ops.ecornn.layer.default, arguments)
+    with torch.no_grad():
+        arguments = torch.utils._pytree.tree_map(
+            lambda given: given.detach() if torch.is_tensor(given) else given, arguments)
+        results = torch.ops.ecornn.layer(*arguments)
+    gradients = [None, *map(torch.ones_like, results[1:-2])]
+    wanted = [True] * (1 + len(arguments[3]) + (len(results) - 3) // (1 + (case == 3)) * (
+        1 + (case == 3)))
+    torch.library.opcheck(torch.ops.ecornn.layer_backward.default, (
+        gradients, results[0], *results[-2:], *arguments[:-1], wanted))
+
+
+def test_opcheck_of_the_seed():
+    torch.library.opcheck(torch.ops.ecornn.draw.default, (torch.randn(3),), test_utils=(
+        "test_schema", "test_autograd_registration", "test_faketensor"))
+
+
+@pytest.mark.parametrize("budget", [0.9, 0.3, 0.0])
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("make", [lambda: et.LSTM(6, 8, 3, dropout=0.5),
+                                  lambda: et.ZoneoutLSTM(6, 8)])
+def test_dropout_is_not_drawn_again(make, wrapped, budget):
+    """Whatever a compiled graph computes again in backward, gradients are those of its loss."""
+    from torch.utils.checkpoint import checkpoint
+
+    module, x = make(), torch.randn(20, 4, 6, requires_grad=True)
+
+    def loss(x):
+        return torch.sin(module(torch.tanh(x * 2))[0]).pow(2).sum()
+
+    def run(x):
+        return checkpoint(loss, x, use_reentrant=False) if wrapped else loss(x)
+
+    found = []
+    for share, function in ((1.0, loss), (budget, run)):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        with torch._functorch.config.patch(activation_memory_budget=share):
+            compiled = torch.compile(function, backend="aot_eager_decomp_partition",
+                                     fullgraph=True)
+            value = compiled(x)
+            found.append([value, *torch.autograd.grad(value, [x, *module.parameters()])])
+    for a, b in zip(*found):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_export_for_any_batch(kind):
+    module = getattr(et, kind)(12, 16, batch_first=True).eval()
+    dims = {0: torch.export.Dim("N", min=1, max=64), 1: torch.export.Dim("T", min=1, max=99)}
+    program = torch.export.export(module, (torch.randn(6, 20, 12),), dynamic_shapes=(dims,))
+    again = program.module()
+    for shape in ((3, 20, 12), (1, 7, 12), (6, 20, 12)):
+        x = torch.randn(*shape)
+        assert torch.equal(again(x)[0], module(x)[0])
+        found = torch.autograd.grad(again(x)[0].pow(2).sum(), list(again.parameters()))
+        want = torch.autograd.grad(module(x)[0].pow(2).sum(), list(module.parameters()))
+        assert all(map(torch.equal, found, want))
