@@ -1,6 +1,6 @@
 /*
- * The reference against what does not depend on it: the textbook's equations, PyTorch's golden
- * vectors, and finite differences of its own forward pass.
+ * The reference against what does not depend on it: the textbook's equations, and finite
+ * differences of its own forward pass.  Whole nets: tests/vectors and tests/data/torch.txt.
  *
  *     test_reference [CASE]     finite differences of that case only
  */
@@ -65,42 +65,6 @@ START_TEST(agrees_with_textbook)
     ck_assert(
         results_agree_within(&test, "reference against textbook", &expected, &results, 1e-13));
     data_free(&inputs);
-    data_free(&expected);
-    data_free(&results);
-    ecornn_device_close(machine.device);
-}
-END_TEST
-
-/* ---- golden vectors -------------------------------------------------------------------------- */
-
-static const char *const golden[] = {"lstm", "lstm-projected", "gru", "rnn-tanh", "rnn-relu"};
-
-/* Results in the file that the run must give; the rest of the file are inputs. */
-static bool is_result(const char *name)
-{
-    return strcmp(name, "y") == 0 || strcmp(name, "dx") == 0 || strncmp(name, "final", 5) == 0 ||
-           strncmp(name, "dinitial", 8) == 0 || strncmp(name, "d:", 2) == 0;
-}
-
-START_TEST(agrees_with_golden)
-{
-    char inside[64], path[1024], text[CASE_TEXT];
-    snprintf(inside, sizeof inside, "tests/data/golden_%s.txt", golden[_i]);
-    source_path(path, inside);
-    struct data file = {0}, expected = {0}, results = {0};
-    data_read(&file, path, text);
-    struct test_case test = parsed(text);
-    struct machine machine = reference(ECORNN_F64);
-    ck_assert(case_run(&test, &machine, &file, &results));
-    for (int i = 0; i < file.n; i++)
-        if (is_result(file.array[i].name)) {
-            const struct array *from = &file.array[i];
-            struct array *to = data_add(&expected, from->name, from->rank, from->extent);
-            memcpy(to->value, from->value, from->count * sizeof *from->value);
-        }
-    ck_assert_int_eq(expected.n, results.n);
-    ck_assert(results_agree_within(&test, "reference against PyTorch", &expected, &results, 1e-13));
-    data_free(&file);
     data_free(&expected);
     data_free(&results);
     ecornn_device_close(machine.device);
@@ -362,7 +326,6 @@ int main(int argc, char **argv)
     return suite_run(
         &program, SUITE_TESTS({agrees_with_finite_differences, difference_count()},
                               {agrees_with_textbook, only ? 0 : sizeof textbook / sizeof *textbook},
-                              {agrees_with_golden, only ? 0 : sizeof golden / sizeof *golden},
                               {rounds_once, only ? 0 : 3}, {survives_naughty_inputs, !only},
                               {rounds_when_asked, only ? 0 : 4}, {says_when_memory_fails, !only}));
 }

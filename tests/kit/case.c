@@ -65,33 +65,6 @@ void data_free(struct data *data)
     *data = (struct data){0};
 }
 
-static void read_values(struct array *array, FILE *file, const char *path)
-{
-    for (size_t i = 0; i < array->count; i++)
-        if (fscanf(file, "%lf", &array->value[i]) != 1)
-            give_up(path, array->name);
-}
-
-void data_read(struct data *data, const char *path, char text[CASE_TEXT])
-{
-    FILE *file = fopen(path, "r");
-    if (!file)
-        give_up("cannot open", path);
-    char line[CASE_TEXT], name[64];
-    while (fgets(line, sizeof line, file)) {
-        int32_t extent[3] = {0};
-        const int fields =
-            sscanf(line, "array %63s %d %d %d", name, &extent[0], &extent[1], &extent[2]);
-        if (fields >= 2) {
-            read_values(data_add(data, name, fields - 1, extent), file, path);
-        } else if (strncmp(line, "case ", 5) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(text, CASE_TEXT, "%s", line + 5);
-        }
-    }
-    fclose(file);
-}
-
 /* ---- cells from files ------------------------------------------------------------------------ */
 
 void source_path(char path[1024], const char *inside)

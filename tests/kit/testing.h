@@ -57,8 +57,6 @@ struct data {
 struct array *data_add(struct data *data, const char *name, int rank, const int32_t *extent);
 struct array *data_find(const struct data *data, const char *name); /* NULL: there is none */
 void data_free(struct data *data);
-/* A text file of arrays (data/make_golden.py); first line `case STRING`.  Exits when it cannot. */
-void data_read(struct data *data, const char *path, char text[CASE_TEXT]);
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
