@@ -72,6 +72,19 @@ static ecornn_cell *cell_number(int k)
     return parse(path);
 }
 
+/* Options that save most of the compiler's time, if this NVRTC has them; unless tests_all(). */
+static const char *const quick[] = {"-Ofc=max", NULL}, *const *options_of_kernels;
+
+/* Frees the text. */
+static struct eco_code compile_text(char *text, const char *target)
+{
+    struct eco_code code;
+    const struct eco_source source = {text, target, options_of_kernels};
+    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+    eco_free(text);
+    return code;
+}
+
 static bool contains(const struct eco_code *code, const char *name)
 {
     const size_t length = strlen(name) + 1;
@@ -99,13 +112,10 @@ static int number_of_texts;
 
 static void compile(const struct ecornn_cell *cell, ecornn_type type, int a)
 {
-    char *text = eco_cell_text(cell, type, number_of_texts++ % 2);
-    struct eco_code code;
-    const struct eco_source source = {text, architecture[a], NULL};
-    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+    struct eco_code code =
+        compile_text(eco_cell_text(cell, type, number_of_texts++ % 2), architecture[a]);
     check_kernels(cell, &code);
     eco_free(code.data);
-    eco_free(text);
 }
 
 /* Unless tests_all(), types and kernels that one cell in four compiles. */
@@ -138,14 +148,11 @@ static void compile_persistent(const struct ecornn_cell *cell, int kind, int num
                                         .resets = number / 2 % 2,
                                         .shapes = UINT64_C(1) << place,
                                         .kept = (uint64_t)(number % 2) << place});
-    const struct eco_source source = {text, "sm_90a", NULL};
+    struct eco_code code = compile_text(text, "sm_90a");
     char name[ECO_KERNEL_NAME];
-    struct eco_code code;
-    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
     eco_persistent_kernel_name(place, name);
     ck_assert_msg(contains(&code, name), "no %s", name);
     eco_free(code.data);
-    eco_free(text);
 }
 
 /* All steps in one launch: of each cell that has such kernels one each way; all kinds and clusters
@@ -196,16 +203,13 @@ START_TEST(compiles_fused_kernels)
                                                           .type = kinds[_i % 4].type,
                                                           .fast = kinds[_i % 4].fast,
                                                           .resets = _i / 4 % 2});
-        const struct eco_source source = {text, "sm_90a", NULL};
-        struct eco_code code;
-        ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+        struct eco_code code = compile_text(text, "sm_90a");
         for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++) {
             char name[ECO_KERNEL_NAME];
             eco_fused_kernel_name(shape, name);
             ck_assert_int_eq(contains(&code, name), ECO_FUSED_MADE(accs, shape));
         }
         eco_free(code.data);
-        eco_free(text);
     }
     ecornn_cell_free(cell);
 }
@@ -213,13 +217,9 @@ END_TEST
 
 static void compile_scan(const struct ecornn_cell *cell, ecornn_type type, int a)
 {
-    char *text = eco_scan_text(cell, type);
-    const struct eco_source source = {text, architecture[a], NULL};
-    struct eco_code code;
-    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+    struct eco_code code = compile_text(eco_scan_text(cell, type), architecture[a]);
     ck_assert(contains(&code, "scan_forward") && contains(&code, "scan_backward"));
     eco_free(code.data);
-    eco_free(text);
 }
 
 /* All steps of a chunk, where the cell is linear: of each one type, for one architecture. */
@@ -418,15 +418,23 @@ END_TEST
 /* In a process of its own: a test finds the library as its environment says. */
 static bool is_here(void)
 {
+    enum { MISSING = 1, HAS_QUICK };
     int status = 0;
     if (fork() == 0) {
-        const bool here = eco_nvrtc_open(reason());
-        if (!here)
+        struct eco_code code;
+        if (!eco_nvrtc_open(reason())) {
             printf("1..0 # SKIP %s\n", why);
-        fflush(stdout);
-        _exit(!here);
+            fflush(stdout);
+            _exit(MISSING);
+        }
+        _exit(eco_nvrtc_compile(&(struct eco_source){"", "sm_90a", quick}, &code, reason())
+                  ? HAS_QUICK
+                  : 0);
     }
-    return wait(&status) > 0 && status == 0;
+    wait(&status);
+    const int said = WIFEXITED(status) ? WEXITSTATUS(status) : MISSING;
+    options_of_kernels = said == HAS_QUICK && !tests_all() ? quick : NULL;
+    return said != MISSING;
 }
 
 int main(void)
