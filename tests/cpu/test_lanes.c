@@ -87,18 +87,20 @@ static bool rest_is_untouched(const struct packed *packed)
 /* Room as panels have it, with something between one k and the next, and between blocks. */
 static struct packed packed_new(const struct form *f, size_t width, size_t k, size_t blocks)
 {
-    static char room[BLOCKS * (2 * MOST_K * (MOST_LANES * sizeof(float) + EXTRA) + EXTRA)];
+    static char room[BLOCKS * (2 * MOST_K * (MOST_LANES * sizeof(float) + EXTRA) + EXTRA) + EXTRA];
     static char seen[sizeof room];
     const size_t group = f->to == ECORNN_F32 ? 1 : ECO_LANES_GROUP;
-    struct packed packed = {.width = width, .room = room, .bytes = sizeof room, .seen = seen};
+    struct packed packed = {.width = width, .room = room, .seen = seen};
     struct eco_lanes *lanes = &packed.lanes;
     *lanes = (struct eco_lanes){
         .to = room, .vectors = 1 + k % VECTORS, .blocks = blocks, .k = k, .type = f->to};
     lanes->stride = lanes->vectors * width * group * eco_type_bytes(f->to) + EXTRA;
     lanes->block = (k + group - 1) / group * lanes->stride + EXTRA;
     lanes->rounded = f->rounded;
-    memset(room, UNTOUCHED, sizeof room);
-    memset(seen, 0, sizeof seen);
+    packed.bytes = blocks * lanes->block + EXTRA;
+    ck_assert_uint_le(packed.bytes, sizeof room);
+    memset(room, UNTOUCHED, packed.bytes);
+    memset(seen, 0, packed.bytes);
     return packed;
 }
 

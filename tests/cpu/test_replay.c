@@ -116,8 +116,8 @@ END_TEST
 START_TEST(agrees_for_own_cells)
 {
     char text[CASE_TEXT];
-    if (is_left_out(_i))
-        return;
+    if (is_left_out(_i) || (!every_policy && !tests_all() && _i / POLICIES % 2))
+        return; /* every other case: between them cells and options all come */
     sweep_own_text(_i / POLICIES, text);
     check_case(text, _i % POLICIES, _i);
 }

@@ -53,12 +53,12 @@ static const char *const chosen[] = {
     "lstm/f32/train/T64/N2/I3/H5/states",
     "lstm/f32/train/T3/N70/I3/H5/lengths:random",
     "lstm/f32/train/T3/N2/I90/H70",
-    "lstm/f32/train/T2/N5/I1024/H256/states", /* rows that begin 4 KB apart */
+    "lstm/f32/train/T2/N3/I1024/H130/states", /* rows that begin 4 KB apart */
     /* Long sums must not start from biases, those of R h not from W x. */
     "lstm/f32/train/T1/N3/I1024/H64/states",
     "rnn-relu/f32/infer/T1/N5/I4/H24/P2048/states/seed:3",
     "rnn-tanh/f32/infer/T2/N9/I4/H1024/states",
-    "rnn-tanh/bf16/train/L2/bi/T3/N5/I4/H1024/states",
+    "rnn-tanh/bf16/train/L2/bi/T2/N2/I4/H1024/states",
     "gru/f32/train/T3/N2/I90/H70/states",
     "gru/f64/train/T5/N3/I7/H16/states",
     "gru/f32/train/L2/bi/T6/N5/I3/H8/lengths:random/states/accumulate/dropout:0.2",
@@ -178,7 +178,7 @@ static const char *const chosen[] = {
     /* copies of x and dx whose rows would begin at multiples of 4 KB */
     "lstm/f32/train/T3/N9/I1024/H24/batch-major",
     "gru/f32/train/bi/T4/N10/I1024/H19/lengths:random/states",
-    "rnn-tanh/f32/train/L2/T2/N3/I4/H1024/dropout:0.5",
+    "rnn-tanh/f32/train/L2/T2/N2/I4/H1024/dropout:0.5",
 };
 
 static const char *const edge[] = {
