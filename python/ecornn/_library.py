@@ -92,6 +92,7 @@ _FUNCTIONS = {
     "ecornn_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "ecornn_pack_sums": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "ecornn_unpack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_int, c_void_p]),
+    "ecornn_desc_parse": (_STATUS, [POINTER(Desc), c_char_p, c_void_p]),
     "ecornn_weights_fit": (_STATUS, [c_void_p, c_void_p]),
     "ecornn_import_size": (_STATUS, [c_void_p, c_char_p, POINTER(c_size_t)]),
     "ecornn_import": (_STATUS, [c_void_p, c_char_p, c_void_p, c_int, c_size_t, c_void_p]),
@@ -164,6 +165,44 @@ def _load() -> tuple[ctypes.CDLL, str]:
 
 
 library, path = _load()
+
+
+def _folder() -> str:
+    """The folder of the loaded library."""
+    if os.sep in path:
+        return os.path.dirname(path)
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            name = line[line.find(os.sep):].rstrip() if os.sep in line else ""
+            if os.path.basename(name).startswith("libecornn."):
+                return os.path.dirname(name)
+    return ""
+
+
+def module(framework: str) -> ctypes.CDLL | None:
+    """``ecornn-torch.so`` or ``ecornn-jax.so``, from the package or next to the library; None if
+    there is none.  ``ECORNN_TORCH_MODULE`` and ``ECORNN_JAX_MODULE`` are paths, or ``none``."""
+    asked = os.environ.get(f"ECORNN_{framework.upper()}_MODULE")
+    if asked == "none":
+        return None
+    own, folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"), _folder()
+    paths = [asked] if asked else [os.path.join(place, f"ecornn-{framework}.so") for place in (
+        own, folder, os.path.join(folder, "ecornn"))]
+    for found in paths:
+        if os.path.exists(found):
+            try:
+                opened = ctypes.CDLL(found)
+            except OSError:
+                return None
+            getattr(opened, f"ecornn_{framework}_open").argtypes = [c_int, c_void_p]
+            return opened
+    return None
+
+
+def addresses(names: tuple[str, ...]) -> ctypes.Array:
+    """The addresses of functions of the library, for a module's open."""
+    return (c_void_p * len(names))(
+        *(ctypes.cast(getattr(library, name), c_void_p).value for name in names))
 
 
 def fail(status: int) -> None:

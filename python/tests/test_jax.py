@@ -53,16 +53,6 @@ def test_values_and_gradients_are_the_layer_s(cell, batch_first):
             np.testing.assert_allclose(dp[name], gradient, rtol=1e-5, atol=1e-5)
 
 
-def test_vmap_runs_one_after_the_other():
-    from ecornn.jax import parameters, run
-
-    layer = Layer("lstm", 3, 4)
-    x, values = draw(5, 4, 2, 3), parameters(layer)
-    y = jax.vmap(lambda x: run(layer, values, x)[0])(x)
-    for ours, rows in zip(y, x):
-        np.testing.assert_array_equal(ours, layer(rows)[0])
-
-
 def test_dropout_needs_a_seed_for_a_gradient():
     from ecornn.jax import parameters, run
 
@@ -93,7 +83,8 @@ def test_misuse():
 
     layer = Layer("lstm", 3, 4)
     x, values = draw(5, 2, 3), parameters(layer)
-    for wrong, says in (((values, x[0]), "x is"), ((values, x[..., :2]), "x is"),
+    for wrong, says in (((values, x[0]), r"x is \[2, 3\], must be \[T,N,3\]"),
+                        ((values, x[..., :2]), "x is"),
                         (({}, x), "parameters are"), ((values, x, (x,)), "initial has 1"),
                         ((values, x.astype(np.float16)), "x is float16, must be float32"),
                         ((values, x, (x, x)), "initial has a state of")):
@@ -101,8 +92,12 @@ def test_misuse():
             run(layer, *wrong)
     with pytest.raises(TypeError, match="initial is ndarray, must be"):
         run(layer, values, x, x)
+    with pytest.raises(BadArgument, match=r"0.fwd.W.i is \[4\], must be \[4, 3\]"):
+        run(layer, {**values, "0.fwd.W.i": values["0.fwd.W.i"][:, 0]}, x)
     with pytest.raises(Exception, match=r"lengths\[1\] is 6, must be 0 to 5"):
-        jax.block_until_ready(run(layer, values, x, lengths=[5, 6]))
+        jax.block_until_ready(run(layer, values, x, lengths=np.array([5, 6])))
+    with pytest.raises(NotImplementedError, match="does not support forward mode"):
+        jax.jvp(lambda x: run(layer, values, x)[0], (x,), (x,))
 
 
 def test_documented_examples_run():

@@ -71,12 +71,12 @@ def package_files() -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
 
-def torch_module(options: argparse.Namespace) -> Path:
-    """The runs as operators of torch."""
-    module, exported = Path(options.work) / "ecornn-torch.so", Path(options.work) / "torch.map"
-    exported.write_text("{ global: ecornn_torch_*; local: *; };\n")
-    link.link(module, [*map(in_libs, options.torch)], exported, [], options.cc)
-    return module
+def framework_module(options: argparse.Namespace, name: str, parts: list[str]) -> bytes:
+    """The runs as operators of torch, or as handlers of XLA for jax."""
+    module, exported = Path(options.work) / f"ecornn-{name}.so", Path(options.work) / f"{name}.map"
+    exported.write_text(f"{{ global: ecornn_{name}_*; local: *; }};\n")
+    link.link(module, [*map(in_libs, parts)], exported, [], options.cc)
+    return module.read_bytes()
 
 
 def library_wheel(options: argparse.Namespace) -> Path:
@@ -95,7 +95,8 @@ def library_wheel(options: argparse.Namespace) -> Path:
     files = package_files()
     files["ecornn/lib/libecornn.so.0"] = library.read_bytes()
     files["ecornn/lib/libgomp.so.1"] = gomp
-    files["ecornn/lib/ecornn-torch.so"] = torch_module(options).read_bytes()
+    for name, parts in (("torch", options.torch), ("jax", options.jax)):
+        files[f"ecornn/lib/ecornn-{name}.so"] = framework_module(options, name, parts)
     licences = {
         "COPYING": (ROOT / "COPYING").read_bytes(),
         "OpenBLAS": terms(OPENBLAS_TERMS, "OpenBLAS"),
@@ -177,6 +178,7 @@ def main() -> None:
     parser.add_argument("--blas", default="", help="an archive: OpenBLAS with OpenMP")
     parser.add_argument("--library", required=True, type=shlex.split, help="its parts, .la")
     parser.add_argument("--torch", required=True, type=shlex.split, help="its parts, .lo")
+    parser.add_argument("--jax", required=True, type=shlex.split, help="its parts, .lo")
     parser.add_argument("--module", default=[], type=shlex.split, help="its parts, .lo and .la")
     parser.add_argument("--cuda", default="", help="folder of CUDA's libraries")
     options = parser.parse_args()

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
 import struct
 
 import torch
 
 from .. import _library as lib
-from .._library import library
 
-NAME = "ecornn-torch.so"
 _VERSION = 2  # version of the interface between Python and the module
 # Bits of `given`, as in python/native/operator.h.
 LENGTHS, PACKED, Y, DY, RESERVE, DX, DWEIGHTS, WEIGHTS = (1 << k for k in range(8))
@@ -24,43 +21,10 @@ STATE, DFINAL, DSTATE = 1 << 8, 1 << 12, 1 << 16
 _FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack_sums", "ecornn_unpack")
 
 
-def _folder() -> str:
-    """The folder of the loaded library."""
-    if os.sep in lib.path:
-        return os.path.dirname(lib.path)
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        for line in maps:
-            name = line[line.find(os.sep):].rstrip() if os.sep in line else ""
-            if os.path.basename(name).startswith("libecornn."):
-                return os.path.dirname(name)
-    return ""
-
-
-def _find():
-    asked = os.environ.get("ECORNN_TORCH_MODULE")
-    if asked == "none":
-        return None
-    own, folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "lib"), _folder()
-    paths = [asked] if asked else [os.path.join(place, NAME) for place in (
-        own, folder, os.path.join(folder, "ecornn"))]
-    for path in paths:
-        if os.path.exists(path):
-            try:
-                return ctypes.CDLL(path)
-            except OSError:
-                return None
-    return None
-
-
 def _load():
     """The module with its operators registered; None if it or torch lacks something."""
-    module = _find()
-    if module is None:
-        return None
-    functions = (ctypes.c_void_p * len(_FUNCTIONS))(
-        *(ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in _FUNCTIONS))
-    module.ecornn_torch_open.argtypes = [ctypes.c_int, ctypes.c_void_p]
-    if module.ecornn_torch_open(_VERSION, functions):
+    module = lib.module("torch")
+    if module is None or module.ecornn_torch_open(_VERSION, lib.addresses(_FUNCTIONS)):
         return None
     module.ecornn_torch_job.restype = ctypes.c_int64
     module.ecornn_torch_job.argtypes = [ctypes.c_char_p, ctypes.c_size_t]

@@ -1,0 +1,50 @@
+/*
+ * The plans of JAX's programs.  A program has the problem as text, not a plan's address, so it may
+ * be stored and run in another process.
+ */
+#ifndef ECO_XLA_PLANS_H
+#define ECO_XLA_PLANS_H
+
+#include "ecornn.h"
+#include "python/native/xla_abi.h"
+
+/* The functions of the library that Python has loaded, in the order of _xla.py. */
+struct xla_library {
+    ecornn_status (*device_open)(ecornn_device **, const char *);
+    ecornn_status (*cell_parse)(ecornn_cell **, const char *);
+    ecornn_status (*desc_parse)(ecornn_desc *, const char *, const ecornn_cell *);
+    ecornn_status (*plan_create)(ecornn_plan **, ecornn_device *, const ecornn_desc *);
+    void (*plan_sizes)(const ecornn_plan *, ecornn_sizes *);
+    int (*cell_states)(const ecornn_cell *);
+    int (*param_count)(const ecornn_plan *);
+    ecornn_status (*param_get)(const ecornn_plan *, int, ecornn_param *);
+    ecornn_status (*pack)(const ecornn_plan *, const void *const *, void *, void *);
+    ecornn_status (*unpack)(const ecornn_plan *, const void *, void *const *, int, void *);
+    ecornn_status (*forward)(const ecornn_plan *, const ecornn_io *);
+    ecornn_status (*backward)(const ecornn_plan *, const ecornn_io *, const ecornn_gradient *);
+    ecornn_status (*wait)(ecornn_device *, void *);
+    ecornn_status (*download)(ecornn_device *, void *, const void *, size_t);
+    const char *(*error_detail)(void);
+};
+extern struct xla_library xla_library;
+
+struct xla_plan {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_desc desc; /* layers, models and heads are at least 1 */
+    ecornn_sizes sizes;
+    int states, count;       /* parameters of one model */
+    size_t *bytes;           /* [count] of each parameter */
+    size_t type, param;      /* bytes of an element of x, and of a parameter */
+    int xla_type, xla_param; /* their numbers in XLA */
+};
+
+/*
+ * The plan for a problem (ecornn_desc_parse) on a device; cell: the text of a cell, or empty.  The
+ * first call makes it.  It is never freed, as JAX keeps its programs.  Any thread may call it.
+ * Fails as the library does, and with NO_MEMORY.
+ */
+ecornn_status xla_plan_find(const struct xla_plan **found, struct xla_span device,
+                            struct xla_span problem, struct xla_span cell);
+
+#endif /* ECO_XLA_PLANS_H */
