@@ -98,7 +98,7 @@ static struct packed packed_new(const struct form *f, size_t width, size_t k, si
     lanes->block = (k + group - 1) / group * lanes->stride + EXTRA;
     lanes->rounded = f->rounded;
     packed.bytes = blocks * lanes->block + EXTRA;
-    ck_assert_uint_le(packed.bytes, sizeof room);
+    ck_assert(packed.bytes <= sizeof room);
     memset(room, UNTOUCHED, packed.bytes);
     memset(seen, 0, packed.bytes);
     return packed;
