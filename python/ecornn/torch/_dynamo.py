@@ -8,12 +8,11 @@ when it is imported, because the import takes a second and most programs never n
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.util
 import os
-import sys
 
 import torch
+
+from ._imports import when_imported
 
 _BUILDER = "torch._dynamo.variables.builder"
 
@@ -41,31 +40,6 @@ def _tell(builder, kind: type) -> None:
     builder.VariableBuilder.wrap_module = wrap_module
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for the import of the compiler's module."""
-
-    def __init__(self, kind: type):
-        self.kind = kind
-
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname != _BUILDER:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            run = spec.loader.exec_module
-
-            def exec_module(module):
-                run(module)
-                _tell(module, self.kind)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
 def take(kind: type) -> None:
     """Lets the compiler include modules of this class and its subclasses."""
-    if _BUILDER in sys.modules:
-        _tell(sys.modules[_BUILDER], kind)
-    else:
-        sys.meta_path.insert(0, _Finder(kind))
+    when_imported(_BUILDER, lambda builder: _tell(builder, kind))

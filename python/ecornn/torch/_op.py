@@ -10,11 +10,14 @@ storages, because no formula gives their sizes for any T and N.  If they come ba
 
 from __future__ import annotations
 
+import importlib
+
 import torch
 
 from .. import _library as lib
 from . import _call, _run, _weights
 from ._given import check_steps
+from ._imports import when_imported
 from ._spec import Spec, spec_of
 
 _RUN = ("Tensor[] weights, Tensor? resets, Tensor[]? starts, Tensor? mask, str cell, int[] shape, "
@@ -231,3 +234,5 @@ def _twice(*_):
 
 
 torch.library.register_autograd("ecornn::layer_backward", _twice)
+when_imported("onnxscript.function_libs.torch_lib.ops",
+              lambda _: importlib.import_module(__package__ + "._onnx"))
