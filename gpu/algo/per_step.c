@@ -79,7 +79,7 @@ static size_t room_of_splits(const struct eco_problem *problem, const struct eco
     if (problem->training)
         bytes = fmax(bytes, fmax(split_bytes(caps, rows, input, columns),
                                  split_bytes(caps, columns, input, rows)));
-    return clamp(bytes, ECO_ROOM_OF_MANY, ECO_EMULATED_ROOM_BYTES);
+    return clamp(bytes, ECO_EMULATED_SPLITTING_BYTES, ECO_EMULATED_ROOM_BYTES);
 }
 
 /* Room for partial sums of a step's product. F32 has products that can use more, but it should not
