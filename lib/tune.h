@@ -26,6 +26,7 @@ struct eco_tune_data {
     int sets;                     /* of x, used in turn, so that none stays in a cache */
     char *x;                      /* [sets, x_elements] */
     void *y, *dx, *dy, *dparams;  /* the last three in training */
+    void *states;                 /* of a single step: zeros, as its callers pass states */
     void *block;                  /* the parameters, */
     void **pointers, **dpointers; /* and pointers to each and to its gradient */
 };

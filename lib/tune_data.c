@@ -83,6 +83,22 @@ static int sets_of(const ecornn_device *device, size_t bytes)
     return bytes > wanted / 2 ? 2 : bytes > wanted / MOST ? (int)(wanted / bytes) : MOST;
 }
 
+/* The initial states of a single step, [L*D, N, H or P] of each.  Without them a plan would skip
+ * the product with R, which callers who run step by step need.  False: no memory. */
+static bool make_states(struct eco_tune_data *data)
+{
+    const struct eco_problem *problem = data->problem;
+    const size_t width = (size_t)(problem->H > problem->P ? problem->H : problem->P),
+                 bytes = (size_t)problem->L * (size_t)problem->D * (size_t)problem->N * width *
+                         eco_type_bytes(problem->type);
+    if (problem->T != 1)
+        return true;
+    data->states = ecornn_alloc(data->device, bytes);
+    const struct eco_fill fill = {.name = "states", .to = data->states, .bytes = bytes};
+    return data->states != NULL &&
+           data->device->backend->fill(data->device, &fill, 1, NULL) == ECORNN_OK;
+}
+
 ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn_plan *plan,
                                  const struct eco_problem *problem)
 {
@@ -104,14 +120,15 @@ ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn
         data->dparams = ecornn_alloc(data->device, (data->params + 1) * param);
         good = good && data->dy != NULL && data->dx != NULL && data->dparams != NULL;
     }
-    if (good && make_pointers(data, plan))
+    if (good && make_states(data) && make_pointers(data, plan))
         return ECORNN_OK;
     return eco_fail(ECORNN_NO_MEMORY, "no memory for the data of %s", problem->text);
 }
 
 void eco_tune_data_free(struct eco_tune_data *data)
 {
-    void *const blocks[] = {data->x, data->y, data->dx, data->dy, data->dparams, data->block};
+    void *const blocks[] = {data->x,       data->y,      data->dx,   data->dy,
+                            data->dparams, data->states, data->block};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
         ecornn_free(data->device, blocks[k]);
     eco_free(data->pointers);

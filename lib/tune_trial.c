@@ -14,15 +14,17 @@ static ecornn_status run(struct eco_trial *trial, int set)
 {
     const struct eco_tune_data *data = trial->data;
     const size_t bytes = data->x_elements * eco_type_bytes(data->problem->type);
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = data->x + (size_t)set * bytes,
-                          .y = data->y,
-                          .weights = trial->weights,
-                          .workspace = trial->workspace,
-                          .reserve = trial->reserve,
-                          .seed = 1};
+    ecornn_io io = {.size = sizeof io,
+                    .steps = ECORNN_ALL,
+                    .batch = ECORNN_ALL,
+                    .x = data->x + (size_t)set * bytes,
+                    .y = data->y,
+                    .weights = trial->weights,
+                    .workspace = trial->workspace,
+                    .reserve = trial->reserve,
+                    .seed = 1};
+    for (int s = 0; s < data->problem->cell->recipe.n_states; s++)
+        io.initial[s] = data->states;
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dy = data->dy, .dx = data->dx, .dweights = trial->dweights};
     const ecornn_status status = ecornn_forward(trial->plan, &io);
