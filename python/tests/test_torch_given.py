@@ -192,16 +192,27 @@ def test_what_help_and_dir_say():
         assert word in et.LSTM.__doc__
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_parameters_may_be_swapped(kind):
-    module = getattr(et, kind)(I, H)
-    module(torch.zeros(T, N, I))[0].sum().backward()
+@pytest.mark.parametrize("make", [*(lambda kind=kind: getattr(et, kind)(I, H) for kind in KINDS),
+                                  lambda: et.MGU(I, H), lambda: et.Ensemble(2, "lstm", I, H)])
+@pytest.mark.parametrize("what", ["double", "half", "load", "assign"])
+def test_parameters_may_be_swapped(make, what):
+    module, x = make(), torch.ones(T, N, I)
+    module(x)[0].sum().backward()
     with torch.no_grad():
-        module(torch.zeros(T, N, I))
+        module(x)
     module.zero_grad()
+    other = make().state_dict()
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
-        module.double()
+        if what in ("double", "half"):
+            getattr(module, what)()
+            x = getattr(x, what)()
+        else:
+            module.load_state_dict(other, assign=what == "assign")
     finally:
         torch.__future__.set_swap_module_params_on_conversion(False)
-    assert module(torch.zeros(T, N, I).double())[0].dtype is torch.float64
+    fresh = make().to(x.dtype)
+    fresh.load_state_dict(module.state_dict())
+    assert torch.equal(module(x)[0], fresh(x)[0])
+    if what not in ("double", "half"):
+        assert all(torch.equal(value, other[name]) for name, value in module.state_dict().items())

@@ -123,7 +123,8 @@ def test_what_is_wrong_is_said(make):
 def test_gradients_of_gradients_are_refused():
     module, x = et.Recurrent(I, H, cell="lstm", heads=K), torch.randn(T, N, I, requires_grad=True)
     with pytest.raises(NotImplementedError, match="create_graph=True.*with heads"):
-        torch.autograd.grad(module(x)[0].sum(), x, create_graph=True)
+        one, = torch.autograd.grad(module(x)[0].sum(), x, create_graph=True)
+        torch.autograd.grad(one.sum(), x)
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(x.detach(), torch.ones_like(x))
         with pytest.raises(NotImplementedError, match="forward-mode differentiation with heads"):

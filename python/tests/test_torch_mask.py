@@ -85,7 +85,8 @@ def test_errors():
         layer(x, mask=torch.ones(2, 4))
     y, _ = layer(x, mask=torch.ones(4, 2))
     with pytest.raises(NotImplementedError, match="with a mask"):
-        torch.autograd.grad(y.sum(), x, create_graph=True)
+        one, = torch.autograd.grad(y.sum(), x, create_graph=True)
+        torch.autograd.grad(one.sum(), x)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -115,7 +115,8 @@ def test_errors():
         layer(torch.nn.utils.rnn.pack_sequence([x[:, 0]]), resets=resets)
     y, _ = layer(x, resets=resets)
     with pytest.raises(NotImplementedError, match="with resets"):
-        torch.autograd.grad(y.sum(), x, create_graph=True)
+        one, = torch.autograd.grad(y.sum(), x, create_graph=True)
+        torch.autograd.grad(one.sum(), x)
 
 
 @pytest.mark.parametrize("device", DEVICES)

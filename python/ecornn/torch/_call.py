@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _run
+from . import _run, _transforms
 from ._autograd import Call, apply, as_results, forward_mode, in_run
 from ._packing import Packing
 from ._spec import Spec
@@ -28,22 +28,16 @@ def transformed() -> bool:
     return _functorch_level() is not None or forward_mode()
 
 
-def _only_forward_mode() -> bool:
-    return (forward_mode() and _functorch_level() is None and _dispatch_modes() == 0
-            and _tracing() is None)
-
-
 def watched() -> bool:
     """Is there a transform, a mode or a tracer that must see each operator?"""
     return transformed() or _dispatch_modes() > 0 or _tracing() is not None
 
 
-def plain(x, weights, forward: bool = False) -> bool:
-    """Are these ordinary tensors, without transform, tracer or subclass?  forward: forward-mode
-    differentiation is allowed."""
+def plain(x, weights) -> bool:
+    """Are these ordinary tensors, without tracer or subclass?  Transforms of torch.func are fine."""
     if type(x) not in _PLAIN or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES:
         return False
-    if x.layout is not torch.strided or watched() and not (forward and _only_forward_mode()):
+    if x.layout is not torch.strided or _dispatch_modes() > 0 or _tracing() is not None:
         return False
     get_device = x.get_device()  # -1 on a CPU
     for weight in weights:
@@ -133,6 +127,9 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
         flags |= lib.RESETS
     if mask is not None:
         flags |= lib.MASK
+    if transformed():
+        return _transforms.layer(spec, x, lengths, states, weights, batch_major, drop, packing,
+                                 resets, mask, flags, types)
     first = x.shape[-3:-1] if packing is None else (packing.steps, packing.batch)
     if packing is not None:
         lengths = packing.lengths
@@ -156,8 +153,6 @@ def run(call: Call, x, lengths, states, weights):
 
 
 def _wants_gradient(x, states, weights) -> bool:
-    if forward_mode():
-        return True
     if not torch.is_grad_enabled():
         return False
     if x.requires_grad:

@@ -32,7 +32,6 @@ class Forward:
     heads = 1  # only Recurrent has more
     grouped_input = False
     models = 0  # of an Ensemble
-    _forward_mode = False  # does ecornn support forward-mode differentiation too?
 
     def _keep(self, saving: str, memory_limit: int) -> None:
         """Sets a constructor's saving and memory_limit."""
@@ -65,8 +64,13 @@ class Forward:
         self.__dict__.pop("_frozen", None)
 
     def _load_from_state_dict(self, *arguments, **more):
-        self.unfreeze_weights()
-        return super()._load_from_state_dict(*arguments, **more)
+        self.flatten_parameters()  # weak references would forbid torch.utils.swap_tensors
+        torchs = hasattr(self, "_flat_weight_refs")
+        if torchs:
+            self._flat_weight_refs: list = []
+        super()._load_from_state_dict(*arguments, **more)
+        if torchs:
+            self._init_flat_weights()
 
     def _tensors(self) -> list:
         """The current weights, parametrised or swapped ones included; for a run without gradients
@@ -132,7 +136,7 @@ class Forward:
                 again = again[torch.is_grad_enabled()]
                 if again is not None:
                     out = again.run(input, hx, weights)
-            if out is None and _call.plain(input, weights, self._forward_mode):
+            if out is None and _call.plain(input, weights):
                 out = self._padded(input, hx, lengths, weights)
         elif type(input) is PackedSequence:
             out = self._packed(input, hx, weights)
@@ -207,7 +211,7 @@ class Forward:
         out = _call.layer(spec, x, lengths, states, weights, batch_major, self.training)
         if out is None:
             return None
-        if dim == 3 and lengths is None:
+        if dim == 3 and lengths is None and not _call.transformed():
             gradient = torch.is_grad_enabled()
             self.__dict__.setdefault("_again", [None, None])[gradient] = _call.again(
                 spec, x, weights, batch_major, self.training, gradient)
@@ -223,8 +227,7 @@ class Forward:
         if (type(x) is not torch.Tensor or not _call.plain(x, weights) or x.dim() != 3
                 or x.shape[2] != self.input_size or 0 in x.shape):
             raise ValueError("resets, mask, repeat_padding, all_states: the input must be a tensor "
-                             "[T,N,I], not packed, unbatched or empty, on a CPU or CUDA device, "
-                             "without transforms of torch.func")
+                             "[T,N,I], not packed, unbatched or empty, on a CPU or CUDA device")
         batch, steps = x.shape[:2] if self.batch_first else (x.shape[1], x.shape[0])
         resets, reset_state, mask = given
         resets = check_steps("resets", resets, x, self.batch_first)
@@ -248,7 +251,7 @@ class Forward:
 
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input
-        if not _call.plain(data, weights, self._forward_mode) or data.dim() != 2 or data.shape[1] != self.input_size:
+        if not _call.plain(data, weights) or data.dim() != 2 or data.shape[1] != self.input_size:
             return None
         if not len(batch_sizes):
             return None

@@ -8,6 +8,11 @@ from __future__ import annotations
 import torch
 
 
+def _seen(tensor) -> bool:
+    """May Python look at its values?  Not on a GPU, nor in a transform of torch.func."""
+    return tensor.is_cpu and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
 def host(numbers) -> torch.Tensor:
     """A tensor as it is; other numbers become a CPU tensor, whatever torch's default device is."""
     return numbers if torch.is_tensor(numbers) else torch.as_tensor(numbers, device="cpu")
@@ -31,7 +36,7 @@ def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.T
     lengths = integers("lengths", lengths)
     if tuple(lengths.shape) != tuple(rows):
         raise ValueError(f"lengths has shape {list(lengths.shape)}, must be {list(rows)}")
-    if lengths.device.type == "cpu" and lengths.numel():
+    if _seen(lengths) and lengths.numel():
         low, high = int(lengths.min()), int(lengths.max())
         if low < 0 or high > steps:
             raise ValueError(f"lengths has {low if low < 0 else high}, must be 0 to {steps}")
@@ -52,7 +57,7 @@ def check_steps(name: str, given, x, batch_first: bool):
     if given.is_complex():
         raise ValueError(f"{name} is {given.dtype}, must be bools, integers, or floats 0 and 1")
     found = given.ne(0)
-    if given.is_floating_point() and given.is_cpu and bool((found != given).any()):
+    if given.is_floating_point() and _seen(given) and bool((found != given).any()):
         raise ValueError(f"{name} has {given[found != given][0].item()}, floats must be 0 or 1")
     found = found.transpose(-1, -2) if batch_first else found
     return found.to(torch.uint8).contiguous()

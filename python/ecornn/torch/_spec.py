@@ -38,6 +38,7 @@ class Spec:
         self.cell, self.input, self.hidden, self.proj = name, input, hidden, proj
         self.layers, self.bias, self.dropout = layers, bias, dropout
         self.models, self.heads, self.grouped_input = models, heads, grouped_input
+        self.saving, self.memory_limit = saving, memory_limit
         self.lead = () if models is None else (models,)  # leading axes of weights, states and y
         self.directions = 2 if bidirectional else 1
         self.pairs = layers * self.directions
@@ -76,6 +77,12 @@ class Spec:
                             dropout=self._shape.dropout if drop else 0.0)
             plans = self._plans.setdefault(key, Plans(shape))
         return plans
+
+    def of_models(self, models: int) -> Spec:
+        """The spec of that many such models."""
+        return spec_of(self.cell, self.input, self.hidden, self.layers, self.bias, self.dropout,
+                       self.directions == 2, self.proj, self.saving, self.memory_limit, models,
+                       self.heads, self.grouped_input)
 
     # ---- tensors --------------------------------------------------------------------------
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import torch
 
-from . import _call, _operators
+from . import _call, _operators, _transforms
 from ._packing import packing_of
 from ._spec import GATES, spec_of
 
 _OPS = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "rnn-tanh", "rnn_relu": "rnn-relu"}
-# In inference mode only the plain keys are dispatched; autocast would change types before us.
-_KEYS = ("AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "AutocastCPU", "AutocastCUDA")
+# In inference mode only the plain keys are dispatched; autocast and torch.func would change types
+# and tensors before us.
+_KEYS = ("AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "AutocastCPU", "AutocastCUDA",
+         "FuncTorchDynamicLayerFrontMode")
 
 _registered: torch.library.Library | None = None
-_batched: torch.library.Library | None = None
 _depth = 0
 _active = False
 
@@ -59,9 +60,15 @@ def _kernels(name: str):
     cell, op = _OPS[name], getattr(torch.ops.aten, name)
     lstm = cell == "lstm"
 
-    def original(overload, *args):
+    def original(overload, x, *args):
+        if _transforms.under_vmap():  # which torch's kernels do not support
+            *sizes, hx, params, bias, layers, dropout, train, both = args[:7 + (overload is op.data)]
+            return _operators.run(
+                cell, x, hx if lstm else [hx], params, bias=bias, count=layers, dropout=dropout,
+                train=train, both=both, batch_first=overload is op.input and args[-1],
+                packing=packing_of(sizes[0], x.device) if sizes else None)
         # Not decompose(): torch's LSTM in Python gives states a dimension too many.
-        return overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args)
+        return overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, *args)
 
     def input(x, hx, params, has_biases, layers, dropout, train, both, batch_first):
         states = list(hx) if lstm else [hx]
@@ -93,45 +100,12 @@ def _register() -> None:
     global _registered
     if _registered is not None:
         return
-    _allow_vmap()
     library = torch.library.Library("aten", "IMPL")
     for name in _OPS:
         for overload, kernel in _kernels(name).items():
             for key in _KEYS:
                 library.impl(f"{name}.{overload}", kernel, key)
     _registered = library
-
-
-def _batched_kernels(cell: str):
-    """The functions for vmap, which torch lacks, for both overloads."""
-
-    def sizes(layers, dropout, train, both, has_biases):
-        return {"count": layers, "dropout": dropout, "train": train, "both": both,
-                "bias": has_biases}
-
-    def input(x, hx, params, has_biases, layers, dropout, train, both, batch_first):
-        states = hx if cell == "lstm" else [hx]
-        return _operators.run(cell, x, states, params, batch_first=batch_first,
-                              **sizes(layers, dropout, train, both, has_biases))
-
-    def data(rows, batch_sizes, hx, params, has_biases, layers, dropout, train, both):
-        states = hx if cell == "lstm" else [hx]
-        return _operators.run(cell, rows, states, params,
-                              packing=packing_of(batch_sizes, rows.device),
-                              **sizes(layers, dropout, train, both, has_biases))
-
-    return {"input": input, "data": data}
-
-
-def _allow_vmap() -> None:
-    """Registers vmap for aten's layers, which torch does not support.  Permanent."""
-    global _batched
-    if _batched is not None:
-        return
-    _batched = torch.library.Library("aten", "IMPL")
-    for name, cell in _OPS.items():
-        for overload, kernel in _batched_kernels(cell).items():
-            _batched.impl(f"{name}.{overload}", kernel, "FuncTorchBatched")
 
 
 def _unregister() -> None:

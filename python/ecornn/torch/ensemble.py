@@ -34,8 +34,6 @@ class Ensemble(Recurrent):
     ((8, 5, 2, 4), (8, 1, 2, 4), (8, 12, 4))
     """
 
-    _forward_mode = False
-
     def __init__(self, models: int, cell: str, input_size: int, hidden_size: int,
                  num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
@@ -156,7 +154,7 @@ class Ensemble(Recurrent):
     def _check(self, x, weights) -> None:
         if type(x) not in _call._PLAIN or not _call.plain(x, weights):
             raise ValueError("x must be a padded tensor of floats on the parameters' device, a CPU "
-                             "or CUDA device, without tracers and transforms of torch.func")
+                             "or CUDA device, without tracers")
         order = "N,T" if self.batch_first else "T,N"
         lead = x.shape[:-3]
         if (x.dim() not in (3, 4) or x.shape[-1] != self.input_size

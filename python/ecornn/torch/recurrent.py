@@ -48,7 +48,6 @@ class Recurrent(Forward, torch.nn.Module):
     """
 
     mode = "TEXT"
-    _forward_mode = True
     cell = ""  # set by classes that are one cell
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
@@ -129,7 +128,7 @@ class Recurrent(Forward, torch.nn.Module):
         states = hx if isinstance(hx, (tuple, list)) else [hx] * (hx is not None)
         raise ValueError(
             f"{type(self).__name__} takes x [T,N,{self.input_size}], unbatched or packed, on a CPU "
-            f"or CUDA device, with {kind} as its weights, without transforms of torch.func; "
+            f"or CUDA device, with {kind} as its weights, without tracers; "
             f"x is {list(data.shape)}, {data.dtype} on {data.device}, states "
             f"{[(list(state.shape), state.dtype) for state in states]}")
 

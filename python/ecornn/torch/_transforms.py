@@ -1,0 +1,419 @@
+"""A run under the transforms of torch.func, batched gradients and forward-mode differentiation.
+
+Four functions, each of which has a rule for vmap (``_fold``), and of which two are derivatives of a
+third: Forward's are Backward and Tangent, and theirs is Second, or another of the four.  Second's are
+those of torch's elementary operators, and so are all derivatives that the library's tangents refuse.
+Under vmap a batch becomes rows or models of one run.
+
+All take the same arguments first: what, seed [1] int64 or None, lengths, resets, mask, x, initial
+states and reset states, weights; shapes are _call.layer's, number types those of the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from .. import _library as lib
+from . import _fold, _higher, _operators, _run, _tangent
+from ._autograd import Call, forward_mode
+from ._spec import Spec
+from ._weights import dense
+
+_LEAD = 5  # arguments before the states
+_functorch = torch._C._functorch
+
+
+@dataclass(frozen=True)
+class What:
+    """The arguments of a run that are not tensors."""
+
+    spec: Spec
+    batch_major: bool
+    flags: int
+    drop: bool
+    keep: bool                         # may backward follow?
+    wanted: tuple[bool, ...] = ()      # gradients of x, states and weights
+    kept: tuple | None = None          # reserve and packed weights, if forward was this very run
+
+    @property
+    def at(self) -> int:
+        """The place of the rows in x and y."""
+        return -3 if self.batch_major else -2
+
+    @property
+    def outputs(self) -> int:
+        return 1 + self.spec.states * (2 if self.flags & lib.ALL_STATES else 1)
+
+    def places(self) -> list[int]:
+        """Of the rows in the results."""
+        return [self.at] + [-2] * (self.outputs - 1)
+
+    def counts(self, resets) -> tuple[int, int]:
+        """The numbers of states and of weights."""
+        return (self.spec.states * (1 if resets is None else 2),
+                self.spec.pairs * len(self.spec.names()))
+
+    def call(self, seed, resets, mask, x, weights) -> Call:
+        dtype = x.dtype
+        job = _run.job_of(self.spec, x, dtype, weights[0].dtype if weights else dtype,
+                          tuple(x.shape[-3:-1]), self.batch_major, self.keep or self.drop,
+                          self.drop, self.flags)
+        return Call(self.spec, job, self.batch_major, seed, self.drop, None, dtype, (dtype,) * 3,
+                    resets, mask, self.flags)
+
+
+def _bottom(what: What, arguments):
+    """Call, lengths, x, states, reset states and weights of a run of plain tensors, and the rest."""
+    seed, lengths, resets, mask, x, *rest = arguments
+    count, number = what.counts(resets)
+    x, *rest = [dense(tensor) for tensor in (x, *rest)]
+    states, weights, rest = rest[:count], rest[count:count + number], rest[count + number:]
+    call = what.call(0 if seed is None else int(seed), dense(resets), dense(mask), x, weights)
+    half = what.spec.states
+    return call, dense(lengths), x, states[:half], states[half:], weights, rest
+
+
+def _is_legacy(tensor) -> bool:
+    return torch.is_tensor(tensor) and _functorch.is_legacy_batchedtensor(tensor)
+
+
+def apply(function, what: What, *arguments):
+    """The function of these tensors; it knows torch.autograd's own vmap, too."""
+    if not any(map(_is_legacy, arguments)):
+        return function.apply(what, *arguments)
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    given = [torch._remove_batch_dim(one, level, 1, 0) if _is_legacy(one) else one
+             for one in arguments]
+    dims = [0 if _is_legacy(one) else None for one in arguments]
+    size = next(one.shape[0] for one, dim in zip(given, dims) if dim == 0)
+    info = torch._functorch.autograd_function.VmapInfo(size, "error")
+    found, dims = function.vmap(info, (None, *dims), what, *given)
+    # Some of its rules want the batch first in memory.
+    return tuple(one if dim is None else torch._add_batch_dim(
+        one.movedim(dim, 0).contiguous(), 0, level) for one, dim in zip(found, dims))
+
+
+def _layers(what: What, arguments):
+    """Results of x, states and weights by elementary operators, as a function of them."""
+    lengths, spec = arguments[1], what.spec
+
+    def run(x, *tensors):
+        states = tensors[:spec.states]
+        rows = x.shape[what.at]
+        states = [x.new_zeros(spec.pairs, rows, width) if state is None else state
+                  for state, width in zip(states, spec.widths)]
+        return _operators.run(spec.cell, x, states, tensors[spec.states:],
+                              batch_first=what.batch_major, lengths=lengths, bias=spec.bias,
+                              count=spec.layers, both=spec.directions == 2)
+
+    return run
+
+
+def _by_operators(what: What, arguments, derivative: str) -> None:
+    """Refuses a run that the elementary operators do not know, either."""
+    spec, why = what.spec, _why_not(what, arguments)
+    if why is None:
+        derivative, why = "third derivative", "of cells that torch.nn has not"
+    if (not spec.torch or spec.heads > 1 or spec.models is not None or what.drop
+            or arguments[2] is not None or arguments[3] is not None
+            or what.flags & (lib.REPEAT_PADDING | lib.ALL_STATES)):
+        raise NotImplementedError(f"ecornn: no {derivative} {why}")
+
+
+def _why_not(what: What, arguments) -> str | None:
+    """Why the library's tangents do not do this run, or None."""
+    _, _, resets, mask, x, *rest = arguments
+    count, number = what.counts(resets)
+    return _tangent.refuses(what.call(0, resets, mask, x, rest[count:count + number]), x)
+
+
+# ---- the functions ------------------------------------------------------------------------------
+
+
+def _save(ctx, inputs, *more) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.what = inputs[0]
+    ctx.save_for_backward(*inputs[1:], *more)
+    ctx.save_for_forward(*inputs[1:])
+
+
+class Forward(torch.autograd.Function):
+    """y, the final states, the states of every step if they are asked for, and what is kept."""
+
+    @staticmethod
+    def forward(what: What, *arguments):
+        call, lengths, x, states, starts, weights, _ = _bottom(what, arguments)
+        cached = not call.job.on_gpu and bool(weights) and type(weights[0]) is torch.nn.Parameter
+        y, final, reserve, packed = _run.forward(
+            what.spec, call.job, x, lengths, states, weights, what.keep or what.drop, call.seed,
+            cached, call.resets, starts, call.mask, call.shows)
+        return (y, *final, (reserve, packed) if what.keep else None)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        reads_y = output[-1] is not None and (inputs[0].spec.replays or not inputs[_LEAD].is_cpu)
+        _save(ctx, inputs, output[0] if reads_y else None)
+        ctx.kept = output[-1]
+
+    @staticmethod
+    def backward(ctx, *outputs):
+        *arguments, y = ctx.saved_tensors
+        what = replace(ctx.what, wanted=tuple(ctx.needs_input_grad[_LEAD:]), kept=ctx.kept)
+        found = apply(Backward, what, *arguments, *outputs[:-1], y)
+        return (*[None] * _LEAD, *found)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        what, arguments = ctx.what, ctx.saved_tensors
+        if _why_not(what, arguments) is None:
+            return (*apply(Tangent, what, *arguments, *tangents[_LEAD:]), None)
+        _by_operators(what, arguments, "forward-mode differentiation")
+        return (*_higher.along(_layers(what, arguments), arguments[_LEAD - 1:], tangents[_LEAD:]),
+                None)
+
+    @staticmethod
+    def vmap(info, dims, what, *arguments):
+        return _fold.batched(_forward, info, dims[1:], what, arguments)
+
+
+class Backward(torch.autograd.Function):
+    """The gradients of x, states and weights that what.wanted has, by those of the results; y is
+    last: None, unless what.kept is of this run."""
+
+    @staticmethod
+    def forward(what: What, *arguments):
+        call, lengths, x, states, starts, weights, outputs = _bottom(
+            replace(what, keep=True), arguments)
+        *outputs, y = outputs
+        spec, job, kept = what.spec, call.job, what.kept
+        if kept is None:
+            y, _, *kept = _run.forward(spec, job, x, lengths, states, weights, True, call.seed,
+                                       False, call.resets, starts, call.mask, call.shows)
+        dx, dstates, dweights = _run.backward(
+            spec, job, x, y if job.reads_y else None, lengths, states, weights, *kept, call.seed,
+            outputs[0], outputs[1:], what.wanted, call.resets, starts, call.mask)
+        return (dx, *dstates, *dweights)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _save(ctx, inputs[:-1])
+
+    @staticmethod
+    def _work(what, arguments):
+        """Its results as elementary operators of x, states, weights and gradients of results."""
+        _by_operators(what, arguments, "gradient of a gradient (create_graph=True)")
+        run, count = _layers(what, arguments), len(arguments) - _LEAD + 1
+
+        def work(*tensors):
+            return _higher.back(run, tensors[:count], what.wanted, tensors[count:])
+
+        return work
+
+    @staticmethod
+    def _parts(what, saved):
+        """The arguments of the run, and the gradients of its results."""
+        end = len(saved) - what.outputs
+        return saved[:end], saved[end:]
+
+    @staticmethod
+    def backward(ctx, *tangents):
+        what = ctx.what
+        arguments, outputs = Backward._parts(what, ctx.saved_tensors)
+        tensors, need = arguments[_LEAD - 1:], ctx.needs_input_grad[_LEAD:-1]
+        count = len(tensors)
+        if _why_not(what, arguments) is not None:
+            found = _higher.back(Backward._work(what, arguments), (*tensors, *outputs), need,
+                                 tangents)
+            return (*[None] * _LEAD, *found, None)
+        dtensors, doutputs = [None] * count, [None] * len(outputs)
+        if any(need[:count]):
+            second = replace(what, wanted=tuple(need[:count]))
+            dtensors = apply(Second, second, *arguments, *tangents, *outputs,
+                             *[None] * len(outputs))
+        if any(need[count:]):
+            found = apply(Tangent, what, *arguments, *tangents)
+            doutputs = [d if want else None for d, want in zip(found, need[count:])]
+        return (*[None] * _LEAD, *dtensors, *doutputs, None)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        what = ctx.what
+        arguments, outputs = Backward._parts(what, ctx.saved_tensors)
+        tensors, count = arguments[_LEAD - 1:], len(arguments) - _LEAD + 1
+        along, slopes = tangents[_LEAD:_LEAD + count], tangents[_LEAD + count:-1]
+        if all(one is None for one in along):
+            return apply(Backward, replace(what, kept=None), *arguments, *slopes, None)
+        if _why_not(what, arguments) is None:
+            return apply(Second, what, *arguments, *along, *outputs, *slopes)
+        return _higher.along(Backward._work(what, arguments), (*tensors, *outputs),
+                             (*along, *slopes))
+
+    @staticmethod
+    def vmap(info, dims, what, *arguments):
+        dims, size = dims[1:], info.batch_size
+        if what.kept is not None and all(dim is None for dim in dims[:-1 - what.outputs]):
+            # Only gradients of results are batched.  The run is kept: read it for each of them.
+            return _fold.loop(lambda *one: apply(Backward, what, *one), size, dims, arguments)
+        return _fold.batched(_backward, info, dims[:-1], what, arguments[:-1], "o", True)
+
+
+class Tangent(torch.autograd.Function):
+    """The tangents of the results along those of x, states and weights, which come last."""
+
+    @staticmethod
+    def forward(what: What, *arguments):
+        call, lengths, x, states, _, weights, along = _bottom(replace(what, keep=True), arguments)
+        found = _tangent.run(call, x, lengths, states, weights, along)
+        return (found.y, *found.final)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _save(ctx, inputs)
+
+    @staticmethod
+    def backward(ctx, *outputs):
+        what, saved = ctx.what, ctx.saved_tensors
+        count = (len(saved) - _LEAD + 1) // 2
+        arguments, along = saved[:-count], saved[-count:]
+        need = ctx.needs_input_grad[_LEAD:]
+        dtensors, dalong = [None] * count, [None] * count
+        if any(need[:count]):
+            second = replace(what, wanted=tuple(need[:count]))
+            dtensors = apply(Second, second, *arguments, *along, *outputs, *[None] * len(outputs))
+        if any(need[count:]):
+            back = replace(what, wanted=tuple(need[count:]))
+            dalong = _backward(back, *arguments, *outputs)
+        return (*[None] * _LEAD, *dtensors, *dalong)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        what, saved = ctx.what, ctx.saved_tensors
+        tensors = saved[_LEAD - 1:]
+        run, count = _layers(what, saved), len(tensors) // 2
+        _by_operators(what, saved, "third derivative")
+        return _higher.along(lambda *given: _higher.along(run, given[:count], given[count:]),
+                             tensors, tangents[_LEAD:])
+
+    @staticmethod
+    def vmap(info, dims, what, *arguments):
+        return _fold.batched(_tangent_of, info, dims[1:], what, arguments, "t", as_models=False)
+
+
+class Second(torch.autograd.Function):
+    """The gradients that what.wanted has of <outputs, tangents of the results> + <slopes, results>;
+    the last arguments are the tangents of x, states and weights, outputs and slopes."""
+
+    @staticmethod
+    def forward(what: What, *arguments):
+        call, lengths, x, states, _, weights, rest = _bottom(replace(what, keep=True), arguments)
+        count = 1 + len(states) + len(weights)
+        along, outputs, slopes = (rest[:count], rest[count:count + what.outputs],
+                                  rest[count + what.outputs:])
+        found = _tangent.run(call, x, lengths, states, weights, along, outputs, slopes, what.wanted)
+        return (found.dx, *found.dstates, *found.dweights)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _save(ctx, inputs)
+
+    @staticmethod
+    def _work(what, saved):
+        """Its results as elementary operators of the tensors from x on."""
+        _by_operators(what, saved, "third derivative")
+        count = (len(saved) - _LEAD + 1 - 2 * what.outputs) // 2
+        run = _layers(what, saved)
+
+        def work(*tensors):
+            of, along, outputs = tensors[:count], tensors[count:2 * count], tensors[2 * count:]
+
+            def both(*of):
+                return (*_higher.along(run, of, along), *run(*of))
+
+            return _higher.back(both, of, what.wanted, outputs)
+
+        return work
+
+    @staticmethod
+    def backward(ctx, *tangents):
+        what, saved = ctx.what, ctx.saved_tensors
+        found = _higher.back(Second._work(what, saved), saved[_LEAD - 1:],
+                             ctx.needs_input_grad[_LEAD:], tangents)
+        return (*[None] * _LEAD, *found)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        saved = ctx.saved_tensors
+        return _higher.along(Second._work(ctx.what, saved), saved[_LEAD - 1:], tangents[_LEAD:])
+
+    @staticmethod
+    def vmap(info, dims, what, *arguments):
+        return _fold.batched(_second, info, dims[1:], what, arguments, "too", True, as_models=False)
+
+
+def _forward(what: What, *arguments):
+    return apply(Forward, what, *arguments)
+
+
+def _backward(what: What, *arguments):
+    return apply(Backward, replace(what, kept=None), *arguments, None)
+
+
+def _tangent_of(what: What, *arguments):
+    return apply(Tangent, what, *arguments)
+
+
+def _second(what: What, *arguments):
+    return apply(Second, what, *arguments)
+
+
+def gradients(call: Call, kept, y, x, lengths, states, weights, outputs, wanted):
+    """Gradients of x, states and weights of a run outside of transforms, which can be differentiated
+    and batched; kept: its reserve and packed weights; states: reset states after the initial ones."""
+    what = What(call.spec, call.batch_major, call.flags, call.drop, True, wanted, kept)
+    seed = torch.tensor([call.seed], device="cpu") if call.drop else None
+    packing, dtype = call.packing, call.dtype
+    dy, *dfinal = outputs
+    if packing is not None:
+        x, dy, lengths = packing.pad(x), None if dy is None else packing.pad(dy), packing.lengths
+    tensors = [None if one is None else one.to(dtype) for one in (x, *states)]
+    outputs = [None if one is None else one.to(dtype) for one in (dy, *dfinal)]
+    dx, *found = apply(Backward, what, seed, lengths, call.resets, call.mask, *tensors, *weights,
+                       *outputs, y)
+    dx = dx if dx is None or packing is None else packing.pack(dx)
+    return tuple(d if d is None else d.to(one.dtype)
+                 for d, one in zip((dx, *found), (x, *states, *weights)))
+
+
+def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, drop: bool, packing, resets,
+          mask, flags: int, types):
+    """_call.layer's results, with reset states after the initial ones; None: elementary operators
+    have to do it, with torch's dropout."""
+    dtype, params, result = types
+    if drop and _orders() > 1:
+        return None
+    seed = torch.randint(2**62, (1,), device="cpu") if drop else None  # vmap knows what to do
+    if packing is not None:
+        x, lengths = packing.pad(x), packing.lengths
+    tensors = [None if one is None else one.to(dtype) for one in (x, *states)]
+    tensors += [weight.to(params) for weight in weights]
+    what = What(spec, batch_major, flags, drop, _fold.keeps(tensors))
+    y, *final, _ = apply(Forward, what, seed, lengths, resets, mask, *tensors)
+    y = y if packing is None else packing.pack(y)
+    kinds = [result[0], *([result[1]] + [result[2]] * (spec.states - 1)) * 2]
+    return tuple(one.to(kind) for one, kind in zip((y, *final), kinds))
+
+
+def under_vmap() -> bool:
+    """Is a vmap of torch.func active?"""
+    return any(each.key() == _functorch.TransformType.Vmap
+               for each in _functorch.get_interpreter_stack() or ())
+
+
+def _orders() -> int:
+    """How many derivatives the active transforms may take."""
+    kinds = _functorch.TransformType
+    stack = [each.key() for each in _functorch.get_interpreter_stack() or ()]
+    return stack.count(kinds.Grad) + 2 * stack.count(kinds.Jvp) + 2 * forward_mode()
