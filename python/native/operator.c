@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "python/native/cell.h"
 #include "python/native/scratch.h"
 
 #define SHOWN __attribute__((visibility("default")))
@@ -29,6 +30,9 @@ static const struct {
      operator_forward},
     {"backward", "backward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]",
      operator_backward},
+    {"cell", "cell(int kind, int given, Tensor[] tensors) -> Tensor[]", operator_cell},
+    {"cell_backward", "cell_backward(int kind, int given, Tensor[] tensors) -> Tensor[]",
+     operator_cell_backward},
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 

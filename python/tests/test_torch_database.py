@@ -21,7 +21,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_modules import module_db
 
-OURS = {torch.nn.LSTM: et.LSTM, torch.nn.GRU: et.GRU, torch.nn.RNN: et.RNN}
+OURS = {getattr(torch.nn, name + cell): getattr(et, name + cell)
+        for name in ("LSTM", "GRU", "RNN") for cell in ("", "Cell")}
 INFOS = [info for info in module_db if info.module_cls in OURS]
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 
@@ -43,6 +44,8 @@ def _pair(info, given, device, dtype, training):
 
 
 def _tensors(result):
+    if isinstance(result, torch.Tensor):  # of a cell
+        return [result]
     y, state = result
     y = y.data if isinstance(y, torch.nn.utils.rnn.PackedSequence) else y
     return [y, *(state if isinstance(state, tuple) else (state,))]

@@ -1,6 +1,6 @@
 """torch.nn's recurrent layers, run by ecornn.
 
-``LSTM``, ``GRU`` and ``RNN`` replace torch.nn's; ``replace`` puts them into a model, and
+``LSTM``, ``GRU`` and ``RNN`` and their cells replace torch.nn's; ``replace`` puts them into a model, and
 ``enabled`` makes torch.nn's own modules use ecornn.  ``Recurrent`` is the same for any cell,
 ``Ensemble`` for several models at once.
 """
@@ -10,15 +10,16 @@ from __future__ import annotations
 from ._attention import AdditiveAttention, attention
 from ._net import Net
 from .aten import enabled
+from .cells import GRUCell, LSTMCell, RNNCell
 from .ensemble import Ensemble
 from .modules import GRU, LSTM, RNN
 from .recurrent import (MGU, CoupledLSTM, IndRNN, LayerNormLSTM, PeepholeLSTM, Recurrent,
                         ResetFirstGRU, ZoneoutLSTM)
 from .replace import Report, replace
 
-__all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "IndRNN", "LSTM", "LayerNormLSTM", "MGU",
-           "Net", "PeepholeLSTM", "RNN", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM",
-           "attention", "enabled", "replace"]
+__all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "IndRNN", "LSTM",
+           "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "RNN", "RNNCell", "Recurrent", "Report",
+           "ResetFirstGRU", "ZoneoutLSTM", "attention", "enabled", "replace"]
 
 
 def __dir__() -> list[str]:

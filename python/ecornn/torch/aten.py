@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _call, _operators, _transforms
+from . import _call, _cells, _operators, _transforms
 from ._packing import packing_of
 from ._spec import GATES, spec_of
 
@@ -96,6 +96,19 @@ def _kernels(name: str):
     return {"input": input, "data": data}
 
 
+def _cell_kernel(kind: int):
+    """The function registered for one of aten's cells."""
+
+    def cell(x, hx, *weights):
+        states = list(hx) if kind == 0 else [hx]
+        weights += (None,) * (4 - len(weights))
+        out = _cells.run(kind, x, states, weights) if _active else None
+        out = _cells.original(kind, x, states, weights) if out is None else out
+        return tuple(out) if kind == 0 else out[0]
+
+    return cell
+
+
 def _register() -> None:
     global _registered
     if _registered is not None:
@@ -105,6 +118,9 @@ def _register() -> None:
         for overload, kernel in _kernels(name).items():
             for key in _KEYS:
                 library.impl(f"{name}.{overload}", kernel, key)
+    for kind, name in enumerate(_cells.NAMES):
+        for key in ("AutogradCPU", "CPU"):
+            library.impl(name, _cell_kernel(kind), key)
     _registered = library
 
 
@@ -116,7 +132,7 @@ def _unregister() -> None:
 
 
 class enabled:
-    """Makes unchanged torch.nn.LSTM, GRU and RNN run on ecornn.
+    """Makes unchanged torch.nn.LSTM, GRU, RNN and their cells run on ecornn.
 
     As a context manager until its end, in all threads; as a call until ``disable()``.
 

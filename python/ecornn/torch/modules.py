@@ -9,6 +9,7 @@ from . import _call, _dynamo, _operators
 from ._forward import Forward
 from ._packing import packing_of
 from ._spec import CELLS, Spec, spec_of
+from .cells import GRUCell, LSTMCell, RNNCell
 
 _nn = torch.nn
 # torch's compiler can only be told of subclasses of torch.nn's classes; isinstance then works too.
@@ -197,7 +198,8 @@ def _no_projection(module, proj_size: int) -> None:
 if _SUBCLASS:
     _dynamo.take(_Layers)
 
-OURS = {_nn.LSTM: LSTM, _nn.GRU: GRU, _nn.RNN: RNN}
+OURS = {_nn.LSTM: LSTM, _nn.GRU: GRU, _nn.RNN: RNN, _nn.LSTMCell: LSTMCell, _nn.GRUCell: GRUCell,
+        _nn.RNNCell: RNNCell}
 
 
 def _twin(module, kind: type):
@@ -208,11 +210,12 @@ def _twin(module, kind: type):
         twin.__dict__.pop(name, None)
     for name in ("_parameters", "_buffers", "_modules"):
         twin.__dict__[name] = module.__dict__[name].copy()
-    twin._flat_weights = list(module._flat_weights)
+    if "_flat_weights" in module.__dict__:  # cells have none
+        twin._flat_weights = list(module._flat_weights)
     return twin
 
 
-def to_torch(module: _Layers):
+def to_torch(module):
     """torch.nn's module with the same parameters (the same tensors, not copies)."""
     return _twin(module, module._torch)
 

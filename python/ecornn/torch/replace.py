@@ -33,13 +33,11 @@ def _reason(module) -> str | None:
         return None
     if isinstance(module, tuple(OURS)):
         return f"{type(module).__module__}.{type(module).__qualname__} is a class of its own"
-    if isinstance(module, torch.nn.RNNCellBase):
-        return "a single step without packed weights: torch.nn's cells stay"
     return None
 
 
 def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Module:
-    """Replaces every torch.nn.LSTM, GRU and RNN inside a model by ecornn's module.
+    """Replaces every torch.nn.LSTM, GRU, RNN and their cells inside a model by ecornn's module.
 
     Parameters, hooks and mode stay the same objects, so an existing optimizer continues to work.
     The model is changed in place and returned; if it is a recurrent layer itself, the new module is

@@ -1,0 +1,124 @@
+"""One step of torch.nn's cells: in F32 on a CPU by an operator in C, which reads torch's own weights,
+so that nothing is packed.  Everything else is torch's own code.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from . import _call, _native, _operators
+from ._autograd import _is_batched, forward_mode
+from ._spec import CELLS
+from ._weights import dense as _dense
+
+# aten's operators; the position is the operator's number of the cell, as in python/native/points.h.
+NAMES = ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+_GATES = (4, 3, 1, 1)
+# Bits of `given`, as in python/native/cell.h.
+_BIAS, _KEEP, _DH, _DC, _WANT_DX, _WANT_DH, _WANT_DWEIGHTS = (1 << k for k in range(7))
+
+_forward, _backward = (None, None) if _native._module is None else (
+    getattr(torch.ops.ecornn_native, name).default._op for name in ("cell", "cell_backward"))
+
+
+def original(kind: int, x, states, weights):
+    """The new states by torch's own code, whatever ``enabled`` has registered."""
+    op = getattr(torch.ops.aten, NAMES[kind]).default
+    found = op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x,
+                      states if kind == 0 else states[0], *weights)
+    return found if kind == 0 else (found,)
+
+
+def _made(kind: int, given: int, tensors):
+    """The operator's results; an empty list if it does not support these tensors."""
+    return _forward(kind, given, tensors) or _forward(
+        kind, given, [tensor.contiguous() for tensor in tensors])
+
+
+class Step(torch.autograd.Function):
+    """The new states from x, states and weights; None each if torch's own code should run."""
+
+    @staticmethod
+    def forward(ctx, kind: int, count: int, *tensors):
+        made = _made(kind, _KEEP | _BIAS * (len(tensors) > count + 2), list(tensors))
+        if not made:
+            return (None,) * (count - 1)
+        ctx.set_materialize_grads(False)
+        ctx.kind, ctx.count = kind, count
+        states, gates = (made, []) if kind > 1 else (made[:-1], made[-1:])
+        ctx.save_for_backward(*tensors, states[-1], *gates)
+        return tuple(states)
+
+    @staticmethod
+    def backward(ctx, *outputs):
+        kind, count = ctx.kind, ctx.count
+        *tensors, now, gates = ctx.saved_tensors if kind < 2 else (*ctx.saved_tensors, None)
+        wanted = ctx.needs_input_grad[2:]
+        if torch.is_grad_enabled() or forward_mode() or any(map(_is_batched, outputs)):
+            return (None, None, *_again(kind, count, tensors, outputs, wanted))
+        given = _BIAS * (len(tensors) > count + 2)
+        for bit, asked in ((_WANT_DX, wanted[:1]), (_WANT_DH, wanted[1:count]),
+                           (_WANT_DWEIGHTS, wanted[count:])):
+            given |= bit * any(asked)
+        given |= _DH * (outputs[0] is not None) | _DC * (outputs[-1] is not None and kind == 0)
+        made = _backward(kind, given, [*tensors, now, *([] if gates is None else [gates]), *[
+            _dense(d) for d in outputs if d is not None]])
+        if not made:
+            raise RuntimeError("ecornn: no memory for the gradient of a cell")
+        found = iter(made)
+        groups = [[next(found) if given & bit else None for _ in range(size)]
+                  for bit, size in ((_WANT_DX, 1), (_WANT_DH, count - 1),
+                                    (_WANT_DWEIGHTS, len(tensors) - count))]
+        return (None, None, *[d if want else None for d, want in zip(sum(groups, []), wanted)])
+
+
+def _again(kind: int, count: int, tensors, outputs, wanted):
+    """Gradients that can be differentiated and batched, through torch's own code."""
+    with torch.enable_grad():
+        results = original(kind, tensors[0], tensors[1:count], tensors[count:])
+        pairs = [(out, d) for out, d in zip(results, outputs) if d is not None]
+        found = iter(torch.autograd.grad(
+            [out for out, _ in pairs], [t for t, want in zip(tensors, wanted) if want],
+            [d for _, d in pairs], create_graph=torch.is_grad_enabled(), allow_unused=True))
+    return [next(found) if want else None for want in wanted]
+
+
+def _by_operators(kind: int, x, states, weights):
+    """The new states under transforms of torch.func, which torch's LSTMCell does not support."""
+    w, r, bias_x, bias_h = weights
+    if any(type(t) not in _call._PLAIN or t.dim() != 2 for t in (x, *states)) or (
+            x.shape[1] != w.shape[1] or any(s.shape != (x.shape[0], r.shape[1]) for s in states)):
+        return None
+    cell = CELLS[("LSTM", "GRU", "RNN_TANH", "RNN_RELU")[kind]]
+    return _operators._STEPS[cell](torch.nn.functional.linear(x, w, bias_x), tuple(states),
+                                   {"hh": (r, bias_h), "hr": None})
+
+
+# torch's own apply searches all arguments for tensors of torch.func; here there are none.
+_apply = super(torch.autograd.Function, Step).apply
+
+
+def run(kind: int, x, states, weights):
+    """The new states, or None if torch's own code should run or say what is wrong.
+
+    x: [N,I].  states: [N,H] each.  weights: weight_ih, weight_hh, bias_ih, bias_hh, as aten takes
+    them; biases may be None.
+    """
+    if _call.transformed():
+        return _by_operators(kind, x, states, weights)
+    if _forward is None or not x.is_cpu or _call.watched() or _call._autocast():
+        return None
+    if weights[3] is None:
+        if weights[2] is not None:
+            return None
+        weights = weights[:2]
+    tensors, gradient = [x, *states, *weights], torch.is_grad_enabled()
+    wanted = False
+    for tensor in tensors:
+        if type(tensor) not in _call._PLAIN or tensor.layout is not torch.strided:
+            return None
+        wanted = wanted or gradient and tensor.requires_grad
+    if wanted:
+        made = _apply(kind, 1 + len(states), *tensors)
+        return None if made[0] is None else made
+    return _made(kind, _BIAS * (len(weights) > 2), tensors) or None
