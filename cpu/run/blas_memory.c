@@ -9,6 +9,8 @@
 
 #include <cblas.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "common/locks.h"
@@ -19,10 +21,19 @@
 __attribute__((weak)) void *blas_memory_alloc(int unused);
 __attribute__((weak)) void blas_memory_free(void *buffer);
 
-/* Every build of OpenBLAS has room for 50, and ends the process beyond that. */
-enum { BUFFER = 128 << 20, MOST = 48 };
+enum { BUFFER = 128 << 20, MOST = 1024 };
 
-static atomic_int made, used; /* made changes under ECO_LOCK_BLAS */
+static void *known[MOST];     /* [made] buffers; changes under ECO_LOCK_BLAS, like made */
+static atomic_int made, used; /* used: buffers that runs may hold */
+
+/* OpenBLAS has two places for buffers for each thread that it was built for, at least 50, and ends
+ * the process if all are held.  Two are left to others. */
+static int places(void)
+{
+    const char *threads = strstr(openblas_get_config(), "MAX_THREADS=");
+    const int twice = threads != NULL ? 2 * atoi(strchr(threads, '=') + 1) : 0;
+    return (twice < 50 ? 50 : twice > MOST ? MOST : twice) - 2;
+}
 
 static bool has_room(void)
 {
@@ -30,22 +41,34 @@ static bool has_room(void)
     return room != MAP_FAILED && munmap(room, BUFFER) == 0;
 }
 
-/* Allocates all buffers that are used at once, if possible. Those of `others` may be in use now and
- * are allocated a second time. */
+static void note(const void *buffer)
+{
+    const int had = atomic_load(&made);
+    for (int k = 0; k < had; k++)
+        if (known[k] == buffer)
+            return;
+    if (buffer != NULL && had < MOST) {
+        known[had] = (void *)(uintptr_t)buffer;
+        atomic_store(&made, had + 1);
+    }
+}
+
+/* Allocates buffers until `all` are known, if possible.  Those that other runs hold now are known,
+ * and OpenBLAS gives the free ones first, so none is allocated beside them. */
 static void make(int all, int others)
 {
     void *buffer[MOST];
-    const int had = atomic_load(&made), spare = had - others;
+    const int spare = atomic_load(&made) - others;
     int n = 0;
-    while (n < all && n < MOST && (n < spare || has_room())) {
+    while (atomic_load(&made) < all && n < all && (n < spare || has_room())) {
         buffer[n] = blas_memory_alloc != NULL ? blas_memory_alloc(0) : NULL;
-        n++;
+        note(buffer[n++]);
     }
+    if (blas_memory_alloc == NULL && n > atomic_load(&made))
+        atomic_store(&made, n); /* this build's buffers are not known */
     for (int k = 0; k < n; k++)
         if (buffer[k] != NULL)
             blas_memory_free(buffer[k]);
-    if (n > had)
-        atomic_store(&made, n);
 }
 
 int eco_cpu_blas_take(int threads)
@@ -54,8 +77,9 @@ int eco_cpu_blas_take(int threads)
     if (all <= atomic_load(&made))
         return threads;
     eco_lock(ECO_LOCK_BLAS);
-    make(all, others);
-    const int has = atomic_load(&made), room = has < MOST ? has - others : threads;
+    const int most = places();
+    make(all < most ? all : most, others);
+    const int room = atomic_load(&made) - others;
     eco_unlock(ECO_LOCK_BLAS);
     const int taken = room < 0 ? 0 : room < threads ? room : threads;
     atomic_fetch_sub(&used, threads - taken);

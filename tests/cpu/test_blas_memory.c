@@ -9,9 +9,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cpu/cpu.h"
 #include "ecornn.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
+
+#include <cblas.h> /* last: it defines I */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { LIMITS = 0 }; /* which need address space of their own */
@@ -114,4 +117,66 @@ START_TEST(a_run_ends)
 }
 END_TEST
 
-TEST_MAIN("blas memory", 60, {a_run_ends, MORE})
+#ifdef OPENBLAS_VERSION
+__attribute__((weak)) void *blas_memory_alloc(int unused);
+__attribute__((weak)) void blas_memory_free(void *buffer);
+
+/* Pages of address space. */
+static long pages_now(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    return pages;
+}
+
+/* While threads of another run hold their buffers, as many are allocated as are missing. */
+START_TEST(none_is_allocated_twice)
+{
+    enum { EACH = 3 };
+    void *held[EACH];
+    if (blas_memory_alloc == NULL)
+        return;
+    const long each = 128L * MIB / sysconf(_SC_PAGESIZE); /* or less */
+    ck_assert_int_eq(eco_cpu_blas_take(EACH), EACH);
+    const long before = pages_now();
+    for (int k = 0; k < EACH; k++)
+        held[k] = blas_memory_alloc(0);
+    ck_assert_int_eq(eco_cpu_blas_take(EACH), EACH);
+    ck_assert_int_le(pages_now() - before, EACH * each);
+    for (int k = 0; k < EACH; k++)
+        blas_memory_free(held[k]);
+    eco_cpu_blas_give(2 * EACH);
+}
+END_TEST
+
+/* OpenBLAS ends a process that holds more buffers than it has places for. */
+START_TEST(threads_have_places)
+{
+    enum { MORE_THAN_PLACES = 1 << 20 };
+    const char *threads = strstr(openblas_get_config(), "MAX_THREADS=");
+    const int twice = threads == NULL ? 0 : 2 * atoi(threads + strlen("MAX_THREADS="));
+    const int taken = eco_cpu_blas_take(MORE_THAN_PLACES);
+    ck_assert_int_gt(taken, 0);
+    ck_assert_int_lt(taken, twice < 50 ? 50 : twice);
+    ck_assert_int_eq(eco_cpu_blas_take(1), 0);
+    eco_cpu_blas_give(taken);
+    ck_assert_int_eq(eco_cpu_blas_take(1), 1);
+    eco_cpu_blas_give(1);
+}
+END_TEST
+#else
+START_TEST(none_is_allocated_twice)
+{
+}
+END_TEST
+START_TEST(threads_have_places)
+{
+}
+END_TEST
+#endif
+
+TEST_MAIN("blas memory", 60, {a_run_ends, MORE}, {none_is_allocated_twice, 1},
+          {threads_have_places, 1})
