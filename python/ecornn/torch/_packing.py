@@ -25,17 +25,18 @@ class Packing:
     def __init__(self, batch_sizes: torch.Tensor, device: torch.device):
         sizes = batch_sizes.to(torch.int64)
         self.steps, self.batch = len(sizes), int(sizes[0])
-        rows = torch.arange(self.batch, device="cpu")
-        inside = rows < sizes[:, None]  # [T,N]
-        first = torch.cumsum(sizes, 0) - sizes
-        total = int(sizes.sum())
-        # Past a row's length any data may be read: some row, a different one for each.
-        padded = torch.where(inside, first[:, None] + rows,
-                             torch.arange(self.steps * self.batch, device="cpu").view(
-                                 inside.shape) % total)
-        self.lengths = inside.sum(0).to(device, torch.int32)
-        self.padded = padded.flatten().to(device)
-        self.packed = inside.flatten().nonzero().flatten().to(device)
+        last = sizes.cumsum(0)  # [T]
+        total = int(last[-1])
+        # One small copy, which a GPU does not wait for; what follows has no shape that depends on
+        # values on the device.
+        sizes, last = torch.stack((sizes, last)).to(device, non_blocking=True)
+        first, rows = last - sizes, torch.arange(self.batch, device=device)
+        self.lengths = (sizes[:, None] > rows).sum(0, dtype=torch.int32)
+        # Past a row's length any data may be read: rows of later steps.
+        self.padded = (first[:, None] + rows).clamp_(max=total - 1).flatten()
+        skipped = torch.arange(self.steps, device=device) * self.batch - first
+        self.packed = torch.arange(total, device=device) + torch.repeat_interleave(
+            skipped, sizes, output_size=total)
 
     def batch_sizes(self) -> torch.Tensor:
         """In the form of PackedSequence, [T]."""
