@@ -8,19 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ecornn.h"
-#include "tests/kit/net.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
 enum { MOST_ELEMENTS = 1 << 19, ROUNDS = 600 };
 
 struct side {
-    ecornn_device *device;
-    ecornn_plan *plan;
-    ecornn_sizes sizes;
-    ecornn_desc desc;
-    void *weights;
+    struct planned of;
     char problem[160];
 };
 
@@ -33,44 +28,19 @@ static unsigned dice(unsigned *state, unsigned n)
     return (*state >> 8) % n;
 }
 
-static void side_pack(const struct side *side, void *weights)
-{
-    const void *params[256];
-    const int count = ecornn_param_count(side->plan);
-    ck_assert_int_le(count, 256);
-    for (int k = 0; k < count; k++) {
-        ecornn_param param;
-        check_ok(ecornn_param_get(side->plan, k, &param));
-        params[k] = (const char *)numbers + param.offset * (side->desc.type == ECORNN_F64 ? 8 : 4);
-    }
-    memset(weights, 0, side->sizes.weights); /* what lies between parts is nobody's */
-    check_ok(ecornn_pack(side->plan, params, weights, NULL));
-}
-
 static void side_open(struct side *side, const char *device, const char *problem,
                       const ecornn_cell *cell)
 {
     snprintf(side->problem, sizeof side->problem, "%s", problem);
-    check_ok(ecornn_device_open(&side->device, device));
-    check_ok(ecornn_desc_parse(&side->desc, problem, cell));
-    check_ok(ecornn_plan_create(&side->plan, side->device, &side->desc));
-    ecornn_plan_sizes(side->plan, &side->sizes);
-    side->weights = ecornn_alloc(side->device, side->sizes.weights);
-    side_pack(side, side->weights);
-}
-
-static void side_close(struct side *side)
-{
-    ecornn_free(side->device, side->weights);
-    ecornn_plan_free(side->plan);
-    ecornn_device_close(side->device);
+    planned_open(&side->of, device, problem, cell);
+    memset(side->of.weights, 0, side->of.sizes.weights); /* what lies between parts is nobody's */
+    planned_pack(&side->of, numbers, side->of.weights);
 }
 
 /* Everything that a run and its backward write, with these weights. */
-static size_t side_run(const struct side *side, const void *weights, char *results, size_t room)
+static size_t side_run(const struct planned *side, const void *weights, char *results, size_t room)
 {
     const ecornn_desc *desc = &side->desc;
-    const bool training = desc->flags & ECORNN_TRAINING;
     const size_t element = desc->type == ECORNN_F64 ? 8 : desc->type == ECORNN_F32 ? 4 : 2;
     const size_t rows = (size_t)desc->steps * (size_t)desc->batch;
     const size_t directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
@@ -81,51 +51,39 @@ static size_t side_run(const struct side *side, const void *weights, char *resul
     ck_assert_uint_le(y + x + side->sizes.dweights, room);
     ck_assert(y <= sizeof numbers && x <= sizeof numbers);
     memset(results, 0, room);
-    void *workspace = ecornn_alloc(side->device, side->sizes.workspace);
-    void *reserve = ecornn_alloc(side->device, side->sizes.reserve);
-    void *dweights = ecornn_alloc(side->device, side->sizes.dweights);
-    if (training)
-        memset(dweights, 0, side->sizes.dweights);
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = numbers,
-                          .y = results,
-                          .weights = weights,
-                          .workspace = workspace,
-                          .reserve = reserve};
+    ecornn_io io = planned_io(side);
+    io.x = numbers, io.y = results, io.weights = weights;
     const ecornn_gradient gradient = {
-        .size = sizeof gradient, .dy = numbers, .dx = results + y, .dweights = dweights};
+        .size = sizeof gradient, .dy = numbers, .dx = results + y, .dweights = side->dweights};
     check_ok(ecornn_forward(side->plan, &io));
-    if (training) {
+    if (desc->flags & ECORNN_TRAINING) {
+        memset(side->dweights, 0, side->sizes.dweights);
         check_ok(ecornn_backward(side->plan, &io, &gradient));
-        memcpy(results + y + x, dweights, side->sizes.dweights);
+        memcpy(results + y + x, side->dweights, side->sizes.dweights);
     }
-    ecornn_free(side->device, workspace);
-    ecornn_free(side->device, reserve);
-    ecornn_free(side->device, dweights);
     return y + x + side->sizes.dweights;
 }
 
 /* Weights of `packed` in runs of `used`. */
-static bool check_pair(const struct side *packed, const struct side *used)
+static bool check_pair(const struct side *packing, const struct side *using)
 {
+    const struct planned *packed = &packing->of, *used = &using->of;
     static char own[1 << 22], foreign[1 << 22];
     const bool fits = ecornn_weights_fit(packed->plan, used->plan) == ECORNN_OK;
     const bool larger = packed->sizes.weights >= used->sizes.weights;
     const bool same = larger && memcmp(packed->weights, used->weights, used->sizes.weights) == 0;
     /* small matrices of BF16 are one group of k, which lies alike in all panels */
-    const bool differ =
-        !fits && strstr(ecornn_error_detail(), "its panels have") && !strstr(used->problem, "bf16");
+    const bool differ = !fits && strstr(ecornn_error_detail(), "its panels have") &&
+                        !strstr(using->problem, "bf16");
     ck_assert_msg((same || !fits) && !(same && differ), "%s, used by %s: %s, but the blocks are %s",
-                  packed->problem, used->problem, fits ? "fits" : ecornn_error_detail(),
+                  packing->problem, using->problem, fits ? "fits" : ecornn_error_detail(),
                   same ? "the same" : "not the same");
     if (!fits)
         return false;
     const size_t bytes = side_run(used, used->weights, own, sizeof own);
     side_run(used, packed->weights, foreign, sizeof foreign);
-    ck_assert_msg(memcmp(own, foreign, bytes) == 0, "%s, used by %s: other bits", packed->problem,
-                  used->problem);
+    ck_assert_msg(memcmp(own, foreign, bytes) == 0, "%s, used by %s: other bits", packing->problem,
+                  using->problem);
     return true;
 }
 
@@ -175,8 +133,8 @@ START_TEST(random_pairs)
         side_open(&used, devices[_i][1], problem, NULL);
         fit += check_pair(&packed, &used);
         fit += check_pair(&used, &packed);
-        side_close(&packed);
-        side_close(&used);
+        planned_close(&packed.of);
+        planned_close(&used.of);
     }
     printf("# %d pairs of %d fit\n", fit, 2 * rounds);
     ck_assert_int_gt(fit, rounds / 4);
@@ -222,13 +180,13 @@ START_TEST(chosen_pairs)
         check_ok(ecornn_cell_parse(&cell, chosen[_i].own));
     side_open(&packed, "cpu:1", chosen[_i].packed, NULL);
     side_open(&used, "cpu:1", chosen[_i].used, cell);
-    const ecornn_status status = ecornn_weights_fit(packed.plan, used.plan);
+    const ecornn_status status = ecornn_weights_fit(packed.of.plan, used.of.plan);
     if (chosen[_i].error)
         check_refused(status, ECORNN_UNSUPPORTED, chosen[_i].error);
     else
         ck_assert(check_pair(&packed, &used));
-    side_close(&packed);
-    side_close(&used);
+    planned_close(&packed.of);
+    planned_close(&used.of);
     ecornn_cell_free(cell);
 }
 END_TEST
@@ -238,12 +196,12 @@ START_TEST(misuse)
     struct side a, b;
     side_open(&a, "cpu:1", "lstm/T9/N4/I3/H8", NULL);
     side_open(&b, "reference", "lstm/T9/N4/I3/H8", NULL);
-    REFUSES(ecornn_weights_fit(NULL, a.plan), "packed is NULL");
-    REFUSES(ecornn_weights_fit(a.plan, NULL), "used is NULL");
-    check_refused(ecornn_weights_fit(a.plan, b.plan), ECORNN_UNSUPPORTED,
+    REFUSES(ecornn_weights_fit(NULL, a.of.plan), "packed is NULL");
+    REFUSES(ecornn_weights_fit(a.of.plan, NULL), "used is NULL");
+    check_refused(ecornn_weights_fit(a.of.plan, b.of.plan), ECORNN_UNSUPPORTED,
                   "its device is cpu, must be reference");
-    side_close(&a);
-    side_close(&b);
+    planned_close(&a.of);
+    planned_close(&b.of);
 }
 END_TEST
 

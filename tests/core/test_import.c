@@ -11,7 +11,7 @@
 
 #include "common/type.h"
 #include "ecornn.h"
-#include "tests/kit/net.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -19,27 +19,20 @@ static const char *const systems[] = {"torch", "cudnn", "keras", "onnx"};
 enum { SYSTEMS = sizeof systems / sizeof *systems, MOST = 4096 };
 
 /* A plan of the problem, and room for its parameters and a foreign block of them. */
+static struct planned my;
 static struct {
-    ecornn_device *device;
-    ecornn_plan *plan;
-    ecornn_sizes sizes;
     double block[MOST], params[MOST];
-} my;
+} foreign;
 
 static void open_plan(const char *device, const char *problem, const ecornn_cell *cell)
 {
-    ecornn_desc desc;
-    check_ok(ecornn_device_open(&my.device, device));
-    check_ok(ecornn_desc_parse(&desc, problem, cell));
-    check_ok(ecornn_plan_create(&my.plan, my.device, &desc));
-    ecornn_plan_sizes(my.plan, &my.sizes);
+    planned_open(&my, device, problem, cell);
     ck_assert_uint_le(my.sizes.params, MOST);
 }
 
 static void close_plan(void)
 {
-    ecornn_plan_free(my.plan);
-    ecornn_device_close(my.device);
+    planned_close(&my);
 }
 
 static size_t block_size(const char *system)
@@ -50,14 +43,14 @@ static size_t block_size(const char *system)
     return elements;
 }
 
-/* Element [row, column] of a parameter in my.params. */
+/* Element [row, column] of a parameter in foreign.params. */
 static double get_param(const char *name, int row, int column)
 {
     ecornn_param param;
     for (int k = 0; k < ecornn_param_count(my.plan); k++) {
         check_ok(ecornn_param_get(my.plan, k, &param));
         if (strcmp(param.name, name) == 0)
-            return my.params[param.offset + (size_t)(row * param.cols + column)];
+            return foreign.params[param.offset + (size_t)(row * param.cols + column)];
     }
     ck_abort_msg("no parameter %s", name);
     return 0;
@@ -160,12 +153,12 @@ START_TEST(small_block)
     const size_t size = block_size(system);
     ck_assert_int_eq((int)size, count_numbers(small[_k].exported));
     for (size_t k = 0; k < size; k++)
-        my.block[k] = (double)(k + 1);
+        foreign.block[k] = (double)(k + 1);
     for (size_t k = 0; k < my.sizes.params + 1; k++)
-        my.params[k] = NAN;
-    check_ok(ecornn_import(my.plan, system, my.block, ECORNN_F64, size, my.params));
+        foreign.params[k] = NAN;
+    check_ok(ecornn_import(my.plan, system, foreign.block, ECORNN_F64, size, foreign.params));
     ck_assert_int_eq(count_numbers(list), (int)my.sizes.params);
-    ck_assert(isnan(my.params[my.sizes.params])); /* the end was respected */
+    ck_assert(isnan(foreign.params[my.sizes.params])); /* the end was respected */
     for (int used; *list; list += used) {
         double value;
         strcpy(name, "0.fwd.");
@@ -174,15 +167,15 @@ START_TEST(small_block)
                       get_param(name, 0, 0), value);
     }
     for (size_t k = 0; k < size + 1; k++)
-        my.block[k] = NAN;
-    check_ok(ecornn_export(my.plan, system, my.params, my.block, ECORNN_F64, size));
+        foreign.block[k] = NAN;
+    check_ok(ecornn_export(my.plan, system, foreign.params, foreign.block, ECORNN_F64, size));
     const char *at = small[_k].exported;
     for (size_t k = 0; k < size; k++) {
         char *end;
-        ck_assert_double_eq(my.block[k], strtod(at, &end));
+        ck_assert_double_eq(foreign.block[k], strtod(at, &end));
         at = end;
     }
-    ck_assert(isnan(my.block[size]));
+    ck_assert(isnan(foreign.block[size]));
     close_plan();
     ecornn_cell_free(own);
 }
@@ -219,8 +212,9 @@ START_TEST(place_in_block)
     open_plan("reference", problem, NULL);
     const size_t size = block_size(places[_i].system);
     for (size_t k = 0; k < size; k++)
-        my.block[k] = (double)k;
-    check_ok(ecornn_import(my.plan, places[_i].system, my.block, ECORNN_F64, size, my.params));
+        foreign.block[k] = (double)k;
+    check_ok(
+        ecornn_import(my.plan, places[_i].system, foreign.block, ECORNN_F64, size, foreign.params));
     const double value = get_param(places[_i].name, places[_i].row, places[_i].column);
     ck_assert_double_eq(value, places[_i].place + places[_i].second);
     close_plan();
@@ -245,24 +239,24 @@ static void round_trip(const char *system, const char *cell, const char *rest, b
     size_t size = MOST;
     if (!is_known(system, cell)) {
         check_refused(ecornn_import_size(my.plan, system, &size), ECORNN_UNSUPPORTED, cell);
-        check_refused(ecornn_import(my.plan, system, my.block, ECORNN_F64, 1, my.params),
+        check_refused(ecornn_import(my.plan, system, foreign.block, ECORNN_F64, 1, foreign.params),
                       ECORNN_UNSUPPORTED, system);
-        check_refused(ecornn_export(my.plan, system, my.params, my.block, ECORNN_F64, 1),
+        check_refused(ecornn_export(my.plan, system, foreign.params, foreign.block, ECORNN_F64, 1),
                       ECORNN_UNSUPPORTED, system);
     } else {
         const size_t bytes = single ? sizeof(float) : sizeof(double);
         for (size_t k = 0; k < my.sizes.params; k++) {
             const float value = (float)k - 100.5f;
-            my.params[k] = single ? my.params[k] : (double)k - 100.25;
+            foreign.params[k] = single ? foreign.params[k] : (double)k - 100.25;
             if (single)
-                memcpy((char *)my.params + k * bytes, &value, bytes);
+                memcpy((char *)foreign.params + k * bytes, &value, bytes);
         }
         memset(back, 0xff, sizeof back);
         const ecornn_type type = single ? ECORNN_F32 : ECORNN_F64;
         size = block_size(system);
-        check_ok(ecornn_export(my.plan, system, my.params, my.block, type, size));
-        check_ok(ecornn_import(my.plan, system, my.block, type, size, back));
-        ck_assert_mem_eq(back, my.params, my.sizes.params * bytes);
+        check_ok(ecornn_export(my.plan, system, foreign.params, foreign.block, type, size));
+        check_ok(ecornn_import(my.plan, system, foreign.block, type, size, back));
+        ck_assert_mem_eq(back, foreign.params, my.sizes.params * bytes);
     }
     close_plan();
 }
@@ -352,34 +346,17 @@ static size_t import_sequence(const char *system)
 {
     const size_t size = block_size(system);
     for (size_t k = 0; k < size; k++)
-        my.block[k] = sin((double)k);
-    check_ok(ecornn_import(my.plan, system, my.block, ECORNN_F64, size, my.params));
+        foreign.block[k] = sin((double)k);
+    check_ok(ecornn_import(my.plan, system, foreign.block, ECORNN_F64, size, foreign.params));
     return size;
 }
 
 static void run_plan(const double *x, double *result)
 {
-    const void *params[256];
-    const int count = ecornn_param_count(my.plan);
-    ck_assert_int_le(count, 256);
-    for (int k = 0; k < count; k++) {
-        ecornn_param param;
-        check_ok(ecornn_param_get(my.plan, k, &param));
-        params[k] = my.params + param.offset;
-    }
-    void *weights = ecornn_alloc(my.device, my.sizes.weights);
-    void *workspace = ecornn_alloc(my.device, my.sizes.workspace);
-    check_ok(ecornn_pack(my.plan, params, weights, NULL));
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = x,
-                          .y = result,
-                          .weights = weights,
-                          .workspace = workspace};
+    planned_pack(&my, foreign.params, my.weights);
+    ecornn_io io = planned_io(&my);
+    io.x = x, io.y = result;
     check_ok(ecornn_forward(my.plan, &io));
-    ecornn_free(my.device, weights);
-    ecornn_free(my.device, workspace);
 }
 
 static void compare_run(const double *x, const double *y, size_t n)
@@ -411,10 +388,11 @@ START_TEST(the_other_share)
         ck_assert_double_eq(sign * get_param(k ? "0.fwd.W.u" : "0.fwd.W.z", 0, 0),
                             systems[_i][0] == 't' || systems[_i][0] == 'c' ? sin(9) : sin(0));
         ck_assert(bias != 0);
-        check_ok(ecornn_export(my.plan, systems[_i], my.params, my.block, ECORNN_F64, size));
+        check_ok(
+            ecornn_export(my.plan, systems[_i], foreign.params, foreign.block, ECORNN_F64, size));
         if (k == 0)
-            memcpy(block, my.block, sizeof block);
-        ck_assert_mem_eq(block, my.block, size * sizeof *block);
+            memcpy(block, foreign.block, sizeof block);
+        ck_assert_mem_eq(block, foreign.block, size * sizeof *block);
         close_plan();
         ecornn_cell_free(cell[k]);
     }
@@ -429,12 +407,17 @@ START_TEST(sizes)
     char words[64];
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         snprintf(words, sizeof words, "elements is %zu, but a block of torch for", wrong[k]);
-        REFUSES(ecornn_import(my.plan, "torch", my.block, ECORNN_F64, wrong[k], my.params), words);
+        REFUSES(
+            ecornn_import(my.plan, "torch", foreign.block, ECORNN_F64, wrong[k], foreign.params),
+            words);
         ck_assert(strstr(ecornn_error_detail(), "has 144") != NULL);
-        REFUSES(ecornn_export(my.plan, "torch", my.params, my.block, ECORNN_F64, wrong[k]), words);
+        REFUSES(
+            ecornn_export(my.plan, "torch", foreign.params, foreign.block, ECORNN_F64, wrong[k]),
+            words);
     }
-    REFUSES(ecornn_import(my.plan, "torch", my.block, (ecornn_type)4, 144, my.params), "type is 4");
-    REFUSES(ecornn_export(my.plan, "torch", my.params, my.block, (ecornn_type)-1, 144),
+    REFUSES(ecornn_import(my.plan, "torch", foreign.block, (ecornn_type)4, 144, foreign.params),
+            "type is 4");
+    REFUSES(ecornn_export(my.plan, "torch", foreign.params, foreign.block, (ecornn_type)-1, 144),
             "type is -1");
     close_plan();
 }
@@ -505,11 +488,11 @@ START_TEST(torch_numbers)
     int cases = 0;
     for (; fscanf(file, " case %63s", problem) == 1; cases++) {
         open_plan(device[_i], problem, NULL);
-        const size_t size = read_numbers(file, "block", my.block, MOST);
+        const size_t size = read_numbers(file, "block", foreign.block, MOST);
         ck_assert_uint_eq(size, block_size("torch"));
         read_numbers(file, "x", x, 64);
         const size_t n = read_numbers(file, "y", y, 64);
-        check_ok(ecornn_import(my.plan, "torch", my.block, ECORNN_F64, size, my.params));
+        check_ok(ecornn_import(my.plan, "torch", foreign.block, ECORNN_F64, size, foreign.params));
         compare_run(x, y, n);
         close_plan();
     }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/kit/net.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 
 static double seconds_of(clockid_t clock)
@@ -70,10 +70,7 @@ END_TEST
 enum { ROWS = 3, STEPS = 2, WIDTH = 8, MOST = 1 << 16 };
 
 struct piece {
-    ecornn_device *device;
-    ecornn_plan *plan;
-    ecornn_sizes sizes;
-    void *weights, *dweights, *workspace, *reserve;
+    struct planned of;
     float x[STEPS * ROWS * WIDTH], dy[STEPS * ROWS * 2 * WIDTH];
     float y[STEPS * ROWS * 2 * WIDTH], dx[STEPS * ROWS * WIDTH];
     int32_t lengths[ROWS];
@@ -85,66 +82,41 @@ struct piece {
 static struct piece *piece_open(const char *device, const char *more, int32_t most, bool ragged)
 {
     struct piece *piece = calloc(1, sizeof *piece);
-    ecornn_desc desc;
     char text[120];
     snprintf(text, sizeof text, "lstm/T%d/N%d/I%d/H%d/%s", most, ROWS, WIDTH, WIDTH, more);
-    check_ok(ecornn_device_open(&piece->device, device));
-    check_ok(ecornn_desc_parse(&desc, text, NULL));
-    check_ok(ecornn_plan_create(&piece->plan, piece->device, &desc));
-    ecornn_plan_sizes(piece->plan, &piece->sizes);
-    float *block = malloc(piece->sizes.params * sizeof *block);
-    const void *params[PARAMS];
-    for (size_t k = 0; k < piece->sizes.params; k++)
+    planned_open(&piece->of, device, text, NULL);
+    float *block = malloc(piece->of.sizes.params * sizeof *block);
+    for (size_t k = 0; k < piece->of.sizes.params; k++)
         block[k] = 0.01f * (float)(k % 61) - 0.3f;
-    for (int k = 0; k < ecornn_param_count(piece->plan); k++) {
-        ecornn_param param;
-        check_ok(ecornn_param_get(piece->plan, k, &param));
-        params[k] = block + param.offset;
-    }
-    piece->weights = ecornn_alloc(piece->device, piece->sizes.weights);
-    piece->dweights = ecornn_alloc(piece->device, piece->sizes.dweights);
-    memset(piece->dweights, 0, piece->sizes.dweights);
-    check_ok(ecornn_pack(piece->plan, params, piece->weights, NULL));
+    planned_pack(&piece->of, block, piece->of.weights);
     free(block);
-    piece->workspace = ecornn_alloc(piece->device, piece->sizes.workspace);
-    piece->reserve = ecornn_alloc(piece->device, piece->sizes.reserve);
     for (int k = 0; k < STEPS * ROWS * WIDTH; k++)
         piece->x[k] = 0.1f * (float)(k % 17) - 0.8f;
     for (int k = 0; k < STEPS * ROWS * 2 * WIDTH; k++)
         piece->dy[k] = 0.1f * (float)(k % 13) - 0.6f;
     for (int k = 0; k < ROWS; k++)
         piece->lengths[k] = k % (STEPS + 1);
-    piece->io = (ecornn_io){.size = sizeof piece->io,
-                            .steps = STEPS,
-                            .batch = ECORNN_ALL,
-                            .lengths = ragged ? piece->lengths : NULL,
-                            .x = piece->x,
-                            .y = piece->y,
-                            .weights = piece->weights,
-                            .workspace = piece->workspace,
-                            .reserve = piece->reserve};
+    piece->io = planned_io(&piece->of);
+    piece->io.steps = STEPS;
+    piece->io.lengths = ragged ? piece->lengths : NULL;
+    piece->io.x = piece->x, piece->io.y = piece->y;
     piece->gradient = (ecornn_gradient){.size = sizeof piece->gradient,
                                         .dy = piece->dy,
                                         .dx = piece->dx,
-                                        .dweights = piece->dweights};
+                                        .dweights = piece->of.dweights};
     return piece;
 }
 
 static void piece_close(struct piece *piece)
 {
-    ecornn_free(piece->device, piece->weights);
-    ecornn_free(piece->device, piece->dweights);
-    ecornn_free(piece->device, piece->workspace);
-    ecornn_free(piece->device, piece->reserve);
-    ecornn_plan_free(piece->plan);
-    ecornn_device_close(piece->device);
+    planned_close(&piece->of);
     free(piece);
 }
 
 static void piece_run(struct piece *piece)
 {
-    check_ok(ecornn_forward(piece->plan, &piece->io));
-    check_ok(ecornn_backward(piece->plan, &piece->io, &piece->gradient));
+    check_ok(ecornn_forward(piece->of.plan, &piece->io));
+    check_ok(ecornn_backward(piece->of.plan, &piece->io, &piece->gradient));
 }
 
 static const struct {
@@ -164,10 +136,10 @@ START_TEST(gives_the_same_bits)
         piece[i] = piece_open(kinds[_i].device, kinds[_i].more, i ? MOST : STEPS, kinds[_i].ragged);
         piece_run(piece[i]);
     }
-    ck_assert_uint_eq(piece[0]->sizes.dweights, piece[1]->sizes.dweights);
+    ck_assert_uint_eq(piece[0]->of.sizes.dweights, piece[1]->of.sizes.dweights);
     ck_assert_mem_eq(piece[0]->y, piece[1]->y, sizeof piece[0]->y);
     ck_assert_mem_eq(piece[0]->dx, piece[1]->dx, sizeof piece[0]->dx);
-    ck_assert_mem_eq(piece[0]->dweights, piece[1]->dweights, piece[0]->sizes.dweights);
+    ck_assert_mem_eq(piece[0]->of.dweights, piece[1]->of.dweights, piece[0]->of.sizes.dweights);
     piece_close(piece[0]);
     piece_close(piece[1]);
 }

@@ -44,13 +44,6 @@ END_TEST
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void refused(ecornn_status status, ecornn_status expected, const char *word)
-{
-    ck_assert_msg(status == expected && strstr(ecornn_error_detail(), word) != NULL,
-                  "%s, '%s', must be %s, with '%s'", ecornn_status_name(status),
-                  ecornn_error_detail(), ecornn_status_name(expected), word);
-}
-
 START_TEST(what_is_wrong_is_said)
 {
     struct models_run run = {.memory = NULL};
@@ -58,27 +51,26 @@ START_TEST(what_is_wrong_is_said)
     ecornn_plan *plan = NULL;
     ecornn_param param;
     char text[4000];
-    refused(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:0", NULL), ECORNN_BAD_ARGUMENT,
+    REFUSES(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:0", NULL),
             "models is 0, must be 1 to 4096");
-    refused(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:x", NULL), ECORNN_BAD_ARGUMENT,
+    REFUSES(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:x", NULL),
             "\"models:x\" is not a valid part");
-    refused(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:2/models:3", NULL),
-            ECORNN_BAD_ARGUMENT, "\"models:3\" contradicts \"models:2\"");
+    REFUSES(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:2/models:3", NULL),
+            "\"models:3\" contradicts \"models:2\"");
     models_open(&run, "cpu:2", "lstm/train/T2/N2/I2/H2/models:3/shared-x");
-    refused(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/shared-x", NULL), ECORNN_BAD_ARGUMENT,
+    REFUSES(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/shared-x", NULL),
             "models is 0, must be 2 or more");
-    refused(ecornn_desc_parse(&desc, "lstm/train/T2/N2/I2/H2/models:2/memory:1M", NULL),
-            ECORNN_UNSUPPORTED, "must be 0 with models, which are 2");
+    check_refused(ecornn_desc_parse(&desc, "lstm/train/T2/N2/I2/H2/models:2/memory:1M", NULL),
+                  ECORNN_UNSUPPORTED, "must be 0 with models, which are 2");
     desc = run.desc;
     desc.models = -1;
-    refused(ecornn_plan_create(&plan, run.device, &desc), ECORNN_BAD_ARGUMENT,
-            "models is -1, must be 0 to 4096");
+    REFUSES(ecornn_plan_create(&plan, run.device, &desc), "models is -1, must be 0 to 4096");
     ck_assert_int_gt(ecornn_plan_print(run.plan, text, sizeof text), 100);
     ck_assert_ptr_nonnull(strstr(text, "/models:3/shared-x: 2 at once, each as\nlstm/f32/train"));
-    models_check_ok(ecornn_param_get(run.plan, 12, &param));
+    check_ok(ecornn_param_get(run.plan, 12, &param));
     ck_assert_str_eq(param.name, "1:0.fwd.W.i");
     ck_assert_int_eq((int)param.offset, (int)run.sizes.params / 3);
-    refused(ecornn_param_get(run.plan, 36, &param), ECORNN_BAD_ARGUMENT, "must be 0 to 35");
+    REFUSES(ecornn_param_get(run.plan, 36, &param), "must be 0 to 35");
     ecornn_io io = {.size = sizeof io,
                     .steps = ECORNN_ALL,
                     .batch = ECORNN_ALL,
@@ -86,12 +78,12 @@ START_TEST(what_is_wrong_is_said)
                     .weights = run.weights,
                     .workspace = run.workspace,
                     .workspace_bytes = 8};
-    refused(ecornn_forward(run.plan, &io), ECORNN_BAD_ARGUMENT, "io.workspace_bytes is 8");
+    REFUSES(ecornn_forward(run.plan, &io), "io.workspace_bytes is 8");
     io.workspace_bytes = 0;
     io.reserve = run.reserve; /* of no run: found by the first model's thread, or the second's */
     memset(run.reserve, 0, run.sizes.reserve);
     const ecornn_gradient gradient = {.size = sizeof gradient};
-    refused(ecornn_backward(run.plan, &io, &gradient), ECORNN_BAD_ARGUMENT, "reserve");
+    REFUSES(ecornn_backward(run.plan, &io, &gradient), "reserve");
     models_close(&run);
 }
 END_TEST

@@ -213,13 +213,6 @@ END_TEST
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void refused(ecornn_status status, ecornn_status expected, const char *word)
-{
-    ck_assert_msg(status == expected && strstr(ecornn_error_detail(), word) != NULL,
-                  "%s, '%s', must be %s, with '%s'", ecornn_status_name(status),
-                  ecornn_error_detail(), ecornn_status_name(expected), word);
-}
-
 START_TEST(wrong_texts_are_refused)
 {
     static const struct {
@@ -264,17 +257,16 @@ START_TEST(wrong_texts_are_refused)
     check_ok(ecornn_device_open(&device, "cpu:1"));
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         const ecornn_status status = wrong[k].status ? wrong[k].status : ECORNN_BAD_ARGUMENT;
-        refused(ecornn_net_plan_create(&plan, device, wrong[k].text, NULL), status, wrong[k].word);
+        check_refused(ecornn_net_plan_create(&plan, device, wrong[k].text, NULL), status,
+                      wrong[k].word);
         ck_assert_ptr_null(plan);
     }
     memset(text, ' ', sizeof text), text[sizeof text - 1] = '\0';
-    refused(ecornn_net_plan_create(&plan, device, text, NULL), ECORNN_BAD_ARGUMENT,
-            "has 5999 characters, at most 4095");
+    REFUSES(ecornn_net_plan_create(&plan, device, text, NULL), "has 5999 characters, at most 4095");
     strcpy(text, "T4/N2/I2");
     for (int k = 0; k < 65; k++)
         strcat(text, k % 2 ? "+gru/H2" : ";gru/H2");
-    refused(ecornn_net_plan_create(&plan, device, text, NULL), ECORNN_BAD_ARGUMENT,
-            "a net has more than 64 layers");
+    REFUSES(ecornn_net_plan_create(&plan, device, text, NULL), "a net has more than 64 layers");
     ecornn_device_close(device);
 }
 END_TEST
@@ -292,9 +284,9 @@ START_TEST(wrong_calls_are_refused)
     check_ok(ecornn_device_open(&device, "cpu:1"));
     check_ok(ecornn_cell_parse(&cell, own));
     const ecornn_cell *const cells[] = {cell, NULL};
-    refused(ecornn_net_plan_create(NULL, device, "", NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
-    refused(ecornn_net_plan_create(&plan, NULL, "", NULL), ECORNN_BAD_ARGUMENT, "device is NULL");
-    refused(ecornn_net_plan_create(&plan, device, NULL, NULL), ECORNN_BAD_ARGUMENT, "text is NULL");
+    REFUSES(ecornn_net_plan_create(NULL, device, "", NULL), "plan is NULL");
+    REFUSES(ecornn_net_plan_create(&plan, NULL, "", NULL), "device is NULL");
+    REFUSES(ecornn_net_plan_create(&plan, device, NULL, NULL), "text is NULL");
     check_ok(ecornn_net_plan_create(&plan, device, "train/T4/N2/I3;own/H3;join:2;gru/H2", cells));
     ck_assert_int_gt(ecornn_net_plan_print(plan, text, sizeof text), 200);
     ck_assert_ptr_nonnull(strstr(text, "2 layers, 2 steps of x to one of y, which is 2 wide"));
@@ -305,23 +297,20 @@ START_TEST(wrong_calls_are_refused)
     ecornn_net_plan_sizes(plan, NULL), ecornn_net_plan_sizes(NULL, &sizes);
     ck_assert_str_eq(ecornn_error_detail(), "plan is NULL");
     ecornn_net_plan_sizes(plan, &sizes);
-    refused(ecornn_net_layer_get(NULL, 0, &layer), ECORNN_BAD_ARGUMENT, "plan is NULL");
-    refused(ecornn_net_layer_get(plan, 0, NULL), ECORNN_BAD_ARGUMENT, "layer is NULL");
-    refused(ecornn_net_layer_get(plan, 2, &layer), ECORNN_BAD_ARGUMENT,
-            "index is 2, must be 0 to 1");
+    REFUSES(ecornn_net_layer_get(NULL, 0, &layer), "plan is NULL");
+    REFUSES(ecornn_net_layer_get(plan, 0, NULL), "layer is NULL");
+    REFUSES(ecornn_net_layer_get(plan, 2, &layer), "index is 2, must be 0 to 1");
     void *const weights = ecornn_alloc(device, sizes.blocks.weights);
     void *const workspace = ecornn_alloc(device, sizes.blocks.workspace);
     const void *none[20] = {NULL};
     void *dnone[20] = {NULL};
-    refused(ecornn_net_pack(NULL, none, weights, NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
-    refused(ecornn_net_pack(plan, NULL, weights, NULL), ECORNN_BAD_ARGUMENT, "params is NULL");
-    refused(ecornn_net_pack(plan, none, NULL, NULL), ECORNN_BAD_ARGUMENT, "weights is NULL");
-    refused(ecornn_net_pack(plan, none, weights, NULL), ECORNN_BAD_ARGUMENT,
-            "layer 0 of a net: params[0] is NULL");
-    refused(ecornn_net_unpack(NULL, weights, NULL, 0, NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
-    refused(ecornn_net_unpack(plan, weights, NULL, 0, NULL), ECORNN_BAD_ARGUMENT,
-            "dparams is NULL");
-    refused(ecornn_net_unpack(plan, NULL, dnone, 0, NULL), ECORNN_BAD_ARGUMENT, "dweights is NULL");
+    REFUSES(ecornn_net_pack(NULL, none, weights, NULL), "plan is NULL");
+    REFUSES(ecornn_net_pack(plan, NULL, weights, NULL), "params is NULL");
+    REFUSES(ecornn_net_pack(plan, none, NULL, NULL), "weights is NULL");
+    REFUSES(ecornn_net_pack(plan, none, weights, NULL), "layer 0 of a net: params[0] is NULL");
+    REFUSES(ecornn_net_unpack(NULL, weights, NULL, 0, NULL), "plan is NULL");
+    REFUSES(ecornn_net_unpack(plan, weights, NULL, 0, NULL), "dparams is NULL");
+    REFUSES(ecornn_net_unpack(plan, NULL, dnone, 0, NULL), "dweights is NULL");
 
     ecornn_net_states states[2] = {{.initial = {NULL}}, {.initial = {NULL}}};
     ecornn_gradient gradient = {.size = sizeof gradient};
@@ -329,42 +318,34 @@ START_TEST(wrong_calls_are_refused)
         .size = sizeof good, .x = x, .weights = weights, .workspace = workspace};
     const int32_t lengths[] = {4, 5};
     ecornn_io io = good;
-    refused(ecornn_net_forward(NULL, &io, NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
-    refused(ecornn_net_forward(plan, NULL, NULL), ECORNN_BAD_ARGUMENT, "io is NULL");
-    refused(ecornn_net_backward(plan, &io, NULL, NULL), ECORNN_BAD_ARGUMENT, "gradient is NULL");
-    refused(ecornn_net_backward(NULL, &io, &gradient, NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
-    refused(ecornn_net_backward(plan, &io, &gradient, NULL), ECORNN_BAD_ARGUMENT,
-            "io.reserve is NULL");
-    refused(ecornn_net_forward(plan, &io, states), ECORNN_BAD_ARGUMENT,
-            "are both 0 in a run with states");
+    REFUSES(ecornn_net_forward(NULL, &io, NULL), "plan is NULL");
+    REFUSES(ecornn_net_forward(plan, NULL, NULL), "io is NULL");
+    REFUSES(ecornn_net_backward(plan, &io, NULL, NULL), "gradient is NULL");
+    REFUSES(ecornn_net_backward(NULL, &io, &gradient, NULL), "plan is NULL");
+    REFUSES(ecornn_net_backward(plan, &io, &gradient, NULL), "io.reserve is NULL");
+    REFUSES(ecornn_net_forward(plan, &io, states), "are both 0 in a run with states");
     gradient.size = 1;
-    refused(ecornn_net_backward(plan, &io, &gradient, NULL), ECORNN_BAD_ARGUMENT,
-            "gradient.size is 1");
+    REFUSES(ecornn_net_backward(plan, &io, &gradient, NULL), "gradient.size is 1");
     gradient.size = sizeof gradient, gradient.dfinal[1] = x;
-    refused(ecornn_net_backward(plan, &io, &gradient, NULL), ECORNN_BAD_ARGUMENT,
-            "gradient.dfinal is");
+    REFUSES(ecornn_net_backward(plan, &io, &gradient, NULL), "gradient.dfinal is");
     io.size = 3;
-    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.size is 3");
+    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.size is 3");
     io = good, io.steps = 5;
-    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT,
-            "io.steps is 5, must be 0 to 4");
+    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.steps is 5, must be 0 to 4");
     io = good, io.x = NULL;
-    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.x is NULL");
+    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.x is NULL");
     io = good, io.lengths = (const int32_t *)((const char *)lengths + 2);
-    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.lengths is");
+    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.lengths is");
     io = good, io.lengths = lengths;
-    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT,
-            "io.lengths[1] is 5, must be 0 to 4");
+    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.lengths[1] is 5, must be 0 to 4");
     io = good, io.workspace_bytes = 1;
-    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.workspace_bytes is 1");
+    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.workspace_bytes is 1");
     io = good, io.initial[0] = x;
-    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.initial is");
+    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.initial is");
     io = good, io.first_step = 3;
-    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT,
-            "must be a multiple of the 2 steps");
+    REFUSES(ecornn_net_forward(plan, &io, NULL), "must be a multiple of the 2 steps");
     io = good, io.steps = io.batch = ECORNN_ALL, states[1].initial[1] = x;
-    refused(ecornn_net_forward(plan, &io, states), ECORNN_BAD_ARGUMENT,
-            "layer 1 of a net: io.initial[1] is");
+    REFUSES(ecornn_net_forward(plan, &io, states), "layer 1 of a net: io.initial[1] is");
     ecornn_free(device, weights), ecornn_free(device, workspace);
     ecornn_net_plan_free(plan), ecornn_net_plan_free(NULL);
     ecornn_cell_free(cell);
@@ -398,8 +379,7 @@ START_TEST(nothing_runs_of_a_wrong_call)
                           .weights = weights,
                           .workspace = workspace,
                           .reserve = reserve};
-    refused(ecornn_net_forward(plan, &io, states), ECORNN_BAD_ARGUMENT,
-            "layer 1 of a net: io.y is NULL");
+    REFUSES(ecornn_net_forward(plan, &io, states), "layer 1 of a net: io.y is NULL");
     ck_assert_float_eq(final[0], 5);
     ecornn_free(device, weights), ecornn_free(device, workspace), ecornn_free(device, reserve);
     ecornn_net_plan_free(plan);

@@ -10,57 +10,20 @@
 #include <string.h>
 
 #include "ecornn.h"
-#include "tests/kit/net.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
 static char page[1 << 16]; /* doc/guide/recipes.md, or another with cells */
 
-/* A plan and its blocks. */
-struct layer {
-    ecornn_device *device;
-    ecornn_plan *plan;
-    ecornn_sizes sizes;
-    void *weights, *workspace, *reserve;
-};
-
-static void layer_open(struct layer *layer, const char *device, const char *problem,
-                       const ecornn_cell *cell)
-{
-    ecornn_desc desc;
-    check_ok(ecornn_device_open(&layer->device, device));
-    check_ok(ecornn_desc_parse(&desc, problem, cell));
-    check_ok(ecornn_plan_create(&layer->plan, layer->device, &desc));
-    ecornn_plan_sizes(layer->plan, &layer->sizes);
-    layer->weights = ecornn_alloc(layer->device, layer->sizes.weights);
-    layer->workspace = ecornn_alloc(layer->device, layer->sizes.workspace);
-    layer->reserve = ecornn_alloc(layer->device, layer->sizes.reserve);
-}
-
-static void layer_close(struct layer *layer)
-{
-    ecornn_free(layer->device, layer->weights);
-    ecornn_free(layer->device, layer->workspace);
-    ecornn_free(layer->device, layer->reserve);
-    ecornn_plan_free(layer->plan);
-    ecornn_device_close(layer->device);
-}
-
 /* y from x, and dx from dy. */
-static void layer_train(const struct layer *layer, const void *const *params, const void *x,
+static void layer_train(const struct planned *layer, const void *const *params, const void *x,
                         void *y, const void *dy, void *dx)
 {
     check_ok(ecornn_pack(layer->plan, params, layer->weights, NULL));
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = x,
-                          .y = y,
-                          .weights = layer->weights,
-                          .workspace = layer->workspace,
-                          .reserve = layer->reserve,
-                          .seed = 1};
+    ecornn_io io = planned_io(layer);
     const ecornn_gradient gradient = {.size = sizeof gradient, .dy = dy, .dx = dx};
+    io.x = x, io.y = y;
     check_ok(ecornn_forward(layer->plan, &io));
     check_ok(ecornn_backward(layer->plan, &io, &gradient));
 }
@@ -235,8 +198,8 @@ START_TEST(activations)
     char problem[60];
     float y[POINTS], dy[POINTS], dx[POINTS], one = 1;
     snprintf(problem, sizeof problem, "t/train/T1/N%d/I1/H1", POINTS);
-    struct layer layer;
-    layer_open(&layer, devices[_i % 2], problem, cell);
+    struct planned layer;
+    planned_open(&layer, devices[_i % 2], problem, cell);
     for (int k = 0; k < POINTS; k++)
         dy[k] = 1;
     layer_train(&layer, (const void *[]){&one}, point, y, dy, dx);
@@ -249,7 +212,7 @@ START_TEST(activations)
             expect(who, (double)dx[k], activation[_i / 2].value(a, true));
         ck_assert(isfinite(y[k]) && isfinite(dx[k]));
     }
-    layer_close(&layer);
+    planned_close(&layer);
     ecornn_cell_free(cell);
 }
 END_TEST
@@ -288,8 +251,8 @@ static void run_cell(const char *device, const ecornn_cell *cell, double y[RUN][
     const void *params[MOST_PARAMS];
     double x[RUN][I_RUN], dy[RUN][H_RUN];
     unsigned seed = 3;
-    struct layer layer;
-    layer_open(&layer, device, "r/f64/train/T5/N2/I2/H3", cell);
+    struct planned layer;
+    planned_open(&layer, device, "r/f64/train/T5/N2/I2/H3", cell);
     for (int k = 0; k < ecornn_param_count(layer.plan); k++) {
         for (int i = 0; i < H_RUN * H_RUN; i++)
             data[k][i] = 2 * number(&seed);
@@ -302,7 +265,7 @@ static void run_cell(const char *device, const ecornn_cell *cell, double y[RUN][
             dy[i][j] = number(&seed);
     }
     layer_train(&layer, params, x, y, dy, dx);
-    layer_close(&layer);
+    planned_close(&layer);
 }
 
 static void check_cell(const char *text)
@@ -342,7 +305,7 @@ END_TEST
  * other W are 0.  base: the same without that line and column.  A parameter's numbers follow from
  * its name.
  */
-static void fill_params(const struct layer *layer, const char *line, bool base,
+static void fill_params(const struct planned *layer, const char *line, bool base,
                         double data[MOST_PARAMS][16], const void *params[MOST_PARAMS])
 {
     const int32_t columns = I_BASE + !base;
@@ -380,12 +343,12 @@ static void check_recipe(const char *text, const char *line, const char *base, c
         for (int j = 0; j < H_BASE; j++)
             dy[t][j] = piece[t] > 0 ? number(&seed) : 0;
     }
-    struct layer layer;
+    struct planned layer;
     snprintf(problem, sizeof problem, "r/f64/train/T%d/N1/I%d/H%d", T_ALL, I_BASE + 1, H_BASE);
-    layer_open(&layer, "cpu:1", problem, cell);
+    planned_open(&layer, "cpu:1", problem, cell);
     fill_params(&layer, line, false, data, params);
     layer_train(&layer, params, x, y, dy, dx);
-    layer_close(&layer);
+    planned_close(&layer);
     ecornn_cell_free(cell);
     for (int p = 1, n = 1; n > 0; p++) {
         double px[T_ALL][I_BASE], py[T_ALL][H_BASE], pdy[T_ALL][H_BASE], pdx[T_ALL][I_BASE];
@@ -398,10 +361,10 @@ static void check_recipe(const char *text, const char *line, const char *base, c
         if (n == 0)
             break;
         snprintf(problem, sizeof problem, "%s/f64/train/T%d/N1/I%d/H%d", base, n, I_BASE, H_BASE);
-        layer_open(&layer, "cpu:1", problem, NULL);
+        planned_open(&layer, "cpu:1", problem, NULL);
         fill_params(&layer, "", true, data, params);
         layer_train(&layer, params, px, py, pdy, pdx);
-        layer_close(&layer);
+        planned_close(&layer);
         for (int t = 0, k = 0; t < T_ALL; t++) {
             for (int j = 0; piece[t] == p && j < H_BASE; j++)
                 ck_assert_double_eq_tol(y[t][j], py[k][j], 1e-13);
@@ -457,10 +420,10 @@ START_TEST(drawn_once)
     const double zero = 0;
     ecornn_cell *cell;
     check_ok(ecornn_cell_parse(&cell, "cell v(h)\nh' = W x + bernoulli(0.75, once)\n"));
-    struct layer layer;
-    layer_open(&layer, "cpu:1", "v/f64/train/bi/T4/N40/I1/H1", cell);
+    struct planned layer;
+    planned_open(&layer, "cpu:1", "v/f64/train/bi/T4/N40/I1/H1", cell);
     layer_train(&layer, (const void *[]){&zero, &zero}, x, y, dy, dx);
-    layer_close(&layer);
+    planned_close(&layer);
     ecornn_cell_free(cell);
     int dropped = 0, differ = 0;
     for (int n = 0; n < ROWS; n++) {

@@ -166,8 +166,7 @@ static void check_other_policy(struct net *net, struct buffers *b, const char *p
     struct buffers before = *b;
     void *const workspace = b->io.workspace;
     b->io.workspace = ecornn_alloc(net->device, sizes.workspace);
-    check_refused(ecornn_backward(other, &b->io, &b->gradient), ECORNN_BAD_ARGUMENT,
-                  "save:every:2, but this plan has save:");
+    REFUSES(ecornn_backward(other, &b->io, &b->gradient), "save:every:2, but this plan has save:");
     ecornn_free(net->device, b->io.workspace);
     b->io.workspace = workspace;
     ck_assert_mem_eq(b, &before, sizeof before);
@@ -185,9 +184,9 @@ START_TEST(a_reserve_of_another_policy_is_refused)
     check_other_policy(&net, b, NET_PROBLEM "/save:every:3");
     if (strcmp(net_device[_i], "reference") != 0) {
         b->io.y = NULL;
-        check_refused(ecornn_backward(net.plan, &b->io, &b->gradient), ECORNN_BAD_ARGUMENT,
-                      "io.y is NULL, but this plan does not save all");
-        check_refused(ecornn_forward(net.plan, &b->io), ECORNN_BAD_ARGUMENT, "io.y is NULL");
+        REFUSES(ecornn_backward(net.plan, &b->io, &b->gradient),
+                "io.y is NULL, but this plan does not save all");
+        REFUSES(ecornn_forward(net.plan, &b->io), "io.y is NULL");
     }
     buffers_close(&net, b);
     net_close(&net);

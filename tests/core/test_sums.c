@@ -12,6 +12,7 @@
 
 #include "common/backend.h"
 #include "common/type.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -51,11 +52,6 @@ struct rows {
     double rows, dy;
     float dparam[PARAMS][UNITS * UNITS];
 };
-
-static void check_ok(ecornn_status status)
-{
-    ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
-}
 
 static void *equal(size_t n, ecornn_type type, double value)
 {

@@ -13,15 +13,11 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
 static const char *only;
-
-static void check_ok(ecornn_status status)
-{
-    ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
-}
 
 /* Every function of the language, and parameters that have no gradient. */
 static const char all_words[] = "cell all(h, c)\n"
@@ -366,13 +362,6 @@ END_TEST
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void refused(ecornn_status status, ecornn_status expected, const char *word)
-{
-    ck_assert_msg(status == expected && strstr(ecornn_error_detail(), word) != NULL,
-                  "%s, '%s', must be %s, with '%s'", ecornn_status_name(status),
-                  ecornn_error_detail(), ecornn_status_name(expected), word);
-}
-
 START_TEST(what_it_does_not_do_is_said)
 {
     static const char three[] = "cell three(h, c, d)\nd' = d + W x\nc' = c * d'\nh' = c'\n";
@@ -402,8 +391,8 @@ START_TEST(what_it_does_not_do_is_said)
         if (wrong[k].text != NULL)
             check_ok(ecornn_cell_parse(&cell, wrong[k].text));
         check_ok(ecornn_desc_parse(&desc, wrong[k].problem, cell));
-        refused(ecornn_tangent_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED,
-                wrong[k].word);
+        check_refused(ecornn_tangent_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED,
+                      wrong[k].word);
         ck_assert_ptr_null(plan);
         ecornn_cell_free(cell);
     }
@@ -422,9 +411,9 @@ START_TEST(wrong_calls_are_refused)
     const void *params[12];
     void *dparams[12] = {NULL};
     check_ok(ecornn_desc_parse(&desc, "lstm/f64/T1/N1/I1/H1", NULL));
-    refused(ecornn_tangent_plan_create(NULL, device, &desc), ECORNN_BAD_ARGUMENT, "plan is NULL");
-    refused(ecornn_tangent_plan_create(&plan, NULL, &desc), ECORNN_BAD_ARGUMENT, "device is NULL");
-    refused(ecornn_tangent_plan_create(&plan, device, NULL), ECORNN_BAD_ARGUMENT, "desc is NULL");
+    REFUSES(ecornn_tangent_plan_create(NULL, device, &desc), "plan is NULL");
+    REFUSES(ecornn_tangent_plan_create(&plan, NULL, &desc), "device is NULL");
+    REFUSES(ecornn_tangent_plan_create(&plan, device, NULL), "desc is NULL");
     check_ok(ecornn_tangent_plan_create(&plan, device, &desc));
     ecornn_tangent_plan_sizes(plan, &sizes);
     ck_assert_int_eq((int)sizes.params, 12);
@@ -437,10 +426,9 @@ START_TEST(wrong_calls_are_refused)
         .size = sizeof good, .x = number, .params = params, .workspace = workspace};
     ecornn_tangent_io io = good;
     check_ok(ecornn_tangent_run(plan, &io)); /* nothing is wanted */
-    refused(ecornn_tangent_run(NULL, &io), ECORNN_BAD_ARGUMENT, "plan is NULL");
-    refused(ecornn_tangent_run(plan, NULL), ECORNN_BAD_ARGUMENT, "io is NULL");
-#define REFUSED(change, word)                                                                      \
-    io = good, change, refused(ecornn_tangent_run(plan, &io), ECORNN_BAD_ARGUMENT, word)
+    REFUSES(ecornn_tangent_run(NULL, &io), "plan is NULL");
+    REFUSES(ecornn_tangent_run(plan, NULL), "io is NULL");
+#define REFUSED(change, word) io = good, change, REFUSES(ecornn_tangent_run(plan, &io), word)
     REFUSED(io.size = 8, "io.size is 8");
     REFUSED(io.steps = 2, "io.steps is 2, must be 1 to 1");
     REFUSED(io.batch = ECORNN_ALL, "io.steps is 0, must be 1 to 1");

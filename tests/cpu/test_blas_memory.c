@@ -10,11 +10,10 @@
 #include <unistd.h>
 
 #include "cpu/cpu.h"
-#include "ecornn.h"
-#include "tests/kit/net.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 
-#include <cblas.h> /* last: it defines I */
+#include <cblas.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { LIMITS = 0 }; /* which need address space of their own */
@@ -25,68 +24,42 @@ enum { LIMITS = 1 };
 enum { STEPS = 20, ROWS = 16, INPUT = 64, HIDDEN = 128, MIB = 1 << 20 };
 static double x[STEPS * ROWS * INPUT], y[2][STEPS * ROWS * HIDDEN];
 
-struct run {
-    ecornn_device *device;
-    ecornn_plan *plan;
-    void *weights, *workspace, *params;
-};
-
-static void make(struct run *run, const char *device)
+static void make(struct planned *run, const char *device)
 {
-    ecornn_desc desc;
-    ecornn_sizes sizes;
-    ecornn_param param;
-    const void *pointers[16];
     char text[64];
     snprintf(text, sizeof text, "gru/f64/T%d/N%d/I%d/H%d", STEPS, ROWS, INPUT, HIDDEN);
-    check_ok(ecornn_device_open(&run->device, device));
-    check_ok(ecornn_desc_parse(&desc, text, NULL));
-    check_ok(ecornn_plan_create(&run->plan, run->device, &desc));
-    ecornn_plan_sizes(run->plan, &sizes);
-    double *params = run->params = calloc(sizes.params, sizeof *params);
-    for (size_t k = 0; k < sizes.params; k++)
+    planned_open(run, device, text, NULL);
+    double *params = calloc(run->sizes.params, sizeof *params);
+    for (size_t k = 0; k < run->sizes.params; k++)
         params[k] = (double)(k * 2654435761u % 1000) / 8000 - 0.06;
-    for (int k = 0; k < ecornn_param_count(run->plan); k++) {
-        check_ok(ecornn_param_get(run->plan, k, &param));
-        pointers[k] = params + param.offset;
-    }
-    run->weights = ecornn_alloc(run->device, sizes.weights);
-    run->workspace = ecornn_alloc(run->device, sizes.workspace);
-    check_ok(ecornn_pack(run->plan, pointers, run->weights, NULL));
+    planned_pack(run, params, run->weights);
+    free(params);
 }
 
-static void end(struct run *run)
+static ecornn_status forward(const struct planned *run, double *to)
 {
-    ecornn_free(run->device, run->weights);
-    ecornn_free(run->device, run->workspace);
-    ecornn_plan_free(run->plan);
-    ecornn_device_close(run->device);
-    free(run->params);
-}
-
-static ecornn_status forward(const struct run *run, double *to)
-{
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = x,
-                          .y = to,
-                          .weights = run->weights,
-                          .workspace = run->workspace};
+    ecornn_io io = planned_io(run);
+    io.x = x, io.y = to;
     return ecornn_forward(run->plan, &io);
+}
+
+/* Pages of address space. */
+static long pages_now(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    return pages;
 }
 
 /* MiB more than the process has. */
 static void limit(struct rlimit *before, int more)
 {
-    unsigned long pages;
-    FILE *file = fopen("/proc/self/statm", "r");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%lu", &pages), 1);
-    fclose(file);
     ck_assert_int_eq(getrlimit(RLIMIT_AS, before), 0);
     struct rlimit now = *before;
-    now.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (rlim_t)more * MIB;
+    now.rlim_cur = (rlim_t)pages_now() * (rlim_t)sysconf(_SC_PAGESIZE) + (rlim_t)more * MIB;
     if (LIMITS)
         ck_assert_int_eq(setrlimit(RLIMIT_AS, &now), 0);
 }
@@ -97,7 +70,7 @@ enum { MORE = sizeof more / sizeof *more };
 START_TEST(a_run_ends)
 {
     struct rlimit before;
-    struct run four, one;
+    struct planned four, one;
     for (size_t k = 0; k < sizeof x / sizeof *x; k++)
         x[k] = (double)(k * 40503u % 2000) / 1000 - 1;
     make(&four, "cpu:4");
@@ -112,25 +85,14 @@ START_TEST(a_run_ends)
     }
     check_ok(forward(&one, y[1]));
     ck_assert_mem_eq(y[0], y[1], sizeof y[0]);
-    end(&four);
-    end(&one);
+    planned_close(&four);
+    planned_close(&one);
 }
 END_TEST
 
 #ifdef OPENBLAS_VERSION
 __attribute__((weak)) void *blas_memory_alloc(int unused);
 __attribute__((weak)) void blas_memory_free(void *buffer);
-
-/* Pages of address space. */
-static long pages_now(void)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%ld", &pages), 1);
-    fclose(file);
-    return pages;
-}
 
 /* While threads of another run hold their buffers, as many are allocated as are missing. */
 START_TEST(none_is_allocated_twice)

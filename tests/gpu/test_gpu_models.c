@@ -59,7 +59,7 @@ START_TEST(small_ones_have_parts)
     struct models_run run = {.memory = &memory};
     ecornn_device_info info;
     models_open(&run, "cuda", "lstm/bf16/train/T50/N256/I32/H128/models:16");
-    models_check_ok(ecornn_device_query(run.device, &info));
+    check_ok(ecornn_device_query(run.device, &info));
     ck_assert_int_gt(ecornn_plan_print(run.plan, text, sizeof text), 100);
     if (strncmp(info.variant, "sm_9", 4) == 0) {
         ck_assert_msg(strstr(text, "/models:16: 1 at once") == NULL, "%s", text);
@@ -74,8 +74,8 @@ START_TEST(refuses_what_at_once_cannot_be)
     ecornn_device *device;
     ecornn_desc desc;
     ecornn_plan *plan;
-    models_check_ok(ecornn_device_open(&device, "cuda"));
-    models_check_ok(ecornn_desc_parse(&desc, "lstm/bf16/train/T9/N4/I8/H64/models:3", NULL));
+    check_ok(ecornn_device_open(&device, "cuda"));
+    check_ok(ecornn_desc_parse(&desc, "lstm/bf16/train/T9/N4/I8/H64/models:3", NULL));
     setenv("ECORNN_FORCE", "at-once=99", 1);
     ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED);
     unsetenv("ECORNN_FORCE");
@@ -113,7 +113,7 @@ static void open_beside(struct beside *beside, const char *problem, uint64_t *se
     models_fill(run, seed);
     models_forget(run);
     models_queue(run, NULL, NULL, 5);
-    models_check_ok(ecornn_wait(run->device, stream));
+    check_ok(ecornn_wait(run->device, stream));
     for (int array = Y; array < MODELS_ARRAYS; array++) {
         beside->should[array] = malloc(bytes_of(run, array) + 1);
         memcpy(beside->should[array], run->array[array], bytes_of(run, array));
@@ -123,7 +123,7 @@ static void open_beside(struct beside *beside, const char *problem, uint64_t *se
 static void check_beside(const struct beside *beside)
 {
     const struct models_run *run = &beside->run;
-    models_check_ok(ecornn_wait(run->device, run->stream));
+    check_ok(ecornn_wait(run->device, run->stream));
     for (int array = Y; array < MODELS_ARRAYS; array++)
         ck_assert_mem_eq(run->array[array], beside->should[array], bytes_of(run, array));
 }

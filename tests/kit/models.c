@@ -14,11 +14,6 @@
 
 enum { MOST_PARAMS = 1024 };
 
-void models_check_ok(ecornn_status status)
-{
-    ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
-}
-
 static void *alloc(const struct models_memory *memory, size_t bytes)
 {
     void *array = memory != NULL ? memory->alloc(bytes) : malloc(bytes);
@@ -80,9 +75,9 @@ static void open_arrays(struct models_run *run)
 
 void models_open(struct models_run *run, const char *device, const char *problem)
 {
-    models_check_ok(ecornn_device_open(&run->device, device));
-    models_check_ok(ecornn_desc_parse(&run->desc, problem, NULL));
-    models_check_ok(ecornn_plan_create(&run->plan, run->device, &run->desc));
+    check_ok(ecornn_device_open(&run->device, device));
+    check_ok(ecornn_desc_parse(&run->desc, problem, NULL));
+    check_ok(ecornn_plan_create(&run->plan, run->device, &run->desc));
     open_arrays(run);
 }
 
@@ -193,14 +188,14 @@ ecornn_status models_try(const struct models_run *run, const int32_t *lengths,
 void models_queue(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
                   uint64_t seed)
 {
-    models_check_ok(models_try(run, lengths, resets, seed));
+    check_ok(models_try(run, lengths, resets, seed));
 }
 
 static void train(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
                   uint64_t seed)
 {
     models_queue(run, lengths, resets, seed);
-    models_check_ok(ecornn_wait(run->device, run->stream));
+    check_ok(ecornn_wait(run->device, run->stream));
 }
 
 static void fill(char *array, size_t bytes, ecornn_type type, uint64_t *seed)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ecornn.h"
+#include "tests/kit/status.h"
 
 /* Models, and whether io.lengths or io.resets are given. */
 struct models_case {
@@ -57,8 +57,6 @@ struct models_run {
     bool borrows; /* device and plan are another's */
 };
 
-/* Fails the test where it is not OK. */
-void models_check_ok(ecornn_status status);
 /* run->memory is set, the rest is zeros. */
 void models_open(struct models_run *run, const char *device, const char *problem);
 /* Likewise, of the plan of another, which is closed after it. */

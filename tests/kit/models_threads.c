@@ -44,7 +44,7 @@ void models_check_threads(const struct models_run run[], int count)
     models_fill(&run[0], &seed);
     models_forget(&run[0]);
     models_queue(&run[0], NULL, NULL, 5);
-    models_check_ok(ecornn_wait(run[0].device, run[0].stream));
+    check_ok(ecornn_wait(run[0].device, run[0].stream));
     for (int k = 1; k < count; k++)
         copy_inputs(&run[k], &run[0]);
     for (int k = 1; k < count; k++) {

@@ -9,11 +9,6 @@
 
 const char *const net_device[NET_DEVICES] = {"cpu:1", "cpu:2", "reference"};
 
-void check_ok(ecornn_status status)
-{
-    ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
-}
-
 static void fill(float *values, size_t n, unsigned seed)
 {
     for (size_t k = 0; k < n; k++) {
@@ -89,12 +84,4 @@ void net_train(const struct net *net, struct buffers *b)
     memset(b->dweights, 0, net->sizes.dweights); /* gaps between parameters compare equal */
     check_ok(ecornn_forward(net->plan, &b->io));
     check_ok(ecornn_backward(net->plan, &b->io, &b->gradient));
-}
-
-void check_refused(ecornn_status status, ecornn_status expected, const char *word)
-{
-    ck_assert_msg(status == expected, "status %s, detail %s", ecornn_status_name(status),
-                  ecornn_error_detail());
-    ck_assert_msg(strstr(ecornn_error_detail(), word), "'%s' is not in '%s'", word,
-                  ecornn_error_detail());
 }

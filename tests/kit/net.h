@@ -5,7 +5,7 @@
 #ifndef ECO_TESTS_NET_H
 #define ECO_TESTS_NET_H
 
-#include "ecornn.h"
+#include "tests/kit/status.h"
 
 /* Large enough for two threads of a CPU in every step, small enough for the reference. */
 #define NET_PROBLEM "lstm/f32/train/L2/bi/T5/N3/I4/H110"
@@ -40,10 +40,5 @@ struct buffers *buffers_open(const struct net *net);
 void buffers_close(const struct net *net, struct buffers *b);
 /* Forward and backward. */
 void net_train(const struct net *net, struct buffers *b);
-
-void check_ok(ecornn_status status);
-/* The call failed as expected, and its detail has the word. */
-void check_refused(ecornn_status status, ecornn_status expected, const char *word);
-#define REFUSES(call, word) check_refused(call, ECORNN_BAD_ARGUMENT, word)
 
 #endif /* ECO_TESTS_NET_H */

@@ -7,7 +7,7 @@
 #define STACK_H
 
 #include "common/type.h"
-#include "ecornn.h"
+#include "tests/kit/status.h"
 
 /* What all layers say, the sizes of x, the pieces; whether rows have lengths. */
 struct stack_case {
@@ -58,9 +58,6 @@ struct stack {
     struct piece piece[PIECES + 1]; /* the last: T and lengths of y */
     uint8_t reset[1024], mask[1024];
 };
-
-/* net.c, whose sizes stand in the way here: fails the test. */
-void check_ok(ecornn_status status);
 
 /* Plans of all layers by themselves. */
 void stack_open(struct stack *stack, const char *device, const struct stack_case *is);
