@@ -33,7 +33,7 @@ static void side_open(struct side *side, const char *device, const char *problem
 {
     snprintf(side->problem, sizeof side->problem, "%s", problem);
     planned_open(&side->of, device, problem, cell);
-    memset(side->of.weights, 0, side->of.sizes.weights); /* what lies between parts is nobody's */
+    memset(side->of.weights, 0, side->of.sizes.weights); /* gaps between parts compare equal */
     planned_pack(&side->of, numbers, side->of.weights);
 }
 
