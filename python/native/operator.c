@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "python/native/cell.h"
+#include "python/native/layer.h"
 #include "python/native/scratch.h"
 
 #define SHOWN __attribute__((visibility("default")))
@@ -36,6 +37,31 @@ static const struct {
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
+/* ecornn::layer, which Python overrides by kernels of its own. */
+static bool define_layer(void)
+{
+    torch_library *made = NULL, *any = NULL;
+    return torch.aoti_torch_library_init_def("ecornn", __FILE__, __LINE__, &made) == TORCH_OK &&
+           torch.aoti_torch_library_def(made, LAYER_SCHEMA) == TORCH_OK &&
+           torch.aoti_torch_library_init_impl("ecornn", "CompositeExplicitAutograd", __FILE__,
+                                              __LINE__, &any) == TORCH_OK &&
+           torch.torch_library_impl(any, "layer", operator_layer, TORCH_ABI) == TORCH_OK;
+}
+
+/* Once torch is there: when this module is loaded, or when Python opens it. */
+static bool begin(void)
+{
+    static bool begun;
+    if (!begun && torch_abi_find())
+        begun = scratch_begin() && jobs_begin() && define_layer();
+    return begun;
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+    begin();
+}
+
 static bool define(void)
 {
     torch_library *made = NULL;
@@ -62,10 +88,7 @@ int ecornn_torch_open(int version, void *const *functions)
     if (version != VERSION)
         return 1;
     memcpy(&library, functions, sizeof library);
-    return torch_abi_find() && scratch_begin() && jobs_begin() && define() && implement("CPU") &&
-                   implement("CUDA")
-               ? 0
-               : 1;
+    return begin() && define() && implement("CPU") && implement("CUDA") ? 0 : 1;
 }
 
 int64_t ecornn_torch_job(const int64_t *numbers, size_t count)

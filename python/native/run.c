@@ -8,19 +8,11 @@
  * it returns an empty list; then Python runs the call, finds the cause and raises.  Any thread may
  * call it.
  */
+#include "python/native/run.h"
+
 #include "python/native/operator.h"
 #include "python/native/scratch.h"
 #include "python/native/weights.h"
-
-/* A call in progress; ok until an error. */
-struct call {
-    struct job *job;
-    int64_t given;
-    void *stream;
-    struct tensors in;
-    struct results out;
-    bool ok;
-};
 
 static void begin(struct call *call, torch_value job, torch_value list)
 {
@@ -120,9 +112,10 @@ static const void *packed_of(struct call *call)
     return packed.data;
 }
 
-static void forward(struct call *call, ecornn_io *io)
+void run_forward(struct call *call, torch_value seed)
 {
     const struct job *const job = call->job;
+    ecornn_io of = io_of(call, seed), *const io = &of;
     torch_tensor *workspace = NULL;
     io->x = next_if(&call->in, 1, job, &job->x, type_of(call), &call->ok);
     io->lengths = read_lengths(call);
@@ -156,10 +149,8 @@ void operator_forward(torch_value *stack, uint64_t arguments, uint64_t count)
     (void)count;
     begin(&call, stack[0], stack[2]);
     call.given = (int64_t)stack[1];
-    if (call.ok) {
-        ecornn_io io = io_of(&call, stack[3]);
-        forward(&call, &io);
-    }
+    if (call.ok)
+        run_forward(&call, stack[3]);
     stack[0] = results_end(&call.out, call.ok);
     end(&call);
 }

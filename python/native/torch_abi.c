@@ -69,3 +69,36 @@ bool torch_abi_find(void)
     find_stream();
     return all;
 }
+
+/* Functions of C++ behind the interface, by their names for the linker. */
+static void *cxx(const char *library, const char *name)
+{
+    void *const from = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    void *const found = from ? dlsym(from, name) : NULL;
+    if (from)
+        dlclose(from);
+    return found;
+}
+
+bool torch_take(torch_value optional, torch_value *value)
+{
+    void (*delete)(void *);
+    void *const function = cxx("libstdc++.so.6", "_ZdlPv"), *const held =
+                                                                (void *)(uintptr_t)optional;
+    if (!held)
+        return false;
+    memcpy(value, held, sizeof *value);
+    memcpy(&delete, &function, sizeof delete);
+    if (delete)
+        delete (held);
+    return true;
+}
+
+void torch_raise(const char *text)
+{
+    void (*check_failed)(const char *function, const char *file, uint32_t line, const char *text);
+    void *const function = cxx("libc10.so", "_ZN3c106detail14torchCheckFailEPKcS2_jS2_");
+    memcpy(&check_failed, &function, sizeof check_failed);
+    if (check_failed)
+        check_failed("ecornn::layer", __FILE__, __LINE__, text);
+}

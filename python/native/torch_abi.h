@@ -12,6 +12,7 @@
 
 typedef struct torch_tensor torch_tensor; /* a handle; its holder deletes it */
 typedef struct torch_list torch_list;
+typedef struct torch_string torch_string;
 typedef struct torch_library torch_library;
 typedef uint64_t torch_value; /* an argument or a result of an operator */
 /* Takes ownership of its arguments on the stack, and leaves its results there. */
@@ -65,7 +66,15 @@ enum { TORCH_OK = 0 };
                                                           (int64_t begin, int64_t end,             \
                                                            int64_t grain,                          \
                                                            void (*work)(int64_t, int64_t, void *), \
-                                                           void *data))
+                                                           void *data)) TORCH_MORE(f)
+
+#define TORCH_MORE(f)                                                                              \
+    f(aoti_torch_new_tensor_handle, (torch_tensor * tensor, torch_tensor * *same))                 \
+        f(aoti_torch_copy_, (torch_tensor * to, torch_tensor * from, int32_t later))               \
+            f(aoti_torch_zero_, (torch_tensor * tensor))                                           \
+                f(torch_get_num_threads, (uint32_t * count))                                       \
+                    f(torch_string_c_str, (torch_string * string, const char **text))              \
+                        f(torch_delete_string, (torch_string * string))
 
 #define TORCH_MEMBER(name, arguments) int32_t(*name) arguments;
 struct torch_abi {
@@ -84,6 +93,11 @@ extern struct torch_numbers torch_number;
 
 /* Looks up all functions; false: this torch lacks one. */
 bool torch_abi_find(void);
+
+/* Takes what an optional argument holds; false: nothing.  Once for each argument. */
+bool torch_take(torch_value optional, torch_value *value);
+/* Raises torch's exception: does not return, unless this torch has no such function. */
+void torch_raise(const char *text);
 
 /* torch's current stream on that GPU; false: this torch has no CUDA. */
 bool torch_stream(int32_t device, void **stream);

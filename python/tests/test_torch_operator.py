@@ -136,6 +136,7 @@ def test_fake_tensors():
     (dict(lengths=torch.zeros(3, dtype=torch.int32)), "lengths is"),
     (dict(lengths=torch.zeros(2)), "lengths is"),
     (dict(lengths=torch.tensor([9, 1], dtype=torch.int32)), "9"),
+    (dict(x=torch.randn(5, 2, 3).double()), "weights are torch.float32"),
     (dict(weights=[torch.zeros(16, 3)]), "1 weights"),
     (dict(weights=[torch.zeros(16, 3)] * 4), "weight_hh_l0 is")])
 def test_operator_refuses(change, error):
@@ -305,8 +306,8 @@ def test_replace():
     seen = []
     net.a.register_forward_hook(lambda *_: seen.append(1))
     report = et.Report()
-    assert et.replace(net, report) is net and report.swapped == 2
-    assert [name for name, _ in report] == ["c", "own"] and "own" in str(report)
+    assert et.replace(net, report) is net and report.swapped == 3
+    assert [name for name, _ in report] == ["own"] and "own" in str(report)
     assert net.again is net.a and type(net.a) is et.LSTM and type(net.b[0]) is et.GRU
     assert [id(p) for p in net.parameters()] == before and list(net.state_dict()) == names
     net.a(torch.randn(5, 2, 3))

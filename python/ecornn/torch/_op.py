@@ -22,9 +22,10 @@ from ._spec import Spec, spec_of
 
 _RUN = ("Tensor[] weights, Tensor? resets, Tensor[]? starts, Tensor? mask, str cell, int[] shape, "
         "str saving, float dropout, bool batch_major, int flags, bool drop, Tensor? seed, ")
-torch.library.define(
-    "ecornn::layer",
-    f"(Tensor x, Tensor? lengths, Tensor[]? states, {_RUN}bool keep) -> Tensor[]")
+if not hasattr(torch.ops.ecornn, "layer"):  # ecornn-torch.so defines it, too (layer.h)
+    torch.library.define(
+        "ecornn::layer",
+        f"(Tensor x, Tensor? lengths, Tensor[]? states, {_RUN}bool keep) -> Tensor[]")
 # x is not read, but torch's checkpoints need an input.
 torch.library.define("ecornn::draw", "(Tensor x) -> Tensor",
                      tags=(torch.Tag.nondeterministic_seeded,))
@@ -55,6 +56,10 @@ class _Given:
                 or lead and x.shape[0] != spec.models):
             raise RuntimeError(f"x is {list(x.shape)}, {x.dtype}, must be "
                                f"[{'M,' * len(lead)}T,N,{spec.input}] of floats")
+        if self.weights and self.weights[0].dtype != x.dtype and (
+                self.weights[0].dtype != torch.float32 or x.dtype == torch.float64):
+            raise RuntimeError(f"weights are {self.weights[0].dtype}, must be {x.dtype} as x, or "
+                               "float32 with a 16-bit x")
         self.steps, self.batch = x.shape[-3:-1][::-1] if self.batch_major else x.shape[-3:-1]
         if self.steps < 1:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")

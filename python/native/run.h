@@ -1,0 +1,22 @@
+/*
+ * A run in progress, for the operators.
+ */
+#ifndef ECO_TORCH_RUN_H
+#define ECO_TORCH_RUN_H
+
+#include "python/native/tensors.h"
+
+/* ok until an error. */
+struct call {
+    struct job *job;
+    int64_t given; /* operator.h has the bits */
+    void *stream;
+    struct tensors in;
+    struct results out;
+    bool ok;
+};
+
+/* Runs a job forward; run.c says which tensors it reads and makes. */
+void run_forward(struct call *call, torch_value seed);
+
+#endif /* ECO_TORCH_RUN_H */

@@ -1,0 +1,364 @@
+/*
+ * Makes and keeps the plans of stacks of layers.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* for dladdr */
+#endif
+#include "python/native/stack.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "python/native/operator.h"
+
+static const char *const planning_names[] = {
+    "ecornn_cell_find",   "ecornn_cell_parse", "ecornn_cell_states", "ecornn_device_open",
+    "ecornn_plan_create", "ecornn_plan_sizes", "ecornn_run_sizes",   "ecornn_bucket",
+    "ecornn_param_count", "ecornn_param_get",  "ecornn_weights_fit", "ecornn_error_detail"};
+static const char *const library_names[] = {"ecornn_forward", "ecornn_backward", "ecornn_pack_sums",
+                                            "ecornn_unpack"};
+static struct planning planning;
+static bool planning_found;
+
+static void *open_library(void)
+{
+    static const char name[] = "libecornn.so.0";
+    static const char *const places[] = {"/", "/../"};
+    Dl_info self;
+    void *found = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    const bool placed = dladdr(planning_names, &self) != 0 && strrchr(self.dli_fname, '/') != NULL;
+    for (size_t i = 0; !found && placed && i < sizeof places / sizeof *places; i++) {
+        char path[4096];
+        const int folder = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
+        snprintf(path, sizeof path, "%.*s%s%s", folder, self.dli_fname, places[i], name);
+        found = dlopen(path, RTLD_NOW);
+    }
+    return found ? found : dlopen(name, RTLD_NOW);
+}
+
+static bool find_all(void *from, const char *const *names, size_t count, void *functions)
+{
+    void *found[sizeof planning_names / sizeof *planning_names];
+    for (size_t i = 0; i < count; i++)
+        if (!(found[i] = dlsym(from, names[i])))
+            return false;
+    memcpy(functions, found, count * sizeof *found);
+    return true;
+}
+
+static void find_functions(void)
+{
+    void *const from = open_library(); /* never closed: plans use it */
+    struct library found;
+    _Static_assert(sizeof planning == sizeof planning_names, "one function a name");
+    _Static_assert(sizeof found == sizeof library_names, "one function a name");
+    planning_found =
+        from && find_all(from, planning_names, sizeof planning_names / sizeof(char *), &planning) &&
+        find_all(from, library_names, sizeof library_names / sizeof(char *), &found);
+    if (planning_found && !library.forward) /* else Python gave them */
+        library = found;
+}
+
+const struct planning *planning_find(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    return pthread_once(&once, find_functions) == 0 && planning_found ? &planning : NULL;
+}
+
+/* ---- parameters and torch's tensors ---------------------------------------------------------- */
+
+/* torch's cells have two biases for a gate, the library one, their sum, except gru's n; gate of
+ * each of the library's vectors, 's' sum, 'h' of weight_hh's bias, 'i' of weight_ih's. */
+static const struct twin {
+    const char *cell;
+    int64_t gates;
+    const char *kind, *gate;
+} twins[] = {{"lstm", 4, "ssss", "\0\1\2\3"},
+             {"gru", 3, "sshi", "\0\1\2\2"},
+             {"rnn-tanh", 1, "s", "\0"},
+             {"rnn-relu", 1, "s", "\0"}};
+
+/* Tensors of a pair of layer and direction, in torch's order; without twins BIAS_IH is b, and
+ * BIAS_HH is p. */
+enum tensor_kind { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, WEIGHT_HR, TENSORS };
+
+struct pair {
+    int64_t rows[TENSORS], cols[TENSORS]; /* cols 0: a vector */
+    int64_t number[TENSORS];              /* of the tensor in the pair */
+    int64_t count;
+};
+
+struct param {
+    int64_t pair, turn;
+    enum tensor_kind kind;
+};
+
+static bool read_param(const struct stack *stack, int index, ecornn_param *is, struct param *param)
+{
+    int layer = 0;
+    char direction[4] = "", kind[8] = "";
+    if (planning.param_get(stack->plan, index, is) != ECORNN_OK ||
+        sscanf(is->name, "%d.%3[a-z].%7[A-Za-z]", &layer, direction, kind) != 3)
+        return false;
+    static const char *const kinds[] = {"W", "R", "b", "p"};
+    param->kind = WEIGHT_HR;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            param->kind = (enum tensor_kind)i;
+    param->pair = layer * (1 + stack->wish.shape[SHAPE_BOTH]) + (strcmp(direction, "fwd") != 0);
+    return true;
+}
+
+static const struct twin *twin_of(const char *cell)
+{
+    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
+        if (strcmp(cell, twins[i].cell) == 0)
+            return &twins[i];
+    return NULL;
+}
+
+/* Adds a parameter to its tensor, and finds its turn among those of its kind. */
+static void grow(struct pair *pair, const ecornn_param *is, struct param *param, int64_t *turns)
+{
+    param->turn = turns[param->kind]++;
+    pair->rows[param->kind] += is->rows;
+    pair->cols[param->kind] = param->kind == BIAS_IH || param->kind == BIAS_HH ? 0 : is->cols;
+}
+
+static void number_tensors(const struct stack *stack, struct pair *pair)
+{
+    const struct twin *const twin = twin_of(stack->cell);
+    const bool bias = stack->wish.shape[SHAPE_BIAS];
+    if (twin)
+        pair->rows[BIAS_IH] = pair->rows[BIAS_HH] =
+            bias ? twin->gates * stack->wish.shape[SHAPE_HIDDEN] : 0;
+    else if (!bias)
+        pair->rows[BIAS_IH] = 0;
+    for (int kind = 0; kind < TENSORS; kind++)
+        if (pair->rows[kind])
+            pair->number[kind] = pair->count++;
+}
+
+/* The places of a parameter: source, what is added, and the gradient's, which inference lacks. */
+static void place(const struct stack *stack, const struct pair *pair, const struct param *param,
+                  int64_t first, int64_t bytes, int64_t size, int64_t *from, int64_t *more)
+{
+    const struct twin *const twin = twin_of(stack->cell);
+    enum tensor_kind kind = param->kind;
+    int64_t turn = param->turn;
+    from[0] = more[0] = -1;
+    from[1] = more[1] = 0;
+    if (kind == BIAS_IH && !stack->wish.shape[SHAPE_BIAS])
+        return;
+    if (kind == BIAS_IH && twin) {
+        turn = twin->gate[param->turn];
+        if (twin->kind[param->turn] == 'h')
+            kind = BIAS_HH;
+        if (twin->kind[param->turn] == 's') {
+            more[0] = first + pair->number[BIAS_HH];
+            more[1] = turn * bytes * size;
+        }
+    }
+    from[0] = first + pair->number[kind];
+    from[1] = turn * bytes * size;
+}
+
+/* Numbers of shapes of weights, then places of parameters, as struct job reads them. */
+static bool find_places(struct stack *stack)
+{
+    const int64_t pairs = stack->wish.shape[SHAPE_LAYERS] * (1 + stack->wish.shape[SHAPE_BOTH]);
+    static const int64_t sizes[] = {4, 8, 2, 2};
+    const int count = planning.param_count(stack->plan);
+    struct pair *const pair = calloc((size_t)pairs, sizeof *pair);
+    int64_t(*const turns)[TENSORS] = calloc((size_t)pairs, sizeof *turns);
+    struct param *const param = calloc((size_t)count, sizeof *param);
+    ecornn_param *const is = calloc((size_t)count, sizeof *is);
+    bool ok = pair && turns && param && is;
+    for (int i = 0; ok && i < count; i++) {
+        ok = read_param(stack, i, &is[i], &param[i]) && param[i].pair < pairs;
+        if (ok)
+            grow(&pair[param[i].pair], &is[i], &param[i], turns[param[i].pair]);
+    }
+    stack->numbers = ok ? calloc((size_t)(pairs * TENSORS * 3 + count * 8), 8) : NULL;
+    int64_t *next = stack->numbers;
+    for (int64_t i = 0; next && i < pairs; i++) {
+        number_tensors(stack, &pair[i]);
+        for (int kind = 0; kind < TENSORS; kind++)
+            if (pair[i].rows[kind]) {
+                *next++ = pair[i].cols[kind] ? 2 : 1;
+                *next++ = pair[i].rows[kind];
+                if (pair[i].cols[kind])
+                    *next++ = pair[i].cols[kind];
+            }
+        stack->weights += pair[i].count;
+    }
+    for (int i = 0; next && i < count; i++) {
+        int64_t first = 0;
+        for (int64_t before = 0; before < param[i].pair; before++)
+            first += pair[before].count;
+        place(stack, &pair[param[i].pair], &param[i], first, (int64_t)is[i].rows * is[i].cols,
+              sizes[stack->wish.param_type], next + 2 * i, next + 2 * (count + i));
+        next[2 * (2 * count + i)] = next[2 * (3 * count + i)] = -1;
+    }
+    stack->params = count;
+    if (next)
+        stack->some = next - stack->numbers + 8 * (int64_t)count;
+    free(pair);
+    free(turns);
+    free(param);
+    free(is);
+    return stack->numbers != NULL;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+enum { MOST_STACKS = 4096 };
+static struct {
+    pthread_mutex_t lock;
+    struct stack *stack[MOST_STACKS];
+    size_t count;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const ecornn_cell *cell_of(const char *text)
+{
+    ecornn_cell *parsed = NULL;
+    if (!strchr(text, '\n'))
+        return planning.cell_find(text);
+    return planning.cell_parse(&parsed, text) == ECORNN_OK ? parsed : NULL;
+}
+
+static bool plan(struct stack *stack)
+{
+    const struct wish *const wish = &stack->wish;
+    char name[32];
+    snprintf(name, sizeof name, wish->cuda ? "cuda:%d" : "cpu:%d",
+             (int)(wish->cuda ? wish->device : wish->threads));
+    const ecornn_desc desc = {
+        .cell = cell_of(stack->cell),
+        .input = (int32_t)wish->shape[SHAPE_INPUT],
+        .hidden = (int32_t)wish->shape[SHAPE_HIDDEN],
+        .proj = (int32_t)wish->shape[SHAPE_PROJ],
+        .layers = (int32_t)wish->shape[SHAPE_LAYERS],
+        .steps = (int32_t)wish->steps,
+        .batch = (int32_t)wish->batch,
+        .direction = wish->shape[SHAPE_BOTH] ? ECORNN_BIDIRECTIONAL : ECORNN_FORWARD,
+        .order = wish->batch_major ? ECORNN_BATCH_MAJOR : ECORNN_TIME_MAJOR,
+        .type = (ecornn_type)wish->type,
+        .param_type = (ecornn_type)wish->param_type,
+        .flags = (uint32_t)wish->flags |
+                 (wish->shape[SHAPE_GROUPED] ? (uint32_t)ECORNN_GROUPED_INPUT : 0),
+        .heads = (int32_t)wish->shape[SHAPE_HEADS]};
+    ecornn_device *device = NULL;
+    ecornn_sizes sizes = {0};
+    if (!desc.cell || planning.device_open(&device, name) != ECORNN_OK ||
+        planning.plan_create(&stack->plan, device, &desc) != ECORNN_OK)
+        return false;
+    planning.plan_sizes(stack->plan, &sizes);
+    stack->packed = sizes.weights;
+    stack->states = planning.cell_states(desc.cell);
+    return find_places(stack);
+}
+
+/* The block of a stack that differs in T and N only and packs alike, or a new one. */
+static struct block *block_of(const struct stack *stack)
+{
+    for (size_t i = 0; i < kept.count; i++)
+        if (memcmp(&kept.stack[i]->wish, &stack->wish, offsetof(struct wish, steps)) == 0 &&
+            strcmp(kept.stack[i]->cell, stack->cell) == 0 &&
+            planning.weights_fit(kept.stack[i]->plan, stack->plan) == ECORNN_OK)
+            return kept.stack[i]->block;
+    struct block *const block = calloc(1, sizeof *block);
+    if (block)
+        pthread_mutex_init(&block->lock, NULL);
+    return block;
+}
+
+static struct stack *make_stack(const struct wish *wish, const char *cell, const char **why)
+{
+    struct stack *const stack = calloc(1, sizeof *stack);
+    const struct job on = {.cuda = wish->cuda, .device = wish->device};
+    *why = "no memory";
+    if (!stack)
+        return NULL;
+    stack->wish = *wish;
+    stack->cell = strdup(cell);
+    if (stack->cell && !plan(stack))
+        *why = cell_of(cell) ? planning.error_detail() : "there is no such cell";
+    else if (stack->cell && (stack->block = block_of(stack)))
+        stack->zeros = make_bytes(&on, wish->shape[SHAPE_HIDDEN] * 8);
+    if (stack->zeros && torch.aoti_torch_zero_(stack->zeros) == TORCH_OK)
+        return stack;
+    return NULL; /* a wrong description, which no program makes twice: not freed */
+}
+
+const struct stack *stack_find(const struct wish *wish, const char *cell, const char **why)
+{
+    struct stack *found = NULL;
+    struct wish in = *wish;
+    in.steps = planning.bucket((int32_t)wish->steps);
+    in.batch = planning.bucket((int32_t)wish->batch);
+    pthread_mutex_lock(&kept.lock);
+    for (size_t i = 0; !found && i < kept.count; i++)
+        if (memcmp(&kept.stack[i]->wish, &in, sizeof in) == 0 &&
+            strcmp(kept.stack[i]->cell, cell) == 0)
+            found = kept.stack[i];
+    *why = "too many different layers and sizes";
+    if (!found && kept.count < MOST_STACKS && (found = make_stack(&in, cell, why)))
+        kept.stack[kept.count++] = found;
+    pthread_mutex_unlock(&kept.lock);
+    return found;
+}
+
+int64_t stack_job(const struct stack *stack, const int64_t *x, int64_t steps, int64_t batch)
+{
+    const int64_t *const shape = stack->wish.shape;
+    const int64_t directions = 1 + shape[SHAPE_BOTH];
+    const int64_t width = shape[SHAPE_PROJ] ? shape[SHAPE_PROJ] : shape[SHAPE_HIDDEN];
+    ecornn_sizes sizes = {0};
+    void *zeros = data_of(stack->zeros);
+    int64_t head[23 + 4 * ECORNN_MAX_STATES] = {0};
+    if (planning.run_sizes(stack->plan, (int32_t)steps, (int32_t)batch, &sizes) != ECORNN_OK)
+        return 0;
+    const int64_t first[] = {(int64_t)(intptr_t)stack->plan,
+                             0, /* no reserve */
+                             (int64_t)sizes.workspace,
+                             (int64_t)stack->packed,
+                             0, /* no gradient */
+                             stack->wish.cuda,
+                             stack->wish.device,
+                             stack->wish.type,
+                             stack->wish.param_type,
+                             steps,
+                             batch,
+                             stack->states,
+                             stack->weights,
+                             stack->params,
+                             (int64_t)(intptr_t)zeros,
+                             3,
+                             x[0],
+                             x[1],
+                             x[2],
+                             3,
+                             x[0],
+                             x[1],
+                             directions * width};
+    memcpy(head, first, sizeof first);
+    size_t count = sizeof first / sizeof *first;
+    for (int64_t i = 0; i < stack->states; i++) {
+        const int64_t state[] = {3, shape[SHAPE_LAYERS] * directions, batch,
+                                 i ? shape[SHAPE_HIDDEN] : width};
+        memcpy(head + count, state, sizeof state);
+        count += 4;
+    }
+    int64_t *const numbers = malloc((count + (size_t)stack->some) * sizeof *numbers);
+    if (!numbers)
+        return 0;
+    memcpy(numbers, head, count * sizeof *numbers);
+    memcpy(numbers + count, stack->numbers, (size_t)stack->some * sizeof *numbers);
+    const int64_t job = job_make(numbers, count + (size_t)stack->some);
+    free(numbers);
+    return job;
+}

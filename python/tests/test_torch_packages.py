@@ -1,0 +1,216 @@
+"""Programs exported ahead of time: torch.export, AOTInductor, and its packages without Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import ecornn.torch as et  # noqa: E402
+from ecornn import _library  # noqa: E402
+from ecornn.torch import _native  # noqa: E402
+
+DIMS = {0: torch.export.Dim("T", min=1, max=512), 1: torch.export.Dim("N", min=1, max=512)}
+COMPILER = shutil.which("g++")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs g++")
+
+PROGRAM = r"""
+#include <cstdio>
+#include <dlfcn.h>
+#include <torch/script.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+
+int main(int, char **argv)
+{
+    if (!dlopen(argv[1], RTLD_NOW)) {
+        std::fprintf(stderr, "%s\n", dlerror());
+        return 2;
+    }
+    torch::NoGradGuard guard;
+    torch::inductor::AOTIModelPackageLoader loader(argv[2]);
+    auto tensors = torch::jit::load(argv[3]);
+    for (int turn = 0; turn < 3; turn++) { /* sizes of its own each */
+        std::vector<at::Tensor> given, want;
+        for (int k = 0; tensors.hasattr("x" + std::to_string(turn) + std::to_string(k)); k++)
+            given.push_back(tensors.attr("x" + std::to_string(turn) + std::to_string(k)).toTensor());
+        for (int k = 0; tensors.hasattr("y" + std::to_string(turn) + std::to_string(k)); k++)
+            want.push_back(tensors.attr("y" + std::to_string(turn) + std::to_string(k)).toTensor());
+        auto found = loader.run(given);
+        if (found.size() != want.size() || want.empty())
+            return 3;
+        for (size_t k = 0; k < want.size(); k++)
+            if (!at::allclose(found[k], want[k], 1e-4, 1e-5))
+                return 4;
+    }
+    std::puts("equal");
+}
+"""
+
+
+class Model(torch.nn.Module):
+    """A layer between others, with flat results."""
+
+    def __init__(self, layer, lengths=False):
+        super().__init__()
+        self.rnn, self.lengths = layer.eval(), lengths
+        self.head = torch.nn.Linear(layer.hidden_size * (1 + layer.bidirectional), 2)
+
+    def forward(self, x, *given):
+        lengths = given[0] if self.lengths else None
+        given = given[self.lengths:]
+        hx = None if not given else given[0] if len(given) == 1 else given
+        y, final = self.rnn(torch.tanh(x), hx, lengths=lengths)
+        return self.head(y), *(final if isinstance(final, tuple) else [final])
+
+
+class Tensors(torch.nn.Module):
+    """Tensors that C++ can load."""
+
+    def __init__(self, tensors):
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+
+    def forward(self, x):
+        return x
+
+
+def _inputs(layer, steps, batch, lengths, states):
+    first = layer.batch_first
+    x = torch.randn(*((batch, steps) if first else (steps, batch)), layer.input_size)
+    given = [torch.randint(1, steps + 1, (batch,))] if lengths else []
+    count = 2 if layer.mode == "LSTM" else 1
+    pairs = layer.num_layers * (1 + layer.bidirectional)
+    return [x, *given, *(torch.randn(pairs, batch, layer.hidden_size)
+                         for _ in range(count * states))]
+
+
+CASES = {
+    "plain": (lambda: et.LSTM(6, 8), False, False),
+    "states": (lambda: et.GRU(6, 8, 2, bidirectional=True, batch_first=True), True, True),
+    "no bias": (lambda: et.RNN(6, 8, 2, bias=False), False, True),
+    "own cell": (lambda: et.LayerNormLSTM(6, 8, 2, bidirectional=True), True, False),
+    "heads": (lambda: et.Recurrent(6, 8, cell="gru", heads=2, bias=False), False, False),
+    "peepholes": (lambda: et.PeepholeLSTM(6, 8, bidirectional=True), False, False),
+}
+
+
+def _package(folder, name):
+    """A package for any T and N, its model, and inputs of several sizes."""
+    make, lengths, states = CASES[name]
+    torch.manual_seed(0)
+    layer = make()
+    model = Model(layer, lengths)
+    inputs = [_inputs(layer, *size, lengths, states) for size in ((5, 3), (40, 7), (1, 1))]
+    rows = {0: DIMS[1]} if lengths else None
+    dims = [{0: DIMS[1], 1: DIMS[0]} if layer.batch_first else DIMS, *([rows] if rows else []),
+            *[{1: DIMS[1]}] * (len(inputs[0]) - 1 - lengths)]
+    more = [tuple(dims[1:])] if dims[1:] else []
+    with torch.no_grad():
+        program = torch.export.export(model, tuple(inputs[0]), dynamic_shapes=(dims[0], *more))
+        path = torch._inductor.aoti_compile_and_package(
+            program, package_path=os.path.join(folder, "model.pt2"))
+    return path, model, inputs
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_export_for_any_shape(kind, strict):
+    module = getattr(et, kind)(12, 16).eval()
+    program = torch.export.export(module, (torch.randn(6, 20, 12),), strict=strict,
+                                  dynamic_shapes=({0: DIMS[0], 1: DIMS[1]},))
+    again = program.module()
+    for shape in ((3, 20, 12), (1, 7, 12), (6, 20, 12)):
+        x = torch.randn(*shape)
+        assert torch.equal(again(x)[0], module(x)[0])
+        found = torch.autograd.grad(again(x)[0].pow(2).sum(), list(again.parameters()))
+        want = torch.autograd.grad(module(x)[0].pow(2).sum(), list(module.parameters()))
+        assert all(map(torch.equal, found, want))
+
+
+@needs_compiler
+def test_a_package_in_python(tmp_path):
+    path, model, inputs = _package(tmp_path, "plain")
+    run = torch._inductor.aoti_load_package(path)
+    for given in inputs:
+        for have, want in zip(run(*given), model(*given), strict=True):
+            torch.testing.assert_close(have, want)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The C++ program."""
+    root, folder = os.path.dirname(torch.__file__), tmp_path_factory.mktemp("program")
+    source, made = folder / "main.cpp", folder / "main"
+    source.write_text(PROGRAM)
+    include, libraries = os.path.join(root, "include"), os.path.join(root, "lib")
+    command = [COMPILER, "-std=c++17", "-O0", f"-I{include}",
+               f"-I{include}/torch/csrc/api/include", "-DUSE_CUDA=0", source, "-o", made,
+               f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-Wl,--no-as-needed", "-ltorch_cpu",
+               "-ltorch", "-lc10", "-ldl",
+               f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
+    subprocess.run(command, check=True)
+    return made
+
+
+@needs_compiler
+@pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
+@pytest.mark.parametrize("name", CASES)
+def test_a_package_without_python(tmp_path, program, name):
+    path, model, inputs = _package(tmp_path, name)
+    tensors = {}
+    for turn, given in enumerate(inputs):
+        with torch.no_grad():
+            results = model(*given)
+        tensors.update({f"x{turn}{k}": tensor for k, tensor in enumerate(given)})
+        tensors.update({f"y{turn}{k}": tensor for k, tensor in enumerate(results)})
+    torch.jit.script(Tensors(tensors)).save(tmp_path / "tensors.pt")
+    libraries = os.path.dirname(os.path.abspath(_library.path))
+    found = subprocess.run([program, _native._module._name, path, tmp_path / "tensors.pt"],
+                           capture_output=True, text=True,
+                           env={**os.environ, "LD_LIBRARY_PATH": libraries})
+    assert found.returncode == 0 and found.stdout == "equal\n", found.stderr
+
+
+ERRORS = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+x, weights = torch.ones(5, 2, 3), [torch.ones(12, 3), torch.ones(12, 4)]
+tail = "gru", [3, 4, 1, 0, 0, 0, 0, 1, 0, 0], "all", 0.0, False
+def run(x=x, lengths=None, states=None, weights=weights, cell="gru", mask=None, keep=False):
+    return torch.ops.ecornn.layer(x, lengths, states, weights, None, None, mask, cell, *tail[1:], 0,
+                                  False, None, keep)
+y, h, *_ = run(x.transpose(0, 2).contiguous().transpose(0, 2))
+assert torch.equal(y[-1], h[0]) and torch.equal(y, run()[0])
+assert torch.equal(run(weights=[2 * weight for weight in weights])[0], run(
+    weights=[2 * weight for weight in weights])[0]) and torch.equal(run()[0], y)
+for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]), "x must be"),
+                    (dict(x=x.double()), "weights must"), (dict(cell="mug"), "no such cell"),
+                    (dict(states=[h, h]), "number of initial states"),
+                    (dict(lengths=torch.ones(2)), "another shape"), (dict(x=x.int()), "floats"),
+                    (dict(mask=x[..., 0]), "resets and mask"), (dict(keep=True), "training")):
+    try:
+        run(**wrong)
+    except RuntimeError as error:
+        assert "ecornn::layer: " in str(error) and text in str(error), error
+    else:
+        raise AssertionError(text)
+"""
+
+
+@pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
+def test_the_operator_in_c_names_what_is_wrong():
+    subprocess.run([sys.executable, "-c", ERRORS, _native._module._name], check=True)
+
+
+def test_one_schema():
+    """ecornn-torch.so and Python define the same operator."""
+    code = "import torch, ecornn.torch; print(torch.ops.ecornn.layer.default._schema)"
+    said = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
+                           text=True, env={**os.environ, "ECORNN_TORCH_MODULE": module}).stdout
+            for module in ("none", getattr(_native._module, "_name", "none"))}
+    assert len(said) == 1
