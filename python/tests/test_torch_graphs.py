@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,6 +12,7 @@ from torch._dynamo.testing import CompileCounterWithBackend  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
 KINDS = ["LSTM", "GRU", "RNN"]
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +49,14 @@ def _compare(module, *arguments, **named):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["dynamic", "automatic", "marked"])
-def test_twenty_shapes(kind, how):
-    module, counter = getattr(et, kind)(6, 8), CompileCounterWithBackend("aot_eager")
+@pytest.mark.parametrize("device", DEVICES)
+def test_twenty_shapes(kind, how, device):
+    module = getattr(et, kind)(6, 8, device=device)
+    counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(module, backend=counter, fullgraph=True,
                              dynamic=True if how == "dynamic" else None)
     for steps, batch in zip(range(5, 25), range(22, 2, -1)):
-        x = torch.randn(steps, batch, 6, requires_grad=True)
+        x = torch.randn(steps, batch, 6, device=device, requires_grad=True)
         asked = [x, *module.parameters()]
         if how == "marked":
             torch._dynamo.mark_dynamic(x, 0)
@@ -64,11 +69,19 @@ def test_twenty_shapes(kind, how):
     assert counter.frame_count == (2 if how == "automatic" else 1)
 
 
-def test_a_graph_runs_forward_once(runs):
-    module, x = et.LSTM(6, 8), torch.randn(5, 2, 6)
-    compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=True)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_graph_runs_forward_once(runs, device, backend):
+    if backend == "inductor" and shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    module, x = et.LSTM(6, 8, device=device), torch.randn(5, 2, 6, device=device)
+    compiled = torch.compile(module, fullgraph=True, backend=backend, dynamic=True)
     compiled(x)[0].sum().backward()
     assert len(runs) == 1
+    found = module.weight_hh_l0.grad.clone()
+    module.zero_grad()
+    module(x)[0].sum().backward()
+    torch.testing.assert_close(found, module.weight_hh_l0.grad)
 
 
 def test_what_forward_kept_may_be_lost():

@@ -99,13 +99,14 @@ CASES = {
 }
 
 
-def _package(folder, name):
+def _package(folder, name, device="cpu"):
     """A package for any T and N, its model, and inputs of several sizes."""
     make, lengths, states = CASES[name]
     torch.manual_seed(0)
     layer = make()
-    model = Model(layer, lengths)
-    inputs = [_inputs(layer, *size, lengths, states) for size in ((5, 3), (40, 7), (1, 1))]
+    model = Model(layer, lengths).to(device)
+    inputs = [[tensor.to(device) for tensor in _inputs(layer, *size, lengths, states)]
+              for size in ((5, 3), (40, 7), (1, 1))]
     rows = {0: DIMS[1]} if lengths else None
     dims = [{0: DIMS[1], 1: DIMS[0]} if layer.batch_first else DIMS, *([rows] if rows else []),
             *[{1: DIMS[1]}] * (len(inputs[0]) - 1 - lengths)]
@@ -133,8 +134,9 @@ def test_export_for_any_shape(kind, strict):
 
 
 @needs_compiler
-def test_a_package_in_python(tmp_path):
-    path, model, inputs = _package(tmp_path, "plain")
+@pytest.mark.parametrize("device", ["cpu"] + ["cuda"] * torch.cuda.is_available())
+def test_a_package_in_python(tmp_path, device):
+    path, model, inputs = _package(tmp_path, "plain", device)
     run = torch._inductor.aoti_load_package(path)
     for given in inputs:
         for have, want in zip(run(*given), model(*given), strict=True):
@@ -159,9 +161,10 @@ def program(tmp_path_factory):
 
 @needs_compiler
 @pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
-@pytest.mark.parametrize("name", CASES)
-def test_a_package_without_python(tmp_path, program, name):
-    path, model, inputs = _package(tmp_path, name)
+@pytest.mark.parametrize("name, device", [(name, "cpu") for name in CASES] + [
+    (name, "cuda") for name in CASES if torch.cuda.is_available()])
+def test_a_package_without_python(tmp_path, program, name, device):
+    path, model, inputs = _package(tmp_path, name, device)
     tensors = {}
     for turn, given in enumerate(inputs):
         with torch.no_grad():
