@@ -84,7 +84,7 @@ static int sets_of(const ecornn_device *device, size_t bytes)
 }
 
 /* The initial states of a single step, [L*D, N, H or P] of each.  Without them a plan would skip
- * the product with R, which callers who run step by step need.  False: no memory. */
+ * the product with R, which callers that run step by step need.  False: no memory. */
 static bool make_states(struct eco_tune_data *data)
 {
     const struct eco_problem *problem = data->problem;
