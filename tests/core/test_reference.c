@@ -159,7 +159,7 @@ static void check_differences(const struct test_case *test)
 {
     struct machine machine = reference(test->desc.type);
     struct data inputs = {0}, results = {0};
-    const size_t step = tests_all() || only ? 1 : 3; /* elements, each of four runs */
+    const size_t step = tests_all() || only ? 1 : 5; /* elements, each of four runs */
     case_inputs(test, &inputs);
     ck_assert(case_run(test, &machine, &inputs, &results));
     int checked = 0;
