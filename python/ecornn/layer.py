@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import threading
 import warnings
 from collections.abc import Iterable, Mapping
@@ -13,9 +14,9 @@ from typing import Any
 import numpy
 
 from . import _library as lib
-from . import _names, _run, arrays
+from . import _exchange, _run, arrays
 from ._errors import BadArgument
-from ._parameters import Packed, Parameters, convert, count_of, size_in
+from ._parameters import Packed, Parameters, convert, count_of
 from ._plan import Plan, Plans, Shape, limit_of, saving_of
 from ._run import Gradients, Run
 from .cell import Cell
@@ -194,18 +195,28 @@ class Layer:
             raise BadArgument(f"model is {model!r}, must be 0 to {self.models - 1}")
         return self._block.block.reshape(self.models, -1)[int(model)]
 
-    def load(self, system: str, given: Any, model: int | None = None) -> None:
-        """Loads another system's weights: torch, keras, onnx or cudnn.
+    def load(self, source: Any, given: Any = None, model: int | None = None, *,
+             prefix: str | None = None) -> None:
+        """Loads weights of torch, keras, flax, onnx, cudnn or ecornn itself (layer.parameters).
 
-        doc/guide/weights.md has the shapes.
+            layer.load("model.safetensors", prefix="encoder.lstm")
+            layer.load("torch", module.state_dict())
 
-        given: a dict of its arrays by name, such as a state_dict; or its arrays in that system's
-        order, as a list or as one concatenated array.  model: with several models, the one to load.
+        source: a file (.safetensors, .npz, .pt, .h5, .keras, .onnx) or a dict of arrays by name,
+        also nested; its names say which system it is.  Or the system, and given: such a file or
+        dict, or the arrays in the system's order, as a list or as one concatenated array.  prefix:
+        takes only what is below that path, or the ONNX node of that name.  model: with several
+        models, the one to load.  doc/guide/weights.md has names and shapes.
         Raises BadArgument for names, shapes or a number of elements that do not match the layer,
         Unsupported if that system has no such cell; the parameters then do not change.
         """
-        if isinstance(given, Mapping):
-            given = _names.in_order(system, given, self._names_in(system))
+        system = None if given is None else source
+        given = source if given is None else given
+        if isinstance(given, (Mapping, str, os.PathLike)):
+            system, given = _exchange.arrays_of(self, system, given, prefix)
+        elif system is None or prefix is not None:
+            raise BadArgument(f"source is {type(given).__name__}, must be a file or a dict of "
+                              "arrays by name, without a system or with prefix")
         parts = list(given) if isinstance(given, (list, tuple)) or (
             isinstance(given, Iterable) and not hasattr(given, "shape")) else [given]
         flat = [numpy.ravel(arrays.to_numpy(part, f"given[{k}]"))
@@ -215,20 +226,20 @@ class Layer:
             raise BadArgument(f"given is {whole.dtype}, must be numbers")
         kind = numpy.float64 if whole.dtype.itemsize > 4 else numpy.float32
         with self._lock:
-            convert(self._plan_of_one(), system, self._part_of(model),
-                    numpy.ascontiguousarray(whole, kind))
+            part = self._part_of(model)
+            if system == "ecornn":
+                part[:] = whole
+            else:
+                convert(self._plan_of_one(), system, part,
+                        numpy.ascontiguousarray(whole, kind))
         self.unfreeze_weights()
 
-    def _names_in(self, system: str) -> dict[str, tuple[int, ...]]:
-        """The arrays of a system by name, with their shapes."""
-        kinds = [kind for kind, _ in self.cell.parameters]
-        return _names.table(system, self._plans.shape, {kind: kinds.count(kind) for kind in "WRbp"},
-                            size_in(self._plan_of_one(), system))
-
-    def save(self, system: str, model: int | None = None) -> numpy.ndarray:
-        """The weights in another system's form, as one concatenated array; with several models
-        those of one."""
-        return convert(self._plan_of_one(), system, self._part_of(model), None)
+    def save(self, system: str = "ecornn", model: int | None = None, *,
+             path: Any = None) -> dict[str, Any] | numpy.ndarray:
+        """The weights as arrays of a system by name, in its order, nested for flax; for cudnn, which
+        has no names, one concatenated array.  With several models those of one.  path: also writes
+        them to that .safetensors or .npz file."""
+        return _exchange.saved(self, system, model, path)
 
     def _plan_of_one(self) -> Plan:
         return self._plans_of_one.get(self.device, 1, 1, self._type, self._param_type, False)

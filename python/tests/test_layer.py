@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import pickle
 
 import numpy as np
@@ -327,11 +326,17 @@ def test_a_run_keeps_its_weights():
     np.testing.assert_array_equal(run.backward(np.ones_like(run.y)).x, before.x)
 
 
+def block_of(layer, system, *more):
+    """The weights of a system as one array."""
+    saved = layer.save(system, *more)
+    return saved if system == "cudnn" else np.concatenate([a.ravel() for a in saved.values()])
+
+
 @pytest.mark.parametrize("system", ["torch", "keras", "onnx", "cudnn"])
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn-tanh"])
 def test_weights_of_other_systems_come_back(system, cell):
     layer = Layer(cell, 3, 4, layers=2, direction="both", seed=1)
-    block = layer.save(system)
+    block = block_of(layer, system)
     assert block.dtype == np.float32
     other = Layer(cell, 3, 4, layers=2, direction="both", seed=2)
     other.load(system, block)
@@ -360,23 +365,19 @@ SHAPES = {  # of lstm, I 3, H 4, two layers in both directions
 def test_weights_by_name(system, cell, sizes):
     try:
         layer, other = Layer(cell, 3, 4, seed=1, **sizes), Layer(cell, 3, 4, seed=2, **sizes)
-        block = layer.save(system)
+        given = layer.save(system)
     except ecornn.Unsupported:
         return
-    names = layer._names_in(system)
+    names = {name: array.shape for name, array in given.items()}
     if cell == "lstm" and sizes.get("direction"):
         assert SHAPES[system].items() <= names.items()
-    counts = [math.prod(shape) for shape in names.values()]
-    assert sum(counts) == block.size
-    parts = np.split(block, np.cumsum(counts)[:-1])
-    given = {name: part.reshape(shape) for (name, shape), part in zip(names.items(), parts)}
     other.load(system, dict(sorted(given.items())))
-    np.testing.assert_array_equal(other.save(system), block)
+    np.testing.assert_array_equal(block_of(other, system), block_of(layer, system))
     before = other.parameters.block.copy()
-    first, *_, last = names
+    first, *_ = names
     for wrong, word in (({**given, "more": 1}, "has 'more', which the layer has not"),
-                        ({**given, 3: 1}, "has 3, which"),
-                        ({name: given[name] for name in names if name != last}, f"lacks {last}"),
+                        ({**given, 3: 1}, "has '3', which"),
+                        ({name: given[name] for name in names if name != first}, f"lacks {first}"),
                         ({**given, first: given[first][..., :-1]}, f"{first} is .*, must be"),
                         ({**given, first: given[first].ravel()[None]}, f"{first} is .*, must be"),
                         ({}, "lacks")):
@@ -397,7 +398,7 @@ def test_loading_keeps_precision_and_is_seen():
     other.load("torch", layer.save("torch"))
     np.testing.assert_array_equal(other.parameters.block, layer.parameters.block)
     large, x = Layer("rnn-tanh", 100, 100), draw(2, 1, 100)
-    before, block = large(x)[0], large.save("torch")
+    before, block = large(x)[0], block_of(large, "torch")
     block[12] += 1
     large.load("torch", block)
     assert (large(x)[0] != before).any()

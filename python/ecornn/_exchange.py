@@ -1,0 +1,149 @@
+"""A layer's weights by name, from and to other systems and files."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from . import _files, _flax, _names
+from ._errors import BadArgument
+from ._parameters import convert, size_in
+from ._plan import Shape
+
+if TYPE_CHECKING:
+    from .layer import Layer
+
+# ONNX's activations of built-in cells, for each direction; others have the operator's defaults.
+_ACTIVATIONS = {"rnn-tanh": ["Tanh"], "rnn-relu": ["Relu"], "LSTM": ["Sigmoid", "Tanh", "Tanh"],
+                "GRU": ["Sigmoid", "Tanh"]}
+
+
+def _counts(layer: Layer) -> dict[str, int]:
+    kinds = [kind for kind, _ in layer.cell.parameters]
+    return {kind: kinds.count(kind) for kind in "WRbp"}
+
+
+def _shape(layer: Layer) -> Shape:
+    return layer._plans_of_one.shape
+
+
+def _gates(layer: Layer) -> int:
+    """Number of gates of torch's layer that the cell is."""
+    size_in(layer._plan_of_one(), "torch")  # is it one?
+    return _counts(layer)["W"]
+
+
+def names_of(layer: Layer, system: str) -> dict[str, tuple[int, ...]]:
+    """The arrays of a system by name, with their shapes, in its order."""
+    if system == "ecornn":
+        lead = len(layer.lead)
+        return {name: view.shape[lead:] for name, view in layer.parameters.items()}
+    if system == "flax":
+        return _flax.table(_shape(layer), _gates(layer))
+    return _names.table(system, _shape(layer), _counts(layer),
+                        size_in(layer._plan_of_one(), system))
+
+
+def arrays_of(layer: Layer, system: str | None, given: Any,
+              prefix: str | None) -> tuple[str, list[numpy.ndarray]]:
+    """The arrays of a file or mapping in the order of a system, and that system.
+
+    Raises BadArgument for names and shapes other than the layer's.
+    """
+    path = None if hasattr(given, "items") else os.fspath(given)
+    shape = _shape(layer)
+    if path is not None and path.lower().endswith(".onnx"):
+        if system not in (None, "onnx"):
+            raise BadArgument(f"system is {system!r}, must be 'onnx' of {path!r}")
+        return "onnx", _names.in_order("onnx", _nodes(layer, path, prefix),
+                                       names_of(layer, "onnx"))
+    flat = _names.flattened(given if path is None else _files.read(path))
+    found = _names.chosen(flat, prefix)
+    system = system or _names.system_of(found)
+    names = names_of(layer, system)
+    if system in ("keras", "flax"):
+        found = _names.located(found, names, shape.layers, shape.directions,
+                               1 if system == "keras" else 2)
+    if system != "flax":
+        return system, _names.in_order(system, found, names)
+    gates = _gates(layer)
+    ordered = _names.in_order(system, _flax.apart(found, shape, gates), names)
+    return "torch", _flax.to_torch(ordered, shape, gates)
+
+
+def saved(layer: Layer, system: str, model: int | None, path: Any) -> Any:
+    """The arrays of a system by name; one array for a system without names."""
+    part, plan = layer._part_of(model), layer._plan_of_one()
+    names = names_of(layer, "torch" if system == "flax" else system)
+    block = part.copy() if system == "ecornn" else (
+        convert(plan, "torch" if system == "flax" else system, part, None))
+    if not names:
+        if path is not None:
+            raise BadArgument(f"{system} has no names: it has no file")
+        return block
+    ends = numpy.cumsum([math.prod(shape) for shape in names.values()])
+    arrays = [each.reshape(shape) for each, shape in zip(numpy.split(block, ends[:-1]),
+                                                         names.values())]
+    if system == "flax":
+        arrays = _flax.from_torch(arrays, _shape(layer), _gates(layer))
+        names = names_of(layer, "flax")
+    flat = dict(zip(names, arrays))
+    if path is not None:
+        _files.write(os.fspath(path), flat)
+    return flat if system != "flax" else _nested(flat)
+
+
+def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, array in flat.items():
+        *above, own = name.split("/")
+        at = tree
+        for piece in above:
+            at = at.setdefault(piece, {})
+        at[own] = array
+    return tree
+
+
+# ---- ONNX --------------------------------------------------------------------------------------
+
+def _nodes(layer: Layer, path: str, prefix: str | None) -> dict[str, tuple[str, Any]]:
+    """The arrays of the nodes that are the layer's, by the names of our table."""
+    nodes = _files.onnx_nodes(path)
+    chosen = [node for node in nodes if prefix in (None, node["name"])]
+    if len(chosen) != layer.layers:
+        names = ", ".join(node["name"] for node in nodes) or "none"
+        raise BadArgument(f"{path!r} has the recurrent nodes {names}, must have {layer.layers} for "
+                          "this layer: prefix chooses one by its name")
+    found: dict[str, tuple[str, Any]] = {}
+    names = names_of(layer, "onnx")
+    for k, node in enumerate(chosen):
+        _fits(layer, node)
+        suffix = f"_l{k}" if layer.layers > 1 else ""
+        found |= {f"{kind}{suffix}": array for kind, array in node["arrays"].items()}
+        zeros = numpy.zeros(names[f"B{suffix}"], numpy.float32)
+        found.setdefault(f"B{suffix}", ("B", zeros))
+    return found
+
+
+def _fits(layer: Layer, node: dict[str, Any]) -> None:
+    """Refuses a node whose attributes, which its arrays do not show, are not the layer's."""
+    said, counts = node["attributes"], _counts(layer)
+    text = {"forward": "forward", "reverse": "reverse", "both": "bidirectional"}
+    wanted: dict[str, tuple[Any, Any]] = {
+        "direction": (b"forward", text["both" if layer.bidirectional else layer.direction].encode()),
+        "clip": (None, None), "activation_alpha": (None, None), "activation_beta": (None, None),
+        "input_forget": (0, int(layer.cell.name == "lstm-coupled")),
+        "linear_before_reset": (0, int(counts["b"] > counts["W"]))}
+    for name, (default, value) in wanted.items():
+        if said.get(name, default) != value:
+            raise BadArgument(f"{name} of {node['name']} is {said.get(name, default)!r}, must be "
+                              f"{value!r} for the layer")
+    usual = _ACTIVATIONS.get(layer.cell.name, _ACTIVATIONS.get(node["op"], ["Tanh"]))
+    found = [each.decode() for each in said.get("activations", [])]
+    default = _ACTIVATIONS.get(node["op"], ["Tanh"])
+    if (found or default * layer.directions) != usual * layer.directions:
+        raise BadArgument(f"activations of {node['name']} are {found or default}, must be "
+                          f"{usual * layer.directions} for the layer")

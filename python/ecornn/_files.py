@@ -1,0 +1,185 @@
+"""Files with arrays by name: safetensors and .npz by themselves, .pt, .h5, .keras and .onnx by their
+own libraries.  Lengths that a file states are checked before memory is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import zipfile
+from typing import Any
+
+import numpy
+
+from ._errors import BadArgument
+
+_HEADER = 100 << 20  # bytes
+_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_KERAS = {"0": "kernel", "1": "recurrent_kernel", "2": "bias"}
+
+
+def read(path: str) -> dict[str, Any]:
+    """The arrays of a file by name.  Raises BadArgument for a file that is not of its format,
+    ImportError if its library is missing."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in _READERS:
+        raise BadArgument(f"{path!r} ends with {suffix!r}, must end with one of "
+                          f"{', '.join(_READERS)}")
+    try:
+        return _READERS[suffix](path)
+    except (BadArgument, ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # of a library, for a file that is not of its format
+        raise BadArgument(f"{path!r} is not a file {suffix}: {error}") from error
+
+
+def write(path: str, arrays: dict[str, numpy.ndarray]) -> None:
+    """Writes arrays by name to a .safetensors or .npz file."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix == ".npz":
+        numpy.savez(path, **arrays)
+    elif suffix == ".safetensors":
+        with open(path, "wb") as file:
+            file.writelines(_safetensors_of(arrays))
+    else:
+        raise BadArgument(f"{path!r} ends with {suffix!r}, must end with .safetensors or .npz")
+
+
+# ---- safetensors -------------------------------------------------------------------------------
+
+def _safetensors_of(arrays: dict[str, numpy.ndarray]) -> list[bytes]:
+    header, parts, at = {}, [], 0
+    for name, array in arrays.items():
+        kind = {8: "F64", 4: "F32"}[array.dtype.itemsize]
+        parts.append(numpy.ascontiguousarray(array, _TYPES[kind]).tobytes())
+        header[name] = {"dtype": kind, "shape": list(array.shape),
+                        "data_offsets": [at, at + len(parts[-1])]}
+        at += len(parts[-1])
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return [len(text).to_bytes(8, "little"), text, *parts]
+
+
+def _read_safetensors(path: str) -> dict[str, numpy.ndarray]:
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size - 8
+        length = int.from_bytes(file.read(8), "little")
+        if size < 0 or length > min(size, _HEADER):
+            raise BadArgument(f"{path!r} has a header of {length} bytes, must be at most "
+                              f"{min(max(size, 0), _HEADER)}")
+        header = json.loads(file.read(length))
+        if not isinstance(header, dict):
+            raise BadArgument(f"{path!r} has a header that is no object")
+        header.pop("__metadata__", None)
+        return {name: _tensor(file, path, name, each, 8 + length, size - length)
+                for name, each in header.items()}
+
+
+def _tensor(file, path: str, name: str, said: Any, begin: int, room: int) -> numpy.ndarray:
+    try:
+        kind, shape, (first, last) = said["dtype"], said["shape"], said["data_offsets"]
+        counts = [*shape, first, last]
+    except (TypeError, KeyError, ValueError):
+        raise BadArgument(f"{path!r}: {name} lacks dtype, shape or data_offsets") from None
+    if kind not in _TYPES:
+        raise BadArgument(f"{path!r}: {name} is {kind}, must be {', '.join(_TYPES)}")
+    if not all(type(count) is int and 0 <= count < 2**63 for count in counts):
+        raise BadArgument(f"{path!r}: {name} has a shape or offsets that are no counts")
+    bytes = math.prod(shape) * numpy.dtype(_TYPES[kind]).itemsize
+    if not first <= last <= room or last - first != bytes:
+        raise BadArgument(f"{path!r}: {name} is at bytes {first} to {last}, must be {bytes} of "
+                          f"{room}")
+    file.seek(begin + first)
+    array = numpy.frombuffer(file.read(bytes), _TYPES[kind]).reshape(shape)
+    return (array.astype(numpy.uint32) << 16).view(numpy.float32) if kind == "BF16" else array
+
+
+# ---- formats of other libraries ----------------------------------------------------------------
+
+def _read_npz(path: str) -> dict[str, numpy.ndarray]:
+    with zipfile.ZipFile(path) as whole:
+        _expands(path, sum(each.file_size for each in whole.infolist()))
+    with numpy.load(path, allow_pickle=False) as file:
+        return dict(file)
+
+
+def _expands(path: str, bytes: int) -> None:
+    """Refuses contents that are far larger than the file."""
+    most = 64 * os.path.getsize(path) + (1 << 20)
+    if bytes > most:
+        raise BadArgument(f"{path!r} has {bytes} bytes of arrays, must be at most {most}")
+
+
+def _read_torch(path: str) -> dict[str, Any]:
+    import torch
+
+    return dict(torch.load(path, map_location="cpu", weights_only=True))
+
+
+def _read_keras(path: str) -> dict[str, numpy.ndarray]:
+    if path.lower().endswith(".keras"):
+        with zipfile.ZipFile(path) as whole:
+            info = whole.getinfo("model.weights.h5")
+            _expands(path, info.file_size)
+            return _read_h5(path, io.BytesIO(whole.read(info)))
+    return _read_h5(path, path)
+
+
+def _read_h5(path: str, source) -> dict[str, numpy.ndarray]:
+    import h5py
+
+    found: dict[str, numpy.ndarray] = {}
+
+    def take(name: str, item) -> None:
+        if isinstance(item, h5py.Dataset):
+            if item.external or item.is_virtual:
+                raise BadArgument(f"{path!r}: {name} is in another file, must be in this one")
+            _expands(path, item.nbytes)
+            above, _, number = name.rpartition("/vars/")
+            named = above.split("/")[-1].endswith("cell") and number in _KERAS
+            found[f"{above}/{_KERAS[number]}" if named else name] = item[()]
+
+    with h5py.File(source, "r") as file:
+        file.visititems(take)
+    return found
+
+
+def onnx_nodes(path: str) -> list[dict[str, Any]]:
+    """The LSTM, GRU and RNN nodes of a graph, in its order: name, op, attributes, and its arrays W,
+    R, B and P, each as its name in the file and values."""
+    try:
+        import onnx
+        model = onnx.load(path)
+    except (ImportError, FileNotFoundError):
+        raise
+    except Exception as error:
+        raise BadArgument(f"{path!r} is not a file .onnx: {error}") from error
+    graph, folder = model.graph, os.path.dirname(os.path.abspath(path))
+    known = {each.name: each for each in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            known |= {node.output[0]: each.t for each in node.attribute if each.name == "value"}
+    nodes = []
+    for number, node in enumerate(graph.node):
+        if node.op_type not in ("LSTM", "GRU", "RNN"):
+            continue
+        inputs = {"W": 1, "R": 2, "B": 3, "P": 7}
+        arrays = {}
+        for kind, place in inputs.items():
+            name = node.input[place] if place < len(node.input) else ""
+            if name and name not in known:
+                raise BadArgument(f"{path!r}: {kind} of {node.op_type} {node.name!r} is {name!r}, "
+                                  "must be an initialiser")
+            if name:
+                arrays[kind] = name, onnx.numpy_helper.to_array(known[name], folder)
+        nodes.append({"name": node.name or f"{node.op_type}_{number}", "op": node.op_type,
+                      "arrays": arrays, **{"attributes": {
+                          each.name: onnx.helper.get_attribute_value(each)
+                          for each in node.attribute}}})
+    return nodes
+
+
+_READERS = {".safetensors": _read_safetensors, ".npz": _read_npz, ".pt": _read_torch,
+            ".pth": _read_torch, ".h5": _read_keras, ".keras": _read_keras}

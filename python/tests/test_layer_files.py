@@ -1,0 +1,376 @@
+"""Weights by name, from and to files and frameworks: values, and what does not fit is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+from ecornn import BadArgument, Layer, Unsupported
+
+DRAW = np.random.default_rng(9)
+
+
+def draw(*shape):
+    return DRAW.standard_normal(shape).astype(np.float32)
+
+
+def same(layer, other):
+    np.testing.assert_array_equal(layer.parameters.block, other.parameters.block)
+
+
+def safetensors(tensors, length=None, size=None) -> bytes:
+    """A file by hand; tensors: name, type, shape, offsets."""
+    header = json.dumps({name: {"dtype": kind, "shape": shape, "data_offsets": offsets}
+                         for name, kind, shape, offsets in tensors}).encode()
+    size = max([0, *(each[3][1] for each in tensors)]) if size is None else size
+    return (len(header) if length is None else length).to_bytes(8, "little") + header + bytes(size)
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+@pytest.mark.parametrize("system", ["ecornn", "torch", "keras", "onnx", "flax"])
+def test_a_saved_file_comes_back(tmp_path, suffix, system):
+    for cell, more in (("lstm", {"layers": 2, "bidirectional": True}), ("gru", {}),
+                       ("rnn-tanh", {"layers": 2})):
+        layer, other = Layer(cell, 3, 4, seed=1, **more), Layer(cell, 3, 4, seed=2, **more)
+        path = tmp_path / f"{cell}{suffix}"
+        saved = layer.save(system, path=path)
+        other.load(path)
+        same(other, layer)
+        other.parameters.block[:] = 0
+        other.load(saved)  # nested for flax
+        same(other, layer)
+        other.parameters.block[:] = 0
+        other.load(system, str(path))
+        same(other, layer)
+
+
+def test_every_cell_and_type_has_a_file(tmp_path):
+    path = tmp_path / "x.safetensors"
+    layer = Layer("mgu", 3, 4, dtype="f64", models=2)
+    layer.save(model=1, path=path)
+    other = Layer("mgu", 3, 4, dtype="f64", seed=3)
+    other.load(path)
+    np.testing.assert_array_equal(other.parameters["0.fwd.W.f"], layer.parameters["0.fwd.W.f"][1])
+    layer.load(path, model=0)
+    np.testing.assert_array_equal(*layer.parameters["0.fwd.R.n"])
+
+
+def test_a_part_of_a_model():
+    layer = Layer("lstm", 3, 4)
+    given = {f"encoder.lstm.{name}": array for name, array in layer.save("torch").items()}
+    given["encoder.embedding.weight"] = draw(9, 3)
+    other = Layer("lstm", 3, 4, seed=1)
+    before = other.parameters.block.copy()
+    for prefix, says in ((None, "has 'encoder.embedding.weight'|lacks"), ("encoder", "has 'encoder.lstm"),
+                         ("decoder", "prefix is 'decoder', but"), ("encoder.ls", "prefix is")):
+        with pytest.raises(BadArgument, match=says):
+            other.load(given, prefix=prefix)
+    np.testing.assert_array_equal(other.parameters.block, before)
+    for prefix in ("encoder.lstm", "encoder.lstm."):
+        other.parameters.block[:] = 0
+        other.load(given, prefix=prefix)
+        same(other, layer)
+    given["encoder.lstm.weight_hh_l0"] = draw(16, 5)
+    with pytest.raises(BadArgument, match=r"encoder.lstm.weight_hh_l0 is \[16, 5\], must be "
+                                          r"\[16, 4\]"):
+        other.load("torch", given, prefix="encoder.lstm")
+    same(other, layer)
+    with pytest.raises(BadArgument, match="source is ndarray"):
+        other.load(draw(3))
+    with pytest.raises(BadArgument, match="names of no known system"):
+        other.load({"x": draw(3)})
+    with pytest.raises(BadArgument, match="is object|is <U1|is str32"):
+        other.load("torch", {**layer.save("torch"), "bias_ih_l0": np.array(["a"] * 16)})
+
+
+def test_no_biases_are_zero():
+    layer = Layer("gru", 3, 4)
+    saved = layer.save("torch")
+    weights = {name: array for name, array in saved.items() if "weight" in name}
+    layer.load(weights)
+    assert not any(array.any() for name, array in layer.save("torch").items() if "bias" in name)
+    with pytest.raises(BadArgument, match="lacks bias_hh_l0"):
+        layer.load({**weights, "bias_ih_l0": saved["bias_ih_l0"]})
+
+
+def test_a_file_of_safetensors_by_hand(tmp_path):
+    layer, path = Layer("rnn-tanh", 1, 2), tmp_path / "x.safetensors"
+    words = np.array([0x3f80, 0x4000, 0x4040, 0x4080], "<u2")  # 1, 2, 3 and 4
+    file = safetensors([("weight_ih_l0", "F16", [2, 1], [0, 4]),
+                        ("weight_hh_l0", "BF16", [2, 2], [4, 12]),
+                        ("bias_ih_l0", "F64", [2], [12, 28]), ("bias_hh_l0", "F32", [2], [28, 36])])
+    numbers = np.array([5, 6], "<f2").tobytes() + words.tobytes() + (
+        np.array([7, 8], "<f8").tobytes() + np.array([0.5, 0], "<f4").tobytes())
+    path.write_bytes(file[:-36] + numbers)
+    layer.load(path)
+    np.testing.assert_array_equal(layer.parameters.block, [5, 6, 1, 2, 3, 4, 7.5, 8])
+
+
+def test_hostile_files(tmp_path):
+    layer, path = Layer("rnn-tanh", 1, 2), tmp_path / "x.safetensors"
+    before = layer.parameters.block.copy()
+    good = ("weight_ih_l0", "F32", [2, 1], [0, 8])
+    for file, says in (
+            (b"", "header"), (b"\xff" * 8, "header of"), (safetensors([good], 10**9), "header of"),
+            (safetensors([good], 3), "not a file"), ((2).to_bytes(8, "little") + b"[]", "no object"),
+            (safetensors([("a", "F32", [2, 1], [0, 9])]), "is at bytes"),
+            (safetensors([("a", "F32", [2, 1], [0, 8])], size=7), "is at bytes"),
+            (safetensors([("a", "F32", [2**40, 2**40], [0, 8])]), "is at bytes"),
+            (safetensors([("a", "F32", [-2, -1], [0, 8])]), "no counts"),
+            (safetensors([("a", "F32", [2.0], [0, 8])]), "no counts"),
+            (safetensors([("a", "F32", [2], [-8, 0])], size=0), "no counts"),
+            (safetensors([("a", "I64", [1], [0, 8])]), "is I64, must be"),
+            (safetensors([("a", "F32", 3, [0, 8])]), "lacks dtype"),
+            (safetensors([("a", "F32", [2], [0, 4, 8])]), "lacks dtype")):
+        path.write_bytes(file)
+        with pytest.raises(BadArgument, match=says):
+            layer.load(path)
+    (tmp_path / "x.npz").write_bytes(b"PK")
+    np.savez(tmp_path / "y.npz", a=np.array([{}], object))
+    with zipfile.ZipFile(tmp_path / "z.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.npy", bytes(64 << 20))
+    for name, says in (("x.npz", "not a file"), ("y.npz", "not a file"), ("z.npz", "bytes of")):
+        with pytest.raises(BadArgument, match=says):
+            layer.load(tmp_path / name)
+    with pytest.raises(BadArgument, match="must end with one of"):
+        layer.load(tmp_path / "x.txt")
+    with pytest.raises(FileNotFoundError):
+        layer.load(tmp_path / "none.npz")
+    with pytest.raises(BadArgument, match="must end with .safetensors"):
+        layer.save(path=tmp_path / "x.pt")
+    np.testing.assert_array_equal(layer.parameters.block, before)
+
+
+def test_files_of_torch(tmp_path):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.LSTM(3, 4, 2, bidirectional=True)
+    layer, path = Layer("lstm", 3, 4, layers=2, bidirectional=True), str(tmp_path / "x.pt")
+    torch.save({f"lstm.{name}": each for name, each in module.state_dict().items()}, path)
+    layer.load(path, prefix="lstm")
+    x = draw(5, 2, 3)
+    right = module(torch.from_numpy(x))[0].detach().numpy()
+    np.testing.assert_allclose(layer(x)[0], right, rtol=1e-5, atol=1e-6)
+    module.load_state_dict({name: torch.from_numpy(each)
+                            for name, each in layer.save("torch").items()})
+    np.testing.assert_allclose(module(torch.from_numpy(x))[0].detach().numpy(), right, atol=1e-6)
+    torch.save([1, 2], path)
+    with pytest.raises(BadArgument):
+        layer.load(path)
+
+
+def test_another_reader_of_safetensors(tmp_path):
+    other = pytest.importorskip("safetensors.numpy")
+    layer, path = Layer("gru", 3, 4), tmp_path / "x.safetensors"
+    saved = layer.save("torch", path=path)
+    for name, array in other.load_file(path).items():
+        np.testing.assert_array_equal(array, saved[name])
+    other.save_file(saved, path)
+    layer.parameters.block[:] = 0
+    layer.load(path)
+    np.testing.assert_array_equal(layer.save("torch")["bias_hh_l0"], saved["bias_hh_l0"])
+
+
+# ---- flax --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name, cell", [("OptimizedLSTMCell", "lstm"), ("LSTMCell", "lstm"),
+                                        ("GRUCell", "gru"), ("SimpleCell", "rnn-tanh")])
+@pytest.mark.parametrize("api", ["linen", "nnx"])
+@pytest.mark.parametrize("both", [False, True])
+def test_flax(api, name, cell, both):
+    pytest.importorskip("flax")
+    import jax
+
+    x, layer = draw(2, 5, 3), Layer(cell, 3, 4, batch_first=True, bidirectional=both)
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        tree, y = (_linen if api == "linen" else _nnx)(name, both, x)
+    layer.load(tree)
+    np.testing.assert_allclose(layer(x)[0], y, rtol=1e-4, atol=1e-5)
+    saved = layer.save("flax")
+    layer.parameters.block[:] = 0
+    layer.load("flax", saved)
+    np.testing.assert_allclose(layer(x)[0], y, rtol=1e-4, atol=1e-5)
+    with pytest.raises(BadArgument, match=r"kernel.* is \[3, 4\], must be \[2, 4\]"):
+        Layer(cell, 2, 4, bidirectional=both).load(tree)
+    with pytest.raises(BadArgument, match="has layers|lacks|twice"):
+        Layer(cell, 3, 4, bidirectional=not both).load(tree)
+
+
+def _random(tree):
+    import jax
+
+    leaves, form = jax.tree.flatten(tree)
+    return jax.tree.unflatten(form, [draw(*leaf.shape) for leaf in leaves])
+
+
+def _linen(name, both, x):
+    import flax.linen as nn
+    import jax
+
+    make = lambda: nn.RNN(getattr(nn, name)(4))  # noqa: E731
+    module = nn.Bidirectional(make(), make()) if both else make()
+    values = _random(module.init(jax.random.key(0), x))
+    return values["params"], module.apply(values, x)
+
+
+def _nnx(name, both, x):
+    from flax import nnx
+
+    rngs = nnx.Rngs(0)
+    make = lambda: nnx.RNN(getattr(nnx, name)(3, 4, rngs=rngs), rngs=rngs)  # noqa: E731
+    module = nnx.Bidirectional(make(), make(), rngs=rngs) if both else make()
+    state = _random(nnx.state(module, nnx.Param))
+    nnx.update(module, state)
+    return state, module(x)
+
+
+def test_flax_has_no_projection():
+    with pytest.raises(Unsupported):
+        Layer("lstm", 3, 4, proj=2).save("flax")
+    with pytest.raises(Unsupported):
+        Layer("mgu", 3, 4).save("flax")
+
+
+# ---- keras -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU-first", "SimpleRNN"])
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("suffix", [".weights.h5", ".keras"])
+def test_keras(tmp_path, kind, both, suffix):
+    if "KERAS_BACKEND" not in os.environ:
+        os.environ["KERAS_BACKEND"] = "torch" if __import__("importlib.util").util.find_spec(
+            "torch") else "jax"
+    keras = pytest.importorskip("keras")
+    pytest.importorskip("h5py")
+    cell = {"LSTM": "lstm", "GRU": "gru", "GRU-first": "gru-reset-first",
+            "SimpleRNN": "rnn-tanh"}[kind]
+    more = {"reset_after": kind == "GRU"} if "GRU" in kind else {}
+    keras.utils.clear_session()
+
+    def made():
+        one = getattr(keras.layers, kind.partition("-")[0])(4, return_sequences=True, **more)
+        return keras.layers.Bidirectional(one) if both else one
+
+    model = keras.Sequential([keras.layers.Input((None, 3)), made(), made(), keras.layers.Dense(2)])
+    for weight in model.weights:
+        weight.assign(draw(*weight.shape))
+    path, x = str(tmp_path / f"x{suffix}"), draw(2, 5, 3)
+    (model.save if suffix == ".keras" else model.save_weights)(path)
+    hidden = x
+    for layer in model.layers[:2]:
+        hidden = np.asarray(keras.ops.convert_to_numpy(layer(hidden)))
+    layer = Layer(cell, 3, 4, layers=2, bidirectional=both, batch_first=True)
+    before = layer.parameters.block.copy()
+    with pytest.raises(BadArgument, match="has 'layers/dense/vars/0'"):
+        layer.load(path)
+    np.testing.assert_array_equal(layer.parameters.block, before)
+    found = {each.path: each for each in model.weights if "dense" not in each.path}
+    layer.load({path: keras.ops.convert_to_numpy(each) for path, each in found.items()})
+    np.testing.assert_allclose(layer(x)[0], hidden, rtol=1e-4, atol=1e-5)
+    whole = keras.Sequential([keras.layers.Input((None, 3)), *model.layers[:2]])
+    (whole.save if suffix == ".keras" else whole.save_weights)(path)
+    layer.parameters.block[:] = 0
+    layer.load(path)
+    np.testing.assert_allclose(layer(x)[0], hidden, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_of_keras_in_a_file_by_hand(tmp_path):
+    """As Keras writes it; layers of many names have no order."""
+    h5py = pytest.importorskip("h5py")
+    layer = Layer("lstm", 3, 3, layers=11)
+    saved = layer.save("keras")
+    for names, fits in (([f"lstm_{k}" if k else "lstm" for k in range(11)], True),
+                        ([*"abcdefghijk"], False)):
+        path = tmp_path / "x.weights.h5"
+        with h5py.File(path, "w") as file:
+            for k, name in enumerate(names):
+                for number, kind in enumerate(("kernel", "recurrent_kernel", "bias")):
+                    file[f"layers/{name}/cell/vars/{number}"] = saved[f"{kind}_l{k}"]
+        other = Layer("lstm", 3, 3, layers=11, seed=4)
+        if fits:
+            other.load(path)
+            same(other, layer)
+        else:
+            with pytest.raises(BadArgument, match="differ in a number only"):
+                other.load(path)
+            one = Layer("lstm", 3, 3)
+            one.load(path, prefix="layers/c")
+            np.testing.assert_array_equal(one.parameters["0.fwd.W.g"],
+                                          layer.parameters["2.fwd.W.g"])
+    with h5py.File(path, "w") as file:
+        file.create_dataset("layers/lstm/cell/vars/0", (1 << 40,), "f4")
+    with pytest.raises(BadArgument, match="bytes of arrays"):
+        other.load(path)
+
+
+# ---- onnx --------------------------------------------------------------------------------------
+
+def onnx_file(path, op, nodes, **attributes):
+    """A graph with these nodes, each a tuple of W, R and B or None."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    made, known = [], []
+    for k, arrays in enumerate(nodes):
+        names = [""] * 3
+        for place, array in enumerate(arrays):
+            if array is not None:
+                names[place] = f"onnx::{op}_{k}_{place}"
+                known.append(numpy_helper.from_array(array, names[place]))
+        made.append(helper.make_node(op, [f"x{k}", *names], [f"x{k + 1}"], f"node{k}",
+                                     hidden_size=4, **attributes))
+    graph = helper.make_graph(made, "g", [helper.make_tensor_value_info("x0", 1, [None, None, 3])],
+                              [helper.make_tensor_value_info(f"x{len(nodes)}", 1, None)], known)
+    onnx.save(helper.make_model(graph), path)
+
+
+@pytest.mark.parametrize("op, cell, more", [
+    ("LSTM", "lstm", {}), ("GRU", "gru", {"linear_before_reset": 1}),
+    ("GRU", "gru-reset-first", {}), ("RNN", "rnn-tanh", {}),
+    ("RNN", "rnn-relu", {"activations": ["Relu"]})])
+def test_onnx(tmp_path, op, cell, more):
+    pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    layer, other, path = Layer(cell, 3, 4), Layer(cell, 3, 4, seed=1), str(tmp_path / "x.onnx")
+    saved = layer.save("onnx")
+    onnx_file(path, op, [tuple(saved.values())], **more)
+    other.load(path)
+    same(other, layer)
+    if cell != "rnn-relu":
+        x = draw(5, 2, 3)
+        y = ReferenceEvaluator(path).run(None, {"x0": x})[0]
+        np.testing.assert_allclose(other(x)[0], y[:, 0], rtol=1e-4, atol=1e-5)
+    onnx_file(path, op, [(saved["W"], saved["R"], None)], **more)
+    other.load(path)
+    assert not other.save("onnx")["B"].any()
+    before = other.parameters.block.copy()
+    for wrong, says in (({"direction": "reverse"}, "direction of node0"), ({"clip": 1.0}, "clip"),
+                        ({"activations": ["Sigmoid"] * 3}, "activations of node0"),
+                        ({"linear_before_reset": int(not more.get("linear_before_reset"))}, "linear")):
+        onnx_file(path, op, [tuple(saved.values())], **{**more, **wrong})
+        with pytest.raises(BadArgument, match=says):
+            other.load(path)
+    onnx_file(path, op, [(saved["W"][..., :2], saved["R"], None)], **more)
+    with pytest.raises(BadArgument, match=rf"onnx::{op}_0_0 is \[1, .*, 2\], must be \[1, .*, 3\]"):
+        other.load(path)
+    onnx_file(path, op, [tuple(saved.values())] * 2, **more)
+    with pytest.raises(BadArgument, match="nodes node0, node1, must have 1"):
+        other.load(path)
+    np.testing.assert_array_equal(other.parameters.block, before)
+    other.load(path, prefix="node1")
+    same(other, layer)
+
+
+def test_onnx_in_both_directions(tmp_path):
+    pytest.importorskip("onnx")
+    layer, path = Layer("lstm", 3, 4, layers=2, bidirectional=True), str(tmp_path / "x.onnx")
+    saved = layer.save("onnx")
+    onnx_file(path, "LSTM", [tuple(saved[f"{kind}_l{k}"] for kind in "WRB") for k in range(2)],
+              direction="bidirectional")
+    other = Layer("lstm", 3, 4, layers=2, bidirectional=True, seed=3)
+    other.load(path)
+    same(other, layer)
