@@ -5,6 +5,7 @@
                         every table this machine can measure, or those named
     claims.py compare BUILD [--out FOLDER]      what was measured against the committed tables
     claims.py keep BUILD [--out FOLDER]         copies what was measured to doc/measurements
+    claims.py means                             geometric means of each committed table over its peer
     claims.py status                            which committed tables are older than the kernels
 
 Rows are written one by one to FOLDER (BUILD/claims), so an interrupted run continues where it stopped,
@@ -17,6 +18,7 @@ import argparse
 import csv
 import hashlib
 import io
+import math
 import os
 import re
 import subprocess
@@ -207,7 +209,7 @@ def read(path):
 
 
 def begin(path, table, device, command):
-    words = " ".join(str(word).replace(f"{ROOT}/", "") for word in command)
+    words = " ".join(str(word).replace(f"{ROOT}/", "").replace(PEERS, "PYTHON") for word in command)
     path.write_text(f"# about: {table.about}\n# device: {device}\n# commit: {commit()}\n"
                     f"# sources: {sources(table.kind)}\n# command: {words}\n"
                     f"{','.join(COLUMNS)}\n")
@@ -312,6 +314,23 @@ def keep(options):
     return 0
 
 
+def means(options):
+    """Speed-up over the peer by type, use and way: problems, geometric mean, least and most."""
+    del options
+    for path in sorted(TABLES.glob("*.*.csv")):
+        groups = {}
+        for (problem, way), row in read(path)[1].items():
+            if row["peer us"]:
+                kind = re.findall(r"/(f64|f32/fast|f32|bf16|f16|infer|train|amp)(?=/|$)", problem)
+                ratio = float(row["peer us"]) / float(row["us"])
+                groups.setdefault(" ".join(kind + [way]), []).append((ratio, problem))
+        for kind, found in groups.items():
+            mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
+            print(f"{path.name}: {kind}: {len(found)} problems, mean {mean:.2f}, "
+                  f"least {min(found)[0]:.2f} ({min(found)[1]}), most {max(found)[0]:.2f}")
+    return 0
+
+
 def status(options):
     del options
     for path in sorted(TABLES.glob("*.*.csv")):
@@ -325,7 +344,7 @@ def status(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("run", "compare", "keep", "status"))
+    parser.add_argument("what", choices=("run", "compare", "keep", "means", "status"))
     parser.add_argument("build", type=Path, nargs="?", default=ROOT / "build")
     parser.add_argument("--tables")
     parser.add_argument("--out", type=Path)
@@ -334,7 +353,7 @@ def main():
     options = parser.parse_args()
     options.build = options.build.resolve()
     options.out = (options.out or options.build / "claims").resolve()
-    return {"run": run, "compare": compare, "keep": keep, "status": status}[options.what](options)
+    return globals()[options.what](options)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,26 @@ HERE = Path(__file__).resolve().parent
 TABLES = HERE.parent / "measurements"
 BLUE, ORANGE, GREEN, PURPLE, DARK = "#2a6f97", "#d1662a", "#7a9e3f", "#8e5ea2", "#333333"
 USES = (("inference", "infer", BLUE), ("training", "train", ORANGE))
+TYPES = (("bf16", "BF16"), ("f16", "F16"), ("f32/fast", "F32 with TF32"), ("f32", "F32"))
+
+
+def path_of(name):
+    """NAME.csv, or NAME.DEVICE.csv as claims.py writes it."""
+    found = sorted(TABLES.glob(f"{name}.csv")) + sorted(TABLES.glob(f"{name}.*.csv"))
+    if len(found) != 1:
+        sys.exit(f"plot.py: {len(found)} tables {name}; there must be one")
+    return found[0]
 
 
 def table(name):
     """The rows of a table as dictionaries, without the lines with a # at its head."""
-    lines = [line for line in (TABLES / f"{name}.csv").read_text().splitlines()
-             if not line.startswith("#")]
+    lines = [line for line in path_of(name).read_text().splitlines() if not line.startswith("#")]
     return list(csv.DictReader(lines))
+
+
+def device(name):
+    """The device of a table of claims.py, as people write it."""
+    return path_of(name).name.split(".")[1].split("-")[0].upper()
 
 
 def first(cell):
@@ -29,10 +42,16 @@ def first(cell):
     return float(re.match(r"[0-9.]+", cell).group())
 
 
-def ratios(cells):
-    """The ratio of each cell such as "62 / 12 = 5.4"; cells with less than that have none."""
-    found = (re.fullmatch(r"[0-9]+ / [0-9]+ = ([0-9.]+)", cell) for cell in cells)
-    return [float(one[1]) for one in found if one]
+def ratio(row):
+    """The other library's time over ecornn's, in a row of claims.py."""
+    return float(row["peer us"]) / float(row["us"])
+
+
+def graphs(name, kind, use):
+    """The rows of one type and use that ran from CUDA graphs, by problem."""
+    return {row["problem"].replace(f"/{kind}/{use}/", " ").replace("/", " "): row
+            for row in table(name)
+            if row["way"] == "graph" and re.match(rf"[\w-]+/{kind}/{use}/", row["problem"])}
 
 
 def speedup_axis(axes, least, most, ticks):
@@ -48,21 +67,22 @@ def speedup_axis(axes, least, most, ticks):
 
 def speedup(plt):
     """README: all speed-ups at one look; one dot for each problem."""
-    grid, onednn, loop = table("gpu-grid"), table("cpu-grid"), table("cpu-loop")
+    onednn, loop = table("cpu-grid"), table("cpu-loop")
     pytorch = [row for row in table("cpu-pytorch") if "/train/" in row["problem"]]
-    torch = table("gpu-torch")
 
     def of(rows, use, threads):
         return [first(row["ratio"]) for row in rows if f"/{use}/" in row["problem"]
                 and row["threads"] == threads and not re.search("bf16| ", row["problem"])]
 
     groups = [
-        ("H200: cuDNN 9, both from CUDA graphs",
-         [(f"{name}, {use}", [float(row[f"{kind} {short} ratio"]) for row in grid], colour)
-          for kind, name in (("bf16", "BF16"), ("fast", "F32 with TF32"), ("full", "F32"))
+        *((f"{device(name)}: cuDNN 9, both from CUDA graphs{rest}",
+           [(f"{label}, {use}", [ratio(row) for row in graphs(name, kind, short).values()], colour)
+            for kind, label in TYPES for use, short, colour in USES
+            if graphs(name, kind, short)])
+          for name, rest in (("gpu-grid", ""), ("gpu-many-rows", ", 128 to 4096 rows"))),
+        (f"{device('gpu-torch')}: torch.nn with cuDNN, eager",
+         [(use, [ratio(row) for row in table("gpu-torch") if row["way"] == short], colour)
           for use, short, colour in USES]),
-        ("H100: torch.nn with cuDNN, eager",
-         [(use, ratios(row[use] for row in torch), colour) for use, _, colour in USES]),
         ("Zen 4: oneDNN 3.13, F32",
          [(f"{use}, {n} thread{'s' * (n > '1')}", of(onednn, short, n), colour)
           for use, short, colour in USES for n in "12"]),
@@ -73,7 +93,7 @@ def speedup(plt):
          [(f"{use}, 2 threads", of(loop, short, "2"), colour) for use, short, colour in USES])]
     lines = sum(len(strips) + 1 for _, strips in groups)
     figure, axes = plt.subplots(figsize=(9, 0.24 * lines + 0.9))
-    speedup_axis(axes, 0.45, 25, (0.5, 1, 2, 4, 8, 16))
+    speedup_axis(axes, 0.4, 25, (0.5, 1, 2, 4, 8, 16))
     right, y = axes.get_yaxis_transform(), 0
     for head, strips in groups:
         axes.text(-0.42, y, head, transform=right, weight="bold", va="center")
@@ -108,12 +128,12 @@ def by_problem(plt, title, problems, names, least, most, ticks):
 
 
 def gpu(plt):
-    kinds = (("bf16 infer", "BF16 inference", BLUE), ("bf16 train", "BF16 training", ORANGE),
-             ("full infer", "F32 inference", GREEN), ("full train", "F32 training", PURPLE))
-    problems = {row["problem"]: [float(row[f"{kind} ratio"]) for kind, _, _ in kinds]
-                for row in table("gpu-grid")}
-    return by_problem(plt, "H200: speed-up over cuDNN 9, both from CUDA graphs", problems,
-                      [kind[1:] for kind in kinds], 0.8, 8, (1, 2, 4, 8))
+    kinds = (("bf16", "infer", "BF16 inference", BLUE), ("bf16", "train", "BF16 training", ORANGE),
+             ("f32", "infer", "F32 inference", GREEN), ("f32", "train", "F32 training", PURPLE))
+    columns = [graphs("gpu-grid", kind, use) for kind, use, _, _ in kinds]
+    problems = {problem: [ratio(column[problem]) for column in columns] for problem in columns[0]}
+    return by_problem(plt, f"{device('gpu-grid')}: speed-up over cuDNN 9, both from CUDA graphs",
+                      problems, [kind[2:] for kind in kinds], 0.4, 8, (0.5, 1, 2, 4, 8))
 
 
 def cpu(plt):
@@ -127,9 +147,9 @@ def cpu(plt):
 def memory(plt):
     """One curve for each problem: from right to left training saves less and less."""
     curves = {}
-    for row in table("gpu-memory"):
-        curves.setdefault(row["problem"], []).append(
-            (max(float(row["reserve MiB"]), 0.1), float(row["graph us"])))
+    for problem, row in graphs("gpu-memory", "bf16", "train").items():
+        curves.setdefault(problem.split(" save:")[0], []).append(
+            (max(float(row["reserve MiB"]), 0.1), float(row["us"])))
     figure, axes = plt.subplots(figsize=(9, 4))
     for (problem, points), colour in zip(curves.items(), (BLUE, ORANGE, GREEN, PURPLE, DARK)):
         axes.plot([mib for mib, _ in points], [us / points[0][1] for _, us in points], "o-",
@@ -140,12 +160,12 @@ def memory(plt):
     axes.set_ylabel("time of training, save:all = 1")
     axes.grid(color="#dddddd", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title("H100, BF16: time of training against the reserve", fontsize=10, weight="bold")
+    axes.set_title(f"{device('gpu-memory')}, BF16: time of training against the reserve", fontsize=10, weight="bold")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.6), frameon=False)
     return figure
 
 
-PLOTS = {speedup: "gpu-grid gpu-torch cpu-grid cpu-pytorch cpu-loop", gpu: "gpu-grid",
+PLOTS = {speedup: "gpu-grid gpu-many-rows gpu-torch cpu-grid cpu-pytorch cpu-loop", gpu: "gpu-grid",
          cpu: "cpu-grid", memory: "gpu-memory"}
 
 
