@@ -13,13 +13,15 @@ from .aten import enabled
 from .cells import GRUCell, LSTMCell, RNNCell
 from .ensemble import Ensemble
 from .modules import GRU, LSTM, RNN
+from .per_row import per_row_gradients, register_opacus
 from .recurrent import (MGU, CoupledLSTM, IndRNN, LayerNormLSTM, PeepholeLSTM, Recurrent,
                         ResetFirstGRU, ZoneoutLSTM)
 from .replace import Report, replace
 
 __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "IndRNN", "LSTM",
-           "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "RNN", "RNNCell", "Recurrent", "Report",
-           "ResetFirstGRU", "ZoneoutLSTM", "attention", "enabled", "replace"]
+           "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "RNN", "RNNCell", "Recurrent",
+           "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention", "enabled", "per_row_gradients",
+           "register_opacus", "replace"]
 
 
 def __dir__() -> list[str]:

@@ -98,6 +98,8 @@ class Run(torch.autograd.Function):
         count = call.given
         ctx.set_materialize_grads(False)
         states, weights = tensors[:count], tensors[count:]
+        refuse(weights, lengths is not None or any(state is not None for state in states),
+               "leave out hx, lengths and resets")
         ctx.types = None  # those of the run
         if x.dtype is not dtype or any(state is not None for state in states):
             ctx.types = x.dtype, *[None if state is None else state.dtype for state in states]
@@ -121,6 +123,7 @@ class Run(torch.autograd.Function):
         rows, reserve, packed, y, lengths, x, _, _, *tensors = ctx.saved_tensors
         states, weights = tensors[:call.given], tensors[call.given:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
+        refuse(weights, any(d is not None for d in dfinal), "make the loss of y, not of h or c")
         many = any(map(_is_batched, (dy, *dfinal)))
         if torch.is_grad_enabled() or forward_mode() or many and not _vmap_level():
             from . import _transforms
@@ -159,3 +162,9 @@ def _backward(call: Call, kept, rows, lengths, states, weights, outputs, wanted)
 
 # torch's own apply searches all arguments for tensors of torch.func; here there are none.
 apply = super(torch.autograd.Function, Run).apply
+
+
+def refuse(weights, more: bool, what: str) -> None:
+    """Opacus, which marks parameters by grad_sample, would silently leave these gradients out."""
+    if more and weights and hasattr(weights[0], "grad_sample"):
+        raise ValueError(f"Opacus has gradients only of y, and of calls with x alone: {what}")

@@ -195,6 +195,11 @@ class Spec:
         return [places[0] for places in self._all]
 
     @functools.cached_property
+    def of_first(self) -> tuple[list, list]:
+        """places and added with the first model's weights for all models."""
+        return tuple([places[k] for places in self._of_one] * (self.models or 1) for k in (0, 1))
+
+    @functools.cached_property
     def added(self) -> list[tuple[int, int]]:
         """For each parameter: tensor and offset of what is added to it."""
         return [places[1] for places in self._all]

@@ -68,8 +68,8 @@ def _bottom(what: What, arguments):
     """Call, lengths, x, states, reset states and weights of a run of plain tensors, and the rest."""
     seed, lengths, resets, mask, x, *rest = arguments
     count, number = what.counts(resets)
-    x, *rest = [dense(tensor) for tensor in (x, *rest)]
     states, weights, rest = rest[:count], rest[count:count + number], rest[count + number:]
+    x, states, rest = dense(x), [dense(one) for one in states], [dense(one) for one in rest]
     call = what.call(0 if seed is None else int(seed), dense(resets), dense(mask), x, weights)
     half = what.spec.states
     return call, dense(lengths), x, states[:half], states[half:], weights, rest

@@ -176,7 +176,10 @@ def _pack(spec: Spec, job, weights, stream: int, block: torch.Tensor) -> torch.T
     if native and _native.pack(native, block, weights):
         return block
     expect(spec, weights, job.device)
-    tensors = [dense(weight.detach()) for weight in weights]
+    # Weights that all models share by a stride of 0 are read where they are.
+    one = spec.models is not None and all(weight.stride(0) == 0 for weight in weights)
+    tensors = [dense(weight.detach()[0] if one else weight.detach()) for weight in weights]
+    places, added = spec.of_first if one else (spec.places, spec.added)
     start, size = [tensor.data_ptr() for tensor in tensors], tensors[0].element_size()
     if block.numel() > job.plan.weights:
         at = block.data_ptr() + block.numel() - sum(tensor.nbytes for tensor in tensors)
@@ -185,12 +188,12 @@ def _pack(spec: Spec, job, weights, stream: int, block: torch.Tensor) -> torch.T
             start[k] = at
             at += tensor.nbytes
     none = None
-    if NOWHERE in spec.places:
+    if NOWHERE in places:
         none = tensors[0].new_zeros(spec.hidden)
     start.append(0 if none is None else none.data_ptr())  # number -1: zeros
-    params = _block(start, spec.places, size)
+    params = _block(start, places, size)
     start[-1] = 0
-    check(library.ecornn_pack_sums(job.plan.handle, params, _block(start, spec.added, size),
+    check(library.ecornn_pack_sums(job.plan.handle, params, _block(start, added, size),
                                    block.data_ptr(), stream))
     return block
 
