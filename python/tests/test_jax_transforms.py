@@ -281,12 +281,13 @@ numpy.save(sys.argv[3], jax.export.deserialize(bytearray(blob)).call(x))
 
 
 def test_an_exported_program_runs_in_another_process(tmp_path):
+    pytest.importorskip("flatbuffers")
     layer = Layer("gru", 3, 4)
     p, x = parameters(layer), draw(5, 2, 3)
     function = jax.jit(jax.grad(lambda x: (run(layer, p, x)[0] ** 2).sum()))
     checks = [jax.export.DisabledSafetyCheck.custom_call(f"ecornn_{name}")
               for name in ("pack", "forward", "backward")]
-    program = jax.export.export(function, disabled_checks=checks)(x)
+    program = jax.export.export(function, platforms=["cpu"], disabled_checks=checks)(x)
     names = [str(tmp_path / name) for name in ("program", "x.npy", "y.npy")]
     (tmp_path / "program").write_bytes(program.serialize())
     np.save(names[1], x)
