@@ -2,7 +2,8 @@
 
     python layers.py cpu|cuda PROBLEM...
 
-PROBLEM is like LSTM/L2/bi/T50/N32/I256/H256; "/amp" at its end means autocast to BF16.  Each is timed
+PROBLEM is like LSTM/L2/bi/T50/N32/I256/H256, or LSTMCell/N32/I256/H256; "/amp" at its end means
+autocast to BF16.  Each is timed
 in inference, without gradients, and in a training step: forward, backward, and on a CPU a step of SGD.
 A CPU is measured with one thread and with all.  "workspace MiB" is the peak of a GPU's memory in
 training.
@@ -25,12 +26,13 @@ def read(problem):
     """The layer's arguments, the shape of x and the context to run in."""
     kind, *parts = problem.split("/")
     size = {part[0]: int(part[1:]) for part in parts if part[1:].isdigit()}
-    arguments = {"input_size": size["I"], "hidden_size": size["H"], "num_layers": size.get("L", 1),
-                 "bidirectional": "bi" in parts}
+    arguments = {"input_size": size["I"], "hidden_size": size["H"]}
+    if not kind.endswith("Cell"):
+        arguments.update(num_layers=size.get("L", 1), bidirectional="bi" in parts)
     unknown = [p for p in parts if not p[1:].isdigit() and p not in ("bi", "amp")]
-    if unknown or kind not in ("LSTM", "GRU", "RNN"):
+    if unknown or kind.replace("Cell", "") not in ("LSTM", "GRU", "RNN"):
         sys.exit(f"{problem}: {(unknown or [kind])[0]} is not supported")
-    return kind, arguments, (size["T"], size["N"], size["I"]), "amp" in parts
+    return kind, arguments, (*([size["T"]] if "T" in size else []), size["N"], size["I"]), "amp" in parts
 
 
 def wait(device):
@@ -75,8 +77,8 @@ def measure(package, problem, device):
     def train():
         optimizer.zero_grad()
         with context():
-            y, _ = module(x)
-        y.sum().backward()
+            y = module(x)
+        (y if torch.is_tensor(y) else y[0]).sum().backward()
         if device == "cpu":
             optimizer.step()
 

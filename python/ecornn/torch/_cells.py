@@ -122,3 +122,33 @@ def run(kind: int, x, states, weights):
         made = _apply(kind, 1 + len(states), *tensors)
         return None if made[0] is None else made
     return _made(kind, _BIAS * (len(weights) > 2), tensors) or None
+
+
+def layer(module, x, hx):
+    """A module's call of one step, as a cell's, in the form of torch.nn's layers: y and the final
+    states.  None if it is not such a call.
+
+    It reads the weights once, where a run of the layer compares them with their packed form.
+    """
+    kind = {"LSTM": 0, "GRU": 1, "RNN_TANH": 2, "RNN_RELU": 3}.get(module.mode)
+    dim = 1 if module.batch_first else 0
+    if (kind is None or type(x) not in _call._PLAIN or x.dim() != 3 or x.shape[dim] != 1
+            or not x.is_cpu or module.num_layers != 1 or module.bidirectional or module.proj_size
+            or "_frozen" in module.__dict__):
+        return None
+    row = x.squeeze(dim)
+    if hx is None:
+        states = [x.new_zeros(row.shape[0], module.hidden_size)] * (1 + (kind == 0))
+    else:
+        states = list(hx) if kind == 0 else [hx]
+        if len(states) != 1 + (kind == 0) or any(
+                type(s) not in _call._PLAIN or s.dim() != 3 or s.shape[0] != 1 for s in states):
+            return None
+        states = [state.squeeze(0) for state in states]
+    weights = (*module._tensors(), None, None)[:4]
+    out = run(kind, row, states, weights)
+    if out is None:
+        return None
+    final = [state.unsqueeze(0) for state in out]
+    y = out[0].unsqueeze(dim).clone()  # the caller may write to either
+    return y, tuple(final) if kind == 0 else final[0]
