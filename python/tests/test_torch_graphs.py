@@ -253,3 +253,67 @@ def test_export_for_any_batch(kind):
         found = torch.autograd.grad(again(x)[0].pow(2).sum(), list(again.parameters()))
         want = torch.autograd.grad(module(x)[0].pow(2).sum(), list(module.parameters()))
         assert all(map(torch.equal, found, want))
+
+
+# ---- attention ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("lengths", [None, torch.tensor([5, 2])])
+def test_attention_stays_in_the_graph(first, lengths):
+    module = et.AdditiveAttention(3, 4, 6, batch_first=first)
+    query, memory = torch.randn(3, 2, 3, requires_grad=True), torch.randn(5, 2, 4)
+    if first:
+        query, memory = query.transpose(0, 1), memory.transpose(0, 1)
+    _compare(module, query, memory, lengths, need_weights=True)
+    _compare(module, query[:, 0] if first else query[0], memory, lengths)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    with pytest.raises(Exception, match="lengths has 9"):
+        compiled(query, memory, torch.tensor([9, 1]))
+
+
+@pytest.mark.parametrize("weighs, keep", [(True, True), (False, False)])
+def test_opcheck_of_attention(weighs, keep):
+    tensors = [torch.randn(*shape, requires_grad=True) for shape in (
+        (3, 2, 6), (5, 2, 6), (5, 2, 4), (6,))]
+    more = torch.tensor([5, 2]), False
+    torch.library.opcheck(torch.ops.ecornn.attention.default, (*tensors, *more, weighs, keep))
+    tensors = [tensor.detach() for tensor in tensors]
+    context, weights, reserve = torch.ops.ecornn.attention(*tensors, *more, weighs, keep)
+    torch.library.opcheck(torch.ops.ecornn.attention_backward.default, (
+        torch.ones_like(context), torch.ones_like(weights) if weighs else None, reserve, *tensors,
+        *more, [True] * 4))
+
+
+# ---- nets ---------------------------------------------------------------------------------------
+
+TEXTS = ["lstm/H4/bi; join:2; gru/H5", "lstm/H4/L2/dropout:0.5 + gru/H3/rev; mgu/H4"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("first", [False, True])
+def test_a_net_stays_in_the_graph(text, first):
+    net = et.Net(3, text, batch_first=first)
+    x = torch.randn(7, 2, 3, requires_grad=True)
+    _compare(net, x.transpose(0, 1) if first else x)
+    _compare(net, x.transpose(0, 1) if first else x, torch.tensor([7, 3]))
+    state = torch.randn(1 + ("bi" in text), 2, 4, requires_grad=True)
+    if "bi" in text:
+        _compare(net, x.transpose(0, 1) if first else x, None, [(state, None), None])
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("text", TEXTS)
+def test_opcheck_of_a_net(text, keep):
+    net, draws = et.Net(3, text), "dropout" in text
+    params = [p.detach().requires_grad_() for p in net.parameters()]
+    states = [torch.randn(*net._state_shapes(2)[1], requires_grad=True)]
+    arguments = (torch.randn(7, 2, 3, requires_grad=True), torch.tensor([7, 3]), params, states,
+                 "1", 3, text, False, "", "", "all", 0, draws, torch.tensor([7]) if draws else None)
+    torch.library.opcheck(torch.ops.ecornn.net.default, (*arguments, keep))
+    arguments = torch.utils._pytree.tree_map(
+        lambda given: given.detach() if torch.is_tensor(given) else given, arguments)
+    y, *final, reserve, packed = torch.ops.ecornn.net(*arguments, keep)
+    wanted = [True] * (2 + len(params))
+    torch.library.opcheck(torch.ops.ecornn.net_backward.default, (
+        [torch.ones_like(y), *[None] * len(final)], y, reserve, packed, *arguments, wanted))

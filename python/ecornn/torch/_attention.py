@@ -14,9 +14,8 @@ import torch
 from .. import _library as lib
 from .._library import check, library, pack_attention_gradient, pack_attention_io
 from .._plan import device as library_device
-from . import _run
-from ._eager import eager
-from ._given import check_lengths
+from . import _graph, _op, _run
+from ._given import check_lengths, integers
 from ._stream import stream_of
 
 
@@ -69,46 +68,133 @@ class _Run:
             self.workspace.numel(), 0 if reserve is None else reserve.numel())
 
 
+def _forward(query, keys, values, vector, lengths, batch_major: bool, want_weights: bool,
+             training: bool):
+    """Contexts, weights or None, and what backward needs, or None; all dense, vector F32 or F64."""
+    run = _Run(query, keys, values, vector, lengths, batch_major, training)
+    steps, source, batch = run.sizes
+    first = (batch, steps) if batch_major else (steps, batch)
+    context = query.new_empty((*first, values.shape[2]))
+    weights = query.new_empty((*first, source)) if want_weights else None
+    reserve = None
+    if training:
+        reserve = torch.empty(run.plan.reserve, dtype=torch.uint8, device=query.device)
+    check(library.ecornn_attention_forward(run.plan.handle, run.io(context, weights, reserve)))
+    return context, weights, reserve
+
+
+def _backward(tensors, batch_major: bool, reserve, dcontext, dweights, wanted):
+    """Gradients of query, keys, values and vector, None each where not wanted; tensors: these and
+    lengths, as forward had them."""
+    run = _Run(*tensors, batch_major, True)
+    found = [torch.empty_like(tensor) if want else None for tensor, want in zip(tensors, wanted)]
+    dcontext, dweights = _run.dense(dcontext), _run.dense(dweights)
+    gradient = pack_attention_gradient(
+        *(_run._address(tensor) for tensor in (dcontext, dweights, *found)), 0)
+    check(library.ecornn_attention_backward(run.plan.handle, run.io(None, None, reserve),
+                                            gradient))
+    return found
+
+
 class _Attend(torch.autograd.Function):
     """Contexts, and weights or None."""
 
     @staticmethod
     def forward(ctx, query, keys, values, vector, lengths, batch_major, want_weights):
         ctx.set_materialize_grads(False)
-        training = any(ctx.needs_input_grad[:4])
-        wide = vector.to(torch.float64 if query.dtype is torch.float64 else torch.float32)
-        query, keys, values, wide = map(_run.dense, (query, keys, values, wide))
-        run = _Run(query, keys, values, wide, lengths, batch_major, training)
-        steps, source, batch = run.sizes
-        first = (batch, steps) if batch_major else (steps, batch)
-        context = query.new_empty((*first, values.shape[2]))
-        weights = query.new_empty((*first, source)) if want_weights else None
-        reserve = None
-        if training:
-            reserve = torch.empty(run.plan.reserve, dtype=torch.uint8, device=query.device)
-        check(library.ecornn_attention_forward(run.plan.handle, run.io(context, weights, reserve)))
-        ctx.save_for_backward(query, keys, values, wide, lengths, reserve)
-        ctx.call = batch_major, vector.dtype
+        tensors = *map(_run.dense, (query, keys, values, vector)), lengths
+        context, weights, reserve = _forward(*tensors, batch_major, want_weights,
+                                             any(ctx.needs_input_grad[:4]))
+        ctx.save_for_backward(*tensors, reserve)
+        ctx.batch_major = batch_major
         return context, weights
 
     @staticmethod
     def backward(ctx, dcontext, dweights):
         if torch.is_grad_enabled():
-            raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of "
-                                      "attention")
-        query, keys, values, wide, lengths, reserve = ctx.saved_tensors
-        batch_major, vector_type = ctx.call
-        run = _Run(query, keys, values, wide, lengths, batch_major, True)
-        found = [torch.empty_like(tensor) if want else None
-                 for tensor, want in zip((query, keys, values, wide), ctx.needs_input_grad)]
-        dcontext, dweights = _run.dense(dcontext), _run.dense(dweights)
-        gradient = pack_attention_gradient(
-            *(_run._address(tensor) for tensor in (dcontext, dweights, *found)), 0)
-        check(library.ecornn_attention_backward(run.plan.handle, run.io(None, None, reserve),
-                                                gradient))
-        if found[3] is not None:
-            found[3] = found[3].to(vector_type)
+            _twice()
+        *tensors, reserve = ctx.saved_tensors
+        found = _backward(tensors, ctx.batch_major, reserve, dcontext, dweights,
+                          ctx.needs_input_grad[:4])
         return (*found, None, None, None)
+
+
+# ---- the operator, for graphs that are compiled or exported ------------------------------------
+
+_TENSORS = "Tensor query, Tensor keys, Tensor values, Tensor vector, Tensor? lengths, bool batch_major, "
+torch.library.define("ecornn::attention", f"({_TENSORS}bool want_weights, bool keep) -> Tensor[]")
+torch.library.define("ecornn::attention_backward", "(Tensor? dcontext, Tensor? dweights, "
+                     f"Tensor reserve, {_TENSORS}bool[] wanted) -> Tensor[]")
+
+
+def _ready(query, keys, values, vector, lengths, batch_major: bool):
+    """The tensors, dense and checked."""
+    _check(query, keys, values, vector, batch_major)
+    batch, source = keys.shape[:2] if batch_major else keys.shape[1::-1]
+    wide = torch.float64 if query.dtype is torch.float64 else torch.float32
+    _run.expect("vector", vector, (query.shape[2],), wide, query.device)
+    if lengths is not None:
+        lengths = check_lengths(lengths, source, (batch,), query.device)
+    return *map(_run.dense, (query, keys, values, vector)), lengths
+
+
+@torch.library.impl("ecornn::attention", ("cpu", "cuda"))
+def _attention(*arguments):
+    *arguments, batch_major, want_weights, keep = arguments
+    tensors = _ready(*arguments, batch_major)
+    context, weights, reserve = _forward(*tensors, batch_major, want_weights, keep)
+    return [context, context.new_empty(0) if weights is None else weights,
+            _op.hidden(reserve, context)]
+
+
+@torch.library.register_fake("ecornn::attention")
+def _attention_fake(query, keys, values, vector, lengths, batch_major, want_weights, keep):
+    source = keys.shape[1 if batch_major else 0]
+    return [query.new_empty((*query.shape[:2], values.shape[2])),
+            query.new_empty((*query.shape[:2], source) if want_weights else 0),
+            query.new_empty(0, dtype=torch.uint8)]
+
+
+@torch.library.impl("ecornn::attention_backward", ("cpu", "cuda"))
+def _attention_backward(dcontext, dweights, reserve, *arguments):
+    *arguments, batch_major, wanted = arguments
+    tensors = _ready(*arguments, batch_major)
+    query, source = tensors[0], tensors[1].shape[1 if batch_major else 0]
+    for gradient, width in ((dcontext, tensors[2].shape[2]), (dweights, source)):
+        _run.expect("a gradient", gradient, (*query.shape[:2], width), query.dtype, query.device)
+    kept = _op.shown(reserve, _Run(*tensors, batch_major, True).plan.reserve)
+    if kept is None:
+        kept = _forward(*tensors, batch_major, False, True)[2]
+    found = _backward(tensors, batch_major, kept, dcontext, dweights, wanted)
+    return [query.new_empty(0) if gradient is None else gradient for gradient in found]
+
+
+@torch.library.register_fake("ecornn::attention_backward")
+def _attention_backward_fake(dcontext, dweights, reserve, *arguments):
+    *tensors, _, _, wanted = arguments
+    return [tensor.new_empty(tensor.shape if want else 0) for tensor, want in zip(tensors, wanted)]
+
+
+def _setup(ctx, inputs, output):
+    ctx.batch_major, ctx.weighs = inputs[5:7]
+    ctx.save_for_backward(*inputs[:5], output[2])
+
+
+def _graph_backward(ctx, gradients):
+    *tensors, reserve = ctx.saved_tensors
+    wanted = list(ctx.needs_input_grad[:4])
+    found = torch.ops.ecornn.attention_backward(
+        gradients[0], gradients[1] if ctx.weighs else None, reserve, *tensors, ctx.batch_major,
+        wanted)
+    return (*[gradient if want else None for gradient, want in zip(found, wanted)], *[None] * 4)
+
+
+def _twice(*_):
+    raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of attention")
+
+
+torch.library.register_autograd("ecornn::attention", _graph_backward, setup_context=_setup)
+torch.library.register_autograd("ecornn::attention_backward", _twice)
 
 
 def _check(query, keys, values, vector, batch_first: bool) -> None:
@@ -132,7 +218,6 @@ def _check(query, keys, values, vector, batch_first: bool) -> None:
                          f"[{query.shape[2]}] on {query.device}")
 
 
-@eager
 def attention(query, keys, values, vector, *, lengths=None, batch_first: bool = False,
               need_weights: bool = False):
     """Contexts [T,N,V] of queries [T,N,H]; with need_weights also the weights [T,N,S].
@@ -153,15 +238,20 @@ def attention(query, keys, values, vector, *, lengths=None, batch_first: bool = 
     if step:
         query = query.unsqueeze(1 if batch_first else 0)
     _check(query, keys, values, vector, batch_first)
-    batch, source = (keys.shape[0], keys.shape[1]) if batch_first else keys.shape[1::-1]
-    if lengths is not None:
-        lengths = check_lengths(lengths, source, (batch,), query.device)
-    context, weights = _Attend.apply(
-        query.contiguous(), keys.contiguous(), values.contiguous(), vector.contiguous(), lengths,
-        batch_first, need_weights)
+    vector = vector.to(torch.float64 if query.dtype is torch.float64 else torch.float32)
+    tensors = query, keys, values, vector
+    if torch.compiler.is_compiling():
+        lengths = None if lengths is None else integers("lengths", lengths).to(query.device)
+        context, weights, _ = torch.ops.ecornn.attention(
+            *tensors, lengths, batch_first, need_weights, _graph.keeps(tensors))
+    else:
+        batch, source = keys.shape[:2] if batch_first else keys.shape[1::-1]
+        if lengths is not None:
+            lengths = check_lengths(lengths, source, (batch,), query.device)
+        context, weights = _Attend.apply(*tensors, lengths, batch_first, need_weights)
     if step:
         context = context.squeeze(1 if batch_first else 0)
-        weights = weights if weights is None else weights.squeeze(1 if batch_first else 0)
+        weights = weights.squeeze(1 if batch_first else 0) if need_weights else None
     return (context, weights) if need_weights else context
 
 

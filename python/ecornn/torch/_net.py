@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import math
 import re
 
@@ -11,83 +10,16 @@ import torch
 
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
-from .._plan import Parameter, cell, limit_of, saving_of
-from .._plan import device as library_device
+from .._plan import limit_of, saving_of
 from ..cell import Cell, expected
-from . import _reserve, _run
-from ._eager import eager
+from . import _graph, _net_op, _reserve, _run
 from ._given import check_lengths, integers
+from ._net_plan import Plan, fit_saving, number, plan_of, plan_within, with_words
 from ._stream import stream_of
 
 _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
           torch.float16: "f16"}
 _NONE = (0, 0, 0, 0)
-
-
-class _Plan:
-    """A plan of the library for runs of one shape, with data about its layers."""
-
-    def __init__(self, on: str, text: str, cells: tuple[str, ...]):
-        own = (ctypes.c_void_p * (len(cells) + 1))(*(cell(text) for text in cells), None)
-        handle = ctypes.c_void_p()
-        check(library.ecornn_net_plan_create(ctypes.byref(handle), library_device(on),
-                                             text.encode(), own))
-        self.handle, self.sizes, self.text = handle.value, lib.NetSizes(), text
-        library.ecornn_net_plan_sizes(self.handle, ctypes.byref(self.sizes))
-        self.layers = [self._layer(index) for index in range(self.sizes.layers)]
-
-    def _layer(self, index: int) -> lib.NetLayer:
-        layer = lib.NetLayer()
-        check(library.ecornn_net_layer_get(self.handle, index, ctypes.byref(layer)))
-        return layer
-
-    def parameters(self, index: int) -> list[Parameter]:
-        found, param, plan = [], lib.Param(), self.layers[index].plan
-        for k in range(library.ecornn_param_count(plan)):
-            check(library.ecornn_param_get(plan, k, ctypes.byref(param)))
-            found.append(Parameter(param.name.decode(), param.offset, param.rows, param.cols))
-        return found
-
-    def __str__(self) -> str:
-        size = library.ecornn_net_plan_print(self.handle, None, 0) + 1
-        text = ctypes.create_string_buffer(size)
-        library.ecornn_net_plan_print(self.handle, text, size)
-        return text.value.decode("utf-8", "replace")
-
-    def __del__(self, free=library.ecornn_net_plan_free):
-        if getattr(self, "handle", None) is not None:
-            free(self.handle)
-
-
-_plan = functools.lru_cache(maxsize=128)(_Plan)
-
-
-@functools.lru_cache(maxsize=128)
-def _plan_within(on: str, text: str, cells: tuple[str, ...], limit: int) -> _Plan:
-    """The plan of a net whose reserve and workspace fit a limit.  The text's memory: limits each
-    layer alone, so this searches for the largest such limit that fits."""
-    few, many, found, least = 0, limit + 1, None, None
-    while many - few > max(limit >> 8, 1):
-        each = limit if many > limit else (few + many) // 2
-        try:
-            plan = _plan(on, _with_words(text, "memory", f"memory:{each}"), cells)
-        except lib.BY_STATUS[1]:
-            few = each
-            if each == limit:
-                raise
-            continue
-        took = plan.sizes.blocks.reserve + plan.sizes.blocks.workspace
-        least = took if least is None else min(least, took)
-        if took > limit:
-            many = each
-        else:
-            few, found = each, plan
-            if each == limit:
-                break
-    if found is None:
-        raise lib.BY_STATUS[1](f"memory_limit is {limit}, must be at least about {least} for "
-                               f"this net: {text}")
-    return found
 
 
 def _addresses(tensors):
@@ -138,82 +70,64 @@ def _states(counts, **tensors):
     return array
 
 
+def forward(net, plan, training: bool, lengths, seed: int, x, tensors):
+    """y and final states, the reserve or None, and packed weights.  tensors: parameters, then initial
+    states or None each; all dense."""
+    count = plan.sizes.params
+    run = _Run(plan, x, lengths, None, net.batch_first, seed)
+    y = x.new_empty(net._y_shape(run.steps, run.batch))
+    final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
+    reserve = run.reserve(tensors[:count]) if training else None
+    run.pack(tensors[:count])
+    states = _states(net._counts, initial=tensors[count:], final=final)
+    check(library.ecornn_net_forward(plan.handle, run.io(y, reserve), states))
+    return (y, *final), reserve, run.weights
+
+
+def backward(net, plan, seed: int, dtype, kept, outputs, wants):
+    """Gradients of x, parameters of that type and initial states, None each where not wanted; kept:
+    x, y, reserve, lengths, packed weights and initial states; outputs: gradients of the results."""
+    x, y, reserve, lengths, weights, *initial = kept
+    run = _Run(plan, x, lengths, weights, net.batch_first, seed)
+    count, (dy, *dfinal) = plan.sizes.params, map(_run.dense, outputs)
+    dx = torch.empty_like(x) if wants[0] else None
+    dparams = [x.new_empty(shape, dtype=dtype) if want else None
+               for shape, want in zip(net._shapes, wants[1:])]
+    dinitial = [torch.empty_like(state) if want and state is not None else None
+                for state, want in zip(initial, wants[1 + count:])]
+    some = any(tensor is not None for tensor in dparams)
+    dweights = run.bytes(plan.sizes.blocks.dweights) if some else None
+    states = _states(net._counts, initial=initial, dfinal=dfinal, dinitial=dinitial)
+    gradient = pack_gradient(_run._address(dy), *_NONE, _run._address(dx), *_NONE,
+                             _run._address(dweights), 0)
+    check(library.ecornn_net_backward(plan.handle, run.io(y, reserve), gradient, states))
+    if some:
+        check(library.ecornn_net_unpack(plan.handle, dweights.data_ptr(), _addresses(dparams), 0,
+                                        run.stream))
+    return dx, *dparams, *dinitial
+
+
 class _Function(torch.autograd.Function):
     """y and all final states from x, parameters and initial states."""
 
     @staticmethod
     def forward(ctx, net, plan, training, lengths, seed, x, *tensors):
         ctx.set_materialize_grads(False)
-        count = plan.sizes.params
         x, *tensors = map(_run.dense, (x, *tensors))
-        run = _Run(plan, x, lengths, None, net.batch_first, seed)
-        y = x.new_empty(net._y_shape(plan, run.steps, run.batch))
-        final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
-        reserve = run.reserve(tensors[:count]) if training else None
-        run.pack(tensors[:count])
-        states = _states(net._counts, initial=tensors[count:], final=final)
-        check(library.ecornn_net_forward(plan.handle, run.io(y, reserve), states))
+        results, reserve, packed = forward(net, plan, training, lengths, seed, x, tensors)
         if training:
+            count = plan.sizes.params
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
-            ctx.save_for_backward(x, y if net._reads_y(x, plan) else None, reserve, lengths,
-                                  run.weights, *tensors[count:])
-        return (y, *final)
+            ctx.save_for_backward(x, results[0] if net._reads_y(x, plan) else None, reserve,
+                                  lengths, packed, *tensors[count:])
+        return results
 
     @staticmethod
-    def backward(ctx, dy, *dfinal):
+    def backward(ctx, *outputs):
         if torch.is_grad_enabled():
-            raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of "
-                                      "a net")
-        x, y, reserve, lengths, weights, *initial = ctx.saved_tensors
-        net, plan, seed, dtype = ctx.call
-        run = _Run(plan, x, lengths, weights, net.batch_first, seed)
-        count, wants = plan.sizes.params, ctx.needs_input_grad[5:]
-        dx = torch.empty_like(x) if wants[0] else None
-        dparams = [x.new_empty(shape, dtype=dtype) if want else None
-                   for shape, want in zip(net._shapes, wants[1:])]
-        dinitial = [torch.empty_like(state) if want and state is not None else None
-                    for state, want in zip(initial, wants[1 + count:])]
-        some = any(tensor is not None for tensor in dparams)
-        dweights = run.bytes(plan.sizes.blocks.dweights) if some else None
-        dy, dfinal = _run.dense(dy), [_run.dense(tensor) for tensor in dfinal]
-        states = _states(net._counts, initial=initial, dfinal=dfinal, dinitial=dinitial)
-        gradient = pack_gradient(_run._address(dy), *_NONE, _run._address(dx), *_NONE,
-                                 _run._address(dweights), 0)
-        check(library.ecornn_net_backward(plan.handle, run.io(y, reserve), gradient, states))
-        if some:
-            check(library.ecornn_net_unpack(plan.handle, dweights.data_ptr(), _addresses(dparams),
-                                            0, run.stream))
-        return (*(None,) * 5, dx, *dparams, *dinitial)
-
-
-def _number(words: str, letter: str, default: int) -> int:
-    found = re.search(rf"/{letter}(\d+)(?:/|$)", words)
-    return int(found.group(1)) if found else default
-
-
-def _with_words(text: str, name: str, words: str) -> str:
-    """A net's text with these words added to each layer that has none of its own."""
-    first, *pieces = text.split(";")
-
-    def layer(piece: str) -> str:
-        if piece.strip().startswith("join:") or re.search(rf"/{name}:", piece):
-            return piece
-        return f"{piece.rstrip()}/{words}"
-
-    if re.search(rf"/{name}:", first):
-        return text
-    return ";".join([first, *("+".join(map(layer, piece.split("+"))) for piece in pieces)])
-
-
-def _fit_saving(pieces: str, steps: int) -> str:
-    """save:every:K with K limited to the layer's number of steps, as Layer does."""
-    done = []
-    for piece in pieces.split(";"):
-        join = re.fullmatch(r"\s*join:(\d+)\s*", piece)
-        steps = -(-steps // int(join.group(1))) if join else steps
-        done.append(re.sub(r"(?<=/save:every:)\d+",
-                           lambda every, most=steps: str(min(int(every.group()), most)), piece))
-    return ";".join(done)
+            _net_op._twice()
+        return (*(None,) * 5, *backward(*ctx.call, ctx.saved_tensors, outputs,
+                                        ctx.needs_input_grad[5:]))
 
 
 class Net(torch.nn.Module):
@@ -250,7 +164,7 @@ class Net(torch.nn.Module):
         self.cells, self.common = tuple(cells), common
         self._draws = ("dropout:" in pieces + common
                        or any("bernoulli" in text for text in self.cells))
-        first = _plan("cpu:1", self._text("f32", 1, 1, False, True), self.cells)
+        first = plan_of("cpu:1", self._text("f32", 1, 1, False, True), self.cells)
         self.joined, self.output_size = first.sizes.joined, first.sizes.output
         own = {Cell(text).name: text for text in self.cells}
         layers = [layer.strip() for piece in pieces.split(";")
@@ -263,11 +177,11 @@ class Net(torch.nn.Module):
 
     def _add_layer(self, index, layer, own, parameters, device, dtype) -> None:
         name, words = layer.split("/")[0], f"{layer}/{self.common}"
-        hidden = _number(words, "H", 0)
-        pairs = _number(words, "L", 1) * (1 + ("bi" in words.split("/")))
+        hidden = number(words, "H", 0)
+        pairs = number(words, "L", 1) * (1 + ("bi" in words.split("/")))
         count = Cell(own.get(name, name)).states
         self._counts.append(count)
-        self._widths += [(pairs, hidden if s else _number(words, "P", hidden))
+        self._widths += [(pairs, hidden if s else number(words, "P", hidden))
                          for s in range(count)]
         for param in parameters:
             vector = param.name.split(".")[2] in ("b", "p")
@@ -286,9 +200,9 @@ class Net(torch.nn.Module):
         text = "/".join(word for word in said if word) + "; " + self.pieces
         saving_of(self.saving)
         if self.saving != "all" and training:
-            text = _with_words(text, "save", f"save:{self.saving}")
+            text = with_words(text, "save", f"save:{self.saving}")
         first, _, pieces = text.partition("; ")
-        text = f"{_fit_saving(first, steps)}; {_fit_saving(pieces, steps)}"
+        text = f"{fit_saving(first, steps)}; {fit_saving(pieces, steps)}"
         if not training:
             text = re.sub(r"/(save:|bf16-save|f16-save)[^/;+]*", "", text)
         return text if draws else re.sub(r"/dropout:[^/;+]*", "", text)
@@ -297,11 +211,11 @@ class Net(torch.nn.Module):
         """Does backward read y?"""
         return x.is_cuda or bool(re.search(r"save|memory:", plan.text))
 
-    def _plan(self, x, steps: int, batch: int, params, training: bool, draws: bool) -> _Plan:
+    def _plan(self, x, steps: int, batch: int, params, training: bool, draws: bool) -> Plan:
         text = self._text(self._types(x, params), max(steps, 1), max(batch, 1), training, draws)
         cells = self.cells if draws else tuple(map(expected, self.cells))  # every reserve draws
         on, limit = _run.device_name(x.device), limit_of(self.memory_limit)
-        return _plan_within(on, text, cells, limit) if limit and training else _plan(
+        return plan_within(on, text, cells, limit) if limit and training else plan_of(
             on, text, cells)
 
     def reset_parameters(self) -> None:
@@ -313,7 +227,7 @@ class Net(torch.nn.Module):
         """The number of steps of y for rows with this number of steps of x."""
         return (integers("lengths", lengths) + self.joined - 1) // self.joined
 
-    def _y_shape(self, plan, steps: int, batch: int) -> tuple[int, int, int]:
+    def _y_shape(self, steps: int, batch: int) -> tuple[int, int, int]:
         steps = -(-steps // self.joined)
         return (*((batch, steps) if self.batch_first else (steps, batch)), self.output_size)
 
@@ -352,29 +266,49 @@ class Net(torch.nn.Module):
                 raise ValueError(f"a state of initial is on {state.device}, must be on {x.device}")
         return [None if state is None else state.to(x.dtype).contiguous() for state in states]
 
-    @eager
-    def forward(self, x, lengths=None, initial=None):
+    def check(self, x) -> None:
+        """Refuses an x of another shape."""
         if x.dim() != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"x is {list(x.shape)}, must have three dimensions, the last "
                              f"{self.input_size}")
+
+    def forward(self, x, lengths=None, initial=None):
+        self.check(x)
         kind = x.device.type
         if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and (
                 x.dtype is not torch.float64):
             x = x.to(torch.get_autocast_dtype(kind))
-        batch, steps = x.shape[:2] if self.batch_first else x.shape[1::-1]
         params = [getattr(self, name).contiguous() for name in self._names]
-        states = self._initial(initial, x, batch)
+        states = self._initial(initial, x, x.shape[0 if self.batch_first else 1])
         draws = self.training and self._draws
+        run = self._in_graph if torch.compiler.is_compiling() else self._eagerly
+        y, *final = run(x, lengths, params, states, draws)
+        found, first = [], 0
+        for count in self._counts:
+            found.append(tuple(final[first:first + count]))
+            first += count
+        return y, found
+
+    def _in_graph(self, x, lengths, params, states, draws: bool):
+        if lengths is not None:
+            lengths = integers("lengths", lengths).to(x.device)
+        places = [place for place, state in enumerate(states) if state is not None]
+        return torch.ops.ecornn.net(
+            x, lengths, params, [states[place] for place in places] or None,
+            ",".join(map(str, places)), self.input_size, self.pieces, self.batch_first,
+            "\f".join(self.cells), self.common, self.saving, self.memory_limit, draws,
+            _graph.drawn(x) if draws else None, _graph.keeps([x, *params, *states]))[:-2]
+
+    def _eagerly(self, x, lengths, params, states, draws: bool):
+        batch, steps = x.shape[:2] if self.batch_first else x.shape[1::-1]
         training = draws or torch.is_grad_enabled() and any(
             tensor is not None and tensor.requires_grad for tensor in (x, *params, *states))
         plan = self._plan(x, steps, batch, params, training, draws)
         seed = int(torch.randint(2**62, (), device="cpu")) if draws else 0
         if lengths is not None:
             lengths = check_lengths(lengths, steps, (batch,), x.device)
-        y, *final = _Function.apply(self, plan, training, lengths, seed, x.contiguous(), *params,
-                                    *states)
-        found = iter(final)
-        return y, [tuple(next(found) for _ in range(count)) for count in self._counts]
+        return _Function.apply(self, plan, training, lengths, seed, x.contiguous(), *params,
+                               *states)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.pieces!r}" + ", batch_first=True" * self.batch_first

@@ -135,12 +135,12 @@ def _draw_fake(x):
     return torch.empty(1, dtype=torch.int64, device="cpu")
 
 
-def _hidden(block, x):
+def hidden(block, x):
     """An empty tensor with these bytes in its storage."""
     return x.new_empty(0, dtype=torch.uint8) if block is None else block[:0]
 
 
-def _shown(tensor, bytes: int):
+def shown(tensor, bytes: int):
     """The bytes in the storage of such a tensor; None where they are not there."""
     storage = tensor.untyped_storage()
     if tensor.storage_offset() or storage.nbytes() < bytes:
@@ -153,7 +153,7 @@ def _layer(*arguments):
     *arguments, keep = arguments
     given = _Given(*arguments)
     y, final, reserve, packed = given.forward(given.job(keep or given.drop), keep)
-    return [y, *final, *(_hidden(block if keep else None, given.x) for block in (reserve, packed))]
+    return [y, *final, *(hidden(block if keep else None, given.x) for block in (reserve, packed))]
 
 
 @torch.library.register_fake("ecornn::layer")
@@ -176,8 +176,8 @@ def _layer_backward(doutputs, y, reserve, packed, *arguments):
                            f"be {counts[0]} and {counts[1]}")
     for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
         _run.expect("y or the gradient of a result", tensor, shape, x.dtype, x.device)
-    reserve = _shown(reserve, job.reserve)
-    packed = _shown(packed, job.plan.weights if job.batch else 0)
+    reserve = shown(reserve, job.reserve)
+    packed = shown(packed, job.plan.weights if job.batch else 0)
     if reserve is None or packed is None or y is None:
         y, _, reserve, packed = given.forward(job, True)
     dx, dstates, dweights = _run.backward(

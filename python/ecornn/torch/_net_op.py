@@ -1,0 +1,152 @@
+"""A run of a Net as a torch operator, ``torch.ops.ecornn.net``, for graphs that are compiled or
+exported.  As in _op.py what forward saves is in the storages of two empty tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from . import _op, _run
+from ._given import check_lengths
+
+# places: "0,2", the numbers of the states that are given.  cells: texts, joined by form feeds.  Not
+# lists, because register_autograd does not take empty ones.
+_RUN = ("Tensor x, Tensor? lengths, Tensor[] params, Tensor[]? states, str places, "
+        "int input_size, str pieces, bool batch_first, str cells, str common, str saving, int memory_limit, "
+        "bool draws, Tensor? seed, ")
+torch.library.define("ecornn::net", f"({_RUN}bool keep) -> Tensor[]")
+torch.library.define("ecornn::net_backward", "(Tensor?[] doutputs, Tensor y, Tensor reserve, "
+                     f"Tensor packed, {_RUN}bool[] wanted) -> Tensor[]")
+
+
+@functools.lru_cache(maxsize=128)
+def _net_of(input_size, pieces, batch_first, cells, common, saving, memory_limit):
+    """A Net without memory."""
+    from ._net import Net
+
+    return Net(input_size, pieces, batch_first=batch_first, cells=cells, common=common,
+               device="meta", saving=saving, memory_limit=memory_limit)
+
+
+class _Given:
+    """An operator's arguments, checked; real or fake tensors."""
+
+    def __init__(self, x, lengths, params, states, places, input_size, pieces, batch_first, cells,
+                 *rest):
+        *rest, self.draws, seed = rest
+        self.net = net = _net_of(
+            input_size, pieces, batch_first, tuple(cells.split("\f") if cells else ()), *rest)
+        net.check(x)
+        self.x, self.lengths, self.params, self.seed = x, lengths, list(params), seed
+        states = [] if states is None else list(states)
+        places = [int(place) for place in places.split(",") if place]
+        self.batch, self.steps = x.shape[:2] if batch_first else x.shape[1::-1]
+        net._types(x, self.params)
+        shapes = net._state_shapes(self.batch)
+        if len(params) != len(net._names) or len(states) != len(places) or any(
+                place not in range(len(shapes)) for place in places):
+            raise RuntimeError(f"{len(params)} parameters and {len(states)} states, must be "
+                               f"{len(net._names)} and those of {places}")
+        self.states = [None] * len(shapes)
+        for place, state in zip(places, states):
+            _run.expect("a state", state, shapes[place], x.dtype, x.device)
+            self.states[place] = state
+        self.places = places
+
+    def plan(self, training: bool):
+        return self.net._plan(self.x, self.steps, self.batch, self.params, training, self.draws)
+
+    def forward(self, plan, training: bool):
+        """y and final states, the reserve and packed weights."""
+        from ._net import forward
+
+        lengths = self.lengths
+        if lengths is not None:
+            lengths = check_lengths(lengths, self.steps, (self.batch,), self.x.device)
+        x, *tensors = map(_run.dense, (self.x, *self.params, *self.states))
+        seed = 0 if self.seed is None else int(self.seed)
+        return forward(self.net, plan, training, lengths, seed, x, tensors)
+
+
+@torch.library.impl("ecornn::net", ("cpu", "cuda"))
+def _forward(*arguments):
+    *arguments, keep = arguments
+    given = _Given(*arguments)
+    training = keep or given.draws
+    results, reserve, packed = given.forward(given.plan(training), training)
+    return [*results, *(_op.hidden(block if keep else None, given.x)
+                        for block in (reserve, packed))]
+
+
+@torch.library.register_fake("ecornn::net")
+def _fake(*arguments):
+    given = _Given(*arguments[:-1])
+    net, x = given.net, given.x
+    return [x.new_empty(net._y_shape(given.steps, given.batch)),
+            *map(x.new_empty, net._state_shapes(given.batch)),
+            *(x.new_empty(0, dtype=torch.uint8) for _ in range(2))]
+
+
+@torch.library.impl("ecornn::net_backward", ("cpu", "cuda"))
+def _net_backward(doutputs, y, reserve, packed, *arguments):
+    from ._net import backward
+
+    *arguments, wanted = arguments
+    given = _Given(*arguments)
+    net, x, plan = given.net, given.x, given.plan(True)
+    shapes = net._y_shape(given.steps, given.batch), *net._state_shapes(given.batch)
+    for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
+        _run.expect("y or the gradient of a result", tensor, shape, x.dtype, x.device)
+    reserve = _op.shown(reserve, plan.sizes.blocks.reserve)
+    packed = _op.shown(packed, plan.sizes.blocks.weights)
+    if reserve is None or packed is None:
+        (y, *_), reserve, packed = given.forward(plan, True)
+    lengths = given.lengths
+    if lengths is not None:
+        lengths = check_lengths(lengths, given.steps, (given.batch,), x.device)
+    seed, dtype = 0 if given.seed is None else int(given.seed), (
+        given.params[0].dtype if given.params else None)
+    most = 1 + len(given.params)
+    wants = list(wanted[:most]) + [False] * len(given.states)
+    for place, want in zip(given.places, wanted[most:]):
+        wants[most + place] = want
+    found = backward(net, plan, seed, dtype, (_run.dense(x), _run.dense(y), reserve, lengths,
+                                              packed, *map(_run.dense, given.states)),
+                     doutputs, wants)
+    found = [*found[:most], *[found[most + place] for place in given.places]]
+    return [x.new_empty(0) if gradient is None else gradient for gradient in found]
+
+
+@torch.library.register_fake("ecornn::net_backward")
+def _net_backward_fake(doutputs, y, reserve, packed, *arguments):
+    *arguments, wanted = arguments
+    x, _, params, states, *_ = arguments
+    return [x.new_empty(0) if not want else tensor.new_empty(tensor.shape)
+            for tensor, want in zip((x, *params, *(states or ())), wanted)]
+
+
+def _setup(ctx, inputs, output):
+    x, lengths, params, states, *ctx.net, seed, _ = inputs
+    ctx.params, ctx.given = len(params), states is not None
+    ctx.save_for_backward(output[0], *output[-2:], x, lengths, seed, *params, *(states or ()))
+
+
+def _backward(ctx, gradients):
+    y, reserve, packed, x, lengths, seed, *tensors = ctx.saved_tensors
+    need, params, states = ctx.needs_input_grad, tensors[:ctx.params], tensors[ctx.params:]
+    wanted = [need[0], *need[2], *(need[3] if states else ())]
+    found = torch.ops.ecornn.net_backward(gradients[:-2], y, reserve, packed, x, lengths, params,
+                                          states if ctx.given else None, *ctx.net, seed, wanted)
+    found = [gradient if want else None for gradient, want in zip(found, wanted)]
+    dstates = found[1 + ctx.params:] if ctx.given else None
+    return (found[0], None, found[1:1 + ctx.params], dstates, *[None] * 11)
+
+
+def _twice(*_):
+    raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of a net")
+
+
+torch.library.register_autograd("ecornn::net", _backward, setup_context=_setup)
+torch.library.register_autograd("ecornn::net_backward", _twice)

@@ -1,0 +1,108 @@
+"""Plans of nets, and the texts that they are made from."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+
+from .. import _library as lib
+from .._library import check, library
+from .._plan import Parameter, cell
+from .._plan import device as library_device
+
+
+class Plan:
+    """A plan of the library for runs of one shape, with data about its layers."""
+
+    def __init__(self, on: str, text: str, cells: tuple[str, ...]):
+        own = (ctypes.c_void_p * (len(cells) + 1))(*(cell(text) for text in cells), None)
+        handle = ctypes.c_void_p()
+        check(library.ecornn_net_plan_create(ctypes.byref(handle), library_device(on),
+                                             text.encode(), own))
+        self.handle, self.sizes, self.text = handle.value, lib.NetSizes(), text
+        library.ecornn_net_plan_sizes(self.handle, ctypes.byref(self.sizes))
+        self.layers = [self._layer(index) for index in range(self.sizes.layers)]
+
+    def _layer(self, index: int) -> lib.NetLayer:
+        layer = lib.NetLayer()
+        check(library.ecornn_net_layer_get(self.handle, index, ctypes.byref(layer)))
+        return layer
+
+    def parameters(self, index: int) -> list[Parameter]:
+        found, param, plan = [], lib.Param(), self.layers[index].plan
+        for k in range(library.ecornn_param_count(plan)):
+            check(library.ecornn_param_get(plan, k, ctypes.byref(param)))
+            found.append(Parameter(param.name.decode(), param.offset, param.rows, param.cols))
+        return found
+
+    def __str__(self) -> str:
+        size = library.ecornn_net_plan_print(self.handle, None, 0) + 1
+        text = ctypes.create_string_buffer(size)
+        library.ecornn_net_plan_print(self.handle, text, size)
+        return text.value.decode("utf-8", "replace")
+
+    def __del__(self, free=library.ecornn_net_plan_free):
+        if getattr(self, "handle", None) is not None:
+            free(self.handle)
+
+
+plan_of = functools.lru_cache(maxsize=128)(Plan)
+
+
+@functools.lru_cache(maxsize=128)
+def plan_within(on: str, text: str, cells: tuple[str, ...], limit: int) -> Plan:
+    """The plan of a net whose reserve and workspace fit a limit.  The text's memory: limits each
+    layer alone, so this searches for the largest such limit that fits."""
+    few, many, found, least = 0, limit + 1, None, None
+    while many - few > max(limit >> 8, 1):
+        each = limit if many > limit else (few + many) // 2
+        try:
+            plan = plan_of(on, with_words(text, "memory", f"memory:{each}"), cells)
+        except lib.BY_STATUS[1]:
+            few = each
+            if each == limit:
+                raise
+            continue
+        took = plan.sizes.blocks.reserve + plan.sizes.blocks.workspace
+        least = took if least is None else min(least, took)
+        if took > limit:
+            many = each
+        else:
+            few, found = each, plan
+            if each == limit:
+                break
+    if found is None:
+        raise lib.BY_STATUS[1](f"memory_limit is {limit}, must be at least about {least} for "
+                               f"this net: {text}")
+    return found
+
+
+def number(words: str, letter: str, default: int) -> int:
+    found = re.search(rf"/{letter}(\d+)(?:/|$)", words)
+    return int(found.group(1)) if found else default
+
+
+def with_words(text: str, name: str, words: str) -> str:
+    """A net's text with these words added to each layer that has none of its own."""
+    first, *pieces = text.split(";")
+
+    def layer(piece: str) -> str:
+        if piece.strip().startswith("join:") or re.search(rf"/{name}:", piece):
+            return piece
+        return f"{piece.rstrip()}/{words}"
+
+    if re.search(rf"/{name}:", first):
+        return text
+    return ";".join([first, *("+".join(map(layer, piece.split("+"))) for piece in pieces)])
+
+
+def fit_saving(pieces: str, steps: int) -> str:
+    """save:every:K with K limited to the layer's number of steps, as Layer does."""
+    done = []
+    for piece in pieces.split(";"):
+        join = re.fullmatch(r"\s*join:(\d+)\s*", piece)
+        steps = -(-steps // int(join.group(1))) if join else steps
+        done.append(re.sub(r"(?<=/save:every:)\d+",
+                           lambda every, most=steps: str(min(int(every.group()), most)), piece))
+    return ";".join(done)
