@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/caller.h"
-#include "common/ref/ref_op.h"
+#include "common/cell/opcode.h"
 #include "common/util.h"
 
 /* First letters of our parameter names, by part. */
@@ -151,10 +151,8 @@ static double next_state(const struct eco_recipe *recipe, int vector)
             value[i] = node->index == vector ? 100 : 0;
         else if (node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT)
             value[i] = 0;
-        else if (node->op == ECO_OP_MEAN)
-            value[i] = a;
         else
-            value[i] = eco_reference_value(node->op, a, b, node->c < 0 ? 0 : value[node->c]);
+            value[i] = eco_opcode_value(node->op, a, b, node->c < 0 ? 0 : value[node->c]);
     }
     return value[recipe->next[0]];
 }

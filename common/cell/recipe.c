@@ -3,7 +3,9 @@
  * equal nodes, so that no later part has to.  Knows nothing of texts or stages.
  */
 #include "common/cell/cell.h"
+#include "common/cell/opcode.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -48,7 +50,7 @@ const struct eco_opcode_info eco_opcode_info[ECO_OPCODES] = {
 };
 // clang-format on
 
-static double evaluate(int op, double a, double b, double c)
+double eco_opcode_value(int op, double a, double b, double c)
 {
     switch (op) {
     case ECO_OP_MEAN:
@@ -82,8 +84,9 @@ static double evaluate(int op, double a, double b, double c)
     case ECO_OP_SIGMOID:
         return 1 / (1 + exp(-a));
     case ECO_OP_RELU:
-        return a > 0 ? a : 0;
+        return a <= 0 ? 0 : a; /* a NaN stays */
     default:
+        assert(!"an opcode of the text");
         return NAN;
     }
 }
@@ -108,7 +111,7 @@ static bool fold(const struct eco_recipe *recipe, struct eco_node *node)
             return false;
         value[i] = a->value;
     }
-    const double result = evaluate(node->op, value[0], value[1], value[2]);
+    const double result = eco_opcode_value(node->op, value[0], value[1], value[2]);
     if (!(fabs(result) <= (double)FLT_MAX))
         return false;
     *node = (struct eco_node){ECO_OP_CONST, -1, -1, -1, 0, result};

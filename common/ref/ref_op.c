@@ -1,49 +1,10 @@
 /*
- * Element-wise opcodes: value and derivative.
+ * Element-wise opcodes: rounding and derivative.
  */
 #include "common/ref/ref_op.h"
 
 #include <assert.h>
 #include <math.h>
-
-double eco_reference_value(uint8_t op, double a, double b, double c)
-{
-    switch (op) {
-    case ECO_OP_ADD:
-        return a + b;
-    case ECO_OP_SUB:
-        return a - b;
-    case ECO_OP_MUL:
-        return a * b;
-    case ECO_OP_DIV:
-        return a / b;
-    case ECO_OP_MIN:
-        return a < b ? a : b;
-    case ECO_OP_MAX:
-        return a > b ? a : b;
-    case ECO_OP_SELECT:
-        return a > 0 ? b : c;
-    case ECO_OP_NEG:
-        return -a;
-    case ECO_OP_ABS:
-        return fabs(a);
-    case ECO_OP_EXP:
-        return exp(a);
-    case ECO_OP_LOG:
-        return log(a);
-    case ECO_OP_SQRT:
-        return sqrt(a);
-    case ECO_OP_TANH:
-        return tanh(a);
-    case ECO_OP_SIGMOID:
-        return 1 / (1 + exp(-a));
-    case ECO_OP_RELU:
-        return a <= 0 ? 0 : a; /* a NaN stays */
-    default:
-        assert(!"an opcode of the text");
-        return NAN;
-    }
-}
 
 bool eco_reference_approximates(uint8_t op)
 {

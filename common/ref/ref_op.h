@@ -7,8 +7,7 @@
 #include "common/cell/cell.h"
 #include "common/ref/ref_rounding.h"
 
-/* The value; and whether a machine approximates the function. */
-double eco_reference_value(uint8_t op, double a, double b, double c);
+/* Whether a machine approximates the function (eco_opcode_value). */
 bool eco_reference_approximates(uint8_t op);
 /* The derivative of a function with one argument, from the argument a and the value v. */
 double eco_reference_slope(struct eco_arithmetic *arithmetic, uint8_t op, double a, double v);

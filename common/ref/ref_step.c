@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/cell/opcode.h"
 #include "common/number.h"
 #include "common/ref/ref_op.h"
 
@@ -100,11 +101,10 @@ static void evaluate_elements(const struct node_at *at)
         else if (node->op == ECO_OP_BERNOULLI)
             value[j] = rounded(run, bernoulli(at, j));
         else if (eco_reference_approximates(node->op))
-            value[j] =
-                eco_round_function(&run->arithmetic, eco_reference_value(node->op, a[j], 0, 0));
+            value[j] = eco_round_function(&run->arithmetic, eco_opcode_value(node->op, a[j], 0, 0));
         else
-            value[j] = rounded(
-                run, eco_reference_value(node->op, a ? a[j] : 0, b ? b[j] : 0, c ? c[j] : 0));
+            value[j] =
+                rounded(run, eco_opcode_value(node->op, a ? a[j] : 0, b ? b[j] : 0, c ? c[j] : 0));
     }
 }
 

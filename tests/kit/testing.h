@@ -5,20 +5,24 @@
  *
  * A case is one string, which every failure prints and every test that sweeps takes as argument or
  * in the environment (ECORNN_CASE): a problem string and, in any order, these suffixes:
- *   /lengths:random|zero|full|short   given lengths: any, all 0, all T, 0 or 1; else NULL
- *   /states      initial states and gradients of the final ones are given; else NULL
- *   /resets:F    of a plan with resets: F in a hundred, by the seed; to the rows of reset_state
- * with /states, else to 0.  /resets alone: a plan with resets, of a run without
- *   /mask:F      of a plan with masks: F in a hundred steps do not count
- *   /first:TxN   the run is a piece of one that has so many steps and rows before it
- *   /alias       final
- * is the memory of initial (with /states) /accumulate  backward runs twice, first without dfinal;
- * the second adds to dweights /null:LIST   not wanted or not given, of: y final dy dfinal dx
- * dinitial dweights; commas between /run:TxN     the run is smaller than the plan /noreserve
- * inference on a training plan /scale:F     x and the initial states times F /gradients:F dy and
- * the gradients of final states times F /seed:K      of the inputs and of the run; else 1 The cell
- * is a built-in one, or tests/cells/CELL.cell, or own-CELL: common/cell/CELL.cell parsed at run
- * time.
+ *
+ *   /lengths:random  io.lengths is given: any lengths; or zero, full, short (0 or 1)
+ *   /states          initial states and gradients of the final ones are given
+ *   /resets:F        F in a hundred steps reset, to reset_state with /states, else to 0
+ *   /resets          a plan with resets, a run without
+ *   /mask:F          F in a hundred steps do not count
+ *   /first:TxN       the run is a piece of one that has so many steps and rows before it
+ *   /alias           final is the memory of initial (with /states)
+ *   /accumulate      backward runs twice, first without dfinal; the second adds to dweights
+ *   /null:LIST       these are NULL: y final dy dfinal dx dinitial dweights, with commas
+ *   /run:TxN         the run is smaller than the plan
+ *   /noreserve       inference on a training plan
+ *   /scale:F         x and the initial states times F
+ *   /gradients:F     dy and the gradients of final states times F
+ *   /seed:K          of the inputs and of the run; else 1
+ *
+ * The cell is a built-in one, or tests/cells/CELL.cell, or own-CELL: common/cell/CELL.cell parsed
+ * at run time.
  */
 #ifndef TESTING_H
 #define TESTING_H
