@@ -125,7 +125,8 @@ def steps_of(problem):
 
 
 def from_bench(text, of_step=False):
-    """The rows of ecornn bench --csv in the columns of claims: a run, or a step of a layer."""
+        """Turns the rows of ecornn bench --csv into rows of a table, with times of a run or, if of_step, of
+    a step of a layer."""
     for row in csv.DictReader(io.StringIO(text)):
         if "packing" in row["way"]:
             continue
@@ -315,7 +316,7 @@ def keep(options):
 
 
 def means(options):
-    """Speed-up over the peer by type, use and way: problems, geometric mean, least and most."""
+    """Prints, for each type, use and way, the number of problems and the speed-up over the peer."""
     del options
     for path in sorted(TABLES.glob("*.*.csv")):
         groups = {}

@@ -1,5 +1,5 @@
-/* A pyramidal listener: each layer hears half as many steps as the one below.  A training step on
- * made-up data, and how long it takes.
+/* A pyramidal listener: each layer hears half as many steps as the one below.  Runs training steps
+ * on made-up data and prints how long one takes.
  *
  *     pyramid [NET]        of F32 and train, e.g. "train/T200/N8/I40; lstm/H64/bi; join:2; gru/H64"
  */
@@ -24,12 +24,12 @@ static double now(void)
 static float *numbers(size_t n)
 {
     float *array = malloc(n * sizeof *array);
-    for (size_t k = 0; k < n; k++) /* yours would be data and weights */
+    for (size_t k = 0; k < n; k++) /* a real program has data and weights */
         array[k] = 0.01f * (float)((int)(k % 13) - 6);
     return array;
 }
 
-/* Pointers to the parameters of all layers, in a block of them. */
+/* Pointers to the parameters of all layers. `block` has room for all of them. */
 static void **pointers(const ecornn_net_plan *plan, const ecornn_net_sizes *sizes, float *block)
 {
     void **params = malloc((size_t)sizes->params * sizeof *params);
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
                                       .dx = numbers(x),
                                       .dweights = ecornn_alloc(device, sizes.blocks.dweights)};
     double begin = 0, forward = 0, end = 0;
-    for (int k = 0; k < 3; k++) { /* threads start in the first, pages are touched */
+    for (int k = 0; k < 3; k++) { /* the first also starts threads and touches pages */
         begin = now();
         check(ecornn_net_pack(plan, (const void *const *)params, weights, NULL));
         check(ecornn_net_forward(plan, &io, NULL));

@@ -24,7 +24,7 @@ enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2, CALLS_MAX = 1 << 18 
 static const double ROUND_SECONDS = 0.005, GPU_ROUND_SECONDS = 0.003;
 static const double PEAK_SECONDS = 0.05;
 
-/* Everything that one way of a measurement holds. */
+/* What is measured in one way (eager, graph, ...): both sides, and room for their times. */
 struct bout {
     const struct request *request;
     struct problem *problem;
@@ -201,7 +201,7 @@ static bool prepare(struct bout *bout, enum way way)
                               .way = way};
     bout->round_seconds = way == ON_CPU ? ROUND_SECONDS : GPU_ROUND_SECONDS;
 #ifdef _OPENMP
-    omp_set_num_threads(side.threads > 0 ? side.threads : 1); /* of an opponent's BLAS and passes */
+    omp_set_num_threads(side.threads > 0 ? side.threads : 1); /* for the opponent */
 #endif
     bout->mine = bout->other = side;
     bout->mine.context = &bout->ours;
@@ -260,7 +260,7 @@ static bool time_way(struct bout *bout, struct measurement *m)
     return m->rounds > 0;
 }
 
-/* seconds: room for the times of one bout. */
+/* seconds: memory for the times of one way. */
 static bool measure_way(const struct request *request, struct problem *problem, enum way way,
                         double *seconds, struct measurement *m)
 {
@@ -301,7 +301,7 @@ bool measure(const struct request *request,
                                                                                         : GRAPH;
         int n = 0;
         if (request->gpu)
-            problem.most_sets = 1; /* as many graphs as inputs would be made */
+            problem.most_sets = 1; /* each input would need a graph of its own */
         for (enum way way = first; good && way <= last; way++)
             good = measure_way(request, &problem, way, seconds, &list[n++]);
         if (good)

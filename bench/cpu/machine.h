@@ -10,13 +10,13 @@
 struct machine {
     int threads;
     double flops;        /* FLOP/s of all threads; a fused multiply-add counts twice */
-    double inner, outer; /* bytes/s that one thread reads from its L2, from the shared cache */
+    double inner, outer; /* bytes/s that one thread reads from its L2 and from the shared cache */
     double resident;     /* bytes that stay in the L2 of a thread while others stream through */
     double quotients;    /* exponentials with a division, per second of one thread */
     double barrier;      /* seconds until all threads have met */
 };
 
-/* Measures for about a quarter of a second.  type: of the operands of products. */
+/* Measures for about a quarter of a second.  type: the type of the operands of products. */
 struct machine machine_measure(ecornn_type type, int threads);
 
 /* Seconds.  `floor` is the time of the products alone at the peak.  `bound` adds up, for each step,

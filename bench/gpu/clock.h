@@ -7,20 +7,21 @@
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 
-/* Seconds of one of `repeats` runs that `queue` puts on a stream of the device, without waiting
- * between them; negative on failure, with a line on standard error. */
+/* Calls `queue`, which puts a run on a stream of the device, `repeats` times without waiting in
+ * between. Returns the mean seconds of a run; on failure it prints why and returns a negative
+ * number. */
 double gpu_time_queued(const char *device, bool (*queue)(void *self, void *stream), void *self,
                        int repeats);
-/* The same of a CUDA graph that gpu_capture made. */
+/* Does the same with a CUDA graph that gpu_capture made. */
 double gpu_time_graph(const char *device, cudaGraphExec_t graph, int repeats);
-/* Captures one call of `queue`, which runs once before.  NULL: it cannot be captured. */
+/* Calls `queue` once to warm up, then captures a second call. NULL: it cannot be captured. */
 cudaGraphExec_t gpu_capture(const char *device, bool (*queue)(void *self, void *stream),
                             void *self);
 
-/* Prints what CUDA reports.  False: it was an error. */
+/* Prints CUDA's error, if there is one, and returns false then. */
 bool gpu_check(cudaError_t error, const char *doing);
-/* Makes the device the current one; its stream, which lives as long as the process.  NULL: failed.
- */
+/* Makes the device the current one and returns its stream, which lives as long as the process.
+ * NULL: failed. */
 cudaStream_t gpu_stream(const char *device);
 
 #endif /* BENCH_GPU_CLOCK_H */

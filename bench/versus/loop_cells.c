@@ -1,6 +1,7 @@
 /*
- * The cells of the loop: their passes between the products of a step, one for each operation, as
- * automatic differentiation makes them.
+ * The cells of the opponent "loop" (loop.c): for each cell, the elementwise passes between the
+ * products of a step. There is one pass for each operation, as automatic differentiation would run
+ * them.
  */
 #include "loop.h"
 

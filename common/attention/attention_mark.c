@@ -10,7 +10,7 @@
 
 struct mark {
     uint64_t magic, plan;
-    uint64_t lengths; /* hash of lengths, 0 without */
+    uint64_t lengths; /* hash of lengths; 0: there are none */
     int32_t T, S, N;
     uint32_t ragged;
 };

@@ -21,11 +21,11 @@ PROSE = re.compile(r'"""(.*?)"""|^[ \t]*#+[ \t:!]*([^\n]*)', re.DOTALL | re.MULT
 WORD = re.compile(r"[.!?](?=\s)|\n\s*\n|\d[\d.]*|[a-z]+(?:_[a-z]+)*(?:'[a-z]+)?")
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "__pycache__", "encodings"}
 UNKNOWN, END, NUMBER = "<unk>", "<eos>", "<number>"
-HELD_OUT = 20  # every so many files one is kept for validation
+HELD_OUT = 20  # one file in HELD_OUT is kept for validation
 
 
 def sources(path: str | None) -> Iterator[Path]:
-    """Files in a fixed order: of `path` if there is one, else of Python and torch."""
+    """Files in a fixed order: those of `path` if it is given, else the sources of Python and torch."""
     if path and Path(path).is_file():
         yield Path(path)
         return
@@ -38,7 +38,7 @@ def sources(path: str | None) -> Iterator[Path]:
 
 
 def words_of(file: Path) -> list[str]:
-    """The words of a file in lower case: all of a text, of a Python source only the prose."""
+    """The words of a file in lower case.  Of a Python source only docstrings and comments count."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):  # a broken link, a binary file
@@ -57,7 +57,7 @@ def words_of(file: Path) -> list[str]:
 
 
 def collect(path: str | None, limit: int) -> tuple[list[str], list[str]]:
-    """Words for training and for validation, `limit` of both together or all there are.
+    """Words for training and for validation: together `limit` words, or all if there are fewer.
 
     Raises ValueError if there is no text.
     """

@@ -23,8 +23,9 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
             eco_gpu_write_division(eco_persistent_index(&shape), text);
         else
             eco_text_add(text, "step");
-        /* A part of the chip has room for fewer groups, and the order in which a group adds depends
-         * on its number of rows. */
+        /* A plan for a partition of the GPU has fewer groups than one for the whole GPU. The number
+         * of groups is printed because it sets the rows of a group, and these set the order of its
+         * sums. */
         if (used && plan->device->caps.gpu.partitions > 0 && own->force.groups[backward] == 0)
             eco_text_add(text, ",groups%s=%d", backward ? "-back" : "", shape.groups);
     }
@@ -50,7 +51,7 @@ static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
                      ECO_FUSED_COLUMNS(eco_fused_choose(&projection, &plan->device->caps).shape));
 }
 
-/* Only if it makes a difference. */
+/* Prints how rows are padded, if padding changes the length of any row. */
 static void add_rows(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_layout_request *request = &plan->request;

@@ -1,6 +1,7 @@
 /*
- * Products for each batch row: rows by rows, weights by rows. A block computes a tile of the
- * result, a thread four by four numbers; sums over k are in order.
+ * Products of one batch row: of its rows with each other, or of weights with its rows. A block
+ * computes a tile of the result, a thread computes four by four of its numbers, and sums over k are
+ * in order.
  */
 #ifndef ECO_GPU_ATTENTION_PRODUCT_CUH
 #define ECO_GPU_ATTENTION_PRODUCT_CUH
@@ -22,7 +23,7 @@ ECO_DEVICE void put(product_tile *tile, int k, int i, real value)
 template <typename element> struct operand {
     const element *at;
     size_t step;
-    int rows, columns; /* of i and k that exist */
+    int rows, columns; /* how many i and k exist */
 };
 
 /* Element (i, k) at i*step + k. */

@@ -1,7 +1,8 @@
 /*
  * The order of the kernels of a run: may the next kernel become resident before its predecessors
- * have ended (a grid dependency)? Whatever is queued is noted here as after its predecessor,
- * concurrent with it, or apart from it, which forbids the overlap.
+ * have ended (a grid dependency)? Whatever is queued is noted here by one of three calls: a kernel
+ * that may overlap its predecessor (after), a kernel that does not touch the exchange (concurrent),
+ * or something that the next kernel must not overlap (serialize).
  */
 #ifndef ECO_GPU_DEVICE_LAUNCH_STATE_H
 #define ECO_GPU_DEVICE_LAUNCH_STATE_H
@@ -14,12 +15,12 @@ struct eco_launch_state {
     bool in_op;       /* the current op has queued a kernel on its stream */
     bool in_lane;     /* there is one lane, and a kernel of any op precedes */
     bool steps;       /* and a stage has run since R was prepared */
-    bool unexchanged; /* since the last persistent kernel, others that do not touch the exchange
-                         were queued */
+    bool unexchanged; /* kernels that do not touch the exchange were queued since the last
+                         persistent kernel */
 };
 
-/* A kernel is queued. May it overlap its predecessor? Not the first kernel of an op, unless there
- * is only one lane, because it may depend on several streams. */
+/* A kernel is queued. May it overlap its predecessor? With several lanes, the first kernel of an op
+ * may not, because it may depend on several streams. */
 static inline bool eco_launch_after(struct eco_launch_state *state)
 {
     const bool ahead = state->in_op || state->in_lane;

@@ -1,6 +1,7 @@
 /*
- * The words of the printed text for a scan: one step of one unit, in registers. Knows no order of
- * steps and no memory but that of vectors.
+ * The functions that a cell's generated text calls in a scan. They compute one step of one unit in
+ * registers. They do not know the order of steps, and of the memory they read only the cell's
+ * vectors.
  */
 #ifndef ECO_GPU_SCAN_WORDS_CUH
 #define ECO_GPU_SCAN_WORDS_CUH

@@ -1,7 +1,7 @@
 /*
- * Which means of a cell come with others (common/cell/means.c), and are they what is said of them:
- * values of a stage are polynomials in one mean of the stage before, and the square's coefficient
- * is the same for all units?
+ * Means of a cell that are computed together with another mean (common/cell/means.c), which saves a
+ * stage. Checks which means these are, and the condition for it: their values must be quadratic
+ * polynomials in the other mean, and the coefficient of the square must be the same for all units.
  */
 #include <check.h>
 #include <math.h>
@@ -40,7 +40,8 @@ static void fill_random(void *data, size_t bytes)
         value[i] = 2 * uniform(&state) - 1;
 }
 
-/* Values for a mean, of all units, when the one it comes with is so much. */
+/* Computes the numbers that mean `own` adds up, for all units, when the mean that it is computed
+ * with has the value `with`. */
 static void values_at(const struct eco_program *stage, const struct eco_joined_mean *mean, int own,
                       double with, double *value)
 {
@@ -51,7 +52,7 @@ static void values_at(const struct eco_program *stage, const struct eco_joined_m
     memcpy(value, memory.summand[own], sizeof(plane));
 }
 
-/* By differences, which of such polynomials are exact. */
+/* Second and third differences are exact for polynomials of these degrees. */
 static void check_mean(const struct eco_program *stage, const struct eco_joined_mean *mean, int own)
 {
     static plane at[4], kept;
@@ -96,7 +97,7 @@ static void check_way(bool backward)
     ck_assert_int_eq(sums, joined.n_sums);
 }
 
-/* Forward and back: stages that are left. */
+/* stages: how many remain forward and backward after means were joined. */
 static const struct {
     const char *name;
     int stages[2];
@@ -127,7 +128,8 @@ START_TEST(published_forms)
 }
 END_TEST
 
-/* Degrees that are too high, other functions, two means at once, other squares for other units. */
+/* Means that cannot be joined: the degree is too high, the function is not a polynomial, there are
+ * two means, or the coefficient of the square depends on the unit. */
 static const struct {
     const char *text;
     int forward;

@@ -1,7 +1,8 @@
 /*
- * Whether the bits of a row depend on the batch, on a GPU: for each algorithm and type the same
- * rows in another order, beside rows of NaN, in smaller batches (plans of their own, and smaller
- * runs of one plan), and with T cut in two.  Prints a table: how many of the runs gave other bits.
+ * Finds out whether the bits of a row's results depend on the rest of its batch on a GPU. For each
+ * algorithm and type it runs the same rows in another order, together with rows of NaN, in smaller
+ * batches (by smaller plans, and by smaller runs of one plan), and with T cut in two. It prints a
+ * table of how many runs gave different bits.
  *
  *     gpu_rows [PROBLEM]        e.g. lstm/f32/train/T6/N37/I24/H72
  */
@@ -19,7 +20,7 @@ enum { MOST_ROWS = 128, STATES = 2 };
 
 static ecornn_device *device;
 
-/* What a row has: [T,width] of sequences, [width] of states, in the type. */
+/* The arrays of a row, in the problem's type: sequences are [T,width], states [width]. */
 enum { X, DY, INITIAL, DFINAL = INITIAL + STATES, INPUTS = DFINAL + STATES };
 enum { Y, FINAL, DX = FINAL + STATES, DINITIAL, RESULTS = DINITIAL + STATES };
 
@@ -135,7 +136,8 @@ struct run {
     bool poison[MOST_ROWS];
 };
 
-/* By row as it was asked for: results [RESULTS][T or 1][row][width]; of rows that ran. */
+/* Results [RESULTS][T or 1][row][width], by the row's number in `struct run`, whatever its place in
+ * the batch. Only rows that ran are set. */
 struct results {
     char *of[RESULTS];
 };
@@ -200,7 +202,8 @@ static void results_close(struct results *results)
         free(results->of[kind]);
 }
 
-/* before: what an earlier part of the steps ended with, or NULL. */
+/* before: results of the run of the steps before t0, whose final states are this run's initial
+ * ones; or NULL. */
 static void run_batch(const struct batch *b, const struct run *run, const struct results *before,
                       struct results *results)
 {
@@ -247,7 +250,7 @@ static void run_batch(const struct batch *b, const struct run *run, const struct
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Has a row that was not poisoned other bits, forward or back?  From step t on. */
+/* Do two results differ in any bit, from step t0 on, in a row that is not NaN? */
 static bool differs(const struct batch *b, const struct run *run, const struct results *a,
                     const struct results *other, bool back, int32_t t0)
 {
@@ -285,7 +288,7 @@ static void count(struct counts *counts, const struct batch *b, const struct run
     counts->back += b->sizes.reserve > 0 && differs(b, run, expected, is, true, 0);
 }
 
-/* In another order; beside NaN. */
+/* Runs the rows in another order, and then together with rows of NaN. */
 static void try_places(const struct batch *b, const struct results *expected, struct counts *places,
                        struct counts *neighbours)
 {
@@ -309,7 +312,7 @@ static void try_places(const struct batch *b, const struct results *expected, st
     }
 }
 
-/* Fewer rows: of plans of their own, of this plan. */
+/* Runs fewer rows, by a smaller plan and by this plan. */
 static void try_batches(const char *problem, const struct batch *b, const struct results *expected,
                         struct counts *plans, struct counts *runs)
 {
@@ -330,7 +333,7 @@ static void try_batches(const char *problem, const struct batch *b, const struct
     }
 }
 
-/* Forward in two parts. */
+/* Runs forward in two parts. */
 static void try_cuts(const struct batch *b, const struct results *expected, struct counts *cuts)
 {
     for (int32_t cut = 1; cut < b->desc.steps; cut++) {
@@ -390,10 +393,10 @@ int main(int argc, char **argv)
         printf("skipped: %s\n", ecornn_error_detail());
         return 77;
     }
-    printf("%-79s runs with other bits, forward/back, by: place; NaN beside; N of plans; N of "
-           "runs; T cut\n",
+    printf("%-79s runs with different bits, forward/back: other order; NaN in other rows; "
+           "smaller plans; smaller runs; T cut\n",
            "");
-    /* By force each, then with the flag as planned. */
+    /* Each algorithm is forced once; the last round forces none and asks for row invariance. */
     for (size_t force = 0; force <= sizeof forces / sizeof *forces; force++)
         for (size_t type = 0; type < sizeof types / sizeof *types && argc < 2; type++)
             for (size_t rest = 0; rest < sizeof rests / sizeof *rests; rest++)

@@ -1,7 +1,7 @@
 /*
- * The kernels of cells compiled at run time, as far as that goes without a device: every cell for
- * an old and a new architecture, what NVRTC's absence and mistakes look like, and the way through
- * the disk.  Skipped, with the reason, where there is no NVRTC.
+ * The kernels of cells are compiled at run time. Tests what needs no device: that every cell
+ * compiles for an old and a new architecture, the errors without NVRTC and of wrong text, and the
+ * cache on the disk. Skipped, with the reason, where there is no NVRTC.
  */
 #include <check.h>
 #include <stdio.h>
@@ -72,7 +72,8 @@ static ecornn_cell *cell_number(int k)
     return parse(path);
 }
 
-/* Options that save most of the compiler's time, if this NVRTC has them; unless tests_all(). */
+/* Options that save most of the compiler's time. Used if this NVRTC has them, but not by
+ * tests_all(). */
 static const char *const quick[] = {"-Ofc=max", NULL}, *const *options_of_kernels;
 
 /* Frees the text. */
@@ -107,7 +108,7 @@ static void check_kernels(const struct ecornn_cell *cell, const struct eco_code 
     }
 }
 
-/* Every other text has resets. */
+/* Counts the texts that were compiled; each second text has resets. */
 static int number_of_texts;
 
 static void compile(const struct ecornn_cell *cell, ecornn_type type, int a)
@@ -118,18 +119,18 @@ static void compile(const struct ecornn_cell *cell, ecornn_type type, int a)
     eco_free(code.data);
 }
 
-/* Unless tests_all(), types and kernels that one cell in four compiles. */
+/* Some types and kernels are compiled only for one cell in four, except by tests_all(). */
 static bool is_left_out(int cell)
 {
     return !tests_all() && cell % 4 != 1;
 }
 
-/* Each text for one architecture, in turns. */
+/* Each text is compiled for one architecture; the texts take the architectures in turn. */
 START_TEST(compiles_every_cell)
 {
     ecornn_cell *cell = cell_number(_i);
     compile(cell, ECORNN_F32, _i % ARCHITECTURES);
-    if (_i >= builtins() && !is_left_out(_i)) { /* own ones use every word between them */
+    if (_i >= builtins() && !is_left_out(_i)) { /* together they use every word */
         compile(cell, ECORNN_BF16, (_i + 1) % ARCHITECTURES);
         compile(cell, ECORNN_F16, 1);
         compile(cell, ECORNN_F64, 1);
@@ -138,7 +139,7 @@ START_TEST(compiles_every_cell)
 }
 END_TEST
 
-/* number: bit 0: backward, bit 1: with resets. */
+/* number: bit 0 is set for the backward kernel, bit 1 for one with resets. */
 static void compile_persistent(const struct ecornn_cell *cell, int kind, int number, int place)
 {
     char *text = eco_persistent_text(
@@ -155,12 +156,13 @@ static void compile_persistent(const struct ecornn_cell *cell, int kind, int num
     eco_free(code.data);
 }
 
-/* All steps in one launch: of each cell that has such kernels one each way; all kinds and clusters
- * between them; half of them with resets.  Of cells from text with one product also those of four
- * warps together, and, with scales, those of what a warp gathers itself. */
+/* Persistent kernels run all steps in one launch. Compiles one forward and one backward kernel of
+ * each cell that has them. Over all cells, every kind and cluster size occurs, and half of the
+ * kernels have resets. Of cells that are not built in and have one product, it also compiles a
+ * WGMMA kernel, and a direct kernel with scaled operands. */
 START_TEST(compiles_persistent_kernels)
 {
-    /* by products: clusters of 1, 4, 2 and 1; of 1 */
+    /* for cells of one product clusters of 1, 4, 2 and 1 blocks; for two products of 1 */
     static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
     /* clusters of 1 and 2 */
     static const int squares[] = {ECO_PERSISTENT_INDEX(4, 0, ECO_PERSISTENT_WGMMA),
@@ -186,7 +188,7 @@ START_TEST(compiles_persistent_kernels)
 }
 END_TEST
 
-/* A step in one launch: of each cell of one product, one type of rows. */
+/* Fused kernels run a step in one launch. Each cell of one product is compiled for one type. */
 START_TEST(compiles_fused_kernels)
 {
     static const struct {
@@ -222,7 +224,8 @@ static void compile_scan(const struct ecornn_cell *cell, ecornn_type type, int a
     eco_free(code.data);
 }
 
-/* All steps of a chunk, where the cell is linear: of each one type, for one architecture. */
+/* Scans run all steps of a chunk at once, for cells that are linear in their states. Each such cell
+ * is compiled for one type and one architecture. */
 START_TEST(compiles_scans)
 {
     ecornn_cell *cell = cell_number(_i);
@@ -232,7 +235,8 @@ START_TEST(compiles_scans)
 }
 END_TEST
 
-/* As many states as a cell may have, in doubles: all shared memory that a kernel has unasked. */
+/* A cell of as many states as are allowed, in doubles, needs all the shared memory that a kernel
+ * has by default. */
 START_TEST(compiles_scans_of_most_states)
 {
     ecornn_cell *cell = NULL;
@@ -336,7 +340,8 @@ START_TEST(compiles_once)
 }
 END_TEST
 
-/* Whoever writes where the program happens to run does not write our headers. */
+/* Files in the current folder must not replace headers of ours: another user may have put them
+ * there. */
 START_TEST(reads_no_files)
 {
     static const char *const name[] = {"near.h", "gpu/cell/words.cuh", "stdint.h"};
@@ -361,7 +366,8 @@ START_TEST(reads_no_files)
 }
 END_TEST
 
-/* Each allocation fails once: no code and a reason, or code that only was not kept. */
+/* Each allocation fails once. Then there is either no code and a reason, or code that was not
+ * stored in the cache. */
 START_TEST(memory_may_be_short)
 {
     const char *const options[] = {"-DFACTOR=4", NULL};
@@ -415,7 +421,8 @@ START_TEST(key_has_all_of_it)
 }
 END_TEST
 
-/* In a process of its own: a test finds the library as its environment says. */
+/* Is NVRTC here? A child process looks, so that each test still opens the library by its own
+ * environment. */
 static bool is_here(void)
 {
     enum { MISSING = 1, HAS_QUICK };
@@ -443,7 +450,7 @@ int main(void)
         .name = "compile", .set_up = set_up, .tear_down = tear_down};
     if (!is_here())
         return EXIT_SUCCESS;
-    if (COMPILES_PERSISTENT) /* as long as all others: a program of its own */
+    if (COMPILES_PERSISTENT) /* a program of its own, because it takes as long as all the others */
         return suite_run(&program, SUITE_TESTS({compiles_persistent_kernels, cells()}));
     return suite_run(
         &program,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The conformance vectors of tests/vectors: made, their bounds tried, and the library run on them.
+# Makes the conformance vectors of tests/vectors, tests their bounds, and runs the library on them.
 # Needs a Python with numpy; ONNX Runtime and PyTorch are left to tests/vectors/run.py by hand.
 set -eu
 source=${srcdir:-.}/tests/vectors

@@ -18,7 +18,8 @@ static double time_of_fma(const struct eco_gpu_rates *rates, const struct eco_pr
     return rates->full_launch + (double)p->m * p->n * p->k / rates->full_multiply_adds;
 }
 
-/* Products with the same A; in the second the first `begin` of k are zero. */
+/* One or two products with the same A. The second one's B is zero for the first `begin` numbers of
+ * k. */
 struct products {
     const struct eco_product *of[2];
     int n;
@@ -32,7 +33,7 @@ static const float *line(const void *data, int64_t n, size_t row)
     return (const float *)data + (size_t)n * row;
 }
 
-/* Sets the operands of the jth product from k on, `call->k` of it. */
+/* Sets the operands of product j for the `call->k` numbers of k that begin at `k`. */
 static void point_at(const struct products *products, int j, int64_t k,
                      struct eco_emulated_call *call)
 {

@@ -2,7 +2,7 @@
  * Prepares operands as k tiles (args.h). A row of floats is multiplied by a power of two that
  * brings the largest number near 2^15; each number is rounded to the nearest F16 number and, for
  * pairs, so is the residual. Pairs keep 22 bits or more of each number, but nothing below 2^-40 of
- * the largest in its row. Singles keep 11 bits of numbers that are at least 2^-29 of it.
+ * the largest in its row. Singles keep 11 bits of numbers that are at least 2^-29 of the largest.
  */
 #include "gpu/arch/cluster.cuh"
 #include "gpu/arch/grid_dependency.cuh"
@@ -13,18 +13,18 @@
 enum {
     SPLIT_THREADS = 256,
     SPLIT_WARPS = SPLIT_THREADS / WARP,
-    GROUPS = DEPTH / GROUP,               /* of a row in a k tile */
-    SPLIT_COLUMNS = 16,                   /* transposed rows of a block */
+    GROUPS = DEPTH / GROUP,               /* groups of a row in a k tile */
+    SPLIT_COLUMNS = 16,                   /* transposed rows that a block prepares */
     STEP = SPLIT_THREADS / SPLIT_COLUMNS, /* distance of the groups that a thread holds */
     HELD_STRAIGHT = 8,                    /* groups that a thread holds */
     HELD_TRANSPOSED = 8,
-    SPLIT_OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* numbers of k */
+    SPLIT_OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* numbers of a row that a warp holds */
     OF_BLOCK = HELD_TRANSPOSED * STEP * GROUP,
     MOST_HOLDERS = ECO_EMULATED_MOST_K / OF_BLOCK
 };
 static_assert(SPLIT_OF_WARP * SPLIT_WARPS >= ECO_EMULATED_MOST_K, "a row fits a block");
 
-/* An operand, and the warps for each row, or the blocks for transposed rows. */
+/* An operand. holders: how many warps share a row, or how many blocks share a transposed row. */
 struct side {
     eco_emulated_operand o;
     int32_t holders;
@@ -115,8 +115,8 @@ ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32
 
 /* ---- transposed: rows are contiguous --------------------------------------------------------- */
 
-/* The largest number of a column, over the threads of a block and then over the blocks of the
- * cluster, each of which has other lines. */
+/* The largest number of a column, first over the threads of a block and then over the blocks of the
+ * cluster, which hold different lines. */
 ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
 {
     __shared__ unsigned of_warp[SPLIT_WARPS][SPLIT_COLUMNS];
@@ -140,7 +140,8 @@ ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
     return most;
 }
 
-/* A cluster prepares 16 columns, a block some of their lines, a thread eights of one column. */
+/* A cluster prepares 16 columns; each of its blocks takes some of their lines, and each thread
+ * takes groups of eight from one column. */
 ECO_DEVICE void prepare_transposed(const eco_emulated_operand &o, int32_t k, int32_t block,
                                    int32_t blocks)
 {
@@ -188,7 +189,8 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, 2)
         prepare_straight(s.o, both.k, block, s.holders);
 }
 
-/* A power of two, at most MOST_HOLDERS; few rows that are not transposed have a block each. */
+/* Holders of a row: a power of two, at most MOST_HOLDERS. If a straight operand has few rows, all
+ * warps of a block share one. */
 static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
 {
     int32_t holders = !o->transposed && o->rows <= TILE ? SPLIT_WARPS : 1;
@@ -197,7 +199,7 @@ static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
     return holders;
 }
 
-/* A multiple of the transposed rows of a cluster. */
+/* Blocks that prepare an operand; the number fills whole clusters. */
 static int32_t blocks_for(const side *s)
 {
     const int32_t tiles = (s->o.rows + TILE - 1) / TILE;
