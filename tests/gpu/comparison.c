@@ -1,6 +1,5 @@
-/*
- * A case by every algorithm of the device against the reference, and which cases this process has.
- */
+/* Runs a case by every algorithm of the device and compares it with the reference. Also knows which
+ * cases this process runs. */
 #include "tests/gpu/comparison.h"
 
 #include <stdio.h>
@@ -12,7 +11,7 @@ ecornn_device *device;
 int compared;
 bool restricted;
 
-/* Every part.of-th case, from part.first on. */
+/* This process runs every part.of-th case, beginning with case part.first. */
 static struct part {
     int first, of;
 } part = {0, 1};
@@ -45,8 +44,8 @@ void set_nvrtc(const char *value)
     setenv("ECORNN_NVRTC", value ? value : users, 1);
 }
 
-/* The case of an own cell again, interpreted instead of compiled by NVRTC: the same bits, but of
- * the k-th algorithm that refuses to. */
+/* Runs the case of a cell that is not built in again, interpreted instead of compiled by NVRTC. It
+ * must give the same bits, unless algorithm k refuses to interpret. */
 static bool interprets_the_same(const struct test_case *test, int k, const struct data *inputs,
                                 const struct data *compiled)
 {
@@ -61,9 +60,9 @@ static bool interprets_the_same(const struct test_case *test, int k, const struc
     return ok;
 }
 
-/* One algorithm, with rows, products and chunks as the planner takes them, or rows filled up,
- * operands split (of some cases states of steps in a launch of their own) and chunks so short that
- * nearly every run has several. */
+/* Runs one algorithm twice: as the planner chooses rows, products and chunks, and with padded rows,
+ * split operands and chunks so short that nearly every run has several. In some cases the second
+ * run also sends the states of steps to a launch of their own. */
 static bool algorithm_agrees(const struct test_case *test, int k, const char *name,
                              const char *rows, const struct data *inputs,
                              const struct data *expected)
@@ -107,7 +106,7 @@ bool retype(char text[CASE_TEXT], const char *type)
 {
     char *at = strstr(text, "/f32/");
     char rest[CASE_TEXT];
-    const bool narrow = strncmp(type, "f32", 3) != 0; /* which has one type for what is kept */
+    const bool narrow = strncmp(type, "f32", 3) != 0; /* 16-bit types keep everything in one type */
     if (!at || strstr(text, "-weights") || (narrow && strstr(text, "-save")))
         return false;
     snprintf(rest, sizeof rest, "%s", at + 5);

@@ -1,13 +1,15 @@
 /*
- * Numbers that are known without the reference: zeros, the bits of episodes and of other ways to
- * compile a cell, and F64 of the device; and cells of tests/cells.
+ * Cases whose results are known without the reference: zeros, the bits of the same run cut into
+ * episodes or with a cell compiled otherwise, and F64 on the same device. Also the cells of
+ * tests/cells.
  */
 #include "tests/gpu/comparison.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Factors of many steps overflow, and states that are 0 stay so until an x is none. */
+/* The product of the factors of many steps overflows, but states that are 0 must stay 0 until an x
+ * is not 0. */
 START_TEST(zeros_stay_in_scans)
 {
     enum { T = 600, H = 8, SIZE = T * H };
@@ -47,9 +49,9 @@ START_TEST(zeros_stay_in_scans)
 }
 END_TEST
 
-/* And with the bits of the same run cut into episodes: of one layer and one input, since large
- * products may add up in another order where they have more rows, and without dx.  How rows lie is
- * the same in all, and operands are not split, as they are where rows are many. */
+/* Runs with resets that must have the bits of the same run cut into episodes. They have one layer
+ * and one input and compute no dx, because large products may add in another order if they have
+ * more rows. For the same reason padding is the same in all runs, and operands are not split. */
 static const char *const episodes[] = {
     "lstm/f32/train/T12/N5/I1/H40/states/resets:25/null:dx",
     "lstm/f32/train/rev/T12/N17/I1/H72/states/resets:25/null:dx/lengths:random",
@@ -89,14 +91,15 @@ START_TEST(agrees_for_own_cells)
     char text[CASE_TEXT];
     sweep_own_text(nth(_i), text);
     ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
-    /* and in one of these: the compiler takes seconds for each */
+    /* and in one other type, because the compiler takes seconds for each */
     sweep_own_text(nth(_i), text);
     if (retype(text, type[nth(_i) % 2]))
         ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
 }
 END_TEST
 
-/* Compiled with the module, compiled by NVRTC, interpreted. */
+/* A cell gives the same bits whether it is compiled with the module, compiled by NVRTC, or
+ * interpreted. */
 START_TEST(gives_the_same_bits_however_compiled)
 {
     static const char *const name[TYPES] = {"f32", "f64", "bf16", "f16"};
@@ -114,15 +117,17 @@ START_TEST(gives_the_same_bits_however_compiled)
 }
 END_TEST
 
-/* Layers too large for the reference, next to F64 on the device, which has one way for all: sums of
- * products added in pieces, of every kind; divisions that algorithm persistent has for such sizes.
+/* Layers that are too large for the reference are compared with F64 on the device, which computes
+ * all sizes in one way. They have sums of products that are added in pieces, of every kind, and the
+ * divisions that algorithm persistent uses for such sizes.
  */
 static const struct {
     const char *text;
     double within;
 } beside_f64[] = {{"lstm/f32/train/T7/N90/I300/H720/states", 1e-4},
                   {"rnn-tanh/f32/train/T40/N80/I64/H720/states", 1e-4},
-                  /* R by four warps: a square of it, two, one in clusters; of some k blocks kept */
+                  /* R multiplied by four warps together (WGMMA): one square of it, two, and one in
+                     clusters; in some, a few k blocks are kept */
                   {"lstm/f32/infer/T6/N64/I24/H512/states", 1e-5},
                   {"lstm/f32/infer/T6/N29/I24/H1020/states/lengths:random", 1e-5},
                   {"lstm/f32/infer/T6/N60/I24/H768/states", 1e-5},
@@ -131,16 +136,16 @@ static const struct {
                   {"lstm/f32/fast/infer/T6/N70/I24/H600/states/lengths:random", 5e-3},
                   {"lstm/f32/fast/infer/T6/N16/I24/H2048/states", 5e-3},
                   {"gru/bf16/infer/bi/T6/N75/I24/H590/states", 5e-2},
-                  /* scales of k blocks, of a cell from text: not by four warps */
+                  /* k blocks with scales, for a cell from text; not by four warps together */
                   {"four-states/f32/fast/infer/T6/N64/I24/H768/states", 5e-3},
-                  /* the same, multiplied by the warps that gather them: a k block, two, half of
-                   * one; three and six k blocks back */
+                  /* the same, where each warp multiplies what it gathers: one k block, two, half of
+                     one; backward three and six */
                   {"rnn-relu/f32/fast/infer/T6/N20/I24/H800/states", 5e-3},
                   {"rnn-relu/f32/infer/T6/N1/I24/H1024/states", 1e-5},
                   {"four-states/f32/fast/infer/T6/N16/I24/H256/states", 5e-3},
                   {"gru/f32/fast/train/T6/N64/I24/H512/states", 5e-3},
                   {"gru/f32/train/T6/N64/I24/H256/states", 1e-4},
-                  /* sums where what was multiplied lay */
+                  /* sums reuse the memory of the operands */
                   {"lstm/bf16/train/T6/N16/I24/H2048/states", 5e-2}};
 enum { BESIDE_F64 = sizeof beside_f64 / sizeof *beside_f64 };
 
@@ -170,7 +175,8 @@ START_TEST(agrees_with_f64_of_the_device)
 }
 END_TEST
 
-/* In large products in F16, which has neither a largest zero nor such sizes. */
+/* Large products in F16 scale operands by their largest number. Here that of x is zero, and the
+ * gradients of 1e7 are beyond F16. */
 START_TEST(zeros_meet_large_gradients)
 {
     check_beside_f64("lstm/f32/fast/train/T4/N3/I5/H16/scale:0/gradients:1e7/states", "1", 5e-3);

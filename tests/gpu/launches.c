@@ -1,6 +1,6 @@
 /*
- * Reads the names of kernels out of captured graphs, see launches.h.  The runtime knows the
- * module's kernels in its own copy only, the driver all of them.
+ * Reads the names of kernels out of captured graphs, see launches.h.  The CUDA runtime knows only
+ * the kernels of its own copy, which does not have the module's; the driver knows all kernels.
  */
 #include "tests/gpu/launches.h"
 

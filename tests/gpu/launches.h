@@ -1,6 +1,6 @@
 /*
- * Which kernels a run of the CUDA backend launches, by their names: the run is captured, its graph
- * is read, then launched.
+ * Finds the names of the kernels that a run of the CUDA backend launches. The run is captured, its
+ * graph is read and then launched.
  */
 #ifndef ECO_TESTS_LAUNCHES_H
 #define ECO_TESTS_LAUNCHES_H
@@ -9,7 +9,7 @@
 
 enum { LAUNCH_NAME = 160, MOST_LAUNCHED = 64 };
 
-/* Of a run: each name once. */
+/* The kernels of a run, each name once. */
 struct launched {
     int n;
     char name[MOST_LAUNCHED][LAUNCH_NAME];
@@ -20,7 +20,7 @@ struct launches {
     struct launched of[2]; /* forward, backward: of all runs since they were set to 0 */
 };
 
-/* False, with a word: CUDA cannot. */
+/* False, with a message: CUDA cannot do this. */
 bool launches_open(struct launches *launches);
 void launches_close(struct launches *launches);
 

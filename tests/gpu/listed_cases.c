@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-/* Layers so large that blocks keep many k blocks of R, in shared memory too, and clusters pay; of
- * few rows and steps, for the reference's sake, but so many rows that kernels for many k blocks are
- * taken forward, too (H=800, H=2048). */
+/* Layers that are so large that a block keeps many k blocks of R, some in shared memory, and that
+ * clusters pay. They have few rows and steps, because the reference is slow. With H=800 and H=2048
+ * there are enough rows that forward also takes the kernels for many k blocks. */
 static const char *const large[] = {"lstm/f32/train/T2/N20/I8/H800/states/lengths:random",
                                     "lstm/f32/train/T2/N3/I8/H1536",
                                     "gru/f32/train/T2/N9/I8/H1024",
@@ -25,8 +25,8 @@ START_TEST(agrees_in_large_layers)
 }
 END_TEST
 
-/* So few rows that those of a group of blocks have all ended many steps before the last one, or
- * begin as many after the first; in clusters, in several groups, with two products, in chunks. */
+/* There are so few rows that all rows of a group of blocks end many steps before the last step, or
+ * begin many steps after the first. Covers clusters, several groups, two products, and chunks. */
 static const char *const ended[] = {"lstm/f32/train/L2/bi/T23/N2/I8/H40/states/lengths:random",
                                     "lstm/f32/infer/L3/T21/N1/I8/H72/lengths:random",
                                     "lstm/f32/train/bi/T13/N3/I8/H800/states/lengths:random",
@@ -42,9 +42,9 @@ START_TEST(agrees_where_groups_end_early)
 }
 END_TEST
 
-/* Few steps: of one row and of more than a block takes, of an odd number of units and inputs, with
- * a state that is written where it was read; and few rows of gradients, whose products share
- * launches. */
+/* Cases of few steps. Covers one row and more rows than a block takes, odd numbers of units and
+ * inputs, a state that is written where it was read, and gradients of few rows, whose products
+ * share launches. */
 static const char *const few[] = {"lstm/f32/train/L2/T1/N1/I64/H640/states",
                                   "lstm/f32/infer/L2/T1/N40/I71/H133/states/alias",
                                   "lstm/f32/train/T2/N150/I20/H200/P75/states/lengths:random",
@@ -65,8 +65,8 @@ START_TEST(agrees_in_few_steps)
 }
 END_TEST
 
-/* Rows that may not depend on others: more steps than fused steps are for otherwise, products of
- * few rows of more than 64. */
+/* Row-invariant cases, whose rows must not depend on each other. Covers more steps than algorithm
+ * fused takes otherwise, and products of few rows of more than 64. */
 static const char *const apart[] = {
     "lstm/f32/row-invariant/train/L2/bi/T19/N5/I7/H40/states/lengths:random",
     "lstm/f32/row-invariant/train/T3/N70/I20/H64/P24/states",
@@ -80,8 +80,8 @@ START_TEST(agrees_where_rows_are_apart)
 }
 END_TEST
 
-/* Rows that begin anew inside a sequence: in several groups of blocks, in clusters, with two
- * products, in chunks, in layers above; where rows end early; of more rows than a block takes. */
+/* Rows that are reset inside a sequence. Covers several groups of blocks, clusters, two products,
+ * chunks, upper layers, rows that end early, and more rows than a block takes. */
 static const char *const anew[] = {
     "lstm/f32/train/L2/bi/T23/N5/I8/H72/states/resets:20/lengths:random",
     "lstm/f32/infer/L3/T21/N3/I8/H72/states/resets:30",
@@ -92,7 +92,7 @@ static const char *const anew[] = {
     "rnn-tanh/f32/train/T30/N2/I8/H96/states/resets:100",
     "gru-reset-first/f32/train/rev/T9/N9/I8/H96/states/resets:30/lengths:random",
     "mgu/f32/train/bi/T9/N20/I8/H72/states/resets:20",
-    "gru/f32/train/T9/N5/I8/H72/states/resets:30/scale:8", /* larger than bounded states */
+    "gru/f32/train/T9/N5/I8/H72/states/resets:30/scale:8", /* x is larger than bounded states are */
     "norm-gru-haste/f32/train/bi/T9/N40/I8/H72/states/resets:30/lengths:random",
     "lstm/f32/train/L2/T9/N20/I8/H200/P75/states/resets:20/lengths:random",
     "lstm/f32/train/L2/bi/T23/N5/I8/H72/states/mask:30/resets:20/lengths:random",
@@ -111,8 +111,8 @@ START_TEST(agrees_where_rows_begin_anew)
 }
 END_TEST
 
-/* Linear cells over many tiles of steps, whole and in part, in chunks; rows that end in an earlier
- * tile or chunk, or begin in a later one. */
+/* Linear cells over many tiles of steps: full and partial tiles, chunks, and rows that end in an
+ * earlier tile or chunk or begin in a later one. */
 static const char *const scanned[] = {
     "min-gru/f32/train/L2/bi/T300/N3/I9/H70/states/lengths:random",
     "min-lstm/f32/train/rev/T130/N2/I8/H33/states/batch-major/save:every:40",

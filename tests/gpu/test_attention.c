@@ -15,7 +15,7 @@
 
 static ecornn_device *device;
 
-/* Backward runs so often, with the same bits. */
+/* How often backward runs; each run must give the same bits. */
 enum { BACKWARDS = 3 };
 
 START_TEST(agrees_with_reference)
@@ -26,7 +26,8 @@ START_TEST(agrees_with_reference)
 }
 END_TEST
 
-/* More queries, positions and columns than a block has at a time, one by one and together. */
+/* Queries, positions and columns, each alone and all together, are more than a block takes at a
+ * time. */
 static const char *const large[] = {
     "attention/additive/f32/train/T70/S90/N2/H600/V100/lengths:random",
     "attention/additive/bf16/train/T70/S90/N2/H600/V100/lengths:random/batch-major",
@@ -41,7 +42,7 @@ START_TEST(agrees_in_large_cases)
 }
 END_TEST
 
-/* Each call of CUDA fails once: the run says so, and the next one is as good as ever. */
+/* Each call of CUDA fails once. The run reports it, and the next run is correct. */
 START_TEST(every_call_fails_once)
 {
     enum { ROWS = 4 * 3 * 8, MOST_CALLS = 200 };
@@ -100,7 +101,7 @@ START_TEST(every_call_fails_once)
 }
 END_TEST
 
-/* Memory of the host is named, before a kernel reads it. */
+/* An array in the host's memory is refused by its name, before a kernel reads it. */
 START_TEST(refuses_memory_of_the_host)
 {
     ecornn_attention_desc desc;

@@ -1,6 +1,6 @@
 /*
- * What is kept on disk of compiled code: read back whole or not at all, whatever lies in the
- * folder; written by many at once; never outside of it.
+ * The cache of compiled code on disk. Code is read back whole or not at all, whatever files are in
+ * the folder. Many processes may write at once, and nothing is written outside the folder.
  */
 #include <check.h>
 #include <dirent.h>
@@ -16,11 +16,12 @@
 #include "gpu/jit/compile.h"
 #include "tests/kit/suite.h"
 
-static char place[64], folder[96]; /* of this test alone; in it what ECORNN_CACHE names */
+static char place[64], folder[96]; /* a folder of this test alone, and the cache's folder in it,
+                                      which ECORNN_CACHE names */
 static struct eco_cache cache;
 static char why[512];
 
-/* Where the test's folder really is. */
+/* The path of the test's folder without symbolic links. */
 static void real_place(char *to, size_t bytes)
 {
     char *const found = realpath(place, NULL);
@@ -59,7 +60,7 @@ static bool put(void)
     return eco_cache_put(&cache, key, code, sizeof code);
 }
 
-/* The code, or nothing: never anything else. */
+/* Is the code found? Asserts that nothing else is ever returned. */
 static bool found(void)
 {
     size_t bytes = 0;
@@ -70,7 +71,7 @@ static bool found(void)
     return got != NULL;
 }
 
-/* Path of the one file, and how many there are. */
+/* Gives the path of a file of the cache and returns the number of files. */
 static int files(char path[400])
 {
     int n = 0;
@@ -142,7 +143,8 @@ START_TEST(damage_is_absence)
 }
 END_TEST
 
-/* Sizes in the header that lie: the first after 16 bytes of magic. */
+/* A file whose header has wrong sizes counts as absent. The first size follows 16 bytes of magic.
+ */
 START_TEST(lying_sizes_are_absence)
 {
     static const uint64_t lie[] = {
@@ -175,7 +177,7 @@ START_TEST(follows_no_link)
     ck_assert_int_eq(symlink("../target", path), 0);
     ck_assert(!found());
     write_file(target, "untouched", 9);
-    ck_assert(put()); /* in place of the link, not through it */
+    ck_assert(put()); /* replaces the link instead of writing to its target */
     ck_assert(found());
     ck_assert_uint_eq(read_file(target, data, sizeof data), 9);
 }
@@ -188,7 +190,7 @@ START_TEST(reads_plain_files_only)
     ck_assert_int_eq(files(path), 1);
     unlink(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
-    ck_assert(!found()); /* and does not wait for a writer */
+    ck_assert(!found()); /* and the pipe is not opened, which would wait for a writer */
     unlink(path);
     ck_assert_int_eq(mkdir(path, 0700), 0);
     ck_assert(!found());
@@ -281,7 +283,8 @@ START_TEST(finds_its_place)
 }
 END_TEST
 
-/* As root with another's environment: that one must still be able to use the folder. */
+/* If root runs with the environment of another user, that user must still be able to use the
+ * folder. */
 START_TEST(makes_nothing_in_a_home_of_others)
 {
     char home[300], path[340], real[256];
@@ -339,7 +342,7 @@ END_TEST
 
 /* ---- many at once ---------------------------------------------------------------------------- */
 
-/* Each key has its own bytes: whoever reads one finds these or nothing. */
+/* Each key has its own bytes; a process that reads a key finds these or nothing. */
 static int work(int seed)
 {
     char name[8], data[3000];

@@ -1,6 +1,6 @@
 /*
- * How products of split operands are cut, whatever their sizes: what is planned fits the room, and
- * no cluster is without a stage, for it would wait for one that never comes.  Needs no device.
+ * How products of split operands are cut, for all sizes. A plan must fit the memory, and each
+ * cluster must have a stage, because a cluster without one would wait for ever. Needs no device.
  */
 #include <check.h>
 
@@ -12,7 +12,7 @@
 
 enum { PROCESSORS = 132 };
 
-/* Tiles of C in pairs below each other, as split_course.cuh shares them out. */
+/* The number of pairs of tiles of C, one below the other, as split_course.cuh deals them out. */
 static int64_t pairs_of(struct eco_emulated_size size)
 {
     const int64_t below = (size.m + 2 * ECO_EMULATED_TILE - 1) / (2 * ECO_EMULATED_TILE);
@@ -27,7 +27,7 @@ static size_t bytes_of(const struct eco_emulated_plan *plan, struct eco_emulated
            (plan->shared ? (size_t)processors * ECO_EMULATED_PART_BYTES : 0);
 }
 
-/* Parts of the plan; -1: it has none. */
+/* Returns the number of parts of the plan; -1: the size has no plan. */
 static int check_shared(struct eco_emulated_size size, int32_t processors, size_t room, int shared)
 {
     const struct eco_emulated_plan plan =
@@ -52,7 +52,7 @@ static int check_shared(struct eco_emulated_size size, int32_t processors, size_
     return parts;
 }
 
-/* The same, chosen and forced. */
+/* Checks the size with the chosen tile and with each forced one. */
 static int check_plan(struct eco_emulated_size size, int32_t processors, size_t room)
 {
     check_shared(size, processors, room, 0);
@@ -77,7 +77,9 @@ END_TEST
 /* 1 ... a power of two below 2^bits; small ones as likely as large ones. */
 static int roll_size(int bits)
 {
-    const int most = 1 << rand() % bits; /* a statement a roll: C leaves the order in one open */
+    const int most =
+        1 << rand() %
+                 bits; /* one roll a statement, because C does not define the order within one */
     return 1 + rand() % most;
 }
 
@@ -97,7 +99,7 @@ START_TEST(fits_its_room)
 }
 END_TEST
 
-/* Every block of a step's product has a stage; sizes whose tiles are more than 2^31, too. */
+/* Every block of a step's product has a stage, even if there are more than 2^31 tiles. */
 START_TEST(shares_the_k_of_steps)
 {
     static const int32_t clusters[][ECO_EMULATED_SLICES] = {{132, 66, 41, 32, 24, 20, 16, 15},

@@ -1,7 +1,7 @@
 /*
- * What plans for a GPU request, by estimates for a device that is not present: rows that are
- * filled, chunks of a wavefront; and the parts of models and layers.  Each problem was measured, or
- * is beside one that was.
+ * What a GPU's plans choose by estimates, for devices that are not present: padded rows, chunks of
+ * a wavefront, and the partitions of models and layers. Each problem was measured or is close to
+ * one that was.
  */
 #include <check.h>
 #include <math.h>
@@ -135,8 +135,9 @@ static struct eco_layout_request request_of(const struct eco_algo *algo, const c
     return request;
 }
 
-/* Products of few rows of odd sizes, too, lose more than copies cost; not where the sizes are
- * whole, steps multiply the input, products back are grouped, or there is little to add up. */
+/* Rows are padded where odd sizes slow products down by more than the copies cost, even with few
+ * rows. They are not padded if the sizes are multiples, if steps multiply the input, if products of
+ * backward are grouped, or if sums are short. */
 static const struct {
     const struct eco_algo *algo;
     const char *problem;
@@ -159,8 +160,8 @@ START_TEST(fills_rows)
 }
 END_TEST
 
-/* Chunks that are launches of their own are no shorter than these pay; layers of much work follow
- * each other. */
+/* A chunk that needs its own launches is long enough to pay for them. Layers of much work run one
+ * after the other. */
 static const struct {
     const char *problem;
     int32_t chunk; /* 0: no wavefront */
@@ -222,8 +223,8 @@ START_TEST(knows_many_rows)
 }
 END_TEST
 
-/* Models side by side, so many as are asked for or as there are, have equal parts of the device; of
- * more rows none too small for steps back. */
+/* Concurrent models, as many as are requested or exist, get equal partitions of the device. With
+ * more rows, no partition is too small for the steps of backward. */
 static const struct {
     const char *force; /* NULL: the planner chooses */
     int models, concurrent;
@@ -259,7 +260,7 @@ START_TEST(shares_out)
 }
 END_TEST
 
-/* Every plan refuses what at-once cannot be, and says what can. */
+/* Every plan refuses a wrong value of at-once and names the possible ones. */
 static const struct {
     const char *force, *wrong; /* "": it can be */
 } lanes[] = {
@@ -281,8 +282,9 @@ START_TEST(refuses_lanes)
 }
 END_TEST
 
-/* Layers side by side are at once where each leaves most of the device to others; in order where
- * one fills it, a part has no room for it, or its steps are another algorithm's. */
+/* Layers side by side run concurrently if each leaves most of the device free. They run in order if
+ * one fills the device, if a partition has no room for a layer, or if its steps run by another
+ * algorithm. */
 static const struct {
     const char *problem[2];
     bool concurrent;

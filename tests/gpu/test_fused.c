@@ -20,7 +20,7 @@ static struct eco_fused_size size_of(int accs, int units, int rows, int k)
         .type = ECORNN_BF16, .accs = accs, .units = units, .rows = rows, .k = k, .shapes = 7};
 }
 
-/* There is a kernel for what is chosen, and it has room. */
+/* Each chosen size has a kernel, and the kernel's memory suffices. */
 START_TEST(chooses_what_there_is)
 {
     static const int rows[] = {1, 8, 9, 33, 64, 65, 128, 1000};
@@ -39,7 +39,7 @@ START_TEST(chooses_what_there_is)
 }
 END_TEST
 
-/* Every row of the matrices has its place in a block's tiles. */
+/* Every row of the matrices is in one of the block's tiles. */
 START_TEST(holds_all_of_a_unit)
 {
     for (int accs = 1; accs <= ECO_MAX_ACCS; accs++)
@@ -48,7 +48,7 @@ START_TEST(holds_all_of_a_unit)
 }
 END_TEST
 
-/* More of anything never takes less time; one row takes the narrowest block. */
+/* A larger size is never estimated to take less time. One row takes the narrowest block. */
 START_TEST(takes_longer_for_more)
 {
     const struct eco_fused_size one = size_of(4, 640, 1, 1280), many = size_of(4, 640, 500, 1280),
@@ -60,8 +60,8 @@ START_TEST(takes_longer_for_more)
 }
 END_TEST
 
-/* Blocks of wide steps have room, and the fastest is one of them unless batches have too many rows.
- */
+/* Blocks of wide steps fit in memory, and one of them is fastest unless the batch has too many
+ * rows. */
 START_TEST(chooses_wide_steps)
 {
     static const int accs[] = {1, 3, 4};
@@ -82,7 +82,8 @@ START_TEST(chooses_wide_steps)
 }
 END_TEST
 
-/* Where a wide step is forced others stand in, and the other way round no wide step does. */
+/* A forced wide step is chosen even for one row, and a narrow one can replace it. If a narrow step
+ * is forced or rows must be invariant, no wide one is chosen. */
 START_TEST(takes_what_is_forced)
 {
     ecornn_desc desc;

@@ -1,14 +1,14 @@
 /*
- * Every case of the sweep, and every cell of tests/cells, on the CUDA device with each algorithm
- * against the reference; forward and backward, queued kernel by kernel and from a graph.  Skipped,
- * with the reason, where there is no device.
+ * Runs every case of the sweep, and every cell of tests/cells, on the CUDA device with each
+ * algorithm and compares it with the reference. Each runs forward and backward, queued kernel by
+ * kernel and from a graph.  Skipped, with the reason, where there is no device.
  *
  *     test_gpu [CASE]           that case only
  *     ECORNN_ALGORITHM=NAME     that algorithm only
  *     ECORNN_PART=K/N           every N-th case only, from the K-th on (tests/gpu/suite.sh)
  *
- * Cases in F32 run with ECORNN_FAST_MATH, in BF16 and in F16 too; all of them also with rows in
- * whole groups and products of split operands, as the planner takes them where that pays.
+ * Cases in F32 also run with ECORNN_FAST_MATH, in BF16 and in F16. All cases also run with padded
+ * rows and products of split operands, which the planner chooses only where they pay.
  */
 #include <check.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ START_TEST(agrees_with_reference)
 }
 END_TEST
 
-/* Backward that computes again what forward did not save. */
+/* Backward computes again what forward did not save. */
 START_TEST(replay_agrees_with_reference)
 {
     static const char *const type[] = {"f32", "bf16", "f32/fast", "f16"};

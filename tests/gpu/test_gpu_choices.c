@@ -1,6 +1,6 @@
 /*
- * A GPU's plans: what they print of their choices makes the same plans again; tuning finds plans
- * that compute the same, and wisdom makes them.
+ * Choices of a GPU's plans. The printed choices of a plan, when forced, make the same plan again.
+ * Tuning finds plans that compute the same, and wisdom makes these plans.
  */
 #include <check.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ START_TEST(choices_make_the_same_plan)
 }
 END_TEST
 
-/* Only blocks that add in the same order are tried. */
+/* With row invariance, tuning tries only blocks that add in the same order. */
 START_TEST(rows_keep_their_bits)
 {
     static const char *const kept[] = {"algorithm", "fused", "projection"};

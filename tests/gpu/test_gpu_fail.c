@@ -1,7 +1,7 @@
 /*
- * Calls of CUDA and cuBLAS that fail one by one: opening, planning, packing and running then say
- * so, and the next time all is well, with the bits of a run before which nothing failed.  Skipped,
- * with the reason, where there is no device.
+ * Each call of CUDA and cuBLAS fails once. Opening, planning, packing and running must report it,
+ * and the next attempt must succeed, with the bits of a run without failures.  Skipped, with the
+ * reason, where there is no device.
  */
 #include <check.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include "tests/kit/session.h"
 #include "tests/kit/suite.h"
 
-static ecornn_device *device, *queued; /* the second without graphs */
+static ecornn_device *device, *queued; /* queued: a device without graphs */
 
-/* Each algorithm and kind of product, lanes, chunks, a cell from text. */
+/* They cover each algorithm and kind of product, lanes, chunks, and a cell from text. */
 static const struct {
     const char *force, *text;
 } cases[] = {{"algorithm=step", "lstm/f32/train/L2/bi/T5/N3/I5/H13/states/lengths:random"},
@@ -28,7 +28,7 @@ static const struct {
              {"algorithm=step", "lstm/f64/train/T3/N3/I5/H13"}};
 enum { CASES = sizeof cases / sizeof *cases, MOST_CALLS = 4000 };
 
-/* Forward and backward with the k-th call failing; false: fewer are called, and all went well. */
+/* Runs forward and backward while call k fails. False: there are fewer calls, and all succeeded. */
 static bool run_fails(const struct session *session, int k)
 {
     ecornn_device *const on = session->machine->device;
@@ -85,7 +85,8 @@ static void close_case(struct session *session)
     case_free(&test);
 }
 
-/* The first calls one by one, then some of the rest: of each kind there are many. */
+/* Tries each of the first calls, then some of the rest, because there are many calls of each kind.
+ */
 static int next_call(int k)
 {
     return k < 60 ? k + 1 : k + 7;
@@ -111,8 +112,8 @@ START_TEST(runs_say_so_and_go_on)
 }
 END_TEST
 
-/* The second run of a plan, which is captured: without a graph it is queued, and so are later ones.
- */
+/* The second run of a plan is captured. If that fails, it and all later runs are queued without a
+ * graph. */
 START_TEST(runs_go_on_without_graphs)
 {
     struct machine machine = {device, ECORNN_F32, 1, NULL};
@@ -142,7 +143,7 @@ START_TEST(runs_go_on_without_graphs)
 }
 END_TEST
 
-/* A plan without its compiled cell is one, too: it is interpreted. */
+/* If compiling the cell fails, the plan succeeds nevertheless and interprets the cell. */
 START_TEST(plans_and_weights_say_so)
 {
     struct session session;
@@ -190,7 +191,7 @@ START_TEST(opening_says_so)
 {
     bool failed = true;
     int k = 1;
-    for (; failed && k < MOST_CALLS; k += 1 + k / 2) { /* it takes long */
+    for (; failed && k < MOST_CALLS; k += 1 + k / 2) { /* not each k, because a plan takes long */
         ecornn_device *opened = NULL;
         eco_call_fail_at(k);
         const ecornn_status status = ecornn_device_open(&opened, "cuda");
@@ -203,7 +204,7 @@ START_TEST(opening_says_so)
 }
 END_TEST
 
-/* Memory, copies and waits. */
+/* Failures of memory, copies and waits. */
 START_TEST(the_rest_says_so)
 {
     char byte = 0;

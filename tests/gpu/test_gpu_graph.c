@@ -1,7 +1,7 @@
 /*
- * A run gives the same bits however it is queued: on the default stream or another, again and again
- * (from the graph that is kept), inside the caller's own capture, in many threads at once. Skipped,
- * with the reason, where there is no device.
+ * A run gives the same bits however it is queued: on the default stream or another, repeatedly
+ * (from the graph that the plan keeps), inside the caller's own capture, or in many threads at
+ * once. Skipped, with the reason, where there is no device.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -33,7 +33,7 @@ enum { PROBLEMS = sizeof problem / sizeof *problem };
         ck_assert_msg(error == cudaSuccess, "%s: %s", #call, cudaGetErrorString(error));           \
     } while (0)
 
-/* A plan with its weights; everything that only runs read. */
+/* A plan with its weights and all else that runs only read. */
 struct net {
     ecornn_desc desc;
     ecornn_cell *own; /* NULL: built in */
@@ -43,7 +43,7 @@ struct net {
     size_t x_bytes, y_bytes;
 };
 
-/* What one run at a time writes. */
+/* Arrays that a run writes; only one run at a time may use them. */
 struct buffers {
     void *y, *dx, *dweights, *workspace, *reserve;
 };
@@ -125,7 +125,7 @@ static void buffers_free(struct buffers *b)
         ecornn_free(device, all[i]);
 }
 
-/* Forward and backward of so many steps and rows, queued; NaN in what they should write. */
+/* Fills the results with NaN, then queues forward and backward of this number of steps and rows. */
 static ecornn_status train_some(const struct net *net, const struct buffers *b, int32_t steps,
                                 int32_t rows, void *stream)
 {
@@ -152,7 +152,7 @@ static ecornn_status train(const struct net *net, const struct buffers *b, void 
     return train_some(net, b, ECORNN_ALL, ECORNN_ALL, stream);
 }
 
-/* All results, one behind the other; the caller frees. */
+/* Copies all results, one after the other, into memory that the caller frees. */
 static unsigned char *fetch(const struct net *net, const struct buffers *b, size_t *bytes)
 {
     *bytes = net->y_bytes + net->x_bytes + net->sizes.dweights;
@@ -173,7 +173,7 @@ static void check_same(const struct net *net, const struct buffers *b, const uns
     free(now);
 }
 
-/* A net, what its first run gave, and a stream for others. */
+/* A net, the results of its first run, and a stream for other runs. */
 struct trial {
     struct net net;
     struct buffers b;
@@ -181,12 +181,13 @@ struct trial {
     cudaStream_t stream;
 };
 
-/* Nothing is left of the NaN that were there before the run. */
+/* Checks that the run replaced all NaN that were there before it. */
 static void check_written(const struct net *net, const unsigned char *results)
 {
     const struct {
         const char *name;
-        size_t at, bytes; /* of dweights the first only: there are gaps between its parts */
+        size_t at,
+            bytes; /* of dweights only the first bytes, because there are gaps between its parts */
     } all[] = {{"y", 0, net->y_bytes},
                {"dx", net->y_bytes, net->x_bytes},
                {"dweights", net->y_bytes + net->x_bytes, 4}};
@@ -229,7 +230,7 @@ START_TEST(gives_the_same_bits_on_streams_and_from_graphs)
 }
 END_TEST
 
-/* More of them than a plan keeps graphs of: graphs are given other pointers. */
+/* Runs with more sets of arrays than a plan keeps graphs, so graphs get other pointers. */
 START_TEST(takes_other_arrays)
 {
     enum { SETS = 6, TIMES = 3 };
@@ -250,8 +251,8 @@ START_TEST(takes_other_arrays)
 }
 END_TEST
 
-/* Runs of more sizes than a plan keeps graphs of, each queued, captured and from the graph: their
- * products have other kernels. */
+/* Runs of more sizes than a plan keeps graphs; their products have different kernels. Each size is
+ * queued, captured and run from the graph. */
 START_TEST(takes_runs_of_other_sizes)
 {
     static const char *const of[] = {
@@ -289,7 +290,8 @@ START_TEST(may_be_captured_by_the_caller)
     trial_open(&trial, problem[_i]);
     CHECK_CUDA(cudaStreamBeginCapture(trial.stream, cudaStreamCaptureModeThreadLocal));
     CHECK_OK(train(&trial.net, &trial.b, trial.stream));
-    CHECK_OK(ecornn_plan_create(&other, device, &trial.net.desc)); /* no part of the capture */
+    CHECK_OK(
+        ecornn_plan_create(&other, device, &trial.net.desc)); /* creating a plan is not captured */
     ecornn_plan_free(other);
     CHECK_CUDA(cudaStreamEndCapture(trial.stream, &graph));
     CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
@@ -304,7 +306,8 @@ START_TEST(may_be_captured_by_the_caller)
 }
 END_TEST
 
-/* A run of no steps moves states in the order of the stream, as a node of the caller's graph. */
+/* A run of no steps copies states in the order of the stream; in a capture the copy is a node of
+ * the caller's graph. */
 START_TEST(an_empty_run_may_be_captured)
 {
     struct net net;
@@ -337,7 +340,7 @@ START_TEST(an_empty_run_may_be_captured)
     }
     int here = 0;
     captured = io;
-    captured.final[0] = &here; /* the host's */
+    captured.final[0] = &here; /* memory of the host */
     ck_assert_int_eq(ecornn_forward(net.plan, &captured), ECORNN_BAD_ARGUMENT);
     ck_assert_msg(strstr(ecornn_error_detail(), "io.final") != NULL, "%s", ecornn_error_detail());
     cudaGraphExecDestroy(exec);
@@ -350,8 +353,8 @@ START_TEST(an_empty_run_may_be_captured)
 }
 END_TEST
 
-/* One call of CUDA after the other, while models are queued, captured or launched: then the next
- * run is well, and no stream is left in a capture. */
+/* Each call of CUDA fails once while models are queued, captured or launched. The next run must
+ * succeed, and no stream may be left in a capture. */
 START_TEST(a_call_that_fails_spoils_no_other_run)
 {
     enum { MOST = 4000 };

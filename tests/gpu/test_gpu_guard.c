@@ -1,8 +1,8 @@
 /*
- * What must not hang a kernel whose blocks wait for each other: NaN and Inf among what it is given,
- * also the NaN by which it knows that a word is not there yet; and words that are lost, after which
- * results are NaN, the next run says so, and the device goes on.  Skipped, with the reason, where
- * there is no device.
+ * Two things must not hang a kernel whose blocks wait for each other. The first is NaN and Inf in
+ * its input, even the NaN that marks a word of the exchange that has not arrived. The second is a
+ * lost word: then the results are NaN, the next run reports it, and the device remains usable.
+ * Skipped, with the reason, where there is no device.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -17,13 +17,13 @@
 #include "tests/kit/session.h"
 #include "tests/kit/suite.h"
 
-enum { TOO_LONG_S = 120 }; /* of a test: it hangs */
+enum { TOO_LONG_S = 120 }; /* a test that takes longer hangs */
 
 static ecornn_device *device;
 
 /* ---- NaN and Inf ----------------------------------------------------------------------------- */
 
-/* The last ones have means over a row, whose sums go round among blocks as what is not NaN does. */
+/* The last cells have means over a row, whose sums blocks exchange in the same way. */
 static const char *const cell[] = {"lstm",     "gru",       "gru-reset-first", "rnn-tanh",
                                    "rnn-relu", "norm-lstm", "norm-lstm-torch"};
 static const char *const type[] = {"bf16", "f16", "f32/fast", "f32"};
@@ -36,8 +36,8 @@ static void poison(struct session *session, struct buffer *buffer, size_t row, s
     buffer_upload(&session->memory, buffer);
 }
 
-/* x: Inf in one row of the batch, NaN in another, both in the third step; state 0: NaN in a third.
- */
+/* In the third step, x has Inf in one row of the batch and NaN in another. State 0 has NaN in a
+ * third row. */
 enum { STEP = 2, INF_ROW = 1, NAN_ROW = 2, STATE_ROW = 3 };
 
 static void spoil(struct data *inputs)
@@ -51,7 +51,8 @@ static void spoil(struct data *inputs)
         h->value[STATE_ROW * H + i] = NAN;
 }
 
-/* Which results are NaN, which Inf, is as on the CPU in double; the others are about the same. */
+/* Results are NaN or Inf exactly where those of the CPU in double are; all others are close to
+ * them. */
 static bool spoiled_alike(const struct test_case *test, const char *who, const struct data *exact,
                           const struct data *results)
 {
@@ -127,7 +128,7 @@ START_TEST(lets_nan_through_backward)
     ck_assert(session_forward(&session, &results) && session_backward(&session, &results));
     const struct array *dx = data_find(&results, "dx");
     const size_t N = (size_t)dx->extent[1], I = (size_t)dx->extent[2];
-    for (size_t i = 0; i < dx->count; i++) { /* what came before depends on it */
+    for (size_t i = 0; i < dx->count; i++) { /* the gradients of earlier steps depend on it */
         const bool spoiled = i / I % N == NAN_ROW && i / I / N <= STEP;
         ck_assert_msg(isnan(dx->value[i]) ? spoiled : !spoiled, "%s: dx %zu is %g", text, i,
                       dx->value[i]);
@@ -144,7 +145,7 @@ END_TEST
 
 static const char lossy[] = "lstm/bf16/infer/T400/N1/I64/H512";
 
-/* The problem with one algorithm, and y of its first run with its guards. */
+/* A plan by one algorithm, and y of its first run, with guards. */
 struct net {
     struct machine machine;
     struct session session;
@@ -184,7 +185,7 @@ static void net_close(struct net *net)
     free(net->y);
 }
 
-/* A run while the last half of what its blocks tell each other is wiped out again and again. */
+/* Runs while the last half of the exchange between its blocks is erased repeatedly. */
 static ecornn_status run_and_wipe(struct net *net, const cudaStream_t stream[2])
 {
     const struct ecornn_plan *plan = net->session.plan;
@@ -202,7 +203,7 @@ static ecornn_status run_and_wipe(struct net *net, const cudaStream_t stream[2])
     return status;
 }
 
-/* Until words were lost a result is right, then NaN: never anything else. */
+/* Results are right up to the step in which words were lost, then NaN, and never anything else. */
 static void check_lost(struct net *net)
 {
     struct session *session = &net->session;
@@ -223,7 +224,7 @@ static void check_lost(struct net *net)
     free(now);
 }
 
-/* Runs until words were lost and the plan says so; chance decides when. */
+/* Runs until words are lost, which is a matter of chance, and the plan reports it. */
 static void lose_words(struct net *net)
 {
     enum { MOST_RUNS = 200 };
@@ -253,8 +254,8 @@ START_TEST(gives_up_when_words_are_lost)
         ck_assert(net_open(&step, &test, &inputs, other, "step"));
         lose_words(&net);
         check_lost(&net);
-        ck_assert(!net_run(&net)); /* says so again */
-        ck_assert(net_run(&step)); /* the device goes on */
+        ck_assert(!net_run(&net)); /* reports it again */
+        ck_assert(net_run(&step)); /* the device remains usable */
         buffer_same(&step.session.memory, &step.session.y, step.y);
         ck_assert(net_open(&again, &test, &inputs, device, "persistent"));
         buffer_same(&again.session.memory, &again.session.y, net.y);

@@ -1,7 +1,7 @@
 /*
- * Several models in one run on a GPU, side by side: queued, captured and from the graph each has
- * the bits of a run by itself of the same choices, and dx of an x that all read is their sum.
- * Skipped, with the reason, where there is no device.
+ * Several models run concurrently in one run on a GPU. Queued, captured and from the graph, each
+ * model has the bits that it has alone with the same choices. If all models read one x, its dx is
+ * the sum over the models. Skipped, with the reason, where there is no device.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -27,10 +27,10 @@ static void give_back(void *memory)
 
 static const struct models_memory memory = {managed, give_back};
 
-/* Persistent kernels in parts of the device: as many as there are streams and more; groups of a
- * block, of two, three, four and more; of two directions, in layers.  Models too large for a part,
- * and algorithms that have none.  Of every array a model has a multiple of 256 bytes: which product
- * is taken depends on where arrays lie. */
+/* Persistent kernels in partitions of the device. There are as many partitions as streams, and
+ * more; groups of one, two, three, four and more blocks; two directions; and layers. Some models
+ * are too large for a partition, and some algorithms have none. Each model's part of every array is
+ * a multiple of 256 bytes, because the choice of a product depends on the alignment of arrays. */
 static const struct models_case list[] = {
     {"lstm/bf16/train/T9/N40/I16/H128", 16, false, true, false},
     {"lstm/bf16/train/T12/N256/I32/H128", 16, true, false, false},
@@ -52,7 +52,7 @@ START_TEST(bits_are_those_of_each_by_itself)
 }
 END_TEST
 
-/* Does the plan of models of a size for which there are kernels have them side by side? */
+/* A plan of models that are small enough runs them concurrently. */
 START_TEST(small_ones_have_parts)
 {
     char text[8000];
@@ -87,7 +87,7 @@ END_TEST
 
 /* ---- beside other plans ---------------------------------------------------------------------- */
 
-/* Models in parts of the device, in two plans, and one layer that wants all of it. */
+/* Two plans of models in partitions of the device, and one layer that takes the whole device. */
 static const char *const together[] = {"lstm/bf16/train/T40/N64/I32/H128/models:20",
                                        "gru/f32/train/bi/T30/N16/I16/H96/models:6",
                                        "lstm/bf16/train/T60/N64/I64/H512"};
@@ -95,7 +95,7 @@ enum { TOGETHER = sizeof together / sizeof *together };
 
 struct beside {
     struct models_run run;
-    char *should[MODELS_ARRAYS]; /* results by itself */
+    char *should[MODELS_ARRAYS]; /* the results of a run alone */
 };
 
 static size_t bytes_of(const struct models_run *run, int array)
@@ -137,7 +137,8 @@ static void close_beside(struct beside *beside)
         free(beside->should[array]);
 }
 
-/* On a stream each, queued and from graphs: none waits for ever, and all have the same bits. */
+/* Each plan runs on its own stream, queued and from graphs. None waits for ever, and all give the
+ * same bits. */
 START_TEST(share_the_device)
 {
     enum { TIMES = 4, RUNS = 5 };
@@ -159,7 +160,7 @@ START_TEST(share_the_device)
 }
 END_TEST
 
-/* One plan, a stream for each thread. */
+/* Threads share one plan; each has its own stream. */
 START_TEST(threads_share_a_plan)
 {
     enum { RUNS = 17 };

@@ -1,6 +1,7 @@
 /*
- * Nets on a GPU: the bits of their layers run by hand there, near the numbers of the reference's
- * net, and calls of CUDA that fail.  Skipped, with the reason, where there is no device.
+ * Nets on a GPU. Their bits must be those of their layers run one by one on the GPU, and their
+ * numbers close to those of the reference. Also, calls of CUDA fail.  Skipped, with the reason,
+ * where there is no device.
  */
 #include <check.h>
 #include <math.h>
@@ -14,7 +15,8 @@
 
 static const char *const tested = "cuda";
 
-/* Every type; rows in pieces of 16 bytes and others; persistent kernels, fused and single steps. */
+/* They cover every type, rows that are multiples of 16 bytes and others, persistent kernels, fused
+ * steps and single steps. */
 static const struct stack_case list[] = {
     {"f32/train", 40, 32, 40, "lstm/H64/bi; join:2; lstm/H64/bi; join:2; gru/H96", true},
     {"f32/train/batch-major", 37, 16, 24, "join:3; gru/H32 + lstm/H48/rev; join:2; gru/H33", true},
@@ -29,8 +31,9 @@ static const struct stack_case list[] = {
 };
 enum { NETS = sizeof list / sizeof *list };
 
-/* Layers side by side run at once: of other sizes, cells and directions; two and three; of two
- * directions, and in layers; between joins; with resets and masks. */
+/* Layers side by side run concurrently. The cases have two or three of them, of different sizes,
+ * cells and directions, with two directions, with several layers, between joins, and with resets
+ * and masks. */
 static const char *const at_once = "at-once=2,algorithm=persistent";
 static const struct stack_case beside[] = {
     {"f32/train", 40, 32, 40, "lstm/H64 + gru/H96/rev", true},
@@ -42,7 +45,7 @@ static const struct stack_case beside[] = {
 };
 enum { BESIDE = sizeof beside / sizeof *beside };
 
-/* Can parts be forced?  Algorithm persistent is for devices that have clusters. */
+/* Can partitions be forced? Algorithm persistent needs a device with clusters for that. */
 static bool has_parts(ecornn_device *device)
 {
     ecornn_device_info info;
@@ -69,7 +72,7 @@ static void same(const struct stack *stack, const char *name, const char *is, co
     ck_assert_msg(memcmp(is, must, bytes) == 0, "%s: other %s", stack->text, name);
 }
 
-/* A second run is launched from graphs where it has the memory of the first. */
+/* A second run with the same memory is launched from graphs. */
 static void check_bits(const struct stack_case *is, bool forced)
 {
     struct stack stack;
@@ -111,7 +114,8 @@ START_TEST(bits_are_those_by_hand_at_once)
 }
 END_TEST
 
-/* Where steps are many the planner has them at once, where a layer fills the device in order. */
+/* The planner runs small layers of many steps concurrently, but in order if one of them fills the
+ * device. */
 START_TEST(small_ones_run_at_once)
 {
     static char printed[1 << 16];
@@ -150,20 +154,20 @@ START_TEST(refuses_what_at_once_cannot_be)
 }
 END_TEST
 
-/* Of the largest number, in parts. */
+/* The largest difference relative to the largest number. */
 static double distance(const char *is, const char *must, size_t bytes, ecornn_type type)
 {
     double most = 0, apart = 0;
     for (size_t i = 0; i < bytes / eco_type_bytes(type); i++) {
         most = fmax(most, fabs(eco_type_get(must, i, type)));
         const double d = fabs(eco_type_get(is, i, type) - eco_type_get(must, i, type));
-        apart = d <= apart ? apart : d; /* NaN is far */
+        apart = d <= apart ? apart : d; /* a NaN counts as infinitely different */
     }
     return apart / most;
 }
 
-/* Another order of sums, and roundings to the type between layers: what a wrong join would give is
- * as far as numbers are large. */
+/* The reference adds in another order and does not round to the type between layers. The bound
+ * allows for this; a wrong join would give a difference as large as the numbers. */
 START_TEST(numbers_are_the_references)
 {
     static const double bound[] = {
@@ -202,7 +206,7 @@ static void *memory_of(ecornn_device *device, size_t bytes)
     return memory;
 }
 
-/* Forward and backward with the k-th call failing; false: fewer are called, and all went well. */
+/* Runs forward and backward while call k fails. False: there are fewer calls, and all succeeded. */
 static bool run_fails(const ecornn_net_plan *plan, ecornn_device *device, const ecornn_io *io,
                       const ecornn_gradient *gradient, int k)
 {
@@ -216,7 +220,7 @@ static bool run_fails(const ecornn_net_plan *plan, ecornn_device *device, const 
     return failed;
 }
 
-/* One after the other, and at once. */
+/* Runs layers in order, and concurrently. */
 START_TEST(calls_that_fail_are_said)
 {
     enum { T = 7, N = 3, I = 4, U = 4, MOST_CALLS = 4000 };
@@ -225,7 +229,7 @@ START_TEST(calls_that_fail_are_said)
     ecornn_device *device;
     ecornn_net_sizes sizes;
     int k = 1;
-    setenv("ECORNN_FORCE", "graph=0", 1); /* without a graph a run goes on */
+    setenv("ECORNN_FORCE", "graph=0", 1); /* with graphs, a run survives the failure of a capture */
     check_ok(ecornn_device_open(&device, tested));
     unsetenv("ECORNN_FORCE");
     ecornn_net_plan *const plan = plan_of(device, text[_i], _i == 1 && has_parts(device));

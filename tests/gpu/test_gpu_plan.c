@@ -1,6 +1,6 @@
 /*
- * Plans for the CUDA device and single runs of them: what they say, force, and refuse.  Skipped,
- * with the reason, where there is no device.
+ * Plans for the CUDA device and single runs of them: what they print, what can be forced, and what
+ * they refuse.  Skipped, with the reason, where there is no device.
  */
 #include <check.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 #include "tests/gpu/comparison.h"
 #include "tests/kit/suite.h"
 
-/* A plan that has one algorithm to choose from, or ("") all, whatever the environment says. */
+/* Makes a plan that may choose only this algorithm, or all if it is "", whatever the environment
+ * says. */
 static ecornn_status create_with(const char *algorithm, const ecornn_desc *desc, ecornn_plan **plan)
 {
     const char *const value = getenv("ECORNN_ALGORITHM");
@@ -22,7 +23,7 @@ static ecornn_status create_with(const char *algorithm, const ecornn_desc *desc,
     return status;
 }
 
-/* The plan says how its cell runs, and a line here which it was. */
+/* The plan says whether its cell is compiled or interpreted; the test prints which it was. */
 START_TEST(says_how_a_cell_runs)
 {
     ecornn_cell *cell;
@@ -64,7 +65,8 @@ static const struct {
 };
 enum { PERSISTENT = sizeof persistent / sizeof *persistent };
 
-/* Where the algorithm takes the problem its plan says so, and that no step is another's. */
+/* If the algorithm takes the problem, the plan says so, and that no step runs by another algorithm.
+ */
 static void check_plan(const char *algorithm, const ecornn_desc *desc, const char *says)
 {
     char text[4000];
@@ -80,8 +82,8 @@ static void check_plan(const char *algorithm, const ecornn_desc *desc, const cha
     }
 }
 
-/* Where algorithm persistent takes a cell it has kernels both ways, from text by NVRTC: else the
- * cases above would be those of step. */
+/* If algorithm persistent takes a cell, it has kernels forward and backward, compiled by NVRTC for
+ * cells from text. Otherwise the tests of persistent would test algorithm step. */
 START_TEST(runs_all_steps_at_once)
 {
     static const char *const type[] = {"f32", "f32/fast", "bf16", "f16"};
@@ -99,7 +101,7 @@ START_TEST(runs_all_steps_at_once)
 }
 END_TEST
 
-/* The same for algorithm fused, of which steps would be those of step. */
+/* The same for algorithm fused, whose steps would otherwise be those of algorithm step. */
 START_TEST(runs_a_step_at_once)
 {
     static const char *const type[] = {"f32", "f32/fast", "bf16", "f16"};
@@ -114,7 +116,7 @@ START_TEST(runs_a_step_at_once)
 }
 END_TEST
 
-/* Memory that the device cannot reach is an error, and the device goes on. */
+/* Memory that the device cannot reach is an error, and the device remains usable. */
 START_TEST(refuses_memory_of_the_host)
 {
     static float x[64];
@@ -169,12 +171,12 @@ START_TEST(needs_y_to_train)
 }
 END_TEST
 
-/* What is forced and cannot be is an error of the plan that says it; what can be is in its print.
- */
+/* A forced choice that is impossible is an error that names it. A possible one appears in the
+ * plan's print. */
 START_TEST(says_what_cannot_be_forced)
 {
     static const struct {
-        const char *force, *says; /* NULL: it can */
+        const char *force, *says; /* NULL: the choice is possible */
     } of[] = {
         {"algorithm=persistent,forward=mma:16x1", NULL},
         {"algorithm=persistent,backward=step,groups=1", NULL},

@@ -1,11 +1,11 @@
 /*
- * Random plans, again and again, in several threads at once, each on a stream of its own, while
- * other plans keep the CUDA device busy: the first run of each agrees with the CPU's, in double,
- * and every later one has its bits.  Half of them are queued kernel by kernel, half kept as graphs.
- * Skipped, with the reason, where there is no device.
+ * Random plans run repeatedly in several threads, each on its own stream, while other plans keep
+ * the CUDA device busy. The first run of each plan must agree with the CPU in double, and every
+ * later run must have the first one's bits. Half of the plans are queued kernel by kernel, half run
+ * from graphs. Skipped, with the reason, where there is no device.
  *
  *     test_gpu_soak [RUNS [PLANS]]
- *     ECORNN_SEED=K             of the plans; every failure prints its case
+ *     ECORNN_SEED=K seed of the plans; every failure prints its case
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
@@ -24,10 +24,10 @@
 #include "tests/kit/suite.h"
 
 enum { THREADS = 3, BURST = 3, LOADS = 2, OUTPUTS = 3 + 2 * ECORNN_MAX_STATES };
-enum { TOO_LONG_S = 540 }; /* it hangs: nothing takes so long */
+enum { TOO_LONG_S = 540 }; /* a test that takes longer hangs */
 
 static int runs = 300, plans = 18;
-static ecornn_device *device[2]; /* kernel by kernel, graphs */
+static ecornn_device *device[2]; /* without graphs, with graphs */
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -76,7 +76,8 @@ static void random_case(int number, char text[CASE_TEXT])
     const char *many = pick(&dice, layers);
     const double step = (double)N * H * (H + I) * (many[0] ? many[2] - '0' : 1);
     const int steps = (int)fmin(60, 1 + most_work / step);
-    /* One roll a declaration: the order of a call's arguments is the compiler's. */
+    /* One roll a declaration, because C does not define the order in which arguments are evaluated.
+     */
     const int T = 1 + roll(&dice, steps);
     const char *way = pick(&dice, direction), *used = pick(&dice, use);
     const char *numbers = pick(&dice, type);
@@ -98,12 +99,13 @@ struct trial {
     struct data inputs;
     struct session session;
     const struct buffer *output[OUTPUTS];
-    unsigned char *first[OUTPUTS]; /* as the first run left it, with guards */
+    unsigned char *first[OUTPUTS]; /* results of the first run, with guards */
     int outputs;
 };
 
-/* Largest error of an array, of its norm; rounding at the sweep's sizes is test_gpu's business,
- * here right is to be told from wrong.  Gradients are differences; max(x, 0) has one that jumps. */
+/* The largest error allowed, relative to the array's norm. test_gpu checks rounding closely; this
+ * bound only tells right from wrong. It is wider for gradients, which are differences, and for
+ * max(x, 0), whose gradient jumps. */
 static double bound_of(const struct test_case *test, const char *array)
 {
     static const double of_type[] = {
@@ -118,7 +120,8 @@ static double bound_of(const struct test_case *test, const char *array)
 
 static bool near(const struct test_case *test, const struct array *is, const struct array *should)
 {
-    const double least = test->desc.type == ECORNN_F16 ? 0x1p-24 : 0; /* that is no zero */
+    const double least =
+        test->desc.type == ECORNN_F16 ? 0x1p-24 : 0; /* the smallest number of F16 above zero */
     double error = 0, norm = 0;
     for (size_t i = 0; i < should->count; i++) {
         error += (is->value[i] - should->value[i]) * (is->value[i] - should->value[i]);
@@ -133,7 +136,7 @@ static bool near(const struct test_case *test, const struct array *is, const str
     return false;
 }
 
-/* The same on the CPU, in double. */
+/* Compares with the same run on the CPU in double. */
 static bool agrees(const struct trial *trial, const struct data *results)
 {
     struct machine cpu = {.type = ECORNN_F64, .backwards = 1};
@@ -157,7 +160,7 @@ static void keep_output(struct trial *trial, const struct buffer *buffer)
     trial->first[trial->outputs++] = buffer_fetch(&trial->session.memory, buffer, false);
 }
 
-/* Plan, first run, and the CPU's word on it where that is wanted. */
+/* Makes the plan and its first run, and compares that with the CPU if asked to. */
 static bool trial_open(struct trial *trial, const char *text, ecornn_device *on, bool check)
 {
     struct data results = {0};
@@ -199,7 +202,7 @@ static void forget(const struct buffer *buffer, cudaStream_t stream)
         cudaMemsetAsync(buffer_inside(buffer), 0xFF, buffer->bytes, stream);
 }
 
-/* One run more, queued; NaN in all that it should write. */
+/* Fills the results with NaN and queues another run. */
 static bool trial_queue(struct trial *trial, cudaStream_t stream)
 {
     struct session *session = &trial->session;
@@ -229,9 +232,9 @@ static bool trial_same(struct trial *trial)
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static _Atomic bool stop, failed;
-static _Atomic int done, loaded, persistent; /* runs, of the load; plans */
+static _Atomic int done, loaded, persistent; /* runs, runs of the load, and persistent plans */
 
-/* Some plans of a thread's own, queued one behind the other; then all are looked at. */
+/* Queues some of a thread's plans one after the other, then checks all results. */
 static bool burst(struct trial *trial, int trials, struct dice *dice, cudaStream_t stream)
 {
     bool ok = true;
@@ -277,7 +280,8 @@ static void *play(void *argument)
     return NULL;
 }
 
-/* One plan that takes nearly all multiprocessors at once, and one of many small kernels. */
+/* The load: one plan that takes nearly all multiprocessors at once, and one of many small kernels.
+ */
 static void *load(void *argument)
 {
     static const char *const text[LOADS] = {"lstm/bf16/infer/T100/N128/I64/H512",

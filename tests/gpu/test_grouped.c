@@ -1,6 +1,6 @@
 /*
- * What products of few rows are launched together: gpu/gemm/grouped/grouped.c, tested without a
- * device.
+ * Tests without a device which products of few rows are launched together
+ * (gpu/gemm/grouped/grouped.c).
  */
 #include <check.h>
 
@@ -11,7 +11,7 @@
 /* ---- what it calls ----------------------------------------------------------------------------
  */
 
-/* Kernels are the addresses of these. */
+/* The address of an entry stands for a kernel. */
 static const char kernel_of[4][ECO_GROUPED_SHAPES];
 #define KERNELS(k)                                                                                 \
     (const void *const[ECO_GROUPED_SHAPES])                                                        \
@@ -120,7 +120,8 @@ static int jobs_of(int launch, enum eco_grouped_kind kind)
 /* ---- tests ------------------------------------------------------------------------------------
  */
 
-/* One launch for what ops have in common, before the next op that reads or overwrites it. */
+/* Products of several ops share one launch, which comes before the next op that reads their results
+ * or overwrites their operands. */
 START_TEST(waits_for_another_op)
 {
     struct eco_gpu_run run = run_of(1);
@@ -134,7 +135,9 @@ START_TEST(waits_for_another_op)
     ck_assert_int_eq(launches, 0);
     eco_gpu_grouped_begin(&run, ECO_D_STEP);
     ck_assert_int_eq(launches, 1);
-    ck_assert_int_eq(launched[0].call.n, 3); /* zeros wait for nothing: not behind what does */
+    ck_assert_int_eq(
+        launched[0].call.n,
+        3); /* zeros wait for nothing, so they are not queued after products that wait */
     ck_assert_int_eq(launched[0].call.job[0].kind, ECO_GROUPED_BACK);
     ck_assert_int_eq(launched[0].call.job[1].kind, ECO_GROUPED_ZERO);
     ck_assert_int_eq(launched[0].call.job[2].kind, ECO_GROUPED_GRADIENT);
@@ -143,7 +146,7 @@ START_TEST(waits_for_another_op)
 }
 END_TEST
 
-/* In several lanes who waits for an op's stream waits for its products. */
+/* With several lanes, an op that waits for another op's stream also waits for its products. */
 START_TEST(waits_for_no_other_lane)
 {
     struct eco_gpu_run run = run_of(2);
@@ -180,7 +183,8 @@ START_TEST(counts_blocks)
 }
 END_TEST
 
-/* What adds to the same numbers is never in one launch; nor does cuBLAS come in between. */
+/* Products that add to the same numbers never share a launch, and cuBLAS keeps its place between
+ * them. */
 START_TEST(keeps_the_order_of_sums)
 {
     struct eco_gpu_run run = run_of(1);
@@ -206,14 +210,14 @@ START_TEST(launches_when_full)
         take(&run, gradient(i, 20));
     ck_assert_int_eq(launches, 1);
     ck_assert_int_eq(launched[0].call.n, ECO_GROUPED_JOBS);
-    ck_assert(!launched[0].overlap); /* nothing was ahead */
+    ck_assert(!launched[0].overlap); /* no kernel precedes it */
     eco_gpu_grouped_begin(&run, ECO_D_END);
     ck_assert_int_eq(launched[1].call.n, 1);
     ck_assert(launched[1].overlap);
 }
 END_TEST
 
-/* Of all steps together; no more work than each product is taken with. */
+/* The prediction counts all steps together, and no product has more work than grouping takes. */
 START_TEST(knows_what_follows)
 {
     static const struct {
@@ -239,7 +243,7 @@ START_TEST(takes_few_rows_only)
 {
     struct eco_gpu_run run = run_of(1);
     struct eco_product product = gradient(0, ECO_GROUPED_ROWS);
-    ck_assert(!eco_gpu_takes_grouped(&run, &product)); /* outside of such ops */
+    ck_assert(!eco_gpu_takes_grouped(&run, &product)); /* products of other ops are not grouped */
     eco_gpu_grouped_begin(&run, ECO_D_STEP);
     ck_assert(!eco_gpu_takes_grouped(&run, &product));
     eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
@@ -270,7 +274,7 @@ START_TEST(takes_few_rows_only)
 }
 END_TEST
 
-/* The kernel of the type of rows, in blocks that have all rows side by side up to 32. */
+/* Takes the kernel for the type of rows; up to 32 rows share a block. */
 START_TEST(takes_the_kernel_of_the_type)
 {
     static const struct {
@@ -314,7 +318,8 @@ START_TEST(knows_whole_pieces_of_16_bits)
 }
 END_TEST
 
-/* What a thread reads at once: of floats 16 bytes, of B of a product back 8; else one by one. */
+/* A thread reads 16 bytes of floats at once, 8 of B in a backward product, and single numbers if
+ * they are not aligned. */
 START_TEST(knows_whole_pieces)
 {
     static const struct {
@@ -347,7 +352,8 @@ START_TEST(knows_whole_pieces)
 }
 END_TEST
 
-/* Groups of dacc that are neighbours, and vectors without one, which are zeros. */
+/* Sums of adjacent groups of dacc share a launch with vectors that have no group and are set to
+ * zero. */
 START_TEST(groups_sums)
 {
     enum { HIDDEN = 6, COLUMN = 8, ROWS = 5 };

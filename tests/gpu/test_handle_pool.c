@@ -1,6 +1,7 @@
 /*
- * What runs take of a device, without one: CUDA's calls are this file's, which note streams and
- * events.  As many threads as may queue runs side by side at once, and how lanes fork and join.
+ * The streams, events and handles that runs take from a device. There is no device: this file
+ * defines the calls of CUDA, which note streams and events. Tests the largest number of concurrent
+ * runs, and how lanes fork and join.
  */
 #include <check.h>
 #include <pthread.h>
@@ -16,8 +17,8 @@ const struct eco_services *eco_gpu_services = &services;
 
 /* ---- CUDA ------------------------------------------------------------------------------------ */
 
-static atomic_int streams, events, handles, made; /* there are, and ever were streams */
-static _Thread_local struct eco_text calls;       /* that put streams in order, of this thread */
+static atomic_int streams, events, handles, made; /* how many exist; made: streams made so far */
+static _Thread_local struct eco_text calls;       /* this thread's calls that order streams */
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
@@ -145,7 +146,7 @@ static void close_gpu(void)
     ck_assert_int_eq(handles, 0);
 }
 
-/* A run among others: it holds a set until all threads do. */
+/* A run that holds its set until all threads hold one. */
 static ecornn_status meet(void *own, int run, int place, void *stream)
 {
     pthread_barrier_t *all = own;
@@ -175,7 +176,7 @@ static void *run_models(void *own)
     return (void *)(uintptr_t)eco_gpu_run_concurrently(&device, &beside, NULL);
 }
 
-/* All of them hold lanes and a set at a time. */
+/* All threads hold lanes and a set at the same time. */
 START_TEST(runs_in_many_threads)
 {
     pthread_t thread[ECO_MAX_RUNS];
@@ -218,7 +219,7 @@ START_TEST(refuses_one_more)
 }
 END_TEST
 
-/* A stream that cannot be made: the next run makes those that are missing. */
+/* If a stream cannot be made, the next run makes the missing ones. */
 START_TEST(makes_what_is_missing)
 {
     struct eco_gpu_lanes *lanes;
@@ -249,8 +250,8 @@ static ecornn_status note_end(void *own, void *stream)
     return ECORNN_OK;
 }
 
-/* Lanes fork from the caller's stream, 99, which is the first of them, and join it; also where a
- * run fails. */
+/* Lanes fork from the caller's stream, 99, which is the first lane, and join it, even if a run
+ * fails. */
 START_TEST(lanes_fork_and_join)
 {
     static const char *const should[] = {

@@ -52,7 +52,7 @@ static void check_part(const struct eco_persistent_need *need,
                   scale_block = ECO_PERSISTENT_SCALE_BLOCK(
                       eco_persistent_runs(need, o), shape->unit_shift, k_block, need->backward),
                   k_blocks_of_scale_block = scale_block < k_block ? 1 : scale_block / k_block;
-    ck_assert_int_ge(part->k, need->width[o]); /* with scales, of whole bundles, too */
+    ck_assert_int_ge(part->k, need->width[o]); /* with scales, k is also a multiple of a bundle */
     ck_assert_int_ge(part->tiles * ECO_PERSISTENT_M, rows);
     ck_assert_int_ge(part->down * ECO_PERSISTENT_TILES(shape->mainloop), part->tiles);
     ck_assert_int_le(part->down * part->across, ECO_PERSISTENT_WARPS);
@@ -69,8 +69,8 @@ static void check_part(const struct eco_persistent_need *need,
         ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, ECO_PERSISTENT_SUM_ROW(part->tiles, part->parts)));
 }
 
-/* Sums lie where the block that gathers least has gathered, all rows' at once, and all warps are
- * done with that by then. */
+/* Sums reuse the memory of what a block gathered. The memory of the block that gathers least has
+ * room for the sums of all rows, and all warps have finished reading it. */
 static void check_over(const struct eco_persistent_need *need,
                        const struct eco_persistent_shape *shape)
 {
@@ -140,7 +140,7 @@ START_TEST(covers_everything)
 }
 END_TEST
 
-/* Sizes that this algorithm is for. */
+/* Sizes that this algorithm is made for fit. */
 START_TEST(fits_what_it_is_for)
 {
     static const struct {
@@ -158,7 +158,8 @@ START_TEST(fits_what_it_is_for)
 }
 END_TEST
 
-/* In a part of the device a group is a cluster, of the kernel's own ones one. */
+/* In a partition of the device, a group is one cluster-wide launch; a kernel with clusters has one
+ * cluster there. */
 START_TEST(parts_have_gangs)
 {
     enum { PART = 16, MOST_BLOCKS = 8 };
@@ -190,7 +191,7 @@ static const char *const lstm_like = "cell own(h, c)\n"
                                      "c' = f * c + i * g\n"
                                      "h' = tanh(c')\n";
 
-/* Good until the next one is asked for. */
+/* The result is valid until the next call. */
 static struct eco_problem problem_of(const char *text, const char *rest)
 {
     static struct eco_problem problem;
@@ -212,8 +213,8 @@ static const char *const unbounded = "cell own(h, c)\n"
                                      "c' = f * c + i * g\n"
                                      "h' = relu(c')\n";
 
-/* What a run exchanges, alone and with other jobs in its launch, by how many rows it lacks: as if
- * every number of rows were divided. */
+/* The bytes that smaller runs exchange, alone and with other jobs in their launch, are those found
+ * by dividing the layer for every number of rows. */
 START_TEST(exchanges_by_rows)
 {
     static const int32_t hidden[] = {8, 40, 63, 200, 512, 1023, 1536},
@@ -244,8 +245,8 @@ START_TEST(exchanges_by_rows)
 }
 END_TEST
 
-/* What is compiled for a plan is enough for every smaller run of it, and for each job alone; on
- * devices with products of four warps and without. */
+/* The kernels that are compiled for a plan suffice for every smaller run and for each job alone, on
+ * devices with WGMMA and without. */
 START_TEST(compiles_what_runs_take)
 {
     static const char *const rest[] = {
@@ -311,7 +312,8 @@ START_TEST(keeps_single_elements)
 }
 END_TEST
 
-/* What a built-in cell takes on some devices of so many multiprocessors, a bit for each kernel. */
+/* The kernels that a built-in cell takes on devices of several numbers of multiprocessors, a bit
+ * for each. */
 static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
 {
     static const int32_t processors[] = {BLOCKS, 114, 60};
@@ -332,7 +334,7 @@ static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
     return chosen;
 }
 
-/* There is no kernel that no size is predicted to be fastest with. */
+/* Each kernel is predicted to be the fastest for some size. */
 START_TEST(takes_every_kernel_somewhere)
 {
     static const char *const type[] = {"bf16", "f32/fast", "f32"};
@@ -346,7 +348,7 @@ START_TEST(takes_every_kernel_somewhere)
             ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
             ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
             if (eco_cell_products(problem.cell) != 1 || problem.cell->recipe.n_states > 2)
-                continue; /* others are compiled for the plan, those that it takes */
+                continue; /* other cells compile the kernels that a plan takes */
             const struct eco_persistent_kind *kind = eco_persistent_kind(&problem, backward);
             const bool one = problem.cell->lowered.n_accs == 1;
             uint64_t *taken = &chosen[backward][kind->scaled][one];
@@ -392,8 +394,8 @@ START_TEST(says_why_there_is_none)
 }
 END_TEST
 
-/* The module has kernels of the cells that most layers have, of every type and way; those of the
- * others are compiled. */
+/* The module has kernels of every type and direction for the most common cells; those of other
+ * cells are compiled at run time. */
 START_TEST(has_kernels_of_common_cells)
 {
     static const char *const types[] = {"f32", "f32/fast", "bf16", "f16"};

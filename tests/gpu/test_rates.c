@@ -1,6 +1,6 @@
 /*
- * The table of what parts of runs take on a GPU: an H100 and an H200 keep it bit by bit; other
- * devices scale every number of it once.
+ * The table of the times of a run's parts on a GPU. An H100 and an H200 use it unchanged; other
+ * devices scale each number of it once.
  */
 #include <check.h>
 #include <math.h>
@@ -35,8 +35,8 @@ START_TEST(known_ones_keep_it)
 }
 END_TEST
 
-/* Every number but the launches is scaled, and none twice: with speeds of 3 each changes by 3, with
- * those of matrix units and the L2, which are 9, by 9. */
+/* Each number except the launches is scaled, and none twice. For a device whose speeds are 3 times
+ * as high, and 9 times for matrix units and the L2, each number changes by 3 or by 9. */
 START_TEST(scales_each_once)
 {
     double speed[ECO_SPEEDS], was[NUMBERS], is[NUMBERS];
@@ -55,7 +55,7 @@ START_TEST(scales_each_once)
                       was[k]);
         count[whole] += was[k] > 0;
     }
-    /* launches: of steps, of wide and split steps, of cuBLAS's, of TF32 and F16; others */
+    /* launches: of steps, wide and split steps, cuBLAS, TF32 and F16, and others */
     ck_assert_int_eq(count[0], 12 + 5 + 3 + 4 + 6 + 12);
     /* matrix units: step, product, tf32, f16; the L2: l2_bytes, cell_bytes, few_rows */
     ck_assert_int_eq(count[2], 1 + 2 + 3 + 3 + 1 + 3 + 2);
@@ -64,7 +64,7 @@ START_TEST(scales_each_once)
 }
 END_TEST
 
-/* An A100 is slower in all but launches. */
+/* An A100 is slower in everything except launches. */
 START_TEST(another_device)
 {
     double speed[ECO_SPEEDS];

@@ -1,9 +1,9 @@
 /*
- * Every kernel of the CUDA module against the reference: what the planner would choose seldom, or
- * on other devices only, is forced (ECORNN_FORCE).  Divisions of algorithm persistent
- * come from the lists that its kernels are made of; of each kernel all ways to cut its work that
- * the problems below have.  Prints what was launched in runs that agreed, a line for each kernel
- * and file; tests/gpu/kernels.sh counts them.
+ * Compares every kernel of the CUDA module with the reference. Kernels that the planner chooses
+ * seldom, or only on other devices, are forced (ECORNN_FORCE). The divisions of algorithm
+ * persistent come from the lists that its kernels are made of; each kernel runs with all divisions
+ * that the problems below allow. Prints one line for each kernel and file that was launched in a
+ * run that agreed; tests/gpu/kernels.sh counts them.
  *
  *     gpu_walk [K/N]            every N-th case only, from the K-th on
  *     ECORNN_CASE=TEXT          these problems only, by a part of their string
@@ -21,8 +21,9 @@
 static const char *const types[] = {"f32", "f32/fast", "bf16", "f16", "f64"};
 enum { TYPES = sizeof types / sizeof *types };
 
-/* In ascending order of what they take: a kernel runs where it meets something new.  groups: of
- * blocks, so that few rows are several tiles of a block. */
+/* Problems in ascending order of time. A kernel runs a problem if the problem has a feature that
+ * the kernel has not met. groups: the number of groups of blocks, set so that few rows are several
+ * tiles of a block. */
 static const struct rung {
     const char *rest;
     int groups;
@@ -43,7 +44,7 @@ enum { RUNGS = sizeof rungs / sizeof *rungs, SMALL = 2, LARGE = 8 };
 
 /* ---- how work is cut ------------------------------------------------------------------------- */
 
-/* What is different in code or data between divisions of one kernel: a bit each. */
+/* Features by which the code or data of a kernel's divisions differ, one bit each. */
 static uint64_t features_of(const struct eco_persistent_shape *shape, int rung)
 {
     const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
@@ -56,22 +57,22 @@ static uint64_t features_of(const struct eco_persistent_shape *shape, int rung)
     features |= UINT64_C(1) << (32 + shape->aliased);
     features |= UINT64_C(1) << (34 + (shape->members > 1 << shape->cluster_log2));
     features |= UINT64_C(1) << (36 + (shape->groups > 1));
-    /* The reference takes long for large layers: these are for kernels that no other is for, and
-     * for what only they have. */
+    /* The reference takes long for large layers, so they run only kernels and features that no
+     * smaller layer has. */
     const uint64_t enough = UINT64_C(1) << 29 | UINT64_C(1) << 31 | UINT64_C(1) << 33;
     return UINT64_C(1) << 63 | (rung == RUNGS - 1 ? 0
                                 : rung >= LARGE   ? features & enough
                                                   : features);
 }
 
-/* Divisions one way that a rung adds: those of kernels that meet something new. */
+/* The divisions of one direction in which a rung brings some kernel a new feature. */
 struct divisions {
     int n;
     int place[ECO_PERSISTENT_SHAPES];
 };
 
-/* The module has kernels of some cells.  Those of others are compiled as they are forced, which
- * takes seconds each: a division in one of the types. */
+/* The module has kernels of some cells only. The kernels of other cells are compiled when they are
+ * forced, which takes seconds each, so each division runs in one of the types only. */
 static bool is_left_out(const struct eco_problem *problem, bool backward, int type, int place)
 {
     const int turn = place + (int)strlen(problem->cell->recipe.name);
@@ -128,7 +129,8 @@ static int kind_of(const ecornn_desc *desc)
                                        : 4;
 }
 
-/* The file of a kernel: that of the type where there is one of the name in several. */
+/* Adds the file of a kernel. If several files have a kernel of this name, it is the file for the
+ * type. */
 static void add_file(struct eco_text *text, const char *name, const struct test_case *test,
                      bool backward)
 {
@@ -180,13 +182,13 @@ static void add_ran(const struct launches *launches, const struct test_case *tes
 static ecornn_device *device;
 static struct launches launches;
 
-/* A problem with what it should give. */
+/* A problem with the expected results. */
 struct expected {
     const struct test_case *test;
     const struct data *inputs, *results;
 };
 
-/* With that forced; what cannot be is no failure. */
+/* Runs with this choice forced; an impossible choice is no failure. */
 static void run(const struct expected *of, const char *force)
 {
     const struct machine machine = {device, of->test->desc.type, 1, &launches.watch};
@@ -213,7 +215,7 @@ static void run(const struct expected *of, const char *force)
     unsetenv("ECORNN_FORCE");
 }
 
-/* Forward and backward side by side: kernel by kernel of both. */
+/* Runs the forward and the backward divisions in pairs. */
 static void run_divisions(const struct expected *of, int groups, const struct divisions way[2])
 {
     for (int i = 0; i < way[0].n || i < way[1].n; i++) {
@@ -230,7 +232,7 @@ static void run_divisions(const struct expected *of, int groups, const struct di
     }
 }
 
-/* What else there is, where it can be. */
+/* All other choices, where they are possible. */
 static const char *const others[] = {"algorithm=step,chunk=2",
                                      "algorithm=step,rows=padded,emulated-f32=1",
                                      "algorithm=step,rows=dense,emulated-f32=0",
@@ -250,7 +252,7 @@ static const char *const others[] = {"algorithm=step,chunk=2",
                                      "algorithm=step,grouped=0"};
 enum { OTHERS = sizeof others / sizeof *others };
 
-/* Every tile of every kind, shared by so many blocks; large products. */
+/* Runs every tile of every kind, each shared by several numbers of blocks, and large products. */
 static void run_splits(const struct expected *of)
 {
     static const char *const kinds[] = {"splitting", "presplit", "scaled-f16"};
@@ -266,10 +268,10 @@ static void run_splits(const struct expected *of)
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-/* Cases beside the ladder. */
+/* Cases that are not on the ladder. */
 static const struct more {
     const char *text;
-    const char *alone; /* what is forced, or NULL: all others */
+    const char *alone; /* the only choice that is forced; NULL: all of `others` */
     bool splits;
 } more[] = {
     {"lstm/f32/fast/train/T2/N1/I3/H2053", "algorithm=step,emulated-f32=1", false},
@@ -304,11 +306,11 @@ static const struct more {
     {"lstm/bf16/infer/bi/T3/N300/I72/H40/states/lengths:random", NULL, false},
     {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
     {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false},
-    /* begins where the text says */
+    /* its initial state is given in the text */
     {"four-states/f32/train/T3/N3/I8/H32", "algorithm=step", false},
-    /* rows of whole pieces, which are patched as such */
+    /* rows are multiples of 16 bytes, and resets patch them 16 bytes at a time */
     {"gru/f32/train/T3/N3/I8/H32/resets:30", "algorithm=step", false},
-    /* counted steps are squeezed together: whole pieces, and elements of each size */
+    /* masked steps are dropped: by 16 bytes at a time, and by elements of each size */
     {"lstm/f32/train/T5/N3/I8/H32/states/mask:40", "algorithm=step", false},
     {"gru/f32/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
     {"gru/bf16/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
@@ -363,7 +365,7 @@ static void ladder_text(char text[CASE_TEXT], int type, int cell, int rung)
     snprintf(text, CASE_TEXT, "%s/%s/%s", ecornn_cell_name(cell), types[type], rungs[rung].rest);
 }
 
-/* Of one cell and type, what its rungs have to run. */
+/* Plans what each rung of one cell and type has to run. */
 static void plan_ladder(int type, int cell)
 {
     uint64_t met[2][ECO_PERSISTENT_SHAPES] = {{0}};
@@ -393,7 +395,7 @@ static void walk_ladders(int rung)
         }
 }
 
-/* Stages of plans with resets. */
+/* Runs the stages of plans with resets. */
 static void walk_resets(void)
 {
     static const struct more step = {NULL, "algorithm=step", false};
@@ -407,7 +409,7 @@ static void walk_resets(void)
         }
 }
 
-/* Interpreted, where NVRTC may not compile. */
+/* Runs cells interpreted, without NVRTC. */
 static void walk_interpreted(void)
 {
     setenv("ECORNN_NVRTC", "0", 1);
