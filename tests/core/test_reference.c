@@ -13,6 +13,7 @@
 #include "common/ref/ref.h"
 #include "common/type.h"
 #include "common/util.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -298,24 +299,17 @@ END_TEST
 
 START_TEST(says_when_memory_fails)
 {
-    struct test_case test = parsed("lstm/f64/train/T2/N2/I2/H2");
-    struct machine machine = reference(ECORNN_F64);
-    ecornn_plan *plan = NULL;
-    ck_assert_int_eq(ecornn_plan_create(&plan, machine.device, &test.desc), ECORNN_OK);
+    struct planned of;
     double x[8] = {0};
-    _Alignas(64) double weights[64] = {0}, workspace[8];
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = x,
-                          .weights = weights,
-                          .workspace = workspace};
+    planned_open(&of, "reference", "lstm/f64/train/T2/N2/I2/H2", NULL);
+    memset(of.weights, 0, of.sizes.weights);
+    ecornn_io io = planned_io(&of);
+    io.x = x, io.reserve = NULL;
     eco_alloc_fail_at(1);
-    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_NO_MEMORY);
+    ck_assert_int_eq(ecornn_forward(of.plan, &io), ECORNN_NO_MEMORY);
     eco_alloc_fail_at(0);
-    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_OK);
-    ecornn_plan_free(plan);
-    ecornn_device_close(machine.device);
+    ck_assert_int_eq(ecornn_forward(of.plan, &io), ECORNN_OK);
+    planned_close(&of);
 }
 END_TEST
 

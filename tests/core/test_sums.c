@@ -12,7 +12,7 @@
 
 #include "common/backend.h"
 #include "common/type.h"
-#include "tests/kit/status.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -44,11 +44,8 @@ static const struct {
 
 /* One run's arrays, all rows alike. */
 struct rows {
-    ecornn_device *device;
+    struct planned of;
     ecornn_cell *cell;
-    ecornn_desc desc;
-    ecornn_plan *plan;
-    ecornn_sizes sizes;
     double rows, dy;
     float dparam[PARAMS][UNITS * UNITS];
 };
@@ -63,66 +60,50 @@ static void *equal(size_t n, ecornn_type type, double value)
 
 static void rows_open(struct rows *r, const char *problem, double dy)
 {
-    check_ok(ecornn_device_open(&r->device, "cpu:2"));
     check_ok(ecornn_cell_parse(&r->cell, linear));
-    check_ok(ecornn_desc_parse(&r->desc, problem, r->cell));
-    check_ok(ecornn_plan_create(&r->plan, r->device, &r->desc));
-    ecornn_plan_sizes(r->plan, &r->sizes);
-    r->rows = (double)r->desc.steps * r->desc.batch;
-    r->dy = eco_type_round(dy, r->desc.type);
+    planned_open(&r->of, "cpu:2", problem, r->cell);
+    r->rows = (double)r->of.desc.steps * r->of.desc.batch;
+    r->dy = eco_type_round(dy, r->of.desc.type);
 }
 
 static void rows_close(struct rows *r)
 {
-    ecornn_plan_free(r->plan);
+    planned_close(&r->of);
     ecornn_cell_free(r->cell);
-    ecornn_device_close(r->device);
 }
 
 /* Parameters are W, R, then the vectors in the order of the text. */
-static void *pack(const struct rows *r)
+static void pack(const struct rows *r)
 {
     const double value[PARAMS] = {input_weight, recurrent_weight, peephole, 0};
     float block[PARAMS][UNITS * UNITS];
     const void *params[PARAMS];
-    void *weights = ecornn_alloc(r->device, r->sizes.weights);
-    ck_assert_int_eq(ecornn_param_count(r->plan), PARAMS);
+    ck_assert_int_eq(ecornn_param_count(r->of.plan), PARAMS);
     for (int k = 0; k < PARAMS; k++) {
         for (int i = 0; i < UNITS * UNITS; i++)
             block[k][i] = (float)value[k];
         params[k] = block[k];
     }
-    check_ok(ecornn_pack(r->plan, params, weights, NULL));
-    return weights;
+    check_ok(ecornn_pack(r->of.plan, params, r->of.weights, NULL));
 }
 
 /* Backward `times` times, each adding to the one before. */
 static void train(struct rows *r, int times)
 {
     const size_t n = (size_t)r->rows;
-    void *x = equal(n, r->desc.type, 1), *y = equal(n * UNITS, r->desc.type, 0);
-    void *dy = equal(n * UNITS, r->desc.type, r->dy), *weights = pack(r);
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = x,
-                          .y = y,
-                          .weights = weights,
-                          .workspace = ecornn_alloc(r->device, r->sizes.workspace),
-                          .reserve = ecornn_alloc(r->device, r->sizes.reserve)};
-    ecornn_gradient gradient = {
-        .size = sizeof gradient, .dy = dy, .dweights = ecornn_alloc(r->device, r->sizes.dweights)};
-    void *to[PARAMS];
-    memset(io.workspace, 0xff, r->sizes.workspace); /* NaN */
-    check_ok(ecornn_forward(r->plan, &io));
+    void *x = equal(n, r->of.desc.type, 1), *y = equal(n * UNITS, r->of.desc.type, 0);
+    void *dy = equal(n * UNITS, r->of.desc.type, r->dy), *to[PARAMS];
+    ecornn_io io = planned_io(&r->of);
+    ecornn_gradient gradient = {.size = sizeof gradient, .dy = dy, .dweights = r->of.dweights};
+    io.x = x, io.y = y;
+    pack(r);
+    memset(io.workspace, 0xff, r->of.sizes.workspace); /* NaN */
+    check_ok(ecornn_forward(r->of.plan, &io));
     for (int k = 0; k < times; k++, gradient.accumulate = true)
-        check_ok(ecornn_backward(r->plan, &io, &gradient));
+        check_ok(ecornn_backward(r->of.plan, &io, &gradient));
     for (int k = 0; k < PARAMS; k++)
         to[k] = r->dparam[k];
-    check_ok(ecornn_unpack(r->plan, gradient.dweights, to, 0, NULL));
-    void *const taken[] = {weights, io.workspace, io.reserve, gradient.dweights};
-    for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
-        ecornn_free(r->device, taken[k]);
+    check_ok(ecornn_unpack(r->of.plan, gradient.dweights, to, 0, NULL));
     free(x);
     free(y);
     free(dy);
@@ -147,7 +128,7 @@ START_TEST(many_rows_of_one_sign)
     train(&r, TIMES);
     const double matrix = relative_bound(many[_i].chain, many[_i].group);
     const double vector = relative_bound(CHAIN, GROUP);
-    const double all = TIMES * r.rows * r.dy, later = TIMES * (r.rows - r.desc.batch) * r.dy;
+    const double all = TIMES * r.rows * r.dy, later = TIMES * (r.rows - r.of.desc.batch) * r.dy;
     check_sums(&r, 0, UNITS, all * peephole + later * UNITS * recurrent_weight, matrix);
     check_sums(&r, 1, UNITS * UNITS, later * input_weight, matrix);
     check_sums(&r, 2, UNITS, all * input_weight, vector);

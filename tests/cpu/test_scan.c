@@ -7,7 +7,7 @@
 
 #include "common/plan.h"
 #include "cpu/isa/isa.h"
-#include "tests/kit/net.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -60,24 +60,13 @@ static void compare(const struct growth *growth, const char *set)
     }
 }
 
-static void run(const ecornn_plan *plan, ecornn_device *device, struct growth *growth)
+static void run(const struct planned *of, struct growth *growth)
 {
-    ecornn_sizes sizes;
-    ecornn_plan_sizes(plan, &sizes);
-    void *workspace = ecornn_alloc(device, sizes.workspace),
-         *reserve = ecornn_alloc(device, sizes.reserve);
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = growth->x,
-                          .y = growth->y,
-                          .workspace = workspace,
-                          .reserve = reserve};
+    ecornn_io io = planned_io(of);
     const ecornn_gradient gradient = {.size = sizeof gradient, .dy = growth->dy, .dx = growth->dx};
-    check_ok(ecornn_forward(plan, &io));
-    check_ok(ecornn_backward(plan, &io, &gradient));
-    ecornn_free(device, workspace);
-    ecornn_free(device, reserve);
+    io.x = growth->x, io.y = growth->y;
+    check_ok(ecornn_forward(of->plan, &io));
+    check_ok(ecornn_backward(of->plan, &io, &gradient));
 }
 
 START_TEST(forgets_what_is_too_large)
@@ -85,22 +74,17 @@ START_TEST(forgets_what_is_too_large)
     static struct growth growth;
     const struct eco_isa *isa;
     ecornn_cell *cell;
-    ecornn_desc desc;
     fill(&growth);
     setenv("ECORNN_FORCE", "algorithm=scan,block-steps=32", 1);
     check_ok(ecornn_cell_parse(&cell, grows));
-    check_ok(ecornn_desc_parse(&desc, "grows/f32/train/T160/N1/I19/H19", cell));
     for (int k = 0; (isa = eco_isa_supported(k)) != NULL; k++) {
-        ecornn_device *device;
-        ecornn_plan *plan;
+        struct planned of;
         setenv("ECORNN_ISA", isa->name, 1);
-        check_ok(ecornn_device_open(&device, "cpu:2"));
-        check_ok(ecornn_plan_create(&plan, device, &desc));
-        ck_assert_int_eq(plan->request.cpu.block_steps, BLOCK);
-        run(plan, device, &growth);
+        planned_open(&of, "cpu:2", "grows/f32/train/T160/N1/I19/H19", cell);
+        ck_assert_int_eq(of.plan->request.cpu.block_steps, BLOCK);
+        run(&of, &growth);
         compare(&growth, isa->name);
-        ecornn_plan_free(plan);
-        ecornn_device_close(device);
+        planned_close(&of);
     }
     ecornn_cell_free(cell);
 }
