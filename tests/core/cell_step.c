@@ -1,6 +1,4 @@
-/*
- * One step of a cell, by its stages and by its graph, see cell_step.h.
- */
+/* Runs one step of a cell by its stages and by its graph, see cell_step.h. */
 #include "tests/core/cell_step.h"
 
 #include <check.h>
@@ -205,7 +203,7 @@ static double value_of(const struct eco_program *program, int i, int e, const do
                       code->c < 0 ? 0 : value[code->c]);
 }
 
-/* Likewise, from its column or into it. */
+/* A carried value: read from its column, or computed and written there. */
 static double carried_value(const struct eco_program *program, int i, int e, const double *value)
 {
     const int to = program->column[i];

@@ -1,6 +1,7 @@
 /*
- * Hostile texts: what follows a first '/' is a problem string, a first ';' a net, anything else is
- * a cell.  A cell that is accepted must also print; a problem must describe itself.
+ * Parses hostile texts. A text that begins with '/' is a problem string, one with ';' is a net,
+ * anything else is a cell. An accepted cell must print, and an accepted problem must print a string
+ * that describes it.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,14 +47,14 @@ static void fuzz_problem(const char *text)
         return;
     if (eco_problem_build(&problem, &desc) != ECORNN_OK)
         return;
-    /* what a plan prints must describe the same problem */
+    /* the printed string must describe the same problem */
     struct eco_problem again;
     if (eco_problem_parse(&desc, problem.text, NULL) != ECORNN_OK ||
         eco_problem_build(&again, &desc) != ECORNN_OK || strcmp(problem.text, again.text) != 0)
         abort();
 }
 
-/* Layers are numbered through, and each is a word of the text. */
+/* Layers are numbered without gaps, and the name of each is a word of the text. */
 static void fuzz_net(const char *net)
 {
     static struct eco_net_text text;
@@ -75,7 +76,7 @@ static void fuzz_net(const char *net)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const bool problem = size > 0 && *data == '/';
-    char *text = malloc(size + 1); /* of exact size: reading past the end shows */
+    char *text = malloc(size + 1); /* of exact size, so that sanitizers see reading past the end */
     if (text == NULL)
         return 0;
     if (size > 0)

@@ -1,7 +1,7 @@
 /*
- * Hostile wisdom: lines after those of two devices, which nobody finds by chance; "@" in them is
- * the number of one of this version, "&" of one of another.  What is read must write itself, and
- * read what it wrote.
+ * Reads hostile wisdom. The text follows the lines of two devices, which a fuzzer would not find by
+ * chance. In it "@" stands for the number of the device of this version, and "&" for that of
+ * another version. Wisdom that is accepted must be written, read again, and written alike.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { DIGITS = 16, MOST_WRITTEN = 1 << 20, DEVICES = 2 };
 static const char marks[] = "@&";
 
-/* The lines of the devices and their numbers: the same for all texts, and made once. */
+/* The lines of the devices and their numbers, which are made once for all texts. */
 static struct {
     char text[256], number[DEVICES][DIGITS + 1];
     size_t bytes;
@@ -38,14 +38,14 @@ static void describe_devices(void)
     device.bytes = text.length;
 }
 
-/* The number that a byte stands for; NULL: itself. */
+/* The number that a byte stands for; NULL: the byte stands for itself. */
 static const char *number_of(uint8_t byte)
 {
     const char *mark = byte != '\0' ? strchr(marks, byte) : NULL;
     return mark != NULL ? device.number[mark - marks] : NULL;
 }
 
-/* Of exact size, so that reading past the end shows; NULL: no memory. */
+/* Makes a text of exact size, so that sanitizers see reading past the end. NULL: no memory. */
 static char *make_text(const uint8_t *data, size_t size, size_t *bytes)
 {
     size_t numbers = 0;
@@ -67,7 +67,7 @@ static char *make_text(const uint8_t *data, size_t size, size_t *bytes)
     return text;
 }
 
-/* What it wrote reads, and writes the same. */
+/* The written text can be read, and is then written alike. */
 static void check_written(const char *written, size_t bytes)
 {
     static char again[MOST_WRITTEN];

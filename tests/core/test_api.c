@@ -1,6 +1,6 @@
 /*
- * The public functions but for runs (test_api_run.c) used wrongly: every argument of every one,
- * with the value named in the detail and nothing written.
+ * Calls the public functions wrongly (runs: test_api_run.c). Each argument of each function is
+ * wrong once. The error's detail must name the value, and no result may be written.
  */
 #include <check.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
-/* What a result holds before a call that must not write it. */
+/* Results point here before a call that must not write them. */
 static char anything;
 #define ANY ((void *)&anything)
 
@@ -29,7 +29,7 @@ START_TEST(status_names)
 }
 END_TEST
 
-/* Texts as snprintf writes them, whatever room there is. */
+/* Texts are printed as snprintf does, for every size of the buffer. */
 static void check_text(int (*print)(char *text, size_t size))
 {
     static char whole[1 << 16], part[32];
@@ -286,7 +286,7 @@ START_TEST(desc_misuse)
 }
 END_TEST
 
-/* Nothing is written, and the failure is the thread's last one. */
+/* The function writes nothing, and its failure is the thread's last error. */
 #define TELLS_NONE(tell, sizes_of)                                                                 \
     do {                                                                                           \
         sizes_of sizes, before;                                                                    \
@@ -341,7 +341,7 @@ START_TEST(pack_misuse)
 {
     struct net net;
     net_open(&net, "cpu:1", NET_PROBLEM);
-    static float value[D * H * H]; /* as large as the largest */
+    static float value[D * H * H]; /* room for the largest parameter */
     void *params[PARAMS];
     const void *given[PARAMS];
     for (int k = 0; k < PARAMS; k++)
@@ -409,7 +409,8 @@ START_TEST(import_misuse)
 }
 END_TEST
 
-/* Texts of others in a detail: neither ends of lines nor what a terminal obeys. */
+/* A text from the user in a detail must not contain ends of lines or codes that a terminal obeys.
+ */
 START_TEST(detail_is_one_line)
 {
     static const struct {
@@ -418,7 +419,7 @@ START_TEST(detail_is_one_line)
         {"x\nall is well", "\"x\\x0Aall is well\""},
         {"\033[2K\r", "\"\\x1B[2K\\x0D\""},
         {"\177\a\t", "\"\\x7F\\x07\\x09\""},
-        {"\302\2332J", "\"\\xC2\\x9B2J\""},      /* U+009B: escape and [ in one */
+        {"\302\2332J", "\"\\xC2\\x9B2J\""},      /* U+009B: means the same as escape and [ */
         {"\342\200\250", "\"\\xE2\\x80\\xA8\""}, /* U+2028: an end of line */
         {"\342\200\256", "\"\\xE2\\x80\\xAE\""}, /* U+202E: from right to left */
         {"\342\201\246", "\"\\xE2\\x81\\xA6\""}, /* U+2066: the same */
@@ -449,7 +450,7 @@ START_TEST(detail_is_one_line)
 }
 END_TEST
 
-/* The detail is the thread's own. */
+/* Each thread has its own detail. */
 static void *fail_elsewhere(void *argument)
 {
     (void)argument;
@@ -467,7 +468,7 @@ START_TEST(detail_is_per_thread)
 }
 END_TEST
 
-/* Plans of any size are refused before a block of them would be larger than any memory. */
+/* A plan with a block larger than any memory is refused. */
 static void check_block(const char *problem, ecornn_status status, size_t bytes, int *too_large)
 {
     ck_assert_msg(status == ECORNN_OK ? bytes <= PTRDIFF_MAX

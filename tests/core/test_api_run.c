@@ -1,6 +1,6 @@
 /*
- * Runs called wrongly: every argument of forward and backward, with the value named in the detail
- * and nothing written; and with as few arguments as a run can have.
+ * Calls runs wrongly. Each argument of forward and backward is wrong once; the detail must name the
+ * value, and nothing may be written. Also runs with as few arguments as possible.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
-/* change: of good's copy `b`; both directions refuse it and y and dx stay as they were. */
+/* change: an assignment to `b`, a copy of good. Forward and backward must refuse it and leave y and
+ * dx unchanged. */
 #define BAD_RUN(change, word)                                                                      \
     do {                                                                                           \
         struct buffers b = *good;                                                                  \
@@ -93,7 +94,7 @@ START_TEST(run_misuse)
 }
 END_TEST
 
-/* Everything optional left out: as few pointers as a run can have. */
+/* All optional pointers are NULL. */
 START_TEST(run_optional)
 {
     struct net net;
@@ -114,14 +115,14 @@ START_TEST(run_optional)
     memcpy(before, b, sizeof *b);
     check_ok(ecornn_forward(net.plan, &b->io));
     check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
-    ck_assert_mem_eq(b, before, sizeof *b); /* what is not asked for is not written */
+    ck_assert_mem_eq(b, before, sizeof *b); /* arrays that were not passed are not written */
     free(before);
     buffers_close(&net, b);
     net_close(&net);
 }
 END_TEST
 
-/* A backward run that is not of the forward run of its reserve, or not with the same arguments. */
+/* Refuses a backward run with the reserve of another forward run, or with other arguments. */
 START_TEST(backward_of_another_run)
 {
     struct net net, other;
@@ -147,7 +148,7 @@ START_TEST(backward_of_another_run)
     check_ok(ecornn_backward(net.plan, &good->io, &good->gradient)); /* refusing changed nothing */
     ck_assert_mem_eq(good->dx, dx, sizeof good->dx);
     good->io.lengths = lengths;
-    good->io.steps = T; /* as ECORNN_ALL */
+    good->io.steps = T; /* the same as ECORNN_ALL */
     net_train(&net, good);
     BAD_BACKWARD(io.lengths = NULL, "io.lengths is NULL");
     BAD_BACKWARD(io.lengths = others, "other values");
@@ -159,7 +160,7 @@ START_TEST(backward_of_another_run)
 }
 END_TEST
 
-/* Of a plan whose runs may have resets. */
+/* The same for a plan whose runs may have resets. */
 START_TEST(backward_with_other_resets)
 {
     struct net net;
@@ -177,7 +178,7 @@ START_TEST(backward_with_other_resets)
     BAD_BACKWARD(gradient.dreset_state[2] = good->dx, "gradient.dreset_state[2]");
     BAD_BACKWARD(gradient.dreset_state[0] = (char *)good->dx + 1, "4 bytes");
     check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
-    good->io.resets = NULL; /* starts are then not looked at */
+    good->io.resets = NULL; /* without resets, starts are ignored */
     net_train(&net, good);
     good->io.reset_state[1] = NULL;
     check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
@@ -217,7 +218,7 @@ START_TEST(backward_of_another_piece)
 }
 END_TEST
 
-/* A seed that nothing is drawn from may change. */
+/* The seed may change if the run draws no random numbers. */
 START_TEST(seed_of_nothing)
 {
     struct net net;

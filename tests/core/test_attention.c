@@ -1,6 +1,7 @@
 /*
- * Attention by its public functions: the reference against finite differences and against what is
- * known without it, plans and problem strings, and every argument wrong once.
+ * Tests attention by its public functions. The reference is compared with finite differences and
+ * with results that are known in advance. Also tests plans and problem strings, and passes each
+ * argument wrongly once.
  */
 #include <check.h>
 #include <math.h>
@@ -24,7 +25,7 @@ static ecornn_device *open_device(const char *name)
 
 /* ---- the reference --------------------------------------------------------------------------- */
 
-/* Sum of the results times their gradients, as inputs has them. */
+/* The sum of the results, each times its gradient in the inputs. */
 static double objective(const struct attention_case *test, ecornn_device *device,
                         const struct data *inputs)
 {
@@ -79,7 +80,8 @@ START_TEST(gradient_by_differences)
 }
 END_TEST
 
-/* Scores that are known: 0 with a vector of zeros, so that weights are equal; by hand, two. */
+/* Known scores: with a vector of zeros they are 0, so all weights are equal; two more are computed
+ * by hand. */
 START_TEST(known_weights)
 {
     ecornn_device *device = open_device("reference");
@@ -114,7 +116,7 @@ START_TEST(known_weights)
 }
 END_TEST
 
-/* Of every type, the reference agrees with itself in F64. */
+/* The reference in every type agrees with the reference in F64. */
 START_TEST(reference_in_types)
 {
     char text[CASE_TEXT];
@@ -191,7 +193,7 @@ START_TEST(descriptions)
     BAD(flags = ECORNN_FAST_MATH, "flags is 0x2, known are 0x1");
     BAD(reserved[3] = 1, "reserved[3] is 1");
 #undef BAD
-    /* Sizes that no memory has: refused, whichever of them overflows. */
+    /* Sizes beyond any memory are refused, whichever of them overflows. */
     desc = (ecornn_attention_desc){.steps = 1 << 24,
                                    .source = 1 << 24,
                                    .batch = 1 << 24,
@@ -266,7 +268,7 @@ static void close_attention(ecornn_device *device, struct attention *a)
 }
 
 #define PROBLEM "attention/additive/f32/train/T5/S4/N3/H8"
-/* change: of a copy's arguments; both directions refuse it. */
+/* change: an assignment to a copy's arguments. Forward and backward must refuse it. */
 #define BAD_BACKWARD(change, word)                                                                 \
     do {                                                                                           \
         ecornn_attention_io io = a->io;                                                            \
@@ -348,7 +350,7 @@ START_TEST(other_plans)
 }
 END_TEST
 
-/* A backward run that is not of the forward run of its reserve. */
+/* Refuses a backward run with the reserve of another forward run. */
 START_TEST(backward_of_another_run)
 {
     ecornn_device *device = open_device(device_name[_i]);

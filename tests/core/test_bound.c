@@ -1,6 +1,7 @@
 /*
- * Bound ops: what one op writes is where the next one reads, every view lies inside its block, and
- * a step's state is the one after the step before.  Without a backend: addresses are only compared.
+ * Tests bound ops: an op reads where the op before it wrote, every view is inside its block, and a
+ * step reads the state that the step before it wrote. There is no backend; addresses are only
+ * compared.
  */
 #include <check.h>
 #include <stdint.h>
@@ -58,7 +59,7 @@ static void run_open(struct run *run, const struct eco_layout *layout, bool back
     }
 }
 
-/* `width` elements of all rows of step t. */
+/* Are the `width` elements of all rows of step t inside the block? */
 static void check_inside(const struct run *run, const struct eco_view *view, int32_t t,
                          size_t width)
 {
@@ -124,7 +125,7 @@ static void check_step(const struct run *run, const struct eco_bound *bound)
     }
 }
 
-/* What the layer reads is what the one below wrote: of a run that keeps it y, else planes. */
+/* A layer reads what the layer below wrote: y if the run keeps it, else planes of states. */
 static void check_below(const struct run *run, const struct eco_bound *bound)
 {
     struct eco_op op = *bound->op;
@@ -140,7 +141,7 @@ static void check_below(const struct run *run, const struct eco_bound *bound)
                below.y.first != NULL ? &below.y : &below.next[0], op.t0);
 }
 
-/* States that forward keeps, in planes that steps have written. */
+/* The states that forward keeps are in planes that steps wrote. */
 static void check_checkpoint(const struct run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
@@ -154,7 +155,7 @@ static void check_checkpoint(const struct run *run, const struct eco_bound *boun
         }
 }
 
-/* Steps back read what a replay of their chunk has filled. */
+/* Steps of backward read what the replay of their chunk wrote. */
 static void check_replay(const struct run *run, const struct eco_bound *bound)
 {
     struct eco_op op = *bound->op;
@@ -172,7 +173,7 @@ static void check_replay(const struct run *run, const struct eco_bound *bound)
         check_inside(run, &bound->y, t, (size_t)run->problem->P);
         check_inside(run, &bound->input, t, (size_t)eco_problem_input(run->problem, op.layer));
     }
-    const int32_t before = op.reversed ? op.t1 : op.t0 - 1; /* the step ahead of the chunk */
+    const int32_t before = op.reversed ? op.t1 : op.t0 - 1; /* the step before the chunk */
     for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
         if (before >= 0 && before < run->args.T)
             ck_assert(eco_layout_is_checkpoint(run->layout, op.d, before));
@@ -207,7 +208,7 @@ static void check_tape(const struct eco_layout *layout, const char *text, bool b
     run_open(&run, layout, backward);
     eco_tape_build(&tape, layout->problem, &layout->request, backward, ragged);
     tape.requested_chunk =
-        backward ? layout->chunk_backward : layout->chunk; /* as lib/run_one.c has it */
+        backward ? layout->chunk_backward : layout->chunk; /* as in lib/run_one.c */
     eco_tape_resize(&tape, layout->T);
     eco_walk_begin(&walk, &tape);
     for (; (op = eco_walk_next(&walk)) != NULL; n++)
@@ -215,7 +216,7 @@ static void check_tape(const struct eco_layout *layout, const char *text, bool b
     ck_assert_int_eq(n, eco_tape_ops(&tape));
 }
 
-/* Those that a plan would have: chunks begin where states are kept. */
+/* A layout request as a plan would have it: chunks begin where states are kept. */
 static struct eco_layout_request request_of(const struct eco_problem *problem, int k)
 {
     struct eco_layout_request request = requests[k];

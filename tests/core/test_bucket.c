@@ -1,6 +1,7 @@
 /*
- * Plans of a bucket of T and N: which sizes share one, and what the runs of its sizes need beside
- * plans of their own, of random problems, on each device that is here.
+ * Plans of a bucket of T and N. Tests which sizes share a bucket, and compares the memory of a run
+ * by the bucket's plan with that of a plan for its own size. Problems are random, on each device of
+ * the machine.
  */
 #include <check.h>
 #include <stdint.h>
@@ -55,7 +56,7 @@ static int dice(uint64_t *state, int sides)
     return (int)(uniform(state) * sides);
 }
 
-/* As many small ones as large ones. */
+/* Draws a size; small ones are as likely as large ones. */
 static int extent(uint64_t *state, int octaves)
 {
     const int least = 1 << dice(state, octaves);
@@ -84,7 +85,7 @@ static struct shape draw(uint64_t *state)
     return shape;
 }
 
-/* NULL: the device does not have it. */
+/* NULL: the device does not support it. */
 static ecornn_plan *plan_of(ecornn_device *device, const struct shape *shape, int32_t T, int32_t N)
 {
     char problem[200];
@@ -96,8 +97,8 @@ static ecornn_plan *plan_of(ecornn_device *device, const struct shape *shape, in
     return ecornn_plan_create(&plan, device, &desc) == ECORNN_OK ? plan : NULL;
 }
 
-/* Of all runs on a device.  A bucket's plan may take another algorithm than a size's own, which on
- * a GPU may want more: so do a few in a thousand. */
+/* Memory of all runs on a device. A bucket's plan may choose another algorithm than the plan of a
+ * size. On a GPU that may need more memory, which happens in a few of a thousand plans. */
 struct memory {
     double most;
     int more, allowed;

@@ -1,7 +1,7 @@
 /*
- * A thread that is cancelled: a request that waits when a public function is called acts after the
- * call, not at a point of cancellation inside it.  So no lock is held for ever, no file stays open,
- * and none is left half written.
+ * Cancels threads. If a request is pending when a thread calls a public function, it acts after the
+ * call, and not at a cancellation point inside it. So no lock is held for ever, no file stays open,
+ * and no file is left half written.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -109,7 +109,7 @@ struct call {
 static void *call_cancelled(void *own)
 {
     struct call *call = own;
-    pthread_cancel(pthread_self()); /* acts at the next point of cancellation */
+    pthread_cancel(pthread_self()); /* acts at the next cancellation point */
     call->status = call->call();
     call->returned = true;
     pthread_testcancel();
@@ -133,7 +133,8 @@ START_TEST(acts_after_the_call)
     pthread_t thread;
     void *result;
     ck_assert_int_eq(setenv("ECORNN_RECORD", in_folder("recorded"), 1), 0);
-    ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("saved"), 1), 0); /* the first plan's */
+    ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("saved"), 1),
+                     0); /* which the first plan reads */
     write_file(in_folder("saved"), WISDOM_HEAD);
     write_file(in_folder("recorded"), "");
     if (call.call == train) {

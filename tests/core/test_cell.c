@@ -1,6 +1,6 @@
 /*
  * The language of cells: what is refused and where, limits, constants, equal values, and the
- * printed text.  What a cell is lowered to, and whether that is right, is for test_lowering.c.
+ * printed text.  test_lowering.c tests what a cell is lowered to.
  */
 #include <check.h>
 #include <float.h>
@@ -138,7 +138,8 @@ END_TEST
 
 /* ---- limits ---- */
 
-/* begin; each, n times, every @ replaced by 1, 2 ... n; h' = h plus each name; end. */
+/* Writes a text: begin; then `each` n times with @ replaced by 1, 2 ... n; then h' = h plus each
+ * name; then end. */
 static const char *repeat(const char *begin, const char *each, const char *name, int n)
 {
     static char data[1 << 18];
@@ -161,7 +162,7 @@ static const char *repeat(const char *begin, const char *each, const char *name,
 static const struct {
     const char *each, *name;
     int most;
-    const char *error; /* with one more */
+    const char *error; /* the error if there is one more */
 } limit[] = {
     {"", " + @", 95, "2:474: the cell has more than 192 values here"},
     {"l@ = h\n", "", 0, "2:1: 'l1' is never used"},
@@ -185,7 +186,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* open, n times, h, close, n times */
+/* Writes `open` n times, h, and `close` n times. */
 static const char *nest(const char *open, const char *close, int n)
 {
     static char data[1 << 18];
@@ -275,7 +276,7 @@ START_TEST(constants)
 }
 END_TEST
 
-/* A number is what the C compiler makes of it; too long a one is refused. */
+/* A number has the value that a C compiler gives it. One that is too long is refused. */
 START_TEST(long_numbers)
 {
     char digits[300], text[400];
@@ -299,12 +300,12 @@ START_TEST(long_numbers)
 }
 END_TEST
 
-/* Where numbers have a comma, and where there are no letters but ours. */
+/* Parses in a locale with a decimal comma, and in one whose only letters are ASCII. */
 START_TEST(locales)
 {
     static const char *const name[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "tr_TR.UTF-8"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
-        setlocale(LC_ALL, name[i]); /* one that is not here changes nothing */
+        setlocale(LC_ALL, name[i]); /* a locale that is missing changes nothing */
         check_constant("0.5 + 1.25e1", 13);
         expect_error("cell a(h)\nh' = SIGMOID(h)",
                      "2:6: there is no function 'SIGMOID', but sigmoid");
@@ -337,7 +338,7 @@ START_TEST(equal_values_are_one)
     ck_assert_int_eq(cell.recipe.node[cell.recipe.next[0]].op, ECO_OP_STATE);
     compile("cell a(h)\nh' = h * 0"); /* a NaN stays a NaN */
     ck_assert_int_eq(cell.recipe.node[cell.recipe.next[0]].op, ECO_OP_MUL);
-    compile("cell a(h)\nh' = 1 / 0 + log(0) + 1e38 * 10"); /* left to the run */
+    compile("cell a(h)\nh' = 1 / 0 + log(0) + 1e38 * 10"); /* not folded, but computed by the run */
     ck_assert_int_eq(cell.recipe.node[cell.recipe.next[0]].op, ECO_OP_ADD);
 }
 END_TEST

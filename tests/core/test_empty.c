@@ -1,6 +1,6 @@
 /*
- * Runs of no steps or no rows, and cells without parameters: what is zero is zero, on every device,
- * in every direction, and nothing else is read or written.
+ * Runs of no steps or no rows, and cells without parameters. On every device, forward and backward,
+ * results that must be zero are zero, and nothing else is read or written.
  */
 #include <check.h>
 #include <stdio.h>
@@ -16,11 +16,11 @@
 
 static const char *const device[] = {"cpu:1", "cpu:2", "reference", "cuda"};
 enum { DEVICES = sizeof device / sizeof *device };
-/* all of [L*D,N,width], T5 N3 */
+/* problems of T=5 and N=3; states are [L*D,N,width] */
 static const struct {
     const char *problem;
-    int state[2]; /* elements of a row of all layers and directions */
-    int bytes;    /* of an element */
+    int state[2]; /* elements that a row has in all layers and directions */
+    int bytes;    /* bytes of an element */
 } problem[] = {
     {"lstm/train/L2/bi/T5/N3/I4/H7/P6/dropout:0.5", {24, 28}, 4},
     {"lstm/f64/train/rev/T5/N3/I4/H7/resets", {7, 7}, 8},
@@ -36,7 +36,7 @@ static const struct {
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 enum { ROOM = 3 * 28 * 8, GUARD = 64 };
-struct block { /* of the device's memory: ROOM bytes with something behind */
+struct block { /* ROOM bytes of the device's memory, with guard bytes after them */
     unsigned char *device, before[ROOM + GUARD];
 };
 
@@ -48,7 +48,7 @@ static void block_make(struct block *block, ecornn_device *on, unsigned seed)
     check_ok(ecornn_upload(on, block->device, block->before, sizeof block->before));
 }
 
-/* The first bytes are those of `from`, zeros where that is NULL, and the rest is as it was. */
+/* The first bytes must be those of `from`, or zero if it is NULL; the rest must be unchanged. */
 static void block_holds(const struct block *block, ecornn_device *on, const struct block *from,
                         size_t bytes)
 {
@@ -81,7 +81,7 @@ static void states_free(struct states *states, ecornn_device *on)
         ecornn_free(on, all[k].device);
 }
 
-/* given: with initial states and gradients of the final ones. */
+/* given: the run has initial states, and gradients of the final ones. */
 static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int size, bool given)
 {
     struct states states;
@@ -119,7 +119,7 @@ static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int
     states_free(&states, on);
 }
 
-/* The gradient of the weights is zero, or what was there. */
+/* The gradient of the weights must be zero, or unchanged if backward adds to it. */
 static void check_dweights(ecornn_device *on, const ecornn_plan *plan)
 {
     ecornn_sizes bytes;
@@ -154,7 +154,7 @@ START_TEST(empty_runs)
     check_ok(ecornn_device_open(&on, name));
     check_ok(ecornn_desc_parse(&desc, problem[which].problem, NULL));
     const ecornn_status status = ecornn_plan_create(&plan, on, &desc);
-    if (status != ECORNN_UNSUPPORTED) { /* F16 on a CPU */
+    if (status != ECORNN_UNSUPPORTED) { /* a CPU does not support F16 */
         check_ok(status);
         for (int size = 0; size < SIZES; size++)
             for (int given = 0; given < 2; given++)
@@ -167,8 +167,8 @@ START_TEST(empty_runs)
 }
 END_TEST
 
-/* Wrong arguments are refused there too, and a chunk that is empty leaves the last one's reserve.
- */
+/* Empty runs refuse wrong arguments too, and an empty chunk keeps the reserve of the chunk before
+ * it. */
 START_TEST(empty_among_others)
 {
     struct net net;
@@ -199,7 +199,7 @@ END_TEST
 
 /* ---- cells without parameters ---------------------------------------------------------------- */
 
-/* All of [L*D,N,H]. */
+/* Elements of a state [L*D,N,H]. */
 enum { STATES = 4 * 2 * 4 };
 static void check_states(ecornn_device *on, const void *states, ecornn_type type, double value)
 {
@@ -210,7 +210,8 @@ static void check_states(ecornn_device *on, const void *states, ecornn_type type
         ck_assert(eco_type_get(host, k, type) == value);
 }
 
-/* In three steps 8 becomes 1, forward as backward; without given states the cell begins there. */
+/* The cell halves its state, so that three steps turn 8 into 1, forward and backward. Without
+ * initial states it begins with 8. */
 static void check_half(ecornn_device *on, const ecornn_plan *plan, ecornn_type type)
 {
     enum { SEQUENCE = 3 * 2 * 2 * 4 };

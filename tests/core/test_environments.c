@@ -1,7 +1,7 @@
 /*
- * Runs in odd places: in a floating-point environment that the caller made, on a small stack, after
- * forks, where OpenMP was told something.  Results have the bits of a plain run, and the caller's
- * environment is as it was.
+ * Runs in unusual environments: floating-point modes that the caller changed, a small stack, a
+ * forked process, and settings of OpenMP. Results must have the bits of a plain run, and the
+ * caller's floating-point modes must be unchanged afterwards.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* feenableexcept */
@@ -76,7 +76,7 @@ static struct buffers *small_buffers(const struct net *net)
     return b;
 }
 
-/* Of all threads, those that were made before and those that were not. */
+/* This holds for all threads, whether they were started before the modes were changed or later. */
 START_TEST(bits_and_environment)
 {
     const char *device = net_device[_i / ENVIRONMENTS];
@@ -100,7 +100,7 @@ START_TEST(bits_and_environment)
 }
 END_TEST
 
-/* Also of a call that fails, and of those that compute outside runs. */
+/* The same for a call that fails, and for calls that compute outside runs. */
 START_TEST(environment_of_other_calls)
 {
     static const char text[] = "cell c(h)\nh' = 0.1 / 0.3 * tanh(W x + R h + b)\n";
@@ -135,7 +135,7 @@ START_TEST(environment_of_other_calls)
 }
 END_TEST
 
-/* Denormals are zeros on a CPU, wherever it can. */
+/* Runs treat denormals as zeros if the CPU supports that. */
 START_TEST(denormals_are_zeros)
 {
 #if ECO_FP_SSE || ECO_FP_ARM
@@ -159,7 +159,8 @@ END_TEST
 
 /* ---- small stacks ---------------------------------------------------------------------------- */
 
-/* What ecornn.h says that a call wants; nothing can jump over the guard. */
+/* STACK: the stack that a call needs by ecornn.h. GUARD: so large that no function's frame can skip
+ * it. */
 enum { STACK = 256 << 10, GUARD = 1 << 20 };
 
 static void *train_from_text(void *own)
@@ -175,7 +176,7 @@ static void *train_from_text(void *own)
     net_open(&net, "cpu:2", NET_PROBLEM);
     struct buffers *b = buffers_open(&net);
     net_train(&net, b);
-    /* The same weights, packed alike; its stages are interpreted. */
+    /* A cell of the same parameters, whose stages are interpreted. */
     check_ok(ecornn_cell_parse(&cell, text));
     check_ok(ecornn_desc_parse(&desc, NET_PROBLEM, cell));
     ecornn_plan_free(net.plan);
@@ -214,8 +215,8 @@ static int threads_of(const ecornn_device *device)
     return info.threads;
 }
 
-/* In a child: a run with the bits of the parent's, and a device that says how many threads it has.
- */
+/* In a child process, a run must have the bits of the parent's run, and the device must report this
+ * number of threads. */
 static void check_child(const ecornn_device *device, const struct buffers *expected, int threads)
 {
     int status;
@@ -235,7 +236,8 @@ static void check_child(const ecornn_device *device, const struct buffers *expec
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", (unsigned)status);
 }
 
-/* Nothing but an opened device: a child has all its threads.  A region, of whomever: it has one. */
+/* If the parent has only opened a device, its child has all threads. If the parent has run a
+ * parallel region, the library's or its own, the child has one. */
 START_TEST(forks)
 {
     struct net net;

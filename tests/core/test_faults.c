@@ -1,9 +1,9 @@
 /*
- * Everything that the library asks the system for fails once: memory, files, threads, modules.  The
- * linker puts a function of ours before each of these (tests.am), so the calls are the library's
- * alone.  A call then fails with a status, or does without; nothing that was there is lost: the
- * same call succeeds afterwards, and a plan made before gives the same bits.  Programs that leak
- * are seen by AddressSanitizer.
+ * Each of the library's requests to the system (memory, files, threads, modules) fails once. The
+ * linker replaces each of these functions by one of ours, only for calls from the library
+ * (tests.am). After a fault, the library's call either fails with a status or succeeds without the
+ * resource. The same call must succeed afterwards, and a plan made before must give the same bits.
+ * AddressSanitizer detects leaks.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -22,9 +22,9 @@
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-static const char *fault; /* the function that fails, */
-static int countdown;     /* at this call; 0: not yet armed, or done */
-static int seen;          /* its calls since it was armed */
+static const char *fault; /* the function that fails */
+static int countdown;     /* calls until it fails; 0: not armed, or it has failed */
+static int seen;          /* its calls since the fault was armed */
 
 static bool fails(const char *name)
 {
@@ -34,7 +34,7 @@ static bool fails(const char *name)
     return countdown > 0 && --countdown == 0;
 }
 
-/* The linker's names: __real_NAME is the system's. */
+/* The linker calls the system's function __real_NAME. */
 void *__real_aligned_alloc(size_t alignment, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 FILE *__real_fopen(const char *path, const char *mode);
@@ -102,7 +102,7 @@ enum { FUNCTIONS = sizeof functions / sizeof *functions };
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static struct net net;            /* made before anything fails */
-static struct buffers *good, *io; /* what it gives */
+static struct buffers *good, *io; /* its results */
 
 static ecornn_status open_device(const char *name)
 {
@@ -123,7 +123,7 @@ static ecornn_status open_reference(void)
     return open_device("reference");
 }
 
-/* This machine may have none. */
+/* Succeeds too if the machine has no GPU. */
 static ecornn_status open_cuda(void)
 {
     const ecornn_status status = open_device("cuda");
@@ -181,13 +181,14 @@ static ecornn_status make_tangent_plan(void)
 
 static ecornn_status allocate(void)
 {
-    enum { LARGE = 5 << 20 }; /* whole large pages are asked for */
+    enum { LARGE = 5 << 20 }; /* so large that huge pages are requested */
     void *memory = ecornn_alloc(net.device, LARGE);
     ecornn_free(net.device, memory);
     return memory == NULL ? ECORNN_NO_MEMORY : ECORNN_OK;
 }
 
-/* Forward and backward, with the bits of before; the first one of a thread tries its threads. */
+/* Runs forward and backward and checks the bits. A thread's first run starts the threads that it
+ * uses. */
 static ecornn_status train(void)
 {
     memset(io->dweights, 0, net.sizes.dweights);
@@ -225,7 +226,7 @@ enum { CALLS = sizeof calls / sizeof *calls };
 
 /* ---- each fails once ------------------------------------------------------------------------- */
 
-enum { MOST = 200 }; /* faults of a call */
+enum { MOST = 200 }; /* the most faults of a call */
 
 START_TEST(each_call_survives_each_fault)
 {

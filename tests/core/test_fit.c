@@ -1,7 +1,7 @@
 /*
- * Weights packed for one plan and used by another: where ecornn_weights_fit says so, results are
- * those of weights of the plan's own, bit by bit; where it does not, the blocks do differ.  Over
- * random pairs of plans.
+ * Uses weights that were packed for one plan in runs of another, for random pairs of plans. If
+ * ecornn_weights_fit accepts them, the results must have the bits of a run with the plan's own
+ * weights. If it refuses, the two packed blocks must differ.
  */
 #include <check.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct side {
     char problem[160];
 };
 
-/* Numbers for whatever is read, and room for what is written. */
+/* Numbers that every input of a run points to, and memory for its outputs. */
 static float numbers[MOST_ELEMENTS];
 
 static unsigned dice(unsigned *state, unsigned n)
@@ -33,11 +33,11 @@ static void side_open(struct side *side, const char *device, const char *problem
 {
     snprintf(side->problem, sizeof side->problem, "%s", problem);
     planned_open(&side->of, device, problem, cell);
-    memset(side->of.weights, 0, side->of.sizes.weights); /* gaps between parts compare equal */
+    memset(side->of.weights, 0, side->of.sizes.weights); /* so that gaps between parts are equal */
     planned_pack(&side->of, numbers, side->of.weights);
 }
 
-/* Everything that a run and its backward write, with these weights. */
+/* Runs forward and backward with these weights and gathers all that they write. */
 static size_t side_run(const struct planned *side, const void *weights, char *results, size_t room)
 {
     const ecornn_desc *desc = &side->desc;
@@ -64,7 +64,7 @@ static size_t side_run(const struct planned *side, const void *weights, char *re
     return y + x + side->sizes.dweights;
 }
 
-/* Weights of `packed` in runs of `used`. */
+/* Tests weights packed by `packed` in runs of `used`. */
 static bool check_pair(const struct side *packing, const struct side *using)
 {
     const struct planned *packed = &packing->of, *used = &using->of;
@@ -72,7 +72,7 @@ static bool check_pair(const struct side *packing, const struct side *using)
     const bool fits = ecornn_weights_fit(packed->plan, used->plan) == ECORNN_OK;
     const bool larger = packed->sizes.weights >= used->sizes.weights;
     const bool same = larger && memcmp(packed->weights, used->weights, used->sizes.weights) == 0;
-    /* small matrices of BF16 are one group of k, which lies alike in all panels */
+    /* a small BF16 matrix is one group of k, which all panels store in the same way */
     const bool differ = !fits && strstr(ecornn_error_detail(), "its panels have") &&
                         !strstr(using->problem, "bf16");
     ck_assert_msg((same || !fits) && !(same && differ), "%s, used by %s: %s, but the blocks are %s",
@@ -114,7 +114,8 @@ static void random_problem(unsigned *state, bool again, char *problem)
              1 + dice(state, 3) * 3, rows[dice(state, 5)], 12, sizes[size], models);
 }
 
-/* One device's threads and another's; and one algorithm for both, since of two each has a form. */
+/* The two devices may have different numbers of threads. Both plans use one algorithm, because each
+ * algorithm packs in its own form. */
 START_TEST(random_pairs)
 {
     static const char *const devices[][2] = {
@@ -146,7 +147,8 @@ END_TEST
     "g = tanh(W x + R h + b)\no = sigmoid(W x + R h + b)\nc' = f * c + i * g\nh' = o * relu(c')\n"
 
 static const struct {
-    const char *packed, *used, *own, *error; /* own: the text of used's cell; error NULL: fits */
+    const char *packed, *used, *own,
+        *error; /* own: the text of the cell of `used`; error NULL: the weights fit */
 } chosen[] = {
     {"lstm/T9/N4/I3/H8", "lstm/T1/N4/I3/H8", NULL, NULL},
     {"lstm/train/L2/bi/T9/N4/I3/H8", "lstm/L2/bi/T9/N4/I3/H8", NULL, NULL},

@@ -1,6 +1,6 @@
 /*
- * ECORNN_FORCE: keys, values, what is no number; and what a plan prints of its choices makes the
- * same plan again.
+ * ECORNN_FORCE: keys, values, and values that are not numbers. The printed choices of a plan, when
+ * forced, make the same plan again.
  */
 #include <check.h>
 #include <stdio.h>
@@ -17,10 +17,11 @@ START_TEST(text_of_a_key)
     const char *forced = "algorithm=packed,tile=2,il=,=7,last=x";
     char value[6];
     ck_assert(eco_force_text(forced, "algorithm", value, sizeof value));
-    ck_assert_str_eq(value, "packe"); /* what fits */
+    ck_assert_str_eq(value, "packe"); /* as much as fits */
     ck_assert(eco_force_text(forced, "last", value, sizeof value));
     ck_assert_str_eq(value, "x");
-    ck_assert(!eco_force_text(forced, "rithm", value, sizeof value)); /* a whole key only */
+    ck_assert(
+        !eco_force_text(forced, "rithm", value, sizeof value)); /* only a whole key is found */
     ck_assert(!eco_force_text(forced, "algo", value, sizeof value));
     ck_assert(eco_force_text(forced, "il", value, sizeof value));
     ck_assert_str_eq(value, "");
@@ -65,7 +66,7 @@ START_TEST(choices_make_the_same_plan)
 }
 END_TEST
 
-/* What a run chooses by its own size is said only where it is forced. */
+/* Choices that a run makes by its own size are printed only if they are forced. */
 START_TEST(forced_choices_are_printed)
 {
     static const char forced[] =

@@ -1,6 +1,7 @@
 /*
- * Weights of other systems: small blocks by hand for every (system, cell), places inside larger
- * ones, round trips, and PyTorch's own numbers (data/torch.txt, written by data/make_torch.py).
+ * Import of weights from other systems. Tests small blocks made by hand for every (system, cell),
+ * positions inside larger blocks, round trips, and PyTorch's own numbers (data/torch.txt, written
+ * by data/make_torch.py).
  */
 #include <check.h>
 #include <math.h>
@@ -18,7 +19,7 @@
 static const char *const systems[] = {"torch", "cudnn", "keras", "onnx"};
 enum { SYSTEMS = sizeof systems / sizeof *systems, MOST = 4096 };
 
-/* A plan of the problem, and room for its parameters and a foreign block of them. */
+/* A plan, and memory for its parameters and for the same parameters in a foreign block. */
 static struct planned my;
 static struct {
     double block[MOST], params[MOST];
@@ -56,8 +57,9 @@ static double get_param(const char *name, int row, int column)
     return 0;
 }
 
-/* One unit, one input: the block 1 2 3 ..., what the parameters must then be, and what export
- * makes of them: both biases in the first, where the equations allow it. */
+/* Cells of one unit and one input. The foreign block is 1 2 3 ...; the table has the parameters
+ * that import must give, and the block that export must give. Export writes the sum of two biases
+ * to the first, if the equations allow it. */
 static const struct {
     const char *system, *cell, *params, *exported;
 } small[] = {
@@ -130,7 +132,7 @@ static ecornn_cell *parse_builtin(const char *name)
     char *head = strstr(text, "cell "), *end = strchr(head, '('), *line = strchr(end, '\n') + 1;
     char own[2000];
     snprintf(own, sizeof own, "cell mine%.*s", (int)(line - end), end);
-    /* i, f or r, z: neither needs the other */
+    /* i, f or r, z: neither uses the other, so their order is free */
     const char *second = strchr(line, '\n') + 1;
     const bool swapped = strstr(text, "\nf  = sig") || strstr(text, "\nz  = sig");
     const int used = swapped ? (int)(strchr(second, '\n') + 1 - second) : 0;
@@ -141,7 +143,7 @@ static ecornn_cell *parse_builtin(const char *name)
     return cell;
 }
 
-/* Every cell as it is built in, and its text. */
+/* Tests every cell as built in and as parsed from its text. */
 START_TEST(small_block)
 {
     const int _k = _i / 2;
@@ -158,7 +160,7 @@ START_TEST(small_block)
         foreign.params[k] = NAN;
     check_ok(ecornn_import(my.plan, system, foreign.block, ECORNN_F64, size, foreign.params));
     ck_assert_int_eq(count_numbers(list), (int)my.sizes.params);
-    ck_assert(isnan(foreign.params[my.sizes.params])); /* the end was respected */
+    ck_assert(isnan(foreign.params[my.sizes.params])); /* nothing was written past the end */
     for (int used; *list; list += used) {
         double value;
         strcpy(name, "0.fwd.");
@@ -181,8 +183,8 @@ START_TEST(small_block)
 }
 END_TEST
 
-/* I 3, H 2, two layers of two directions: where one element stands in the block; two places where
- * biases are added. */
+/* Positions of single elements in the block of a net with I=3, H=2, two layers and two directions.
+ * There are two positions if biases are added. */
 static const struct {
     const char *system, *cell, *name;
     int row, column, place, second;
@@ -229,7 +231,8 @@ static bool is_known(const char *system, const char *cell)
     return known;
 }
 
-/* Export and import give the parameters back, in both types; what a system lacks is refused. */
+/* Export and import give the parameters back, in both types. A cell that a system lacks is refused.
+ */
 static void round_trip(const char *system, const char *cell, const char *rest, bool single)
 {
     static double back[MOST];
@@ -298,7 +301,7 @@ END_TEST
     GATE("f", "sigmoid") GATE("g", "tanh") GATE("o", "sigmoid") "c' = f * c + i * g\n"
 #define GRU(z) GATE("r", "sigmoid") GATE(z, "sigmoid") "q = R h + b\nn = tanh(W x + b + r * q)\n"
 
-/* A cell is known by its parameters, whatever its name and its equations are. */
+/* A cell is recognized by its parameters, not by its name or equations. */
 static const struct {
     const char *text, *system, *error; /* NULL: imports */
 } by_name[] = {
@@ -367,7 +370,7 @@ static void compare_run(const double *x, const double *y, size_t n)
         ck_assert_double_eq_tol(result[k], y[k], 1e-13 * (1 + fabs(y[k])));
 }
 
-/* u is 1 - z: its parameters are negated, and what the net computes is the same. */
+/* A gate u that equals 1 - z has negated parameters; the net computes the same. */
 START_TEST(the_other_share)
 {
     static double block[MOST];
@@ -399,7 +402,7 @@ START_TEST(the_other_share)
 }
 END_TEST
 
-/* Another size than the block should have, and no type. */
+/* Refuses a block of the wrong size, and an unknown type. */
 START_TEST(sizes)
 {
     open_plan("reference", "lstm/f64/T1/N1/I3/H4", NULL);
@@ -423,8 +426,9 @@ START_TEST(sizes)
 }
 END_TEST
 
-/* Blocks of every type, parameters of every type: what both can hold is what it was; half
- * precision widens, and what narrows is rounded once, after both biases were added. */
+/* Blocks and parameters of every type. A number that both types can hold is unchanged, half
+ * precision is widened, and a number that is narrowed is rounded once, after the two biases were
+ * added. */
 static const struct {
     const char *problem;
     ecornn_type type;

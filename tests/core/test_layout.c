@@ -1,6 +1,6 @@
 /*
- * Layout: no two arrays share an element, everything lies inside its block and is aligned, a
- * smaller run takes no more than the plan.
+ * Tests that no two arrays of a layout share an element, that each array is aligned and inside its
+ * block, and that a smaller run takes no more memory than the plan.
  */
 #include <check.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ static void map_open(struct map *map, const struct eco_layout *layout, const cha
         map->owner[i] = calloc(map->bytes[i] + 1, 1);
     const size_t mark = layout->training ? ECO_MARK_BYTES : 0;
     ck_assert_uint_ge(layout->reserve_bytes, mark);
-    memset(map->owner[ECO_BLOCK_RESERVE], ++map->id, mark); /* nobody else's */
+    memset(map->owner[ECO_BLOCK_RESERVE], ++map->id, mark); /* no other array has these bytes */
 }
 
 static void map_close(struct map *map)
@@ -46,14 +46,15 @@ static void paint_bytes(struct map *map, enum eco_block block, size_t from, size
     ck_assert_msg(from + bytes <= map->bytes[block], "%s: array %d ends at %zu of %zu", map->text,
                   map->id, from + bytes, map->bytes[block]);
     for (size_t i = from; i < from + bytes; i++) {
-        if (map->owner[block][i] != 0) /* an assert of every byte would take seconds */
+        if (map->owner[block][i] !=
+            0) /* tested first, because an assert of every byte takes seconds */
             ck_abort_msg("%s: arrays %d and %d share byte %zu of block %d", map->text,
                          map->owner[block][i], map->id, i, block);
         map->owner[block][i] = map->id;
     }
 }
 
-/* `steps` steps, N rows, `width` elements each, for the owner at hand. */
+/* Paints `steps` steps of N rows of `width` elements for the present owner. */
 static void paint_more(struct map *map, struct eco_array array, int32_t steps, size_t width)
 {
     const size_t element = eco_type_bytes(array.type);
@@ -74,7 +75,7 @@ static void check_aligned(const struct map *map, size_t offset)
                   offset);
 }
 
-/* One array. */
+/* Paints an array for a new owner. */
 static void paint(struct map *map, struct eco_array array, int32_t steps, size_t width)
 {
     map->id++;
@@ -83,7 +84,7 @@ static void paint(struct map *map, struct eco_array array, int32_t steps, size_t
     paint_more(map, array, steps, width);
 }
 
-/* The planes of a state of one direction, which begin within a row of both. */
+/* Paints the planes of a state of one direction, which begin inside a row of both directions. */
 static void paint_planes(struct map *map, int layer, int d, int s)
 {
     const struct eco_array planes = eco_layout_state(map->layout, layer, d, s);
@@ -131,8 +132,8 @@ static void check_weights(const struct eco_layout *layout, const char *text)
     map_close(&map);
 }
 
-/* Layers whose arrays are alive together: all that the reserve keeps, or with a wavefront; else a
- * layer and the one above it. */
+/* Paints the arrays of layers that are in use at the same time: all layers if the reserve keeps
+ * them or there is a wavefront, else a layer and the one above it. */
 static void paint_states(struct map *map, int layer)
 {
     const struct eco_problem *problem = map->layout->problem;
@@ -141,7 +142,7 @@ static void paint_states(struct map *map, int layer)
             paint_planes(map, layer, d, s);
 }
 
-/* Of a lean run, states of a chunk that it does not keep. */
+/* Paints the states of the present chunk, which a lean run does not keep. */
 static void paint_recent(struct map *map, int layer)
 {
     const struct eco_layout *layout = map->layout;
@@ -160,7 +161,7 @@ static void paint_recent(struct map *map, int layer)
         }
 }
 
-/* Every unit of every accumulator, one by one. */
+/* Paints every unit of every accumulator separately. */
 static void paint_acc(struct map *map, int layer, int d)
 {
     const struct eco_blocks blocks = eco_layout_acc_blocks(map->layout);
@@ -175,7 +176,7 @@ static void paint_acc(struct map *map, int layer, int d)
         }
 }
 
-/* Scratch that is no rows: as many bytes as it says. */
+/* Paints scratch memory that has no rows, by its number of bytes. */
 static void paint_room(struct map *map, bool backward, int layer, int d, enum eco_scratch scratch)
 {
     const struct eco_array array = eco_layout_scratch(map->layout, backward, layer, d, scratch);
@@ -187,7 +188,7 @@ static void paint_room(struct map *map, bool backward, int layer, int d, enum ec
     paint_bytes(map, array.block, array.offset, bytes);
 }
 
-/* What the whole run shares: the order of rows, scratch of each thread. */
+/* Paints what the whole run shares: the order of rows, and the scratch memory of each thread. */
 static void paint_shared(struct map *map)
 {
     const struct eco_layout *layout = map->layout;
@@ -203,7 +204,7 @@ static void paint_shared(struct map *map)
     }
 }
 
-/* R of every operand, transposed. */
+/* Paints the transposed R of every operand. */
 static void paint_transposed(struct map *map, bool backward, int layer, int d)
 {
     const struct eco_layout *layout = map->layout;
@@ -246,8 +247,8 @@ static bool is_replay(const struct eco_layout *layout)
     return layout->back && eco_layout_replays(layout);
 }
 
-/* With resets: what starts take the place of; states with starts in their places, sums of starts'
- * gradients. */
+/* Paints the arrays of resets: the states that starts replace, states with starts in their place,
+ * and the sums of the gradients of starts. */
 static void paint_resets(struct map *map, int layer, bool backward)
 {
     const struct eco_layout *layout = map->layout;
@@ -331,7 +332,7 @@ static void paint_forward(struct map *map, int layer)
     paint_scratch(map, layer, false);
 }
 
-/* Saved values and u, of so many steps. */
+/* Paints saved values and u of this number of steps. */
 static void paint_values(struct map *map, int layer, int32_t steps)
 {
     const struct eco_problem *problem = map->layout->problem;
@@ -364,7 +365,8 @@ static void paint_backward(struct map *map, int layer)
               (size_t)problem->D * (size_t)problem->P);
 }
 
-/* What a lean backward reads of states: of the last layer's output state nothing, it is y. */
+/* Paints the states that a lean backward run reads. The output state of the last layer is not among
+ * them, because it is y. */
 static void paint_checkpoint(struct map *map, int layer)
 {
     const struct eco_problem *problem = map->layout->problem;
@@ -379,7 +381,8 @@ static void paint_checkpoint(struct map *map, int layer)
         }
 }
 
-/* What a replay reads: the output of all layers but the last, other states of some steps. */
+/* Paints what a replay reads: the output of each layer except the last, and the other states of
+ * some steps. */
 static void paint_replayed(struct map *map, int layer)
 {
     const struct eco_problem *problem = map->layout->problem;
@@ -435,7 +438,7 @@ static void check_workspace(const struct eco_layout *layout, const char *text, b
         (backward ? paint_backward : paint_forward)(&map, layer);
         const bool reads = !backward && !layout->training && layer > 0;
         for (int d = 0; reads && d < layout->problem->D; d++)
-            if (!eco_layout_is_lean(layout)) /* planes of the layer below */
+            if (!eco_layout_is_lean(layout)) /* dx is in the planes of the layer below */
                 paint_planes(&map, layer - 1, d, 0);
             else /* what it left */
                 paint_more(&map, eco_layout_checkpoint(layout, layer - 1, d, 0), layout->T,
@@ -481,8 +484,8 @@ START_TEST(smaller_runs_fit)
 }
 END_TEST
 
-/* Chunks of a GPU's replay are as long as keeps them in the L2: of the plan's rows, also where a
- * run has one row less. */
+/* A GPU's replay has the longest chunks that stay in the L2. Their length is chosen for the plan's
+ * rows and also holds for a run with one row less. */
 START_TEST(smaller_replays_fit)
 {
     static const struct {
@@ -505,11 +508,11 @@ START_TEST(smaller_replays_fit)
 }
 END_TEST
 
-/* What a GPU keeps: LSTM 5 values for each unit and step and y between layers, as cuDNN 9 does; GRU
- * 4 (cuDNN 6), RNN none but y between layers (1).  Sizes that are whole lines. */
+/* Values that a GPU keeps for each unit and step, besides y between layers: an LSTM keeps 5 (cuDNN
+ * 9), a GRU 4 (cuDNN 6), an RNN none (cuDNN 1). The sizes are multiples of a cache line. */
 static const struct {
     const char *problem;
-    size_t values; /* of all layers */
+    size_t values; /* values kept in all layers */
 } kept[] = {
     {"lstm/bf16/train/T100/N64/I512/H512", 5},        {"lstm/f32/train/T100/N64/I512/H512", 5},
     {"lstm/bf16/train/L4/T100/N64/I512/H512", 23},    {"lstm/bf16/train/bi/T50/N80/I500/H1000", 5},

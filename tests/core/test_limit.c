@@ -1,6 +1,6 @@
 /*
- * What a limit of memory must not change: plans of one problem on 1 to 64 threads make the same
- * choices as far as bits depend on them, and give the same bits; F32 does not get the CBLAS.
+ * A memory limit must not change bits. Plans of one problem on 1 to 64 threads make the same
+ * choices, as far as bits depend on them, and give the same bits. F32 does not use the CBLAS.
  */
 #include <check.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ static int draw(uint64_t *state, int most)
     return 1 + (int)(uniform(state) * most);
 }
 
-/* Any cell, type and size, sizes of whole cache lines among them, whose rows get copies. */
+/* Draws a cell, a type and sizes. Some sizes are multiples of a cache line; their rows are copied.
+ */
 static ecornn_desc draw_problem(uint64_t *state)
 {
     static const ecornn_type type[] = {ECORNN_F32, ECORNN_F32, ECORNN_F32, ECORNN_BF16, ECORNN_F64};
@@ -58,7 +59,7 @@ static ecornn_desc draw_problem(uint64_t *state)
     return desc;
 }
 
-/* What decides where sums are cut, and what is computed again. */
+/* Prints the choices that decide where sums are cut and what is computed again. */
 static void print_choices(const struct ecornn_plan *plan, char *text, size_t size)
 {
     const struct eco_cpu_request *cpu = &plan->request.cpu;
@@ -103,7 +104,7 @@ START_TEST(choices_do_not_depend_on_threads)
 }
 END_TEST
 
-/* With the least that one thread takes there is no room for what two share. */
+/* The least memory of one thread does not suffice for the arrays that two threads share. */
 START_TEST(threads_take_what_room_is_left)
 {
     static const char wide[] = "gru/f32/train/T60/N9/I512/H128";
@@ -126,7 +127,7 @@ END_TEST
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-/* Limits under which fewer threads than four have room, or chunks are short. */
+/* Under these limits fewer than four threads fit, or chunks are short. */
 static const char *const limited[] = {
     "lstm/f32/train/T10/N9/I18/H38/memory:64K",    "gru/f32/train/T60/N9/I512/H128/memory:348480",
     "lstm/bf16/train/T40/N6/I64/H96/memory:1M",    "lstm/f64/train/T50/N5/I20/H40/memory:400K",

@@ -1,6 +1,6 @@
 /*
- * Plans for many steps: they are made at once, and a short run of one costs what it costs on a plan
- * of its own steps, and gives the same bits.
+ * Plans for many steps are made in no time. A short run of such a plan takes as long, and gives the
+ * same bits, as with a plan for its own number of steps.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <check.h>
@@ -21,7 +21,7 @@ static double seconds_of(clockid_t clock)
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-/* Each took seconds, hours or years when every op was stored. */
+/* Each would take seconds, hours or years if every op were stored. */
 static const char *const longest[] = {
     "lstm/L2/T200000/N64/I64/H64",
     "gru/train/L2/bi/T50000/N256/I64/H256",
@@ -78,7 +78,8 @@ struct piece {
     ecornn_gradient gradient;
 };
 
-/* Memory of a run of STEPS, whatever the plan wants; pages of the rest are never touched. */
+/* Memory for a run of STEPS. It is as large as the plan asks for, but the pages of the rest are
+ * never touched. */
 static struct piece *piece_open(const char *device, const char *more, int32_t most, bool ragged)
 {
     struct piece *piece = calloc(1, sizeof *piece);
@@ -145,7 +146,8 @@ START_TEST(gives_the_same_bits)
 }
 END_TEST
 
-/* The least of some times: of a walk over the whole plan it would be a hundred times as much. */
+/* Compares the least of several times. If a run walked over the whole plan, it would take a hundred
+ * times as long. */
 START_TEST(costs_no_more)
 {
     double least[2] = {1, 1};

@@ -24,7 +24,7 @@ static void compile(const char *text)
 
 /* ---- what is known ---- */
 
-/* A saved value in words: the last function before it and the line of its accumulator. */
+/* Describes a saved value by the last function that made it and the line of its accumulator. */
 static void describe_save(struct eco_text *text, int slot)
 {
     for (int k = 0; k < cell.lowered.n_forward; k++) {
@@ -130,7 +130,7 @@ START_TEST(builtins)
 }
 END_TEST
 
-/* Which states a scan takes; -1: it is none. */
+/* The states that a scan computes; -1: the cell has no scan. */
 static const struct {
     const char *text;
     int states;
@@ -211,13 +211,13 @@ static const struct {
     {"cell a(h)\nz = tanh(R h)\nh' = z * h + (1 - z) * tanh(R h)", false},
     {"cell a(h)\nz = bernoulli(0.5, once)\nh' = z * h + (1 - z) * mean(tanh(R h))", true},
     {"cell a(h)\nh' = h + tanh(R h)", false},
-    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * c", false}, /* from a large c */
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * c", false}, /* overflows from a large c */
     {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * sigmoid(R h)", false},
     {"cell a(h, c)\nc' = tanh(R h) * c\nh' = tanh(c') * sigmoid(R h)", true},
-    {"cell a(h)\nh' = min(max(h * h * h * tanh(R h), -50), 50)", false}, /* from 3 */
+    {"cell a(h)\nh' = min(max(h * h * h * tanh(R h), -50), 50)", false}, /* overflows from h = 3 */
     {"cell a(h)\nr = sigmoid(R h)\nh' = tanh(R (r * h))", true},
     {"cell a(h)\ne = 2 * tanh(R h)\nh' = tanh(R e)", false},
-    {"cell a(h, c)\nc' = tanh(R h) + c\nh' = 0.5 * c", false}, /* in a second step */
+    {"cell a(h, c)\nc' = tanh(R h) + c\nh' = 0.5 * c", false}, /* overflows in a second step */
     {"cell a(h, c)\nc' = exp(1000) * c\nh' = tanh(c - c' + R h)", true},
     {"cell a(h, c)\nc' = log(h)\nh' = select(R h, 0.5, c)", false},
     {"cell a(h, c)\nc' = log(h)\nh' = select(c, 0.5, sigmoid(R h))", true},
@@ -277,7 +277,7 @@ static void check_forward(void)
     }
 }
 
-/* What a scan takes: factor and term of each state that is read, forward and back. */
+/* Checks the factor and the term of each state that a scan reads, forward and backward. */
 static void check_linear(bool back)
 {
     const struct eco_linear *linear = &cell.lowered.linear;
@@ -306,7 +306,7 @@ static void check_param(int param, const double *dacc, const double *argument, i
     }
 }
 
-/* What the products with W give to one of the first H elements of x. */
+/* The gradient of one of the first H elements of x that the products with W give. */
 static double input_gradient(int e)
 {
     double sum = 0;
@@ -348,7 +348,7 @@ static void expect_writes(int op, int n)
                       cell.recipe.name, op, i, memory.writes[op][i]);
 }
 
-/* The same bits where stages take from others what these hand on. */
+/* The bits are the same if stages use values that earlier stages carry to them. */
 static void check_carried(void)
 {
     static struct memory computed;
@@ -410,7 +410,7 @@ START_TEST(example_cells)
 }
 END_TEST
 
-/* What the cells above leave out: odd sums, gradients that are zero, results that are leaves. */
+/* Cells with what those above lack: odd sums, gradients that are zero, results that are leaves. */
 static const char *const odd_text[] = {
     "cell a(h)\nh' = h",
     "cell a(h)\nh' = 1",

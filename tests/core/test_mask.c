@@ -1,12 +1,12 @@
 /*
- * Masked steps on the CPU: the bits of a row are those of a run that has only its steps that count,
- * by every algorithm, on one thread and on several.
+ * Masked steps on the CPU. A row must have the bits of a run of only its unmasked steps, by every
+ * algorithm, on one thread and on several.
  *
  *     test_mask [CASE]
  */
 #include "tests/kit/exact.h"
 
-/* No number may depend on how many rows or steps there are: doc/numerics.md, "Rows". */
+/* Problems whose numbers do not depend on the number of rows or steps: doc/numerics.md, "Rows". */
 static const char *const list[] = {
     "lstm/f32/train/T9/N5/I3/H8/states/mask:30",
     "lstm/f32/train/L2/bi/T7/N6/I3/H21/states/mask:50/lengths:random",

@@ -17,7 +17,7 @@
 /* ---- allocations counted --------------------------------------------------------------------- */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTS_ALLOCATIONS 0 /* a sanitizer has its own malloc in this place */
+#define COUNTS_ALLOCATIONS 0 /* sanitizers replace malloc themselves */
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define COUNTS_ALLOCATIONS 0
@@ -28,10 +28,11 @@
 #endif
 
 static atomic_int counting, counted;
-/* Where CBLAS lies, which allocates as it likes: OpenBLAS does for some small products. */
+/* The address of the CBLAS, whose allocations do not count: OpenBLAS allocates for some small
+ * products. */
 static const void *blas;
 
-/* Where the library lies in memory that has the address; NULL: no address. */
+/* The base address of the library that contains an address; NULL if the address is NULL. */
 static const void *library_of(const void *address)
 {
     Dl_info info = {0};
@@ -39,7 +40,8 @@ static const void *library_of(const void *address)
 }
 
 #if COUNTS_ALLOCATIONS
-/* The C library's, under the names of this program: found by every library it loads. */
+/* This program's definitions, which call those of the C library; every library that it loads finds
+ * these first. */
 void *malloc(size_t bytes);
 void *calloc(size_t n, size_t bytes);
 void *realloc(void *memory, size_t bytes);
@@ -48,11 +50,11 @@ void *memalign(size_t alignment, size_t bytes);
 int posix_memalign(void **memory, size_t alignment, size_t bytes);
 void free(void *memory);
 
-/* calloc is called while dlsym looks for calloc: such memory comes from here and is never freed. */
+/* dlsym calls calloc while it looks for calloc. Such memory comes from here and is never freed. */
 static _Alignas(64) char early[4096];
 static size_t early_used;
 
-typedef _Atomic(void *) found; /* looked up once: dlsym itself may allocate and free */
+typedef _Atomic(void *) found; /* looked up only once, because dlsym itself may allocate and free */
 
 static void *look_up(found *function, const char *name, const void *caller)
 {
@@ -146,7 +148,7 @@ static ecornn_status make_reference(void **made)
     return ecornn_device_open((ecornn_device **)made, "reference");
 }
 
-/* With no memory for it, not the next fastest. */
+/* Fails if there is no memory for the fastest device, instead of opening the next fastest. */
 static ecornn_status make_fastest(void **made)
 {
     return ecornn_device_open((ecornn_device **)made, NULL);
@@ -219,7 +221,7 @@ static const struct {
 START_TEST(allocations_fail)
 {
     check_ok(ecornn_device_open(&tested_device, "cpu:2"));
-    ecornn_cell_find("lstm"); /* what is made once for all is there */
+    ecornn_cell_find("lstm"); /* makes what is made only once per process */
     int k = 1;
     for (;; k++) {
         void *made = &tested_device;
@@ -239,8 +241,8 @@ START_TEST(allocations_fail)
 }
 END_TEST
 
-/* The first run may start the threads; from then on nothing is allocated.  The reference is no
- * device to be fast on: it allocates what it needs. */
+/* The first run may start the threads; later runs allocate nothing. The reference is not tested,
+ * because it is not made for speed and allocates. */
 START_TEST(runs_allocate_nothing)
 {
     struct net net;
@@ -266,7 +268,7 @@ START_TEST(runs_allocate_nothing)
 }
 END_TEST
 
-/* So does attention, large enough for two threads. */
+/* The same for attention that is large enough for two threads. */
 START_TEST(attention_allocates_nothing)
 {
     enum { ROWS = 41 * 4 * 256, INPUTS = 5, RESULTS = 5 };

@@ -1,6 +1,7 @@
 /*
- * Several models in one run: the bits of each are those of a run by itself, and dx of an x that all
- * read is their sum, in their order.  By every algorithm that does it, on one thread and on two.
+ * Several models in one run. Each must have the bits of its own separate run. If all read one x,
+ * its dx is the sum over the models in their order. Tested with every algorithm that supports
+ * models, on one thread and on two.
  */
 #include <check.h>
 #include <string.h>
@@ -28,7 +29,7 @@ START_TEST(bits_are_those_of_each_by_itself)
 }
 END_TEST
 
-/* More threads than a machine of tests has processors, each with memory of its own. */
+/* Uses more threads than the machine has processors; each has its own memory. */
 START_TEST(threads_share_a_plan)
 {
     enum { RUNS = 17 };
@@ -80,7 +81,8 @@ START_TEST(what_is_wrong_is_said)
                     .workspace_bytes = 8};
     REFUSES(ecornn_forward(run.plan, &io), "io.workspace_bytes is 8");
     io.workspace_bytes = 0;
-    io.reserve = run.reserve; /* of no run: found by the first model's thread, or the second's */
+    io.reserve =
+        run.reserve; /* of no run; the thread of the first or of the second model finds this */
     memset(run.reserve, 0, run.sizes.reserve);
     const ecornn_gradient gradient = {.size = sizeof gradient};
     REFUSES(ecornn_backward(run.plan, &io, &gradient), "reserve");

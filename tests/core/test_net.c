@@ -1,6 +1,6 @@
 /*
- * Nets: the bits are those of their layers run one after the other by hand, forward and back, and
- * gradients are differences.  On the reference, the CPU, and a GPU where there is one.
+ * Nets. Forward and backward must have the bits of their layers run one by one, and gradients must
+ * agree with finite differences. Tested on the reference, the CPU, and a GPU if there is one.
  */
 #include <check.h>
 #include <math.h>
@@ -51,7 +51,7 @@ START_TEST(bits_are_those_of_layers_by_hand)
     if (strcmp(devices[_i % DEVICES], "cuda") == 0 && ecornn_device_count("cuda") == 0)
         return;
     stack_open(&stack, devices[_i % DEVICES], &list[_i / DEVICES]);
-    /* in order, as by hand: tests/gpu/test_gpu_net has layers at once */
+    /* layers in order, as one by one; tests/gpu/test_gpu_net tests concurrent layers */
     setenv("ECORNN_FORCE", "at-once=1", 1);
     check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
     unsetenv("ECORNN_FORCE");
@@ -91,7 +91,8 @@ static void add(char *a, double scale, const char *b, size_t bytes)
         ((double *)(void *)a)[i] += scale * ((const double *)(const void *)b)[i];
 }
 
-/* <dy, y> + <dfinal, final> with x and parameters that much along a direction. */
+/* The loss <dy, y> + <dfinal, final> after x and the parameters moved this far along a direction.
+ */
 static double loss(const struct stack *stack, const ecornn_net_plan *plan, struct arrays *in,
                    const struct arrays *direction, double step)
 {
@@ -137,7 +138,7 @@ END_TEST
 
 enum { T = 12, N = 3, I = 4, H = 5, FIRST = 8 };
 
-/* Of a part of the steps; states go on. */
+/* A run in parts of the steps; states pass from one part to the next. */
 struct stream {
     ecornn_net_plan *plan;
     float x[T * N * I], y[T / 2 * N * H], h[2][2][N * 2 * H];
@@ -353,7 +354,7 @@ START_TEST(wrong_calls_are_refused)
 }
 END_TEST
 
-/* The last layer needs y: said before the first one has run. */
+/* The last layer needs y. Its absence is reported before the first layer has run. */
 START_TEST(nothing_runs_of_a_wrong_call)
 {
     static float numbers[64], final[3 * 2] = {5};
@@ -387,7 +388,7 @@ START_TEST(nothing_runs_of_a_wrong_call)
 }
 END_TEST
 
-/* Each allocation of a plan fails once, and nothing is lost (AddressSanitizer would see). */
+/* Each allocation of a plan fails once, and nothing leaks (AddressSanitizer would report it). */
 START_TEST(memory_may_be_short)
 {
     ecornn_device *device;

@@ -1,6 +1,6 @@
 /*
- * A second bias: what ecornn_pack_sums adds to vectors leaves the bits that packing the sum
- * leaves, on every device that there is.
+ * A second bias. Adding it to packed weights with ecornn_pack_sums must give the bits of packing
+ * the sum, on every device of the machine.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 enum { MOST = 1 << 16, MOST_PARAMS = 128 };
 
-/* A block of parameters in the device's memory, and where each of them begins. */
+/* A block of parameters in the device's memory, with pointers to each parameter. */
 struct block {
     char *memory;
     const void *param[MOST_PARAMS];
@@ -24,7 +24,7 @@ struct side {
     ecornn_device *device;
     ecornn_plan *plan;
     ecornn_sizes sizes;
-    ecornn_type type; /* of parameters */
+    ecornn_type type; /* type of the parameters */
 };
 
 static bool is_vector(const ecornn_param *param)
@@ -32,7 +32,8 @@ static bool is_vector(const ecornn_param *param)
     return param->cols == 1 && strchr("bp", *(strchr(strchr(param->name, '.') + 1, '.') + 1));
 }
 
-/* Eighths, whose sums are exact in every type.  vectors: times that number, all else as it is. */
+/* Fills a block with multiples of 1/8, whose sums are exact in every type. Vectors are multiplied
+ * by `vectors`, matrices are not. */
 static void block_open(const struct side *side, struct block *block, double vectors)
 {
     static char host[MOST * sizeof(double)];

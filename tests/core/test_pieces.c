@@ -1,12 +1,12 @@
 /*
- * Runs in pieces on the CPU: states of every step are those that runs of fewer steps end with, and
- * pieces in time and in rows have the bits of the whole, random numbers included.
+ * Runs in pieces on the CPU. The states of each step are the final states of a run that ends there.
+ * Pieces in time and in rows have the bits of the whole run, random numbers included.
  *
  *     test_pieces [CASE]
  */
 #include "tests/kit/exact.h"
 
-/* No number may depend on how many rows or steps there are: doc/numerics.md, "Rows". */
+/* Problems whose numbers do not depend on the number of rows or steps: doc/numerics.md, "Rows". */
 static const char *const list[] = {
     "lstm/f32/train/L2/T7/N4/I3/H21/states/all-states/dropout:0.4",
     "lstm/f32/infer/L3/T6/N5/I3/H8/states/all-states",

@@ -33,7 +33,8 @@ static void dropout_comes_back(float dropout)
                   (double)dropout, (double)desc.dropout);
 }
 
-/* Also where the application's locale has a decimal comma, if the machine knows one. */
+/* A printed dropout parses to the same number, even in a locale with a decimal comma, if the
+ * machine has one. */
 START_TEST(any_dropout_comes_back)
 {
     static const struct {

@@ -1,8 +1,9 @@
 /*
- * Cells as their authors have published them, from the equations by hand: layer-normalised LSTM and
- * GRU of haste, of TensorFlow 1 and with a norm for each product, root mean squares, the sLSTM of
- * xLSTM, the block GRU of Dreamer with heads, and minLSTM.  Outputs of all of them; gradients of
- * initial states of those with a corner there, by differences of the same equations.
+ * Cells as their authors published them, compared with their equations written by hand. They are
+ * the layer-normalised LSTM and GRU of haste, that LSTM of TensorFlow 1 and with a norm for each
+ * product, LSTM with root mean squares, the sLSTM of xLSTM, the block GRU of Dreamer with heads,
+ * and minLSTM. Outputs are compared for all. Gradients of initial states are compared with
+ * differences of the equations, for cells that have a corner there.
  */
 #include <check.h>
 #include <math.h>
@@ -20,8 +21,8 @@ enum { MOST = 16, GATES = 4 };
 struct row {
     const struct data *inputs;
     int I, H, heads;
-    double epsilon;                 /* of its norms */
-    double x[MOST], state[4][MOST]; /* states as the cell has them, the output first */
+    double epsilon;                 /* epsilon of the norms */
+    double x[MOST], state[4][MOST]; /* states in the cell's order, the output first */
 };
 
 typedef double gates[GATES][MOST];
@@ -40,7 +41,7 @@ static double sigmoid(double a)
     return 1 / (1 + exp(-a));
 }
 
-/* out += W x of a line. */
+/* Adds W x of one line of the cell to out. */
 static void add_input(const struct row *row, const char *line, double *out)
 {
     const double *W = param(row, "W", line);
@@ -49,7 +50,7 @@ static void add_input(const struct row *row, const char *line, double *out)
             out[j] += W[j * row->I + k] * row->x[k];
 }
 
-/* out += R h: of unit j the H/K units of its head. */
+/* Adds R h to out; unit j reads the H/K units of its head. */
 static void add_recurrent(const struct row *row, const char *line, double *out)
 {
     const double *R = param(row, "R", line);
@@ -69,7 +70,7 @@ static void sums(const struct row *row, const char *const *line, int n, gates ou
     }
 }
 
-/* Layer normalisation of n gates together, without gain and shift; mean: is it taken away? */
+/* Layer normalisation of n gates together, without gain and shift. mean: is the mean subtracted? */
 static void normalise(const struct row *row, double (*a)[MOST], int n, bool mean)
 {
     double sum = 0, squares = 0;
@@ -84,13 +85,14 @@ static void normalise(const struct row *row, double (*a)[MOST], int n, bool mean
             a[g][j] = (a[g][j] - sum) / sqrt(squares + row->epsilon);
 }
 
-/* p of a line times a, plus its b. */
+/* Multiplies a by the gain p of a line and adds its b. */
 static double scaled(const struct row *row, const char *line, double a, int j)
 {
     return param(row, "p", line)[j] * a + param(row, "b", line)[j];
 }
 
-/* i f g o to c and h; after: the memory is normalised on its way out, or itself, or neither. */
+/* Computes c and h from the gates i f g o. The memory is normalised for the output only (`out`), or
+ * itself, or not at all. */
 static void lstm(struct row *row, gates a, const char *out, const char *kept)
 {
     double c[1][MOST];
@@ -109,7 +111,7 @@ static void lstm(struct row *row, gates a, const char *out, const char *kept)
     }
 }
 
-/* Norms of W x and of R h, of all gates together or each by itself. */
+/* An LSTM with norms of W x and of R h, taken over all gates together or over each gate. */
 static void norm_lstm(struct row *row, bool together)
 {
     static const char *const x[] = {"xi", "xf", "xg", "xo"}, *const r[] = {"ri", "rf", "rg", "ro"};
@@ -200,8 +202,8 @@ static void block_gru(struct row *row)
     }
 }
 
-/* As the paper has it, in logarithms of what the memory and its norm are weighted with: no scale of
- * them matters.  The first step's m is i, as in the authors' program. */
+/* The paper's equations, with logarithms of the weights of the memory and its norm, so that their
+ * scale does not matter. In the first step m is i, as in the authors' program. */
 static void slstm(struct row *row)
 {
     static const char *const line[] = {"z", "o", "i", "f"};
@@ -227,7 +229,7 @@ static double softplus(double a)
     return fmax(a, 0) + log1p(exp(-fabs(a)));
 }
 
-/* f / (f + i) in logarithms, as the paper's program. */
+/* Computes f / (f + i) in logarithms, as the paper's program does. */
 static void min_lstm(struct row *row)
 {
     static const char *const line[] = {"f", "i", "n"};
@@ -255,13 +257,13 @@ static const struct published {
     {"norm-gru-haste/f64/infer/T5/N2/I3/H6", haste_gru, 1e-5},
     {"block-gru/f64/infer/T5/N2/I3/H12/heads:3", block_gru, 1e-3},
     {"slstm/f64/infer/T9/N2/I3/H12/heads:2", slstm, 0},
-    {"slstm/f64/infer/T9/N2/I3/H12/scale:400", slstm, 0}, /* gates far beyond what exp can be */
+    {"slstm/f64/infer/T9/N2/I3/H12/scale:400", slstm, 0}, /* exp of the gates overflows */
     {"slstm/f64/infer/T9/N2/I3/H12/states", slstm, 0},    /* n between 0 and 1 */
     {"min-lstm/f64/infer/T9/N2/I3/H6/states", min_lstm, 0},
     {"min-lstm/f64/infer/T9/N2/I3/H6/scale:4000", min_lstm, 0}, /* both gates are 0 in doubles */
 };
 
-/* Row n from its initial states: y [T,H] by the equations. */
+/* Computes y [T,H] of row n from its initial states by the equations. */
 static void run_row(const struct test_case *test, const struct data *inputs, int n,
                     const struct published *by, double *y)
 {
@@ -322,7 +324,7 @@ END_TEST
 
 /* ---- gradients where an equation has a corner ------------------------------------------------ */
 
-/* Whose states begin at 0, where slstm's n is by default. */
+/* Cells whose states begin at 0, which is the default of slstm's n and where it has a corner. */
 static const struct {
     const char *text, *device;
     void (*step)(struct row *);
@@ -389,7 +391,7 @@ END_TEST
 
 /* ---- gates beyond what exp can be ------------------------------------------------------------ */
 
-/* Cells whose gates are no function of their output: nothing may overflow. */
+/* Inputs are scaled so far that gates saturate. No result may overflow. */
 static const char *const far_off[] = {
     "min-lstm/f32/train/T5/N3/I4/H40/scale:500",     "min-lstm/f64/train/T5/N3/I4/H40/scale:4000",
     "min-lstm/bf16/train/T5/N3/I4/H40/scale:500",    "min-gru/f32/train/T5/N3/I4/H40/scale:500",

@@ -1,7 +1,7 @@
 /*
- * The recipes of doc/guide/recipes.md: every activation, as the page and the parser's errors write
- * it, has the right values and gradients, far out too; every cell of the page is one; and a text
- * may leave steps out, or begin again.
+ * The recipes of doc/guide/recipes.md. Every activation, as the page and the parser's errors write
+ * it, must have the right values and gradients, also for large numbers. Every cell of the page must
+ * parse. A cell's text can mask and reset steps.
  */
 #include <check.h>
 #include <math.h>
@@ -14,9 +14,9 @@
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
-static char page[1 << 16]; /* doc/guide/recipes.md, or another with cells */
+static char page[1 << 16]; /* doc/guide/recipes.md, or another page with cells */
 
-/* y from x, and dx from dy. */
+/* Computes y from x, and dx from dy. */
 static void layer_train(const struct planned *layer, const void *const *params, const void *x,
                         void *y, const void *dy, void *dx)
 {
@@ -133,7 +133,7 @@ static double softsign(double a, bool slope)
 static const struct {
     const char *name;
     double (*value)(double a, bool slope);
-    bool zero; /* has a slope at 0 */
+    bool zero; /* its slope at 0 is tested */
 } activation[] = {
     {"Elu", elu, true},
     {"celu", elu, true},
@@ -150,11 +150,11 @@ static const struct {
     {"ThresholdedRelu", thresholdedrelu, true},
     {"hardtanh", hardtanh, true},
     {"relu6", relu6, true},
-    {"softsign", softsign, false}, /* abs() has 0 there */
+    {"softsign", softsign, false}, /* because abs() has slope 0 there */
 };
 enum { ACTIVATIONS = sizeof activation / sizeof *activation };
 
-/* What the parser says should be written; clipped: c in it stands for a clipped a. */
+/* Finds the form that the parser's error suggests. clipped: in it, c stands for a clipped a. */
 static void find_form(const char *name, char form[160], bool *clipped)
 {
     char text[100];
@@ -219,7 +219,7 @@ END_TEST
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* The lines of the page that are cell number k. */
+/* Copies the lines of cell k from the page. */
 static bool find_cell(int k, char text[2000])
 {
     static const char head[] = "\n    cell ";
@@ -243,7 +243,7 @@ static double number(unsigned *seed)
     return (double)(*seed >> 8) / (1 << 24) - 0.5;
 }
 
-/* y and dx of all steps by a device. */
+/* Computes y and dx of all steps on a device. */
 static void run_cell(const char *device, const ecornn_cell *cell, double y[RUN][H_RUN],
                      double dx[RUN][I_RUN])
 {
@@ -301,9 +301,9 @@ START_TEST(cells_of_the_page)
 END_TEST
 
 /*
- * Parameters of a recipe with one more column of x, the last: that of line `line` is 1 there, all
- * other W are 0.  base: the same without that line and column.  A parameter's numbers follow from
- * its name.
+ * Fills the parameters of a recipe that has one more column of x than the built-in cell. In this
+ * last column, W of the line `line` is 1 and every other W is 0. base: the same parameters without
+ * that line and column. A parameter's numbers follow from its name.
  */
 static void fill_params(const struct planned *layer, const char *line, bool base,
                         double data[MOST_PARAMS][16], const void *params[MOST_PARAMS])
@@ -324,8 +324,9 @@ static void fill_params(const struct planned *layer, const char *line, bool base
     }
 }
 
-/* A recipe's run over all steps against runs of a built-in cell over pieces of them: piece[t] is
- * the piece of step t, 0: a step that is left out.  column: the last of x. */
+/* Compares a recipe's run over all steps with runs of a built-in cell over pieces of the steps.
+ * piece[t] is the piece of step t; 0: the step is left out. column: the numbers of the last column
+ * of x. */
 static void check_recipe(const char *text, const char *line, const char *base, const double *column,
                          const int *piece)
 {
@@ -378,8 +379,8 @@ static void check_recipe(const char *text, const char *line, const char *base, c
             ck_assert_double_eq(y[t][j], t > 0 ? y[t - 1][j] : 0);
 }
 
-/* Steps are left out where the last column of x is 0, and rows begin again where it is: what
- * io.mask and io.resets do, written in the text. */
+/* Cells that do in their text what io.mask and io.resets do. A step is left out, or a row begins
+ * again, where the last column of x is 0. */
 static const char masked_gru[] = "cell masked-gru(h)\n"
                                  "m  = W x\n"
                                  "r  = sigmoid(W x + R h + b)\n"
@@ -412,7 +413,7 @@ START_TEST(resets)
 }
 END_TEST
 
-/* What is drawn once is so for all steps, and each direction has its own. */
+/* A mask that is drawn once is the same in all steps, and each direction has its own. */
 START_TEST(drawn_once)
 {
     enum { STEPS = 4, ROWS = 40 };

@@ -1,6 +1,6 @@
 /*
- * The reference against what does not depend on it: the textbook's equations, and finite
- * differences of its own forward pass.  Whole nets: tests/vectors and tests/data/torch.txt.
+ * Compares the reference with independent results: the textbook's equations, and finite differences
+ * of the forward pass. Whole nets are compared with tests/vectors and tests/data/torch.txt.
  *
  *     test_reference [CASE]     finite differences of that case only
  */
@@ -74,7 +74,7 @@ END_TEST
 
 /* ---- finite differences ---------------------------------------------------------------------- */
 
-/* Every cell with each of these. */
+/* Every cell runs with each of these options. */
 static const char *const option[] = {
     "f64/train/T3/N2/I2/H3/states",
     "f64/train/L2/bi/T3/N3/I2/H2/states/lengths:random/dropout:0.3/seed:5",
@@ -111,7 +111,7 @@ static double dot(const struct data *inputs, const struct data *results, const c
     return sum;
 }
 
-/* What dy and dfinal are the gradients of. */
+/* The function whose gradients are dy and dfinal. */
 static double loss(const struct test_case *test, const struct machine *machine,
                    const struct data *inputs)
 {
@@ -132,8 +132,9 @@ static double loss(const struct test_case *test, const struct machine *machine,
     return sum;
 }
 
-/* The fourth-order central difference: steps of 2^-14 to 2^-18 are right for cells as sharp as
- * 1 / sqrt(variance); what larger ones leave out grows sixteenfold with each power of two. */
+/* The fourth-order central difference. Steps of 2^-14 to 2^-18 suit cells as sharp as 1 /
+ * sqrt(variance). Each doubling of the step makes the error of the formula sixteen times as large.
+ */
 static double difference(const struct test_case *test, const struct machine *machine,
                          const struct data *inputs, double *at)
 {
@@ -148,7 +149,7 @@ static double difference(const struct test_case *test, const struct machine *mac
     return (side[0] - 8 * side[1] + 8 * side[2] - side[3]) / (12 * step);
 }
 
-/* The gradient's name of an input's. */
+/* Makes the name of a gradient from the name of its input. */
 static void gradient_name(char name[80], const char *input)
 {
     const bool plain = strcmp(input, "x") == 0 || strncmp(input, "initial", 7) == 0 ||
@@ -160,7 +161,8 @@ static void check_differences(const struct test_case *test)
 {
     struct machine machine = reference(test->desc.type);
     struct data inputs = {0}, results = {0};
-    const size_t step = tests_all() || only ? 1 : 5; /* elements, each of four runs */
+    const size_t step =
+        tests_all() || only ? 1 : 5; /* only some elements, because each takes four runs */
     case_inputs(test, &inputs);
     ck_assert(case_run(test, &machine, &inputs, &results));
     int checked = 0;
@@ -208,8 +210,8 @@ END_TEST
 
 static const char *const narrow_type[] = {"f32", "bf16/bf16-params", "f16/f16-params"};
 
-/* Arrays of narrower types hold the double results rounded; gradients of parameters come from F32
- * ones. */
+/* Arrays of narrower types hold the rounded double results. Gradients of parameters are rounded
+ * from F32. */
 START_TEST(rounds_once)
 {
     char text[CASE_TEXT];
@@ -236,7 +238,7 @@ START_TEST(rounds_once)
 }
 END_TEST
 
-/* Saturated gates and states: nothing overflows, and what one row holds stays in that row. */
+/* With saturated gates and states nothing overflows, and no row changes another row. */
 START_TEST(survives_naughty_inputs)
 {
     struct test_case test = parsed("lstm/f64/train/L2/bi/T4/N3/I3/H4/states/lengths:random");
@@ -268,13 +270,13 @@ END_TEST
 
 static const struct {
     const char *type;
-    double least, most; /* bounds, of an array's largest magnitude */
+    double least, most; /* bounds, relative to an array's largest magnitude */
 } rounding[] = {{"f32", 1e-8, 1e-5},
                 {"f32/bf16-weights", 1e-8, 1e-5},
                 {"f16", 1e-4, 2e-2},
                 {"bf16", 1e-3, 2e-1}};
 
-/* The rounded runs that the bounds come from: near the exact one, yet not equal to it. */
+/* Bounds come from rounded runs, which must be close to the exact run but not equal to it. */
 START_TEST(rounds_when_asked)
 {
     char text[CASE_TEXT];

@@ -1,6 +1,6 @@
 /*
- * Resets on the CPU: the bits of a run are those of its episodes, runs of their own, by every
- * algorithm and instruction set, on one thread and on several.
+ * Resets on the CPU. A run must have the bits of its episodes in separate runs, by every algorithm
+ * and instruction set, on one thread and on several.
  *
  *     test_resets [CASE]
  */
@@ -10,7 +10,7 @@
 #include "cpu/isa/isa.h"
 #include "tests/kit/exact.h"
 
-/* No number may depend on how many rows or steps there are: doc/numerics.md, "Rows". */
+/* Problems whose numbers do not depend on the number of rows or steps: doc/numerics.md, "Rows". */
 static const char *const list[] = {
     "lstm/f32/train/T9/N5/I3/H8/states/resets:30",
     "lstm/f32/train/L2/T7/N4/I3/H21/resets:30",

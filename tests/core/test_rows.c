@@ -1,7 +1,7 @@
 /*
- * Row invariance: the bits of a row of y, final, dx and dinitial do not depend on N, on its place,
- * on its neighbours (NaN and infinities there too), on the plan's sizes, on where T is cut, nor on
- * threads.  What is compared with is each row in a run of its own.
+ * Row invariance. The bits of a row of y, final, dx and dinitial must not depend on N, on the row's
+ * index, on the other rows (even if these have NaN and infinities), on the plan's sizes, on where T
+ * is cut, or on threads. Each row is compared with a run of that row alone.
  *
  *     test_rows [all | PROBLEM]    all: every N from 1 to 70, wide layers
  */
@@ -24,7 +24,7 @@ static const char *const kind_name[KINDS] = {"x", "dy", "initial", "dfinal",
 static int differ, compared; /* rows */
 static const char *where = "";
 
-/* A NaN may be another one. */
+/* Two NaN are equal, whatever their bits. */
 static bool same(const struct rows *rows, const char *a, const char *b, int kind)
 {
     const size_t from = rows->before[kind], n = rows_elements(rows, kind);
@@ -56,7 +56,7 @@ static void compare(const struct rows *rows, const char *a, const char *b, const
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-/* A row that must not be noticed. */
+/* A row of NaN or infinities, which must not change other rows. */
 static char *poison(const struct rows *rows, int how)
 {
     static const double bad[] = {NAN, INFINITY, 0};
@@ -65,8 +65,8 @@ static char *poison(const struct rows *rows, int how)
     return row;
 }
 
-/* Rows `first` on, some of them poison, as N of a plan for `planned`: those that are none give what
- * they give alone.  stay: at their own places. */
+/* Runs N rows, beginning with row `first`, on a plan for `planned` rows. Some rows are poison; the
+ * others must give what they give alone. stay: each row keeps its index. */
 static void check_batch(const struct rows *rows, ecornn_device *device, int32_t planned, int32_t N,
                         bool stay)
 {
@@ -105,7 +105,8 @@ static bool is_finite(const struct rows *rows, const char *row)
     return finite;
 }
 
-/* Each row alone, or, where random numbers go by places, all together: what others must give. */
+/* Makes the expected results by running each row alone, or all rows together if random numbers
+ * depend on the index of a row. */
 static void make_expected(struct rows *rows, ecornn_device *device)
 {
     struct batch b;
@@ -122,7 +123,7 @@ static void make_expected(struct rows *rows, ecornn_device *device)
     batch_close(&b);
 }
 
-/* Steps [0, cut) and then the others, with states and their gradients carried. */
+/* Runs steps [0, cut) and then the others, passing states and their gradients on. */
 static void check_cut(const struct rows *rows, ecornn_device *device, int32_t N, int32_t cut)
 {
     struct batch part[2];
@@ -145,7 +146,7 @@ static void check_cut(const struct rows *rows, ecornn_device *device, int32_t N,
             memcpy(row[0][n] + rows->before[DFINAL], row[1][n] + rows->before[DINITIAL], state);
         batch_backward(&part[k], row[k], k * cut);
     }
-    for (int32_t n = 0; n < N; n++) { /* row[1]: what both gave */
+    for (int32_t n = 0; n < N; n++) { /* row[1]: the results of both parts */
         memcpy(row[1][n] + rows->before[Y], row[0][n] + rows->before[Y],
                rows_elements(rows, Y) / (size_t)rows->T * (size_t)cut * eco_type_bytes(rows->type));
         memcpy(row[1][n] + rows->before[DX], row[0][n] + rows->before[DX],
@@ -170,7 +171,7 @@ static bool can_cut(const struct rows *rows)
 
 /* ---- problems -------------------------------------------------------------------------------- */
 
-/* What holds: doc/numerics.md, "Rows". */
+/* Problems for which row invariance holds: doc/numerics.md, "Rows". */
 static const char *const problem[] = {
     "lstm/f32/train/T5/I3/H8",
     "lstm/f32/train/L2/bi/T4/I9/H37",
@@ -199,7 +200,7 @@ static const char *const problem[] = {
     "gru/f64/row-invariant/train/bi/T3/I3/H70",
     "lstm-peephole/f64/row-invariant/train/T3/I9/H33/P5/batch-major",
     "mgu/f64/row-invariant/infer/L2/T4/I130/H9",
-    /* Two directions, whose parts of dx are added; a second state after the last step. */
+    /* Two directions, whose parts of dx are added, and a second state after the last step. */
     "lstm/f64/row-invariant/train/bi/T3/I4/H5/batch-major",
     "sru/f32/row-invariant/train/bi/T3/I19/H19/batch-major",
     "sru/bf16/row-invariant/train/bi/T3/I19/H19/batch-major",
@@ -223,7 +224,7 @@ static const char *const wide_problem[] = {
     "gru/f64/row-invariant/infer/T3/I100/H260",
 };
 enum { WIDE_PROBLEMS = sizeof wide_problem / sizeof *wide_problem };
-/* Of cells from text. */
+/* Options for cells from text. */
 static const char *const own_option[] = {
     "f32/train/T4/I3/H20", "f32/train/L2/T3/I7/H37", "f32/infer/bi/T4/I4/H19",
     "bf16/row-invariant/train/T3/I4/H37", "f64/row-invariant/train/T3/I2/H5"};
@@ -244,7 +245,7 @@ static void check_all_rows(struct rows *rows, ecornn_device *device, bool all)
             check_cut(rows, device, (const int[]){1, 4, 19}[i], cut);
 }
 
-/* Threads, and how they share out steps. */
+/* Devices of several threads, and the grids in which these share steps. */
 static const struct {
     const char *device, *grid;
 } machine[] = {{"cpu:1", NULL}, {"cpu:3", "1x3x1"}, {"cpu:4", "2x1x2"}};
@@ -279,7 +280,7 @@ static void check_set(const char *text, const struct eco_isa *isa, bool all)
 static void check_problem(const char *text, bool all)
 {
     const struct eco_isa *isa;
-    const bool doubles = strstr(text, "/f64") != NULL; /* one kernel in all sets */
+    const bool doubles = strstr(text, "/f64") != NULL; /* all instruction sets use one kernel */
     differ = compared = 0;
     for (int k = 0; (k == 0 || !doubles) && (isa = eco_isa_supported(k)); k++)
         check_set(text, isa, all);
@@ -324,7 +325,8 @@ END_TEST
 
 /* ---- infinities ------------------------------------------------------------------------------ */
 
-/* Of the results of a row: what is no number is none in both, all else is near. */
+/* Compares two results of a row. Both must have NaN and infinities in the same places, and all
+ * other numbers must be close. */
 static bool alike(const struct rows *rows, const char *a, const char *b)
 {
     const double most = eco_type_narrow(rows->type) ? 0.1 : 1e-4;
@@ -348,8 +350,8 @@ static const char *const infinite[] = {"lstm/f32/train/T3/I5/H19",
                                        "rnn-relu/f32/train/T2/I7/H23",
                                        "lstm-peephole/f64/train/T3/I5/H13"};
 
-/* An infinite number or a NaN in x of a row goes where the equations say: zeros that fill vectors
- * and groups up make nothing of it. */
+/* An infinite number or a NaN in x of a row spreads as the equations say, and is not multiplied by
+ * the zeros that pad vectors and groups. */
 START_TEST(infinities_are_the_references)
 {
     struct rows rows;

@@ -41,7 +41,8 @@ static void close_device(void)
     ecornn_device_close(device);
 }
 
-/* Values of T*N*H of all layers and directions, in the type of rows; sizes that are whole lines. */
+/* Saved values in units of T*N*H, over all layers and directions, in the type of rows. Sizes are
+ * multiples of a cache line. */
 static const struct {
     const char *problem;
     double values;
@@ -83,8 +84,8 @@ static const char *const limited[] = {
 };
 enum { LIMITED = 4 };
 
-/* Of a plan that saves all as many bytes as it takes are enough, and one less is not; the least
- * that the error names is enough, and one less is not. */
+/* A limit of exactly the bytes of a plan that saves all is enough for it, and one byte less is not.
+ * The least limit that the error names is enough for some plan, and one byte less is not. */
 START_TEST(limits_are_kept)
 {
     const char *const problem = limited[_i];
@@ -120,7 +121,7 @@ START_TEST(limits_of_inference)
 }
 END_TEST
 
-/* A policy that the description names stays. */
+/* A policy that the description names is kept, whatever the limit. */
 START_TEST(a_policy_stays)
 {
     ecornn_plan *plan;

@@ -1,7 +1,7 @@
 /*
- * Many threads in the library at a time: one plan with blocks of each thread's own, devices, plans
- * and cells that threads make and free, and calls that fail, with the detail of the thread.  What
- * ThreadSanitizer looks at (quickstart sanitize thread).
+ * Many threads use the library at the same time. They run one plan, each with its own blocks; make
+ * and free devices, plans and cells; and make calls that fail, whose detail belongs to the thread.
+ * ThreadSanitizer runs this test (quickstart sanitize thread).
  */
 #include <check.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 enum { THREADS = 6, ROUNDS = 3 };
 
 static struct net shared;
-static struct buffers *alone; /* what a run of the shared plan gives */
+static struct buffers *alone; /* the results of the shared plan in one thread */
 static _Atomic int wrong;
 
 static bool same(const struct buffers *a, const struct buffers *b)
@@ -24,7 +24,7 @@ static bool same(const struct buffers *a, const struct buffers *b)
            memcmp(a->dweights, b->dweights, shared.sizes.dweights) == 0;
 }
 
-/* Asserts are the main thread's: others count. */
+/* Only the main thread may assert, so the other threads count failures. */
 static void expect(bool right)
 {
     wrong += !right;

@@ -1,8 +1,8 @@
 /*
- * Gradients of weights over many rows.  Of a linear cell with equal rows they are known in closed
- * form, and all terms have one sign: errors add up.  What they may be is computed from how the sums
- * are made (cpu/ops/gradient_sums.c, doc/numerics.md), not from a run that rounds alike.  And sums
- * in small groups of rows, by force, against the reference.
+ * Gradients of weights over many rows. For a linear cell with equal rows they are known in closed
+ * form, and all terms have one sign, so errors add up. The bound follows from the order of the sums
+ * (cpu/ops/gradient_sums.c, doc/numerics.md), not from another run that rounds alike. Sums in small
+ * groups of rows are also forced and compared with the reference.
  */
 #include <check.h>
 #include <math.h>
@@ -24,8 +24,9 @@ static const char linear[] = "cell linear(h, c)\n"
 enum { UNITS = 2, PARAMS = 4 };
 static const double input_weight = 0.5, recurrent_weight = 0.25, peephole = 0.5;
 
-/* A chain of so many additions of one sign is off by half as many roundings: the sum is on average
- * half as large as at the end.  chain: of rows; group: of such chains.  The rest is small change.
+/* The error of n additions of one sign is that of n/2 roundings, because the sum is on average half
+ * as large as at the end. chain: rows in a chain; group: chains in a group. All other errors are
+ * small.
  */
 static double relative_bound(double chain, double group)
 {
@@ -35,14 +36,14 @@ static double relative_bound(double chain, double group)
 static const struct {
     const char *problem, *algorithm;
     double dy;
-    double chain, group; /* of matrices */
+    double chain, group; /* rows of a chain and chains of a group, for matrices */
 } many[] = {
     {"linear/f32/train/T100000/N64/I1/H2", "packed", 0.1, 528, 124},
-    {"linear/f32/train/T50000/N64/I1/H2", "blas", 0.1, 1024, 128}, /* as OpenBLAS has them */
+    {"linear/f32/train/T50000/N64/I1/H2", "blas", 0.1, 1024, 128}, /* the chains of OpenBLAS */
     {"linear/bf16/train/T25000/N64/I1/H2", "packed", 205.0 / 2048, 528, 124},
 };
 
-/* One run's arrays, all rows alike. */
+/* The arrays of a run whose rows are all equal. */
 struct rows {
     struct planned of;
     ecornn_cell *cell;
@@ -72,7 +73,7 @@ static void rows_close(struct rows *r)
     ecornn_cell_free(r->cell);
 }
 
-/* Parameters are W, R, then the vectors in the order of the text. */
+/* Packs parameters: W, R, then the vectors in the order of the text. */
 static void pack(const struct rows *r)
 {
     const double value[PARAMS] = {input_weight, recurrent_weight, peephole, 0};
@@ -87,7 +88,7 @@ static void pack(const struct rows *r)
     check_ok(ecornn_pack(r->of.plan, params, r->of.weights, NULL));
 }
 
-/* Backward `times` times, each adding to the one before. */
+/* Runs backward `times` times; each run adds to the gradients of the one before. */
 static void train(struct rows *r, int times)
 {
     const size_t n = (size_t)r->rows;
@@ -120,7 +121,11 @@ static void check_sums(const struct rows *r, int param, int n, double should, do
 
 START_TEST(many_rows_of_one_sign)
 {
-    enum { TIMES = 2, CHAIN = 64, GROUP = 64 }; /* rows of a chain of vectors, ops of a group */
+    enum {
+        TIMES = 2,
+        CHAIN = 64,
+        GROUP = 64
+    }; /* for vectors: rows of a chain, and ops of a group */
     struct rows r;
     setenv("ECORNN_ALGORITHM", many[_i].algorithm, 1);
     rows_open(&r, many[_i].problem, many[_i].dy);
@@ -142,14 +147,14 @@ END_TEST
 static const char *const grouped[] = {
     "lstm/f32/train/bi/T36/N64/I3/H5/P3/states/lengths:random",
     "lstm-peephole/f32/train/rev/T20/N130/I3/H5/states/accumulate",
-    "gru/f32/train/L2/T3/N700/I3/H5/states", /* an op is many groups */
+    "gru/f32/train/L2/T3/N700/I3/H5/states", /* an op has many groups */
     "gru-reset-first/f32/train/T1100/N2/I3/H3/lengths:random",
     "lstm/bf16/train/L2/T36/N64/I3/H17/states/lengths:random",
     "rnn-tanh/f32/bf16-weights/train/L2/T30/N70/I20/H5/states/run:27x60/accumulate",
     "rnn-tanh/f64/train/T36/N64/I3/H5/states",
 };
 
-/* Right, and the same bits with more threads. */
+/* Algorithms agree with the reference, and give the same bits with more threads. */
 static bool algorithms_agree(const struct test_case *test, const struct data *inputs,
                              const struct data *expected)
 {

@@ -1,8 +1,8 @@
 /*
- * Tangents against differences of the reference in double: of y and the final states, and of what
- * backward gives, along random directions of everything that goes in.  That covers the product of
- * the Jacobian and a vector, and double backward, which is the second with its directions of dy.
- * On the reference, the CPU, and a GPU where there is one.
+ * Compares tangents with finite differences of the reference in double: tangents of y and the final
+ * states, and of the results of backward, along random directions of all inputs. This covers
+ * products of the Jacobian with a vector, and double backward. Tested on the reference, the CPU,
+ * and a GPU if there is one.
  *
  *     test_tangent [PROBLEM]
  */
@@ -52,17 +52,18 @@ enum { DEVICES = sizeof devices / sizeof *devices };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* What a problem reads, and what it gives: arrays of doubles, one after the other. */
+/* Sizes of a problem's inputs and results, which are arrays of doubles one after the other. */
 struct shape {
     ecornn_desc desc;
     int S;
     size_t x, y, state, params;
-    size_t inputs, results; /* of all arrays */
+    size_t inputs, results; /* elements of all arrays */
     int32_t lengths[4];
     bool ragged;
 };
 
-/* Where each begins: x, initial, parameters, dy, dfinal; y, final, dx, dinitial, dparams. */
+/* The order of the inputs (x, initial, parameters, dy, dfinal) and of the results (y, final, dx,
+ * dinitial, dparams). */
 enum { FIRST, STATES, PARAMETERS, SECOND, SECOND_STATES };
 static size_t input_at(const struct shape *shape, int part)
 {
@@ -100,7 +101,7 @@ static void shape_of(struct shape *shape, const ecornn_desc *desc, ecornn_device
     shape->results = shape->inputs;
 }
 
-/* Numbers that a float holds, in (-1, 1). */
+/* Draws numbers in (-1, 1) that a float can hold. */
 static double *numbers(size_t n, uint64_t seed)
 {
     double *value = malloc(n * sizeof *value);
@@ -119,7 +120,7 @@ static double *sum(const double *a, double scale, const double *b, size_t n)
 
 /* ---- the reference --------------------------------------------------------------------------- */
 
-/* Pointers to the parameters of a block. */
+/* Makes pointers to the parameters of a block. */
 static void **pointers(const ecornn_plan *plan, char *block, size_t bytes)
 {
     const int count = ecornn_param_count(plan);
@@ -132,7 +133,7 @@ static void **pointers(const ecornn_plan *plan, char *block, size_t bytes)
     return pointer;
 }
 
-/* Forward and backward in double. */
+/* Runs forward and backward in double. */
 static double *evaluate(const struct shape *shape, ecornn_device *device, double *in)
 {
     ecornn_desc desc = shape->desc;
@@ -183,7 +184,7 @@ static double *evaluate(const struct shape *shape, ecornn_device *device, double
 
 /* ---- tangents -------------------------------------------------------------------------------- */
 
-/* Doubles as numbers of the type in memory of the device. */
+/* Converts doubles to the type and copies them to the device. */
 static char *to_device(ecornn_device *device, const double *value, size_t n, ecornn_type type)
 {
     const size_t bytes = type == ECORNN_F64 ? sizeof(double) : sizeof(float);
@@ -210,11 +211,11 @@ static double *from_device(ecornn_device *device, char *memory, size_t n, ecornn
     return value;
 }
 
-/* Blocks in memory of the device, and what is made of them. */
+/* Blocks in the device's memory, and pointers into them. */
 struct run {
     ecornn_device *device;
     ecornn_tangent_plan *plan;
-    ecornn_plan *places; /* of the parameters */
+    ecornn_plan *places; /* gives the positions of parameters */
     char *in, *direction, *plain, *out, *lengths, *workspace;
     void **params, **slopes, **dparams;
 };
@@ -251,7 +252,7 @@ static ecornn_tangent_io io_of(const struct run *run, const struct shape *shape,
     return io;
 }
 
-/* The tangents of all results, and in plain y and the final states. */
+/* Computes the tangents of all results; `plain` gets y and the final states. */
 static double *differentiate(const struct shape *shape, const char *name, const double *in,
                              const double *direction, double **plain)
 {
@@ -302,7 +303,7 @@ static void agree(const char *what, const double *is, const double *expected, si
                       "%s: number %zu is %.12g, must be %.12g", what, i, is[i], expected[i]);
 }
 
-/* Each array by itself: a wrong one among large ones shows. */
+/* Compares each array separately, so that an error in an array of small numbers shows. */
 static void agree_all(const struct shape *shape, const char *device, const double *is,
                       const double *expected, double bound)
 {
@@ -425,7 +426,7 @@ START_TEST(wrong_calls_are_refused)
     const ecornn_tangent_io good = {
         .size = sizeof good, .x = number, .params = params, .workspace = workspace};
     ecornn_tangent_io io = good;
-    check_ok(ecornn_tangent_run(plan, &io)); /* nothing is wanted */
+    check_ok(ecornn_tangent_run(plan, &io)); /* no result is requested */
     REFUSES(ecornn_tangent_run(NULL, &io), "plan is NULL");
     REFUSES(ecornn_tangent_run(plan, NULL), "io is NULL");
 #define REFUSED(change, word) io = good, change, REFUSES(ecornn_tangent_run(plan, &io), word)

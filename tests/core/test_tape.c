@@ -1,6 +1,6 @@
 /*
- * Tape: every (layer, direction, step) once, in an order that respects what depends on what, in a
- * run of the plan's steps and in every shorter one.
+ * Tape: every (layer, direction, step) occurs once, after all that it depends on, in a run of the
+ * plan's steps and in every shorter run.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ struct list {
     int n;
 };
 
-/* Fails where levels leave one out, an op is outside the run, or the tape counts otherwise. */
+/* Lists all ops. Fails if a level is empty, an op is outside the run, or the tape's own count
+ * differs. */
 static struct list walk_all(const struct eco_tape *tape)
 {
     const int64_t ops = eco_tape_ops(tape);
@@ -37,7 +38,7 @@ static struct list walk_all(const struct eco_tape *tape)
     return list;
 }
 
-/* Place of the op of this kind that does step t of (layer, d); -1: none. */
+/* Index of the op of this kind that runs step t of (layer, d); -1: none. */
 static int find(const struct list *list, int kind, int layer, int d, int32_t t)
 {
     int found = -1;
@@ -51,7 +52,7 @@ static int find(const struct list *list, int kind, int layer, int d, int32_t t)
     return found;
 }
 
-/* a before b, and in a lower level. */
+/* Checks that a is before b, and in a lower level. */
 static void check_order(const struct list *list, int a, int b)
 {
     ck_assert_int_ge(a, 0);
@@ -78,7 +79,7 @@ static void check_forward(const struct list *list, const struct eco_problem *pro
             }
 }
 
-/* Of two ops that write the same dx, one a level before the other, the second adds. */
+/* If two ops write the same dx, one of them is a level earlier, and the later one adds. */
 static void check_adds(const struct list *list, int a, int other)
 {
     ck_assert_int_eq(list->at[a].op.add, other >= 0 && other < a);
@@ -107,7 +108,7 @@ static void check_backward(const struct list *list, const struct eco_problem *pr
             }
 }
 
-/* Exactly the first chunk of weight gradients overwrites. */
+/* Only the first chunk of weight gradients overwrites; all others add. */
 static void check_first(const struct list *list, const struct eco_problem *problem)
 {
     for (int layer = 0; layer < problem->L; layer++)
@@ -124,7 +125,7 @@ static void check_first(const struct list *list, const struct eco_problem *probl
         }
 }
 
-/* What a run of a longer plan does is what a plan of its own steps does. */
+/* A run of fewer steps has the ops of a plan of that number of steps. */
 static void check_same(const struct list *list, const struct eco_problem *problem,
                        const struct eco_layout_request *request, const struct eco_tape *resized,
                        bool ragged)
@@ -171,7 +172,7 @@ START_TEST(tape_covers_all)
 }
 END_TEST
 
-/* Waits of a run on threads: one a level. */
+/* How often the threads of a run wait for each other: once a level. */
 static int64_t levels_of(const char *text, const struct eco_layout_request *request, bool backward,
                          int32_t T)
 {
@@ -197,17 +198,18 @@ START_TEST(a_short_run_of_a_long_plan_has_few_levels)
                       both[] = "lstm/train/L3/bi/T16777216/N2/I4/H4";
     ck_assert_int_eq(levels_of(one, &few, false, 1), 4);
     ck_assert_int_eq(levels_of(one, &few, false, 3), 6);
-    ck_assert_int_eq(levels_of(layers, &few, false, 1), 13); /* GATHER in one of them */
+    ck_assert_int_eq(levels_of(layers, &few, false, 1), 13); /* one of the levels has GATHER */
     ck_assert_int_eq(levels_of(both, &few, false, 1), 13);
     ck_assert_int_eq(levels_of(layers, &few, true, 1), 17);
-    ck_assert_int_eq(levels_of(both, &few, true, 1), 20); /* one is a level behind */
+    ck_assert_int_eq(levels_of(both, &few, true, 1), 20); /* one direction is a level later */
     ck_assert_int_eq(levels_of(layers, &overlap, false, 1), 9);
     ck_assert_int_eq(levels_of(both, &few, true, 0), 6);
     ck_assert_int_eq(levels_of(layers, &overlap, false, 0), 2);
 }
 END_TEST
 
-/* Its first ops, and how many there are, of a tape that no memory holds: 2^33 chunks of a layer. */
+/* Walks the first ops, and counts all ops, of a tape too long for any memory: 2^33 chunks of a
+ * layer. */
 START_TEST(a_tape_takes_no_memory)
 {
     struct eco_problem problem;

@@ -1,6 +1,7 @@
 /*
- * Tuning: the candidates of a table; the best becomes wisdom and makes plans; the plan that wisdom
- * chose is measured; plans with other results do not win; wrong calls; no memory.
+ * Tuning. Tests the candidates of a table, that the best one becomes wisdom and makes plans, that
+ * the plan of wisdom can be measured, that plans with wrong results do not win, wrong calls, and
+ * lack of memory.
  */
 #include <check.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ START_TEST(candidates)
     ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=8", 1), 0);
     ecornn_plan *plan = plan_of("lstm/T33/N4/I8/H40");
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
-    ck_assert_int_eq(eco_candidates(&factors, plan, texts), 3); /* *1 is what it has */
+    ck_assert_int_eq(eco_candidates(&factors, plan, texts), 3); /* *1 is the plan's own choice */
     ck_assert(strstr(texts[0], "algorithm=packed,") == texts[0]);
     ck_assert(strstr(texts[0], ",chunk=2") != NULL && strstr(texts[0], "chunk=8") == NULL);
     ck_assert(strstr(texts[1], ",chunk=16") != NULL && strstr(texts[2], ",chunk=9") != NULL);
@@ -118,12 +119,13 @@ START_TEST(other_results)
 }
 END_TEST
 
-/* By more than chance, whatever neighbours take. */
+/* A trial is faster only if chance cannot explain the difference, whatever load other programs
+ * cause. */
 START_TEST(faster_trials)
 {
     enum { ROUNDS = 7 };
     static const struct {
-        double seconds[ROUNDS], other[ROUNDS], ratio; /* 0: it is not faster */
+        double seconds[ROUNDS], other[ROUNDS], ratio; /* ratio 0: it is not faster */
     } rows[] = {{{1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}, 0},
                 {{.97, .97, .97, .97, .97, .97, .97}, {1, 1, 1, 1, 1, 1, 1}, .97},
                 {{.99, .99, .99, .99, .99, .99, .99}, {1, 1, 1, 1, 1, 1, 1}, 0},
@@ -141,7 +143,7 @@ START_TEST(faster_trials)
 }
 END_TEST
 
-/* Of 16 bits the roundings of the reference, not more: what is off by a tenth is wrong. */
+/* Bounds of 16-bit types allow as much as the reference rounds. An error of a tenth is wrong. */
 START_TEST(bounds_of_narrow_types)
 {
     static const struct {
@@ -205,7 +207,7 @@ static void know(const char *name, const char *choices)
     ck_assert_int_eq(eco_wisdom_learn(device, &problem, choices, 1e-6, 1e-8), ECORNN_OK);
 }
 
-/* There is no time for more than what is measured anyway. */
+/* Tunes with so little time that only the required candidates are measured. */
 static ecornn_tuned measure(const char *problem, bool wisdom)
 {
     ecornn_desc desc;
@@ -231,7 +233,7 @@ START_TEST(becomes_wisdom)
     ck_assert_int_gt(tuned.candidates, 0);
     ck_assert_int_eq(tuned.wrong, 0);
     ck_assert_int_eq(tuned.refused, seen.refused);
-    ck_assert_str_eq(ecornn_error_detail(), ""); /* no failure of the caller's */
+    ck_assert_str_eq(ecornn_error_detail(), ""); /* the caller sees no error */
     ck_assert_int_ge(seen.timed, tuned.candidates);
     ck_assert(tuned.regret >= 0 && tuned.planned_seconds > 0 && tuned.best_seconds > 0);
     ecornn_plan *plan = plan_of(tuned_problem[_i]);
@@ -247,7 +249,8 @@ START_TEST(becomes_wisdom)
 }
 END_TEST
 
-/* Whatever the time: three candidates, and not complete; or all there are. */
+/* However short the time is, three candidates are measured and the result is not complete, or all
+ * are measured. */
 START_TEST(measures_three_in_no_time)
 {
     static const char *const problem[] = {"lstm/f32/train/T40/N64/I64/H64",
@@ -261,7 +264,7 @@ START_TEST(measures_three_in_no_time)
     ck_assert_int_eq(ecornn_desc_parse(&desc, problem[_i], NULL), ECORNN_OK);
     ck_assert_int_eq(ecornn_tune(device, &desc, &tuning, &tuned), ECORNN_OK);
     ck_assert_int_eq(tuned.candidates, 3);
-    ck_assert_int_ge(seen.timed, 4); /* and the plan */
+    ck_assert_int_ge(seen.timed, 4); /* with the starting plan */
     ck_assert_int_eq(tuned.measured, 1);
     ck_assert_int_eq(tuned.complete, 0);
     ck_assert_double_gt(seen.estimate, 0);
@@ -280,7 +283,7 @@ static ecornn_tuned tune_by(const struct eco_choice *choices, const char *name)
     return tuned;
 }
 
-/* Without other plans nothing is compared; with only two of them, these are all. */
+/* If there are no other plans, nothing is compared. If there are only two, both are measured. */
 START_TEST(says_what_was_not_measured)
 {
     static const struct eco_choice none[] = {{.key = NULL}},
@@ -323,7 +326,7 @@ START_TEST(nothing_is_a_wrong_result)
 }
 END_TEST
 
-/* Pieces of large results: their ends are among them. */
+/* Of large results only pieces are compared; the first and last elements are among them. */
 START_TEST(fetches_pieces)
 {
     enum { ALL = 5000011 };
@@ -351,9 +354,9 @@ END_TEST
 
 #define LSTM "lstm/f32/infer/T20/N20/I64/H64"
 
-/* The plan that is measured is the one that a program gets. */
+/* Tuning measures the plan that a program gets. */
 static const struct {
-    const char *problem, *choices, *chosen; /* NULL: it does not choose */
+    const char *problem, *choices, *chosen; /* chosen NULL: the plan ignores the choices */
 } known[] = {{LSTM, "algorithm=packed,chunk=7", ",chunk=7,"},
              {"lstm/f32/infer/T24/N19/I64/H64", "algorithm=packed,chunk=9", ",chunk=9,"},
              {"lstm/f32/infer/T20/N32/I64/H64", "algorithm=packed,chunk=9", NULL},
@@ -384,8 +387,8 @@ START_TEST(measures_what_wisdom_chose)
 }
 END_TEST
 
-/* What wisdom chose is slower by far: one row at a time.  One thread waits for no other; programs
- * beside it hide that now and then. */
+/* Wisdom has a choice that is far slower: one row at a time. The test uses one thread, which waits
+ * for no other, because other programs would sometimes hide the difference. */
 START_TEST(wrong_wisdom_has_regret)
 {
     ecornn_tuned tuned = {.regret = 0};
@@ -446,7 +449,8 @@ START_TEST(wrong_calls)
 }
 END_TEST
 
-/* Fails, or goes without a candidate; nothing leaks (AddressSanitizer sees). */
+/* Without memory, tuning fails or leaves out a candidate. Nothing leaks (AddressSanitizer would
+ * report it). */
 START_TEST(no_memory)
 {
     ecornn_desc desc;

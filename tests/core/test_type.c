@@ -23,7 +23,7 @@ static uint16_t of_float(float value, ecornn_type type)
     return type == ECORNN_BF16 ? eco_bf16_of_float(value) : eco_f16_of_float(value);
 }
 
-/* What 16 bits mean: sign, exponent, fraction. */
+/* The number that 16 bits stand for, from sign, exponent and fraction. */
 static double meaning(uint16_t bits, ecornn_type type)
 {
     const int fraction_bits = type == ECORNN_BF16 ? 7 : 10, bias = type == ECORNN_BF16 ? 127 : 15;
@@ -65,7 +65,7 @@ static void check_float(float value, ecornn_type type)
                   eco_type_name(type), (double)value, meaning(bits, type), rounded);
 }
 
-/* Where rounding turns from one number to the next, and a float to both sides of that. */
+/* Rounds the midpoint between two adjacent numbers, and the floats just below and above it. */
 START_TEST(halves)
 {
     const ecornn_type type = narrow[_i];
@@ -94,7 +94,7 @@ START_TEST(floats)
 }
 END_TEST
 
-/* From double: once, not by way of a float. */
+/* A double is rounded once, not by way of a float. */
 START_TEST(doubles)
 {
     uint16_t bits[2];
@@ -111,14 +111,15 @@ END_TEST
 
 static const ecornn_type types[] = {ECORNN_F32, ECORNN_F64, ECORNN_BF16, ECORNN_F16};
 
-/* Whole arrays, from every type to every type. */
+/* Converts arrays from every type to every type. */
 START_TEST(arrays)
 {
     enum { COUNT = 37 }; /* sums are below 64 */
     static const double half_ulp[] = {[ECORNN_F32] = 0x1p-25 + 0x1p-40,
                                       [ECORNN_F64] = 0,
                                       [ECORNN_BF16] = 0x1p-9 + 0x1p-25,
-                                      [ECORNN_F16] = 0x1p-12 + 0x1p-25}; /* once by way of F32 */
+                                      [ECORNN_F16] =
+                                          0x1p-12 + 0x1p-25}; /* rounds differently by way of F32 */
     const ecornn_type from = types[_i / 4], to = types[_i % 4];
     double a[COUNT], b[COUNT + 1], sum[COUNT];
     for (int i = 0; i < COUNT; i++) {

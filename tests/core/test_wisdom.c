@@ -1,5 +1,5 @@
 /*
- * Wisdom: which plans it makes, which it must not, and how long a plan waits for it.
+ * Wisdom: which plans use it, which must not, and how long looking it up takes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -27,7 +27,7 @@ START_TEST(makes_the_plan)
     ck_assert(says(LSTM, "ECORNN_FORCE=algorithm=packed,chunk=7,"));
     ck_assert(says(LSTM, "algorithm packed, by wisdom of"));
     ck_assert(says(LSTM, "left out by wisdom"));
-    learn(LSTM CHUNK(5)); /* the later counts */
+    learn(LSTM CHUNK(5)); /* the later entry wins */
     ck_assert(says(LSTM, ",chunk=5,"));
     ecornn_wisdom_forget();
     ck_assert(!says(LSTM, "wisdom"));
@@ -41,8 +41,11 @@ START_TEST(buckets)
     for (size_t i = 0; i < sizeof bucket / sizeof *bucket; i++)
         ck_assert_int_eq(eco_wisdom_bucket(bucket[i][0]), bucket[i][1]);
     learn("lstm/f32/infer/T100/N20/I64/H64" CHUNK(7) "lstm/f32/infer/T110/N21/I64/H64" CHUNK(9));
-    ck_assert(says("lstm/f32/infer/T100/N20/I64/H64", ",chunk=7,")); /* itself, not the later */
-    ck_assert(says("lstm/f32/infer/T120/N24/I64/H64", ",chunk=9,")); /* the later of the bucket */
+    ck_assert(
+        says("lstm/f32/infer/T100/N20/I64/H64",
+             ",chunk=7,")); /* the entry of this very size wins over a later one of its bucket */
+    ck_assert(says("lstm/f32/infer/T120/N24/I64/H64",
+                   ",chunk=9,")); /* the later entry of the bucket wins */
     ck_assert(!says("lstm/f32/infer/T129/N20/I64/H64", "wisdom"));
     ck_assert(!says("lstm/f32/infer/T100/N25/I64/H64", "wisdom"));
     ck_assert(!says("lstm/f32/infer/T100/N20/I64/H65", "wisdom"));
@@ -51,7 +54,7 @@ START_TEST(buckets)
 }
 END_TEST
 
-/* What is the latest of a bucket is so after it was written and read. */
+/* The latest entry of a bucket is still the latest after wisdom was written and read. */
 START_TEST(keeps_the_order)
 {
     static char text[WISDOM_TEXT];
@@ -66,7 +69,8 @@ START_TEST(keeps_the_order)
 }
 END_TEST
 
-/* What was measured may not fit; what cuts sums is not of plans whose rows keep their bits. */
+/* Plans do not take an entry that does not fit. Row-invariant plans do not take choices that cut
+ * sums. */
 START_TEST(not_taken)
 {
     learn("lstm/f32/train/T100/N20/I64/H64/memory:64M" CHUNK(
@@ -93,12 +97,12 @@ START_TEST(of_another_device)
     ecornn_wisdom_forget();
     ck_assert_int_eq(ecornn_wisdom_from_text(text_of(other, LSTM CHUNK(7))), ECORNN_OK);
     ck_assert(says(LSTM, "not used: version=9"));
-    learn(LSTM CHUNK(7)); /* one of this device beside it */
+    learn(LSTM CHUNK(7)); /* an entry of this device is added */
     ck_assert(says(LSTM, ",chunk=7,"));
 }
 END_TEST
 
-/* A choice that this build does not know, or cannot. */
+/* Refuses a choice that this build does not know or cannot make. */
 START_TEST(refused_choices)
 {
     ecornn_desc desc;
@@ -107,7 +111,7 @@ START_TEST(refused_choices)
     ck_assert(says(LSTM, ", refused: no algorithm of device cpu runs " LSTM));
     ck_assert(strstr(wisdom_print,
                      "; the planner chose\nalgorithm packed, the fastest by estimate") != NULL);
-    ck_assert(strstr(ecornn_error_detail(), "nothing") != NULL); /* no failure of a plan's */
+    ck_assert(strstr(ecornn_error_detail(), "nothing") != NULL); /* the plan itself did not fail */
     learn(LSTM " - @ algorithm=none 1000 10 2026-01-31\n");
     ck_assert(says(LSTM, "the planner chose"));
 }
@@ -127,7 +131,7 @@ START_TEST(variables_count_more)
 }
 END_TEST
 
-/* Names of cells from text say nothing. */
+/* Wisdom is not used for cells from text, whose names identify nothing. */
 START_TEST(cells_from_text)
 {
     static const char *const texts[] = {"cell lstm(h)\nh' = tanh(W x + R h + b)\n",
@@ -159,7 +163,7 @@ static double seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The least of many, so that neighbours do not count. */
+/* Takes the least of many times, so that other programs do not matter. */
 static double time_of_plan(const char *problem)
 {
     double least = 1;

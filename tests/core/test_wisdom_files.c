@@ -1,5 +1,5 @@
 /*
- * Files of wisdom: which a process reads, what is wrong with them, and how they are replaced.
+ * Files of wisdom: which files a process reads, which errors they have, and how they are replaced.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -26,14 +26,14 @@ START_TEST(reads_files_by_itself)
     write_file(in_folder("mine"), text_of(wisdom_device->identity, LSTM CHUNK(4)));
     ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("mine"), 1), 0);
     ck_assert(says(LSTM, ",chunk=4,"));
-    ck_assert(says("gru/f32/infer/T1/N1/I9/H9", ",chunk=1,")); /* no more than T */
+    ck_assert(says("gru/f32/infer/T1/N1/I9/H9", ",chunk=1,")); /* chunk is at most T */
     ck_assert(strstr(wisdom_print, "wisdom: gru") != NULL);
-    ck_assert_int_eq(unlink(in_folder("mine")), 0); /* once only */
+    ck_assert_int_eq(unlink(in_folder("mine")), 0); /* files are read only once */
     ck_assert(says(LSTM, ",chunk=4,"));
 }
 END_TEST
 
-/* A plan is made in any case. */
+/* An error in a file never prevents a plan. */
 START_TEST(says_which_file_is_wrong)
 {
     ck_assert_int_eq(mkdir(in_folder("ecornn"), 0777), 0);
@@ -72,15 +72,15 @@ START_TEST(saves_and_loads)
     ck_assert(strstr(ecornn_error_detail(), "not a regular file") != NULL);
     ck_assert_int_eq(mkdir(in_folder("taken"), 0777), 0);
     ck_assert_int_eq(ecornn_wisdom_save(in_folder("taken")), ECORNN_FAILED);
-    char command[200]; /* nothing is left behind */
+    char command[200]; /* no temporary file is left */
     snprintf(command, sizeof command, "test \"$(cd '%s' && echo *)\" = 'ecornn saved taken'",
              wisdom_folder);
     ck_assert_int_eq(system(command), 0);
 }
 END_TEST
 
-/* Mode and group of a file that is replaced, and for root its owner; a new one of root's, and its
- * folders, belong to whom the folder does. */
+/* A replaced file keeps its mode and group and, if root writes it, its owner. A new file and folder
+ * written by root belong to the owner of the folder they are in. */
 START_TEST(keeps_mode_and_owner)
 {
     static const mode_t modes[] = {0600, 0640, 0604, 0666};
@@ -110,12 +110,13 @@ START_TEST(keeps_mode_and_owner)
 }
 END_TEST
 
-/* A folder that may not be searched is not the same as no file. */
+/* A folder without permission to search is reported, unlike a missing file. */
 START_TEST(says_what_it_may_not_read)
 {
     char text[1 << 14];
     ck_assert_int_eq(mkdir(in_folder("ecornn"), 0777), 0);
-    ck_assert_int_eq(symlink("wisdom", in_folder("ecornn/wisdom")), 0); /* for root, too */
+    ck_assert_int_eq(symlink("wisdom", in_folder("ecornn/wisdom")),
+                     0); /* which is an error even for root */
     ck_assert_int_eq(unsetenv("ECORNN_WISDOM"), 0);
     ck_assert(says(LSTM, "wisdom: "));
     ck_assert_int_lt(ecornn_info(text, sizeof text), (int)sizeof text);
@@ -124,7 +125,8 @@ START_TEST(says_what_it_may_not_read)
 }
 END_TEST
 
-/* What a process of the same number left behind, in another container or before a restart. */
+/* A temporary file may remain from a process of the same number in another container or before a
+ * restart. */
 START_TEST(left_behind)
 {
     char path[300];
@@ -139,7 +141,7 @@ START_TEST(left_behind)
 }
 END_TEST
 
-/* A link stays one; what is no file is not replaced. */
+/* A symbolic link stays one, and anything but a regular file is not replaced. */
 START_TEST(replaces_only_files)
 {
     struct stat about;
@@ -162,7 +164,7 @@ START_TEST(replaces_only_files)
 }
 END_TEST
 
-/* A disk that is full: the old file stays, and nothing else. */
+/* If the disk is full, the old file stays and no other file is left. */
 START_TEST(no_room)
 {
     static const struct rlimit none = {20, RLIM_INFINITY};

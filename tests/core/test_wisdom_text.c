@@ -1,5 +1,5 @@
 /*
- * Texts of wisdom: what is written is read again, what is wrong is refused, memory is not there.
+ * Texts of wisdom: they are written and read again, wrong ones are refused, and memory runs out.
  */
 #include <check.h>
 #include <inttypes.h>
@@ -23,14 +23,15 @@ START_TEST(says_it_again)
     ck_assert_str_eq(whole(), WISDOM_HEAD);
     ck_assert_int_eq(ecornn_wisdom_from_text(first), ECORNN_OK);
     ck_assert_str_eq(whole(), first);
-    ck_assert_int_eq(ecornn_wisdom_from_text(first), ECORNN_OK); /* nothing twice */
+    ck_assert_int_eq(ecornn_wisdom_from_text(first),
+                     ECORNN_OK); /* reading a text again adds nothing */
     ck_assert_str_eq(whole(), first);
     ck_assert_int_eq(ecornn_wisdom_to_text(NULL, 0), (int)strlen(first));
 }
 END_TEST
 
-/* A line of another version stays, though its problem is none here; it neither hides nor hinders
- * others. */
+/* A line of another version is kept, even if this version cannot parse its problem. It does not
+ * affect other lines. */
 START_TEST(problems_of_another_version)
 {
     static char other[ECO_MAX_IDENTITY], text[WISDOM_TEXT];
@@ -49,7 +50,7 @@ START_TEST(problems_of_another_version)
 }
 END_TEST
 
-/* Each stays before what it is about; of equal ones the first. */
+/* Each remark stays before the line that it is about. Of equal remarks the first stays. */
 START_TEST(keeps_remarks)
 {
     static const char lines[] = "# of both\n" LSTM CHUNK(7) "#\ngru/f32/train/T2/N3/I4/H5" CHUNK(
@@ -60,7 +61,7 @@ START_TEST(keeps_remarks)
     learn(lines);
     strcpy(before, whole());
     ck_assert_str_eq(before, text_of(wisdom_device->identity, read));
-    learn(LSTM CHUNK(9)); /* one goes, its remark does not */
+    learn(LSTM CHUNK(9)); /* the old entry goes, its remark stays */
     ck_assert(strstr(whole(), "# of both\n#\ngru") != NULL);
     size_t n = (size_t)snprintf(text, sizeof text, WISDOM_HEAD);
     for (int k = 0; k <= 1 << 18; k++)
@@ -70,8 +71,8 @@ START_TEST(keeps_remarks)
 }
 END_TEST
 
-/* The largest text, with as many devices as there may be and three lines for each problem, is read
- * in a moment, and the last line of each problem is kept. */
+/* The largest text, with the maximum of devices and three lines for each problem, is read quickly,
+ * and the last line of each problem is kept. */
 START_TEST(large_text)
 {
     enum { MANY = 4096, MOST = 16 << 20, TIMES = 3, LINES = 200000 };
@@ -109,7 +110,7 @@ START_TEST(large_text)
 }
 END_TEST
 
-/* What is wrong with lines after the device's, which is the second. */
+/* Wrong lines, and the error. They follow the line of the device, which is the second. */
 static const struct {
     const char *lines, *words;
 } wrong[] = {

@@ -1,5 +1,5 @@
 /*
- * Wisdom of many processes and threads at a time.
+ * Many processes and threads use wisdom at the same time.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -21,7 +21,7 @@
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* Many processes write; who reads finds one of them, whole. */
+/* Many processes write a file; a reader finds the whole file of one of them. */
 START_TEST(many_processes)
 {
     enum { PROCESSES = 4, TIMES = 25 };
@@ -109,7 +109,7 @@ END_TEST
 
 /* ---- forks ----------------------------------------------------------------------------------- */
 
-/* Check has a lock too, so neither threads nor children of this test assert. */
+/* The library Check has a lock too, so threads and children of this test do not assert. */
 static bool opens_and_plans(void)
 {
     ecornn_device *device;
@@ -124,7 +124,7 @@ static bool opens_and_plans(void)
     return planned;
 }
 
-/* What takes the locks of plans: all of it again and again, until told to stop. */
+/* Makes all calls that take the locks of plans repeatedly, until told to stop. */
 static void *take_locks(void *stop)
 {
     while (!atomic_load((atomic_bool *)stop))
@@ -133,7 +133,7 @@ static void *take_locks(void *stop)
     return NULL;
 }
 
-/* A fork at any moment of what others do leaves a child that can open a device and plan. */
+/* Whatever other threads are doing at a fork, the child can open a device and make a plan. */
 START_TEST(forks)
 {
     enum { THREADS = 3, FORKS = 200 };
@@ -146,7 +146,7 @@ START_TEST(forks)
     for (int k = 0; k < FORKS; k++) {
         const pid_t child = fork();
         if (child == 0) {
-            signal(SIGALRM, SIG_DFL); /* Check's would end the parent too */
+            signal(SIGALRM, SIG_DFL); /* Check's handler would end the parent too */
             alarm(20);
             _exit(opens_and_plans() ? 0 : 1);
         }
@@ -169,7 +169,7 @@ static void *plan_once(void *own)
     return own;
 }
 
-/* While the first plan reads files: nothing of them comes after. */
+/* Forgets wisdom while the first plan reads files; no entry of these files may appear later. */
 START_TEST(forgets_what_is_being_read)
 {
     enum { LINES = 10000 };
