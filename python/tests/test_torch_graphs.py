@@ -212,6 +212,29 @@ def test_opcheck_of_the_seed():
         "test_schema", "test_autograd_registration", "test_faketensor"))
 
 
+@pytest.mark.parametrize("budget", [0.9, 0.5, 0.0])
+@pytest.mark.parametrize("make", [lambda: et.LSTM(6, 8, 3, dropout=0.5), lambda: et.ZoneoutLSTM(6, 8),
+                                  lambda: et.Net(6, "lstm/H8/L3/dropout:0.5")])
+def test_recomputation_draws_nothing_new(make, budget):
+    """Gradients against finite differences of the loss with the same seed."""
+    module, step = make().double(), 1e-6
+    x = torch.randn(20, 4, 6, dtype=torch.double, requires_grad=True)
+    along = torch.randn_like(x)
+
+    def value(x):
+        torch.manual_seed(1)
+        return compiled(x)
+
+    with torch._functorch.config.patch(activation_memory_budget=budget):
+        compiled = torch.compile(
+            lambda x: torch.sin(module(torch.tanh(x * 2))[0]).pow(2).sum(),
+            backend="aot_eager_decomp_partition", fullgraph=True)
+        found, = torch.autograd.grad(value(x), x)
+        with torch.no_grad():
+            slope = (value(x + step * along) - value(x - step * along)) / (2 * step)
+    torch.testing.assert_close((found * along).sum(), slope, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("budget", [0.9, 0.3, 0.0])
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("make", [lambda: et.LSTM(6, 8, 3, dropout=0.5),

@@ -10,6 +10,7 @@ storages, because no formula gives their sizes for any T and N.  If they come ba
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 import torch
@@ -66,9 +67,11 @@ class _Given:
         if (self.starts is not None) > (self.resets is not None):
             raise RuntimeError("reset states without resets")
         for name, given in (("an initial state", self.states), ("a reset state", self.starts)):
-            if given is not None and len(given) not in (0, spec.states):
+            if not given:
+                continue
+            if len(given) != spec.states:
                 raise RuntimeError(f"{len(given)} of {name}, must be 0 or {spec.states}")
-            for state, shape in zip(given or (), self.state_shapes):
+            for state, shape in zip(given, self.state_shapes):
                 _run.expect(name, state, shape, x.dtype, x.device)
         _run.expect("lengths", self.lengths, (*x.shape[:-3], self.batch), torch.int32, x.device)
         for name, given in (("resets", self.resets), ("mask", self.mask)):
@@ -101,8 +104,8 @@ class _Given:
         states = [_run.dense(state) for state in self.states or none]
         starts = [_run.dense(state) for state in self.starts or none] if (
             self.resets is not None) else []
-        resets, mask = (check_steps(name, given, self.x, self.batch_major) for name, given in
-                        (("resets", self.resets), ("mask", self.mask)))
+        resets, mask = (None if given is None else check_steps(name, given, self.x, self.batch_major)
+                        for name, given in (("resets", self.resets), ("mask", self.mask)))
         return ((_run.dense(self.x), _run.dense(self.lengths), states), (resets, starts, mask))
 
     def forward(self, job, keep: bool):
@@ -115,10 +118,14 @@ class _Given:
 def _spec(cell: str, shape, saving: str, dropout) -> Spec:
     """shape: sizes, layers, bias, bidirectional, proj, memory_limit, heads, grouped_input, and the
     number of models, 0 where arrays have no [M] first."""
-    input, hidden, layers, bias, both, proj, limit, heads, grouped, models = (
-        int(number) for number in shape)
-    return spec_of(cell, input, hidden, layers, bool(bias), float(dropout), bool(both), proj,
-                   saving, limit, models or None, heads, bool(grouped))
+    return _spec_of(cell, tuple(map(int, shape)), saving, float(dropout))
+
+
+@functools.lru_cache(maxsize=None)
+def _spec_of(cell: str, shape, saving: str, dropout: float) -> Spec:
+    input, hidden, layers, bias, both, proj, limit, heads, grouped, models = shape
+    return spec_of(cell, input, hidden, layers, bool(bias), dropout, bool(both), proj, saving,
+                   limit, models or None, heads, bool(grouped))
 
 
 def _seed(seed) -> int:
