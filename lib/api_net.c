@@ -1,6 +1,6 @@
 /*
- * Nets: plans, and every argument of a run, checked before anything is written.  What a layer's own
- * arguments must be its plan's check says.
+ * Nets: creates plans, and checks every argument of a run before anything is written. The arguments
+ * of a layer are checked by its plan.
  */
 #include "lib/net.h"
 
@@ -48,7 +48,7 @@ void ecornn_net_plan_sizes(const ecornn_net_plan *plan, ecornn_net_sizes *sizes)
         *sizes = plan->sizes;
 }
 
-/* Where a text of so many bytes goes on; NULL: it is full. */
+/* The rest of a buffer after `length` bytes; NULL: it is full. */
 static char *rest_of(char *text, size_t size, size_t length)
 {
     return length < size ? text + length : NULL;
@@ -151,7 +151,7 @@ ecornn_status ecornn_net_unpack(const ecornn_net_plan *plan, const void *dweight
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Both 0 is what a struct holds that nobody filled in: the plan's. */
+/* Both 0 means that the caller left them unset: the plan's. */
 static ecornn_status check_counts(struct eco_net_run *run)
 {
     const ecornn_io *const io = run->io;

@@ -50,8 +50,7 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
         struct ecornn_plan *one = created->one ? created->one : created;
         struct eco_text note = {one->note, sizeof one->note, strlen(one->note)};
         const char *cell = eco_cell_source_text(one->problem.cell);
-        if (cell ||
-            one->problem.cell->builtin >= 0) /* a tangent has a cell that no user asked for */
+        if (cell || one->problem.cell->builtin >= 0) /* a tangent has a cell that no user knows */
             eco_record(one->problem.text, cell, &note);
         *plan = created;
     }

@@ -1,6 +1,6 @@
 /*
- * Tangents: descriptions and plans, and the check of a run's arguments.  What a description means
- * plan/problem.c knows; here is what tangents do not take of it.
+ * Tangents: descriptions and plans, and the check of a run's arguments. plan/problem.c knows what a
+ * description means; this file refuses what tangents do not support.
  */
 #include "lib/tangent.h"
 
@@ -44,7 +44,7 @@ static ecornn_status check_problem(const struct eco_problem *problem)
     return ECORNN_OK;
 }
 
-/* The plan of one layer of that width. */
+/* Makes the plan of one layer of this input width. */
 static ecornn_status make_part(struct eco_tangent_part *part, ecornn_device *device,
                                const ecornn_desc *desc, const ecornn_cell *cell, int32_t input)
 {
@@ -192,7 +192,7 @@ static ecornn_status check_count(const char *name, int32_t given, int32_t planne
     return ECORNN_OK;
 }
 
-/* As of ecornn_io, where one that is 0 alone is an empty run. */
+/* As in ecornn_io: both 0 means the plan's counts, one 0 alone an empty run. */
 static ecornn_status check_counts(struct eco_tangent_run *run)
 {
     const bool unset = run->io->steps == 0 && run->io->batch == 0;
@@ -203,7 +203,7 @@ static ecornn_status check_counts(struct eco_tangent_run *run)
                : status;
 }
 
-/* Pointers to parameters: all of them, or all of them that there are. */
+/* Checks pointers to parameters: all are required, or they may be NULL. */
 static ecornn_status check_params(const struct ecornn_tangent_plan *plan,
                                   const ecornn_tangent_io *io)
 {
@@ -231,7 +231,7 @@ static ecornn_status check_params(const struct ecornn_tangent_plan *plan,
     return ECORNN_OK;
 }
 
-/* Every array of states, of as many as the cell has. */
+/* Checks every array of states, one for each state of the cell. */
 static ecornn_status check_states(const struct ecornn_tangent_plan *plan,
                                   const ecornn_tangent_io *io)
 {

@@ -1,14 +1,12 @@
-/*
- * Plans of several models: the plan of one model, and the sizes of blocks of all, one after the
- * other.
- */
+/* Plans of several models: the plan of one model, and the sizes of the blocks of all models, which
+ * follow each other. */
 #include "lib/models.h"
 
 #include <string.h>
 
 #include "common/util.h"
 
-/* Blocks of so many models; more: bytes behind them. */
+/* Bytes of the blocks of this number of models; more: bytes that follow them. */
 static size_t block_bytes(size_t bytes, int models, size_t more, bool *overflow)
 {
     const struct eco_size each = eco_size_align(eco_size_of(bytes));
@@ -17,7 +15,7 @@ static size_t block_bytes(size_t bytes, int models, size_t more, bool *overflow)
     return all.value;
 }
 
-/* dx of every model, before they are added up. */
+/* Bytes of dx of every model, before they are added up. */
 static size_t shared_bytes(const struct eco_problem *problem, int32_t T, int32_t N, bool *overflow)
 {
     if (!problem->training || !problem->shared)
@@ -30,7 +28,7 @@ static size_t shared_bytes(const struct eco_problem *problem, int32_t T, int32_t
     return bytes.value;
 }
 
-/* Of a run whose models have the sizes `one` each. */
+/* Sizes of a run in which each model has the sizes `one`. */
 static ecornn_sizes sizes_of(const ecornn_plan *plan, const ecornn_sizes *one, int32_t T, int32_t N,
                              bool *overflow)
 {
@@ -64,7 +62,7 @@ static ecornn_status fix_sizes(ecornn_plan *plan)
                : ECORNN_OK;
 }
 
-/* The device as a run sees it that has a part of it. */
+/* The partition of a device, as a device for a run. */
 static struct ecornn_device *part_of(const struct ecornn_device *device,
                                      const struct eco_caps *caps)
 {
@@ -80,8 +78,8 @@ static struct ecornn_device *part_of(const struct ecornn_device *device,
     return part;
 }
 
-/* What the environment forces comes before the algorithm that has parts.  What was measured of all
- * of the device is not of a part. */
+/* Plans a model in a partition. Forced choices come before the algorithm that has partitions.
+ * Wisdom is not used, because it was measured on the whole device. */
 static ecornn_status plan_in_part(ecornn_plan **plan, struct ecornn_device *part,
                                   const struct eco_problem *one, const struct eco_algo *algo)
 {
@@ -108,8 +106,9 @@ ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_de
     return status;
 }
 
-/* On threads: so few models that each takes all of them; else each takes one.  Where what is forced
- * does not fit a part, all of the device for one after the other. */
+/* Creates the plan of one model. On a CPU it has all threads if there are few models, else one. On
+ * a GPU it has a partition or, if forced choices do not fit that, the whole device, and models run
+ * one after the other. */
 static ecornn_status create_one(ecornn_plan *plan, const struct eco_problem *one)
 {
     struct ecornn_device *device = plan->device;

@@ -1,7 +1,7 @@
 /*
- * A run of several models: each on one thread where there are as many models as threads, else each
- * on all of them; on a device with streams each on one of these.  A model's run is that of its plan
- * by itself, so its bits are, too.
+ * A run of several models. On a CPU each model runs on one thread if there are at least as many
+ * models as threads, else on all threads; on a GPU each runs on a stream. A model runs as it would
+ * alone, so it has the same bits.
  */
 #include "lib/models.h"
 
@@ -18,11 +18,11 @@ struct models {
     const ecornn_io *io;
     const ecornn_gradient *gradient; /* NULL: forward */
     int32_t T, N;
-    ecornn_sizes one; /* of each in this run */
-    char *dx;         /* [M,T,N,I] of all models where x is shared and dx wanted; else NULL */
-    atomic_int next;  /* the first model that nobody has taken */
+    ecornn_sizes one; /* of each model in this run */
+    char *dx; /* [M,T,N,I] of all models if they share x and the caller asks for dx; else NULL */
+    atomic_int next; /* the first model that no thread has taken */
     atomic_flag failed;
-    ecornn_status status; /* of the first that failed, and why */
+    ecornn_status status; /* of the first model that failed, and why */
     char detail[ECO_MAX_DETAIL];
 };
 
@@ -47,7 +47,7 @@ static size_t state_bytes(const struct models *models, int s)
            (size_t)eco_problem_width(problem, s) * eco_type_bytes(problem->type);
 }
 
-/* What of x and its rows is each model's own. */
+/* Points at a model's x, lengths and resets, unless the models share them. */
 static void take_input(const struct models *models, int m, ecornn_io *io)
 {
     const size_t N = (size_t)models->N, bytes = (size_t)models->T * N;
@@ -59,7 +59,7 @@ static void take_input(const struct models *models, int m, ecornn_io *io)
     io->mask = part(io->mask, bytes, m);
 }
 
-/* place: among those that run at once. */
+/* place: index among the models that run concurrently. */
 static ecornn_io io_of(const struct models *models, int m, int place)
 {
     const struct eco_problem *problem = &models->plan->problem;
@@ -112,7 +112,7 @@ static void note(struct models *models, ecornn_status status)
     eco_fail_keep(models->detail);
 }
 
-/* Model m; alone: on the calling thread, beside others. */
+/* Runs model m; alone: on the calling thread only, while other threads run other models. */
 static ecornn_status run_one(const struct models *models, int m, const ecornn_io *io, bool alone)
 {
     const ecornn_plan *one = models->plan->one;
@@ -134,7 +134,7 @@ static void run_model(struct models *models, int m, int thread)
     note(models, run_one(models, m, &io, models->plan->concurrent > 1));
 }
 
-/* Model after model, so that a thread which comes late leaves the others its share. */
+/* Takes model after model, so that other threads do the work of a thread that starts late. */
 static void run_some(void *own, int id, int count)
 {
     struct models *models = own;

@@ -1,12 +1,10 @@
-/*
- * Where the blocks of a net's layers, and what lies between them, are in those of the net.
- */
+/* Places the blocks of a net's layers, and the arrays between layers, in the blocks of the net. */
 #include "lib/net.h"
 
 #include "common/util.h"
 
-/* A block of the net: each part begins as aligned as memory of ecornn_alloc does, by which a GPU
- * chooses how it multiplies. */
+/* Adds a part to a block of the net. Each part is aligned like memory of ecornn_alloc, because a
+ * GPU chooses products by alignment. */
 static size_t take(struct eco_size *block, struct eco_size bytes)
 {
     enum { ALIGNMENT = 256 };
@@ -16,7 +14,7 @@ static size_t take(struct eco_size *block, struct eco_size bytes)
     return at;
 }
 
-/* Bytes of an array [T,N,width] of steps that are each so many of x. */
+/* Bytes of an array [T,N,width] whose steps each stand for several steps of x. */
 static struct eco_size bytes_of(const struct ecornn_net_plan *plan, int32_t before, int32_t width)
 {
     const struct eco_problem *const problem = eco_net_problem(plan);
@@ -32,7 +30,7 @@ static void largest(struct eco_size *most, struct eco_size bytes)
         most->value = bytes.value;
 }
 
-/* The workspace of layers, which those use in turn that do not run at once. */
+/* Places the workspace of layers. Layers that are not concurrent use the same memory in turn. */
 static struct eco_size place_workspaces(struct ecornn_net_plan *plan)
 {
     struct eco_size most = eco_size_of(0);
@@ -49,7 +47,7 @@ static struct eco_size place_workspaces(struct ecornn_net_plan *plan)
     return most;
 }
 
-/* What layers need, each by itself; returns their workspace. */
+/* Places what each layer has for itself; returns the workspace of all. */
 static struct eco_size place_layers(struct ecornn_net_plan *plan, struct eco_size *reserve)
 {
     struct eco_size params = eco_size_of(0), weights = params, dweights = params,
@@ -80,7 +78,7 @@ struct between {
     struct eco_size value, half, dx;
 };
 
-/* Places of layers side by side: one for all of them in turn, or each its own. */
+/* Places the arrays of layers side by side: one that they use in turn, or one for each. */
 static void place_halves(struct ecornn_net_plan *plan, const struct eco_net_piece *piece,
                          struct eco_size *reserve, struct between *most)
 {

@@ -1,6 +1,6 @@
 /*
- * Plans of nets: a plan of each layer, whose problem string is made of what the text says, for all
- * of the device or a part of it.
+ * Plans of nets: makes a plan for each layer, on the whole device or a partition of it. The layer's
+ * problem string is made from the net's text.
  */
 #include "lib/net.h"
 
@@ -26,7 +26,8 @@ struct making {
     const struct eco_net_text *text;
     const ecornn_cell *const *cells;
     int32_t T, input;
-    struct eco_models_share share; /* of the piece; algo NULL: layers have all of the device */
+    struct eco_models_share
+        share; /* how the layers of the piece share the device; algo NULL: each has all of it */
 };
 
 static const ecornn_cell *find_cell(const ecornn_cell *const *cells, const char *name,
@@ -39,7 +40,8 @@ static const ecornn_cell *find_cell(const ecornn_cell *const *cells, const char 
     return NULL;
 }
 
-/* "lstm", what all say, T and I, "/H320". */
+/* Makes a problem string of "lstm", the items that all layers share, T and I, and "/H320", and
+ * parses it. */
 static ecornn_status parse_layer(ecornn_desc *desc, const struct making *making, const char *layer)
 {
     char problem[2 * ECO_NET_TEXT + 32];
@@ -50,7 +52,7 @@ static ecornn_status parse_layer(ecornn_desc *desc, const struct making *making,
     return ecornn_desc_parse(desc, problem, find_cell(making->cells, layer, length));
 }
 
-/* What a layer may not say otherwise than the others, or not at all. */
+/* Refuses items that all layers must share, or that a layer of a net cannot have. */
 static ecornn_status check_layer(const struct eco_problem *problem, const struct eco_problem *first)
 {
     const struct {
@@ -132,8 +134,8 @@ static ecornn_status make_layer(struct ecornn_net_plan *plan, const struct makin
 
 /* ---- layers side by side --------------------------------------------------------------------- */
 
-/* Whether each had better have a part of the device.  What cannot be read is said when its layer is
- * made. */
+/* Decides whether layers side by side get a partition of the device each. Errors in their texts are
+ * reported later, when the layers are made. */
 static ecornn_status share_device(const struct ecornn_net_plan *plan, struct making *making,
                                   const struct eco_net_piece_text *text)
 {
@@ -171,7 +173,7 @@ static ecornn_status make_layers(struct ecornn_net_plan *plan, const struct maki
     return status;
 }
 
-/* Where one does not fit a part, all have all of the device. */
+/* If one layer does not fit a partition, all have the whole device. */
 static ecornn_status make_beside(struct ecornn_net_plan *plan, struct making *making,
                                  const struct eco_net_piece_text *text)
 {
@@ -227,7 +229,7 @@ static ecornn_status make_piece(struct ecornn_net_plan *plan, struct making *mak
         return status;
     piece->output = making->input = (int32_t)width;
     making->T = eco_joined(making->T, text->join);
-    /* Past all steps there is one. */
+    /* limited, because a join of more than all steps gives one step */
     const int64_t joined = (int64_t)plan->sizes.joined * text->join;
     plan->sizes.joined = joined < INT32_MAX ? (int32_t)joined : INT32_MAX;
     return ECORNN_OK;

@@ -1,6 +1,6 @@
 /*
- * A run of a net: from piece to piece, and back.  Joins are the backend's; layers run through the
- * functions of a plan.
+ * A run of a net, from piece to piece, forward or backward. The backend computes joins; layers run
+ * through the functions of their plans.
  */
 #include "lib/net.h"
 
@@ -27,8 +27,9 @@ static bool is_last(const struct eco_net_run *run, int p)
     return p == run->plan->pieces - 1;
 }
 
-/* Between layers, a join whose output lies as its input does: that of whole groups of steps, where
- * a row has its own one after the other, and what stands past its length is zeros already. */
+/* Is the output of a join between layers the same memory as its input? That is so if the steps of a
+ * row are adjacent, groups of steps are complete, and steps past a row's length are already zero.
+ */
 static bool is_view(const struct eco_net_run *run, int p)
 {
     const struct eco_net_piece *const piece = &run->plan->piece[p];
@@ -38,7 +39,8 @@ static bool is_view(const struct eco_net_run *run, int p)
            run->steps[p] % piece->join == 0 && !(problem->repeats && run->lengths[p] != NULL);
 }
 
-/* Where outputs go that no reserve keeps, and gradients: two places in turn. */
+/* The memory of outputs that no reserve keeps, and of gradients: two slots that are used in turn.
+ */
 static char *next_slot(const struct eco_net_run *run, const char *taken)
 {
     char *const first = in_workspace(run, run->plan->workspace.slot[0]);
@@ -55,7 +57,7 @@ static char *output_of(const struct eco_net_run *run, int p)
                                     : next_slot(run, run->value[p]);
 }
 
-/* Steps, lengths and arrays of every piece. */
+/* Sets the steps, lengths and arrays of every piece. */
 static ecornn_status place(struct eco_net_run *run)
 {
     const struct ecornn_net_plan *const plan = run->plan;
@@ -82,8 +84,8 @@ static ecornn_status place(struct eco_net_run *run)
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
-/* A layer of piece p; y, dy and dx are not the piece's own where it stands beside others, nor the
- * stream the caller's where these run at once. */
+/* The run of a layer of piece p. If layers are side by side, y, dy and dx are the layer's own and
+ * not the piece's. If they run concurrently, the stream is not the caller's. */
 struct turn {
     int p, k;
     char *y, *dy, *dx;
@@ -139,14 +141,14 @@ static char *half_of(const struct eco_net_run *run, int k)
     return in_workspace(run, run->plan->workspace.half + run->plan->layer[k].half);
 }
 
-/* y of a layer that stands beside others. */
+/* y of one of several layers side by side. */
 static char *y_of(const struct eco_net_run *run, int k)
 {
     return run->io->reserve != NULL ? after(run->io->reserve, run->plan->layer[k].y)
                                     : half_of(run, k);
 }
 
-/* Runs it, or only looks at its arguments. */
+/* Runs a layer, or only checks its arguments. */
 static ecornn_status take_turn(const struct eco_net_run *run, const struct turn *turn, bool runs)
 {
     const ecornn_plan *const plan = run->plan->layer[turn->k].plan;
@@ -159,7 +161,8 @@ static ecornn_status take_turn(const struct eco_net_run *run, const struct turn 
     return status == ECORNN_OK ? status : eco_net_fail(status, turn->k);
 }
 
-/* Of every layer, before any runs: what is wrong with the caller's states, above all, and y. */
+/* Checks the arguments of every layer before any layer runs, above all the caller's states and y.
+ */
 static ecornn_status check_layers(const struct eco_net_run *run)
 {
     ecornn_status status = ECORNN_OK;
@@ -196,7 +199,7 @@ static ecornn_status join(const struct eco_net_run *run, int p, const struct eco
     return status;
 }
 
-/* Steps of piece p that are joined. */
+/* The join of steps before piece p. */
 static struct eco_join join_of(const struct eco_net_run *run, int p)
 {
     const struct eco_net_piece *const piece = &run->plan->piece[p];
@@ -206,7 +209,8 @@ static struct eco_join join_of(const struct eco_net_run *run, int p)
                              .row = piece->output};
 }
 
-/* The columns of a layer that stands beside others, in the piece's output. */
+/* A join that copies the columns of one of several layers side by side to or from the piece's
+ * output. */
 static struct eco_join columns_of(const struct eco_net_run *run, int p, int k)
 {
     return (struct eco_join){.steps = 1,
@@ -225,8 +229,8 @@ static ecornn_status forward_beside(const struct eco_net_run *run, int p, int k,
     return status == ECORNN_OK && columns.wide != NULL ? join(run, p, &columns, stream) : status;
 }
 
-/* dx of a layer that stands beside others: the first overwrites the piece's, to which theirs is
- * added. */
+/* dx of one of several layers side by side. The first layer writes the piece's dx, to which those
+ * of the others are added. */
 static char *dx_of(const struct eco_net_run *run, int p, int k)
 {
     return run->dvalue[p] == NULL || k == run->plan->piece[p].first
@@ -274,12 +278,12 @@ static ecornn_status queue_layer(void *own, int i, int place, void *stream)
 {
     const struct beside *const beside = own;
     const int k = beside->run->plan->piece[beside->p].first + i;
-    (void)place; /* each has its own */
+    (void)place; /* each layer has its own workspace */
     return (beside->run->gradient != NULL ? backward_beside : forward_beside)(beside->run,
                                                                               beside->p, k, stream);
 }
 
-/* In their order, behind all of them. */
+/* Adds up dx in the order of the layers, after all of them have run. */
 static ecornn_status queue_sums(void *own, void *stream)
 {
     const struct beside *const beside = own;
@@ -302,7 +306,7 @@ static ecornn_status run_at_once(struct beside *runs)
     return device->backend->run_concurrently(device, &all, runs->run->io->stream);
 }
 
-/* The second uses the places of the first: each dx is added before. */
+/* Layers use the same memory in turn, so each dx is added before the next layer runs. */
 static ecornn_status run_in_order(struct beside *runs)
 {
     const struct eco_net_run *const run = runs->run;
@@ -344,7 +348,7 @@ static ecornn_status forward(const struct eco_net_run *run, int p)
         true);
 }
 
-/* Where the gradient of what piece p reads goes. */
+/* The memory for the gradient of piece p's input. */
 static char *dinput_of(const struct eco_net_run *run, int p)
 {
     if (p == 0)

@@ -17,7 +17,7 @@ struct eco_tangent_part {
     ecornn_sizes sizes;
 };
 
-/* Plans of the layers of one input width. */
+/* The plans for layers of one input width. */
 struct eco_tangent_layer {
     int32_t input;                /* I of the cell */
     struct eco_tangent_part cell; /* the cell, */
@@ -31,14 +31,14 @@ struct ecornn_tangent_plan {
     int states, params; /* of the cell */
     bool training;
     ecornn_type type;
-    struct eco_tangent_layer layer[2]; /* the first; all others */
+    struct eco_tangent_layer layer[2]; /* for the first layer, and for all others */
     ecornn_tangent_sizes sizes;
 };
 
-/* Where a run has what, in its workspace. */
+/* The arrays in the workspace of a run. */
 struct eco_tangent_areas {
     /* of all layers */
-    char *workspace, *dweights; /* of their plans */
+    char *workspace, *dweights; /* of the layers' plans */
     char *zeros;                /* [H,H] */
     char *matrices;        /* every W of the tangent [H,2I] of each direction, or its gradient */
     char *dboth, *dcell;   /* [T,N,2I], [T,N,I]: dx of the two plans */
@@ -50,7 +50,7 @@ struct eco_tangent_areas {
     char *y, *y_tangent; /* [T,N,D*H] */
 };
 
-/* A run, at a layer. */
+/* A run, and the layer that it has reached. */
 struct eco_tangent_run {
     const struct ecornn_tangent_plan *plan;
     const ecornn_tangent_io *io;
@@ -65,11 +65,11 @@ struct eco_tangent_run {
  * their end. */
 struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *base, int layer,
                                   struct eco_tangent_areas *areas);
-/* All of a run; its arguments are checked. */
+/* Computes a run whose arguments have been checked. */
 ecornn_status eco_tangent_compute(struct eco_tangent_run *run);
 
-/* tangent_weights.c: the layer's weights of either plan, packed; their gradients to dparams: of the
- * tangent first, to which the cell's are added. */
+/* tangent_weights.c: pack the layer's weights for both plans; unpack their gradients to dparams,
+ * first those of the tangent, to which those of the cell are added. */
 void eco_tangent_pack(struct eco_tangent_run *run);
 void eco_tangent_pack_cell(struct eco_tangent_run *run);
 void eco_tangent_unpack(struct eco_tangent_run *run);

@@ -1,7 +1,8 @@
 /*
- * A run of tangents: forward layer by layer, then back.  A layer's tangent plan has the derivative
- * of the output as its output; what comes down to the output itself goes through the cell's own
- * plan.  Gradients add up, because both ways back are linear in what comes in.
+ * A run of tangents: forward layer by layer, then backward. The output of a layer's tangent plan is
+ * the derivative of the layer's output. The gradient of the output itself goes backward through the
+ * cell's own plan. The gradients of both are added, because backward is linear in the incoming
+ * gradient.
  */
 #include "lib/tangent.h"
 
@@ -129,7 +130,7 @@ static bool goes_back(const ecornn_tangent_io *io)
     return wanted;
 }
 
-/* Does the cell itself run, beside its tangent? */
+/* Does the cell itself run, in addition to its tangent? */
 static bool runs_cell(const struct eco_tangent_run *run)
 {
     const ecornn_tangent_io *io = run->io;
@@ -146,7 +147,7 @@ static void *layer_of(const struct eco_tangent_run *run, const void *states)
                : (char *)(uintptr_t)states + rows * (size_t)plan->H * eco_type_bytes(plan->type);
 }
 
-/* Of a run of either plan, all but x, y, states, weights and reserve. */
+/* The arguments of a run of either plan, without x, y, states, weights and reserve. */
 static ecornn_io io_of(const struct eco_tangent_run *run)
 {
     return (ecornn_io){.size = sizeof(ecornn_io),
@@ -235,7 +236,7 @@ static void backward_both(struct eco_tangent_run *run, const void *dy_tangent)
         eco_tangent_unpack(run);
 }
 
-/* Adds to what the tangent gave. */
+/* Runs the cell backward and adds its gradients to those of the tangent. */
 static void backward_cell(struct eco_tangent_run *run, const void *dy)
 {
     const struct ecornn_tangent_plan *plan = run->plan;
@@ -258,7 +259,7 @@ static void backward_cell(struct eco_tangent_run *run, const void *dy)
         eco_tangent_unpack_cell(run);
 }
 
-/* dy, dy_tangent: of the layer's output, NULL: zeros. */
+/* dy, dy_tangent: gradients of the layer's output and of its tangent; NULL: zeros. */
 static void backward(struct eco_tangent_run *run, const void *dy, const void *dy_tangent)
 {
     const struct halves dinput = {run->at.dboth, (size_t)run->kind->input};

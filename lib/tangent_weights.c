@@ -1,6 +1,6 @@
 /*
- * Between the parameters of a layer and those of its tangent, which has every W twice as wide and
- * every R twice (common/cell/tangent.h).
+ * Moves parameters between a layer and its tangent, which has every W twice as wide and every R
+ * twice (common/cell/tangent.h).
  */
 #include "lib/tangent.h"
 
@@ -9,7 +9,7 @@ enum { MOST = 2 * ECO_MAX_PARAMS }; /* of two directions */
 /* A parameter of the tangent in one direction. */
 struct param {
     int number;   /* in the parameters of the tangent's plan */
-    int from;     /* in the caller's */
+    int from;     /* in the caller's parameters */
     uint8_t role; /* enum eco_tangent_role */
     char *matrix; /* W: [H,2I] in the workspace; else NULL */
 };
@@ -27,7 +27,7 @@ static struct param param_of(const struct eco_tangent_run *run, int number)
     const struct eco_tangent_param *origin = &plan->tangent->param[k];
     const size_t bytes =
         2 * (size_t)plan->H * (size_t)run->kind->input * eco_type_bytes(plan->type);
-    int inputs = 0; /* every W comes before all else */
+    int inputs = 0; /* every W precedes all other parameters */
     while (inputs < recipe->n_params && recipe->param[inputs].kind == ECO_PARAM_W)
         inputs++;
     return (struct param){number, (run->layer * plan->D + d) * plan->params + origin->param,
@@ -44,7 +44,7 @@ void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *r
             run->plan->device->backend->move_rows(run->plan->device, &typed, run->io->stream);
 }
 
-/* One half of a wide matrix: second, or first.  from NULL: zeros. */
+/* Writes the first or the second half of a wide matrix. from NULL: zeros. */
 static void put_half(struct eco_tangent_run *run, char *matrix, bool second, const void *from)
 {
     const size_t I = (size_t)run->kind->input;
@@ -86,7 +86,8 @@ void eco_tangent_pack_cell(struct eco_tangent_run *run)
                         run->at.cell_weights, run->io->stream);
 }
 
-/* The parameter's gradient, less what goes through another role; NULL: unwanted. */
+/* The caller's array for the parameter's gradient, without the contributions of its other roles;
+ * NULL: not requested. */
 static void *first_place(const struct eco_tangent_run *run, const struct param *param)
 {
     if (param->matrix != NULL)
@@ -94,7 +95,7 @@ static void *first_place(const struct eco_tangent_run *run, const struct param *
     return param->role == ECO_TANGENT_VALUE ? run->io->dparams[param->from] : NULL;
 }
 
-/* What W gets of its two wide matrices. */
+/* Adds the gradients of two wide matrices to that of W. */
 static void add_matrices(struct eco_tangent_run *run)
 {
     const size_t I = (size_t)run->kind->input;

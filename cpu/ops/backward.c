@@ -1,6 +1,6 @@
 /*
- * The steps of backward: fused pointwise passes of the gradient and one product back through R.
- * How to multiply is the algorithm's business.
+ * The steps of backward: fused pointwise passes of the gradient and one product with R. The
+ * algorithm decides how to multiply.
  */
 #include "cpu/cpu.h"
 
@@ -56,7 +56,7 @@ static void add_row(const struct step *step, void *dh, const void *carry, const 
                      eco_type_get(carry, i, sum) + eco_type_get(dy, i, step->bound->dy.type));
 }
 
-/* dh = carry + dy; the carry starts anew. */
+/* dh = carry + dy; then the carry is empty. */
 static void take_dstep(const struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -80,7 +80,7 @@ static void take_dstep(const struct step *step, int32_t t)
     eco_cpu_after_pointwise(run);
 }
 
-/* Gradient of u = dh P, in place of the carry for the pointwise pass. */
+/* Computes the gradient of u = dh P, which replaces the carry in the pointwise pass. */
 static void project_back(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;

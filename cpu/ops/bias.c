@@ -1,5 +1,4 @@
-/*
- * What products add to accumulators, and the layout of units in a C that is not an accumulator.
+/* The biases that products add to accumulators, and the layout of units if C is not an accumulator.
  */
 #include "cpu/cpu.h"
 

@@ -1,12 +1,12 @@
 /*
- * Squeezing (common/compaction.h) on a CPU: each thread has rows of the batch, of which it goes
- * through the steps.
+ * Compaction, which drops masked steps (common/compaction.h), on a CPU: each thread has some rows
+ * of the batch and goes through their steps.
  */
 #include "cpu/cpu.h"
 
 #include <string.h>
 
-/* A thread's part of a move. */
+/* The rows of a move that a thread does. */
 struct part {
     const struct eco_compact_run *run;
     const struct eco_compact_move *move;
@@ -64,8 +64,8 @@ static void move_together(const struct part *part, int32_t lane, int32_t t, int3
                bytes_of(move));
 }
 
-/* Steps that repeat come one after the other behind the one that they repeat, in the direction's
- * order: the first of these is t + by. */
+/* Adds the rows of repeated steps to the step t that they repeat. In the direction's order they
+ * follow it; the first is t + by. */
 static void move_sums(const struct part *part, int32_t lane, int32_t t, int32_t n)
 {
     const struct eco_compact_run *run = part->run;

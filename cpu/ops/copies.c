@@ -10,9 +10,9 @@
 
 /* ---- states in and out ----------------------------------------------------------------------- */
 
-/* This thread's rows of a state or its gradient, [width] at each place, from or to the caller's
- * array, where zeros are for NULL.  Planes: `inside` is of states, before the row's first step or
- * after its last. */
+/* A copy of this thread's rows of a state or its gradient, [width] for each row, from or to the
+ * caller's array; NULL stands for zeros. `inside` is the plane of states before a row's first step
+ * or after its last. */
 struct move {
     const struct eco_view *inside, *outside;
     size_t width;
@@ -61,7 +61,8 @@ static void move_states(const struct eco_cpu_run *run, const struct eco_bound *b
     }
 }
 
-/* Gradients of starts: none yet; then those of the row's first step, and out. */
+/* Gradients of starts: sets them to zero, or adds those of each row's first step and copies them to
+ * the caller. */
 static void move_dstart(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
                         bool in)
 {
@@ -123,7 +124,7 @@ static struct drop drop_of(const struct eco_cpu_run *run, const struct eco_op *o
     };
 }
 
-/* As eco_type_get and eco_type_set, the usual type without a call. */
+/* Like eco_type_get and eco_type_set, but F32 needs no call. */
 static double get(const void *row, size_t i, ecornn_type type)
 {
     return type == ECORNN_F32 ? (double)((const float *)row)[i] : eco_type_get(row, i, type);
@@ -152,7 +153,7 @@ static void move_dropped(const struct drop *drop, const struct rows_pair *row)
     for (size_t i = 0; i < row->width; i++) {
         if (i % 4 == 0)
             eco_random_quad(&drop->at, (uint32_t)(i / 4), word);
-        /* Selected, not multiplied: what is dropped may be infinite. */
+        /* selected, not multiplied by 0, because a dropped element may be infinite */
         const double value =
             word[i % 4] < drop->threshold ? 0 : get(row->from, i, row->from_type) * drop->scale;
         set(row->to, i, row->to_type, drop->add ? get(row->to, i, row->to_type) + value : value);
@@ -168,8 +169,8 @@ static void move_row(const struct drop *drop, const struct rows_pair *row)
                                                    row->width);
 }
 
-/* A row of step t of a layer's input, from where it lies to the gather array, or of its gradient
- * the other way round. */
+/* A row of step t of a layer's input, and its row in the gather array; for gradients the copy goes
+ * the other way. */
 static struct rows_pair pair_of(const struct eco_view *to, const struct eco_view *from, int32_t t,
                                 size_t to_row, size_t from_row)
 {

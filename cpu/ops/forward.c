@@ -1,6 +1,6 @@
 /*
  * The forward operations: one product for the inputs of many steps, then per step a product and one
- * fused pointwise pass for each stage of the cell.  How to multiply is the algorithm's business.
+ * fused pointwise pass for each stage of the cell. The algorithm decides how to multiply.
  */
 #include "cpu/cpu.h"
 
@@ -63,11 +63,11 @@ struct step {
     struct eco_blocks blocks; /* of acc */
     struct eco_pointwise call;
     struct stages *stages;
-    int32_t rows;     /* for which the stages are prepared */
-    int32_t replaced; /* the step whose states are starts in some rows; -1: none */
+    int32_t rows;     /* rows for which the stages are prepared */
+    int32_t replaced; /* the step in which starts replace the states of some rows; -1: none */
 };
 
-/* Of an op: products of all stages, at the step at hand. */
+/* The products of all stages of an op, at the present step. */
 struct stages {
     struct eco_multiply product[1 + ECO_MAX_OPERANDS];
     struct eco_stage stage[ECO_MAX_STAGES];
@@ -75,7 +75,7 @@ struct stages {
     struct eco_prepared prepared;
 };
 
-/* NULL where they are not there, or not yet. */
+/* NULL if the rows do not exist, or not yet. */
 static const void *input_rows(const struct step *step, int32_t t)
 {
     const struct eco_op *op = step->bound->op;
@@ -101,7 +101,7 @@ static struct eco_multiply recurrent(const struct step *step, int o)
     const struct eco_cpu_run *run = step->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
     const struct eco_pointwise *call = &step->call;
-    const void *slot = NULL; /* of a state it is found at each step */
+    const void *slot = NULL; /* the slot of a state changes with each step */
     if (operand->state < 0)
         slot = eco_cpu_after(run->layout->type, call->operand,
                              (size_t)operand->slot * (size_t)run->problem->H);
@@ -116,7 +116,7 @@ static struct eco_multiply recurrent(const struct step *step, int o)
         .add = true};
 }
 
-/* The products of every stage, and its kernel. */
+/* Sets the products and the kernel of every stage. */
 static void put_stages(struct step *step)
 {
     const struct eco_cpu_run *run = step->run;
@@ -167,8 +167,8 @@ static void point_at_product(const struct step *step, int32_t t, struct eco_mult
     }
 }
 
-/* Where this step's products are; if their rows are not those of the step before, the algorithm is
- * told. */
+/* Points products at this step. If the number of rows has changed since the step before, the
+ * algorithm prepares for it. */
 static void point_at_products(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -185,8 +185,8 @@ static void point_at_products(struct step *step, int32_t t)
         run->products->prepare(run, stages->stage, run->lowered->n_forward, &stages->prepared);
 }
 
-/* The products of a stage, then the pointwise pass of it and of those behind it without products;
- * block by block, if the algorithm can.  Returns the stage to go on with. */
+/* Runs the products of a stage, then the pointwise pass of this stage and of the following ones
+ * that have no products; block by block, if the algorithm can. Returns the next stage. */
 static int run_stages(struct step *step, int i)
 {
     const struct eco_cpu_run *run = step->run;
@@ -248,8 +248,8 @@ static void clear_y(const struct step *step, int32_t t)
                (size_t)run->problem->P * eco_type_bytes(output->type));
 }
 
-/* The states of the step before as they were, starts for this one.  Threads wait for each other if
- * there were any. */
+/* Restores the states of the step before and puts the starts of this step in their place. Threads
+ * wait for each other if there were any. */
 static void reset(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -263,7 +263,7 @@ static void reset(struct step *step, int32_t t)
         eco_cpu_wait(run);
 }
 
-/* Some rows have not ended. */
+/* Computes a step in which some rows have not ended. */
 static void compute_step(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -295,7 +295,7 @@ static void run_step(struct step *step, int32_t t)
         eco_cpu_show_states(run, step->bound, t);
 }
 
-/* Everything that the steps of an op share, but for the stages. */
+/* Everything that the steps of an op share, except the stages. */
 static struct step begin(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
     struct step step = {

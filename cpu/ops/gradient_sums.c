@@ -1,8 +1,9 @@
 /*
- * Where weight gradients are summed.  Every op adds the sum of its rows; over many ops such a chain
- * of additions would lose what is added to a sum that has grown large.  So in a long run the ops
- * add to an array of the workspace.  Now and then that joins dweights, and then holds the rounding
- * error of this addition: the error of a gradient does not grow with the number of rows.
+ * The sums of weight gradients. Every op adds the sum of its rows. If all ops added to dweights,
+ * the additions to a sum that has grown large would lose precision. So in a long run the ops add to
+ * an array of the workspace. From time to time this array is added to dweights and then keeps the
+ * rounding error of that addition, so the error of a gradient does not grow with the number of
+ * rows.
  */
 #include <math.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 #include "common/force.h"
 #include "cpu/cpu.h"
 
-/* Some hundred chains of additions.  More would make longer ones, fewer take time to join: 1 << 14
- * about 0.8 % of a product.  F64 has bits to spare. */
+/* The rows after which the array is added to dweights. More rows make longer chains of additions;
+ * fewer cost time (1 << 14 rows cost about 0.8 % of a product). F64 needs no such array. */
 enum { GROUP_ROWS = 1 << 16 };
 
 int32_t eco_cpu_gradient_group(const struct eco_problem *problem)
@@ -42,7 +43,7 @@ void *eco_cpu_gradient(const struct eco_cpu_run *run, const struct eco_op *op, i
     return (char *)sums_apart(run, op) + (offset - offset_of(run, op));
 }
 
-/* This thread's part of an op's sums apart, and of dweights. */
+/* This thread's part of the array of sums, and of dweights. */
 struct part {
     char *apart, *dweights;
     size_t bytes;
@@ -74,7 +75,8 @@ bool eco_cpu_gradient_begin(const struct eco_cpu_run *run, const struct eco_op *
     return true;
 }
 
-/* sum += some; some = what that lost, exactly (Knuth 1969); nothing is lost to an infinity. */
+/* sum += some; some = the exact rounding error of that (Knuth 1969), or 0 if the sum is infinite.
+ */
 static void join_floats(float *restrict sum, float *restrict some, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

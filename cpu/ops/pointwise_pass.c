@@ -1,13 +1,14 @@
 /*
- * What pointwise passes forward and backward have in common: the call, the states it points at, the
- * part of the plane that a thread does, and where threads wait.
+ * The common part of forward and backward pointwise passes: the call, the states that it points at,
+ * each thread's part of the plane, and the points at which threads wait.
  */
 #include "cpu/cpu.h"
 
 struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
-    const bool narrow = run->layout->type != run->layout->sum; /* else all are, and nobody asks */
+    const bool narrow =
+        run->layout->type != run->layout->sum; /* otherwise every type is the type of sums */
     unsigned wide = 0;
     for (int s = 0; narrow && s < run->problem->cell->recipe.n_states; s++)
         if (bound->next[s].type == run->layout->sum)
@@ -76,8 +77,8 @@ eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool ba
     return backward ? cell->backward[stage] : cell->forward[stage];
 }
 
-/* Rows that go through all stages while they are near; none hands on anything where there is no
- * room for a row. */
+/* The number of rows that go through all stages while they are in the cache. Stages do not carry
+ * values if there is no memory for even one row. */
 static int32_t rows_of(const struct eco_cpu_run *run, bool backward, struct eco_pointwise *call)
 {
     enum { NEAR_ROWS = 4 };
@@ -88,7 +89,7 @@ static int32_t rows_of(const struct eco_cpu_run *run, bool backward, struct eco_
     return rows > 0 ? rows : NEAR_ROWS;
 }
 
-/* Means make stages too, but of a row alone. */
+/* Means also separate stages, but a mean depends on its own row only, so threads need not wait. */
 void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, bool backward,
                   struct eco_range stage)
 {

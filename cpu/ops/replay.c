@@ -1,7 +1,7 @@
 /*
- * What a backward does that was not given all: forward keeps some states (KEEP); backward computes
- * the states, saved values and u of a chunk again (REPLAY), each product for all steps at once
- * where the cell allows that, else step by step with the code of forward.
+ * Training that saves memory. Forward keeps only some states (KEEP); backward computes the states,
+ * saved values and u of a chunk again (REPLAY). If the cell allows it, each product is computed for
+ * all steps at once, else step by step with the code of forward.
  */
 #include "cpu/cpu.h"
 
@@ -37,13 +37,13 @@ void eco_cpu_keep(const struct eco_cpu_run *run, const struct eco_bound *bound)
 
 /* What stays the same over an op. */
 struct replay {
-    const struct eco_cpu_run *run; /* as backward sees it */
+    const struct eco_cpu_run *run; /* the backward run */
     const struct eco_bound *bound;
     bool at_once; /* all steps; else one by one */
     bool knows;   /* all states, not only the output state */
 };
 
-/* State s of the row at a place, after step t. */
+/* State s of the row with this index in the order of lengths, after step t. */
 static const void *known_row(const struct replay *replay, int s, int32_t t, int32_t place)
 {
     const struct eco_cpu_run *run = replay->run;
@@ -56,7 +56,7 @@ static const void *known_row(const struct replay *replay, int s, int32_t t, int3
     return eco_cpu_after(from->type, eco_view_at(from, step), row * from->row);
 }
 
-/* The caller's initial state of the row at a place; NULL: zeros. */
+/* The caller's initial state of such a row; NULL: zeros. */
 static const void *initial_row(const struct replay *replay, int s, int32_t place)
 {
     const struct eco_view *given = &replay->bound->initial[s];
@@ -76,7 +76,7 @@ static void put_row(const struct replay *replay, int s, void *plane, int32_t pla
         memset(row, 0, width * eco_type_bytes(to->type));
 }
 
-/* The state that the row at a place has before the first of its steps in the chunk. */
+/* Loads the state that a row has before its first step in the chunk. */
 static void load_first(const struct replay *replay, int s, int32_t place)
 {
     const struct eco_cpu_run *run = replay->run;
@@ -96,7 +96,7 @@ static void load_first(const struct replay *replay, int s, int32_t place)
                 s == 0 ? run->layout->type : bound->checkpoint[s].type);
 }
 
-/* Is the state after step t, or every other, there before it is computed? */
+/* Is state s after step t known before the replay computes it? */
 static bool is_known(const struct replay *replay, int s, int32_t t)
 {
     if (!replay->at_once)
@@ -128,9 +128,9 @@ static void load_states(const struct replay *replay)
 struct part {
     const struct replay *replay;
     struct eco_op op;
-    struct eco_args args; /* those of a forward run that wants no y */
+    struct eco_args args; /* arguments of a forward run that writes no y */
     struct eco_cpu_run run;
-    struct eco_bound bound; /* of its steps forward */
+    struct eco_bound bound; /* arrays of its forward steps */
     struct eco_blocks blocks;
 };
 
@@ -178,8 +178,8 @@ static void multiply_operand(struct part *part, int o)
 
 /* ---- all steps at once ----------------------------------------------------------------------- */
 
-/* The units of a thread are the same in all steps: where a state follows from that before it, no
- * thread waits for others. */
+/* A thread has the same units in all steps. So it need not wait for other threads to compute a
+ * state from the state before it. */
 static struct eco_pointwise begin_pass(const struct part *part)
 {
     const struct eco_cpu_run *run = &part->run;
@@ -197,8 +197,8 @@ static struct eco_pointwise begin_pass(const struct part *part)
     return call;
 }
 
-/* A next state that is known stays as it is.  With resets the states that no product reads are
- * patched here, where those of the step before are there. */
+/* A known next state is not overwritten. With resets, states that no product reads get their starts
+ * here, because only now the states of the step before exist. */
 static void point_at_step(const struct part *part, struct eco_pointwise *call, int32_t t)
 {
     const struct eco_bound *bound = part->replay->bound;
@@ -224,8 +224,8 @@ static void point_at_step(const struct part *part, struct eco_pointwise *call, i
     }
 }
 
-/* No state is kept after the last step.  It is rounded as the others are, so that it does not
- * matter whether other rows go on. */
+/* No plane holds the state after the last step. It is rounded like the others, so that results do
+ * not depend on whether other rows have more steps. */
 static void round_last(const struct part *part, const struct eco_pointwise *call, int32_t t)
 {
     const struct eco_bound *bound = part->replay->bound;
@@ -257,7 +257,7 @@ static void run_stage(const struct part *part, struct eco_pointwise *call, int i
     eco_cpu_wait(run);
 }
 
-/* The states that products read, with starts in their places. */
+/* Puts starts into the states that products read. */
 static void patch(const struct part *part)
 {
     const struct eco_cpu_run *run = part->replay->run;
@@ -285,7 +285,7 @@ static void run_at_once(struct part *part)
 
 /* ---- the op ---------------------------------------------------------------------------------- */
 
-/* Forward's steps, with the arrays of the chunk. */
+/* Binds forward steps to the arrays of the chunk. */
 static void bind_part(struct part *part)
 {
     const struct eco_bound *chunk = part->replay->bound;

@@ -1,7 +1,7 @@
 /*
- * Resets: where a row's states begin anew before a step.  Forward its starts take their place in
- * the planes for that step only, so that everything else finds the states that the step before
- * left.  Backward, which must not write what forward kept, steps and products read copies.
+ * Resets: before some steps, starts replace a row's states. Forward puts the starts into the planes
+ * for that step only, so everything else finds the states that the step before wrote. Backward must
+ * not write the planes that forward kept, so its steps and products read copies.
  */
 #include "cpu/cpu.h"
 
@@ -12,7 +12,7 @@ static const uint8_t *bytes_of(const struct eco_cpu_run *run, int32_t t)
     return run->args->resets + (size_t)t * (size_t)run->args->N;
 }
 
-/* Of a row of the run and a step that there is. */
+/* Is this row reset before step t, which must be one of its steps? */
 static bool is_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
                      int32_t place)
 {
@@ -45,7 +45,7 @@ static void *row_of(const struct eco_view *view, int32_t t, int32_t place)
     return eco_cpu_after_mutable(view->type, eco_view_at(view, t), (size_t)place * view->row);
 }
 
-/* `width` elements of a row's start, from `first` on. */
+/* Writes `width` elements of a row's start, beginning with element `first`. */
 static void put_start(const struct eco_cpu_run *run, const struct eco_view *start, int32_t place,
                       struct eco_range units, void *to, ecornn_type type)
 {
@@ -57,7 +57,7 @@ static void put_start(const struct eco_cpu_run *run, const struct eco_view *star
         eco_type_move(to, type, eco_cpu_after(start->type, start->first, from), start->type, width);
 }
 
-/* The thread's rows: in all steps the same, whose states it keeps. */
+/* The thread's rows, which are the same in all steps, because it keeps their states. */
 static struct eco_range rows_of(const struct eco_cpu_run *run, int32_t t)
 {
     const int32_t active = eco_cpu_active(run, t);
@@ -94,8 +94,8 @@ void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_boun
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* Of a state the units that go with a part of the plane [N,H]: with a projection the output state
- * has others. */
+/* The units of a state that belong to a thread's part of the plane [N,H]. With a projection the
+ * output state has another width. */
 static struct eco_range units_of(const struct eco_cpu_run *run, const struct eco_pointwise *call,
                                  int s)
 {
@@ -146,7 +146,7 @@ struct eco_range eco_cpu_carried_units(const struct eco_cpu_run *run,
                             : units_of(run, call, s);
 }
 
-/* What a step gave its start goes no further. */
+/* The gradient of a start is not carried to the step before. */
 void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
                        int32_t place, struct eco_range units)
 {

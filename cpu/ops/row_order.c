@@ -1,11 +1,11 @@
 /*
- * Rows in the order of their lengths: those that have not ended are the first ones at every step.
- * Everything inside a run lies in this order; the caller's arrays and random numbers do not.
+ * Rows in the order of their lengths, so that at every step the rows that have not ended come
+ * first. All arrays inside a run have this order; the caller's arrays and random numbers have not.
  */
 #include "cpu/cpu.h"
 
-/* A counting sort, stable: which row of the batch is at each place.  count[t]: how many rows are
- * longer than t; it is built one place further up. */
+/* A stable counting sort that finds the row of the batch at each index. count[t] is the number of
+ * rows longer than t; it is built one element higher. */
 static void sort(const int32_t *lengths, int32_t T, int32_t N, int32_t *order, int32_t *longer)
 {
     int32_t before = 0;
@@ -18,7 +18,8 @@ static void sort(const int32_t *lengths, int32_t T, int32_t N, int32_t *order, i
         longer[length] = before;
         before += equal;
     }
-    /* Now every longer[length] is the first place of its rows; at the end, the place after them. */
+    /* Now longer[length] is the first index for rows of this length; at the end, it is the index
+     * after them. */
     for (int32_t n = 0; n < N; n++)
         order[longer[lengths[n]]++] = n;
 }

@@ -1,7 +1,8 @@
 /*
- * Steps of a cell that is linear in its states, in blocks of time: threads fold the steps of their
- * blocks into one factor and term of each state, follow those from block to block, and do the steps
- * of their blocks from there.  Blocks do not depend on threads, hence no bit does.
+ * Steps of a cell that is linear in its states, in blocks of time. Each thread folds the steps of
+ * each of its blocks into one factor and one term of each state. It applies these from block to
+ * block, which gives the states at the beginning of its blocks, and runs the steps of its blocks
+ * from there. Blocks do not depend on the number of threads, hence no bit does.
  */
 #include "cpu/ops/scan_blocks.h"
 
@@ -9,7 +10,8 @@
 
 /* ---- from block to block --------------------------------------------------------------------- */
 
-/* The values of some rows as they come in, and zeros before all blocks but the first. */
+/* Copies the incoming values of some rows before the first block, and zeros before all other
+ * blocks. */
 static void take_values(const struct eco_scan_blocks *scan)
 {
     const struct eco_cpu_run *run = scan->run;
@@ -50,7 +52,8 @@ static void clear_linear(const struct eco_scan_blocks *scan)
         }
 }
 
-/* Back, outputs have what is carried into the run's last step only; then nothing. */
+/* Backward, an output state has a carried gradient only at the run's last step; clears it
+ * afterwards. */
 static void clear_outputs(const struct eco_scan_blocks *scan)
 {
     const struct eco_cpu_run *run = scan->run;
@@ -61,13 +64,13 @@ static void clear_outputs(const struct eco_scan_blocks *scan)
                    (size_t)run->problem->H * eco_type_bytes(scan->type[s]));
 }
 
-/* The type of sums. */
+/* Numbers in the type of sums. */
 union sums {
     float f32[ECO_SCAN_MOST];
     double f64[ECO_SCAN_MOST];
 };
 
-/* Factors of a block together may be infinite, where a value that is 0 stays so. */
+/* The product of a block's factors may be infinite; a value that is 0 then stays 0. */
 static void follow_f32(float *value, const float *factor, const float *term, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -80,8 +83,8 @@ static void follow_f64(double *value, const double *factor, const double *term, 
         value[i] = value[i] == 0 ? term[i] : factor[i] * value[i] + term[i];
 }
 
-/* The values before the thread's blocks: those before the op, from block to block.  Each thread
- * follows them by itself, which is less than to wait. */
+/* Computes the values before the thread's blocks from those before the op, block by block. Each
+ * thread computes them itself, which takes less time than waiting. */
 static void follow(const struct eco_scan_blocks *scan, int s, int32_t n)
 {
     const struct eco_cpu_run *run = scan->run;
@@ -104,7 +107,7 @@ static void follow(const struct eco_scan_blocks *scan, int s, int32_t n)
     }
 }
 
-/* What folding left of outputs' values is none. */
+/* Folding leaves meaningless values of output states, which are cleared. */
 static void follow_all(const struct eco_scan_blocks *scan)
 {
     const unsigned linear = scan->run->lowered->linear.states;
@@ -118,7 +121,8 @@ static void follow_all(const struct eco_scan_blocks *scan)
                        eco_cpu_scan_value(scan, s, -1, n), H * eco_type_bytes(scan->type[s]));
 }
 
-/* The last block's values to where the next op finds them, if it did not write there. */
+/* Copies the last block's values to where the next op reads them, unless they were written there.
+ */
 static void leave_values(const struct eco_scan_blocks *scan)
 {
     const int32_t last = eco_cpu_scan_place(scan, scan->blocks - 1),
@@ -144,7 +148,7 @@ static void run_scan(struct eco_scan_blocks *scan)
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel fold =
         builtin < 0 ? run->kernels->interpret : run->kernels->cell[builtin].scan[scan->back];
-    struct eco_range folded = scan->own; /* what comes after the last block nobody asks */
+    struct eco_range folded = scan->own; /* the values after the last block are not needed */
     folded.to -= folded.to == scan->blocks;
     take_values(scan);
     clear_linear(scan);

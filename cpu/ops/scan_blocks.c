@@ -1,6 +1,7 @@
 /*
- * Blocks of time of a scan: where they lie, and a kernel over their steps.  It takes the same step
- * of all blocks of a thread as rows, so that few units are many.
+ * Blocks of time of a scan: their positions, and a kernel over their steps. The kernel takes the
+ * same step of all blocks of a thread as its rows, so that a call has enough elements even if the
+ * layer is small.
  */
 #include "cpu/ops/scan_blocks.h"
 
@@ -56,7 +57,7 @@ void *eco_cpu_scan_row(const struct eco_view *view, int32_t t, int32_t n)
                : eco_cpu_after_mutable(view->type, eco_view_at(view, t), (size_t)n * view->row);
 }
 
-/* Elements from a row of a block to that of the next. */
+/* Elements from a row of a block to the same row of the next block. */
 static size_t stride(const struct eco_scan_blocks *scan, const struct eco_view *view)
 {
     return (size_t)scan->block * (view->step / eco_type_bytes(view->type));
@@ -69,7 +70,7 @@ bool eco_cpu_scan_is_apart(const struct eco_view *view)
 
 /* ---- a step of several blocks ---------------------------------------------------------------- */
 
-/* What does not depend on the step. */
+/* Sets the pointers that do not depend on the step. */
 static void point_at_arrays(struct eco_scan_blocks *scan)
 {
     const struct eco_cpu_run *run = scan->run;
@@ -124,8 +125,8 @@ struct eco_scan_blocks eco_cpu_scan_begin(const struct eco_cpu_run *run,
     return scan;
 }
 
-/* States of forward: before a block's first step, and where there is no plane of each step, its
- * values. */
+/* Sets the states of forward: the values before a block's first step, and at all steps if there is
+ * no plane for each step. */
 static void point_at_states(struct eco_scan_blocks *scan, int32_t place, int32_t t, int32_t k,
                             int32_t n)
 {
@@ -144,7 +145,7 @@ static void point_at_states(struct eco_scan_blocks *scan, int32_t place, int32_t
     }
 }
 
-/* Step k of row n in the blocks at places [from, from + rows). */
+/* Points the kernel at step k of row n in the blocks [from, from + rows), in the order of time. */
 static void point_at_step(struct eco_scan_blocks *scan, int32_t from, int32_t rows, int32_t k,
                           int32_t n)
 {
@@ -166,7 +167,8 @@ static void point_at_step(struct eco_scan_blocks *scan, int32_t from, int32_t ro
     }
 }
 
-/* A kernel over all steps of some blocks, all blocks' first ones first. */
+/* Runs a kernel over all steps of some blocks: first over the first step of all blocks, and so on.
+ */
 static void run_some(struct eco_scan_blocks *scan, struct eco_range blocks,
                      eco_pointwise_kernel kernel, void (*after)(const struct eco_scan_blocks *))
 {
@@ -184,8 +186,8 @@ static void run_some(struct eco_scan_blocks *scan, struct eco_range blocks,
     }
 }
 
-/* Some blocks at a time: enough to make a call worth its while, few enough for a processor to
- * fetch what lies in so many places ahead. */
+/* Takes some blocks at a time: enough to make a call worth its while, and few enough that the
+ * processor prefetches the rows of all of them. */
 void eco_cpu_scan_run(struct eco_scan_blocks *scan, struct eco_range blocks,
                       eco_pointwise_kernel kernel, const struct eco_program *program,
                       void (*after)(const struct eco_scan_blocks *))

@@ -1,6 +1,6 @@
 /*
- * States of every step, as the caller wants them: out of the planes after each step, and their
- * gradients to what is carried before each step back.
+ * The states of every step for the caller. Forward copies them from the planes after each step;
+ * backward adds their gradients to the carried ones before each step.
  */
 #include "cpu/cpu.h"
 
@@ -11,7 +11,7 @@ static void *row_of(const struct eco_view *view, int32_t t, size_t row)
     return eco_cpu_after_mutable(view->type, eco_view_at(view, t), row * view->row);
 }
 
-/* The rows are those whose states the thread resets, and none that another one does. */
+/* Takes the rows that this thread also resets, so that no other thread changes them. */
 void eco_cpu_show_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t)
 {
     const struct eco_range part = eco_cpu_part_of(run, run->rows, 1);

@@ -1,8 +1,8 @@
 /*
- * Gradients of vectors: sums of columns of dacc over all rows of an op.  Of a cell with means steps
- * add them up themselves, a sum for each row of the batch: it may have many vectors, whose columns
- * of all steps would be more than all else that backward writes.  Which thread does a row does not
- * matter, so bits depend on no thread.
+ * Gradients of vectors: sums of columns of dacc over all rows of an op. In a cell with means the
+ * steps add them up themselves, one sum for each row of the batch. Such a cell may have many
+ * vectors, and their columns of all steps would be larger than everything else that backward
+ * writes. Bits do not depend on the thread that takes a row.
  */
 #include "cpu/cpu.h"
 
@@ -26,15 +26,15 @@ void eco_cpu_point_at_sums(const struct eco_cpu_run *run, const struct eco_bound
         call->summed = 0;
 }
 
-/* The rows of the sum that begins with the op's step i, in backward's order: those of the earliest
- * of its steps. */
+/* The number of rows of the sum that begins with the op's step i in backward's order: that of the
+ * earliest of its steps, which has the most rows. */
 static int32_t summed_rows(const struct eco_cpu_run *run, const struct eco_op *op, int32_t i)
 {
     const int32_t left = op->t1 - op->t0 - i, steps = left < ECO_SUM_STEPS ? left : ECO_SUM_STEPS;
     return eco_cpu_active(run, op->reversed ? op->t0 + i : op->t1 - i - steps);
 }
 
-/* Columns of which sums are at hand, with what was lost of them. */
+/* The sums of some columns, with their rounding errors. */
 enum { COLUMNS = 64 };
 struct column_sums {
     union {
@@ -43,7 +43,7 @@ struct column_sums {
     } sum, lost;
 };
 
-/* What an infinity lost is no number. */
+/* The rounding error of an infinite sum is NaN, and is not added. */
 static double whole(double sum, double lost)
 {
     return isfinite(sum) ? sum + lost : sum;
@@ -65,7 +65,7 @@ static void take_sums(void *to, const struct column_sums *sums, int32_t n, ecorn
     }
 }
 
-/* Where gradients of vectors lie; unit: the first of the thread's share. */
+/* The gradients of vectors; unit: the first unit of the thread. */
 struct source {
     const struct eco_cpu_run *run;
     const struct eco_multiply *multiply;
@@ -73,7 +73,7 @@ struct source {
     size_t unit;
 };
 
-/* Some neighbouring units of a column of dacc, of all rows of the op. */
+/* Adds some adjacent units of a column of dacc over all rows of the op. */
 static void add_column(const struct source *source, size_t from, int32_t some,
                        struct column_sums *sums)
 {
@@ -88,7 +88,7 @@ static void add_column(const struct source *source, size_t from, int32_t some,
     }
 }
 
-/* The same of what steps have added up. */
+/* The same for the sums that steps have made. */
 static void add_step_sums(const struct source *source, size_t from, int32_t some,
                           struct column_sums *sums)
 {
@@ -103,7 +103,7 @@ static void add_step_sums(const struct source *source, size_t from, int32_t some
             source->dvector->row, summed_rows(run, op, i), some);
 }
 
-/* Of n units of a column, COLUMNS at a time. */
+/* Sums n units of a column, COLUMNS at a time. */
 static void sum_columns(const struct source *source, int column, int32_t n, void *to)
 {
     const struct eco_cpu_run *run = source->run;

@@ -1,12 +1,12 @@
 /*
- * After the steps of backward: dx and the weight gradients, as large products over all steps of an
- * op.  How to multiply is the algorithm's business.
+ * The part of backward that follows its steps: dx and the weight gradients, as large products over
+ * all steps of an op. The algorithm decides how to multiply.
  */
 #include "cpu/cpu.h"
 
 #include <string.h>
 
-/* dx of a cell without W: there is no product to write it. */
+/* Clears dx of a cell without W, which no product writes. */
 static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
     const struct eco_range part = eco_cpu_part(run, multiply->rows, 1);
@@ -17,7 +17,7 @@ static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply 
         memset(first, 0, rows * row * eco_type_bytes(type));
 }
 
-/* To dx of such rows what x itself has, once the product's part of it is there. */
+/* Adds the gradient of the accumulator that is x itself to dx, after the product has written dx. */
 static void add_raw(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
     const struct eco_range part = eco_cpu_part(run, multiply->rows, 1);
@@ -77,7 +77,8 @@ static int32_t active_rows(const struct eco_cpu_run *run, const struct eco_op *o
     return rows;
 }
 
-/* What meets dacc of all steps of the op: the input's rows, or those of operand o. */
+/* Points a product with dacc of all steps at its other operand: the rows of the input, or those of
+ * operand o. */
 static void point_at_operand(const struct eco_cpu_run *run, const struct eco_bound *bound, int o,
                              struct eco_multiply *multiply)
 {

@@ -1,11 +1,11 @@
 /*
- * Squeezing (common/compaction.h) on a GPU: queued on the caller's stream, before a run and behind
- * it.
+ * Compaction, which drops masked steps (common/compaction.h), on a GPU: queued on the caller's
+ * stream, before a run and after it.
  */
 #include "gpu/copy/compaction.h"
 #include "gpu/ops/ops.h"
 
-/* What the run itself does not see. */
+/* Checks the pointers that the run itself does not see. */
 static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_args *args)
 {
     const struct {

@@ -15,7 +15,7 @@ static void move(struct eco_gpu_run *run, const struct eco_move_call *call)
         eco_gpu_note_cuda(run, eco_launch_move(call, run->stream), "moving rows");
 }
 
-/* Copies one state of step t between a plane of ours and the caller's array; to none: nothing. */
+/* Copies one state of step t between a plane of ours and the caller's array, if there is one. */
 static void move_state(struct eco_gpu_run *run, int s, const struct eco_view *to,
                        const struct eco_view *from, int32_t t)
 {
@@ -52,7 +52,8 @@ void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound, i
     move_state(run, s, &bound->final[s], &bound->next[s], bound->last);
 }
 
-/* States of all steps from where a lean run copied them; a replay's, chunk by chunk. */
+/* Copies the states of all steps to the caller, from the copies that a lean run made or, chunk by
+ * chunk, from those of a replay. */
 void eco_gpu_show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     for (int s = 0; s < states(run) && run->problem->states; s++) {
@@ -87,7 +88,8 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
             move_state(run, s, &bound->carry[s], &bound->initial[s], 0);
 }
 
-/* With resets: the last of what goes to starts, and their gradients out. */
+/* With resets: adds the last contributions to the gradients of starts, and copies these to the
+ * caller. */
 static void end_starts(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_args *args = run->args;
@@ -118,7 +120,7 @@ void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_bound *bound)
 
 /* ---- gather and scatter ---------------------------------------------------------------------- */
 
-/* The steps of an op; dropout where the layer has it. */
+/* A move of the rows of an op's steps, with dropout if the layer has it. */
 static struct eco_move_call move_of(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     const double p = (double)run->problem->dropout;

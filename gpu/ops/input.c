@@ -1,6 +1,6 @@
 /*
- * The input product of many steps: accumulators = W x + b.  Where no product adds the biases, it is
- * done in two: biases filled in, then a product that adds.
+ * The input product of many steps: accumulators = W x + b. If the product cannot add biases, a
+ * kernel first fills them in, and the product adds to them.
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/packed_weights.h"
@@ -14,7 +14,7 @@ int eco_gpu_bias(const struct eco_gpu_run *run, int a)
     return param < 0 ? -1 : eco_vector_number(&run->problem->cell->recipe, param);
 }
 
-/* acc = bias, 0 without one, of accumulators first to end - 1. */
+/* Fills accumulators first to end - 1 with their biases, or 0 if they have none. */
 static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
                       int32_t rows, int first, int end)
 {
@@ -36,8 +36,8 @@ static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct e
 
 /* ---- products with biases -------------------------------------------------------------------- */
 
-/* The biases of the span, one behind the other; NULL: they are not as accumulators are, or some
- * have none. */
+/* The biases of a range of accumulators, in the order of these; NULL: they have another order, or
+ * some do not exist. */
 static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op *op,
                              const struct eco_acc_range *span)
 {
@@ -51,7 +51,8 @@ static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op 
                          (size_t)first * (size_t)run->problem->H, run->layout->sum);
 }
 
-/* All accumulators: those of a product, and those before, between and after them. */
+/* Computes all accumulators: those of products, and those without one before, between and after
+ * them. */
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
     struct eco_matmul rest = *m;
@@ -126,7 +127,7 @@ void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound)
         copy_raw(run, acc, x, rows);
         return;
     }
-    /* What queues all steps at once adds the biases itself. */
+    /* the product of all steps in F16 adds the biases itself */
     eco_gpu_scaled_f16_input(run, &matmul, &scaled);
     eco_gpu_multiply(run, &matmul);
     copy_raw(run, acc, x, rows);

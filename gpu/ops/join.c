@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-/* As many steps as before, added: a move. */
+/* An addition without a change of steps is a move. */
 static ecornn_status add(const struct eco_join *join, void *stream)
 {
     const size_t T = (size_t)join->T, N = (size_t)join->N, width = (size_t)join->width,

@@ -21,16 +21,15 @@ ecornn_status eco_gpu_join_lengths(struct ecornn_device *device, int32_t *to, co
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/copies.c */
 void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_end(struct eco_gpu_run *run, const struct eco_bound *bound);
-/* States of every step to the caller, from where they were copied; nothing where he has no place.
- */
+/* Copies the states of every step to those of the caller's arrays that are not NULL. */
 void eco_gpu_show_states(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound,
-                       int s); /* of these one */
+                       int s); /* the state s only */
 void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/input.c */
-/* Accumulators of so many rows from those of the input: acc = W x + b. */
+/* Computes accumulators of this number of rows from rows of the input: acc = W x + b. */
 void eco_gpu_add_input(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
                        struct eco_plane x, int32_t rows);
 void eco_gpu_keep(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/replay.c */
@@ -38,15 +37,16 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/step.c */
 void eco_gpu_d_step(struct eco_gpu_run *run,
                     const struct eco_bound *bound); /* ops/step_backward.c */
-/* Bit s: nothing comes to the last step's state s from behind, and its first kernel knows. */
+/* Bit s: no gradient is carried into the last step's state s, and that step's first kernel takes it
+ * as zero. */
 uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
 void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_bound *bound);
 
 /* ---- what fills up rows, ops/zero_padding.c -------------------------------------------------- */
 
-/* Zeros between the elements of what products read, before the first step: forward; backward, where
- * products run over all of a row in any case. */
+/* Fill the padding of rows that products read with zeros, before the first step of forward, and of
+ * backward if its products read whole rows. */
 void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op);
 

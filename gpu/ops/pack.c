@@ -1,16 +1,15 @@
-/*
- * Parameters to packed weights, and gradients back, in the device's memory.
- */
+/* Moves parameters to packed weights, and gradients back, in the device's memory. */
 #include "gpu/copy/param_moves.h"
 #include "gpu/ops/ops.h"
 
-/* A parameter, in the caller's memory, in packed weights or in their gradient: rows of elements. */
+/* The positions of a parameter, which consists of rows of elements. */
 struct position {
-    struct eco_param_position at; /* blocks: heads, each on the diagonal of a matrix of zeros */
+    struct eco_param_position
+        at; /* in the caller's memory; blocks: heads, each on the diagonal of a matrix of zeros */
     int number;
     ecornn_type type, gradient_type;
     size_t weights, gradient; /* bytes */
-    size_t row;               /* of both, elements */
+    size_t row;               /* elements of a row in packed weights and gradient */
 };
 
 static struct position place_of(const struct ecornn_plan *plan, int i)
@@ -32,12 +31,12 @@ static struct position place_of(const struct ecornn_plan *plan, int i)
     return found;
 }
 
-/* Moves that are gathered for one launch.  Parameters that follow each other on both sides are one:
- * the gates of a framework's tensor, which it has under each other. */
+/* Moves that are gathered for one launch. Parameters that follow each other on both sides are one
+ * move, such as the gates of a framework's tensor. */
 struct mover {
     struct eco_param_moves moves;
     int count;
-    bool vectors; /* is the last of them one of vectors? */
+    bool vectors; /* does the last move consist of vectors? */
     const struct ecornn_plan *plan;
     cudaStream_t stream;
 };
@@ -55,14 +54,14 @@ static bool follows(const struct eco_plane *next, const struct eco_plane *plane,
            next->type == plane->type;
 }
 
-/* Of what is added, vectors without anything between. */
+/* Do the vectors that are added follow each other, too? */
 static bool added_follows(const struct eco_param_move *next, const struct eco_param_move *move)
 {
     const char *const last = move->added;
     return last ? next->added == last + bytes_of(&move->from, move) : !next->added;
 }
 
-/* Makes the last move longer; false: it is another. */
+/* Extends the last move by this one; false: this one does not follow it. */
 static bool extend(struct mover *mover, const struct eco_param_move *next, bool vector)
 {
     if (mover->count == 0)
@@ -92,7 +91,7 @@ static ecornn_status flush(struct mover *mover)
                                         "moving parameters");
 }
 
-/* Is that in memory of the plan's device?  NULL is. */
+/* Checks that the pointer is NULL or in memory of the plan's device. */
 static ecornn_status check(const struct mover *mover, const struct position *position,
                            const void *caller)
 {
@@ -100,14 +99,15 @@ static ecornn_status check(const struct mover *mover, const struct position *pos
     const ecornn_status status = eco_gpu_check_pointer(plan->device->context, "", caller);
     if (status == ECORNN_OK)
         return status;
-    ecornn_param param; /* finding its name takes a microsecond, so only an error has it */
+    ecornn_param
+        param; /* finding its name takes a microsecond, so that is done only for an error */
     eco_problem_param(&plan->problem, position->number, &param);
     eco_gpu_check_pointer(plan->device->context, param.name, caller);
-    return status; /* also if the second look succeeds */
+    return status; /* even if the second check succeeds */
 }
 
-/* caller: where the caller has it.  Asking whether a GPU can reach that takes a microsecond: once
- * for all that follow each other. */
+/* caller: the parameter in the caller's memory. Checking that a GPU can reach it takes a
+ * microsecond, so it is done once for parameters that follow each other. */
 static ecornn_status move(struct mover *mover, const struct position *position, const void *caller,
                           const void *added, struct eco_plane to, struct eco_plane from)
 {
@@ -131,7 +131,7 @@ static ecornn_status move(struct mover *mover, const struct position *position, 
     return ECORNN_OK;
 }
 
-/* A head on: so many rows, and in packed weights so many columns. */
+/* Advances to the next head: by its rows, and in packed weights also by its columns. */
 static void next_head(const struct position *position, struct eco_plane *packed,
                       struct eco_plane *caller)
 {
@@ -142,7 +142,7 @@ static void next_head(const struct position *position, struct eco_plane *packed,
     caller->data = (char *)caller->data + rows * cols * eco_type_bytes(caller->type);
 }
 
-/* Is there anything between the matrices' elements? */
+/* Do packed matrices have padding? */
 static bool has_gaps(const struct eco_layout *layout)
 {
     bool gaps = layout->problem->heads > 1;

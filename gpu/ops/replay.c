@@ -1,8 +1,8 @@
 /*
- * What a backward does that was not given all: forward keeps some states (KEEP); backward computes
- * saved values, u of a projection and the states of a chunk again (REPLAY).  The output state of
- * every step is known, so each product is one over many steps; so is each stage, where no state
- * follows from the one before it.
+ * Training that saves memory. Forward keeps only some states (KEEP); backward computes saved
+ * values, u of a projection and the states of a chunk again (REPLAY). The output state of every
+ * step is known, so each product takes many steps at once. A stage does too, unless a state must be
+ * computed from the state before it.
  */
 #include "gpu/gemm/packed_weights.h"
 #include "gpu/ops/ops.h"
@@ -29,7 +29,7 @@ static void move_states(struct eco_gpu_run *run, struct eco_plane to, struct eco
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Where in eco_bound.kept the state after step t is; steps rise with it. */
+/* The index in eco_bound.kept of the state after step t; it rises with the step. */
 static int32_t kept_at(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t)
 {
     return run->problem->saving.every == 1
@@ -37,7 +37,7 @@ static int32_t kept_at(const struct eco_gpu_run *run, const struct eco_bound *bo
                : (int32_t)eco_layout_checkpoint_index(run->layout, bound->op->d, t);
 }
 
-/* To the caller, who wants those of every step. */
+/* Copies states to the caller, if the caller asked for those of every step. */
 static void show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
@@ -77,23 +77,23 @@ void eco_gpu_keep(struct eco_gpu_run *run, const struct eco_bound *bound)
 
 /* ---- states of a chunk ----------------------------------------------------------------------- */
 
-/* A chunk of a replay, and some steps of it that have accumulators at a time. */
+/* A chunk of a replay, and the steps of it that have accumulators at the same time. */
 struct replay {
     struct eco_gpu_run *run;
     const struct eco_bound *bound;
     struct eco_view acc, mean;
-    bool knows;   /* all states */
-    bool at_once; /* products are of many steps; else of each step by itself, as forward has them */
+    bool knows;   /* all states are known */
+    bool at_once; /* a product takes many steps; else one step, as in forward */
     int32_t t0, t1;
 };
 
-/* Before the op's first step. */
+/* The step before the op's first one. */
 static int32_t step_before(const struct eco_op *op)
 {
     return op->reversed ? op->t1 : op->t0 - 1;
 }
 
-/* The state before the first step: the caller's, or what forward kept of the step before. */
+/* The state before the first step: the caller's initial state, or the one that forward kept. */
 static struct eco_plane first_state(const struct replay *replay, int s)
 {
     const struct eco_bound *bound = replay->bound;
@@ -103,7 +103,7 @@ static struct eco_plane first_state(const struct replay *replay, int s)
     return eco_gpu_plane(&bound->checkpoint[s], kept_at(replay->run, bound, before));
 }
 
-/* Of a state that is computed from the one before: those before steps, or after them. */
+/* A state that is computed step by step: its values before the steps, or after them. */
 static struct eco_view scanned(const struct replay *replay, int s, bool next)
 {
     const struct eco_op *op = replay->bound->op;
@@ -111,8 +111,8 @@ static struct eco_view scanned(const struct replay *replay, int s, bool next)
     return eco_bind_array(&scan, replay->run->args, op->t0 - (int32_t)(next != op->reversed));
 }
 
-/* Into the chunk's copies, and where states are computed one after the other to where that begins.
- */
+/* Copies known states to the chunk. Of states that are computed step by step it copies the one
+ * before the first step. */
 static void load_states(const struct replay *replay)
 {
     struct eco_gpu_run *run = replay->run;
@@ -164,7 +164,8 @@ static void multiply(const struct replay *replay, int part, const struct eco_vie
     }
 }
 
-/* Of a state the one before the direction's first step lies apart, but with resets. */
+/* The state before a direction's first step is in another array than the others, except with
+ * resets. */
 static void multiply_operand(const struct replay *replay, int o, int32_t t0, int32_t t1)
 {
     const struct eco_bound *bound = replay->bound;
@@ -196,8 +197,8 @@ static void multiply_stage(const struct replay *replay, int stage, int32_t t0, i
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* A state that is computed is written with a copy for backward; others stay as they are: what the
- * stage makes of them is not wanted. */
+/* A state that is computed is written with a copy for backward. Known states are not overwritten;
+ * the stage's values for them are discarded. */
 static void point_at_states(const struct replay *replay, int32_t t, struct eco_stage_call *call)
 {
     const struct eco_gpu_run *run = replay->run;
@@ -207,7 +208,7 @@ static void point_at_states(const struct replay *replay, int32_t t, struct eco_s
     call->zero_states = call->wide_states = call->wide_next = 0;
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_plane before = eco_gpu_plane(eco_bound_before(bound, s, t), t);
-        const bool zero = before.data == NULL; /* then something else is read */
+        const bool zero = before.data == NULL; /* then the kernel reads zeros instead */
         call->state[s] = zero ? call->acc : before.data;
         call->state_row[s] = zero ? 0 : before.row;
         call->zero_states |= (uint16_t)((unsigned)zero << s);
@@ -227,8 +228,8 @@ static void point_at_states(const struct replay *replay, int32_t t, struct eco_s
     }
 }
 
-/* Of a stage over `steps` steps from t on.  Where all states are known, rows of all steps are those
- * of one; else each goes through its steps. */
+/* The call of a stage over `steps` steps from t on. If all states are known, the rows of all steps
+ * count as rows of one step; else each row goes through its steps. */
 static struct eco_stage_call call_of(const struct replay *replay, int32_t t, int32_t steps)
 {
     const struct eco_gpu_run *run = replay->run;
@@ -268,9 +269,10 @@ static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t
     eco_gpu_stage(replay->run, false, stage, &call);
 }
 
-/* May one launch take all steps?  Not if random numbers depend on the step, nor if rows of steps do
- * not lie at equal distances.  A launch of all steps does not look at lengths, which the reverse
- * direction needs: a row's last step must not look at the byte of resets past its length. */
+/* May one launch take all steps? Not if random numbers depend on the step, nor if the distances
+ * between rows of steps are unequal.  A launch of all steps does not look at lengths, which the
+ * reverse direction needs: a row's last step must not look at the byte of resets past its length.
+ */
 static bool is_even(const struct replay *replay)
 {
     const struct eco_gpu_run *run = replay->run;
@@ -286,7 +288,8 @@ static bool is_even(const struct replay *replay)
     return true;
 }
 
-/* The first step of a direction by itself: states before it lie apart. */
+/* Runs the first step of a direction separately, because the states before it are in another array.
+ */
 static void run_stage_of_all(const struct replay *replay, int stage)
 {
     const struct eco_bound *bound = replay->bound;
@@ -307,7 +310,7 @@ static void run_stage_of_all(const struct replay *replay, int stage)
 
 /* ---- products and cell at once --------------------------------------------------------------- */
 
-/* Some steps with all of their states, as a wide step of as many rows; false: not so. */
+/* Runs steps whose states are all known as one wide step of as many rows; false: it cannot. */
 static bool run_wide(const struct replay *replay, int32_t t, int32_t steps)
 {
     struct eco_gpu_run *run = replay->run;
@@ -325,7 +328,7 @@ static bool run_wide(const struct replay *replay, int32_t t, int32_t steps)
            eco_wide_step(run, bound->op, &call, rows, choice.shape, true);
 }
 
-/* The first step of a direction by itself, as for stages. */
+/* Runs the first step of a direction separately, as for stages. */
 static bool run_all_wide(const struct replay *replay)
 {
     const struct eco_bound *bound = replay->bound;

@@ -8,7 +8,7 @@
 
 /* ---- a stage --------------------------------------------------------------------------------- */
 
-/* Means that the program stores, a bit for each. */
+/* The means that the program stores, a bit for each. */
 static uint32_t means_of(const struct eco_program *program)
 {
     uint32_t means = 0;
@@ -116,7 +116,7 @@ struct step {
     const struct eco_bound *bound;
     struct eco_stage_call call;
     bool odd;
-    bool narrow; /* rows of the output state before may not be filled up */
+    bool narrow; /* rows of the output state before the step may have no padding */
 };
 
 void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t,
@@ -137,9 +137,9 @@ void eco_gpu_point_at_output(const struct eco_bound *bound, int32_t t, struct ec
     call->y = NULL;
 }
 
-/* Where the state after step t is, of a projection, if its product writes it there: y, or the plane
- * where there is no y.  data NULL: not where rows end early, begin anew or are too far apart for a
- * product, nor where the state is wanted in another place, too. */
+/* The array to which a projection's product writes the state after step t: y, or the plane if there
+ * is no y. data NULL: the product cannot, because rows end early, are reset or are too far apart,
+ * or because the state is also needed in another array. */
 static struct eco_plane projected_state(const struct eco_gpu_run *run,
                                         const struct eco_bound *bound, int32_t t)
 {
@@ -151,7 +151,7 @@ static struct eco_plane projected_state(const struct eco_gpu_run *run,
     return eco_gpu_plane(&bound->next[0], t);
 }
 
-/* The state before, where a projection has left it. */
+/* Points at the state before the step, where the projection wrote it. */
 static void point_at_projected(struct step *step, int32_t t)
 {
     const struct eco_gpu_run *run = step->run;
@@ -190,7 +190,7 @@ static void add_recurrent(const struct step *step, int o)
                                 .add = true,
                                 .odd = step->odd};
     if (operand->state >= 0 && (call->zero_states >> operand->state & 1))
-        return; /* there is nothing to add */
+        return; /* the operand is zero */
     if (operand->state >= 0) {
         matmul.a = call->state[operand->state];
         matmul.a_row = call->state_row[operand->state];

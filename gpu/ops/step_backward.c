@@ -29,8 +29,9 @@ static void point_at_step(struct step *step, int32_t t)
     call->dy = eco_view_at(&bound->dy, t);
 }
 
-/* Do products of steps add what comes from behind to dh, where dy is already?  Not where that is
- * rounded once more, dy or the sums of several products, nor where rows end early or begin anew. */
+/* Do the products of steps add the carried gradient directly to dh, which already holds dy? Not if
+ * dy or the sums of several products would be rounded once more, nor if rows end early or are
+ * reset. */
 static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     struct eco_acc_range span, more;
@@ -46,7 +47,7 @@ static int32_t first_back(const struct eco_op *op)
     return op->reversed ? op->t0 : op->t1 - 1;
 }
 
-/* Of all steps but the first. */
+/* Copies dy to dh for the steps of an op whose products add to dh. */
 static void begin_dh(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
@@ -62,7 +63,7 @@ static void begin_dh(struct eco_gpu_run *run, const struct eco_bound *bound)
         eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "gradients of a projection");
 }
 
-/* The gradient of u = dh P, in place of the carry for the stages. */
+/* Computes the gradient of u = dh P, which replaces the carry in the stages. */
 static void project_back(struct step *step, int32_t t)
 {
     struct eco_gpu_run *run = step->run;
@@ -101,8 +102,7 @@ static void project_back(struct step *step, int32_t t)
     call->carry[0] = NULL;
 }
 
-/* c (+)= dacc R of operand o, over all its accumulators; narrow: rows of c have no room for whole
- * groups. */
+/* c (+)= dacc R of operand o, over all its accumulators. narrow: rows of c have no padding. */
 static void multiply_back(const struct step *step, int o, const struct eco_plane *c, bool narrow,
                           bool add)
 {
@@ -135,8 +135,8 @@ static bool has_dstates(const struct eco_args *args)
     return any;
 }
 
-/* Gradients of states that the caller has seen go to what is carried, which with resets is cut
- * before that. */
+/* Adds the gradients of the states of every step to the carried ones. With resets, the carried ones
+ * are first set to zero in rows that are reset. */
 static void add_dstates(const struct step *step, int32_t t)
 {
     struct eco_gpu_run *run = step->run;
@@ -166,7 +166,7 @@ static void add_dstates(const struct step *step, int32_t t)
     }
 }
 
-/* Does nobody want what the direction's first step leaves of a state's gradient? */
+/* Is the gradient that the direction's first step leaves for this state not needed? */
 static bool is_unwanted(const struct step *step, int32_t t, int state)
 {
     const struct eco_args *args = step->run->args;
@@ -260,7 +260,7 @@ static void multiply_dx(struct eco_gpu_run *run, const struct eco_bound *bound, 
         }
         return;
     }
-    /* A cell without W: there is no product to write it. */
+    /* a cell without W: no product writes dx */
     const struct eco_move_call clear = {.to = dx,
                                         .steps = op->t1 - op->t0,
                                         .rows = run->args->N,

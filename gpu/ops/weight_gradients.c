@@ -24,7 +24,7 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bo
         if (recipe->param[i].kind == ECO_PARAM_VECTOR)
             call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
     call.parts = eco_gpu_room(run, op, &call.parts_bytes);
-    if (halves) { /* what of dacc is left of floats; room for the rest of it is behind */
+    if (halves) { /* the conversion to F16 has already made partial sums of columns */
         call.rows_of = eco_gpu_scaled_f16_sums(run, op, &call.rows);
         call.parts_bytes = ECO_ROOM_OF_MANY;
     }
@@ -48,16 +48,17 @@ static void projection(struct eco_gpu_run *run, const struct eco_bound *bound,
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* One of each operand; of a state two, where the direction's first step has it elsewhere. */
+/* One product for each operand. A state has two, because before the direction's first step it is in
+ * another array. */
 enum { MOST_PRODUCTS = 1 + 2 * ECO_MAX_OPERANDS };
 
-/* Each has dacc^T C; C NULL: zeros. */
+/* Products dacc^T C; C NULL: zeros. */
 struct products {
     struct eco_matmul of[MOST_PRODUCTS];
     int n;
 };
 
-/* Of the gradient of R of a state what steps [t0,t1) of the op give: dacc^T e. */
+/* The contribution of steps [t0,t1) of the op to the gradient of R of a state: dacc^T e. */
 static struct eco_matmul of_steps(const struct eco_gpu_run *run, const struct eco_bound *bound,
                                   struct eco_matmul matmul, int s, int32_t t0, int32_t t1)
 {
@@ -67,12 +68,12 @@ static struct eco_matmul of_steps(const struct eco_gpu_run *run, const struct ec
     matmul.a = eco_gpu_after(matmul.a, (size_t)matmul.first * matmul.a_row, run->layout->type);
     matmul.c = e.data;
     matmul.c_row = t1 - t0 > 1 && run->args->N == 1 ? e.step : e.row;
-    matmul.narrow = s > 0; /* the reserve's */
+    matmul.narrow = s > 0; /* states in the reserve may have no padding */
     return matmul;
 }
 
-/* The steps of an op whose state s before lies where the others' do: [t0,t1).  The direction's
- * first step has its elsewhere. */
+/* Adds the products for state s. Steps [t0,t1) have the state before them in one array; for the
+ * direction's first step it is in another. */
 static void add_state(const struct eco_gpu_run *run, const struct eco_bound *bound,
                       struct products *products, struct eco_matmul matmul, int s)
 {
@@ -89,7 +90,7 @@ static void add_state(const struct eco_gpu_run *run, const struct eco_bound *bou
         products->of[products->n++] = of_steps(run, bound, matmul, s, first, first + 1);
 }
 
-/* Of the input's product, o < 0, or of one with an operand that the cell computes. */
+/* Adds the product for the input (o < 0), or for an operand that the cell computes. */
 static void add_plane(const struct eco_gpu_run *run, const struct eco_bound *bound,
                       struct products *products, struct eco_matmul matmul, int o)
 {
@@ -122,11 +123,12 @@ static void multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul)
 {
     if (matmul->c != NULL)
         eco_gpu_multiply_weights(run, matmul);
-    else if (!matmul->add) /* all that there is, and it is zeros */
+    else if (!matmul->add) /* the only contribution, and it is zero */
         eco_gpu_clear_weights(run, matmul);
 }
 
-/* How many are done in one: W's, and R's of the first operand's other steps. */
+/* Tries to compute W's gradient and that of the first R in one product; returns how many products
+ * that replaces. */
 static int multiply_first(struct eco_gpu_run *run, const struct products *products)
 {
     const struct eco_matmul *of = products->of;
@@ -136,7 +138,7 @@ static int multiply_first(struct eco_gpu_run *run, const struct products *produc
     return both ? 2 : 0;
 }
 
-/* Some of them at a time; those of matrices that a cell has not, or of zeros, are none. */
+/* Computes several products at a time, without those for missing matrices or zeros. */
 static void multiply_halves(struct eco_gpu_run *run, struct products *products)
 {
     struct eco_scaled_f16 scaled[ECO_SCALED_F16_MATRICES];
@@ -183,6 +185,6 @@ void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_bound *bound)
     const bool halves = eco_gpu_scales_back(run, bound->op);
     if (run->args->dweights != NULL)
         add_gradients(run, bound, halves);
-    if (halves) /* numbers of F16 lay where rows of dacc have zeros */
+    if (halves) /* F16 operands were in the padding of dacc's rows, which must be zero */
         eco_gpu_fill_columns(run, bound->op);
 }

@@ -1,11 +1,11 @@
 /*
- * Rows in whole groups of elements: zeros where a row ends before its group does.  Who writes rows
- * as a whole, the gathered input or a copy of y, fills them up there.
+ * Fills the padding of rows with zeros. Code that writes whole rows, such as the gathered input or
+ * a copy of y, writes their padding itself.
  */
 #include "gpu/ops/ops.h"
 
-/* What a width lacks of whole groups becomes 0: behind its elements, from `at` on every `row`
- * elements, so many times. */
+/* Sets the padding of rows to 0. It follows the `width` elements of each of `times` rows, which are
+ * `row` elements apart. */
 static void fill(struct eco_gpu_run *run, const struct eco_view *view, size_t width, size_t row,
                  size_t times)
 {
@@ -19,7 +19,7 @@ static void fill(struct eco_gpu_run *run, const struct eco_view *view, size_t wi
         eco_gpu_note_cuda(run, eco_launch_gaps(&call, run->stream), "filling up rows");
 }
 
-/* Those of H-wide columns, in `steps` steps. */
+/* Fills the padding of columns that are H wide, in `steps` steps. */
 static void fill_columns(struct eco_gpu_run *run, const struct eco_op *op, enum eco_scratch scratch,
                          int32_t steps)
 {
@@ -29,8 +29,8 @@ static void fill_columns(struct eco_gpu_run *run, const struct eco_op *op, enum 
          view.row / column * (size_t)steps * (size_t)run->layout->N);
 }
 
-/* Do planes take turns?  Then each direction has its part of a row; others are one row to the layer
- * above. */
+/* Are planes used in turn? Then each direction has its own padded part of a row;
+ * otherwise the layer above reads both directions as one row. */
 static bool takes_turns(const struct eco_view *planes)
 {
     return planes->mask != SIZE_MAX;
