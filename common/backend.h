@@ -135,6 +135,7 @@ struct eco_backend {
     /* added[k] is added to vector k, unless it is NULL; added NULL: nothing is added. */
     ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params,
                           const void *const *added, void *weights, void *stream);
+    bool packs_in_runs; /* forward packs eco_args.params */
     ecornn_status (*unpack)(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream);
     /* in: fills the arrays of compaction->run, then does the moves of `in`; out: does those of

@@ -85,6 +85,11 @@ struct eco_args {
     const uint8_t *mask;          /* [T,N]; NULL: every step counts */
     void *states[ECO_MAX_STATES]; /* [L*D,T,N,width] */
     const void *weights;
+    /* Forward, for a backend whose runs pack: what is packed into weights first, or NULL; `added`
+     * may be NULL. */
+    const void *const *params, *const *added;
+    /* [L*D][ECO_WEIGHT_IDS]: matrices that are not in `weights`; NULL, all or one: in `weights` */
+    const void *const *matrices;
     void *workspace;
     void *reserve; /* backward: only read */
     uint64_t seed;

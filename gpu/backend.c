@@ -381,6 +381,7 @@ static const struct eco_backend backend = {
     .join_lengths = eco_gpu_join_lengths,
     .wait = wait,
     .pack = eco_gpu_pack,
+    .packs_in_runs = true,
     .unpack = eco_gpu_unpack,
     .compact = eco_gpu_compact,
     .prepare = eco_gpu_prepare,

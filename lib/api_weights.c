@@ -151,6 +151,22 @@ ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *param
     return pack(plan, params, added, weights, stream);
 }
 
+ecornn_status eco_run_take_params(struct eco_args *args, const ecornn_plan *plan,
+                                  const ecornn_io *io, const void *const *params,
+                                  const void *const *added)
+{
+    if (args->T == 0 || args->N == 0)
+        return ECORNN_OK; /* it reads no weights */
+    void *weights = (void *)(uintptr_t)io->weights;
+    /* backward reads what is packed */
+    if (plan->one || io->reserve || !plan->device->backend->packs_in_runs ||
+        ecornn_param_count(plan) == 0 || !params)
+        return pack(plan, params, added, weights, io->stream);
+    args->params = params;
+    args->added = added;
+    return check_params(plan, params, added);
+}
+
 ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used)
 {
     if (!packed || !used)

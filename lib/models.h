@@ -34,6 +34,11 @@ ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
 /* run_one.c: checks a run's arguments; gradient NULL: forward. */
 ecornn_status eco_run_check(const ecornn_plan *plan, const ecornn_io *io,
                             const ecornn_gradient *gradient);
+/* api_weights.c: checks the parameters that are given to a run; packs them, or leaves that to the
+ * run. */
+ecornn_status eco_run_take_params(struct eco_args *args, const ecornn_plan *plan,
+                                  const ecornn_io *io, const void *const *params,
+                                  const void *const *added);
 /* Checks a run's arguments and copies them to args. */
 ecornn_status eco_run_read_forward(struct eco_args *args, const ecornn_plan *plan,
                                    const ecornn_io *io);

@@ -108,6 +108,9 @@ const void *eco_bind_weights(const struct eco_layout *layout, const struct eco_a
                              const struct eco_op *op, int weight_id)
 {
     const char *weights = args->weights;
+    const int place = (op->layer * layout->problem->D + op->d) * ECO_WEIGHT_IDS + weight_id;
+    if (args->matrices != NULL && args->matrices[place] != NULL)
+        return args->matrices[place];
     return weights == NULL ? NULL
                            : weights + eco_layout_weights(layout, op->layer, op->d, weight_id);
 }

@@ -5,10 +5,26 @@
 #define ECO_GPU_OPS_OPS_H
 
 #include "common/compaction.h"
+#include "gpu/copy/param_moves.h"
 #include "gpu/view/run.h"
 
 ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params,
                            const void *const *added, void *weights, void *stream);
+/* Parameters that are given to a run: matrices that it reads where they are, and moves of all
+ * others into packed weights, which it queues first. */
+enum { ECO_GIVEN_PLACES = 8, ECO_GIVEN_MOVES = 8 };
+struct eco_gpu_given {
+    const void *matrix[ECO_GIVEN_PLACES * ECO_WEIGHT_IDS]; /* eco_args.matrices */
+    struct eco_param_move move[ECO_GIVEN_MOVES];
+    int count; /* of moves */
+};
+
+/* What a run does with args->params; false: they must be packed as a whole. */
+bool eco_gpu_take_params(struct eco_gpu_given *given, const struct ecornn_plan *plan,
+                         const struct eco_args *args);
+/* Checks the addresses, and queues the moves. */
+ecornn_status eco_gpu_queue_params(const struct ecornn_plan *plan,
+                                   const struct eco_gpu_given *given, cudaStream_t stream);
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
 

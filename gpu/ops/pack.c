@@ -2,11 +2,15 @@
 #include "gpu/copy/param_moves.h"
 #include "gpu/ops/ops.h"
 
+#include <string.h>
+
+#include "common/util.h"
+
 /* The positions of a parameter, which consists of rows of elements. */
 struct position {
     struct eco_param_position
         at; /* in the caller's memory; blocks: heads, each on the diagonal of a matrix of zeros */
-    int number;
+    int number, weight_id;
     ecornn_type type, gradient_type;
     size_t weights, gradient; /* bytes */
     size_t row;               /* elements of a row in packed weights and gradient */
@@ -21,6 +25,7 @@ static struct position place_of(const struct ecornn_plan *plan, int i)
     const struct eco_param_position at = found.at;
     const int part = eco_problem_weight_id(&plan->problem, &at, &before);
     const struct eco_matrix *matrix = eco_layout_matrix(layout, at.layer, part);
+    found.weight_id = part;
     const size_t elements = (size_t)before * (size_t)matrix->height * (size_t)matrix->row;
     found.row = (size_t)matrix->row;
     found.type = at.vector ? layout->sum : layout->weight;
@@ -36,6 +41,8 @@ static struct position place_of(const struct ecornn_plan *plan, int i)
 struct mover {
     struct eco_param_moves moves;
     int count;
+    bool plans;   /* launches nothing and checks no address */
+    bool full;    /* plans: there was no room for all moves */
     bool vectors; /* does the last move consist of vectors? */
     const struct ecornn_plan *plan;
     cudaStream_t stream;
@@ -106,6 +113,13 @@ static ecornn_status check(const struct mover *mover, const struct position *pos
     return status; /* even if the second check succeeds */
 }
 
+static ecornn_status add_move(struct mover *mover, const struct eco_param_move *next, bool vector)
+{
+    mover->moves.move[mover->count++] = *next;
+    mover->vectors = vector;
+    return ECORNN_OK;
+}
+
 /* caller: the parameter in the caller's memory. Checking that a GPU can reach it takes a
  * microsecond, so it is done once for parameters that follow each other. */
 static ecornn_status move(struct mover *mover, const struct position *position, const void *caller,
@@ -119,16 +133,17 @@ static ecornn_status move(struct mover *mover, const struct position *position, 
                                         .width = at->vector ? at->rows : at->cols};
     if (extend(mover, &next, at->vector))
         return ECORNN_OK;
+    if (mover->plans && mover->count < ECO_GIVEN_MOVES)
+        return add_move(mover, &next, at->vector);
+    mover->full = mover->plans;
+    if (mover->plans)
+        return ECORNN_OK;
     ecornn_status status = check(mover, position, caller);
     if (status == ECORNN_OK)
         status = check(mover, position, added);
     if (status == ECORNN_OK && mover->count == ECO_PARAM_MOVES)
         status = flush(mover);
-    if (status != ECORNN_OK)
-        return status;
-    mover->moves.move[mover->count++] = next;
-    mover->vectors = at->vector;
-    return ECORNN_OK;
+    return status == ECORNN_OK ? add_move(mover, &next, at->vector) : status;
 }
 
 /* Advances to the next head: by its rows, and in packed weights also by its columns. */
@@ -149,9 +164,27 @@ static bool has_gaps(const struct eco_layout *layout)
     for (int layer = 0; layer < layout->problem->L && layer < 2; layer++)
         for (int part = 0; part < ECO_WEIGHT_IDS; part++) {
             const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-            gaps |= matrix->height != matrix->units || matrix->row != matrix->columns;
+            gaps |= matrix->n > 0 &&
+                    (matrix->height != matrix->units || matrix->row != matrix->columns);
         }
     return gaps;
+}
+
+/* Moves parameter i of those given into packed weights. */
+static ecornn_status pack_param(struct mover *mover, const struct position *position,
+                                const void *param, const void *added, void *weights)
+{
+    struct eco_plane to = {
+        .data = (char *)weights + position->weights, .row = position->row, .type = position->type};
+    struct eco_plane from = {.data = (void *)(uintptr_t)param,
+                             .row = (size_t)position->at.cols,
+                             .type = mover->plan->problem.param_type};
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; status == ECORNN_OK && k < position->at.blocks; k++) {
+        status = move(mover, position, param, added, to, from);
+        next_head(position, &to, &from);
+    }
+    return status;
 }
 
 ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params,
@@ -168,21 +201,87 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
     struct mover mover = {.plan = plan, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         const struct position position = place_of(plan, i);
-        struct eco_plane to = {
-            .data = (char *)weights + position.weights, .row = position.row, .type = position.type};
-        struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
-                                 .row = (size_t)position.at.cols,
-                                 .type = plan->problem.param_type};
-        for (int k = 0; status == ECORNN_OK && k < position.at.blocks; k++) {
-            status = move(&mover, &position, params[i], added ? added[i] : NULL, to, from);
-            next_head(&position, &to, &from);
-        }
+        status = pack_param(&mover, &position, params[i], added ? added[i] : NULL, weights);
     }
     if (status == ECORNN_OK)
         status = flush(&mover);
     eco_gpu_leave(&scope);
     return status;
 }
+
+/* ---- runs that pack -------------------------------------------------------------------------- */
+
+/* Where a matrix begins, if products can read it in the caller's memory; otherwise NULL. */
+static const char *start_of(const struct ecornn_plan *plan, const struct position *position,
+                            const void *param)
+{
+    const struct eco_layout *layout = &plan->layout[0];
+    const struct eco_param_position *at = &position->at;
+    const size_t before = position->weights -
+                          eco_layout_weights(layout, at->layer, at->direction, position->weight_id);
+    const char *start = (const char *)param - before;
+    return plan->problem.param_type == position->type && (uintptr_t)start % ECO_ALIGNMENT == 0
+               ? start
+               : NULL;
+}
+
+static int place_number(const struct ecornn_plan *plan, const struct position *position)
+{
+    const struct eco_param_position *at = &position->at;
+    return (at->layer * plan->problem.D + at->direction) * ECO_WEIGHT_IDS + position->weight_id;
+}
+
+/* A matrix whose parameters do not follow each other is packed. */
+static void find_matrices(struct eco_gpu_given *given, const struct ecornn_plan *plan,
+                          const void *const *params)
+{
+    bool seen[ECO_GIVEN_PLACES * ECO_WEIGHT_IDS] = {false};
+    for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
+        const struct position position = place_of(plan, i);
+        const int k = place_number(plan, &position);
+        const char *start = position.at.vector ? NULL : start_of(plan, &position, params[i]);
+        given->matrix[k] = !seen[k] || given->matrix[k] == start ? start : NULL;
+        seen[k] = true;
+    }
+}
+
+bool eco_gpu_take_params(struct eco_gpu_given *given, const struct ecornn_plan *plan,
+                         const struct eco_args *args)
+{
+    struct mover mover = {.plan = plan, .plans = true};
+    *given = (struct eco_gpu_given){.count = 0};
+    if (plan->problem.L * plan->problem.D > ECO_GIVEN_PLACES || has_gaps(&plan->layout[0]))
+        return false;
+    find_matrices(given, plan, args->params);
+    for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
+        const struct position position = place_of(plan, i);
+        if (given->matrix[place_number(plan, &position)] == NULL)
+            pack_param(&mover, &position, args->params[i], args->added ? args->added[i] : NULL,
+                       (void *)(uintptr_t)args->weights);
+    }
+    given->count = mover.count;
+    memcpy(given->move, mover.moves.move, (size_t)mover.count * sizeof *given->move);
+    return !mover.full;
+}
+
+ecornn_status eco_gpu_queue_params(const struct ecornn_plan *plan,
+                                   const struct eco_gpu_given *given, cudaStream_t stream)
+{
+    const struct eco_gpu *gpu = plan->device->context;
+    struct mover mover = {.count = given->count, .plan = plan, .stream = stream};
+    ecornn_status status = ECORNN_OK;
+    for (size_t k = 0; status == ECORNN_OK && k < sizeof given->matrix / sizeof *given->matrix; k++)
+        status = eco_gpu_check_pointer(gpu, "a matrix of params", given->matrix[k]);
+    for (int k = 0; status == ECORNN_OK && k < given->count; k++) {
+        mover.moves.move[k] = given->move[k];
+        status = eco_gpu_check_pointer(gpu, "one of params", given->move[k].from.data);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(gpu, "one of added", given->move[k].added);
+    }
+    return status == ECORNN_OK ? flush(&mover) : status;
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream)

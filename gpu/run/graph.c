@@ -4,6 +4,7 @@
  * updates a graph that is no longer used. A run inside the caller's own capture becomes one node of
  * the caller's graph.
  */
+#include "gpu/ops/ops.h"
 #include "gpu/run/run.h"
 
 #include <string.h>
@@ -16,8 +17,10 @@ struct entry {
     bool used, captured; /* exec is up to date with args */
     bool refused;        /* could not be captured: runs are queued kernel by kernel */
     struct eco_args args;
-    cudaGraphExec_t exec; /* NULL: none yet */
-    struct eco_args made; /* the arguments of exec */
+    struct eco_gpu_given given; /* with args.params */
+    cudaGraphExec_t exec;       /* NULL: none yet */
+    struct eco_args made;       /* the arguments of exec */
+    struct eco_gpu_given made_given;
 };
 
 struct eco_graphs {
@@ -118,6 +121,25 @@ static bool same_args(const struct eco_graphs *graphs, const struct eco_args *a,
            memcmp(a->dstates, b->dstates, sizeof a->dstates) == 0;
 }
 
+static bool same_moves(const struct eco_gpu_given *a, const struct eco_gpu_given *b)
+{
+    bool same = a->count == b->count;
+    for (int k = 0; same && k < a->count; k++)
+        same = a->move[k].from.data == b->move[k].from.data &&
+               a->move[k].to.data == b->move[k].to.data && a->move[k].added == b->move[k].added &&
+               a->move[k].rows == b->move[k].rows && a->move[k].width == b->move[k].width;
+    return same;
+}
+
+/* Are the parameters the same, or none? */
+static bool same_given(const struct entry *entry, const struct eco_gpu_queue *queue)
+{
+    if (queue->given == NULL || entry->args.matrices == NULL)
+        return queue->given == NULL && entry->args.matrices == NULL;
+    return memcmp(entry->given.matrix, queue->given->matrix, sizeof entry->given.matrix) == 0 &&
+           same_moves(&entry->given, queue->given);
+}
+
 static bool take(struct entry *entry)
 {
     return !atomic_exchange_explicit(&entry->taken, true, memory_order_acquire);
@@ -129,13 +151,14 @@ static void give_back(struct entry *entry)
 }
 
 /* Takes the entry of these arguments; NULL if there is none or another thread has it. */
-static struct entry *find(struct eco_graphs *graphs, const struct eco_args *args)
+static struct entry *find(const struct eco_gpu_queue *queue)
 {
+    struct eco_graphs *graphs = queue->graphs;
     for (int i = 0; i < ENTRIES; i++) {
         struct entry *entry = &graphs->entry[i];
         if (!take(entry))
             continue;
-        if (entry->used && same_args(graphs, &entry->args, args))
+        if (entry->used && same_args(graphs, &entry->args, queue->args) && same_given(entry, queue))
             return entry;
         give_back(entry);
     }
@@ -143,12 +166,15 @@ static struct entry *find(struct eco_graphs *graphs, const struct eco_args *args
 }
 
 /* For the next time. */
-static void remember(struct eco_graphs *graphs, const struct eco_args *args)
+static void remember(const struct eco_gpu_queue *queue)
 {
+    struct eco_graphs *graphs = queue->graphs;
     struct entry *entry = &graphs->entry[atomic_fetch_add(&graphs->next, 1) % ENTRIES];
     if (!take(entry))
         return;
-    entry->args = *args;
+    entry->args = *queue->args;
+    if (queue->given != NULL)
+        entry->given = *queue->given;
     entry->used = true;
     entry->captured = entry->refused = false;
     give_back(entry);
@@ -181,6 +207,18 @@ static bool are_alike(const struct eco_args *a, const struct eco_args *b)
     return alike;
 }
 
+/* Does the entry's graph have the same moves and matrices as the run, but for addresses? */
+static bool given_are_alike(const struct entry *entry)
+{
+    const struct eco_gpu_given *a = &entry->made_given, *b = &entry->given;
+    if (entry->made.matrices == NULL || entry->args.matrices == NULL)
+        return entry->made.matrices == NULL && entry->args.matrices == NULL;
+    bool alike = a->count == b->count;
+    for (size_t k = 0; alike && k < sizeof a->matrix / sizeof *a->matrix; k++)
+        alike = is_like(a->matrix[k], b->matrix[k]);
+    return alike;
+}
+
 /* Gives the entry's graph the pointers and numbers of another graph with the same kernels, or
  * returns false. Running launches are not affected. The kernels must be the same:
  * cudaGraphExecUpdate would accept others, but cuBLAS products for compute capability 9.0 then fail
@@ -190,7 +228,7 @@ static bool update(struct entry *entry, cudaGraph_t graph)
     cudaGraphExecUpdateResultInfo result;
     if (entry->exec == NULL)
         return false;
-    if (are_alike(&entry->made, &entry->args) &&
+    if (are_alike(&entry->made, &entry->args) && given_are_alike(entry) &&
         cudaGraphExecUpdate(entry->exec, graph, &result) == cudaSuccess)
         return true;
     (void)cudaGetLastError();
@@ -208,6 +246,7 @@ static ecornn_status make(const struct eco_gpu_queue *queue, struct entry *entry
     if (!update(entry, graph))
         status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, graph, 0));
     entry->made = entry->args;
+    entry->made_given = entry->given;
     cudaGraphDestroy(graph);
     return status;
 }
@@ -236,14 +275,14 @@ ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue)
     }
     if (capturing != cudaStreamCaptureStatusNone)
         return run_captured(queue);
-    struct entry *entry = queue->keeps ? find(queue->graphs, queue->args) : NULL;
+    struct entry *entry = queue->keeps ? find(queue) : NULL;
     if (entry != NULL) {
         const ecornn_status status = launch(queue, entry);
         give_back(entry);
         return status;
     }
     if (queue->keeps)
-        remember(queue->graphs, queue->args);
+        remember(queue);
     return queue->queue(queue->own, stream);
 }
 
@@ -259,7 +298,9 @@ static ecornn_status queue_tape(void *own, cudaStream_t stream)
     const struct tape_of_run *of = own;
     of->run->status = ECORNN_OK;
     of->run->blas.share = -1;
-    return eco_gpu_queue(of->run, of->tape, stream);
+    const ecornn_status status =
+        of->run->given ? eco_gpu_queue_params(of->run->plan, of->run->given, stream) : ECORNN_OK;
+    return status == ECORNN_OK ? eco_gpu_queue(of->run, of->tape, stream) : status;
 }
 
 bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double steps)
@@ -279,6 +320,7 @@ ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *t
         .queue = queue_tape,
         .own = &of,
         .args = run->args,
+        .given = run->given,
         .graphs = own->graphs,
         .spare = run->set->stream[0],
         .keeps = eco_gpu_keeps_graph(run->plan,

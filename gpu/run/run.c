@@ -1,6 +1,7 @@
 /*
  * A run of a plan on the GPU, for every algorithm: checks its pointers and queues its operations.
  */
+#include "gpu/ops/ops.h"
 #include "gpu/run/run.h"
 
 /* ---- pointers -------------------------------------------------------------------------------- */
@@ -67,11 +68,16 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
         [ECORNN_F16] = {&eco_stages_f16, &eco_stages_f16_resets}};
     struct eco_gpu *gpu = plan->device->context;
     struct eco_gpu_scope scope;
+    struct eco_gpu_given given;
+    struct eco_args inside = *args;
+    const bool takes = args->params != NULL && eco_gpu_take_params(&given, plan, args);
+    inside.matrices = takes ? given.matrix : NULL;
     struct eco_gpu_run run = {.plan = plan,
                               .problem = &plan->problem,
                               .lowered = &plan->problem.cell->lowered,
                               .layout = layout,
-                              .args = args,
+                              .args = &inside,
+                              .given = takes ? &given : NULL,
                               .stages = stages[plan->problem.type][plan->problem.resets],
                               .level_ops = level_ops,
                               .launch.can = gpu->overlap,
@@ -80,6 +86,9 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
     if (status != ECORNN_OK)
         return status;
     status = check_pointers(gpu, args);
+    if (status == ECORNN_OK && args->params != NULL && !takes)
+        status = eco_gpu_pack(plan, args->params, args->added, (void *)(uintptr_t)args->weights,
+                              args->stream);
     if (status == ECORNN_OK)
         status = eco_gpu_take_set(gpu, &run.set);
     if (status == ECORNN_OK) {

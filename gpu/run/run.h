@@ -21,7 +21,8 @@ ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *t
 struct eco_gpu_queue {
     ecornn_status (*queue)(void *own, cudaStream_t stream);
     void *own;
-    const struct eco_args *args; /* what it depends on; gives the stream */
+    const struct eco_args *args;       /* what it depends on; gives the stream */
+    const struct eco_gpu_given *given; /* args->params; or NULL */
     struct eco_graphs *graphs;
     cudaStream_t spare; /* to capture on */
     bool keeps;         /* keep a graph */

@@ -12,6 +12,7 @@
 /* ---- a run ----------------------------------------------------------------------------------- */
 
 struct eco_gpu_run;
+struct eco_gpu_given; /* ops/ops.h */
 /* Queues one op of the tape on run->stream, or all `n` ops of a level. */
 typedef void (*eco_gpu_op)(struct eco_gpu_run *run, const struct eco_bound *bound);
 typedef void (*eco_gpu_ops)(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
@@ -23,6 +24,7 @@ struct eco_gpu_run {
     const struct eco_lowered *lowered;
     const struct eco_layout *layout;
     const struct eco_args *args;
+    const struct eco_gpu_given *given; /* NULL: packed weights */
     const struct eco_stage_kernels *stages;
     const eco_gpu_ops
         *level_ops; /* by kind: queues all ops of a level together; NULL: one by one */

@@ -188,7 +188,7 @@ static bool fill(const struct job *job, struct block *block, torch_tensor *const
 {
     const int64_t bytes = job->packed + job->copy;
     struct packed packed = {data_of(block->packed), bytes};
-    if (packed.data && weights_hold(job, weights, packed, NULL))
+    if (packed.data && weights_hold(job, weights, packed))
         return true;
     if (!block->packed)
         block->packed = make_bytes(job, bytes);

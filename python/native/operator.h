@@ -14,6 +14,8 @@ struct library {
     ecornn_status (*pack_sums)(const ecornn_plan *, const void *const *, const void *const *,
                                void *, void *);
     ecornn_status (*unpack)(const ecornn_plan *, const void *, void *const *, int, void *);
+    ecornn_status (*forward_params)(const ecornn_plan *, const ecornn_io *, const void *const *,
+                                    const void *const *);
 };
 extern struct library library;
 

@@ -19,6 +19,7 @@ static void begin(struct call *call, torch_value job, torch_value list)
     call->job = job_hold((int64_t)job);
     call->stream = NULL;
     call->out.count = 0;
+    call->weights = NULL;
     call->ok = tensors_take(&call->in, as_pointer(list)) && call->job;
     if (call->ok && call->job->cuda)
         call->ok = torch_stream((int32_t)call->job->device, &call->stream);
@@ -94,7 +95,8 @@ static ecornn_io io_of(const struct call *call, torch_value seed)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* Packed weights: those given, unless they are outdated; or new ones in the last result. */
+/* Packed weights: those given, unless they are outdated; or new ones in the last result.  On a GPU
+ * the run packs into the given block, if it has the weights too. */
 static const void *packed_of(struct call *call)
 {
     const struct job *const job = call->job;
@@ -107,8 +109,12 @@ static const void *packed_of(struct call *call)
     if (given && !(call->given & GIVEN_WEIGHTS))
         return packed.data;
     torch_tensor *const *const weights = call->in.tensor + call->in.next;
-    call->ok = weights_are_last(call) && (given ? weights_hold(job, weights, packed, call->stream)
-                                                : pack_weights(job, weights, packed, call->stream));
+    call->ok = weights_are_last(call);
+    if (call->ok && given && job->cuda)
+        call->weights = weights;
+    else if (call->ok)
+        call->ok = given ? weights_hold(job, weights, packed)
+                         : pack_weights(job, weights, packed, call->stream);
     return packed.data;
 }
 
@@ -131,7 +137,9 @@ void run_forward(struct call *call, torch_value seed)
     io->weights = packed_of(call);
     if (call->ok)
         io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
-    call->ok = call->ok && library.forward(job->plan, io) == ECORNN_OK;
+    if (call->ok)
+        call->ok = call->weights ? forward_with(job, call->weights, io)
+                                 : library.forward(job->plan, io) == ECORNN_OK;
     drop(workspace);
 }
 
@@ -139,8 +147,8 @@ void run_forward(struct call *call, torch_value seed)
  * forward(int job, int given, Tensor[] tensors, int seed) -> Tensor[]
  *
  * tensors: x, lengths, initial states, packed weights, the weights.  If both of the last are given,
- * a block packed from other weights is refused on a CPU and repacked on a GPU.  Returns y, final
- * states, the reserve if wanted, and packed weights if they were not given.
+ * a block packed from other weights is refused on a CPU, and scratch for the run on a GPU.  Returns
+ * y, final states, the reserve if wanted, and packed weights if they were not given.
  */
 void operator_forward(torch_value *stack, uint64_t arguments, uint64_t count)
 {

@@ -13,6 +13,7 @@ struct call {
     void *stream;
     struct tensors in;
     struct results out;
+    torch_tensor *const *weights; /* of a run that packs them; or NULL */
     bool ok;
 };
 

@@ -19,7 +19,7 @@ static const char *const planning_names[] = {
     "ecornn_plan_create", "ecornn_plan_sizes", "ecornn_run_sizes",   "ecornn_bucket",
     "ecornn_param_count", "ecornn_param_get",  "ecornn_weights_fit", "ecornn_error_detail"};
 static const char *const library_names[] = {"ecornn_forward", "ecornn_backward", "ecornn_pack_sums",
-                                            "ecornn_unpack"};
+                                            "ecornn_unpack", "ecornn_forward_params"};
 static struct planning planning;
 static bool planning_found;
 

@@ -21,16 +21,18 @@ static void point_at(const struct job *job, char *const *start, const struct pla
         params[i] = places[i].tensor < 0 ? NULL : start[places[i].tensor] + places[i].offset;
 }
 
-static bool pack_from(const struct job *job, char *const *start, void *packed, void *stream)
-{
+/* The addresses of parameters in the caller's tensors. */
+struct sources {
     void *params[MOST_PARAMS], *added[MOST_PARAMS];
-    point_at(job, start, job->from, params);
+};
+
+static void sources_of(const struct job *job, char *const *start, struct sources *sources)
+{
+    point_at(job, start, job->from, sources->params);
     for (int64_t i = 0; i < job->params; i++)
-        if (!params[i])
-            params[i] = (void *)(uintptr_t)job->zeros;
-    point_at(job, start, job->more, added);
-    return library.pack_sums(job->plan, (const void *const *)params, (const void *const *)added,
-                             packed, stream) == ECORNN_OK;
+        if (!sources->params[i])
+            sources->params[i] = (void *)(uintptr_t)job->zeros;
+    point_at(job, start, job->more, sources->added);
 }
 
 /* start [job->weights]: addresses of the weights; false if one does not fit the job. */
@@ -56,15 +58,26 @@ bool pack_weights(const struct job *job, torch_tensor *const *weights, struct pa
         start[i] = memcpy(copy, start[i], (size_t)bytes);
         copy += bytes;
     }
-    return pack_from(job, start, packed.data, stream);
+    struct sources sources;
+    sources_of(job, start, &sources);
+    return library.pack_sums(job->plan, (const void *const *)sources.params,
+                             (const void *const *)sources.added, packed.data, stream) == ECORNN_OK;
 }
 
-bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed,
-                  void *stream)
+bool forward_with(const struct job *job, torch_tensor *const *weights, const ecornn_io *io)
 {
     char *start[MOST_TENSORS];
-    if (job->cuda)
-        return pack_weights(job, weights, packed, stream);
+    struct sources sources;
+    if (!starts_of(job, weights, start))
+        return false;
+    sources_of(job, start, &sources);
+    return library.forward_params(job->plan, io, (const void *const *)sources.params,
+                                  (const void *const *)sources.added) == ECORNN_OK;
+}
+
+bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed)
+{
+    char *start[MOST_TENSORS];
     const char *copy = copy_of(job, packed);
     if (!copy || !starts_of(job, weights, start))
         return false;

@@ -18,9 +18,10 @@ struct packed {
 /* weights [job->weights]: false if one does not fit the job, or the library refuses. */
 bool pack_weights(const struct job *job, torch_tensor *const *weights, struct packed packed,
                   void *stream);
-/* Is the block up to date with these weights?  On a GPU this queues packing, so it always is. */
-bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed,
-                  void *stream);
+/* Is the block up to date with these weights?  On a CPU. */
+bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed);
+/* On a GPU: forward with these weights, packed or where they are; the block is scratch. */
+bool forward_with(const struct job *job, torch_tensor *const *weights, const ecornn_io *io);
 /* Makes new tensors with the gradients of all weights from the packed gradient. */
 void unpack_weights(const struct job *job, const void *packed, struct results *out, void *stream,
                     bool *ok);

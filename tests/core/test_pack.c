@@ -1,13 +1,14 @@
 /*
  * A second bias. Adding it to packed weights with ecornn_pack_sums must give the bits of packing
- * the sum, on every device of the machine.
+ * the sum, on every device of the machine.  A run that is given parameters must give the bits of a
+ * run with packed ones.
  */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/type.h"
-#include "ecornn.h"
+#include "ecornn/params.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -24,6 +25,7 @@ struct side {
     ecornn_device *device;
     ecornn_plan *plan;
     ecornn_sizes sizes;
+    ecornn_desc desc;
     ecornn_type type; /* type of the parameters */
 };
 
@@ -54,6 +56,16 @@ static void block_open(const struct side *side, struct block *block, double vect
     check_ok(ecornn_upload(side->device, block->memory, host, side->sizes.params * element));
 }
 
+static bool added_of(const struct side *side, const struct block *second, const void **added)
+{
+    for (int k = 0; second && k < ecornn_param_count(side->plan); k++) {
+        ecornn_param param;
+        check_ok(ecornn_param_get(side->plan, k, &param));
+        added[k] = is_vector(&param) ? second->param[k] : NULL;
+    }
+    return second != NULL;
+}
+
 static char *packed_bytes(const struct side *side, const struct block *first,
                           const struct block *second)
 {
@@ -62,29 +74,29 @@ static char *packed_bytes(const struct side *side, const struct block *first,
     void *weights = ecornn_alloc(side->device, side->sizes.weights);
     ck_assert(weights != NULL && bytes != NULL);
     check_ok(ecornn_upload(side->device, weights, bytes, side->sizes.weights));
-    for (int k = 0; second && k < ecornn_param_count(side->plan); k++) {
-        ecornn_param param;
-        check_ok(ecornn_param_get(side->plan, k, &param));
-        added[k] = is_vector(&param) ? second->param[k] : NULL;
-    }
-    check_ok(second ? ecornn_pack_sums(side->plan, first->param, added, weights, NULL)
-                    : ecornn_pack(side->plan, first->param, weights, NULL));
+    check_ok(added_of(side, second, added)
+                 ? ecornn_pack_sums(side->plan, first->param, added, weights, NULL)
+                 : ecornn_pack(side->plan, first->param, weights, NULL));
     check_ok(ecornn_wait(side->device, NULL));
     check_ok(ecornn_download(side->device, bytes, weights, side->sizes.weights));
     ecornn_free(side->device, weights);
     return bytes;
 }
 
+static void side_open(struct side *side, const char *device, const char *problem)
+{
+    check_ok(ecornn_device_open(&side->device, device));
+    check_ok(ecornn_desc_parse(&side->desc, problem, NULL));
+    check_ok(ecornn_plan_create(&side->plan, side->device, &side->desc));
+    ecornn_plan_sizes(side->plan, &side->sizes);
+    side->type = side->desc.type == ECORNN_F64 ? ECORNN_F64 : side->desc.param_type;
+}
+
 static void check_sums(const char *device, const char *problem)
 {
     struct side side;
-    ecornn_desc desc;
     struct block one, two, three;
-    check_ok(ecornn_device_open(&side.device, device));
-    check_ok(ecornn_desc_parse(&desc, problem, NULL));
-    check_ok(ecornn_plan_create(&side.plan, side.device, &desc));
-    ecornn_plan_sizes(side.plan, &side.sizes);
-    side.type = desc.type == ECORNN_F64 ? ECORNN_F64 : desc.param_type;
+    side_open(&side, device, problem);
     block_open(&side, &one, 1);
     block_open(&side, &two, 2);
     block_open(&side, &three, 3);
@@ -115,6 +127,105 @@ START_TEST(sums_are_packed)
 }
 END_TEST
 
+/* ---- runs that are given parameters ---------------------------------------------------------- */
+
+/* y of a run, with the parameters packed before it or given to it; NULL: as packed last. */
+static char *run(const struct side *side, const struct block *first, const struct block *second,
+                 bool given, void *blocks[4])
+{
+    const ecornn_desc *desc = &side->desc;
+    const void *added[MOST_PARAMS];
+    const size_t bytes = (size_t)(desc->steps * desc->batch * desc->hidden) * 2 * sizeof(double);
+    char *const y = calloc(1, bytes);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = blocks[0],
+                          .y = blocks[1],
+                          .weights = blocks[2],
+                          .workspace = blocks[3]};
+    const void *const *more = added_of(side, second, added) ? added : NULL;
+    ck_assert(y != NULL);
+    check_ok(ecornn_upload(side->device, blocks[1], y, bytes));
+    if (given) {
+        check_ok(ecornn_forward_params(side->plan, &io, first->param, more));
+    } else {
+        check_ok(more ? ecornn_pack_sums(side->plan, first->param, more, blocks[2], NULL)
+                      : ecornn_pack(side->plan, first->param, blocks[2], NULL));
+        check_ok(ecornn_forward(side->plan, &io));
+    }
+    check_ok(ecornn_wait(side->device, NULL));
+    check_ok(ecornn_download(side->device, y, blocks[1], bytes));
+    return y;
+}
+
+/* The runs of a plan on a GPU: queued, captured, and from its graph. */
+static void check_runs(const struct side *side, const char *problem, const struct block *first,
+                       const struct block *second, void *blocks[4], size_t bytes)
+{
+    char *const packed = run(side, first, second, false, blocks);
+    for (int k = 0; k < 4; k++) {
+        char *const given = run(side, first, second, true, blocks);
+        ck_assert_msg(memcmp(given, packed, bytes) == 0, "%s: other bits in run %d", problem, k);
+        free(given);
+    }
+    free(packed);
+}
+
+static void check_given(const char *device, const char *problem)
+{
+    struct side side;
+    struct block one, two, three;
+    void *blocks[4];
+    side_open(&side, device, problem);
+    const size_t rows = (size_t)(side.desc.steps * side.desc.batch),
+                 bytes = rows * (size_t)side.desc.hidden * 2 * sizeof(double),
+                 room[4] = {rows * (size_t)side.desc.input * sizeof(double), bytes,
+                            side.sizes.weights, side.sizes.workspace};
+    for (int k = 0; k < 4; k++) {
+        blocks[k] = ecornn_alloc(side.device, room[k] + 1);
+        ck_assert(blocks[k] != NULL);
+    }
+    char *const x = calloc(1, room[0]);
+    for (size_t i = 0; i < rows * (size_t)side.desc.input; i++)
+        eco_type_set(x, i, side.desc.type, (double)(i % 13) / 8 - 0.75);
+    check_ok(ecornn_upload(side.device, blocks[0], x, room[0]));
+    block_open(&side, &one, 1);
+    block_open(&side, &two, 2);
+    block_open(&side, &three, 3);
+    check_runs(&side, problem, &one, NULL, blocks, bytes);
+    check_runs(&side, problem, &one, &two, blocks, bytes);
+    check_runs(&side, problem, &three, &two, blocks, bytes);
+    free(x);
+    for (int k = 0; k < 4; k++)
+        ecornn_free(side.device, blocks[k]);
+    ecornn_free(side.device, one.memory);
+    ecornn_free(side.device, two.memory);
+    ecornn_free(side.device, three.memory);
+    ecornn_plan_free(side.plan);
+    ecornn_device_close(side.device);
+}
+
+/* Matrices as products read them, misaligned ones, and ones with padding; many steps, one step,
+ * many rows; more layers than read them in place; rows of another type. */
+START_TEST(runs_take_parameters)
+{
+    static const char *const devices[] = {"reference", "cpu:1", "cpu:2", "cuda"};
+    static const char *const problems[] = {
+        "lstm/T5/N3/I16/H32",        "lstm/T1/N1/I64/H64",
+        "lstm/L2/bi/T3/N40/I32/H32", "gru/T4/N2/I16/H32",
+        "lstm/T3/N2/I5/H20",         "lstm/bf16/bf16-params/T9/N8/I64/H64",
+        "gru/bf16/T3/N8/I16/H32",    "lstm/L5/bi/T3/N2/I16/H16",
+        "lstm/f64/T3/N2/I8/H16/P8",  "rnn-tanh/T4/N5/I16/H16",
+        "lstm/T40/N32/I64/H64",      "qrnn/T8/N2/I16/H32",
+        "lstm/models:2/T3/N2/I8/H8"};
+    if (_i == 3 && ecornn_device_count("cuda") == 0)
+        return;
+    for (size_t k = 0; k < sizeof problems / sizeof *problems; k++)
+        check_given(devices[_i], problems[k]);
+}
+END_TEST
+
 START_TEST(matrices_are_refused)
 {
     struct net net;
@@ -138,4 +249,30 @@ START_TEST(matrices_are_refused)
 }
 END_TEST
 
-TEST_MAIN("pack", 0, {sums_are_packed, 4}, {matrices_are_refused, 1})
+START_TEST(parameters_are_checked)
+{
+    struct net net;
+    static const float numbers[MOST];
+    const void *params[PARAMS], *added[PARAMS] = {NULL};
+    net_open(&net, "cpu:1", NET_PROBLEM);
+    struct buffers *b = buffers_open(&net);
+    b->io.weights = net.weights;
+    for (int k = 0; k < PARAMS; k++)
+        params[k] = numbers;
+    REFUSES(ecornn_forward_params(NULL, &b->io, params, added), "plan is NULL");
+    REFUSES(ecornn_forward_params(net.plan, NULL, params, added), "io is NULL");
+    REFUSES(ecornn_forward_params(net.plan, &b->io, NULL, added), "params is NULL");
+    check_ok(ecornn_forward_params(net.plan, &b->io, params, NULL));
+    added[1] = numbers;
+    REFUSES(ecornn_forward_params(net.plan, &b->io, params, added), "the parameter is a matrix");
+    added[1] = params[2] = NULL;
+    REFUSES(ecornn_forward_params(net.plan, &b->io, params, added), "params[2] is NULL");
+    b->io.weights = NULL;
+    REFUSES(ecornn_forward_params(net.plan, &b->io, params, added), "weights is NULL");
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+TEST_MAIN("pack", 0, {sums_are_packed, 4}, {runs_take_parameters, 4}, {matrices_are_refused, 1},
+          {parameters_are_checked, 1})

@@ -2,9 +2,9 @@
 
 A layer keeps packed weights for its next run.  On a CPU a block of them ends with a copy of the
 weights that it was packed from, and each run compares that copy with the weights, all bytes of
-them.  On a GPU each run packs again, on its stream before itself, into the block that the stream
-keeps.  So it does not matter how weights are written to.  Only frozen weights are trusted; see
-Frozen.
+them.  On a GPU each run packs what it does not read where it is (ecornn_forward_params), on its
+stream, into the block that the stream keeps.  So it does not matter how weights are written to.
+Only frozen weights are trusted; see Frozen.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Frozen(list):
     def __init__(self, weights):
         super().__init__(weight.detach().clone() for weight in weights)
         self.of, self.entry = list(weights), _Entry()
+        self.of_net: dict[tuple, torch.Tensor] = {}  # by plan and stream: packed for a Net
 
     def serves(self, weights) -> bool:
         """Is this frozen copy for these tensors?"""
