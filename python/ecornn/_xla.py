@@ -21,7 +21,7 @@ from jax.interpreters import ad, batching, mlir
 
 from . import _library as lib
 from ._errors import BadArgument
-from ._plan import Plan, Plans, Shape
+from ._plan import Plan, Plans, Shape, device_info
 from .arrays import NAMES
 
 _VERSION = 1  # version of the interface between Python and the module
@@ -105,8 +105,11 @@ def _block(bytes: int) -> jax.ShapeDtypeStruct:
 
 def _call(name: str, spec: Spec, plan: Plan, results, given: int, *arguments):
     cell = spec.shape.cell if "\n" in spec.shape.cell.strip() else ""
+    device = spec.device
+    if device == "cpu":  # the sizes are those of this number of threads
+        device += f":{device_info(device)['threads']}"
     return jax.ffi.ffi_call(f"ecornn_{name}", results, vmap_method="expand_dims")(
-        *arguments, cell=cell, device=spec.device, given=numpy.int64(given),
+        *arguments, cell=cell, device=device, given=numpy.int64(given),
         problem=str(plan).split(" ", 1)[0].rstrip(":"))
 
 

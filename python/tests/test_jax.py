@@ -53,6 +53,24 @@ def test_values_and_gradients_are_the_layer_s(cell, batch_first):
             np.testing.assert_allclose(dp[name], gradient, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("more", [
+    {"weights": "bf16"}, {"fast_math": True, "row_invariant": True}, {"heads": 2},
+    {"heads": 2, "grouped_input": True}, {"saving": "every:5"}, {"memory_limit": 10**7},
+    {"models": 3}, {"proj": 4}, {"direction": "reverse"}, {"device": "cpu:1"}])
+def test_every_option_of_a_layer(more):
+    from ecornn.jax import parameters, run
+
+    layer = Layer("lstm", 8, 8, **more)
+    x = draw(*layer.lead, 20, 3, 8)
+    right = layer.forward(x)
+    grads = right.backward(right.y)
+    dp, dx = jax.grad(lambda p, x: (run(layer, p, x)[0] ** 2).sum() / 2, (0, 1))(
+        parameters(layer), x)
+    np.testing.assert_array_equal(dx, grads.x)
+    for name, gradient in grads.parameters.items():
+        np.testing.assert_array_equal(dp[name], gradient)
+
+
 def test_dropout_needs_a_seed_for_a_gradient():
     from ecornn.jax import parameters, run
 
