@@ -161,8 +161,9 @@ def program(tmp_path_factory):
 
 @needs_compiler
 @pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
-@pytest.mark.parametrize("name, device", [(name, "cpu") for name in CASES] + [
-    (name, "cuda") for name in CASES if torch.cuda.is_available()])
+@pytest.mark.parametrize("name, device", [
+    pytest.param(name, device, marks=[] if name in ("states", "own cell") else pytest.mark.long)
+    for device in ["cpu"] + ["cuda"] * torch.cuda.is_available() for name in CASES])
 def test_a_package_without_python(tmp_path, program, name, device):
     path, model, inputs = _package(tmp_path, name, device)
     tensors = {}
