@@ -15,11 +15,12 @@ from .. import _library as lib
 from .._plan import limit_of, saving_of
 from . import _call, _graph, _weights
 from ._eager import eager
+from ._freezing import Freezing
 from ._given import check_lengths, check_steps
 from ._packing import packing_of
 
 
-class Forward:
+class Forward(Freezing):
     """The forward of every module of this package.
 
     saving: what forward saves for backward, ``all``, ``states``, or ``every:K``: the rest is
@@ -52,17 +53,6 @@ class Forward:
         self.unfreeze_weights()
         _weights.forget(self._tensors())
 
-    def freeze_weights(self) -> None:
-        """Makes runs without gradients use the weights as they are now, without checking for
-        changes.  This saves reading all weights in each run (doc/guide/python.md).  Ends with
-        unfreeze_weights, train or eval, a load, or a move."""
-        with torch.no_grad():
-            self.__dict__["_frozen"] = _weights.Frozen(self._tensors())
-
-    def unfreeze_weights(self) -> None:
-        """Ends freeze_weights."""
-        self.__dict__.pop("_frozen", None)
-
     def _load_from_state_dict(self, *arguments, **more):
         self.flatten_parameters()  # weak references would forbid torch.utils.swap_tensors
         torchs = hasattr(self, "_flat_weight_refs")
@@ -80,11 +70,7 @@ class Forward:
             tensors = [parameters[name] for name in self._flat_weights_names]
         except KeyError:
             return [getattr(self, name) for name in self._flat_weights_names]
-        frozen = self.__dict__.get("_frozen")
-        if frozen is None or torch.is_grad_enabled() or _call.transformed() or (
-                not frozen.serves(tensors)):
-            return tensors
-        return frozen
+        return self._serving(tensors)
 
     def forward(self, input, hx=None, *, lengths=None, resets=None, reset_state=None, mask=None,
                 repeat_padding=False, all_states=False):
@@ -149,22 +135,18 @@ class Forward:
         self.flatten_parameters()  # weak references would forbid torch.utils.swap_tensors
         return super()._apply(fn, recurse)
 
-    # ---- the last call, kept for the next one, and frozen weights: never copied, dropped on any
-    # ---- change, such as to training
+    # ---- the last call, kept for the next one: never copied, dropped on any change
 
     def __setattr__(self, name, value):
         if name == "qconfig":  # as torch.ao.quantization marks the modules of a model
             warnings.warn(f"torch's quantisation leaves {self._get_name()} as it is: quantise "
                           "before ecornn.torch.replace", stacklevel=2)
         self.__dict__.pop("_again", None)
-        self.__dict__.pop("_frozen", None)
         super().__setattr__(name, value)
 
     def __getstate__(self):
-        inherited = getattr(super(), "__getstate__", None)
-        state = dict(inherited()) if inherited is not None else self.__dict__.copy()
+        state = super().__getstate__()
         state.pop("_again", None)
-        state.pop("_frozen", None)
         return state
 
     def _in_graph(self) -> list:

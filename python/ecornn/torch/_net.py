@@ -13,9 +13,11 @@ from .._library import check, library, pack_gradient, pack_io
 from .._plan import limit_of, saving_of
 from ..cell import Cell, expected
 from . import _graph, _net_op, _reserve, _run
+from ._freezing import Freezing
 from ._given import check_lengths, integers
 from ._net_plan import Plan, fit_saving, number, plan_of, plan_within, with_words
-from ._stream import stream_of
+from ._stream import capturing, stream_of
+from ._weights import Frozen
 
 _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
           torch.float16: "f16"}
@@ -43,10 +45,15 @@ class _Run:
         count = self.plan.sizes.blocks.reserve
         return self.bytes(count) if self.x.is_cuda else _reserve.lend(params, count)
 
-    def pack(self, params) -> None:
-        self.weights = self.bytes(self.plan.sizes.blocks.weights)
-        check(library.ecornn_net_pack(self.plan.handle, _addresses(params),
-                                      self.weights.data_ptr(), self.stream))
+    def pack(self, params, frozen) -> None:
+        """frozen: what keeps packed weights, or None."""
+        kept = {} if frozen is None else frozen.of_net
+        self.weights = kept.get((self.plan, self.stream))
+        if self.weights is None:
+            weights = self.bytes(self.plan.sizes.blocks.weights)
+            check(library.ecornn_net_pack(self.plan.handle, _addresses(params),
+                                          weights.data_ptr(), self.stream))
+            self.weights = kept[self.plan, self.stream] = weights
 
     def io(self, y, reserve) -> bytes:
         x, blocks = self.x, self.plan.sizes.blocks
@@ -70,15 +77,15 @@ def _states(counts, **tensors):
     return array
 
 
-def forward(net, plan, training: bool, lengths, seed: int, x, tensors):
+def forward(net, plan, training: bool, lengths, seed: int, x, tensors, frozen=None):
     """y and final states, the reserve or None, and packed weights.  tensors: parameters, then initial
-    states or None each; all dense."""
+    states or None each; all dense.  frozen: keeps the packed parameters; or None."""
     count = plan.sizes.params
     run = _Run(plan, x, lengths, None, net.batch_first, seed)
     y = x.new_empty(net._y_shape(run.steps, run.batch))
     final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
     reserve = run.reserve(tensors[:count]) if training else None
-    run.pack(tensors[:count])
+    run.pack(tensors[:count], frozen)
     states = _states(net._counts, initial=tensors[count:], final=final)
     check(library.ecornn_net_forward(plan.handle, run.io(y, reserve), states))
     return (y, *final), reserve, run.weights
@@ -111,10 +118,10 @@ class _Function(torch.autograd.Function):
     """y and all final states from x, parameters and initial states."""
 
     @staticmethod
-    def forward(ctx, net, plan, training, lengths, seed, x, *tensors):
+    def forward(ctx, net, plan, training, lengths, seed, frozen, x, *tensors):
         ctx.set_materialize_grads(False)
         x, *tensors = map(_run.dense, (x, *tensors))
-        results, reserve, packed = forward(net, plan, training, lengths, seed, x, tensors)
+        results, reserve, packed = forward(net, plan, training, lengths, seed, x, tensors, frozen)
         if training:
             count = plan.sizes.params
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
@@ -126,11 +133,11 @@ class _Function(torch.autograd.Function):
     def backward(ctx, *outputs):
         if torch.is_grad_enabled():
             _net_op._twice()
-        return (*(None,) * 5, *backward(*ctx.call, ctx.saved_tensors, outputs,
-                                        ctx.needs_input_grad[5:]))
+        return (*(None,) * 6, *backward(*ctx.call, ctx.saved_tensors, outputs,
+                                        ctx.needs_input_grad[6:]))
 
 
-class Net(torch.nn.Module):
+class Net(Freezing, torch.nn.Module):
     """Layers of a text (doc/guide/nets.md): ``y, final = net(x, lengths, initial)``.
 
     input_size: I.  pieces: "lstm/H256/bi; join:2; gru/H256 + lstm/H128/rev".  cells: texts of the
@@ -307,8 +314,14 @@ class Net(torch.nn.Module):
         seed = int(torch.randint(2**62, (), device="cpu")) if draws else 0
         if lengths is not None:
             lengths = check_lengths(lengths, steps, (batch,), x.device)
-        return _Function.apply(self, plan, training, lengths, seed, x.contiguous(), *params,
-                               *states)
+        frozen = self._tensors()
+        if type(frozen) is not Frozen or x.is_cuda and capturing():
+            frozen = None  # a graph packs the values at the time of replay
+        return _Function.apply(self, plan, training, lengths, seed, frozen, x.contiguous(),
+                               *(frozen or params), *states)
+
+    def _tensors(self) -> list:
+        return self._serving([getattr(self, name) for name in self._names])
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.pieces!r}" + ", batch_first=True" * self.batch_first
