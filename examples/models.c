@@ -1,4 +1,5 @@
-/* Many small nets in one run: how long a training run of 16 LSTMs takes, and the same one by one.
+/* Many small nets in one run. Prints how long a training run of 16 LSTMs takes, and how long 16
+ * separate runs take.
  *
  *     models [PROBLEM]        of one of them, e.g. lstm/train/T50/N32/I32/H128; on all CPUs
  */
@@ -25,7 +26,7 @@ struct run {
 static float *numbers(size_t n)
 {
     float *array = malloc(n * sizeof *array);
-    for (size_t k = 0; k < n; k++) /* yours would be data and weights */
+    for (size_t k = 0; k < n; k++) /* a real program has data and weights */
         array[k] = 0.01f * (float)((int)(k % 13) - 6);
     return array;
 }
@@ -41,7 +42,8 @@ static struct run make(ecornn_device *device, const ecornn_desc *desc)
     const int count = ecornn_param_count(run.plan);
     const void **params = malloc((size_t)count * sizeof *params);
     const float *block = numbers(sizes.params);
-    for (int k = 0; k < count; k++) { /* each model's after those of the one before */
+    for (int k = 0; k < count;
+         k++) { /* the parameters of a model follow those of the model before it */
         ecornn_param param;
         check(ecornn_param_get(run.plan, k, &param));
         params[k] = block + param.offset;
@@ -60,7 +62,7 @@ static struct run make(ecornn_device *device, const ecornn_desc *desc)
     return run;
 }
 
-/* Milliseconds of so many runs. */
+/* Milliseconds of this number of runs. */
 static double train(const struct run *run, int times)
 {
     struct timespec begin, end;
@@ -91,7 +93,7 @@ int main(int argc, char **argv)
     const struct run one = make(device, &desc);
     desc.models = MODELS;
     const struct run all = make(device, &desc);
-    train(&all, 1), train(&one, MODELS); /* threads start, pages are touched */
+    train(&all, 1), train(&one, MODELS); /* the first runs start threads and touch pages */
     for (int k = 0; k < ROUNDS; k++) {
         together[k] = train(&all, 1);
         apart[k] = train(&one, MODELS);

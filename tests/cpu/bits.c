@@ -1,7 +1,7 @@
 /*
- * Prints what the instruction sets compute as a hash for each thing and kind of set, with a fused
- * multiply-add or without: activations, the stages of every cell, whole runs of algorithm packed.
- * Two machines that print the same line compute the same bits (test_arm64.sh).
+ * Prints hashes of what instruction sets compute: activations, the stages of every cell, and whole
+ * runs of algorithm packed. There is one line for the sets with a fused multiply-add and one for
+ * those without. Two machines that print the same line compute the same bits (test_arm64.sh).
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #include "tests/kit/stage.h"
 #include "tests/kit/testing.h"
 
-/* FNV-1a (Fowler, Noll, Vo), a double at a time; a float is one exactly, every NaN the same one. */
+/* FNV-1a (Fowler, Noll, Vo) over doubles. A float is converted exactly; all NaN count as the same.
+ */
 static uint64_t add(uint64_t hash, double value)
 {
     uint64_t bits = UINT64_C(0x7ff8) << 48;

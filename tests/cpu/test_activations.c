@@ -29,7 +29,8 @@ static const struct {
 };
 enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
 
-/* |got - exact| in units in the last place of a float near exact; beyond floats is 2^128. */
+/* |got - exact| in units in the last place of a float near exact. Numbers beyond all floats count
+ * as 2^128. */
 static double ulps(float got, double exact)
 {
     const double limit = 0x1p128, e = fmin(fabs(exact), limit), g = fmin(fabs((double)got), limit);
@@ -44,7 +45,7 @@ static double ulps(float got, double exact)
     return fabs(g - e) / ldexp(1, exponent < -125 ? -149 : exponent - 24);
 }
 
-/* Runs of bit patterns: first, last, step. */
+/* Ranges of bit patterns: first, last, step. */
 static const uint32_t patterns[][3] = {
     {0, UINT32_MAX, 4099},        /* everything, thinly                      */
     {0x3dcccccd, 0x3e4ccccd, 61}, /* 0.1 .. 0.2: where tanh starts to reduce */
@@ -62,7 +63,7 @@ static const uint32_t patterns[][3] = {
 };
 enum { RUNS = sizeof patterns / sizeof patterns[0], BLOCK = 1003 };
 
-/* The next block of inputs of a run; how many. */
+/* Makes the next block of inputs of a range; returns how many. */
 static int next_block(const uint32_t run[3], uint64_t *at, float in[BLOCK])
 {
     int n = 0;
@@ -93,7 +94,7 @@ static void check_activation(const struct eco_isa *isa, int which)
                   activations[which].name, worst, (double)where);
 }
 
-/* Sets with the same bits (activations_same_bits) need this once. */
+/* Of several sets that give the same bits (activations_same_bits), only one is measured. */
 START_TEST(activation_errors)
 {
     const struct eco_isa *isa;
@@ -120,8 +121,8 @@ static void compare_activation(const struct eco_isa *a, const struct eco_isa *b,
             a->f32->activation(activations[which].opcode, out, in, n);
             b->f32->activation(activations[which].opcode, other, in, n);
             for (int j = 0; j < n; j++)
-                if (!same_float(out[j],
-                                other[j])) /* an assertion each would take most of the time */
+                if (!same_float(out[j], other[j])) /* compared first, because an assertion for each
+                                                      would take most of the time */
                     ck_abort_msg("%s of %a: %s %a, %s %a", activations[which].name, (double)in[j],
                                  a->name, (double)out[j], b->name, (double)other[j]);
         }
@@ -162,7 +163,7 @@ struct worst {
     float where;
 };
 
-/* The worst of 2^PART_BITS neighbouring bit patterns, for every set. */
+/* The largest error among 2^PART_BITS adjacent bit patterns, for every set. */
 static void measure_part(int which, uint32_t part, struct worst worst[MAX_SETS])
 {
     enum { N = 1 << PART_BITS };
@@ -177,8 +178,8 @@ static void measure_part(int which, uint32_t part, struct worst worst[MAX_SETS])
     for (int s = 0; (isa = eco_isa_supported(s)) && s < MAX_SETS; s++) {
         isa->f32->activation(activations[which].opcode, out, in, N);
         for (int k = 0; k < N; k++) {
-            /* Quickly past what cannot be worse: an ulp is at least 2^-24 of the value, and the
-             * nearest float is no further than half an ulp. */
+            /* Skips numbers that cannot have a larger error: an ulp is at least 2^-24 of the value,
+             * and the nearest float is at most half an ulp away. */
             if (fabs((double)out[k] - exact[k]) * 0x1p24 <= worst[s].error * fabs(exact[k]) ||
                 (worst[s].error >= 0.5 && out[k] == (float)exact[k]))
                 continue;

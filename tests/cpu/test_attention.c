@@ -1,6 +1,6 @@
 /*
- * Attention on the CPU: every case against the reference, in each instruction set; the same bits of
- * every number of threads, and of sets that round alike.
+ * Attention on the CPU. Every case is compared with the reference, in each instruction set. Bits
+ * must not depend on the number of threads, and must be equal for sets that round alike.
  */
 #include <check.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ START_TEST(agrees_with_reference)
 }
 END_TEST
 
-/* Large enough for some threads. */
+/* Large enough for several threads. */
 static const char *const large[] = {
     "attention/additive/f32/train/T70/S90/N3/H300/V270/lengths:random/accumulate",
     "attention/additive/bf16/train/T40/S70/N2/H264/batch-major",

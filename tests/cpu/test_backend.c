@@ -1,7 +1,7 @@
 /*
- * Every case of the sweep, and every cell of tests/cells, on the CPU backend with each algorithm
- * and each instruction set that is here, with one thread and with several, against the reference;
- * forward and backward.
+ * Runs every case of the sweep, and every cell of tests/cells, on the CPU backend and compares it
+ * with the reference, forward and backward. It uses each algorithm and each instruction set of this
+ * machine, with one thread and with several.
  *
  *     test_backend [CASE]       that case only
  *     ECORNN_ISA=NAME           that instruction set only
@@ -23,8 +23,8 @@ static const char *only; /* the argument */
 static const char *const sets[] = {"plain", "sse2", "neon", "avx2", "avx512", "avx512bf16", "amx"};
 enum { SETS = sizeof sets / sizeof *sets };
 
-/* A device with that instruction set; false: this machine has not got it, or the user wants
- * another. */
+/* Opens a device with this instruction set; false: the machine lacks it, or the user chose another.
+ */
 static bool open_set(ecornn_device **device, const char *name, const char *set)
 {
     const char *cap = getenv("ECORNN_ISA");
@@ -47,7 +47,7 @@ static bool open_set(ecornn_device **device, const char *name, const char *set)
     return false;
 }
 
-/* Teams, and how they share out steps; "": by the work. */
+/* Numbers of threads, and the grid in which they share steps; "": the planner chooses. */
 static const struct {
     const char *device, *grid;
 } team[] = {{"cpu:2", ""},       {"cpu:2", "1x1x2"}, {"cpu:3", "1x3x1"}, {"cpu:5", "2x1x2"},
@@ -62,14 +62,14 @@ static unsigned hash_of(const struct test_case *test)
     return hash;
 }
 
-/* Each case has its own, so that all together see all. */
+/* Each case has one team; over all cases every team occurs. */
 static int team_of(const struct test_case *test)
 {
     return (int)(hash_of(test) % TEAMS);
 }
 
-/* One algorithm of one instruction set: right, the same bits with one thread and more, and from a
- * second backward. */
+/* Checks one algorithm of one instruction set: results are right, and the bits are the same with
+ * more threads and in a second backward run. */
 static bool devices_agree(const struct test_case *test, const struct machine machine[2],
                           const char *name, const struct data *inputs, const struct data *expected)
 {
@@ -114,10 +114,12 @@ static bool set_agrees(const struct test_case *test, const char *set, const stru
     return ok;
 }
 
-/* Does the user want one algorithm or one set only, which need not run every case? */
+/* Did the user ask for one algorithm or set only? Then a case that it does not support is no
+ * failure. */
 static bool restricted;
 
-/* Unless tests_all(), a case runs with the best set that is here and with a third of the others. */
+/* A case runs with the best set of this machine and with a third of the others, in tests_all() with
+ * all. */
 static bool is_left_out(const struct test_case *test, int set, int ran)
 {
     return !only && !restricted && !tests_all() && ran > 0 &&
@@ -146,7 +148,8 @@ END_TEST
 
 /* ---- cells of users -------------------------------------------------------------------------- */
 
-/* Of cells from text each case has every third set, or every other one: all together see all. */
+/* A case of a cell from text runs with every third or every second set; over all cases every set
+ * occurs. */
 static bool some_sets_agree(const struct test_case *test, const struct data *inputs,
                             const struct data *expected)
 {
@@ -166,7 +169,7 @@ START_TEST(agrees_for_own_cells)
 }
 END_TEST
 
-/* The interpreter executes what was compiled. */
+/* The interpreter gives the bits of the compiled cell. */
 START_TEST(interprets_the_same_bits)
 {
     static const char *const rest[] = {"f32/train/L2/bi/T5/N3/I4/H19/states/lengths:random",
@@ -186,13 +189,14 @@ END_TEST
 
 /* ---- what stages hand on --------------------------------------------------------------------- */
 
-/* Rows that end one by one, strips, numbers of all types. */
+/* They cover rows that end one by one, strips of panels, and all types. */
 static const char *const carried[] = {"f32/train/T2/N11/I4/H37/states/lengths:random",
                                       "bf16/train/T2/N9/I4/H51/states/resets:30",
                                       "f64/train/T1/N3/I2/H291/states"};
 enum { CARRIED = sizeof carried / sizeof *carried };
 
-/* By a set, where stages hand on values, and where each computes all that it needs. */
+/* A set gives the same bits whether stages carry values to later ones or each stage computes all
+ * that it needs. */
 static void carries_the_same(const struct test_case *test, const char *set,
                              const struct data *inputs)
 {
@@ -234,9 +238,9 @@ END_TEST
 static const char *const types[] = {"f32", "bf16", "f32/bf16-weights"};
 enum { TYPES = sizeof types / sizeof *types };
 
-/* Algorithm packed multiplies by itself, one chain of products and sums for each number: all sets
- * that fuse them give the same bits, and so do all that do not; but dot products of BF16 add in
- * orders of their own. */
+/* Algorithm packed computes each number as one chain of multiply-adds. All sets with a fused
+ * multiply-add give the same bits, and so do all sets without. Dot products of BF16 are excepted,
+ * because each adds in its own order. */
 START_TEST(sets_of_a_kind_give_the_same_bits)
 {
     char text[CASE_TEXT];
@@ -274,7 +278,7 @@ END_TEST
 
 enum { ROWS = 6, BAD_ROW = 2 };
 
-/* Every element of the array that is not of the bad row: the same bits. [*,ROWS,*] */
+/* Every element of the array [*,ROWS,*] outside the bad row must have the same bits. */
 static void check_other_rows(const char *set, const struct data *clean, const struct data *poisoned,
                              const char *name)
 {
@@ -338,6 +342,6 @@ int main(int argc, char **argv)
             {interprets_the_same_bits, all * 2 * builtin_count()},
             {sets_of_a_kind_give_the_same_bits, all * TYPES * builtin_count()},
             {keeps_rows_independent, all * SETS * TYPES * algorithm_count(&eco_backend_cpu)}));
-    printf("# cases: %d\n", sweep_count(only) + own); /* a comment in TAP */
+    printf("# cases: %d\n", sweep_count(only) + own); /* a comment for readers of TAP */
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * Little address space: OpenBLAS would ask for its buffers again and again, for ever.  A run takes
- * fewer threads, with the same bits, or fails in words, and runs once there is room.
+ * Little address space, in which OpenBLAS would ask for its buffers for ever. A run must take fewer
+ * threads, with the same bits, or fail with an error, and must succeed once there is enough memory.
  */
 #include <check.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include <cblas.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { LIMITS = 0 }; /* which need address space of their own */
+enum { LIMITS = 0 }; /* sanitizers need address space of their own */
 #else
 enum { LIMITS = 1 };
 #endif
@@ -43,7 +43,7 @@ static ecornn_status forward(const struct planned *run, double *to)
     return ecornn_forward(run->plan, &io);
 }
 
-/* Pages of address space. */
+/* Pages of address space in use. */
 static long pages_now(void)
 {
     long pages = 0;
@@ -54,7 +54,7 @@ static long pages_now(void)
     return pages;
 }
 
-/* MiB more than the process has. */
+/* Limits the address space to `more` MiB above what the process uses. */
 static void limit(struct rlimit *before, int more)
 {
     ck_assert_int_eq(getrlimit(RLIMIT_AS, before), 0);
@@ -80,7 +80,7 @@ START_TEST(a_run_ends)
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
     if (status != ECORNN_OK) {
         check_refused(status, ECORNN_NO_MEMORY, "address space");
-        ck_assert_int_lt(more[_i], 150); /* a buffer, and some more */
+        ck_assert_int_lt(more[_i], 150); /* a little more than one buffer */
         check_ok(forward(&four, y[0]));
     }
     check_ok(forward(&one, y[1]));
@@ -94,7 +94,7 @@ END_TEST
 __attribute__((weak)) void *blas_memory_alloc(int unused);
 __attribute__((weak)) void blas_memory_free(void *buffer);
 
-/* While threads of another run hold their buffers, as many are allocated as are missing. */
+/* While threads of another run hold buffers, only the missing ones are allocated. */
 START_TEST(none_is_allocated_twice)
 {
     enum { EACH = 3 };
@@ -114,7 +114,7 @@ START_TEST(none_is_allocated_twice)
 }
 END_TEST
 
-/* OpenBLAS ends a process that holds more buffers than it has places for. */
+/* OpenBLAS ends a process that holds more buffers than its table has entries. */
 START_TEST(threads_have_places)
 {
     enum { MORE_THAN_PLACES = 1 << 20 };

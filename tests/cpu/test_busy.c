@@ -1,5 +1,6 @@
 /*
- * Runs of two threads beside other work: a share of the speed is lost, not most of it.
+ * Runs of two threads while other processes use the CPUs. They may lose a share of their speed, but
+ * not most of it.
  *
  *     test_busy [-s SPINNERS] [-t THREADS] PROBLEM...    prints times on a quiet machine, and
  * beside so many processes that use all the CPU time that they get (1); THREADS: of the device (2)
@@ -23,7 +24,7 @@ static double seconds(void)
     return 1e-9 * (double)eco_busy_now();
 }
 
-/* Outside of a test, too. */
+/* Like an assert, but also valid outside a test. */
 static void must(bool good)
 {
     if (good)
@@ -88,7 +89,7 @@ static void runner_close(struct runner *runner)
     ecornn_device_close(runner->device);
 }
 
-/* Seconds of a run, the mean of many: what is lost now and then counts. */
+/* Mean seconds of many runs, so that rare losses count. */
 static double mean_seconds(const struct runner *runner, double wanted)
 {
     const double begin = seconds();
@@ -112,7 +113,7 @@ static void spinners_start(pid_t spinner[], int n)
         spinner[k] = fork();
         must(spinner[k] >= 0);
         if (spinner[k] == 0) {
-            alarm(100); /* should the parent die */
+            alarm(100); /* ends the child if the parent has died */
             for (volatile unsigned i = 0;; i++)
                 ;
         }
@@ -130,7 +131,8 @@ static void spinners_stop(const pid_t spinner[], int n)
 /* ---- both ------------------------------------------------------------------------------------ */
 
 struct times {
-    double alone, quiet, busy, after; /* s: one thread, many threads; and when all is quiet again */
+    double alone, quiet, busy, after; /* seconds: of one thread; of many threads on a quiet machine,
+                                         beside other work, and afterwards */
 };
 
 static struct times times_of(const char *problem, const char *device, int spinners, double wanted)
@@ -149,7 +151,7 @@ static struct times times_of(const char *problem, const char *device, int spinne
     spinners_start(spinner, spinners);
     times.busy = mean_seconds(&team, 2 * wanted);
     spinners_stop(spinner, spinners);
-    mean_seconds(&team, 2 * wanted); /* all threads are tried again */
+    mean_seconds(&team, 2 * wanted); /* long enough to try all threads again */
     times.after = mean_seconds(&team, wanted);
     runner_close(&alone);
     runner_close(&team);
@@ -177,8 +179,8 @@ static int print_times(int n, char **word)
     return 0;
 }
 
-/* Without what this tests the quotient is 40 and more.  It is to be 2; a machine that runs other
- * tests, too, has several attempts to be below 6. */
+/* If threads ignored other work, the ratio of times would be 40 or more. The goal is 2. Because the
+ * machine may run other tests too, the test makes several attempts to get below 6. */
 START_TEST(other_work_costs_a_share)
 {
     enum { ATTEMPTS = 6 };
@@ -202,7 +204,8 @@ static void sleep_for(double time)
     nanosleep(&span, NULL);
 }
 
-/* A region of two threads that both take so long without a CPU, and waited for so long. */
+/* Reports a parallel region whose two threads were without a CPU for `away` seconds and waited this
+ * long. */
 static int pass_region(struct eco_busy *busy, double away, int64_t waited)
 {
     struct eco_region region;
@@ -221,7 +224,8 @@ static int pass_region(struct eco_busy *busy, double away, int64_t waited)
     return threads;
 }
 
-/* Once on the way down, and all the way back; a machine that is busy itself may need some tries. */
+/* The number of threads must go down once and return to all. A machine that is itself busy may need
+ * several tries. */
 START_TEST(takes_fewer_and_all_again)
 {
     enum { LONG = 1000000 };
@@ -244,7 +248,7 @@ START_TEST(takes_fewer_and_all_again)
 }
 END_TEST
 
-/* A wait that is no other work's: a thread had less to do. */
+/* If threads wait because one had less to do, and not because of other work, all threads stay. */
 START_TEST(uneven_shares_take_all)
 {
     struct eco_busy busy = {0};

@@ -16,7 +16,7 @@
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
-/* Calls visit for every stage of every built-in cell, both types and ways. */
+/* Calls visit for every stage of every built-in cell, in both types, forward and backward. */
 static void each_stage(void (*visit)(struct stage *stage))
 {
     const struct ecornn_cell *cell;
@@ -83,7 +83,8 @@ START_TEST(interpreter_is_compiled)
 }
 END_TEST
 
-/* Pieces of rows and units give what the whole gives, and write nothing else. */
+/* Calls for parts of the rows and units give the results of one call for all, and write nothing
+ * else. */
 static void compare_pieces(struct stage *stage)
 {
     const bool means = stage->cell->lowered.has_means; /* then only whole rows */
@@ -119,7 +120,7 @@ START_TEST(pieces_are_the_whole)
 }
 END_TEST
 
-/* Writing the next states over the states gives what writing them elsewhere gives. */
+/* Results are the same if the next states overwrite the previous ones. */
 static void compare_in_place(struct stage *stage)
 {
     const bool last = stage->index == stage_count(stage->cell, false) - 1;
@@ -145,8 +146,8 @@ START_TEST(in_place)
 }
 END_TEST
 
-/* Sets with a fused multiply-add: the same bits; so those without.  One kind against the other: a
- * few ulp. */
+/* All sets with a fused multiply-add give the same bits, and so do all sets without. The two kinds
+ * differ by a few ulp. */
 static void compare_sets(struct stage *stage)
 {
     const struct eco_isa *isa;
@@ -181,7 +182,7 @@ END_TEST
 
 /* ---- rows in another order ------------------------------------------------------------------- */
 
-/* y goes to the row that the order says, all else stays. */
+/* y is written to the row that the order names, and nothing else changes. */
 static void check_order(const struct stage *stage, const struct eco_isa *isa)
 {
     struct stage ordered = *stage;
@@ -271,7 +272,7 @@ START_TEST(bernoulli)
             stage.training = training;
             struct stage_memory *m = stage_memory_new(&stage);
             struct eco_pointwise *call = &m->call;
-            call->unit1 = 42; /* in two parts: numbers depend on the unit alone */
+            call->unit1 = 42; /* in two parts, because numbers depend only on the unit */
             stage_kernel(&stage, isa, true)(call);
             call->unit0 = 42, call->unit1 = stage.hidden;
             stage_kernel(&stage, isa, true)(call);
@@ -287,7 +288,7 @@ END_TEST
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-/* What the kernel adds: chains of rows, to a sum and what that lost. */
+/* The sums that the kernel makes: chains of rows, added to a sum with its rounding error. */
 static void add_columns(float *sum, float *lost, const float *x, size_t row, int rows)
 {
     enum { CHAIN = 64 };
@@ -323,7 +324,7 @@ START_TEST(columns)
 }
 END_TEST
 
-/* Two pieces of rows: one of 1 to 40 columns, the other filled up by zeros to 48. */
+/* Copies two parts of rows: one of 1 to 40 columns, the other padded with zeros to 48. */
 START_TEST(copies_of_rows)
 {
     enum { ROWS = 9, STRIDE = 100, OTHER = 50, WIDE = 48 };
@@ -352,7 +353,7 @@ END_TEST
 
 enum { ROW_K = 70, ROW_DEPTH = 96, ROW_LANES = ECO_TILE_LANES, ROW_WIDTH = 20 };
 
-/* Panels of one kernel, and two results. */
+/* Panels for one kernel, and memory for two results. */
 struct row_case {
     const struct eco_tile_kernel *kernel;
     bool narrow, narrow_a; /* weights, A in BF16 */
@@ -376,8 +377,8 @@ static void fill(void *to, size_t n, bool narrow, uint32_t seed)
     }
 }
 
-/* Where vector i of all panels goes: some are short, the last is not there, every other one starts
- * from a bias. */
+/* The destination of vector i of all panels. Some vectors are short, the last one is missing, and
+ * every second one starts from a bias. */
 static struct eco_vector vector_at(const struct row_case *test, int32_t i)
 {
     const int32_t lanes = test->kernel->lanes, n = test->panels * test->vectors;
@@ -467,7 +468,8 @@ static void compare_rows(struct row_case *test)
     }
 }
 
-/* Every kernel for one row, with every number of panels: the bits of panels one by one. */
+/* Every kernel for one row, with every number of panels, gives the bits that it gives for each
+ * panel alone. */
 START_TEST(one_row)
 {
     static struct row_case test;

@@ -1,7 +1,7 @@
 /*
- * How packed weights are written: the code of every instruction set, next to what lanes.h says an
- * element is and where it lies, for all counts of lanes and k, with NaNs and infinities among the
- * numbers.
+ * Writing of packed weights. The code of every instruction set is compared with the element values
+ * and positions that lanes.h defines, for all counts of lanes and k, with NaN and infinities among
+ * the numbers.
  */
 #include <check.h>
 #include <math.h>
@@ -36,16 +36,16 @@ static void fill(char *data, size_t n, ecornn_type type)
         eco_type_set(data, i, type, number());
 }
 
-/* What is packed, as a matrix [units, all k] in room. */
+/* Packed weights of a matrix [units, all k]. */
 struct packed {
     struct eco_lanes lanes;
-    size_t width; /* lanes of a vector */
+    size_t width; /* lanes in a vector */
     char *room;
     size_t bytes;
-    char *seen; /* [bytes]: is it an element's? */
+    char *seen; /* [bytes]: does the byte belong to an element? */
 };
 
-/* Where element k of a unit lies. */
+/* The address of element k of a unit. */
 static char *element(const struct packed *packed, size_t unit, size_t k)
 {
     const struct eco_lanes *lanes = &packed->lanes;
@@ -59,14 +59,14 @@ static char *element(const struct packed *packed, size_t unit, size_t k)
     return block + k / group * lanes->stride + (2 * pairs + inside % 2) * sizeof(uint16_t);
 }
 
-/* An element of the parameter as it is packed. */
+/* The packed value of an element of the parameter. */
 static double expected(const struct form *f, const char *data, size_t at)
 {
     const double value = eco_type_get(data, at, f->from);
     return f->rounded || f->to == ECORNN_BF16 ? eco_type_round(value, ECORNN_BF16) : value;
 }
 
-/* Marks it as seen. */
+/* Compares an element, and marks its bytes as seen. */
 static bool holds(const struct packed *packed, size_t unit, size_t k, double value)
 {
     const ecornn_type type = packed->lanes.type;
@@ -84,7 +84,7 @@ static bool rest_is_untouched(const struct packed *packed)
     return true;
 }
 
-/* Room as panels have it, with something between one k and the next, and between blocks. */
+/* Makes memory like that of panels, with gaps between one k and the next, and between blocks. */
 static struct packed packed_new(const struct form *f, size_t width, size_t k, size_t blocks)
 {
     static char room[BLOCKS * (2 * MOST_K * (MOST_LANES * sizeof(float) + EXTRA) + EXTRA) + EXTRA];
@@ -129,7 +129,7 @@ static void check_rows(const struct eco_isa *isa, const struct form *f, size_t k
                   isa->name, units, room, k);
 }
 
-/* Of k in all some, from `first` on. */
+/* Packs and checks some columns k, beginning with `first`. */
 static void check_columns(const struct eco_isa *isa, const struct form *f, size_t first, size_t k,
                           size_t all)
 {

@@ -1,8 +1,8 @@
 /*
- * Backward that computes again what forward did not save: every case of the sweep that trains, and
- * every cell of tests/cells, with each policy, on the CPU with one thread and with several, against
- * the reference; and against the plan that saves all, where products are the same kernels in the
- * same order (doc/numerics.md).
+ * Backward computes again what forward did not save. Every training case of the sweep, and every
+ * cell of tests/cells, runs with each policy on the CPU, with one thread and with several, and is
+ * compared with the reference. If products use the same kernels in the same order
+ * (doc/numerics.md), the bits must also be those of the plan that saves all.
  *
  *     test_replay              each case with one of the policies
  *     test_replay all          with all
@@ -18,17 +18,17 @@
 #include "tests/kit/testing.h"
 
 static const char *only;  /* the argument */
-static bool every_policy; /* of each case */
+static bool every_policy; /* runs each case with every policy */
 
-/* Of test number i: case i / POLICIES with policy i % POLICIES. */
+/* Is test i left out? It is case i / POLICIES with policy i % POLICIES. */
 static bool is_left_out(int i)
 {
     return !every_policy && !only && i / POLICIES % POLICIES != i % POLICIES;
 }
 
-static ecornn_device *device[2]; /* one thread, several */
+static ecornn_device *device[2]; /* with one thread and with several */
 
-/* Does an F32 or F64 run multiply by kernels whose bits do not depend on how many rows they get? */
+/* Does an F32 or F64 run use kernels whose bits do not depend on the number of rows? */
 static bool is_exact(const struct test_case *test, const char *algorithm)
 {
     return test->desc.type == ECORNN_F32 && strcmp(algorithm, "packed") == 0 &&
@@ -78,7 +78,7 @@ static bool agrees(const struct test_case *test, const struct data *inputs,
     return ok;
 }
 
-/* Short chunks, the same ones whether it saves all or not: many begin with a kept state. */
+/* Forces short chunks, whatever the policy, so that many of them begin with a kept state. */
 static void force_chunks(const char *policy)
 {
     const char *const every = strstr(policy, "/save:every:");
@@ -117,7 +117,7 @@ START_TEST(agrees_for_own_cells)
 {
     char text[CASE_TEXT];
     if (is_left_out(_i) || (!every_policy && !tests_all() && _i / POLICIES % 2))
-        return; /* every other case: between them cells and options all come */
+        return; /* every second case; these still cover all cells and options */
     sweep_own_text(_i / POLICIES, text);
     check_case(text, _i % POLICIES, _i);
 }

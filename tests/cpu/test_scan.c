@@ -1,6 +1,7 @@
 /*
- * Scans in blocks of time: when there are some, and numbers of a block that are too large together.
- * That they agree with the reference: test_walk; that no bit depends on threads: test_threads.
+ * Scans in blocks of time. Tests when a plan uses blocks, and blocks whose factors overflow when
+ * multiplied. test_walk compares scans with the reference, and test_threads checks that no bit
+ * depends on threads.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -15,10 +16,12 @@
 
 enum { STEPS = 160, UNITS = 19, SIZE = STEPS * UNITS, BLOCK = 32 };
 
-/* 32 at each step, but forgets where x is negative; all powers of two, so that nothing rounds. */
+/* Multiplies the state by 32 at each step, but forgets it if x is negative. All numbers are powers
+ * of two, so nothing is rounded. */
 static const char grows[] = "cell grows(h)\nh' = select(-x, 0, 32) * h + x\n";
 
-/* Zeros for a block; then each of these ends a growth that would be too large with its block. */
+/* The state is zero for a block. Then it grows and is forgotten before it overflows, although the
+ * product of a whole block's factors would overflow. */
 static const struct {
     int t;
     float x;
@@ -42,7 +45,7 @@ static float factor_of(float x)
     return -x > 0 ? 0 : 32;
 }
 
-/* Step by step. */
+/* Compares the scan with the same run step by step. */
 static void compare(const struct growth *growth, const char *set)
 {
     for (int j = 0; j < UNITS; j++) {
@@ -120,7 +123,7 @@ static const struct {
      "min-gru/f32/train/T200/N2/I5/H17/states", usual, true},
     {"min-gru/f32/train/T600/N2/I5/H17/states/run:300x2", usual,
      "min-gru/f32/train/T300/N2/I5/H17/states", usual, true},
-    /* bits of a row are its own, or it has a length */
+    /* row invariance, or lengths */
     {"min-gru/f32/train/row-invariant/T300/N2/I5/H17/states", usual,
      "min-gru/f32/train/T300/N2/I5/H17/states", by_steps, true},
     {"min-gru/f32/train/T300/N2/I5/H17/states/lengths:full", usual,

@@ -1,7 +1,7 @@
 /*
- * How many threads a run takes, and how they share out its steps: on a device of a pretended
- * machine, where nothing runs.  The answers are those that were fastest on one of its kind, 8 of 16
- * virtual cores.
+ * How many threads a run takes, and how they share its steps. The plans are for a simulated
+ * machine, on which nothing runs. The expected answers were the fastest on a real machine of this
+ * kind, with 8 of 16 virtual cores.
  */
 #include <check.h>
 
@@ -14,21 +14,21 @@ static const struct {
     const char *problem;
     int threads, ops, rows, units;
 } choice[] = {
-    /* so small that other threads are not worth their waking and what all wait for */
+    /* so small that waking other threads and waiting for them costs more than it gains */
     {"lstm/train/L2/bi/T3/N5/I85/H19", 1, 1, 1, 1},
     {"lstm/train/L2/T1/N5/I72/H65", 1, 1, 1, 1},
     {"gru/infer/T20/N5/I8/H9", 1, 1, 1, 1},
-    /* directions apart: each thread reads the weights of one only */
+    /* directions are separate, so that each thread reads the weights of one only */
     {"lstm-coupled/train/bi/T8/N8/I12/H547", 8, 2, 1, 4},
-    /* what each step takes however small */
+    /* the fixed cost of a step decides */
     {"lstm/infer/bi/T57/N2/I16/H19", 4, 2, 2, 1},
-    /* parts of the batch would read weights again that do not stay near */
+    /* if the batch were divided, threads would read weights again that do not fit their caches */
     {"gru/infer/L2/T13/N9/I324/H565", 8, 1, 1, 8},
-    /* rows apart need no hand-offs */
+    /* if rows are divided, threads exchange nothing */
     {"gru-reset-first/infer/T2/N55/I25/H115", 8, 1, 8, 1},
     {"gru/infer/L2/bi/T14/N62/I15/H46", 8, 1, 8, 1},
     {"gru/infer/T34/N5/I63/H872", 8, 1, 1, 8},
-    /* little to do in steps, but products of the upper layer for all */
+    /* steps are short, but all threads share the products of the upper layer */
     {"min-gru/train/L2/T30/N2/I13/H968", 8, 1, 2, 1},
 };
 
@@ -73,7 +73,7 @@ START_TEST(teams)
 }
 END_TEST
 
-/* Rows that are too few to be shared out leave units, in groups of 16. */
+/* If rows are too few to be divided, units are, in groups of 16. */
 static const struct {
     const char *problem;
     int threads;
@@ -81,7 +81,7 @@ static const struct {
     {"min-gru/infer/T400/N7/I4/H16", 1},
     {"min-gru/infer/T2000/N31/I16/H33", 7},
     {"min-gru/infer/T2000/N8/I16/H128", 8},
-    /* lines that two threads write would go from one to the other */
+    /* cache lines written by two threads would move between them */
     {"min-gru/infer/T219/N2/I38/H22", 1},
 };
 
@@ -97,7 +97,8 @@ START_TEST(teams_of_scans)
 }
 END_TEST
 
-/* An input product: all rows and units are some thread's, and none is idle that need not be. */
+/* In an input product every row and unit belongs to a thread, and no thread is idle without need.
+ */
 static const struct {
     int threads, rows, units, busy;
 } shared[] = {{2, 48, 39, 2}, {2, 15, 64, 1},  {2, 16, 64, 2},    {4, 48, 128, 4},

@@ -1,10 +1,10 @@
 /*
- * Threads of the CPU backend: the barrier, how many a device takes and whether they spin, and that
- * a run gives the same bits wherever it is called from: with fewer threads than it asked for, in a
- * parallel region, after a fork.
+ * Threads of the CPU backend. Tests the barrier, how many threads a device takes, and whether they
+ * spin. A run must give the same bits wherever it is called: with fewer threads than requested, in
+ * a parallel region, or after a fork.
  *
- *     test_threads child DEVICE SUM    one run, as a process of its own; fails if its results have
- * another sum
+ *     test_threads child DEVICE SUM    one run in this process; fails if the sum of its results is
+ * not SUM
  */
 #include <check.h>
 #include <omp.h>
@@ -32,7 +32,7 @@ static const struct {
     int threads, spins;
 } barrier[] = {{2, 1000}, {2, 0}, {3, 0}, {5, 100}, {7, 0}, {16, 0}, {40, 0}};
 
-/* Every thread sees what all wrote in the round before. */
+/* After the barrier every thread sees what all threads wrote in the round before. */
 START_TEST(barrier_waits_for_all)
 {
     static struct eco_team_line line[40];
@@ -152,7 +152,8 @@ START_TEST(spins_as_told)
 }
 END_TEST
 
-/* The last of the runs that take away a CBLAS's own threads gives them back; nested or not. */
+/* Runs disable the threads of the CBLAS. The last run enables them again, whether runs are nested
+ * or not. */
 START_TEST(blas_gets_its_threads_back)
 {
 #ifdef OPENBLAS_VERSION
@@ -170,7 +171,7 @@ END_TEST
 
 /* ---- runs in odd places ---------------------------------------------------------------------- */
 
-/* One number for all results of a run. */
+/* Runs forward and backward and returns a sum over all results. */
 static double train(const struct net *net)
 {
     struct buffers *b = buffers_open(net);
@@ -214,8 +215,8 @@ static void run_on(const char *name, const struct test_case *test, const struct 
     ecornn_device_close(machine.device);
 }
 
-/* Linear cells: each thread goes through all steps by itself, with units or rows of its own, or
- * takes blocks of time. */
+/* Linear cells: each thread goes through all steps of its own units or rows, or takes blocks of
+ * time. */
 static const char *const scanned[] = {
     "min-gru/f32/train/L2/bi/T40/N3/I9/H130/states/lengths:random",
     "min-lstm/bf16/train/T300/N2/I8/H70/states/batch-major/all-states",
@@ -227,7 +228,8 @@ static const char *const scanned[] = {
     "qrnn/bf16/train/T270/N3/I3/H17/states",
 };
 
-/* Cells with means, whose steps add up gradients of vectors: in several sums, over rows that end.
+/* Cells with means, whose steps add up gradients of vectors, in several sums and over rows that end
+ * early.
  */
 static const char *const meant[] = {
     "norm-lstm-torch/f32/train/bi/T67/N9/I3/H35/states/lengths:random",
@@ -266,14 +268,15 @@ END_TEST
 START_TEST(means_have_the_same_bits)
 {
     static const char *const device[] = {"cpu:2", "cpu:3", "cpu:5", "cpu:9"};
-    setenv("ECORNN_GRID", "1x9x1", 1); /* of nine threads; fewer share as they like */
+    setenv("ECORNN_GRID", "1x9x1",
+           1); /* a grid for nine threads; with fewer threads the planner chooses */
     has_the_same_bits(meant[_i], device, 4);
     unsetenv("ECORNN_GRID");
 }
 END_TEST
 
-/* Products of some steps each that add to the same gradient: each thread's part of it depends on
- * how many steps these are. */
+/* Several products over different numbers of steps add to the same gradient. A thread's part of the
+ * gradient depends on that number, so threads must wait for each other. */
 START_TEST(sums_of_steps_that_end_wait_for_each_other)
 {
     static const char *const device[] = {"cpu:2", "cpu:4"};
@@ -294,7 +297,7 @@ START_TEST(sums_of_steps_that_end_wait_for_each_other)
 }
 END_TEST
 
-/* The team of the parent is not there: the child must not wait for it. */
+/* A child process has none of the parent's threads and must not wait for them. */
 START_TEST(child_runs_alone)
 {
     struct net net;
@@ -320,7 +323,7 @@ START_TEST(runs_inside_a_region)
     int wrong = 0;
     net_open(&net, "cpu:3", NET_PROBLEM);
     const double alone = train(&net);
-    /* 1: a region inside has one thread; 2: as many as it asks for */
+    /* 1: an inner region has one thread; 2: as many as it asks for */
     omp_set_max_active_levels(1 + _i);
 #pragma omp parallel num_threads(3) reduction(+ : wrong)
     for (int k = 0; k < 3; k++)
@@ -330,9 +333,9 @@ START_TEST(runs_inside_a_region)
 }
 END_TEST
 
-static const char *program; /* this one */
+static const char *program; /* the path of this program */
 
-/* A process of its own, since OpenMP reads its variables once. */
+/* Runs a separate process, because OpenMP reads its variables only once. */
 static void spawn(const char *variable, const char *value, const char *device, double expected)
 {
     int status;
@@ -365,7 +368,7 @@ START_TEST(fewer_threads_than_asked)
 }
 END_TEST
 
-static char **told; /* of a child: device, sum */
+static char **told; /* arguments of a child: device, sum */
 
 START_TEST(runs_as_told)
 {
@@ -373,7 +376,7 @@ START_TEST(runs_as_told)
 }
 END_TEST
 
-/* As one test, since asserts need one; the log is the parent's. */
+/* Runs as a test, because asserts need one; the parent writes the log. */
 static int be_child(void)
 {
     static const struct suite_program suite = {.name = "child", .one_process = true};

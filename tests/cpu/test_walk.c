@@ -1,7 +1,8 @@
 /*
- * Every kernel of every table of every instruction set that is here, in runs against the reference,
- * forward and backward, odd sizes; and every choice that ECORNN_FORCE takes from the planner.  What
- * ran is counted in kernels put before the device's own.  At the end: "n of all" for each table.
+ * Runs every kernel of every table of every instruction set of this machine, forward and backward,
+ * with odd sizes, and compares the results with the reference. Also tries every choice that
+ * ECORNN_FORCE takes from the planner. Counting kernels wrap those of the device; at the end the
+ * test prints "n of all" for each table.
  *
  *     CHECK_BEST_SET=1          the best set only
  */
@@ -17,11 +18,11 @@
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
-static struct kernel_table table[8]; /* of each set, as set_number counts */
+static struct kernel_table table[8]; /* one for each set, by its index in set_number */
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Sets whose tiles the system refuses are not here. */
+/* The set with this index, without sets whose tiles the system refuses. */
 static const struct eco_isa *set_number(int index)
 {
     const struct eco_isa *isa;
@@ -33,7 +34,7 @@ static const struct eco_isa *set_number(int index)
     return NULL;
 }
 
-/* What each set runs a case with; "" in a grid: by the work. */
+/* The devices and grids with which each set runs a case; grid "": the planner chooses. */
 static struct {
     const char *force, *algorithm, *grid, *device;
     bool small; /* the CBLAS multiplies small matrices without packing */
@@ -82,9 +83,9 @@ static void walk(const char *text, case_check *check)
 
 static const char *const product_type[] = {"f32", "f32/bf16-weights", "bf16/row-invariant"};
 
-/* Of units that fill no vector a panel has one for each of the cell's products: 4, 3, 2, 1.  The
- * planner gives panels of narrow weights 4 vectors up to a tile of rows and 2 beyond; both run with
- * all rows. */
+/* If the units do not fill a vector, a panel has one vector for each of the cell's products: 4, 3,
+ * 2 or 1. The planner gives panels of narrow weights 4 vectors for up to a tile of rows, and 2 for
+ * more. Both run with all numbers of rows. */
 START_TEST(all_blocks_of_rows)
 {
     static const char *const cell[] = {"lstm", "gru", "mgu", "rnn-tanh"};
@@ -92,7 +93,7 @@ START_TEST(all_blocks_of_rows)
     const int rows = 1 + _i;
     way.algorithm = "packed", way.grid = "", way.device = "cpu:1";
     if (rows > 12 && !set_number(0)->amx)
-        return; /* only tiles have so many */
+        return; /* only tiles have this many rows */
     for (int k = 0; k < 12; k++) {
         way.force =
             k < 8 || rows > ECO_NARROW_TALL ? "vectors=4,strips=0,wide=0" : "strips=0,wide=0";
@@ -101,7 +102,7 @@ START_TEST(all_blocks_of_rows)
         if (rows <= 12 || k >= 8)
             walk(text, sets_agree);
     }
-    for (int k = 0; k < 3; k++) { /* whole vectors, and the planner's panels */
+    for (int k = 0; k < 3; k++) { /* full vectors, and the panels that the planner chooses */
         way.force = k == 2 ? "vectors=2,strips=0,wide=0" : "strips=0,wide=0";
         snprintf(text, sizeof text, "lstm/%s/train/T2/N%d/I5/H%d/states", product_type[k], rows,
                  37 + 4 * k);
@@ -110,18 +111,18 @@ START_TEST(all_blocks_of_rows)
 }
 END_TEST
 
-/* One row by so many panels side by side, in sets of 16, 8 and 4 lanes. */
+/* One row times several adjacent panels, in sets of 16, 8 and 4 lanes. */
 START_TEST(all_strips)
 {
     static const struct {
         const char *cell;
-        int most, block; /* panels of a strip, of a block of units */
+        int most, block; /* panels in a strip, and in a block of units */
     } with[] = {{"rnn-tanh", 1, 0}, {"gru-reset-first", 8, 8}, {"gru", 5, 6}, {"lstm", 4, 4}};
     char text[CASE_TEXT];
     way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = "wide=0,cached=1";
     for (int k = 0; k < 4; k++)
         for (int lanes = 4; lanes <= 16 && _i < with[k].most; lanes *= 2)
-            for (int type = 0; type < 3; type++) { /* wide ones come after a whole block */
+            for (int type = 0; type < 3; type++) { /* wide rows follow a full block */
                 const int panels = (lanes == 16 ? with[k].block : 0) + _i + 1;
                 snprintf(text, sizeof text, "%s/%s/T2/N1/I3/H%d/states", with[k].cell,
                          product_type[type], panels * lanes - 1);
@@ -130,7 +131,7 @@ START_TEST(all_strips)
 }
 END_TEST
 
-/* The same rows as blocks of more. */
+/* Forces larger blocks of rows. */
 START_TEST(blocks_by_force)
 {
     char text[CASE_TEXT], force[32];
@@ -166,7 +167,7 @@ END_TEST
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-/* Keys of ECORNN_FORCE, one value a line or some together, and a case for which they matter. */
+/* Values of ECORNN_FORCE, one or several in a line, and a case for which they matter. */
 static const struct {
     const char *force, *text;
 } choice[] = {
@@ -230,16 +231,17 @@ static const struct {
 };
 enum { CHOICES = sizeof choice / sizeof *choice };
 
-/* Ways to share out the steps, with as many threads. */
+/* Grids in which threads share steps, and the devices that have as many threads. */
 static const struct {
     const char *device, *grid;
 } team[] = {{"cpu:1", ""},      {"cpu:2", "2x1x1"}, {"cpu:3", "1x3x1"},
             {"cpu:3", "1x1x3"}, {"cpu:8", "2x2x2"}, {"cpu:7", ""}};
 enum { TEAMS = sizeof team / sizeof *team };
 static bool done[CHOICES], joined[TEAMS];
-static int turn; /* of teams */
+static int turn; /* the next team */
 
-/* One thread with all sets, and a team in turn: kernels do not know of teams. */
+/* Runs all sets with one thread, and with one of the teams in turn, because kernels do not depend
+ * on the team. */
 static bool teams_agree(const struct test_case *test, const struct data *inputs,
                         const struct data *expected)
 {
@@ -266,8 +268,8 @@ START_TEST(all_choices)
 }
 END_TEST
 
-/* Pieces of the CBLAS for cores that multiply small matrices without packing them, and for others;
- * products of its own with the flag. */
+/* Products of the CBLAS in pieces, for cores that multiply small matrices without packing and for
+ * others. With the row-invariance flag, ecornn's own products. */
 START_TEST(all_large_products)
 {
     static const char *const text[] = {"lstm/f64/train/T3/N5/I70/H131/states",
@@ -366,7 +368,8 @@ static bool say(const char *set, const char *what, struct count c)
     return c.n == c.all && c.all > 0;
 }
 
-/* For quickstart's summary: other tests take the best set, unless the environment says another. */
+/* Prints the sets for quickstart's summary. Other tests use the best set, unless the environment
+ * names another. */
 static void say_sets(void)
 {
     const struct eco_isa *isa;
@@ -413,7 +416,7 @@ START_TEST(all_ran)
 }
 END_TEST
 
-/* In one process: the tables are counted in it. */
+/* All tests run in one process, because it holds the counts. */
 int main(void)
 {
     static const struct suite_program program = {.name = "walk",

@@ -1,6 +1,6 @@
 /*
- * Prints what one cell update costs: every built-in cell and instruction set, compiled and
- * interpreted, forward and backward.  No test.
+ * Prints the time of one cell update for every built-in cell and instruction set, compiled and
+ * interpreted, forward and backward. It is not a test.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Nanoseconds per unit: the least of some repetitions of all stages, one way. */
+/* Nanoseconds per unit: the least of several repetitions of all forward or all backward stages. */
 static double unit_time(struct stage *stage, const struct eco_isa *isa, bool interpreted)
 {
     double total = 0;
@@ -24,7 +24,7 @@ static double unit_time(struct stage *stage, const struct eco_isa *isa, bool int
          stage->index++) {
         struct stage_memory *m = stage_memory_new(stage);
         const eco_pointwise_kernel run = stage_kernel(stage, isa, interpreted);
-        m->call.row1 = 1; /* the one that is aligned */
+        m->call.row1 = 1; /* only the first row, which is aligned */
         double best = INFINITY;
         for (int k = 0; k < 300; k++) {
             const double start = seconds();

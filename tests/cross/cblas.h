@@ -1,6 +1,6 @@
 /*
- * What the library needs of a CBLAS, for test_arm64.sh: no cross compiler brings one.  By the
- * definition, without any haste.
+ * The part of a CBLAS that the library needs, for test_arm64.sh, because no cross compiler brings
+ * one. It follows the definition and is slow.
  */
 #ifndef CBLAS_H
 #define CBLAS_H

@@ -1,6 +1,6 @@
 /*
- * What tests of a backend share: its algorithms, a case against the reference, and a built-in cell
- * against the same text parsed at run time.
+ * What tests of a backend share: its algorithms, the comparison of a case with the reference, and
+ * of a built-in cell with the same text parsed at run time.
  */
 #include "tests/kit/testing.h"
 
@@ -21,7 +21,7 @@ int algorithm_count(const struct eco_backend *backend)
 
 bool algorithm_take(const struct eco_backend *backend, int k, const char **name)
 {
-    static char wanted[32]; /* what the user's environment said */
+    static char wanted[32]; /* the algorithm that the user's environment names */
     static bool asked;
     if (!asked && getenv("ECORNN_ALGORITHM"))
         snprintf(wanted, sizeof wanted, "%s", getenv("ECORNN_ALGORITHM"));
@@ -37,7 +37,7 @@ bool algorithm_runs(const ecornn_device *device, int k, const struct test_case *
     if (eco_problem_build(&problem, &test->desc) == ECORNN_OK)
         return !device->backend->algos[k]->refuses(&problem, &device->caps);
     fprintf(stderr, "%s: %s\n", test->text, eco_fail_detail());
-    exit(99); /* case_parse took it */
+    exit(99); /* cannot happen: case_parse accepted it before */
 }
 
 bool case_agrees(const char *text, bool lean, case_check *agrees)

@@ -1,9 +1,9 @@
 /*
  * Cases of attention, see attention.h.
  *
- * Bounds: of F64 1e-12 of the array's largest magnitude; else so many ulps of F32 of it as sums of
- * H, S and T terms in some order may be off, scores being exponents, plus half an ulp of the
- * array's own type.
+ * The bound for F64 is 1e-12 of the array's largest magnitude. For other types it is the number of
+ * F32 ulps of that magnitude by which sums of H, S and T terms in any order may be off (scores are
+ * exponents), plus half an ulp of the array's own type.
  */
 #include "tests/kit/attention.h"
 
@@ -85,7 +85,7 @@ static bool is_null(const struct attention_case *test, const char *name)
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* [steps,N,width], or [N,steps,width] in the other order. */
+/* Adds an array [steps,N,width], or [N,steps,width] if batch-major. */
 static struct array *add(const struct attention_case *test, struct data *data, const char *name,
                          int32_t steps, int32_t width)
 {
@@ -94,7 +94,7 @@ static struct array *add(const struct attention_case *test, struct data *data, c
     return data_add(data, name, 3, extent);
 }
 
-/* Of vectors and their gradients. */
+/* The type of an array; vectors and their gradients have another than rows. */
 static ecornn_type type_of(ecornn_type type, const char *name)
 {
     return strstr(name, "vector") || strcmp(name, "before") == 0 ? eco_type_sum(type) : type;
@@ -123,7 +123,8 @@ static int32_t draw_length(const struct attention_case *test, uint64_t *state)
     }
 }
 
-/* A number of the first row in the middle, and one of the last. */
+/* Puts the poison into a number of the first row and one of the last, in the middle of the steps.
+ */
 static void poison(const struct attention_case *test, struct data *inputs)
 {
     struct array *query = data_find(inputs, "query"), *keys = data_find(inputs, "keys");
@@ -174,7 +175,7 @@ struct session {
     ecornn_attention_gradient gradient;
 };
 
-/* Which row of the batch element i of a [steps,N,width] array belongs to, and its step. */
+/* The row of the batch to which element i of a [steps,N,width] array belongs, and its step. */
 static int32_t place(const struct session *session, const struct array *array, size_t i,
                      int32_t *step)
 {
@@ -184,7 +185,7 @@ static int32_t place(const struct session *session, const struct array *array, s
     return (int32_t)(batch_major ? row / second : row % second);
 }
 
-/* Is it past the length of its source? */
+/* Is the element past the length of its source? */
 static bool is_padding(const struct session *session, const struct array *array, size_t i)
 {
     const struct array *lengths = data_find(session->inputs, "lengths");
@@ -221,7 +222,7 @@ static void make_inputs(struct session *session)
     buffer_upload(&session->memory, &session->lengths);
 }
 
-/* A result's shape; count 0: it is not asked for, or has no elements. */
+/* A result's shape; count 0: it is not requested, or has no elements. */
 static struct array *shape_of(const struct session *session, int k, struct data *shapes)
 {
     const struct attention_case *test = session->test;
@@ -322,7 +323,7 @@ static bool run(struct session *session, bool backward)
     return ok && !memory->failed;
 }
 
-/* The reserve as forward left it is what backward may not change. */
+/* Keeps a copy of the reserve, which backward must not change. */
 static void keep_reserve(struct session *session)
 {
     unsigned char *now = buffer_fetch(&session->memory, &session->reserve, false);
@@ -432,7 +433,7 @@ bool attention_expect(const struct attention_case *test, const struct data *inpu
     return ok;
 }
 
-/* What compares arrays prints a case of layers. */
+/* Wraps the case, because the functions that compare arrays take a case of layers. */
 static struct test_case named(const struct attention_case *test)
 {
     struct test_case other = {0};

@@ -1,5 +1,5 @@
 /*
- * Cases of attention: their inputs, runs in guarded memory, and what they should give.
+ * Cases of attention: their inputs, runs in guarded memory, and expected results.
  *
  * A case is one string: a problem string and, in any order, these suffixes:
  *   /lengths:random|zero|full|short   of the sources: any, all 0, all S, 0 or 1; else NULL
@@ -23,34 +23,34 @@ struct attention_case {
     enum lengths lengths;
     bool accumulate, noreserve;
     char null[CASE_TEXT]; /* ",context,dkeys," */
-    double inputs;        /* queries and keys times so much */
+    double inputs;        /* queries and keys are multiplied by this */
     double poison;        /* 0: none */
     uint64_t seed;
 };
 
-/* False, with a word on stderr: the string is wrong. */
+/* False, with a message on stderr: the string is wrong. */
 bool attention_parse(struct attention_case *test, const char *text);
-/* Random inputs, numbers of their types: query keys values vector lengths dcontext dweights
+/* Makes random inputs that their types can hold: query keys values vector lengths dcontext dweights
  * before. */
 void attention_inputs(const struct attention_case *test, struct data *inputs);
-/* In the case's type or, type F64, in F64; checks guards, inputs and reserve, what lies past a
- * length, and that `backwards` backward runs give the same bits.  False: something is wrong, said
- * on stderr. */
+/* Runs a case in its type, or in F64 if `type` is F64. Checks guards, inputs, reserve and the
+ * padding past a length, and that `backwards` backward runs give the same bits. False, with a
+ * message on stderr: something is wrong. */
 bool attention_run(const struct attention_case *test, ecornn_device *device, ecornn_type type,
                    int backwards, const struct data *inputs, struct data *results);
-/* What the reference gives, with a bound for each array. */
+/* Computes the reference's results, with a bound for each array. */
 bool attention_expect(const struct attention_case *test, const struct data *inputs,
                       struct data *expected);
-/* Every expected array within its bound; the same bits. */
+/* Is every expected array within its bound? Are all bits equal? */
 bool attention_agrees(const struct attention_case *test, const char *who,
                       const struct data *expected, const struct data *results);
 bool attention_same(const struct attention_case *test, const char *who, const struct data *expected,
                     const struct data *results);
 
-/* The list of cases, each in F32, BF16, F16 and F64; one alone where ECORNN_CASE is set. */
+/* The list of cases, each in F32, BF16, F16 and F64. If ECORNN_CASE is set, it is the only case. */
 int attention_count(void);
 void attention_text(int index, char text[CASE_TEXT]);
-/* The case's run on the device against the reference. */
+/* Runs the case on the device and compares it with the reference. */
 bool attention_case_passes(const char *text, ecornn_device *device, int backwards);
 
 #endif /* ECO_TESTS_ATTENTION_H */

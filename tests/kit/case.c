@@ -1,6 +1,4 @@
-/*
- * Cases: their strings, cells and inputs, and the named arrays that inputs and results are.
- */
+/* Cases: their strings, cells and inputs, and the named arrays of inputs and results. */
 #include "tests/kit/testing.h"
 
 #include <math.h>
@@ -16,7 +14,7 @@
 static void give_up(const char *what, const char *which)
 {
     fprintf(stderr, "%s: %s\n", what, which);
-    exit(99); /* the harness itself is broken: not a failure of what is tested */
+    exit(99); /* the test kit is broken, which is no failure of the library */
 }
 
 static void *allocate(size_t bytes)
@@ -80,7 +78,7 @@ void source_path(char path[1024], const char *inside)
     }
 }
 
-/* False: there is no such file, or it is no cell. */
+/* False: the file does not exist or is not a cell. */
 static bool read_cell(ecornn_cell **cell, const char *name)
 {
     char inside[256], path[1024], text[16384];
@@ -186,13 +184,13 @@ static bool parse_parts(struct test_case *test, const char *text, char problem[C
             fprintf(stderr, "%s: wrong suffix %s\n", text, part);
             return false;
         }
-        if (kind == 0) /* no longer than text, which fits */
+        if (kind == 0) /* the problem is not longer than text, which fits */
             strcat(strcat(problem, problem[0] ? "/" : ""), part);
     }
     return true;
 }
 
-/* A problem of a cell that reads x unit by unit: as many inputs as units, in every layer. */
+/* A cell that reads x unit by unit needs as many inputs as units in every layer. */
 static void fit_input(char problem[CASE_TEXT])
 {
     char copy[CASE_TEXT];
@@ -264,7 +262,7 @@ ecornn_type case_type(const struct test_case *test, const char *name)
     return test->desc.type == ECORNN_F64 ? ECORNN_F64 : test->desc.param_type;
 }
 
-/* Numbers of the type in [-scale, scale]. */
+/* Fills an array with numbers in [-scale, scale] that the type can hold. */
 static void fill(struct array *array, ecornn_type type, double scale, uint64_t *random)
 {
     for (size_t i = 0; i < array->count; i++)
@@ -274,7 +272,7 @@ static void fill(struct array *array, ecornn_type type, double scale, uint64_t *
 static void add_random(const struct test_case *test, struct data *inputs, const char *name,
                        const int32_t extent[3], double scale)
 {
-    /* every array has its own stream: leaving one out does not change the others */
+    /* every array has its own random stream, so that leaving out one does not change the others */
     uint64_t random = test->seed;
     for (const char *letter = name; *letter; letter++)
         random = random * 1099511628211u + (unsigned char)*letter;
@@ -294,7 +292,7 @@ static void add_lengths(const struct test_case *test, struct data *inputs)
     }
 }
 
-/* Bytes of steps: so many in a hundred are not 0. */
+/* Adds a byte for each step; the given percentage is not 0. */
 static void add_bytes(const struct test_case *test, struct data *inputs, const char *name,
                       double percent)
 {
@@ -316,7 +314,7 @@ bool case_counts(const struct test_case *test, const struct data *inputs, int32_
     return t < case_length(inputs, n, test->T) && (!mask || mask->value[t * test->N + n] != 0);
 }
 
-/* Matrices such that sums of products stay near 1, vectors up to 1. */
+/* Adds parameters: matrices that keep sums of products near 1, and vectors up to 1. */
 static void add_params(const struct test_case *test, struct data *inputs)
 {
     ecornn_device *device = NULL;
@@ -335,7 +333,7 @@ static void add_params(const struct test_case *test, struct data *inputs)
     ecornn_device_close(device);
 }
 
-/* A state as random numbers; slstm divides by n, which is a sum of what is not negative. */
+/* Adds a random state. slstm divides by its state n, which is never negative. */
 static void add_state(const struct test_case *test, struct data *inputs, const char *name,
                       const int32_t extent[3])
 {

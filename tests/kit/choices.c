@@ -1,6 +1,4 @@
-/*
- * Prints a plan, forces what it prints of its choices, and prints again.
- */
+/* Prints a plan, forces the printed choices, and prints the new plan. */
 #include "tests/kit/choices.h"
 
 #include <check.h>
@@ -9,7 +7,7 @@
 
 enum { PRINT = 1 << 14 };
 
-/* A plan of the problem, printed, with its sizes. */
+/* Prints a plan of the problem and its sizes. */
 static void print_plan(ecornn_device *device, const char *problem, char print[PRINT],
                        ecornn_sizes *sizes)
 {
@@ -23,8 +21,8 @@ static void print_plan(ecornn_device *device, const char *problem, char print[PR
     ecornn_plan_free(plan);
 }
 
-/* Choices and tapes, which begin with this line.  Reasons of algorithms before it are others where
- * something is forced; so is room for what forced runs will not take, after it. */
+/* The part of a print with choices and tapes. The reasons before it, and the memory of unused
+ * methods after it, differ if choices are forced. */
 static char *choices_of(char *print)
 {
     char *at = strstr(print, "ECORNN_FORCE="), *bytes = strstr(print, "bytes: ");

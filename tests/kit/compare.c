@@ -1,21 +1,26 @@
 /*
- * What a case should give, and how far off a result may be.
+ * The expected results of a case, and the errors that are allowed.
  *
- * F64: 1e-12 of the array's largest magnitude, of a bias' gradients also of its gate's W's.
- * 16-bit types: the reference rounds what such a machine keeps in the type to the nearest, computes
- * the rest in double, and the bound is as for F32, of runs that round what is kept to one of its
- * two neighbours, at random; the ulp is that of the array's own type. F32: the reference also runs
- * the case as an F32 machine would (common/ref/ref.h): every operand, intermediate value and
- * running sum rounded, sums in ascending order, gradients of weights as sums of chains
- * (common/ref/ref_sum.c): a bound does not grow with the number of rows.  The largest error of an
- * array may be twice the largest of those runs, plus one ulp of the array's largest magnitude, of a
- * bias' gradients also of its gate's W's. One rounded run may be lucky, above all where there are
- * few numbers: one of them may come out exact. So there are twelve, one rounding to nearest and the
- * others at random, with functions off by up to an ulp: their errors stand for those of other
- * orders of summation and other code for tanh. With three runs about one case in thirty would fail
- * by a few percent, on no error at all.  Where weights have 16 bits four more let an accumulator be
- * one chain from the bias on, as the CPU does. A bound only grows with the runs: what is within
- * that of a few needs no more of them.
+ * F64: the error may be 1e-12 of the array's largest magnitude; for the gradient of a bias also of
+ * that of its gate's W.
+ *
+ * 16-bit types: the reference rounds each value that such a machine keeps in the type to the
+ * nearest, and computes all else in double. The bound is made as for F32, from runs that round each
+ * kept value to one of its two neighbours at random, with the ulp of the array's own type.
+ *
+ * F32: the reference also runs the case as an F32 machine would (common/ref/ref.h). Every operand,
+ * intermediate value and running sum is rounded, sums are in ascending order, and gradients of
+ * weights are sums of chains (common/ref/ref_sum.c), so that a bound does not grow with the number
+ * of rows. The largest error of an array may be twice the largest of those runs, plus one ulp of
+ * the array's largest magnitude; for the gradient of a bias also of that of its gate's W.
+ *
+ * One rounded run may be lucky, above all in a small array, where a number may happen to be exact.
+ * So there are twelve runs: one rounds to nearest, the others at random, with functions that are
+ * off by up to an ulp. Their errors stand for those of other orders of summation and other code for
+ * tanh. With three runs about one case in thirty would fail by a few percent although nothing is
+ * wrong. If weights have 16 bits, four more runs compute an accumulator as one chain that begins
+ * with the bias, as the CPU does. A bound only grows with the number of runs, so a result that is
+ * within the bound of a few runs needs no more.
  */
 #include "tests/kit/testing.h"
 
@@ -38,7 +43,7 @@ static double largest(const struct array *array)
     return most;
 }
 
-/* 0 for equal NaNs and infinities, infinite where only one is. */
+/* The error of a number: 0 for equal NaN or infinities, infinite if only one is such. */
 static double error_of(double is, double should)
 {
     if (is == should || (isnan(is) && isnan(should)))
@@ -55,7 +60,7 @@ static double largest_error(const struct array *is, const struct array *should)
     return most;
 }
 
-/* Distance of neighbours at that magnitude; of F64 none. */
+/* The distance of adjacent numbers at this magnitude; 0 for F64. */
 static double ulp(double magnitude, ecornn_type type)
 {
     static const int bits[] = {[ECORNN_F32] = 24, [ECORNN_BF16] = 8, [ECORNN_F16] = 11};
@@ -75,14 +80,14 @@ static bool is_fast(const struct test_case *test)
     return (test->desc.flags & ECORNN_FAST_MATH) && test->desc.type == ECORNN_F32;
 }
 
-/* Matrices of 16 bits: an accumulator may be one chain from the bias on. */
+/* With 16-bit matrices, an accumulator may be one chain that begins with the bias. */
 static bool may_chain(const struct test_case *test)
 {
     const ecornn_type type = test->desc.weight_type ? test->desc.weight_type : test->desc.type;
     return type == ECORNN_BF16 || type == ECORNN_F16;
 }
 
-/* The type of states that a replay begins with; F32: nothing is rounded. */
+/* The type of the states from which a replay begins; F32: they are not rounded. */
 static ecornn_type saved_type(const struct test_case *test)
 {
     const ecornn_desc *desc = &test->desc;
@@ -117,7 +122,7 @@ static bool open_reference(struct machine *reference)
 static bool bounds_are_finite(const struct test_case *test, const struct data *expected)
 {
     for (int i = 0; i < expected->n; i++)
-        if (!isfinite(expected->array[i].bound)) { /* everything would agree */
+        if (!isfinite(expected->array[i].bound)) { /* every result would agree */
             fprintf(stderr, "%s: %s may be anything\n", test->text, expected->array[i].name);
             return false;
         }
@@ -130,9 +135,8 @@ struct rounds {
     int done, all;
 };
 
-/* How large the terms are of which an array's numbers are sums.  A bias' gradients may cancel, as
- * those of slstm's input gate do, on which nothing depends as a whole: those of the same gate's W
- * tell. */
+/* The magnitude of the terms whose sums are an array's numbers. The terms of a bias' gradient may
+ * cancel, as in slstm's input gate, so the gradient of the same gate's W is used for it too. */
 static double largest_term(const struct data *expected, const struct array *array)
 {
     char name[sizeof array->name];
@@ -144,7 +148,7 @@ static double largest_term(const struct data *expected, const struct array *arra
     return fmax(largest(array), matrix ? largest(matrix) : 0);
 }
 
-/* Bounds of one rounded run more. */
+/* Extends the bounds by another rounded run. */
 static bool expect_round(const struct data *expected)
 {
     struct rounds *rounds = expected->rounds;
@@ -222,7 +226,7 @@ static bool array_agrees(const struct test_case *test, const char *who, const st
     return true;
 }
 
-/* The array of results that an expected one is compared to; NULL, with a word: there is none. */
+/* The result that is compared with an expected array; NULL, with a message: there is none. */
 static const struct array *match(const struct test_case *test, const char *who,
                                  const struct data *results, const struct array *expected)
 {

@@ -1,14 +1,12 @@
-/*
- * Kernels that count, see counting.h: a function for each table, since a call does not say whose it
- * is.
- */
+/* Kernels that count, see counting.h. Each table entry has its own function, because a call does
+ * not tell which entry it came from. */
 #include "tests/kit/counting.h"
 
 #include <check.h>
 
 #include "common/cell/cell.h"
 
-static struct kernel_table *ran; /* of the set at hand */
+static struct kernel_table *ran; /* of the present set */
 static const struct eco_isa *real;
 
 const struct eco_tile_kernel *product_of(const struct eco_isa *isa, enum product which)
@@ -26,7 +24,7 @@ const struct eco_pointwise_kernels *passes_of(const struct eco_isa *isa, enum pa
 
 /* ---- kernels that count ---------------------------------------------------------------------- */
 
-/* More rows than a block has are several blocks; those are not counted. */
+/* Calls with more rows than a block has consist of several blocks and are not counted. */
 static void multiply(enum product which, const struct eco_tile *tile)
 {
     const struct eco_tile_kernel *kernel = product_of(real, which);
@@ -81,7 +79,7 @@ static void add_columns(enum passes which, void *sum, void *lost, const void *x,
     passes_of(real, which)->add_columns(sum, lost, x, row, rows, n);
 }
 
-/* A function for each table. */
+/* The functions, one for each table entry. */
 /* clang-format off */
 #define PRODUCT(which) \
     static void multiply_##which(const struct eco_tile *tile) { multiply(which, tile); } \
@@ -216,7 +214,8 @@ struct count rows_counted(const struct kernel_table *t)
 {
     struct count c = {0};
     for (int k = 0; k < ROW_KERNELS; k++)
-        if (k == WIDEN ? !t->has[DOT] : k < PAIR_VECTOR || t->has_pairs)
-            count_one(&c, t->row[k]); /* pairs are multiplied as they are */
+        if (k == WIDEN ? !t->has[DOT] /* dot products take BF16 as it is */
+                       : k < PAIR_VECTOR || t->has_pairs)
+            count_one(&c, t->row[k]);
     return c;
 }

@@ -1,13 +1,13 @@
 /*
- * An instruction set whose kernels note that they ran, each before the real one: what of every
- * table runs reach.
+ * An instruction set whose kernels note that they ran and then call the real ones. It shows which
+ * kernels of every table are used by runs.
  */
 #ifndef ECO_TESTS_COUNTING_H
 #define ECO_TESTS_COUNTING_H
 
 #include "cpu/isa/isa.h"
 
-/* Of tables. */
+/* Sizes of tables. */
 enum {
     COUNTED_ROWS = 2 * ECO_NARROW_TALL,
     COUNTED_CELLS = 16,
@@ -17,7 +17,7 @@ enum product { TILE, NARROW, DOT, AMX, PRODUCTS };
 enum passes { F32, F64, BF16, PASSES };
 enum row_kernel { TILE_COPY, WIDEN, ROUND, ROUND_ADDED, PAIR_VECTOR, PAIR_BLOCK, ROW_KERNELS };
 
-/* What a set has, and what of it ran. */
+/* The kernels of a set that ran. */
 struct kernel_table {
     bool has[PRODUCTS], has_pairs;
     bool product[PRODUCTS][ECO_TILE_VECTORS][COUNTED_ROWS];  /* by vectors, rows less one */
@@ -27,7 +27,7 @@ struct kernel_table {
     bool row[ROW_KERNELS];
 };
 
-/* A set like isa that counts in a table; until the next call. */
+/* A set like isa that counts in a table; valid until the next call. */
 const struct eco_isa *counting_set(const struct eco_isa *isa, struct kernel_table *table);
 /* A kernel of a set, or NULL; the passes for a type. */
 const struct eco_tile_kernel *product_of(const struct eco_isa *isa, enum product which);
@@ -36,7 +36,7 @@ const struct eco_pointwise_kernels *passes_of(const struct eco_isa *isa, enum pa
 struct count {
     int n, all;
 };
-/* How many of a table ran. */
+/* How many kernels of a table ran, and how many there are. */
 struct count products_counted(const struct kernel_table *t, const struct eco_isa *isa,
                               enum product which);
 struct count passes_counted(const struct kernel_table *t, enum passes which);

@@ -1,6 +1,6 @@
 /*
- * A run with resets against the same run cut into episodes: the same bits, row by row.  An episode
- * is a run without resets of the same rows, of which one is looked at.
+ * Compares a run with resets with the same run cut into episodes. Every row must have the same
+ * bits. An episode is run without resets with all rows, but only one of its rows is compared.
  */
 #include "tests/kit/testing.h"
 
@@ -14,7 +14,7 @@ struct episode {
     const struct test_case *test;
     const struct data *inputs;
     int32_t n, t0, t1;
-    bool initial, ends; /* the row's first, its last */
+    bool initial, ends; /* is it the row's first episode, its last one? */
 };
 
 static bool is_reset(const struct episode *e, int32_t t)
@@ -22,7 +22,7 @@ static bool is_reset(const struct episode *e, int32_t t)
     return data_find(e->inputs, "resets")->value[t * e->test->N + e->n] != 0;
 }
 
-/* Of a sequence or its result: where row (t,n) of a run of T steps begins. */
+/* The position of row (t,n) in a sequence of a run of T steps. */
 static size_t row_at(const struct test_case *test, int32_t T, int32_t t, int32_t n, size_t width)
 {
     const bool batch_major = test->desc.order == ECORNN_BATCH_MAJOR;
@@ -166,15 +166,17 @@ static bool check(const struct episode *e, const struct machine *machine, const 
     return ok;
 }
 
-/* The row's episodes, the last one first, as backward adds them up. */
+/* Checks the row's episodes in backward's order, the last one first, because their gradients are
+ * added in this order. */
 static bool check_row(struct episode e, const struct machine *machine, const struct data *whole,
                       struct data *sums)
 {
     const int32_t T = case_length(e.inputs, e.n, e.test->T);
     const bool reversed = e.test->desc.direction == ECORNN_REVERSE;
     bool ok = true;
-    for (int32_t k = 0, done = 0; ok && k < T; k++) { /* in the order in which backward goes */
-        const int32_t first = reversed ? k + 1 : T - 1 - k; /* of an episode, or the row's */
+    for (int32_t k = 0, done = 0; ok && k < T; k++) { /* in backward's order */
+        const int32_t first =
+            reversed ? k + 1 : T - 1 - k; /* first step of an episode or of the row */
         if (first > 0 && first < T && !is_reset(&e, first))
             continue;
         e.t0 = reversed ? done : first;

@@ -19,7 +19,7 @@ bool exact_on(const char *device, const struct test_case *test, const struct dat
     int ran = 0;
     ck_assert_int_eq(ecornn_device_open(&machine.device, device), ECORNN_OK);
     for (int i = 0; ok && i < algorithm_count(&eco_backend_cpu); i++) {
-        /* CBLAS takes another order for other numbers of rows. */
+        /* the CBLAS adds in an order that depends on the number of rows */
         const bool exact =
             test->desc.type != ECORNN_F32 || strcmp(eco_backend_cpu.algos[i]->name, "packed") == 0;
         if (!algorithm_take(&eco_backend_cpu, i, &name) || !exact ||
@@ -57,7 +57,7 @@ START_TEST(bits_are_the_same)
 }
 END_TEST
 
-/* Of programs that have an exact_program: others do not link this file. */
+/* The main of programs that define exact_program; other programs do not link this file. */
 int main(int argc, char **argv)
 {
     const struct suite_program program = {.name = exact_program.suite, .timeout = 120};

@@ -34,7 +34,7 @@ void buffer_upload(struct memory *memory, struct buffer *buffer)
             "upload");
 }
 
-/* All bytes 0xFF are NaN in both types; guards are something else, each byte with its place. */
+/* Bytes of 0xFF are NaN in every type. Guards have other bytes, which depend on their position. */
 void buffer_make(struct memory *memory, struct buffer *buffer, const char *name, size_t bytes)
 {
     *buffer = (struct buffer){.name = name, .bytes = bytes};
@@ -60,7 +60,7 @@ void buffer_refill(struct memory *memory, struct buffer *buffer)
     buffer_upload(memory, buffer);
 }
 
-/* The first byte in [from, to) that is not as in the image, or to. */
+/* The first byte in [from, to) that differs from the image; `to` if none does. */
 static size_t first_other(const struct buffer *buffer, const unsigned char *now, size_t from,
                           size_t to)
 {

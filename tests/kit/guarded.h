@@ -1,6 +1,6 @@
 /*
- * Guarded device memory for tests: every buffer lies between guards and starts as NaN, in both
- * types.  Reaches the device through the public interface only; knows nothing of cases.
+ * Guarded device memory for tests: every buffer is between guards and starts as NaN.  Reaches the
+ * device through the public interface only; knows nothing of cases.
  */
 #ifndef GUARDED_H
 #define GUARDED_H
@@ -12,7 +12,8 @@
 
 enum { GUARD = 256 }; /* bytes, a multiple of the alignment */
 
-/* Where buffers live, what a complaint begins with, and whether there was one. */
+/* The device of the buffers, the beginning of each error message, and whether there was an error.
+ */
 struct memory {
     ecornn_device *device;
     const char *text;
@@ -28,23 +29,23 @@ struct buffer {
 };
 
 void memory_complain(struct memory *memory, const char *what, const char *which);
-/* Complains of a call that failed. */
+/* Prints an error if a call failed. */
 bool memory_succeeded(struct memory *memory, ecornn_status status, const char *call);
 
 void buffer_make(struct memory *memory, struct buffer *buffer, const char *name, size_t bytes);
 void buffer_drop(struct memory *memory, struct buffer *buffer);
-/* The block without its guards; NULL where there is none. */
+/* The block without its guards; NULL if there is none. */
 void *buffer_inside(const struct buffer *buffer);
-/* Image to device. */
+/* Copies the image to the device. */
 void buffer_upload(struct memory *memory, struct buffer *buffer);
-/* NaN again. */
+/* Fills the block with NaN again. */
 void buffer_refill(struct memory *memory, struct buffer *buffer);
-/* The block as it is now, guards included, which are checked; constant: all of it is, against the
- * image.  The caller frees. */
+/* Copies the block with its guards from the device and checks the guards. constant: checks that the
+ * block equals the image, too. The caller frees the copy. */
 unsigned char *buffer_fetch(struct memory *memory, const struct buffer *buffer, bool constant);
-/* ... only checked. */
+/* The same check without a copy for the caller. */
 void buffer_check(struct memory *memory, const struct buffer *buffer, bool constant);
-/* Complains where the block, guards included, is not as it was fetched before. */
+/* Prints an error if the block or its guards differ from an earlier copy. */
 void buffer_same(struct memory *memory, const struct buffer *buffer, const unsigned char *before);
 
 #endif /* GUARDED_H */

@@ -1,6 +1,7 @@
 /*
- * A run with a mask against runs that have only the steps that count: the same bits, row by row.
- * Each of those is a run without lengths and mask of the same rows, of which one is looked at.
+ * Compares a run with a mask with runs of only the unmasked steps. Every row must have the same
+ * bits. Each of these runs has all rows and neither lengths nor mask, but only one of its rows is
+ * compared.
  */
 #include "tests/kit/testing.h"
 
@@ -10,14 +11,14 @@
 
 #include "common/type.h"
 
-/* Row n, of which `steps` count: number k of them is step at[k]. */
+/* Row n has `steps` unmasked steps, the kth of which is step at[k]. */
 struct row {
     const struct test_case *test;
     const struct data *inputs;
     int32_t n, steps, *at;
 };
 
-/* Where step t of row n is in a sequence of a run of T steps. */
+/* The position of step t of row n in a sequence of a run of T steps. */
 static size_t place_of(const struct test_case *test, int32_t T, int32_t t, int32_t n, size_t width)
 {
     const bool batch_major = test->desc.order == ECORNN_BATCH_MAJOR;
@@ -32,7 +33,7 @@ static bool is_reversed(const struct test_case *test, size_t column, size_t widt
            (test->desc.direction == ECORNN_BIDIRECTIONAL && column >= width / 2);
 }
 
-/* Which of the row's steps that count step t has the output of; -1: none. */
+/* The unmasked step whose output step t has; -1: none. */
 static int32_t source_of(const struct row *row, int32_t t, bool reversed)
 {
     const bool repeats = (row->test->desc.flags & ECORNN_REPEAT_PADDING) != 0;
@@ -72,7 +73,7 @@ static void take_x(const struct row *row, struct data *to)
                width * sizeof(double));
 }
 
-/* Of a step the sum of all that repeat it, rounded once. */
+/* Sums dy of a step and of all steps that repeat it, rounded once. */
 static void take_dy(const struct row *row, struct data *to)
 {
     const struct array *from = data_find(row->inputs, "dy");
@@ -129,7 +130,7 @@ static bool same(const struct row *row, const char *name, int32_t t, double is, 
     return false;
 }
 
-/* y, or dx, which is repeated nowhere. */
+/* Compares y, or dx, in which no step is repeated. */
 static bool same_sequence(const struct row *row, const char *name, const struct data *whole,
                           const struct data *part)
 {
@@ -151,7 +152,7 @@ static bool same_sequence(const struct row *row, const char *name, const struct 
     return ok;
 }
 
-/* State `kind` of the whole and `like` of the part. */
+/* Compares state `kind` of the whole run with state `like` of the part. */
 static bool same_state(const struct row *row, const char *kind, const char *like, int s,
                        const struct data *whole, const struct data *part)
 {
@@ -192,7 +193,7 @@ static bool check_part(const struct row *row, const struct machine *machine,
     return ok;
 }
 
-/* States pass through a row of which no step counts. */
+/* In a row whose steps are all masked, final states equal initial ones. */
 static bool check_empty(const struct row *row, const struct data *whole)
 {
     bool ok = same_sequence(row, "y", whole, NULL) && same_sequence(row, "dx", whole, NULL);

@@ -116,7 +116,7 @@ static size_t part_bytes(const struct models_run *run, int array, int s)
     return is_states(array) ? steps * run->state[s] : run->bytes[array];
 }
 
-/* State s of all models lies behind state s - 1 of all. */
+/* State s of all models follows state s - 1 of all models. */
 static void *state(const struct models_run *run, int array, int s)
 {
     return s < run->states
@@ -124,7 +124,7 @@ static void *state(const struct models_run *run, int array, int s)
                : NULL;
 }
 
-/* Parameters and their gradients, where they lie in their arrays. */
+/* Finds the parameters and their gradients in their arrays. */
 static ecornn_status find_params(const struct models_run *run, void *params[MOST_PARAMS],
                                  void *dparams[MOST_PARAMS])
 {
@@ -212,7 +212,7 @@ void models_fill(const struct models_run *run, uint64_t *seed)
              array == PARAMS ? wide : type, seed);
 }
 
-/* Model m's part of an array of all. */
+/* Model m's part of an array of all models. */
 static char *part_of(const struct models_run *all, int array, int m, int s)
 {
     if (is_states(array))
@@ -226,7 +226,8 @@ static int parts(const struct models_run *run, int array)
     return is_states(array) ? run->states : 1;
 }
 
-/* Inputs of model m into one, or what it gave against that of all. */
+/* Copies the inputs of model m to a separate run, or compares its results with those of the run of
+ * all models. */
 static void take_inputs(const struct models_run *all, const struct models_run *one, int m)
 {
     for (int array = X; array <= PARAMS; array++)
@@ -253,7 +254,7 @@ static void compare(const struct models_run *all, const struct models_run *one, 
                               "model %d: other %s[%d]", m, name[array], s);
 }
 
-/* What all printed of its choices, forced on plans from here on. */
+/* Forces the choices that the plan of all models printed on the plans that follow. */
 static void force_choices_of(const struct models_run *all)
 {
     static char text[1 << 14];
@@ -270,7 +271,7 @@ void models_forget(const struct models_run *run)
         memset(run->array[array], 0xFF, (size_t)run->models * run->bytes[array]);
 }
 
-/* Of all, then one: models and runs one after the other. */
+/* A run of all models and a run of one model. */
 struct pair {
     const struct models_case *test;
     struct models_run all, one;

@@ -1,6 +1,6 @@
 /*
- * Runs of several models, and of one: all arrays of a problem, what they hold, and whether a model
- * of all has the bits of one by itself.
+ * Runs of several models and of one model: all arrays of a problem and their contents, and the
+ * check that a model has the same bits in a run of several as alone.
  */
 #ifndef ECO_TESTS_MODELS_H
 #define ECO_TESTS_MODELS_H
@@ -11,27 +11,27 @@
 
 #include "tests/kit/status.h"
 
-/* Models, and whether io.lengths or io.resets are given. */
+/* A problem with models; are io.lengths and io.resets given? */
 struct models_case {
     const char *problem;
     int models;
     bool shared, lengths, resets;
 };
 
-/* Of arrays that the host and the device reach; NULL: the host's. */
+/* Functions for memory that host and device can access; NULL: host memory. */
 struct models_memory {
     void *(*alloc)(size_t bytes);
     void (*release)(void *memory);
 };
 
-/* Arrays of one model, of all, or one shared: bytes of a model, and how many models it has. */
+/* The arrays of a run. */
 enum {
     X,
     DY,
     INITIAL,
     DFINAL,
     START,
-    DSTATES, /* of every step */
+    DSTATES, /* gradients of the states of every step */
     PARAMS,
     Y,
     FINAL,
@@ -49,33 +49,35 @@ struct models_run {
     ecornn_sizes sizes;
     ecornn_desc desc;
     int models, states;
-    size_t bytes[MODELS_ARRAYS], state[2]; /* of a model; of a state of one */
+    size_t bytes[MODELS_ARRAYS],
+        state[2]; /* bytes of an array of one model, and of one of its states */
     char *array[MODELS_ARRAYS];
     void *weights, *workspace, *reserve, *dweights;
     const struct models_memory *memory;
-    void *stream; /* of the device; NULL: the default one */
-    bool borrows; /* device and plan are another's */
+    void *stream; /* stream of the device; NULL: the default one */
+    bool borrows; /* device and plan belong to another run */
 };
 
-/* run->memory is set, the rest is zeros. */
+/* The caller has set run->memory; all else must be zero. */
 void models_open(struct models_run *run, const char *device, const char *problem);
-/* Likewise, of the plan of another, which is closed after it. */
+/* The same with the plan of another run, which must be closed later. */
 void models_open_beside(struct models_run *run, const struct models_run *other);
 void models_close(struct models_run *run);
-/* Inputs of all models, and what results are before a run: all bits set. */
+/* Fills the inputs of all models, and the results with bytes 0xFF. */
 void models_fill(const struct models_run *run, uint64_t *seed);
 void models_forget(const struct models_run *run);
-/* Weights, a run and, in training, gradients, on the run's stream: nothing is waited for. */
+/* Queues packing, a run and, in training, unpacking of gradients on the run's stream, without
+ * waiting. */
 void models_queue(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
                   uint64_t seed);
-/* Likewise.  Asserts nothing: threads call it. */
+/* The same without asserts, for use in threads. */
 ecornn_status models_try(const struct models_run *run, const int32_t *lengths,
                          const uint8_t *resets, uint64_t seed);
-/* A thread for each of the runs, all at once, a few times: the test fails where one does, or where
- * bits are others than those of a run before. */
+/* Runs each in its own thread, all at the same time, several times. The test fails if a run fails
+ * or its bits differ from those of an earlier run. */
 void models_check_threads(const struct models_run run[], int count);
-/* Runs all, with given memory again and again, as a graph, too; and each model by itself, with
- * given memory by the choices that all printed.  The test fails where bits are others. */
+/* Runs all models, and each model alone. With `memory` it repeats the run, also from a graph, and
+ * forces the printed choices on the single runs. The test fails if bits differ. */
 void models_check(const struct models_case *test, const char *device,
                   const struct models_memory *memory);
 

@@ -29,7 +29,7 @@ static void *run_in_thread(void *own)
     return NULL;
 }
 
-/* Inputs of the first, and nothing of results yet. */
+/* Copies the inputs of the first run and clears the results. */
 static void copy_inputs(const struct models_run *to, const struct models_run *from)
 {
     for (int array = X; array <= PARAMS; array++)

@@ -1,7 +1,7 @@
 /*
- * A run against the same run in pieces, of some steps and rows each: the same bits, random numbers
- * included.  Pieces begin from the states that the whole shows, and end there.  Time-major, forward
- * in time, without lengths.
+ * Compares a run with the same run in pieces of some steps and rows. Bits must be the same, random
+ * numbers included. Each piece begins from the whole run's states of that step. Cases are
+ * time-major, forward in time, without lengths.
  */
 #include "tests/kit/testing.h"
 
@@ -15,7 +15,7 @@ struct piece {
     int32_t t0, t1, n0, n1;
 };
 
-/* Of an array [lanes,T,N,width]. */
+/* A part of an array [lanes,T,N,width]. */
 struct place {
     int32_t lanes, T, N;
     size_t width;
@@ -34,7 +34,8 @@ static size_t at(const struct place *place, int32_t lane, int32_t t, int32_t n)
     return (step * (size_t)place->N + (size_t)n) * place->width;
 }
 
-/* The piece's part of an array of the whole: of its steps, or of one of the whole's T. */
+/* Copies the piece's part of an array of the whole run: its steps, or one of the whole's T steps.
+ */
 static void cut(const struct piece *piece, struct data *to, const char *name,
                 const struct array *from, int32_t T, struct piece part)
 {
@@ -99,7 +100,7 @@ static void take_inputs(const struct piece *piece, struct data *to, const struct
         }
 }
 
-/* What the whole says of the piece's results. */
+/* Takes the piece's expected results from the whole run. */
 static void take_expected(const struct piece *piece, struct data *to)
 {
     const struct test_case *test = piece->test;
@@ -118,7 +119,7 @@ static void take_expected(const struct piece *piece, struct data *to)
     }
 }
 
-/* results: of the piece behind, then of this one. */
+/* results: those of the piece after this one; replaced by this one's. */
 static bool check(const struct piece *piece, const struct machine *machine, struct data *results)
 {
     struct test_case part = *piece->test;

@@ -12,17 +12,17 @@ struct planned {
     ecornn_desc desc;
     ecornn_plan *plan;
     ecornn_sizes sizes;
-    void *weights, *dweights, *workspace, *reserve; /* of the device; what it has none of is NULL */
+    void *weights, *dweights, *workspace,
+        *reserve; /* memory of the device; NULL if the block has no bytes */
 };
 
-/* Fails the test where a call fails; on a CPU dweights is all zeros, so gaps in it compare equal.
- */
+/* Fails the test if a call fails. On a CPU dweights is set to zeros, so that its gaps are equal. */
 void planned_open(struct planned *planned, const char *device, const char *problem,
                   const ecornn_cell *cell);
 void planned_close(struct planned *planned);
-/* Packs parameters that lie in one block, as ecornn_param.offset says, into weights. */
+/* Packs the parameters of one block, at the offsets of ecornn_param.offset, into weights. */
 void planned_pack(const struct planned *planned, const void *params, void *weights);
-/* A whole run with all blocks: the caller adds x, y and more. */
+/* The arguments of a run of all steps with all blocks; the caller adds x, y and more. */
 ecornn_io planned_io(const struct planned *planned);
 
 #endif /* ECO_TESTS_PLANNED_H */

@@ -12,7 +12,7 @@ enum { PROBLEMS = 22, REQUESTS = 14 };
 extern const char *const problems[PROBLEMS];
 extern const struct eco_layout_request requests[REQUESTS];
 
-/* Fails the test where the string is wrong. */
+/* Fails the test if the string is wrong. */
 void problem_of(struct eco_problem *problem, const char *text);
 
 #endif /* ECO_TESTS_PROBLEMS_H */

@@ -76,7 +76,7 @@ static void make_params(struct rows *rows, const ecornn_desc *desc)
     ecornn_device_close(device);
 }
 
-/* x and dy past a row's length. */
+/* Fills x and dy past a row's length with NaN. */
 static void spoil_padding(struct rows *rows, int n)
 {
     const size_t element = eco_type_bytes(rows->type);
@@ -173,7 +173,7 @@ void batch_close(struct batch *b)
             free(b->array[kind][s]);
 }
 
-/* Between row n of the run, steps [t0, t0 + T) of it, and a row alone. */
+/* Copies steps [t0, t0 + T) between row n of a run and a separate row. */
 static void move(const struct batch *b, int kind, int32_t n, char *row, int32_t t0, bool in)
 {
     const struct rows *rows = b->rows;

@@ -76,7 +76,7 @@ static void check_after_run(struct session *session, bool backward)
     }
 }
 
-/* Runs, backward where there is a gradient, and waits. */
+/* Runs forward, or backward if there is a gradient, and waits. */
 static bool run(struct session *session, ecornn_io *io, const ecornn_gradient *gradient)
 {
     struct watch *watch = session->machine->watch;
@@ -115,7 +115,7 @@ bool session_forward(struct session *session, struct data *results)
         }
         if (test->alias)
             buffer_upload(&session->memory,
-                          &session->initial[s]); /* as it was: backward reads it */
+                          &session->initial[s]); /* must not change, because backward reads it */
     }
     session_keep(session, &session->reserve);
     session_keep(session, &session->y);
@@ -151,7 +151,7 @@ static void get_dparams(struct session *session, struct data *results)
     free(to);
 }
 
-/* One call; before: the one that accumulation adds to. */
+/* Calls backward once; before: the first call, to whose gradients the second adds. */
 static bool call_backward(struct session *session, bool before)
 {
     const struct test_case *test = session->test;

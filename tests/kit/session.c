@@ -21,8 +21,8 @@ static size_t bytes_of(const struct session *session, const struct array *array)
     return array->count * eco_type_bytes(type_of(session, array->name));
 }
 
-/* Is element i of a [T,N,*] array in the case's order of a step that has no row of it: of x and dx
- * one that does not count, of y and dy padding that repeats nothing? */
+/* Is element i of a [T,N,*] array, in the case's order, padding? In x and dx that is a step that
+ * does not count, in y and dy a step that repeats no other. */
 static bool is_padding(const struct session *session, const struct array *array, size_t i)
 {
     const bool input = strchr(array->name, 'x') != NULL;
@@ -38,7 +38,7 @@ static bool is_padding(const struct session *session, const struct array *array,
     return !repeats && t >= case_length(session->inputs, n, session->test->T);
 }
 
-/* A buffer with the input of that name; no buffer where there is none.  Padding stays NaN. */
+/* Makes a buffer with the input of this name, if there is one. Padding stays NaN. */
 static void make_input(struct session *session, struct buffer *buffer, const char *name)
 {
     const struct array *array = data_find(session->inputs, name);

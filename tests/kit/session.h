@@ -1,5 +1,5 @@
 /*
- * A case's plan and its arrays in guarded memory; what run_case.c runs.
+ * A case's plan and its arrays in guarded memory, which run_case.c runs.
  */
 #ifndef ECO_TESTS_SESSION_H
 #define ECO_TESTS_SESSION_H
@@ -21,16 +21,17 @@ struct session {
     struct buffer weights, dweights, workspace, reserve;
     struct buffer *param, *dparam; /* [params] */
     struct buffer lengths;
-    bool reads_y; /* the device's backward does */
+    bool reads_y; /* does the device's backward read y? */
     struct memory memory;
 };
 
-/* Plan, buffers with the inputs, packed weights; test, machine, inputs and memory are given. */
+/* Makes the plan, buffers with the inputs, and packed weights. The caller has set test, machine,
+ * inputs and memory. */
 bool session_open(struct session *session);
 void session_close(struct session *session);
-/* From here on the buffer may not change. */
+/* From here on the buffer must not change. */
 void session_keep(struct session *session, struct buffer *buffer);
-/* Adds what the buffer holds now, if there is one; padding must be 0. */
+/* Adds the buffer's contents, if there is a buffer, to the results; padding must be 0. */
 void session_result(struct session *session, const struct buffer *buffer, struct data *results,
                     const struct array *shape);
 struct array session_y_shape(const struct test_case *test);
@@ -39,11 +40,12 @@ struct array session_shown_shape(const struct test_case *test, int s);
 /* kind: "final", "dinitial" or "dstart". */
 struct array session_state_shape(const struct test_case *test, const char *kind, int s);
 
-/* run_case.c: what a run is called with, on the default stream; dweights is overwritten. */
+/* run_case.c: the arguments of a run on the default stream; dweights is overwritten. */
 ecornn_io session_io(const struct session *session);
 ecornn_gradient session_gradient(const struct session *session);
 bool session_trains(const struct session *session);
-/* Run, wait, check what every run must keep, and add what it gave; backward after forward. */
+/* Run, wait, check what every run must leave unchanged, and add the results. Backward must follow
+ * forward. */
 bool session_forward(struct session *session, struct data *results);
 bool session_backward(struct session *session, struct data *results);
 

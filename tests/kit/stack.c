@@ -38,7 +38,7 @@ static void open_layer(struct stack *stack, const struct piece *piece, const cha
     stack->params += layer->param_bytes;
 }
 
-/* The words of a piece, from the front of the rest; false: there is none. */
+/* Takes the words of the next piece from the rest of the text; false: there is none. */
 static bool take_piece(char **rest, char *words)
 {
     size_t n = 0;
@@ -139,7 +139,7 @@ size_t stack_state_bytes(const struct layer *layer)
     return bytes;
 }
 
-/* In (-most/2, most/2). */
+/* Fills an array with random numbers in (-most/2, most/2). */
 static void fill(char *array, size_t bytes, ecornn_type type, double most, uint64_t *seed)
 {
     for (size_t i = 0; i < bytes / eco_type_bytes(type); i++)
@@ -160,7 +160,7 @@ void stack_arrays(const struct stack *stack, struct arrays *in)
     in->x = numbers(stack->x, stack->type, &seed);
     in->dy = numbers(stack->y, stack->type, &seed);
     in->params = calloc(1, stack->params);
-    for (int k = 0; k < stack->layers; k++) { /* sums of many stay small */
+    for (int k = 0; k < stack->layers; k++) { /* so small that sums of many stay small */
         const struct layer *const layer = &stack->layer[k];
         fill(in->params + layer->params, layer->param_bytes, param,
              2 / sqrt((double)layer->desc.hidden), &seed);
@@ -181,7 +181,7 @@ void stack_free(struct arrays *arrays)
     }
 }
 
-/* Memory of the device that runs: host arrays go there and back. */
+/* Memory of the device: host arrays are copied there and back. */
 void *stack_up(const struct stack *stack, const void *from, size_t bytes)
 {
     void *const memory = ecornn_alloc(stack->device, bytes);
@@ -209,7 +209,7 @@ void *stack_scratch(const struct stack *stack, size_t bytes)
     return memory;
 }
 
-/* State s of a block of them; NULL: there is none. */
+/* State s in a block of states; NULL: there is none. */
 char *stack_state_at(const struct layer *layer, char *block, int s)
 {
     for (int i = 0; i < s && i < layer->states; i++)
@@ -259,7 +259,7 @@ static ecornn_net_states states_of(const struct layer *layer, const struct state
     return states;
 }
 
-/* Everything of a run in memory of the device. */
+/* All arrays of a run in memory of the device. */
 struct memory {
     char *x, *y, *dy, *dx, *params, *dparams, *lengths, *resets, *mask;
     void *weights, *dweights, *workspace, *reserve;

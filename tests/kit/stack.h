@@ -1,7 +1,7 @@
 /*
- * A net as tests see it: its text taken apart by hand, arrays of the host that go in and come out,
- * and two ways of running it: as a net (stack.c), and as layers one after the other with joins
- * written out (stack_by_hand.c).
+ * A net for tests: its text is parsed here, its inputs and results are arrays of the host, and it
+ * runs in two ways: as a net (stack.c), and layer by layer with joins written as loops
+ * (stack_by_hand.c).
  */
 #ifndef STACK_H
 #define STACK_H
@@ -9,7 +9,7 @@
 #include "common/type.h"
 #include "tests/kit/status.h"
 
-/* What all layers say, the sizes of x, the pieces; whether rows have lengths. */
+/* The items that all layers share, the sizes of x, and the pieces; do rows have lengths? */
 struct stack_case {
     const char *common;
     int32_t T, N, I;
@@ -17,7 +17,7 @@ struct stack_case {
     bool lengths;
 };
 
-/* Every join that tests have divides the first step. */
+/* FIRST_STEP is a multiple of every join in the tests. */
 enum { LAYERS = 8, PIECES = 8, PARAMS = 256, SEED = 11, FIRST_STEP = 120 };
 
 struct layer {
@@ -27,19 +27,19 @@ struct layer {
     ecornn_sizes sizes;
     int32_t width;
     int states;
-    size_t params, param_bytes; /* bytes of the block ahead of its own; its own */
+    size_t params, param_bytes; /* bytes before its parameters in the block, and bytes of these */
     size_t state[ECORNN_MAX_STATES];
 };
 
 struct piece {
     int32_t join; /* 1: layers */
     int first, layers;
-    int32_t T, input, output; /* T: of what it reads, */
-    int32_t before;           /* whose steps are so many of x */
+    int32_t T, input, output; /* T: steps of its input, */
+    int32_t before;           /* each of which stands for this number of steps of x */
     int32_t lengths[64];
 };
 
-/* Arrays of the host: what goes in, then what comes out. */
+/* Arrays of the host: inputs, then results. */
 struct arrays {
     char *x, *params, *initial[LAYERS], *dy, *dfinal[LAYERS];
     char *y, *final[LAYERS], *dx, *dparams, *dinitial[LAYERS];
@@ -55,20 +55,20 @@ struct stack {
     bool trains, batch_major, ragged, resets, masks;
     int layers, pieces;
     struct layer layer[LAYERS];
-    struct piece piece[PIECES + 1]; /* the last: T and lengths of y */
+    struct piece piece[PIECES + 1]; /* the last one has T and lengths of y */
     uint8_t reset[1024], mask[1024];
 };
 
-/* Plans of all layers by themselves. */
+/* Makes a separate plan for each layer. */
 void stack_open(struct stack *stack, const char *device, const struct stack_case *is);
 void stack_close(struct stack *stack);
-/* These plans anew, with the choices that the net's layers say they took. */
+/* Makes these plans again, with the choices that the net's plan printed. */
 void stack_take_choices(struct stack *stack, const ecornn_net_plan *plan);
-/* Fills what goes in. */
+/* Fills the inputs. */
 void stack_arrays(const struct stack *stack, struct arrays *in);
 void stack_free(struct arrays *arrays);
 
-/* Forward, and twice back; out is made anew. */
+/* Runs forward once and backward twice; allocates `out`. */
 void stack_run(const struct stack *stack, const ecornn_net_plan *plan, const struct arrays *in,
                struct arrays *out);
 void stack_by_hand(const struct stack *stack, const struct arrays *in, struct arrays *out);
@@ -78,20 +78,21 @@ void stack_by_hand(const struct stack *stack, const struct arrays *in, struct ar
 size_t stack_bytes(const struct stack *stack, int32_t T, int32_t width);
 size_t stack_state_bytes(const struct layer *layer);
 char *stack_state_at(const struct layer *layer, char *block, int s);
-/* Parameters of a layer's block, of so many bytes each; returns how many. */
+/* Finds the parameters in a layer's block, given the bytes of an element; returns their number. */
 int stack_params(const struct layer *layer, char *block, size_t bytes, void **pointer);
 
-/* Memory of the device: from the host (NULL: as it comes), full of NaN, and back and freed. */
+/* Memory of the device: copied from the host (NULL: uninitialized), filled with NaN, or copied back
+ * and freed. */
 void *stack_up(const struct stack *stack, const void *from, size_t bytes);
 void *stack_scratch(const struct stack *stack, size_t bytes);
 char *stack_down(const struct stack *stack, void *from, size_t bytes);
 
-/* States of a layer there. */
+/* The states of a layer in memory of the device. */
 struct states_memory {
     char *initial, *final, *dfinal, *dinitial;
 };
 struct states_memory stack_states(const struct stack *stack, const struct arrays *in, int k);
-/* Its results to out, and freed. */
+/* Copies the results to `out` and frees the memory. */
 void stack_take_states(const struct stack *stack, struct states_memory *memory, int k,
                        struct arrays *out);
 

@@ -1,5 +1,5 @@
 /*
- * A net by hand, see stack.h: layers through the functions of plans, joins and sums in loops.
+ * Runs a net layer by layer, see stack.h: layers by their plans, joins and sums as loops.
  */
 #include "tests/kit/stack.h"
 
@@ -68,7 +68,7 @@ static char *forward_layer(const struct stack *stack, struct hand *hand, const s
     return y;
 }
 
-/* Returns dx; its results go to out. */
+/* Returns dx; the layer's other results go to `out`. */
 static char *backward_layer(const struct stack *stack, struct hand *hand, const struct piece *piece,
                             int k, struct arrays *out, const char *dy)
 {

@@ -9,7 +9,7 @@
 
 enum { STAGE_ROWS = 3, STAGE_PAD = 5, STAGE_BYTES = 1 << 20 };
 
-/* Which stage, in which circumstances. */
+/* A stage, and the options of a call. */
 struct stage {
     const struct ecornn_cell *cell;
     bool backward;
@@ -27,14 +27,14 @@ struct stage_memory {
     _Alignas(64) unsigned char data[STAGE_BYTES];
 };
 
-/* From malloc; call is ready, the step is 3. */
+/* Allocated by malloc. Its call is complete; the step is 3. */
 struct stage_memory *stage_memory_new(const struct stage *stage);
-/* Element j of column `column` of a row; NULL has none. */
+/* Element j of a row of an array; row_stride: elements from row to row. */
 double stage_get(const struct stage *stage, const void *base, size_t row_stride, int row, size_t j);
 /* The kernel of the stage: compiled in, or the interpreter. */
 eco_pointwise_kernel stage_kernel(const struct stage *stage, const struct eco_isa *isa,
                                   bool interpreted);
-/* The number of stages, one way. */
+/* The number of forward or of backward stages. */
 int stage_count(const struct ecornn_cell *cell, bool backward);
 /* The same bits in both memories, but any NaN for any other?  Else prints where they differ first.
  */

@@ -6,7 +6,7 @@
 
 #include "ecornn.h"
 
-/* Fails the test, with the detail, where it is not OK. */
+/* Fails the test, with the detail, if the status is not OK. */
 void check_ok(ecornn_status status);
 /* The call failed as expected, and its detail has the word. */
 void check_refused(ecornn_status status, ecornn_status expected, const char *word);

@@ -53,8 +53,8 @@ static const char *const chosen[] = {
     "lstm/f32/train/T64/N2/I3/H5/states",
     "lstm/f32/train/T3/N70/I3/H5/lengths:random",
     "lstm/f32/train/T3/N2/I90/H70",
-    "lstm/f32/train/T2/N3/I1024/H130/states", /* rows that begin 4 KB apart */
-    /* Long sums must not start from biases, those of R h not from W x. */
+    "lstm/f32/train/T2/N3/I1024/H130/states", /* rows begin 4 KB apart */
+    /* Long sums must not start from biases, and sums of R h not from W x. */
     "lstm/f32/train/T1/N3/I1024/H64/states",
     "rnn-relu/f32/infer/T1/N5/I4/H24/P2048/states/seed:3",
     "rnn-tanh/f32/infer/T2/N9/I4/H1024/states",
@@ -231,7 +231,7 @@ static void say(struct dice *dice, const char *format, ...)
     va_end(arguments);
 }
 
-/* Says one of the words; empty ones too. */
+/* Adds one of the words, which may be empty. */
 static void say_one(struct dice *dice, const char *const *word, int words)
 {
     say(dice, "%s", word[roll(dice, words)]);
@@ -272,7 +272,8 @@ static void say_random(int index, char text[CASE_TEXT])
     say_one(&dice, use, 5);
     say_one(&dice, layers, 4);
     say_one(&dice, direction, 5);
-    /* One roll a declaration: the order of a call's arguments is the compiler's. */
+    /* One roll a declaration, because C does not define the order in which arguments are evaluated.
+     */
     const int T = 1 + roll(&dice, 9), N = 1 + roll(&dice, 8);
     const int H = hidden[roll(&dice, 17)], I = 1 + roll(&dice, 20);
     say(&dice, "/T%d/N%d/I%d/H%d", T, N, I, H);

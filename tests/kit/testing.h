@@ -37,7 +37,7 @@ enum { CASE_TEXT = 256 };
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* A named dense array; of every type kept as double, which is exact. */
+/* A named dense array. Elements of every type are kept as double, which is exact. */
 struct array {
     char name[64];
     int rank;
@@ -55,7 +55,8 @@ struct array {
 struct data {
     int n, room;
     struct array *array;
-    struct rounds *rounds; /* of case_expect only: what its bounds still may grow by */
+    struct rounds
+        *rounds; /* only from case_expect: rounded runs that may still extend the bounds */
 };
 
 struct array *data_add(struct data *data, const char *name, int rank, const int32_t *extent);
@@ -81,25 +82,27 @@ struct test_case {
     ecornn_cell *own;              /* parsed for this case, or NULL */
     int states;                    /* S of the cell */
     int32_t T, N;                  /* of the run */
-    int32_t first_step, first_row; /* in that which it is a piece of */
+    int32_t first_step, first_row; /* position in the larger run of which this is a piece */
     enum lengths lengths;
-    double resets; /* of a hundred steps so many begin anew; negative: io.resets is NULL */
-    double mask;   /* of a hundred so many do not count; negative: io.mask is NULL */
+    double resets; /* percent of steps that reset; negative: io.resets is NULL */
+    double mask;   /* percent of steps that are masked; negative: io.mask is NULL */
     bool with_states, alias, accumulate, noreserve;
-    bool lean; /* what is expected is of a machine whose backward reads all states in the type */
+    bool lean;     /* expect the results of a machine whose backward reads all states in the type of
+                      rows */
     unsigned null; /* NULL_... */
     double scale, gradients;
     uint64_t seed;
 };
 
-/* A path below the source tree, "tests/cells/x.cell": from $srcdir, else from here or above. */
+/* The path of a file in the source tree, such as "tests/cells/x.cell". The tree is $srcdir, or else
+ * the current folder or one above it. */
 void source_path(char path[1024], const char *inside);
-/* False, with a word on stderr: the string is wrong. */
+/* False, with a message on stderr: the string is wrong. */
 bool case_parse(struct test_case *test, const char *text);
 void case_free(struct test_case *test);
 /* The type of an array of the case, by its name. */
 ecornn_type case_type(const struct test_case *test, const char *name);
-/* Random inputs by the case's seed, numbers of their types. */
+/* Makes random inputs from the case's seed that their types can hold. */
 void case_inputs(const struct test_case *test, struct data *inputs);
 int32_t case_length(const struct data *inputs, int32_t n, int32_t T);
 /* Is step t neither padding of row n nor masked? */
@@ -109,8 +112,8 @@ double uniform(uint64_t *state);
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Sees what runs queue: each is between a begin and an end, on that stream; after the end all that
- * was queued is done. */
+/* Observes the runs of a test. Each run is queued between a call of begin and one of end, on that
+ * stream; when end returns, the run is finished. */
 struct watch {
     void *stream;
     bool (*begin)(struct watch *watch);
