@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from ._attention import AdditiveAttention, attention
+from ._fallbacks import fallbacks
 from ._net import Net
 from .aten import enabled
 from .cells import GRUCell, LSTMCell, RNNCell
@@ -20,7 +21,7 @@ from .replace import Report, replace
 
 __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "IndRNN", "LSTM",
            "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "RNN", "RNNCell", "Recurrent",
-           "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention", "enabled", "per_row_gradients",
+           "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention", "enabled", "fallbacks", "per_row_gradients",
            "register_opacus", "replace"]
 
 

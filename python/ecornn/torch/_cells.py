@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _call, _native, _operators
+from . import _call, _fallbacks, _native, _operators
 from ._autograd import _is_batched, forward_mode
 from ._spec import CELLS
 from ._weights import dense as _dense
@@ -96,6 +96,14 @@ def _by_operators(kind: int, x, states, weights):
 
 # torch's own apply searches all arguments for tensors of torch.func; here there are none.
 _apply = super(torch.autograd.Function, Step).apply
+
+
+def reason(x, weights, states) -> str:
+    """Why torch runs a cell."""
+    if isinstance(x, torch.Tensor) and (x.device.type, x.dtype) != ("cpu", torch.float32):
+        return f"a cell of {x.dtype} on {x.device.type}"
+    weights = [weight for weight in weights if weight is not None]
+    return "a cell: " + _fallbacks.reason(x, weights, states)
 
 
 def run(kind: int, x, states, weights):

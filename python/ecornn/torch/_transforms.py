@@ -18,6 +18,7 @@ import torch
 from .. import _library as lib
 from . import _fold, _higher, _operators, _run, _tangent
 from ._autograd import Call, forward_mode
+from ._fallbacks import count
 from ._spec import Spec
 from ._weights import dense
 
@@ -121,6 +122,7 @@ def _by_operators(what: What, arguments, derivative: str) -> None:
             or arguments[2] is not None or arguments[3] is not None
             or what.flags & (lib.REPEAT_PADDING | lib.ALL_STATES)):
         raise NotImplementedError(f"ecornn: no {derivative} {why}")
+    count(f"{derivative} {why}" if _why_not(what, arguments) else derivative)
 
 
 def _why_not(what: What, arguments) -> str | None:

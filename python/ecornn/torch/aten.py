@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 
 from . import _call, _cells, _operators, _transforms
+from ._fallbacks import count, reason
 from ._packing import packing_of
 from ._spec import GATES, spec_of
 
@@ -61,6 +62,13 @@ def _kernels(name: str):
     lstm = cell == "lstm"
 
     def original(overload, x, *args):
+        found = torchs(overload, x, *args)
+        if _active:
+            *_, hx, params, _, layers, dropout, train, _ = args[:7 + (overload is op.data)]
+            count(reason(x, params, hx if lstm else [hx], train and dropout >= 1 and layers > 1))
+        return found
+
+    def torchs(overload, x, *args):
         if _transforms.under_vmap():  # which torch's kernels do not support
             *sizes, hx, params, bias, layers, dropout, train, both = args[:7 + (overload is op.data)]
             return _operators.run(
@@ -103,7 +111,10 @@ def _cell_kernel(kind: int):
         states = list(hx) if kind == 0 else [hx]
         weights += (None,) * (4 - len(weights))
         out = _cells.run(kind, x, states, weights) if _active else None
-        out = _cells.original(kind, x, states, weights) if out is None else out
+        if out is None:
+            out = _cells.original(kind, x, states, weights)
+            if _active:
+                count(_cells.reason(x, weights, states))
         return tuple(out) if kind == 0 else out[0]
 
     return cell

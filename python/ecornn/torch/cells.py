@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import _cells
+from ._fallbacks import count
 
 _nn = torch.nn
 
@@ -26,7 +27,11 @@ class _Cell:
             path = input.tracer.path_of_module(self)
             return input.tracer.create_proxy("call_module", path, (input, hx), {})
         out = self._step(input, hx) if type(input) in _cells._call._PLAIN else None
-        return self._torch.forward(self, input, hx) if out is None else out
+        if out is None:
+            out = self._torch.forward(self, input, hx)
+            states = hx if isinstance(hx, (tuple, list)) else [hx]
+            count(_cells.reason(input, list(self.parameters()), states))
+        return out
 
     def _step(self, x, hx):
         kind, dim = self._number, x.dim()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from . import _call, _dynamo, _operators
+from . import _call, _dynamo, _operators, _subclasses
+from ._fallbacks import count, reason
 from ._forward import Forward
 from ._packing import packing_of
 from ._spec import CELLS, Spec, spec_of
@@ -40,8 +41,14 @@ class _Layers(Forward):
                              f"({getattr(input, 'dtype', None)}, {getattr(input, 'shape', None)})")
         x = input.data if isinstance(input, PackedSequence) else input
         if _call.transformed() and x.dim() in (2, 3) and x.numel():
-            return self._by_operators(input, hx)
-        return self._torch.forward(self, input, hx)
+            found = self._by_operators(input, hx)
+        else:
+            found = self._torch.forward(self, input, hx)
+        if not torch.compiler.is_compiling():
+            states = hx if isinstance(hx, (tuple, list)) else [hx]
+            count(reason(x, self._tensors(), states,
+                         self.training and self.dropout >= 1 and self.num_layers > 1))
+        return found
 
     def _by_operators(self, input, hx):
         """For transforms of torch.func and forward-mode differentiation."""
@@ -182,7 +189,7 @@ class RNN(_Layers, _nn.RNN if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
         _no_projection(self, proj_size)
         modes = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
         if nonlinearity not in modes:
-            raise ValueError(f"nonlinearity is {nonlinearity!r}, must be 'tanh' or 'relu'")
+            raise ValueError(f"Unknown nonlinearity {nonlinearity!r}, must be 'tanh' or 'relu'")
         self.nonlinearity = nonlinearity
         _nn.RNNBase.__init__(self, modes[nonlinearity], input_size, hidden_size, num_layers, bias,
                              batch_first, dropout, bidirectional, 0, device, dtype)
@@ -191,8 +198,8 @@ class RNN(_Layers, _nn.RNN if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
 
 def _no_projection(module, proj_size: int) -> None:
     if proj_size != 0:
-        raise ValueError(f"proj_size is {proj_size!r}, must be 0: only LSTM has it, not "
-                         f"{type(module).__name__}")
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU: "
+                         f"{type(module).__name__} has proj_size {proj_size!r}")
 
 
 if _SUBCLASS:
@@ -217,9 +224,10 @@ def _twin(module, kind: type):
 
 def to_torch(module):
     """torch.nn's module with the same parameters (the same tensors, not copies)."""
-    return _twin(module, module._torch)
+    return _twin(module, getattr(module, "_origin", module._torch))
 
 
 def from_torch(module):
-    """This package's module with the parameters of a torch.nn module (the same tensors)."""
-    return _twin(module, OURS[type(module)])
+    """This package's module with the parameters of a torch.nn module (the same tensors), or of a
+    subclass that _subclasses.refuses does not refuse."""
+    return _twin(module, _subclasses.class_of(type(module), OURS))

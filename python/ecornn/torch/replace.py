@@ -6,6 +6,7 @@ import warnings
 
 import torch
 
+from . import _subclasses
 from .modules import OURS, from_torch
 
 
@@ -22,18 +23,19 @@ class Report(list):
 
 def _reason(module) -> str | None:
     """Why a module stays; None: it can be swapped, or is not a recurrent one."""
-    if type(module) in OURS:
+    if isinstance(module, tuple(OURS)) and not isinstance(module, tuple(OURS.values())):
         for name, parameter in module.named_parameters():
             if parameter.device.type not in ("cpu", "cuda"):
                 return f"its {name} is on {parameter.device}"
             if not parameter.is_floating_point():
                 return f"its {name} is {parameter.dtype}"
-        return None
-    if isinstance(module, tuple(OURS.values())):
-        return None
-    if isinstance(module, tuple(OURS)):
-        return f"{type(module).__module__}.{type(module).__qualname__} is a class of its own"
+        return None if type(module) in OURS else _subclasses.refuses(type(module), OURS)
     return None
+
+
+def _swappable(module) -> bool:
+    return (isinstance(module, tuple(OURS)) and not isinstance(module, tuple(OURS.values()))
+            and _reason(module) is None)
 
 
 def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Module:
@@ -42,11 +44,14 @@ def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Mo
     Parameters, hooks and mode stay the same objects, so an existing optimizer continues to work.
     The model is changed in place and returned; if it is a recurrent layer itself, the new module is
     returned.  report: a Report to be filled with what stays, and why.  A warning names recurrent
-    layers that stay, such as those of a subclass or with parametrizations.
+    layers that stay, with the class and the reason.
+
+    A module of a subclass becomes one of a class with the same name, derived from that subclass and
+    from ecornn's module, if its forward is torch.nn's or calls ``super().forward``.
     """
     report = Report() if report is None else report
     replace.report = report
-    if type(model) in OURS and _reason(model) is None:
+    if _swappable(model):
         report.swapped += 1
         return from_torch(model)
     made: dict[int, torch.nn.Module] = {}
@@ -66,7 +71,7 @@ def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Mo
                     if isinstance(child, tuple(OURS)):
                         left.append(f"{found}: {why}")
                     report.append((found, why))
-            elif type(child) in OURS:
+            elif _swappable(child):
                 if id(child) not in made:
                     made[id(child)] = from_torch(child)
                     report.swapped += 1

@@ -1,0 +1,63 @@
+"""Counts the calls that torch's own code ran, with the reason."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import torch
+
+_counts: Counter[str] = Counter()
+_lock = threading.Lock()
+
+
+def count(reason: str) -> None:
+    """One more call that ecornn did not run."""
+    with _lock:
+        _counts[reason] += 1
+
+
+def fallbacks(reset: bool = False) -> dict[str, int]:
+    """How often torch ran a layer of this package, or of torch.nn in ``enabled()``, in place of
+    ecornn, by reason.  Graphs of torch.compile are not counted.  reset: begins at 0 again.
+
+    >>> import torch, ecornn.torch
+    >>> _ = ecornn.torch.fallbacks(reset=True)
+    >>> rnn = ecornn.torch.GRU(3, 4).to_empty(device="meta")
+    >>> _ = rnn(torch.zeros(5, 2, 3, device="meta"))
+    >>> ecornn.torch.fallbacks()
+    {'x is on meta': 1}
+    """
+    with _lock:
+        found = dict(_counts)
+        if reset:
+            _counts.clear()
+    return found
+
+
+def reason(x, weights, states=(), drops_all: bool = False) -> str:
+    """Why ecornn does not run a call with these tensors that torch accepts; states: None each if
+    they are zeros."""
+    from . import _call, _run
+
+    if not isinstance(x, torch.Tensor):
+        return f"x is a {type(x).__name__}"
+    if torch._C._get_tracing_state() is not None:
+        return "torch.jit.trace"
+    for name, one in (("x", x), *(("a weight", one) for one in weights),
+                      *(("a state", one) for one in states if one is not None)):
+        if type(one) not in _call._PLAIN:
+            return f"{name} is a {type(one).__name__}"
+        if one.device.type not in ("cpu", "cuda"):
+            return f"{name} is on {one.device.type}"
+        if one.dtype not in _run.TYPES:
+            return f"{name} is {one.dtype}"
+        if one.dtype is not x.dtype:
+            return f"{name} is {one.dtype}, x {x.dtype}"
+    if torch._C._len_torch_dispatch_stack():
+        return "a mode that sees operators, such as make_fx's"
+    if drops_all:
+        return "dropout is 1"
+    if _call.transformed():
+        return "dropout, with derivatives beyond the first"
+    return "other arguments"
