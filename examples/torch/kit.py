@@ -71,7 +71,7 @@ class Run:
         self.samples: list[int] = []
         self.progress = Progress(side, args.steps, unit, quiet)
         if side == "ecornn":
-            importlib.import_module("ecornn.torch")  # now: libraries are not the model's memory
+            importlib.import_module("ecornn.torch")  # before memory is measured
         self.clock = Clock(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type,
                                            enabled=args.precision == "amp-f16")
@@ -105,7 +105,7 @@ class Run:
         self.progress.end()
 
     def autocast(self) -> contextlib.AbstractContextManager:
-        """Autocast in the precision that was asked for; nothing for f32 and tf32."""
+        """Autocast in the requested precision; does nothing for f32 and tf32."""
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None)
 
     def optimise(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer,
@@ -130,7 +130,7 @@ class Run:
 
     @contextlib.contextmanager
     def untimed(self) -> Iterator[None]:
-        """What is done inside does not count as time: evaluation, an environment, printing."""
+        """Time inside does not count: evaluation, an environment, printing."""
         running = self.clock.stop()
         try:
             yield
@@ -139,7 +139,7 @@ class Run:
                 self.clock.start(new_step=False)
 
     def figure(self, name: str, value: float) -> None:
-        """One more number for the table, such as a perplexity."""
+        """Add a number to the table, such as a perplexity."""
         self.figures[name] = float(value)
 
     def result(self) -> dict:
@@ -187,7 +187,7 @@ def swap(model: torch.nn.Module) -> tuple[torch.nn.Module, str]:
 
 
 def checksum(model: torch.nn.Module) -> str:
-    """Of names and bits of all parameters, in the order of names."""
+    """A checksum of the names and bits of all parameters, in the order of names."""
     digest = hashlib.sha256()
     for name, value in sorted(model.named_parameters()):
         digest.update(name.encode())
@@ -202,7 +202,7 @@ def child(connection, train: Callable[[Run], None], side: str, args: argparse.Na
         run = Run(side, args, unit)
         train(run)
         connection.send(run.result())
-    except Exception:  # the parent shows the text: a traceback does not travel
+    except Exception:  # the parent shows the text, because a traceback cannot be pickled
         connection.send(traceback.format_exc())
 
 
@@ -246,7 +246,7 @@ def find_ecornn() -> str | None:
 
 
 def sides_of(args: argparse.Namespace) -> tuple[str, ...] | None:
-    """The sides that were asked for; None, after a message, where ecornn is one and is missing."""
+    """The requested sides; None, after a message, if ecornn is one of them and is missing."""
     sides = SIDES if args.rnn == "both" else (args.rnn,)
     missing = find_ecornn() if "ecornn" in sides else None
     if missing:

@@ -30,13 +30,13 @@ class Clock:
         return event
 
     def start(self, new_step: bool = True) -> None:
-        """Begin a piece, of a new step or of the one at hand."""
+        """Begin a piece, of a new step or of the present one."""
         if new_step:
             self.pieces.append([])
         self.begun = self.now()
 
     def stop(self) -> bool:
-        """End the piece at hand.  False if none was begun."""
+        """End the present piece.  False if none was begun."""
         if self.begun is None:
             return False
         self.pieces[-1].append((self.begun, self.now()))
@@ -95,7 +95,7 @@ class Progress:
     def __init__(self, name: str, steps: int, unit: str, quiet: bool = False) -> None:
         self.name, self.steps, self.unit, self.quiet = name, steps, unit, quiet
         self.terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self.processes = 1  # that train together: each has as many samples
+        self.processes = 1  # number of processes that train together, each with as many samples
         self.begun = self.shown = time.monotonic()
 
     def due(self, step: int) -> bool:
@@ -123,6 +123,6 @@ class Progress:
               file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the line, so that other output begins on a new one."""
         if self.terminal and not self.quiet:
             print(file=sys.stderr)

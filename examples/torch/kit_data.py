@@ -45,7 +45,7 @@ def main(args: argparse.Namespace, make: Callable[[str], str], train: Callable[[
 
 
 def endless(items: Sequence[Item], seed: int, shuffle_first: bool = True) -> Iterator[Item]:
-    """All items in random order, again and again; the first time as they are, if so wanted."""
+    """All items in random order, repeatedly; if asked for, the first time in their own order."""
     order, draw = list(items), random.Random(seed)
     if not shuffle_first:
         yield from order

@@ -28,7 +28,7 @@ def machine(args: argparse.Namespace) -> str:
 
 
 def processor() -> str:
-    """The processor's name where Linux tells it, else its architecture."""
+    """The processor's name if Linux reports it, else its architecture."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -111,7 +111,7 @@ def text_plot(curves: dict[str, tuple[list[float], list[float]]], width: int = 7
 
 
 def image(curves: dict, title: str, path: str) -> bool:
-    """Write the plot as PNG.  False where matplotlib is not installed."""
+    """Write the plot as PNG. False if matplotlib is not installed."""
     try:
         import matplotlib
     except ImportError:

@@ -78,7 +78,7 @@ class LanguageModel(nn.Module):
     def forward(self, x: Tensor, states: States | None = None) -> tuple[Tensor, States]:
         """Scores [T,N,vocabulary] and the final states, for words [T,N] and initial states."""
         weight = self.encoder.weight
-        if self.training and self.drop_words:  # whole words are dropped, wherever they stand
+        if self.training and self.drop_words:  # a word is dropped at all of its positions
             weight = weight * functional.dropout(weight.new_ones(len(weight), 1), self.drop_words)
         y = self.drop_input(functional.embedding(x, weight))
         final = []
@@ -135,12 +135,12 @@ class Batches:
 
 
 def cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    """Mean over all words, in natural units."""
+    """Mean loss over all words, in nats."""
     return functional.cross_entropy(scores.flatten(0, 1), y.flatten())
 
 
 def perplexity(run: kit.Run, model: nn.Module, text: Tensor, bptt: int) -> float:
-    """Of a text [rows,N]; the model is left in training mode."""
+    """The loss of a text [rows,N]; the model is left in training mode."""
     model.eval()
     batches, total, count = Batches(text, bptt), 0.0, 0
     with torch.no_grad(), run.autocast():

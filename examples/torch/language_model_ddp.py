@@ -40,7 +40,7 @@ CHECK_LIMIT = 1e-4
 
 
 def more_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this program beside those of language_model.py."""
+    """Add the options of this program to those of language_model.py."""
     count = torch.cuda.device_count()
     parser.add_argument("--gpus", type=int, default=count if count else 2,
                         help="processes, one a GPU; torchrun's number goes before it")
@@ -102,7 +102,7 @@ def measure(side: str, args: argparse.Namespace) -> dict | None:
     if rank:
         return None
     if run.device.type == "cpu":
-        result["peak_bytes"] = None  # memory of the training alone is there already
+        result["peak_bytes"] = None  # training alone has raised the peak already
     result["loss"] = (losses / world).tolist()
     result["samples"] = [world * n for n in result["samples"]]
     result["figures"] = {"words a second of 1": alone, f"efficiency of {world}, %":
@@ -188,7 +188,7 @@ def worker(rank: int, world: int, meeting: str, args: argparse.Namespace,
         local = int(os.environ.get("LOCAL_RANK", rank))
         args.device = f"cuda:{local}"
         torch.cuda.set_device(local)
-    elif not args.threads:  # one process alone has no more threads than each of many
+    elif not args.threads:  # a process that trains alone has as many threads as one of many
         args.threads = max(1, (os.cpu_count() or 1) // world)
     dist.init_process_group("nccl" if cuda else "gloo", init_method=meeting, rank=rank,
                             world_size=world, device_id=torch.device(args.device) if cuda else None)
@@ -246,7 +246,7 @@ def main(argv: list[str] | None = None) -> int:
     for side, worst in results.items():
         print(f"{side}: gradients of {args.gpus} processes differ from those of one by "
               f"{worst:.1e} of the largest, over {CHECK_STEPS} steps")
-    # Sums in another order change roundings to TF32 or BF16, of 1/256 at most.
+    # Another order of sums changes results by at most a rounding to TF32 or BF16, 1/256.
     limit = CHECK_LIMIT if args.precision == "f32" else 0.05
     return 0 if all(worst <= limit for worst in results.values()) else 1
 

@@ -32,12 +32,12 @@ State = Union[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]
 
 
 def each(state: State, function) -> State:
-    """`function` of a GRU's state, or of both of an LSTM's."""
+    """Apply `function` to a GRU's state, or to both states of an LSTM."""
     return tuple(map(function, state)) if isinstance(state, tuple) else function(state)
 
 
 class Policy(nn.Module):
-    """Observations to the logit of a push to the right, and the value of what will come."""
+    """Maps observations to the logit of a push to the right and the value of the future."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class Player:
             self.started = self.carts.step(action[0])
             rows.append((x, started, action, log_chance(logit, action), value, self.started[None]))
         x, started, actions, logs, values, ended = map(torch.cat, zip(*rows))
-        # The step to come is only looked at: it is taken in the next rollout.
+        # The next step is only evaluated here; the next rollout takes it.
         kept = self.state
         values = torch.cat([values, self.think()[2]])
         self.state = kept

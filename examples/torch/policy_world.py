@@ -1,4 +1,4 @@
-"""Poles on carts for policy_ppo.py, whose velocities nobody sees: a policy needs memory.
+"""Poles on carts for policy_ppo.py.  Velocities are hidden, so a policy needs memory.
 
 Barto, Sutton and Anderson 1983, "Neuronlike adaptive elements", the usual sizes.  All carts move
 together in tensors of one device.  It knows nothing of models.

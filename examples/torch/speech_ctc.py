@@ -70,7 +70,7 @@ class Recogniser(nn.Module):
 
 
 def output_frames(frames: torch.Tensor) -> torch.Tensor:
-    """How many frames the first convolution's stride of 2 leaves."""
+    """The number of frames after the first convolution, whose stride is 2."""
     return (frames + 1) // 2
 
 
@@ -125,7 +125,7 @@ def edits(a: str, b: str) -> int:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, batches: list[Batch]) -> list[tuple[str, str]]:
-    """Pairs of what was said and what was understood."""
+    """Pairs of the spoken and the recognised text."""
     model.eval()
     pairs = []
     for batch in batches:
@@ -190,7 +190,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Have the speech spoken where none is given, so that both sides hear the same, and train."""
+    """Make the speech if none is given, so that both sides hear the same, and train."""
     args = parse()
     return kit_data.main(args, lambda path: speech_data.make(path, args.sentences), train,
                          unit="utterances")

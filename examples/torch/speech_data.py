@@ -25,7 +25,7 @@ import torch
 RATE = 8000  # samples a second
 WINDOW, HOP = 256, 80  # 32 ms and 10 ms
 LETTERS = "_ 'abcdefghijklmnopqrstuvwxyz"  # the first is CTC's blank
-MU = 255.0  # of G.711
+MU = 255.0  # the constant of G.711
 ACCENTS = ("en-us", "en-gb", "en-gb-scotland", "en-gb-x-rp", "en-gb-x-gbclan", "en-029")
 SPEAKERS = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "f1", "f2", "f3", "f4", "f5")
 
@@ -74,7 +74,7 @@ def sentences_of(path: Path) -> list[str]:
 
 
 def spelling(text: str) -> str:
-    """The text in LETTERS, as the model is to write it."""
+    """The text in LETTERS, as the model should write it."""
     return " ".join(re.sub(r"[^a-z' ]", " ", text.lower()).split())
 
 
@@ -99,13 +99,13 @@ def resample(sound: np.ndarray, rate: int) -> np.ndarray:
 
 
 def to_mulaw(sound: np.ndarray) -> np.ndarray:
-    """Bytes of sound in -1..1."""
+    """Encode sound in -1..1 as bytes."""
     x = np.clip(sound, -1, 1)
     return np.round((np.sign(x) * np.log1p(MU * np.abs(x)) / np.log1p(MU) + 1) * 127.5).astype("u1")
 
 
 def from_mulaw(data: np.ndarray) -> np.ndarray:
-    """Sound in -1..1 of bytes."""
+    """Decode bytes to sound in -1..1."""
     x = data.astype(np.float32) / 127.5 - 1
     return np.sign(x) * np.expm1(np.abs(x) * np.float32(math.log1p(MU))) / np.float32(MU)
 

@@ -46,7 +46,7 @@ class Attention(nn.Module):
         self.result = nn.Linear(3 * hidden, hidden)
 
     def forward(self, y: torch.Tensor, source: Source) -> torch.Tensor:
-        """y: [T,N,H] of the decoder.  Returns [T,N,H]: what was found and y, mixed."""
+        """y: [T,N,H] of the decoder. Returns [T,N,H]: the attention's context mixed with y."""
         if self.fused:
             found = self.fused(self.query(y), source.keys, source.memory, self.score.weight[0],
                                lengths=source.lengths)
@@ -239,7 +239,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Make the pairs where none are given, so that both sides get the same, and train."""
+    """Make the pairs if none are given, so that both sides get the same, and train."""
     args = parse()
     return kit_data.main(args, lambda path: translate_data.make(path, args.language, args.pairs,
                                                                 args.units), train, unit="units")

@@ -56,7 +56,7 @@ def languages(root: str = LOCALES) -> list[str]:
 
 
 def message_count(path: Path) -> int:
-    """How many messages the head of a .mo file promises; 0 if it is none."""
+    """The number of messages by the head of a .mo file; 0 if it is not such a file."""
     with open(path, "rb") as file:
         head = file.read(12)
     order = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}.get(head[:4])

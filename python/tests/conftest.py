@@ -1,4 +1,4 @@
-"""What several of the package's tests use."""
+"""Functions that several of the package's tests use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def pytest_configure(config):
-    """Names the mark of tests that take long."""
+    """Declares the mark of tests that take long."""
     config.addinivalue_line("markers", "long: runs only if ECORNN_TESTS is all")
 
 
@@ -51,7 +51,7 @@ def no_aliases():
 
 @pytest.fixture
 def runs(monkeypatch):
-    """A list that grows by one with every run of torch's layers by the library."""
+    """A list that grows by one each time the library runs one of torch's layers."""
     from ecornn.torch import _run
 
     found, forward = [], _run.forward
@@ -62,7 +62,7 @@ def runs(monkeypatch):
 
 @pytest.fixture
 def in_threads():
-    """Calls work(k) in four threads, k = 0..3; what one raises is raised."""
+    """Calls work(k) in four threads, k = 0..3, and raises what a thread raised."""
 
     def call(work):
         failures = []

@@ -6,7 +6,7 @@ import pytest
 
 
 def _line(text: str) -> None:
-    # TAP wants lines of its own, and pytest may be in the middle of one.
+    # TAP needs separate lines, and pytest may be in the middle of one.
     print(f"\n{text}", flush=True)
 
 
@@ -24,7 +24,7 @@ class Tap:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report) -> None:
-        """A case has ended, or what it needs could not be made or put away."""
+        """A case has ended, or its set-up or tear-down has failed."""
         if report.skipped:
             expected = hasattr(report, "wasxfail")
             why = report.wasxfail if expected else str(report.longrepr[-1])

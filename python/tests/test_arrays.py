@@ -1,4 +1,4 @@
-"""Arrays of other libraries: DLPack both ways, what owns memory, and when it is freed."""
+"""Arrays of other libraries: DLPack in both directions, who owns memory, when it is freed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import ecornn
 from ecornn import Array, BadArgument, Layer, _dlpack
 
 DRAW = np.random.default_rng(5)
-# What this numpy gives itself.
+# The version that this numpy gives.
 VERSIONED = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 both_versions = pytest.mark.parametrize("versioned", [False] + [True] * VERSIONED)
 takes_dlpack = pytest.mark.skipif(not hasattr(np, "from_dlpack"), reason="an old numpy")
@@ -86,7 +86,7 @@ def test_dlpack_arrays_must_be_dense(layer):
     with pytest.raises(BadArgument, match=r"x is \[5, 2, 3\] with strides \[1, 5, 10\], must be"):
         layer(Other(np.asfortranarray(draw(5, 2, 3)), VERSIONED))
     one = draw(1, 2, 3)
-    odd = np.lib.stride_tricks.as_strided(one, strides=(999 * 4, 12, 4))  # a stride of no matter
+    odd = np.lib.stride_tricks.as_strided(one, strides=(999 * 4, 12, 4))  # a stride without effect
     np.testing.assert_array_equal(layer(Other(odd, VERSIONED))[0].numpy(), layer(one)[0])
     assert layer(Other(np.zeros((0, 2, 6), np.float32)[..., ::2], False))[0].shape == (0, 2, 8)
 
@@ -258,7 +258,7 @@ def test_a_result_lives_as_long_as_its_last_user():
     assert not freed
     del taken, other
     assert not freed
-    del capsule  # which nobody has taken
+    del capsule  # which no consumer has taken
     gc.collect()
     assert freed == [address]
 
@@ -324,7 +324,7 @@ def test_torch_s_tensors(name):
         layer(torch.zeros(2, 5, 3, dtype=torch.int64))
     with pytest.raises(BadArgument, match="is code.*, must be a number type"):
         layer.load("torch", torch.zeros(3, dtype=torch.complex64))
-    run.y.add_(1)  # it is the caller's
+    run.y.add_(1)  # y belongs to the caller
     same = layer(x.detach(), lengths=torch.tensor([5, 2]))[0]
     assert not same[1, 2:].any()
 
@@ -333,7 +333,7 @@ def test_an_exception_that_is_pending_survives_a_result_s_end():
     torch = pytest.importorskip("torch")
     layer = Layer("lstm", 3, 4)
     x = torch.zeros(2, 5, 3)
-    for _ in range(20):  # both arguments die while the error is on its way
+    for _ in range(20):  # both arguments are freed while the error is raised
         with pytest.raises(RuntimeError, match="matrices|matrix|2D|shape"):
             torch.mm(layer(x)[0], layer(x)[0])
 

@@ -1,4 +1,4 @@
-"""The programs of examples/torch run, both sides learn the same, and what they share is right."""
+"""The programs of examples/torch run, both sides learn the same, and their kit is right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUNS = {
 
 
 def run(program: str, *options: str) -> subprocess.CompletedProcess:
-    """The program's end, with what it printed.  That for many processes is started by torchrun."""
+    """Runs a program; returns its result. torchrun starts the one for many processes."""
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
     start = TORCHRUN if "_ddp" in program and "--gpus" not in options else []
     return subprocess.run([sys.executable, *start, str(FOLDER / program), "--quick", "--device",

@@ -70,7 +70,7 @@ def write_catalogue(path: Path, pairs: dict[str, str], order: str = "<") -> None
 
 @pytest.fixture
 def locales(tmp_path: Path) -> str:
-    """A folder of catalogues of a language "xx", whose words are turned round."""
+    """A folder of catalogues of a language "xx", whose words are reversed."""
     words = "file not found cannot open read the directory list of a string write".split()
     draw = np.random.default_rng(1)
     texts = sorted({" ".join(draw.choice(words, draw.integers(2, 9))) for _ in range(300)})
@@ -119,7 +119,7 @@ def test_policy_refuses_exact() -> None:
 @pytest.mark.parametrize("name, text", [("speech_ctc.py", "espeak-ng is missing"),
                                         ("translate.py", "no catalogues of xyz")])
 def test_missing_data(tmp_path: Path, name: str, text: str) -> None:
-    """What to do is said in one line, before anything is trained."""
+    """An error says in one line what to do, before anything is trained."""
     options = ["--language", "xyz"] if name == "translate.py" else []
     command = [sys.executable, str(FOLDER / name), "--quick", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -139,7 +139,7 @@ def test_spelling_and_errors() -> None:
 
 
 def test_sound() -> None:
-    """Sound comes back from its bytes, and a tone lies in the band of its frequency."""
+    """Sound survives its encoding as bytes, and a tone is in the band of its frequency."""
     seconds = np.arange(22050) / 22050
     tone = speech_data.resample(0.5 * np.sin(2 * np.pi * 1000 * seconds), 22050)
     assert abs(len(tone) - speech_data.RATE) <= 1 and abs(np.abs(tone).max() - 0.5) < 0.01
@@ -157,12 +157,12 @@ def test_hidden_parts() -> None:
     hidden = speech_ctc.hide(x, torch.Generator().manual_seed(2)) == 0
     assert hidden.any() and not hidden.all() and (x == 1).all()
     assert (hidden.all(2).sum(1) <= 30).all() and (hidden.all(1).sum(1) <= 8).all()
-    # Whole bands and whole frames, nothing else.
+    # Only whole bands and whole frames are masked.
     assert (hidden == (hidden.all(2)[:, :, None] | hidden.all(1)[:, None])).all()
 
 
 def test_units(locales: str, tmp_path: Path) -> None:
-    """Texts come back from their units; frequent words are one unit."""
+    """Units give back their texts; frequent words are one unit."""
     path = str(tmp_path / "units.npz")
     assert "xx" in translate_data.make(path, "most", None, 100, root=locales)
     pairs = translate_data.load(path)
@@ -175,7 +175,7 @@ def test_units(locales: str, tmp_path: Path) -> None:
 
 
 def test_merges() -> None:
-    """The most frequent pair first, counts kept right as words change."""
+    """The most frequent pair is merged first, and counts stay right as words change."""
     counts = Counter({"aab": 5, "ab": 4, "aaaa": 3})
     assert translate_data.learn_merges(counts, 2) == [("a", "a"), ("aa", "b")]
     assert translate_data.join(list("aaab"), ("a", "a")) == ["aa", "a", "b"]
@@ -206,7 +206,7 @@ def test_bleu() -> None:
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_pieces(cell: str) -> None:
-    """A rollout that is cut into pieces gives what stepping through it gives."""
+    """A rollout that is cut into pieces gives the results of stepping through it."""
     torch.manual_seed(1)
     draw = np.random.default_rng(3)
     args = policy_ppo.argparse.Namespace(hidden=8, cell=cell)

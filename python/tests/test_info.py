@@ -1,4 +1,4 @@
-"""What the package says of itself, and that it is there quickly and alone."""
+"""What the package reports about itself, and that importing it is quick and imports nothing else."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ecornn import Layer
 
 DRAW = np.random.default_rng(3)
 NUMPY = {"f32": np.float32, "f64": np.float64}
-# Of the largest number: the type's precision, times a handful of steps and products.
+# Relative to the largest number: a few times the type's precision.
 NEAR = {"f32": 1e-5, "f64": 1e-13, "bf16": 0.05}
 
 
@@ -36,7 +36,7 @@ def sigmoid(a):
 
 
 def step(cell, p, x, state):
-    """One step by the books: states after it.  p: parameters of one layer and direction."""
+    """States after a step by the textbook. p: parameters of one layer and direction."""
     def sums(line, h):
         return x @ p[f"W.{line}"].T + h @ p[f"R.{line}"].T + p[f"b.{line}"]
 
@@ -93,7 +93,7 @@ def test_values_are_those_of_the_equations(cell, proj, direction, dtype):
     x, lengths = draw(6, 4, 3, dtype=dtype), [6, 0, 2, 5]
     shapes = [(2 * layer.directions, 4, layer.width), (2 * layer.directions, 4, 5)]
     initial = [draw(*shape, dtype=dtype) for shape in shapes[:layer.cell.states]]
-    x[3:, 2] = np.nan  # past a row's length: anything
+    x[3:, 2] = np.nan  # past a row's length x may hold anything
     y, final = layer(x, initial, lengths)
     right_y, right_final = equations(layer, x, initial, lengths)
     near(y, right_y, dtype)
@@ -161,7 +161,7 @@ def test_gradients_are_finite_differences(cell, proj, device):
     shapes = layer._state_shapes(2)
     initial = [draw(*shape, dtype="f64") for shape in shapes]
     dy, dfinal = draw(4, 2, 2 * layer.width, dtype="f64"), [draw(*s, dtype="f64") for s in shapes]
-    dy[2:, 1] = np.nan  # past a row's length: not read
+    dy[2:, 1] = np.nan  # past a row's length dy is not read
 
     def loss():
         y, final = layer(x, initial, lengths)

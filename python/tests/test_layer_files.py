@@ -1,4 +1,4 @@
-"""Weights by name, from and to files and frameworks: values, and what does not fit is refused."""
+"""Weights by name, from and to files and frameworks: values, and errors if they do not fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def same(layer, other):
 
 
 def safetensors(tensors, length=None, size=None) -> bytes:
-    """A file by hand; tensors: name, type, shape, offsets."""
+    """A file made by hand; tensors: name, type, shape, offsets."""
     header = json.dumps({name: {"dtype": kind, "shape": shape, "data_offsets": offsets}
                          for name, kind, shape, offsets in tensors}).encode()
     size = max([0, *(each[3][1] for each in tensors)]) if size is None else size
@@ -278,7 +278,7 @@ def test_keras(tmp_path, kind, both, suffix):
 
 
 def test_layers_of_keras_in_a_file_by_hand(tmp_path):
-    """As Keras writes it; layers of many names have no order."""
+    """A file as Keras writes it; layers with different names have no order."""
     h5py = pytest.importorskip("h5py")
     layer = Layer("lstm", 3, 3, layers=11)
     saved = layer.save("keras")

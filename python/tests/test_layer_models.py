@@ -1,4 +1,4 @@
-"""Several models in one ecornn.Layer: each against a layer of its own, bit by bit."""
+"""Several models in one ecornn.Layer: each has the bits of a separate layer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def normal(random, *shape):
 
 
 def seed_of(seed, m):
-    """Of model m in a run: Philox4x32-10 by coordinates, as common/number.h has it."""
+    """Random numbers of model m in a run: Philox4x32-10 by coordinates, as in common/number.h."""
     c, k = [0, m, 0, 254], [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):
         p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]

@@ -1,4 +1,4 @@
-"""Where the C library comes from.  Each case is a process: a library is loaded once."""
+"""Where the C library comes from. Each case is a process, because a library is loaded once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_library_of_something_else():
 
 @needs_path
 def test_the_module_of_a_package(tmp_path):
-    """ecornn_cu13 beside it tells where the module for GPUs is."""
+    """The package ecornn_cu13, installed with it, names the path of the module for GPUs."""
     packages = installed(tmp_path)
     (packages / "ecornn_cu13" / "lib").mkdir(parents=True)
     (packages / "ecornn_cu13" / "__init__.py").write_text("")

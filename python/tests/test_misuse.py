@@ -1,4 +1,4 @@
-"""Every argument of a layer given wrongly: an exception that names value and limit."""
+"""Every wrong argument of a layer raises an exception that names value and limit."""
 
 from __future__ import annotations
 

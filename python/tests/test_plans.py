@@ -1,4 +1,4 @@
-"""Plans: one for each bucket of T and N, whatever came before, with the memory of each run."""
+"""There is one plan for each bucket of T and N, whatever ran before; memory is that of the run."""
 
 from __future__ import annotations
 

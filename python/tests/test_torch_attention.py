@@ -1,4 +1,4 @@
-"""Attention: against torch's own expression, forward and back, and what is refused."""
+"""Attention against torch's own expression, forward and backward, and its refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 def unfused(query, keys, values, vector, lengths, batch_first):
-    """The expression whose array [N,T,S,H] is the largest thing in memory."""
+    """Attention as a torch expression, which makes a large array [N,T,S,H]."""
     if not batch_first:
         query, keys, values = (tensor.transpose(0, 1) for tensor in (query, keys, values))
     scores = torch.tanh(query.unsqueeze(2) + keys.unsqueeze(1)) @ vector

@@ -1,4 +1,4 @@
-"""Autocast: the types of y and of each final state are torch.nn's, whatever is given."""
+"""Autocast: y and each final state have the types of torch.nn's, whatever is given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 
 
 def _types(module, x, hx):
-    """Of y and the final states; None where it is refused."""
+    """The types of y and the final states; None if the call is refused."""
     try:
         y, final = module(x, hx)
     except (RuntimeError, ValueError):
@@ -48,7 +48,7 @@ def test_types(kind, proj, packed, device):
         for lower, states, grad in itertools.product(
                 [None, BF16, F16], [None, F32, BF16, F64], [0, 1] if x_type is F16 else [1]):
             if device == "cuda" and lower is BF16:
-                continue  # torch.nn's go to F16 there, as cuDNN once had nothing else
+                continue  # torch.nn casts to F16 there, because cuDNN once had no other type
             x, hx = _given(kind, x_type, states, device, packed, proj)
             with torch.set_grad_enabled(bool(grad)), torch.autocast(
                     device, dtype=lower or BF16, enabled=lower is not None):
@@ -58,7 +58,7 @@ def test_types(kind, proj, packed, device):
                 assert have == want, case
                 taken += 1
             elif device == "cpu" and F16 not in (x_type, params, lower, states):
-                assert have is None, case  # of F16 this CPU may lack torch's kernel
+                assert have is None, case  # torch may lack an F16 kernel for this CPU
     assert taken > 12
 
 

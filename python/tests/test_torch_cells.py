@@ -19,7 +19,7 @@ kinds = pytest.mark.parametrize("name,more", KINDS, ids=["lstm", "gru", "tanh", 
 
 @pytest.fixture
 def steps(monkeypatch):
-    """A list that grows by one with every step of a cell by the operator."""
+    """A list that grows by one each time the operator runs a step of a cell."""
     found, forward = [], _cells._forward
 
     def counted(*args):
@@ -49,7 +49,7 @@ def listed(out):
 
 
 def gradients(cell, x, hx, count=3):
-    """Results of some steps and the gradients of everything."""
+    """The results of some steps and all gradients."""
     out = hx
     for _ in range(count):
         out = cell(x, out)
@@ -96,7 +96,7 @@ def test_each_gradient_alone(name, more):
             for state in listed(hx):
                 state.requires_grad_(h_wants)
             asked = [t for t in (x, *listed(hx), *cell.parameters()) if t.requires_grad]
-            for which in range(len(listed(hx))):  # of an LSTM only h, then only c
+            for which in range(len(listed(hx))):  # for an LSTM only h, then only c
                 found.append(torch.autograd.grad(listed(cell(x, hx))[which].sum(), asked,
                                                  allow_unused=True))
         for want, have in zip(found[:len(found) // 2], found[len(found) // 2:]):

@@ -1,4 +1,4 @@
-"""Ensembles: each model against a module of its own, and torch.func's stacked parameters."""
+"""Ensembles: each model against a separate module, and torch.func's stacked parameters."""
 
 from __future__ import annotations
 

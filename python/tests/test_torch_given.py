@@ -1,4 +1,4 @@
-"""What a caller gives to a module: what is not torch's goes by name, and nothing is cut silently."""
+"""Arguments of a module: those that torch lacks go by name, and nothing is cut silently."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def blocks_of(matrices, hidden=H, heads=K):
 
 
 def spread(blocks, columns):
-    """The other way: zeros where a row reads nothing."""
+    """The inverse: zeros in the columns that a row does not read."""
     whole = blocks.new_zeros(*blocks.shape[:-1], columns).requires_grad_()
     with torch.enable_grad():
         return torch.autograd.grad(blocks_of(whole), whole, blocks)[0]

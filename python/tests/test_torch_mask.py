@@ -1,4 +1,4 @@
-"""Steps that do not count: results and gradients against a loop over the steps."""
+"""Masked steps: results and gradients against a loop over the steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tuple_of(states):
 
 
 def loop(layer, x, hx, mask):
-    """The same, one step at a time: [T,N,I], forward in time."""
+    """The reference, one step at a time: [T,N,I], forward in time."""
     y, states = [], tuple_of(hx)
     last = torch.zeros(x.shape[1], layer.hidden_size, device=x.device)
     for step, counts in zip(x, mask):

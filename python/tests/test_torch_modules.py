@@ -1,4 +1,4 @@
-"""What a module of torch.nn does besides numbers: errors, copies, parametrisations, transforms."""
+"""What a module of torch.nn does besides computing: errors, copies, parametrisations, transforms."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_graph_kept():
     x = torch.randn(5, 2, 3, requires_grad=True)
     loss = ours(x)[0].pow(2).sum()
     first = torch.autograd.grad(loss, [x, *ours.parameters()], retain_graph=True)
-    ours(x)[0].sum().backward()  # another run between
+    ours(x)[0].sum().backward()  # another run in between
     second = torch.autograd.grad(loss, [x, *ours.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(first, second))
     with pytest.raises(RuntimeError, match="second time"):
@@ -259,7 +259,7 @@ def test_dropout():
     ours.eval()
     assert torch.equal(ours(x)[0], ours(x)[0])
     whole = et.LSTM(3, 4, num_layers=2, dropout=1.0)
-    assert torch.equal(whole(x)[0][0, 0], whole(x)[0][0, 1])  # nothing of x arrives
+    assert torch.equal(whole(x)[0][0, 0], whole(x)[0][0, 1])  # the result does not depend on x
 
 
 def test_checkpointing():
@@ -357,7 +357,7 @@ def test_lengths(lengths):
 
 
 def test_wrong_tensors_are_refused():
-    """Nothing is read that is not there."""
+    """No memory outside the tensors is read."""
     x = torch.randn(5, 2, 3)
     for wrong in (torch.randn(15, 3), torch.randn(16, 2), torch.randn(16, 3).double()):
         ours = et.LSTM(3, 4, num_layers=2)

@@ -1,4 +1,4 @@
-"""The module in C: what it returns has the bits of what Python's own way returns."""
+"""The module in C: its results have the bits of those computed by way of Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAYERS = [("LSTM", {}), ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_
 
 
 def gradients(module, x, states, lengths, dtype):
-    """Everything that a training step makes."""
+    """All results and gradients of a training step."""
     torch.manual_seed(3)
     x = x.clone().requires_grad_()
     states = None if states is None else [state.clone().requires_grad_() for state in states]
@@ -147,7 +147,7 @@ GIVEN = _native.LENGTHS | _native.STATE | _native.STATE << 1 | _native.RESERVE |
 
 
 def wrong_ones(tensor):
-    """Of the same device: another type, count, rank and strides; fewer bytes behind the address."""
+    """Wrong tensors of the same device: another type, count, rank or strides, or too few bytes."""
     yield tensor.to(torch.float64 if tensor.dtype != torch.float64 else torch.float32)
     yield tensor[..., :-1].contiguous()
     yield tensor[None]

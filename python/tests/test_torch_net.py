@@ -1,4 +1,4 @@
-"""Nets: against torch's own layers and joins written out, forward and back, and what is refused."""
+"""Nets against torch's layers with joins written out, forward and backward, and refusals."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_said():
 
 
 def _saved(net, x):
-    """Bytes that a forward keeps, beside x and y."""
+    """Bytes that a forward run keeps, in addition to x and y."""
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(
             lambda t: (kept.append(t.numel() * t.element_size()), t)[1], lambda t: t):

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 import ecornn.torch as ecornn_torch  # noqa: E402
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
-# Of the largest value: two runs of one type round differently.
+# Relative to the largest value: two runs of one type round differently.
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10, torch.bfloat16: 6e-2, torch.float16: 1e-2}
 T, N, I, H, P = 6, 4, 5, 7, 3
 
@@ -29,7 +29,7 @@ def _states(kind, layers, both, proj, unbatched, dtype, device):
 
 
 def _run(module, x, hx, packed):
-    """All that comes out of a training step."""
+    """All results of a training step."""
     x = x.clone().requires_grad_()
     given = x
     if packed:
@@ -50,7 +50,7 @@ def _run(module, x, hx, packed):
     return found
 
 
-# In 16 bits a value near 0 has another sign where it is rounded elsewhere, which relu shows.
+# In 16 bits, rounding may change the sign of a value near 0, which relu shows.
 KINDS = [(kind, dtype) for kind in ("LSTM", "GRU", "RNN", "RNN-relu") for dtype in TOLERANCE
          if kind != "RNN-relu" or dtype not in (torch.bfloat16, torch.float16)]
 

@@ -33,7 +33,7 @@ def test_rows(make, batch_first, full, device, monkeypatch):
     if full:
         lengths = torch.tensor([6, 2, 0, 1, 3])
         hx, dfinal = ([torch.randn_like(one) for one in tuple_of(final)] for _ in range(2))
-        monkeypatch.setitem(per_row._PIECES, device, 1)  # of some rows each
+        monkeypatch.setitem(per_row._PIECES, device, 1)  # pieces of some rows each
 
     def pack(states):
         return states if states is None or len(states) > 1 else states[0]

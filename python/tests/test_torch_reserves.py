@@ -1,4 +1,4 @@
-"""Memory that a CPU's runs keep for the next one's backward: never of two runs at once."""
+"""Memory that a CPU keeps between runs for backward; two runs never share it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def every_reserve_is_large(monkeypatch):
 
 @pytest.fixture
 def lent(monkeypatch):
-    """Addresses of what was lent, in order."""
+    """Addresses of the blocks that were lent, in order."""
     found, lend = [], _reserve.lend
 
     def noted(*args):
@@ -52,7 +52,7 @@ def test_the_next_run_has_the_same_block(make, lent):
     assert all(map(torch.equal, first, gradients(module, x))) and lent[0] == lent[1]
     gradients(module, torch.randn(2, N, I))  # a shorter one, too
     assert lent[2] == lent[0]
-    gradients(module, torch.randn(5 * T, N, I))  # the shorter block goes
+    gradients(module, torch.randn(5 * T, N, I))  # the shorter block is freed
     assert len(kept(module)) == 1
     with torch.no_grad():
         module(x)
@@ -129,7 +129,7 @@ def test_blocks_go_with_the_module():
     assert len(_reserve._all) == before + 1
     weight = module.weight_hh_l0
     del module
-    loss.backward()  # the graph has its block until here
+    loss.backward()  # the graph holds its block until here
     assert weight.grad.abs().sum() > 0
     del loss
     gc.collect()

@@ -20,7 +20,7 @@ def tuple_of(states):
 
 
 def cut(layer, x, hx, resets, start):
-    """The same, one step at a time: [T,N,I], forward in time."""
+    """The reference, one step at a time: [T,N,I], forward in time."""
     y, states = [], tuple_of(hx)
     for step, reset in zip(x, resets):
         mask = (reset != 0)[None, :, None]

@@ -30,7 +30,7 @@ def results(module, x, *tensors, **more):
 
 
 def inputs(module, batch=2):
-    """x, initial states and parameters, all doubles that want a gradient."""
+    """x, initial states and parameters, all doubles that require a gradient."""
     spec = module.double()._spec()
     first = (batch, 4) if module.batch_first else (4, batch)
     given = [torch.randn(*first, module.input_size, dtype=torch.double),
@@ -85,7 +85,7 @@ def test_as_torch(kind):
 
 @pytest.mark.parametrize("both", [False, True])
 def test_lengths_and_a_graph_of_the_second(both):
-    """The second derivative is the same where a third is asked for."""
+    """The second derivative is the same if a third is requested."""
     torch.manual_seed(0)
     module = et.LSTM(3, 4, bidirectional=both).double()
     x = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)

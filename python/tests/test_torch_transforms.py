@@ -103,7 +103,7 @@ CELLS = [lambda: make("LSTM"), lambda: make("GRU", num_layers=2, bidirectional=T
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_one_run_for_a_batch(cell, runs):
-    """Over x, states and weights, several of them, any dimension, nested once."""
+    """vmap over x, states and weights, together and nested, in any dimension."""
     module, others = cell(), [cell() for _ in range(3)]
     size = module.input_size
     weights, _ = torch.func.stack_module_state(others)

@@ -42,7 +42,7 @@ MAKERS = {
 
 
 def by_pointer(weight, k, value):
-    """As an extension does that torch does not know of."""
+    """Writes like an extension of which torch does not know."""
     if weight.is_cuda:
         block = torch.tensor([value], dtype=weight.dtype)
         ctypes.CDLL("libcudart.so.13").cudaMemcpy(
@@ -90,7 +90,7 @@ WRITES = [by_pointer, by_storage, by_data, by_copy, by_other_data, by_numpy, by_
 
 
 def fresh(module, x, **more):
-    """What a copy of the module gives, which has packed nothing yet."""
+    """The results of a copy of the module, which has not packed weights yet."""
     return copy.deepcopy(module)(x, **more)[0]
 
 

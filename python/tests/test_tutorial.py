@@ -15,7 +15,7 @@ if not (TREE / "README.md").exists():
 
 
 def run_page(page: str, count: int) -> dict:
-    """What the page's names are after its blocks of Python, of which there are `count`."""
+    """Runs the page's Python blocks, which must be `count`, and returns their variables."""
     text = (TREE / page).read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.S | re.M)
     assert len(blocks) == count

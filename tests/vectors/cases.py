@@ -1,5 +1,5 @@
 """
-The list of vectors, and what each has as inputs.  Inputs are drawn by a generator of five lines, in
+The list of vectors, and the inputs of each.  Inputs are drawn by a generator of five lines, in
 the order and shapes that a case lists; every number is exact in the case's type.
 """
 import math
@@ -37,7 +37,7 @@ SHAPES = [
 PROJECTED = [("train/T7/N3/I5/H12/P5", {"states": True}),
              ("train/L2/bi/T5/N2/I4/H10/P3", {"states": True, "lengths": [5, 3]})]
 OTHER_TYPES = (1, 2, 4, 6, 7, 8)  # shapes that the types but F32 have
-LATER, LATER_OTHER_TYPES = (0, 1, 3, 4, 5, 9, 10), (1, 4)  # of the cells of LATER_GATES
+LATER, LATER_OTHER_TYPES = (0, 1, 3, 4, 5, 9, 10), (1, 4)  # for the cells of LATER_GATES
 
 
 class Case:
@@ -59,7 +59,7 @@ class Case:
         self.unit, self.sum_unit = (2.0 ** -TYPES[type][k] for k in ("bits", "sum"))
 
     def last_place(self, magnitude):
-        """Distance of neighbours of the type at that magnitude."""
+        """The distance of adjacent numbers of the type at this magnitude."""
         facts = TYPES[self.type]
         exponent = math.frexp(magnitude)[1] if magnitude > 0 else -2000
         return math.ldexp(1, max(exponent - facts["bits"], facts["smallest"]))
@@ -112,13 +112,13 @@ class Case:
             size = math.prod(shape)
             found[name] = scale * numbers[at:at + size].reshape(shape)
             at += size
-        if self.cell == "slstm" and "initial2" in found:  # what n adds up is not negative
+        if self.cell == "slstm" and "initial2" in found:  # n is never negative
             found["initial2"] = np.abs(found["initial2"])
         return found
 
 
 def later_shape(cell, type, shape):
-    if cell == "sru":  # it hands x on
+    if cell == "sru":  # it passes x on
         shape = re.sub(r"/I\d+/H(\d+)", r"/I\1/H\1", shape)
     if cell == "slstm" and type in ("bf16", "f16"):
         # m is the larger of two numbers that are often nearer than rounding, and its gradient
@@ -128,7 +128,7 @@ def later_shape(cell, type, shape):
 
 
 def all_cases():
-    """Cells that come later stand behind the others: a vector keeps its number."""
+    """New cells are added after the others, so that each vector keeps its number."""
     cases = []
     for type in TYPES:
         for cell in GATES:

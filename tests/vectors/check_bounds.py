@@ -12,7 +12,7 @@ from tape import Errors
 from textbook import evaluate, expect
 
 BITS = {"f64": 40, "f32": 11}
-EVERY = 5  # one case in so many: it takes a while
+EVERY = 5  # only one case in EVERY, because all would take long
 
 
 def to_bits(array, bits):

@@ -13,7 +13,7 @@ void, i32, u32, size = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint32, ctypes.
 
 
 class Unsupported(Exception):
-    """A vector that a runtime has no words for."""
+    """A vector that a runtime cannot express."""
 
 
 class Desc(ctypes.Structure):

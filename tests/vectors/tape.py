@@ -24,7 +24,7 @@ class Errors:
         return value
 
     def rounded(self, value, inside=0):
-        """Rounded to the type, and so many times before that to that of sums."""
+        """Rounds to the type, after `inside` roundings to the type of sums."""
         return self.add(value, (self.kept + inside * self.summed) * np.abs(value))
 
     def product(self, a, b, rounded=True):
@@ -119,14 +119,14 @@ class Tape:
         return self.result(a.number + vector.number[:, None, :], back)
 
     def scale(self, vector, a):
-        """Unit by unit: vector [H] times each row of a [N,H]."""
+        """Multiplies each row of a [N,H] by a vector [H], unit by unit."""
         def back(d):
             a.receive(self.errors.rounded(d * vector.number[:, None, :]))
             self._of_rows(vector, d * a.number)
         return self.result(a.number * vector.number[:, None, :], back)
 
     def _function(self, a, number, slope):
-        """slope: from the result, as implementations keep it."""
+        """slope: the derivative as a function of the result, which implementations keep."""
         def back(d):
             a.receive(self.errors.rounded(d * slope(result.number), 1))
         result = self.result(number, back, self.FUNCTION_ROUNDINGS)
@@ -178,7 +178,7 @@ class Tape:
         return self._pick(a.number <= b.number, a, b)
 
     def join(self, parts):
-        """Side by side, along the last axis."""
+        """Concatenates along the last axis."""
         ends = np.cumsum([part.number.shape[-1] for part in parts])
 
         def back(d):
@@ -187,7 +187,7 @@ class Tape:
         return Value(self, np.concatenate([part.number for part in parts], axis=-1), back)
 
     def run_back(self):
-        """From the gradients that were handed to some values to those of all."""
+        """Computes the gradients of all values from those given for some."""
         for value in reversed(self.values):
             if value.gradient is not None and value.back:
                 value.back(value.gradient)

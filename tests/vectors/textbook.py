@@ -1,5 +1,5 @@
 """
-The cells as their papers have them, and layers of them over a sequence: an implementation that
+Cells by the equations of their papers, and layers of them over a sequence: an implementation that
 shares nothing with the library.  Numbers come from tape.py.
 """
 import numpy as np
@@ -10,7 +10,7 @@ GATES = {  # in the order of the parameters; R of "q" has no W and is inside r *
     "rnn-tanh": "h", "rnn-relu": "h", "lstm": "ifgo", "lstm-peephole": "ifgo",
     "lstm-coupled": "igo", "gru": "rzqn", "gru-reset-first": "rzn", "mgu": "fn",
 }
-LATER_GATES = {  # of cells whose vectors came behind those, with shapes of their own
+LATER_GATES = {  # cells whose vectors follow those of GATES, with their own shapes
     "min-gru": "zn", "min-lstm": "fin", "sru": "ufr", "qrnn": "zfo", "slstm": "zoif",
 }
 STATES = {"lstm": 2, "lstm-peephole": 2, "lstm-coupled": 2, "sru": 2, "qrnn": 2, "slstm": 4}

@@ -39,7 +39,7 @@ class Run:
                        "_l%d%s" % (layer, "_reverse" if d else ""))
 
     def each(self, prefix, suffix, do):
-        """do(our name, their parameter, its rows) for each of our parameters."""
+        """Calls do(our name, their parameter, its rows) for each of our parameters."""
         H = self.v.hidden
         gru = self.v.cell == "gru"
         for k, g in enumerate(self.gates):
@@ -107,7 +107,7 @@ class Run:
 class Torch:
     def __init__(self):
         torch.set_num_threads(1)
-        warnings.simplefilter("ignore")  # of kernels that it does without
+        warnings.simplefilter("ignore")  # torch warns if it lacks a fast kernel
 
     def run(self, vector):
         if vector.cell not in KINDS or (vector.proj and vector.cell != "lstm"):
