@@ -278,6 +278,15 @@ def test_export_for_any_batch(kind):
         assert all(map(torch.equal, found, want))
 
 
+@pytest.mark.parametrize("make", [lambda: et.LSTM(3, 4), lambda: et.MGU(3, 4, bidirectional=True),
+                                  lambda: et.Net(3, "lstm/H4/bi; join:2; gru/H5")])
+def test_vmap_in_a_graph(make):
+    module, x = make(), torch.randn(3, 5, 2, 3)
+    compiled = torch.compile(torch.func.vmap(lambda x: module(x)[0]), backend="aot_eager",
+                             fullgraph=True)
+    torch.testing.assert_close(compiled(x), torch.stack([module(one)[0] for one in x]))
+
+
 # ---- attention ----------------------------------------------------------------------------------
 
 

@@ -195,6 +195,8 @@ def _twice(*_):
 
 torch.library.register_autograd("ecornn::attention", _graph_backward, setup_context=_setup)
 torch.library.register_autograd("ecornn::attention_backward", _twice)
+_op.map_rows("attention")
+_op.map_rows("attention_backward")
 
 
 def _check(query, keys, values, vector, batch_first: bool) -> None:

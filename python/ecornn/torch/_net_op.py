@@ -150,3 +150,5 @@ def _twice(*_):
 
 torch.library.register_autograd("ecornn::net", _backward, setup_context=_setup)
 torch.library.register_autograd("ecornn::net_backward", _twice)
+_op.map_rows("net")
+_op.map_rows("net_backward")

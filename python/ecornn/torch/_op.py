@@ -155,6 +155,26 @@ def shown(tensor, bytes: int):
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (bytes,))
 
 
+def _picked(given, dim, row: int):
+    """One row of an argument under vmap."""
+    if isinstance(given, (list, tuple)):
+        dims = dim if isinstance(dim, (list, tuple)) else [dim] * len(given)
+        return [_picked(one, its, row) for one, its in zip(given, dims)]
+    return given if dim is None or not torch.is_tensor(given) else given.select(dim, row)
+
+
+def map_rows(name: str) -> None:
+    """Lets vmap, in a graph, call the operator for each of its rows.  Eager calls do better."""
+    operator = getattr(torch.ops.ecornn, name)
+
+    def rule(info, in_dims, *arguments):
+        rows = [operator(*_picked(arguments, in_dims, row)) for row in range(info.batch_size)]
+        results = [torch.stack(each) for each in zip(*rows)]
+        return results, [0] * len(results)
+
+    torch.library.register_vmap(f"ecornn::{name}", rule)
+
+
 @torch.library.impl("ecornn::layer", ("cpu", "cuda"))
 def _layer(*arguments):
     *arguments, keep = arguments
@@ -246,5 +266,7 @@ def _twice(*_):
 
 
 torch.library.register_autograd("ecornn::layer_backward", _twice)
+map_rows("layer")
+map_rows("layer_backward")
 when_imported("onnxscript.function_libs.torch_lib.ops",
               lambda _: importlib.import_module(__package__ + "._onnx"))
