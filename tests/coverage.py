@@ -24,7 +24,7 @@ KERNELS = re.compile(r"cpu/isa/(words\.h|vec.*\.h|tile.*|isa.*\.c|.*\.inc|pointw
 
 
 def reports(build):
-    """What gcov knows of each object, as JSON."""
+    """gcov's report of each object, as JSON."""
     for folder, _, names in os.walk(build):
         for name in sorted(names):
             if name.endswith(".gcda"):

@@ -46,7 +46,7 @@ def code_places(text):
 
 
 def run(command, folder, seconds):
-    """None: passed; else what failed."""
+    """None if the tests passed, else the name of the failure."""
     environment = dict(os.environ, OMP_WAIT_POLICY="passive", CK_VERBOSITY="silent", CK_DEFAULT_TIMEOUT="60")
     try:
         done = subprocess.run(command, cwd=folder, env=environment, timeout=seconds,
@@ -57,7 +57,7 @@ def run(command, folder, seconds):
 
 
 def seen(build):
-    """Which step sees the change; None: no step does."""
+    """The step that detects the change; None: no step does."""
     if run(["make", "-s", f"-j{os.cpu_count()}", *TESTS, "tests/cpu/test_backend"], build, 600):
         return "the compiler"
     for test in TESTS:

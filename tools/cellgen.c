@@ -91,7 +91,8 @@ static void print_row(const struct source *source, const char *way, int stages)
     printf("}");
 }
 
-/* CALL(place in the list of cells, function) for every cell that has a stage of this number. */
+/* Prints CALL(index in the list of cells, function) for every cell that has a stage of this number.
+ */
 static void print_list(const struct source *source, int n, int stage, int backward)
 {
     const char *way = backward ? "backward" : "forward";
@@ -103,7 +104,7 @@ static void print_list(const struct source *source, int n, int stage, int backwa
     puts("");
 }
 
-/* Every cell that can stay on a chip, and each by its name. */
+/* Prints a list of all cells that can stay on a chip, and an entry for each by its name. */
 static void print_numbers(const struct source *source, int n)
 {
     char numbers[256];
@@ -119,7 +120,7 @@ static void print_numbers(const struct source *source, int n)
         }
 }
 
-/* A GPU compiles those of a scan at run time. */
+/* Prints the stages of a scan for CPUs. A GPU compiles its own at run time. */
 static int print_scan(const struct source *source)
 {
     if (!source->cell.lowered.linear.scans)
@@ -158,7 +159,7 @@ static int print_kernels(const struct source *source, int n)
     return 0;
 }
 
-/* What the programs mean: accumulators, operands and saved values in the text's words. */
+/* Prints the meaning of accumulators, operands and saved values, by the names in the text. */
 static void print_legend(const struct source *source)
 {
     const struct eco_recipe *recipe = &source->cell.recipe;

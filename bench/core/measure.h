@@ -1,6 +1,4 @@
-/*
- * One measurement: a problem on a device, perhaps beside an opponent.
- */
+/* One measurement: a problem on a device, alone or in turn with an opponent. */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
@@ -10,9 +8,9 @@
 
 struct request {
     const char *problem, *device;    /* device NULL: the fastest */
-    bool gpu;                        /* the device is one */
+    bool gpu;                        /* the device is a GPU */
     const ecornn_cell *cell;         /* the cell that the problem names; NULL: a built-in one */
-    double seconds;                  /* of timed runs, for each side and way */
+    double seconds;                  /* seconds of timed runs, for each side and way */
     bool bounds;                     /* also measures what the CPU can do at most */
     const struct opponent *opponent; /* NULL: ecornn alone */
 };
@@ -28,8 +26,9 @@ struct measurement {
     struct bound bound;              /* zero without bounds, and on a GPU */
     double peak_before, peak_after;  /* GFLOP/s of multiply-adds, around the rounds; 0 likewise */
     const struct opponent *opponent; /* NULL: alone, or it does not support the problem */
-    struct side side;                /* its detail and bytes */
-    struct spread other, other_core, ratio; /* its seconds; its seconds over ecornn's, by round */
+    struct side side;                /* the opponent's detail and bytes */
+    struct spread other, other_core,
+        ratio;              /* the opponent's seconds; and their ratio to ecornn's, by round */
     struct spread calls[2]; /* seconds of single calls of streaming problems: ecornn's, its */
 };
 

@@ -39,13 +39,14 @@ struct side {
 
 struct opponent {
     const char *name, *about;
-    /* NULL where it can compute this problem, else why not ("does not support lengths"). */
+    /* NULL if it can compute this problem, else why not ("does not support lengths"). */
     const char *(*refuses)(const struct problem *problem);
     /* All of these print the reason on standard error when they return false. */
     bool (*prepare)(struct side *side);
     bool (*run)(struct side *side, int repeats);
-    bool (*results)(struct side *side); /* of a first run on input 0; NULL: not compared */
-    void (*free)(struct side *side);    /* also after a prepare that failed */
+    bool (*results)(
+        struct side *side); /* gives the results of a first run on input 0; NULL: not compared */
+    void (*free)(struct side *side); /* also after a prepare that failed */
 
     /* Which devices it runs on, and how. */
     bool gpu;                                       /* GPUs; otherwise CPUs */

@@ -81,7 +81,7 @@ static bool ask(const char *command, char answer[LINE_BYTES])
     return strncmp(answer, "no ", 3) != 0 || say("%s %s", child.opponent->name, answer + 3);
 }
 
-/* What a side keeps between prepare and free. */
+/* The data of a side between prepare and free. */
 struct context {
     char path[64]; /* of the file with the data */
     float *results;
@@ -201,7 +201,7 @@ const struct opponent *remote_start(const struct opponent *opponent, const char 
     remote.results = opponent->where == IN_PYTHON ? remote_results : NULL;
     remote.free = remote_free;
     child.opponent = opponent;
-    signal(SIGPIPE, SIG_IGN); /* a child that ended is an error of a write */
+    signal(SIGPIPE, SIG_IGN); /* writing to a child that has ended then fails with an error */
     fflush(stdout);
     if (pipe(to) != 0 || pipe(from) != 0 || (child.id = fork()) < 0) {
         say("no process for %s", opponent->name);

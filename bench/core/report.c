@@ -102,7 +102,7 @@ int report_fields(const struct measurement *m, struct field fields[MOST_FIELDS])
     put_spread(&row, ms, true, 6, 1e3, m->total);
     put_spread(&row, core_ms, true, 6, 1e3, m->core);
     put_number(&row, "gflops", true, 2, m->problem ? gflops(m) : 0);
-    /* Of the higher peak: neighbours may have slowed either. */
+    /* relative to the higher peak, because other programs may have slowed either measurement */
     put_number(&row, "percent", bounds, 2, bounds ? 100 * gflops(m) / peak : 0);
     put_number(&row, "floor_ms", bounds, 6, 1e3 * m->bound.floor);
     put_number(&row, "bound_ms", bounds, 6, 1e3 * m->bound.bound);

@@ -22,15 +22,15 @@ int report_fields(const struct measurement *m, struct field fields[MOST_FIELDS])
 void report_csv_head(FILE *file);
 void report_csv_row(FILE *file, const struct measurement *m);
 
-/* One line for one problem in all its ways: microseconds of a step of a layer, those of the
- * opponent, ratios of them, rate and memory. */
+/* Prints a line for a problem in all its ways: microseconds for a step of a layer, the same for the
+ * opponent, their ratios, rate and memory. */
 void report_line(const struct measurement *list, int n);
 
 /* Geometric means of the ratios, by type, mode and way. */
 struct means {
     struct mean {
         char name[64];
-        int n[2]; /* problems of one layer and direction, deeper ones */
+        int n[2]; /* number of problems with one layer and direction, and of deeper ones */
         double logarithms[2], least;
         char worst[200]; /* the problem of the least ratio */
     } list[24];

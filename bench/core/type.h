@@ -12,8 +12,8 @@ size_t type_bytes(ecornn_type type);
 /* Element k; type_set rounds to the nearest. */
 double type_get(const void *array, size_t k, ecornn_type type);
 void type_set(void *array, size_t k, ecornn_type type, double value);
-/* How much two programs may differ that keep arrays and operands in the type: [3] relative
- * differences, of y, of dx, and of the gradients of weights. */
+/* The largest relative differences between two programs that keep arrays and operands in the type:
+ * [3], of y, of dx, and of the gradients of weights. */
 const double *type_tolerance(ecornn_type type);
 
 #endif /* BENCH_TYPE_H */

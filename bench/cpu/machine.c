@@ -19,7 +19,7 @@
 
 static const double LOOP_SECONDS = 0.03;
 enum { INNER_BYTES = 1 << 20, OUTER_BYTES = 1 << 24, QUOTIENTS = 1 << 11 };
-/* Of barriers: at most SAMPLES of TURNS each; flags are FLAG_STRIDE ints apart. */
+/* Barriers are timed in at most SAMPLES samples of TURNS each; flags are FLAG_STRIDE ints apart. */
 enum { SAMPLES = 200, TURNS = 100, FLAG_STRIDE = 32 };
 
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -51,7 +51,8 @@ struct onednn_layer {
     dnnl_primitive_desc_t pd[2];                              /* forward, backward */
     dnnl_primitive_t primitive[2];
     dnnl_memory_t memory[ONEDNN_ARRAYS], dmemory[ONEDNN_ARRAYS]; /* without matrices */
-    void *states[2][ONEDNN_ARRAYS]; /* not oneDNN's, which frees its own when handles are swapped */
+    void *states[2][ONEDNN_ARRAYS]; /* allocated here, because oneDNN frees its own memory when
+                                       handles are swapped */
     dnnl_memory_t dpacked[ONEDNN_MATRICES];
     struct onednn_reorder packs[2][ONEDNN_MATRICES], unpacks[ONEDNN_MATRICES]; /* [pass] */
     dnnl_exec_arg_t arguments[2][ONEDNN_ARGUMENTS_MAX];
@@ -72,7 +73,7 @@ struct onednn_net {
     size_t weights_bytes, workspace_bytes, reserve_bytes;
     struct onednn_reorder y; /* to f32 */
     float *dparams;
-    dnnl_memory_t *memories; /* all that have to be freed */
+    dnnl_memory_t *memories; /* all memories, to be freed */
     dnnl_primitive_t *primitives;
     int n_memories, n_primitives;
 };
@@ -80,7 +81,7 @@ struct onednn_net {
 /* W, R and biases. */
 extern const enum onednn_array onednn_matrices[ONEDNN_MATRICES];
 
-/* NULL where oneDNN has no such primitive.  whole: one primitive for all layers. */
+/* NULL if oneDNN has no such primitive. whole: one primitive for all layers. */
 struct onednn_net *onednn_net_create(const struct side *side, const struct onednn_cell *cell,
                                      dnnl_prop_kind_t kind, bool whole);
 /* Copies the parameters of a layer between ecornn's block and the plain arrays: values to these, or

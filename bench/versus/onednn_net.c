@@ -106,8 +106,8 @@ static bool is_matrix(enum onednn_array array)
     return array == ONEDNN_WEIGHTS || array == ONEDNN_R || array == ONEDNN_BIAS;
 }
 
-/* States are given where they stay from call to call, and always in training: without them oneDNN
- * 2.6.3 took the wrong h for the gradient of R. */
+/* States are passed if they are kept between calls, and always in training, because without them
+ * oneDNN 2.6.3 used the wrong h for the gradient of R. */
 static bool is_used(const struct onednn_net *net, enum onednn_array array)
 {
     const bool second = array == ONEDNN_SRC_C || array == ONEDNN_DST_C;
@@ -115,7 +115,7 @@ static bool is_used(const struct onednn_net *net, enum onednn_array array)
                                 (!second || net->cell->states > 1));
 }
 
-/* any: as the primitive likes it best; otherwise plain. */
+/* any: the primitive may choose the layout; otherwise it is plain. */
 static dnnl_memory_desc_t make_md(const struct onednn_net *net, const struct onednn_layer *layer,
                                   enum onednn_array array, dnnl_data_type_t type, bool any)
 {
@@ -299,7 +299,7 @@ static bool make_arrays(struct onednn_net *net, struct onednn_layer *layer)
     return true;
 }
 
-/* What the forward primitive leaves for the backward one. */
+/* The workspace that the forward primitive fills for the backward one. */
 static bool make_reserve(struct onednn_net *net, struct onednn_layer *layer)
 {
     const const_dnnl_memory_desc_t md = wanted(layer, 0, DNNL_ARG_WORKSPACE);

@@ -28,7 +28,7 @@ class Problem:
         self.data, self.x, self.y = data, x, y
 
     def split(self, params):
-        """Inputs [sets,T,N,I], dy and the block of so many parameters."""
+        """Inputs [sets,T,N,I], dy and the block of parameters, whose number is given."""
         inputs = len(self.data) - params - self.y_elements
         if inputs <= 0 or inputs % self.x_elements:
             raise ValueError(f"has another number of parameters: {params}")
@@ -215,7 +215,7 @@ class Server:
 def main():
     if len(sys.argv) != 2 or sys.argv[1] not in PEERS:
         sys.exit(__doc__)
-    # A parent whose threads are bound hands down the place of its first one.
+    # If the parent binds its threads, a child inherits the affinity of the first one.
     if "OMP_PROC_BIND" in os.environ:
         os.sched_setaffinity(0, range(os.cpu_count()))
     server = Server(PEERS[sys.argv[1]])

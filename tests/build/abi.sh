@@ -1,6 +1,6 @@
 #!/bin/sh
-# abi.sh SOURCE [COMMIT]: does the library have the binary interface of the last tag, or of that
-# commit?  Builds both; what was added is no fault.
+# abi.sh SOURCE [COMMIT]: does the library have the binary interface of the last tag, or of COMMIT?
+# Builds both.  Additions are allowed.
 set -eu
 source=$(cd "$1" && pwd)
 command -v abidiff > /dev/null || { echo "no abidiff: skipped"; exit 77; }
@@ -23,13 +23,13 @@ build() {
 }
 build "$base" before
 build HEAD after
-# Ours: behind pointers that programs do not look through.  Headers alone do not say that, where one
-# of ours has the name of a public one.
+# Internal types, which programs see only as pointers.  Headers cannot tell them from public types, because
+# some internal headers have the name of a public one.
 printf '[suppress_type]\n  name_regexp = ^eco_\n' > "$work/private"
 status=0
 abidiff --suppressions "$work/private" --no-added-syms \
     --headers-dir1 "$work/before/include" --headers-dir2 "$work/after/include" \
     "$work/before/.libs/libecornn.so" "$work/after/.libs/libecornn.so" || status=$?
-# Any change is one: structures are of a size that a program was compiled with (abidiff(1): 4).
+# Every change counts, because a program was compiled with the size of each structure (abidiff(1): 4).
 [ $status = 0 ] || { echo "FAILED: not the interface of $base"; exit 1; }
 echo "abi: as $base"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # container.sh FOLDER: installs the packages in FOLDER, where dpkg-buildpackage left them, in a bare
-# Debian 12 with what they depend on, and runs debian/tests/programs there.  Wants root, mmdebstrap
-# and the network; not of make check.  MIRROR: Debian's, if it is another.
+# Debian 12 with what they depend on, and runs debian/tests/programs there.  Needs root, mmdebstrap
+# and the network, so make check does not run it.  MIRROR: Debian's, if it is another.
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 packages=$(cd "$1" && pwd)
@@ -15,7 +15,7 @@ cp "$packages"/libecornn0_*.deb "$packages"/libecornn-dev_*.deb "$packages"/ecor
 cp -R "$source/debian" "$source/tests" "$root/ecornn/"
 needs=$(sed -n 's/^Depends: //p' "$source/debian/tests/control" | tr -d ,)
 
-# A process table of its own, and no way to the machine's files.
+# It has its own process table, and cannot reach the machine's files.
 inside() {
     unshare --mount --pid --fork --mount-proc="$root/proc" chroot "$root" \
         env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive sh -ec "$1"

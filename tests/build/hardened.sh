@@ -7,7 +7,7 @@ command -v readelf > /dev/null || { echo "no readelf: skipped"; exit 77; }
 status=0
 cases=0
 
-has() { # flag, library, readelf's option, pattern: what the library shows where the build has the flag
+has() { # flag, library, readelf's option, pattern: if the build has the flag, readelf must show the pattern
     case " $HARDENING " in *"$1"*) ;; *) return 0 ;; esac
     cases=$((cases + 1))
     readelf -W "$3" "$2" | grep -q -e "$4" || { echo "$2: no $1"; status=1; }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Who may include whom.  An include that the table does not allow fails, and so does a file whose
+# Which files may include which.  An include that the table does not allow fails, and so does a file whose
 # folder is not in it.  Change the table and the code together, or neither.
 set -eu
 cd "${srcdir:-.}"
@@ -75,7 +75,7 @@ function folder(path)
 {
     return match(path, /.*\//) ? substr(path, 1, RLENGTH) : ""
 }
-function found(file, path) # beside the file, in include/, else from the root (or generated)
+function found(file, path) # in the folder of the file, in include/, else from the root (or generated)
 {
     if ((folder(file) path) in exists)
         return folder(file) path

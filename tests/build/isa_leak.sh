@@ -11,7 +11,7 @@ avx512='%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])'
 amx='%tmm|[[:space:]]tile'
 vnni='[[:space:]]v(dp|cvtne)[a-z0-9]*bf16'
 
-# Set: what its objects must not hold.  Objects without a set are those of "base".
+# For each set, the instructions that its objects must not contain.  Objects of no set count as "base".
 forbidden() {
     case $1 in
     amx) echo 'no such text' ;;

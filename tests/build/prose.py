@@ -21,7 +21,7 @@ REWRITTEN = re.compile(r"(cpu|gpu)/ops/|lib/(net|models|tangent)")  # whole file
 ENVIRONMENT = ["doc/guide/environment.md", "doc/contributing/testing.md"]
 ALL = "|".join(FOLDERS)
 BUILT = ("lib/paths.h", "include/ecornn/version.h")
-PLACES = (".", "include", "gpu", "gpu/gemm")  # where names of files in documents begin
+PLACES = (".", "include", "gpu", "gpu/gemm")    # folders to which paths in documents are relative
 HEAD = "^# (machine|device): .*\n# commit: .*\n(# sources: .*\n)?# command: "
 
 # what: (the most there may be, where it is to end, what counts)

@@ -25,11 +25,11 @@ if "$open" cuda > "$folder/line"; then
     exit 0
 fi
 
-# As this machine is.
+# First without a false driver.
 expect cuda:0 1 '^no device: ..*'
 expect '' 0 '^cpu '
 
-# With a driver: the module missing, junk, somebody else's.
+# With a driver: the module is missing, is junk, or belongs to another build.
 echo 'int nothing;' > "$folder/nothing.c"
 $CC -shared -fPIC -o "$folder/libcuda.so.1" "$folder/nothing.c"
 mkdir "$folder/none" "$folder/junk" "$folder/other"

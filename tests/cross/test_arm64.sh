@@ -16,7 +16,7 @@ fail() {
     exit 1
 }
 
-# Neither a CBLAS nor Check comes with a cross compiler: tests/cross has what is needed of both.
+# Cross compilers come without CBLAS and Check, so tests/cross has the needed parts of both.
 mkdir -p $build
 made() { # targets
     make -s -j"$(getconf _NPROCESSORS_ONLN)" -C $build "$@" >> $build/build.log 2>&1 ||
@@ -56,7 +56,7 @@ done
 if [ -n "$all" ]; then
     emulated tests/cpu/test_activations
     emulated tests/cpu/test_attention
-    # Cells from text share one interpreter: some of each kind.
+    # Cells from text share one interpreter, so some of each kind suffice.
     CHECK_EVERY='12 rows_of_own_cells_are_alone' CHECK_BEST_SET=1 # kernels of plain C are counted natively
     export CHECK_EVERY CHECK_BEST_SET
     emulated tests/core/test_rows

@@ -21,7 +21,7 @@ readelf -sW "$module" | awk '
     }' | sort -u > "$there"
 [ -s "$there" ] || { echo "the module has no symbols of kernels"; exit 1; }
 
-# Of a kernel whose name one file only has, "-" stands for that file.
+# "-" stands for the file of a kernel whose name occurs in one file only.
 cat "$@" | awk -v there="$there" '
     BEGIN { while ((getline line < there) > 0) {
         split(line, at, " "); all[at[1]]++; total++; is[at[1], at[2]]; only[at[2]] = at[1]; count[at[2]]++; files[at[1]] } }

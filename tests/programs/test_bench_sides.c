@@ -1,6 +1,7 @@
 /*
- * The measuring loop of "ecornn bench" with opponents made here: in its process, in a child, one
- * that is wrong, one that refuses.  A CPU takes the place of a GPU, so that its ways run, too.
+ * The measuring loop of "ecornn bench" with simulated opponents: one in the same process, one in a
+ * child, one with wrong results, and one that refuses. A CPU stands for a GPU, so that the ways of
+ * GPUs run, too.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static bool prepare(struct side *side)
 
 static bool run(struct side *side, int repeats)
 {
-    side->seconds = side->core_seconds = 1.0 / repeats; /* says how many repeats there were */
+    side->seconds = side->core_seconds = 1.0 / repeats; /* shows how many repeats there were */
     return true;
 }
 

@@ -1,6 +1,4 @@
-/*
- * Elements as the bench and the command ecornn read and write them are those of the library.
- */
+/* The bench and the command ecornn read and write elements as the library does. */
 #include <check.h>
 #include <math.h>
 #include <stdint.h>
@@ -23,7 +21,7 @@ START_TEST(reads_every_number)
 }
 END_TEST
 
-/* Each number, its neighbours, and what lies half way to the next one. */
+/* Converts each number, the floats next to it, and the midpoint to the next number. */
 START_TEST(writes_every_number)
 {
     for (uint32_t bits = 0; bits < UINT16_MAX; bits++) {

@@ -1,6 +1,6 @@
 /*
- * ecornn check finds a kernel that is broken on purpose: devices are opened with a table in which
- * one function computes something else, by one per cent in one place.
+ * ecornn check finds a kernel that is broken on purpose. Devices are opened with a table in which
+ * one function changes one number by one per cent.
  */
 #include <check.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ const char program_name[] = "ecornn";
 
 static const struct eco_isa *real;
 
-/* One number of a block of sums. */
+/* Changes one number of a block of sums. */
 static void multiply(const struct eco_tile *tile)
 {
     real->tile->multiply(tile);
@@ -35,7 +35,7 @@ static int gru(void)
     return index;
 }
 
-/* One gradient of a state. */
+/* Changes one gradient of a state. */
 static void pass_back(const struct eco_pointwise *call)
 {
     real->f32->cell[gru()].backward[0](call);
@@ -71,7 +71,7 @@ static const struct eco_isa *break_set(const struct eco_isa *of)
 ecornn_status __real_ecornn_device_open(ecornn_device **device, const char *name);
 ecornn_status __wrap_ecornn_device_open(ecornn_device **device, const char *name);
 
-/* Of the best set only: the others are right. */
+/* Breaks the kernels of the best set only. */
 ecornn_status __wrap_ecornn_device_open(ecornn_device **device, const char *name)
 {
     const ecornn_status status = __real_ecornn_device_open(device, name);
@@ -85,7 +85,7 @@ ecornn_status __wrap_ecornn_device_open(ecornn_device **device, const char *name
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* Runs the command; what it says on standard error. */
+/* Runs the command and returns its standard error in `said`. */
 static int check(char *said, size_t size)
 {
     const struct options options = {.device = "cpu"};
@@ -103,7 +103,8 @@ static int check(char *said, size_t size)
     return status;
 }
 
-/* Each line of a failure names the set whose kernel it is, and a half that has it. */
+/* Each line about a failure names the kernel's set and a pass (forward or backward) that uses it.
+ */
 START_TEST(finds_what_is_broken)
 {
     static char said[1 << 16];
@@ -115,9 +116,9 @@ START_TEST(finds_what_is_broken)
     for (char *line = strtok(said, "\n"); line != NULL; line = strtok(NULL, "\n"), lines++) {
         ck_assert_msg(strncmp(line, way, strlen(way)) == 0, "%s", line);
         ck_assert_ptr_nonnull(strstr(line, " of algorithm="));
-        if (broken == PASS) /* of one cell, in whatever algorithm */
+        if (broken == PASS) /* the kernel belongs to one cell and is used by every algorithm */
             ck_assert(strstr(line, ": gru/f32/train/") && strstr(line, ": kernels backward of "));
-        else /* OpenBLAS multiplies by itself */
+        else /* algorithms with OpenBLAS do not use the broken product */
             ck_assert_ptr_null(strstr(line, " blas: "));
     }
     ck_assert_int_eq(lines > 0, broken != NOTHING);

@@ -84,7 +84,7 @@ for command in "plan" "plan --measure --seconds 0.02" "bench --seconds 0.02" "be
 done
 has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-products.cell" two-products/T4/N3/I5/H6
 has "two-products/f32" plan --device cpu:1 --cell "$source/tests/cells/two-products.cell" "T4/N3/I5; two-products/H6; gru/H4"
-# What has no one plan is refused in words.
+# Problems with more than one plan are refused with an error.
 for command in "bench --seconds 0.02" "tune --seconds 0.02" "plan --measure"; do
     refuse 1 "a net cannot be measured" $command --device cpu:1 "f32/T20/N4/I8; lstm/H8/bi"
 done
@@ -95,7 +95,7 @@ has "backward" bench --seconds 0.001 --device cpu:1 attention/additive/train/T5/
 refuse 1 "measured without --csv" bench --csv - --device cpu:1 attention/additive/T5/S5/N2/H8
 has "GFLOP/s" bench --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
 refuse 1 "models" tune --seconds 0.02 --device cpu:1 lstm/T5/N2/I4/H8/models:3
-# No word is ignored.
+# Every word of the command line must have an effect.
 refuse 2 "--seed requires --random" plan --seed 3 --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--shapes requires an operand @LIST" plan --shapes "$work/lists" --device cpu:1 lstm/T2/N1/I1/H1
 refuse 2 "--seconds requires --measure" plan --seconds 1 --device cpu:1 lstm/T2/N1/I1/H1
@@ -116,7 +116,7 @@ has "regret of 2 problems" tune --seconds 0.02 --device cpu:1 --recorded "$work/
 has "2 problems, 1 devices" wisdom check "$work/one"
 has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/one"
 has "3 problems, 1 devices" wisdom check "$work/one"
-# A program's own cells are in what it records, with their text.
+# Recorded files contain a program's own cells with their text.
 cat > "$work/mine.cell" << 'EOF'
 # A remark with a \ in it.
 cell mine(h)
@@ -134,7 +134,7 @@ json "[p['problem'].split('/')[0] for p in x] == ['mine', 'ours', 'lstm', 'mine'
     tune --json --regret --seconds 0.02 --device cpu:1 --recorded "$work/own"
 has "" tune --seconds 0.02 --device cpu:1 --recorded "$work/own" -o "$work/own-wisdom"
 json "sorted(bool(p['cell']) for p in x['problems']) == [False, True, True, True]" wisdom list --json "$work/own-wisdom"
-# Words of other devices, and files that cannot be read.
+# Options for other devices, and files that cannot be read.
 if command -v python3 > /dev/null; then
     python3 - "$work/words" << 'EOF'
 import sys

@@ -1,6 +1,6 @@
 /*
- * What tune --regret says of many problems: those whose alternatives were not measured are in no
- * mean; the worst are kept in order.
+ * The summary of tune --regret over many problems. Problems whose alternatives were not measured do
+ * not count in the mean, and the worst are listed in order.
  */
 #include <check.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ START_TEST(counts_what_was_measured)
     add(&regrets, "a", 0.5, 3);
     add(&regrets, "b", 0, 2); /* there was no time for the third */
     add(&regrets, "c", 0.1, 9);
-    add(&regrets, "d", 0, 0); /* there is none */
+    add(&regrets, "d", 0, 0); /* there is no other plan */
     regrets.failed = 1;
     regrets_print(&regrets, text, sizeof text);
     ck_assert_str_eq(text, "regret of 2 problems: mean 30.0 %, at worst 50.0 % (a), at least 3 "

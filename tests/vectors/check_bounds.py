@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-check_bounds.py: whether the bounds see what they should.  Parameters rounded to fewer bits than the
+check_bounds.py: do the bounds detect lower precision?  Parameters rounded to fewer bits than the
 type has stand for a runtime that computes in less: of F32 to the 11 of TF32, of F64 to 40.
 """
 import sys

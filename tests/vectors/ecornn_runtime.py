@@ -85,7 +85,7 @@ def empty(shape, type):
 
 
 class Ecornn:
-    """A device of the library.  `type`: of all arrays, instead of the vector's."""
+    """A device of the library. `type`: the type of all arrays, instead of the vector's."""
 
     def __init__(self, library, device, type=None):
         self.library, self.type = library, type

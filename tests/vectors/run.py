@@ -15,7 +15,7 @@ import ecornn_runtime
 from ecornn_runtime import Unsupported
 from vector_file import read_vectors
 
-EXACT = 1e-13  # of an array's largest magnitude: two computations in double
+EXACT = 1e-13  # relative to an array's largest magnitude, for two computations in double
 
 
 class ReferenceInDouble(ecornn_runtime.Ecornn):
@@ -56,7 +56,7 @@ def bound_of(runtime, vector, name):
 
 
 def worst_of(runtime, vector, results):
-    """Largest error of any array in parts of its bound, and which."""
+    """The largest error of any array relative to its bound, and the array's name."""
     worst, where = 0.0, ""
     for name, expected in vector.expected.items():
         if name not in results and name[0] == "d" and not getattr(runtime, "GRADIENTS", True):

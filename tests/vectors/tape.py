@@ -37,7 +37,7 @@ class Errors:
 
 
 class Value:
-    """A node: its number, and a function that hands its gradient on to what it came from."""
+    """A node: its value, and a function that passes its gradient on to its arguments."""
 
     def __init__(self, tape, number, back=None):
         self.tape, self.number, self.back, self.gradient = tape, number, back, None

@@ -96,7 +96,7 @@ static bool run(const struct work *work, bool backward)
            check(work, ecornn_wait(work->device, NULL));
 }
 
-/* Runs for so many seconds, and prints the spread of a run's. */
+/* Runs for this number of seconds, and prints median and quartiles of a run's time. */
 static bool time_pass(const struct work *work, bool backward, double seconds)
 {
     double times[ROUNDS_MAX], sum = 0;

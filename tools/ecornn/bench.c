@@ -1,6 +1,4 @@
-/*
- * ecornn bench: how long problems take, alone or beside an opponent.
- */
+/* ecornn bench: measures how long problems take, alone or in turn with an opponent. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +11,7 @@
 #include "bench/core/say.h"
 #include "command.h"
 
-/* What all problems of a call share. */
+/* The options that all problems of a call share. */
 struct bench {
     struct session *session;
     const struct opponent *opponent; /* NULL: none */
@@ -88,7 +86,7 @@ static bool measure_on(struct bench *bench, const char *problem, const char *dev
     return measure(&request, report, bench);
 }
 
-/* A problem with each number of threads. */
+/* Measures a problem with each number of threads. */
 static bool measure_threads(struct bench *bench, const char *problem, const char *list)
 {
     enum { MOST_THREADS = 1024 };

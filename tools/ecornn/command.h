@@ -122,7 +122,7 @@ int regrets_print(const struct regrets *regrets, char *text, size_t size);
 struct session {
     const struct options *options;
     ecornn_device *device;
-    ecornn_cell *cell; /* of the problem; NULL: a built-in one */
+    ecornn_cell *cell; /* the problem's cell; NULL: a built-in one */
     struct json json;  /* in an array */
     struct regrets regrets;
     void *own; /* the command's data */

@@ -28,7 +28,7 @@ static void write_string(const char *text, size_t bytes)
     putchar('"');
 }
 
-/* A comma, a line, the key. */
+/* Begins a value: writes a comma if needed, a new line, and the key. */
 static void begin(struct json *json, const char *key)
 {
     if (json->depth == 0)

@@ -9,17 +9,18 @@
 enum { JSON_DEPTH = 8 };
 struct json {
     int depth;
-    bool array[JSON_DEPTH], more[JSON_DEPTH]; /* of each level: what it is; has it a value? */
+    bool array[JSON_DEPTH],
+        more[JSON_DEPTH]; /* for each level: is it an array? does it have a value already? */
 };
 
-/* key is NULL in an array, and of the outermost value. */
+/* key is NULL in an array and for the outermost value. */
 void json_object(struct json *json, const char *key);
 void json_array(struct json *json, const char *key);
-/* The end of either; after the outermost a line ends. */
+/* Ends an object or an array; after the outermost, ends the line. */
 void json_end(struct json *json);
-/* NULL is null. */
+/* NULL is written as null. */
 void json_text(struct json *json, const char *key, const char *value);
-/* What is not finite is null. */
+/* A number that is not finite is written as null. */
 void json_number(struct json *json, const char *key, double value);
 void json_whole(struct json *json, const char *key, long long value);
 void json_truth(struct json *json, const char *key, bool value);

@@ -85,8 +85,8 @@ static char *net_text(const struct session *session, const char *net, ecornn_siz
     return text;
 }
 
-/* Seconds to make a plan, without what the first plan of a process finds and compiles; 0 if that
- * was not asked for. */
+/* Seconds to make a plan, without what only the first plan of a process finds and compiles; 0 if
+ * this was not requested. */
 static struct spread time_of_plan(const struct session *session, const char *problem)
 {
     enum { ROUNDS = 25 };

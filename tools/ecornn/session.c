@@ -12,7 +12,8 @@
 #include "bench/core/stats.h"
 #include "command.h"
 
-/* Parses the cell of a problem: from a recorded file, or that of --cell, which it must name. */
+/* Parses the cell of a problem: the one in a recorded file, or the one of --cell, whose name the
+ * problem must have. */
 static bool take_cell(struct session *session, const struct one_problem *problem)
 {
     const char *path = session->options->cell;
