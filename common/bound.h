@@ -38,9 +38,9 @@ struct eco_bound {
     const struct eco_op *op;
     int32_t first, last;
 
-    /* BEGIN, END, STEP, KEEP: the states before and after a step, [N,width]; in a lean KEEP the
-     * copies of those after it.  REPLAY: the states of its chunk; lean as for D_STEP.  carry, for
-     * D_BEGIN, D_END, D_STEP: the gradients between steps. */
+    /* BEGIN, END, STEP, KEEP: the states before and after a step, [N,width]; in a lean KEEP, `next`
+     * is the copies of states after the step. REPLAY: the states of its chunk, in a lean run as for
+     * D_STEP.  carry, for D_BEGIN, D_END, D_STEP: the gradients between steps. */
     struct eco_view before[ECO_MAX_STATES], next[ECO_MAX_STATES];
     struct eco_view carry[ECO_MAX_STATES];
     /* The caller's arrays.  BEGIN, END, REPLAY: initial and final states.  D_BEGIN, D_END: dfinal

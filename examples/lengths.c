@@ -1,7 +1,8 @@
 /*
  * Training on sequences of different lengths: a GRU learns to say whether a row has seen more
  * ones than zeros.  Rows of a batch may have any length and stand in any order; padding is never
- * read and gets no gradient.  Plain gradient descent; the loss is of each row's last output.
+ * read and gets no gradient.  It uses plain gradient descent, and the loss compares each row's last
+ * output with a target.
  */
 #include <ecornn.h>
 #include <math.h>

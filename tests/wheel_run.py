@@ -1,5 +1,4 @@
-"""Imports packages in the order of the arguments, runs a layer by an installed ecornn, and trains
-one where numpy is there.  Fails where ecornn is slow to import, takes another library than its own, brings a second libgomp
+"""Imports packages in the order of the arguments, runs a layer by an installed ecornn, and trains one if numpy is there.  Fails if ecornn is slow to import, takes another library than its own, brings a second libgomp
 into the process, or computes something else than the reference.
 """
 
@@ -10,12 +9,12 @@ import os
 import sys
 import time
 
-MOST_SECONDS = 0.3  # of import ecornn, beyond what came before, on a busy machine
+MOST_SECONDS = 0.3  # limit for importing ecornn on a busy machine
 STEPS, BATCH, INPUT, HIDDEN = 5, 3, 40, 64
 
 
 def imported(names):
-    """Imports them; the seconds that ecornn's took."""
+    """Imports the packages; returns the seconds that importing ecornn took."""
     seconds = 0.0
     for name in names:
         start = time.perf_counter()
@@ -26,14 +25,14 @@ def imported(names):
 
 
 def loaded(part):
-    """Files of this process whose name has that in it."""
+    """The loaded files of this process whose names contain a text."""
     with open("/proc/self/maps") as maps:
         paths = {line.split(None, 5)[5].strip() for line in maps if "/" in line}
     return sorted(path for path in paths if part in os.path.basename(path))
 
 
 def forward(device):
-    """An LSTM on that device, its numbers the same everywhere: y."""
+    """Returns y of an LSTM on a device; its inputs are the same on every device."""
     from ecornn import _library as lib
 
     library, address = lib.library, ctypes.c_void_p

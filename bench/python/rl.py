@@ -1,6 +1,6 @@
 """Time and results of whole programs of other packages, unchanged and with one line of ecornn.
 
-    python rl.py ppo [ENVIRONMENTS STEPS]     sb3-contrib's RecurrentPPO on CartPole, defaults else
+    python rl.py ppo [ENVIRONMENTS STEPS]     sb3-contrib's RecurrentPPO on CartPole, with its defaults
     python rl.py vad                          silero-vad's speech timestamps in 60 s of sound
 
 Seconds of CPU on one thread.  Every way runs in a process of its own.

@@ -1,6 +1,6 @@
 /*
- * The opponent "loop": a recurrent layer as the loop over steps of a framework computes it, with
- * two products of a CBLAS a step (all gates of x, all gates of h) and elementwise passes, none of
+ * The opponent "loop": a recurrent layer as a framework computes it that loops over the steps. Each
+ * step has two products by a CBLAS (all gates of x, all gates of h) and elementwise passes, none of
  * them fused.  It has one layer, forward in time, in F32.
  */
 #ifndef BENCH_LOOP_H
@@ -16,7 +16,7 @@ struct loop_cell {
     int gates;          /* G: matrices in W, and in R */
     bool separate;      /* keeps the products of h apart from those of x */
     int slots;          /* arrays [N,H] that a step keeps or needs */
-    int backward_slots; /* likewise for a step backward */
+    int backward_slots; /* the same for a backward step */
     void (*forward)(struct loop *loop, int t);
     void (*backward)(struct loop *loop, int t);
 };

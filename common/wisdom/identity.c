@@ -1,5 +1,4 @@
-/*
- * What of a device and of this library times depend on, in words.
+/* The identity of a device: a text of all properties of device and library on which times depend.
  */
 #include "common/wisdom/wisdom.h"
 

@@ -42,7 +42,7 @@ int32_t eco_cpu_scan_place(const struct eco_scan_blocks *scan, int32_t block);
 int32_t eco_cpu_scan_time(const struct eco_scan_blocks *scan, int32_t place, int32_t k);
 /* A row of the values of a block, or with index -1 of those before the op. */
 char *eco_cpu_scan_value(const struct eco_scan_blocks *scan, int s, int32_t place, int32_t n);
-/* A row of a block in `factor` or `term`, which is `first`. */
+/* A row of a block in an array such as `factor` or `term`, which begins at `first`. */
 char *eco_cpu_scan_linear(const struct eco_scan_blocks *scan, char *first, int32_t place,
                           int32_t n);
 

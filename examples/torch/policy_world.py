@@ -39,7 +39,7 @@ class Carts:
         return torch.rand(*shape, device=self.device, generator=self.draw)
 
     def observe(self) -> torch.Tensor:
-        """[N,2]: position and angle, each as a part of where an episode ends."""
+        """[N,2]: position and angle, each divided by the value at which an episode ends."""
         return torch.stack([self.state[0] / EDGE, self.state[2] / TILT], -1)
 
     def step(self, actions: torch.Tensor) -> torch.Tensor:

@@ -92,7 +92,7 @@ def speak(text: str, voice: str, speed: int, pitch: int) -> np.ndarray:
 
 
 def resample(sound: np.ndarray, rate: int) -> np.ndarray:
-    """Sound of `rate` samples a second at RATE: higher frequencies are cut off its spectrum."""
+    """Resample sound from `rate` samples a second to RATE, by cutting high frequencies off."""
     count = len(sound) * RATE // rate
     spectrum = np.fft.rfft(sound)[:count // 2 + 1]
     return (np.fft.irfft(spectrum, count) * (count / len(sound))).astype(np.float32)
@@ -157,7 +157,7 @@ def log_mel(sound: torch.Tensor, filters: torch.Tensor) -> torch.Tensor:
 
 
 def load(path: str, mels: int, limit: int | None = None, longest: float = 60.0) -> Speech:
-    """Read what `make` wrote: of the first `limit` utterances those of up to `longest` seconds."""
+    """Read what `make` wrote: the first `limit` utterances, without those over `longest` seconds."""
     with np.load(path) as file:
         sound, lengths = file["sound"], file["lengths"]
         texts = file["texts"].tobytes().decode().split("\n")

@@ -64,7 +64,7 @@ def message_count(path: Path) -> int:
 
 
 def read_catalogue(path: Path) -> list[tuple[str, str]]:
-    """Messages of a .mo file: of plurals the first form, of messages with a context the text.
+    """Messages of a .mo file, without contexts; of a plural only the first form.
 
     gettext's manual, "The Format of GNU MO Files".  Raises ValueError on files that are damaged or
     not in UTF-8.
@@ -168,7 +168,7 @@ class Encoder:
         for word, count in counts.items():
             for letter in word:
                 letters[letter] += count
-        # Letters in front of merges: a unit's number then says how frequent it is.
+        # Letters come before merges, so that a smaller unit number means a more frequent unit.
         alphabet = [letter for letter, _ in letters.most_common(size // 4)]
         merges = learn_merges(counts, size - len(SPECIAL) - len(alphabet))
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}

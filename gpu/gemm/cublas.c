@@ -1,6 +1,5 @@
-/*
- * Products through cuBLAS, and what it gets: room, a share of the chip, sums in pieces.
- */
+/* Products through cuBLAS: how much memory and which share of the chip each gets, and which are cut
+ * along k. */
 #include "gpu/gemm/gemm.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 
@@ -13,7 +12,7 @@ cudaDataType eco_gpu_cuda_type(ecornn_type type)
     return of[type];
 }
 
-/* Sums are kept in F32 at least. Operands of F32 are, too, unless the user allows less. */
+/* Sums are kept in F32 at least. F32 operands stay F32 too, unless the user allows fewer bits. */
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
                                          const struct eco_scaled_f16 *scaled)
 {
@@ -104,7 +103,7 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
 /* The share of the chip for a product, in shares of its lane; 0: all. Measured on an H200. */
 struct shares {
     int8_t step[2]; /* [forward, backward] */
-    int8_t many;    /* over the rows of many steps */
+    int8_t many;    /* for products over the rows of many steps */
 };
 static const struct shares of_16_bits = {{1, 1}, 2}, of_tf32 = {{0, 2}, 2}, of_f32 = {{2, 2}, 0};
 

@@ -1,6 +1,4 @@
-/*
- * Scans: all steps of a chunk of a cell that is linear in its states in one launch.
- */
+/* Scans, for cells that are linear in their states: one launch runs all steps of a chunk. */
 #ifndef ECO_GPU_SCAN_SCAN_H
 #define ECO_GPU_SCAN_SCAN_H
 

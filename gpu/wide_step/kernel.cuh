@@ -87,7 +87,7 @@ ECO_DEVICE void read_states_before(const struct eco_stage_call &stage, int unit0
             states->of[i][s] = pair_before<BLOCK>(stage, rows[i], s, unit);
 }
 
-/* For all units of the block: [accs, units]. */
+/* Loads the biases of all units of the block: [accs, units]. */
 template <class BLOCK>
 ECO_DEVICE void read_biases_of_block(const struct eco_wide_call &call, float *biases)
 {

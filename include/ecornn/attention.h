@@ -87,7 +87,7 @@ typedef struct {
     const void *query;  /**< [T,N,H], projected */
     const void *keys;   /**< [S,N,H], projected, with the bias; past a length anything */
     const void *values; /**< [S,N,V], past a length anything; may be the same memory as keys */
-    const void *vector; /**< [H], F32; with type F64 F64 */
+    const void *vector; /**< [H], F32, or F64 if type is F64 */
     void *context;      /**< [T,N,V]; NULL if not needed */
     void *weights;      /**< [T,N,S]; NULL if not needed */
     void *workspace;    /**< ecornn_attention_sizes.workspace bytes */

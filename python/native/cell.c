@@ -119,7 +119,7 @@ void operator_cell(torch_value *stack, uint64_t arguments, uint64_t count)
     stack[0] = results_end(&call.out, call.ok);
 }
 
-/* A gradient that is returned if it is wanted, and scratch otherwise. */
+/* Memory for a gradient: a result if the gradient is requested, else scratch. */
 static float *gradient(struct cell_call *call, torch_tensor **scratch, bool wanted, int64_t cols)
 {
     if (wanted)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# installcheck.sh DESTDIR LIBDIR consumer.c: builds an application with what was installed and
-# pkg-config only, shared and static where they are, and with CMake where that is; runs it each time.
+# installcheck.sh DESTDIR LIBDIR consumer.c: builds an application with only pkg-config and what was
+# installed, for each kind of library (shared, static), and with CMake if there is one; runs it each time.
 # Uses $CC $CFLAGS $PKG_CONFIG.
 set -eu
 destdir=$1 libdir=$2 source=$(cd "$(dirname "$3")" && pwd)/${3##*/}
@@ -33,7 +33,7 @@ if [ -e "$destdir$libdir/libecornn.a" ]; then
 fi
 [ -n "$built" ] || { echo "no library in $destdir$libdir"; exit 1; }
 
-# One program with each target there is; an older and a newer version are asked for, too.
+# Builds one program with each target that exists.  CMake is also asked for an older and a newer version.
 if command -v cmake > /dev/null; then
     cat > CMakeLists.txt << 'EOF'
 cmake_minimum_required(VERSION 3.13)

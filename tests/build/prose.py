@@ -78,7 +78,7 @@ def headings(path):
 
 
 def look_at_headings(path, text):
-    """(doc/PAGE.md, "Heading"), in comments also over the end of a line."""
+    """Checks references (doc/PAGE.md, "Heading"), which in comments may span two lines."""
     joined = re.sub(r"\n[ \t]*(?:\*|#|//)?[ \t]*", " ", text)
     for page, more in re.findall(r'([\w./-]+\.md)\)?((?:,|,? and)? "[^"]+"(?: and "[^"]+")*)', joined):
         page = next((p for p in (Path(page), path.parent / page) if p.is_file()), None)

@@ -1,7 +1,7 @@
 /*
  * The list of cases that every backend runs: chosen ones (every option once), edges (sizes 1, odd,
- * prime, just beside a vector's width) for every built-in cell, and random ones from a printed
- * seed, the environment's ECORNN_SEED or a fixed one.
+ * prime, one more or less than a vector's width) for every built-in cell, and random ones from a
+ * printed seed, the environment's ECORNN_SEED or a fixed one.
  */
 #include "tests/kit/testing.h"
 
