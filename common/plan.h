@@ -24,7 +24,7 @@ enum { ECO_MAX_REASON = 600, ECO_MAX_NOTE = 800 };
 
 struct ecornn_plan {
     struct eco_problem problem;
-    /* With several models: the plan of one, `concurrent` of which run at a time.  Else NULL. */
+    /* For several models, the plan of one of them; `concurrent` models run at a time. Else NULL. */
     struct ecornn_plan *one;
     int concurrent;
     struct ecornn_device *device;
@@ -85,8 +85,8 @@ struct eco_args {
     const uint8_t *mask;          /* [T,N]; NULL: every step counts */
     void *states[ECO_MAX_STATES]; /* [L*D,T,N,width] */
     const void *weights;
-    /* Forward, for a backend whose runs pack: what is packed into weights first, or NULL; `added`
-     * may be NULL. */
+    /* Forward, for a backend that packs in runs: the parameters that it first packs into weights,
+     * or NULL. added: what pack adds to vectors, or NULL. */
     const void *const *params, *const *added;
     /* [L*D][ECO_WEIGHT_IDS]: matrices that are not in `weights`; NULL, all or one: in `weights` */
     const void *const *matrices;

@@ -24,7 +24,8 @@ template <class DIVISION> ECO_DEVICE constexpr int chains_of(int tiles)
     return DIVISION::many || DIVISION::scale_block::halves || tiles == 1 ? 2 : 1;
 }
 
-/* d += the tile's rows times 8 batch rows, two of them in a lane. first: of a scaled chain. */
+/* d += the tile's rows times 8 batch rows, two of them in a lane. first: this begins a scaled
+ * chain. */
 template <int CHAINS>
 ECO_DEVICE void multiply_k_block(struct sums *d, struct fragment r, uint4 b, bool first)
 {

@@ -1,4 +1,4 @@
-"""What torch's own code runs is counted with the reason, and subclasses are taken or named."""
+"""Calls that torch's own code runs are counted with a reason; subclasses run or are named there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
 
 class Forecaster(ABC, torch.nn.RNNBase):
-    """As pytorch-forecasting's RNN."""
+    """A subclass like the RNN of pytorch-forecasting."""
 
     @abstractmethod
     def kind(self):

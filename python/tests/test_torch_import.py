@@ -1,4 +1,4 @@
-"""import ecornn.torch is quick, and what torch.compile leaves alone is so although it comes later."""
+"""Importing ecornn.torch is quick, and torch.compile respects its exclusions when loaded later."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ print(*(name for name in ("torch._dynamo", "torch._inductor", "torch.onnx") if n
 
 
 def test_without_the_compiler():
-    """The time is printed: a busy machine says nothing.  A quiet one takes 40 ms."""
+    """Prints the time without a bound, because the machine may be busy. A quiet one takes 40 ms."""
     done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     took, compiler = done.stdout.split("\n")[:2]
@@ -30,7 +30,7 @@ def test_without_the_compiler():
 
 
 def test_compile_goes_around():
-    """With masks; the first call is a compiled one, and the second has other shapes."""
+    """Runs have masks. The first call is compiled, and the second has other shapes."""
     layer = et.GRU(3, 4)
 
     def step(x, mask):

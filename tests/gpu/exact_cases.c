@@ -138,8 +138,8 @@ static const struct {
                   {"gru/bf16/infer/bi/T6/N75/I24/H590/states", 5e-2},
                   /* k blocks with scales, for a cell from text; not by four warps together */
                   {"four-states/f32/fast/infer/T6/N64/I24/H768/states", 5e-3},
-                  /* the same, where each warp multiplies what it gathers: one k block, two, half of
-                     one; backward three and six */
+                  /* k blocks with scales, and each warp multiplies what it gathers: one k block,
+                     two, or half of one; backward three and six */
                   {"rnn-relu/f32/fast/infer/T6/N20/I24/H800/states", 5e-3},
                   {"rnn-relu/f32/infer/T6/N1/I24/H1024/states", 1e-5},
                   {"four-states/f32/fast/infer/T6/N16/I24/H256/states", 5e-3},

@@ -111,7 +111,7 @@ static const struct kernel {
 #undef TILE_OF
 };
 
-/* In clusters of `slices` blocks. */
+/* The configuration of a launch in clusters of `slices` blocks. */
 static cudaLaunchConfig_t config_of(cudaLaunchAttribute attributes[2], int32_t slices, int threads)
 {
     attributes[0].id = cudaLaunchAttributeClusterDimension;

@@ -36,7 +36,7 @@ ECO_DEVICE schedule schedule_of(const eco_emulated_call &call, int32_t clusters)
     return c;
 }
 
-/* In shared pairs. */
+/* The first stage of a cluster in the shared pairs. */
 ECO_DEVICE position bound(const schedule &c, int32_t cluster)
 {
     const int32_t stage = (c.pairs - c.whole) * c.steps * min(cluster, c.sharing) / c.sharing,
@@ -54,7 +54,7 @@ struct work {
     int32_t pair, from, to;
 };
 
-/* The ith; from == to: none. */
+/* The ith piece of a cluster's work; from == to: there is none. */
 ECO_DEVICE work work_of(const schedule &c, int32_t cluster, int32_t i)
 {
     const position first = bound(c, cluster), end = bound(c, cluster + 1);
