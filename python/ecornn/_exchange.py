@@ -60,7 +60,7 @@ def arrays_of(layer: Layer, system: str | None, given: Any,
             raise BadArgument(f"system is {system!r}, must be 'onnx' of {path!r}")
         return "onnx", _names.in_order("onnx", _nodes(layer, path, prefix),
                                        names_of(layer, "onnx"))
-    flat = _names.flattened(given if path is None else _files.read(path))
+    flat = _names.flattened(given if path is None else _files.read(path, prefix))
     found = _names.chosen(flat, prefix)
     system = system or _names.system_of(found)
     names = names_of(layer, system)

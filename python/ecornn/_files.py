@@ -14,21 +14,23 @@ from typing import Any
 import numpy
 
 from ._errors import BadArgument
+from ._names import is_below
 
 _HEADER = 100 << 20  # bytes
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _KERAS = {"0": "kernel", "1": "recurrent_kernel", "2": "bias"}
 
 
-def read(path: str) -> dict[str, Any]:
-    """The arrays of a file by name.  Raises BadArgument for a file that is not of its format,
-    ImportError if its library is missing."""
+def read(path: str, prefix: str | None = None) -> dict[str, Any]:
+    """The arrays of a file by name; None for each that is not below the prefix, which is not read.
+    Raises BadArgument for a file that is not of its format, ImportError if its library is missing.
+    """
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in _READERS:
         raise BadArgument(f"{path!r} ends with {suffix!r}, must end with one of "
                           f"{', '.join(_READERS)}")
     try:
-        return _READERS[suffix](path)
+        return _READERS[suffix](path, prefix)
     except (BadArgument, ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:  # of a library, for a file that is not of its format
@@ -39,7 +41,8 @@ def write(path: str, arrays: dict[str, numpy.ndarray]) -> None:
     """Writes arrays by name to a .safetensors or .npz file."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix == ".npz":
-        numpy.savez(path, **arrays)
+        with open(path, "wb") as file:  # to a path that ends with .NPZ, savez would add .npz
+            numpy.savez(file, **arrays)
     elif suffix == ".safetensors":
         with open(path, "wb") as file:
             file.writelines(_safetensors_of(arrays))
@@ -62,7 +65,8 @@ def _safetensors_of(arrays: dict[str, numpy.ndarray]) -> list[bytes]:
     return [len(text).to_bytes(8, "little"), text, *parts]
 
 
-def _read_safetensors(path: str) -> dict[str, numpy.ndarray]:
+def _read_safetensors(path: str, prefix: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size - 8
         length = int.from_bytes(file.read(8), "little")
@@ -73,11 +77,18 @@ def _read_safetensors(path: str) -> dict[str, numpy.ndarray]:
         if not isinstance(header, dict):
             raise BadArgument(f"{path!r} has a header that is no object")
         header.pop("__metadata__", None)
-        return {name: _tensor(file, path, name, each, 8 + length, size - length)
-                for name, each in header.items()}
+        room = left = size - length
+        for name, said in header.items():
+            found[name] = None
+            if is_below(name, prefix):
+                found[name], bytes = _tensor(file, path, name, said, 8 + length, room, left)
+                left -= bytes
+    return found
 
 
-def _tensor(file, path: str, name: str, said: Any, begin: int, room: int) -> numpy.ndarray:
+def _tensor(file, path: str, name: str, said: Any, begin: int, room: int,
+            left: int) -> tuple[numpy.ndarray, int]:
+    """A tensor and its bytes in the file.  left: bytes that no tensor before it has."""
     try:
         kind, shape, (first, last) = said["dtype"], said["shape"], said["data_offsets"]
         counts = [*shape, first, last]
@@ -91,18 +102,24 @@ def _tensor(file, path: str, name: str, said: Any, begin: int, room: int) -> num
     if not first <= last <= room or last - first != bytes:
         raise BadArgument(f"{path!r}: {name} is at bytes {first} to {last}, must be {bytes} of "
                           f"{room}")
+    if bytes > left:
+        raise BadArgument(f"{path!r}: {name} has {bytes} bytes, of which at most {left} are its "
+                          "own: tensors overlap")
     file.seek(begin + first)
     array = numpy.frombuffer(file.read(bytes), _TYPES[kind]).reshape(shape)
-    return (array.astype(numpy.uint32) << 16).view(numpy.float32) if kind == "BF16" else array
+    if kind == "BF16":
+        array = (array.astype(numpy.uint32) << 16).view(numpy.float32)
+    return array, bytes
 
 
 # ---- formats of other libraries ----------------------------------------------------------------
 
-def _read_npz(path: str) -> dict[str, numpy.ndarray]:
+def _read_npz(path: str, prefix: str | None) -> dict[str, Any]:
     with zipfile.ZipFile(path) as whole:
-        _expands(path, sum(each.file_size for each in whole.infolist()))
+        _expands(path, sum(each.file_size for each in whole.infolist()
+                           if is_below(each.filename.removesuffix(".npy"), prefix)))
     with numpy.load(path, allow_pickle=False) as file:
-        return dict(file)
+        return {name: file[name] if is_below(name, prefix) else None for name in file.files}
 
 
 def _expands(path: str, bytes: int) -> None:
@@ -112,34 +129,44 @@ def _expands(path: str, bytes: int) -> None:
         raise BadArgument(f"{path!r} has {bytes} bytes of arrays, must be at most {most}")
 
 
-def _read_torch(path: str) -> dict[str, Any]:
+def _read_torch(path: str, _prefix: str | None) -> dict[str, Any]:
     import torch
 
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as whole:
+            _expands(path, sum(each.file_size for each in whole.infolist()))
     return dict(torch.load(path, map_location="cpu", weights_only=True))
 
 
-def _read_keras(path: str) -> dict[str, numpy.ndarray]:
+def _read_keras(path: str, prefix: str | None) -> dict[str, Any]:
     if path.lower().endswith(".keras"):
         with zipfile.ZipFile(path) as whole:
             info = whole.getinfo("model.weights.h5")
             _expands(path, info.file_size)
-            return _read_h5(path, io.BytesIO(whole.read(info)))
-    return _read_h5(path, path)
+            return _read_h5(path, io.BytesIO(whole.read(info)), prefix)
+    return _read_h5(path, path, prefix)
 
 
-def _read_h5(path: str, source) -> dict[str, numpy.ndarray]:
+def _read_h5(path: str, source, prefix: str | None) -> dict[str, Any]:
     import h5py
 
-    found: dict[str, numpy.ndarray] = {}
+    found: dict[str, Any] = {}
+    bytes = 0
 
     def take(name: str, item) -> None:
+        nonlocal bytes
         if isinstance(item, h5py.Dataset):
-            if item.external or item.is_virtual:
-                raise BadArgument(f"{path!r}: {name} is in another file, must be in this one")
-            _expands(path, item.nbytes)
             above, _, number = name.rpartition("/vars/")
             named = above.split("/")[-1].endswith("cell") and number in _KERAS
-            found[f"{above}/{_KERAS[number]}" if named else name] = item[()]
+            own = f"{above}/{_KERAS[number]}" if named else name
+            found[own] = None
+            if not is_below(own, prefix):
+                return
+            if item.external or item.is_virtual:
+                raise BadArgument(f"{path!r}: {name} is in another file, must be in this one")
+            bytes += item.nbytes
+            _expands(path, bytes)
+            found[own] = item[()]
 
     with h5py.File(source, "r") as file:
         file.visititems(take)

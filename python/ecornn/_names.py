@@ -90,13 +90,19 @@ def _some(names) -> str:
         "no arrays")
 
 
+def is_below(name: str, prefix: str | None) -> bool:
+    """Whether a path is below a prefix, which may end with its separator."""
+    return prefix is None or name.startswith(prefix) and (
+        prefix[-1:] in "./" or name[len(prefix):][:1] in "./")
+
+
 def chosen(flat: dict[str, Any], prefix: str | None) -> dict[str, tuple[str, Any]]:
     """The arrays below a prefix, by the rest of their path: path and array."""
     found = {name: (name, value) for name, value in flat.items()}
     if prefix is None:
         return found
     found = {name[len(prefix):].lstrip("./"): each for name, each in found.items()
-             if name.startswith(prefix) and (prefix[-1:] in "./" or name[len(prefix):][:1] in "./")}
+             if is_below(name, prefix)}
     if not found:
         raise BadArgument(f"prefix is {prefix!r}, but given has {_some(flat)}")
     return found

@@ -228,6 +228,8 @@ class Layer:
         with self._lock:
             part = self._part_of(model)
             if system == "ecornn":
+                if whole.size != part.size:  # numpy would repeat a single number
+                    raise BadArgument(f"given has {whole.size} elements, must have {part.size}")
                 part[:] = whole
             else:
                 convert(self._plan_of_one(), system, part,

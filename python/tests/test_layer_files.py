@@ -110,6 +110,44 @@ def test_a_file_of_safetensors_by_hand(tmp_path):
     np.testing.assert_array_equal(layer.parameters.block, [5, 6, 1, 2, 3, 4, 7.5, 8])
 
 
+def test_what_is_not_chosen_is_not_read(tmp_path):
+    layer, path = Layer("rnn-tanh", 1, 2), tmp_path / "x.safetensors"
+    path.write_bytes(safetensors([
+        ("bn.num_batches_tracked", "I64", [], [16, 24]), ("rnnx", "F32", [9], [0, 1]),
+        ("rnn.weight_ih_l0", "F32", [2, 1], [0, 8]), ("rnn.weight_hh_l0", "F32", [2, 2], [8, 24])]))
+    layer.load(path, prefix="rnn")
+    assert not layer.parameters.block.any()
+    for prefix, says in ((None, "is I64, must be"), ("bn.", "is I64"),
+                         ("x", "given has 'bn.num_batches_tracked', 'rnnx'")):
+        with pytest.raises(BadArgument, match=says):
+            layer.load(path, prefix=prefix)
+    saved = Layer("rnn-tanh", 1, 2, seed=1).save("torch")
+    np.savez_compressed(tmp_path / "x.npz", words=np.array([{}], object), large=np.zeros(1 << 24),
+                        **{f"rnn.{name}": array for name, array in saved.items()})
+    layer.load(tmp_path / "x.npz", prefix="rnn")
+    np.testing.assert_array_equal(layer.save("torch")["weight_hh_l0"], saved["weight_hh_l0"])
+
+
+@pytest.mark.parametrize("name", ["x.NPZ", "x.SafeTensors"])
+def test_a_suffix_in_capitals(tmp_path, name):
+    layer, other = Layer("gru", 3, 4), Layer("gru", 3, 4, seed=1)
+    layer.save(path=tmp_path / name)
+    assert os.listdir(tmp_path) == [name]
+    other.load(tmp_path / name)
+    same(other, layer)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 79, 81])
+@pytest.mark.parametrize("system", ["ecornn", "torch"])
+def test_a_wrong_number_of_elements_changes_nothing(system, size):
+    layer = Layer("rnn-tanh", 1, 8)  # 80 parameters in ecornn, 88 in torch
+    before = layer.parameters.block.copy()
+    for given in ([0.5] * size, np.full(size, 0.5, np.float32)):
+        with pytest.raises(BadArgument, match="elements"):
+            layer.load(system, given)
+    np.testing.assert_array_equal(layer.parameters.block, before)
+
+
 def test_hostile_files(tmp_path):
     layer, path = Layer("rnn-tanh", 1, 2), tmp_path / "x.safetensors"
     before = layer.parameters.block.copy()
@@ -124,6 +162,7 @@ def test_hostile_files(tmp_path):
             (safetensors([("a", "F32", [2.0], [0, 8])]), "no counts"),
             (safetensors([("a", "F32", [2], [-8, 0])], size=0), "no counts"),
             (safetensors([("a", "I64", [1], [0, 8])]), "is I64, must be"),
+            (safetensors([("a", "F32", [2], [0, 8]), ("b", "F32", [1], [4, 8])]), "overlap"),
             (safetensors([("a", "F32", 3, [0, 8])]), "lacks dtype"),
             (safetensors([("a", "F32", [2], [0, 4, 8])]), "lacks dtype")):
         path.write_bytes(file)
@@ -160,6 +199,13 @@ def test_files_of_torch(tmp_path):
     torch.save([1, 2], path)
     with pytest.raises(BadArgument):
         layer.load(path)
+    torch.save({"weight_ih_l0": torch.zeros(4 << 20)}, path)
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(
+            tmp_path / "y.pt", "w", zipfile.ZIP_DEFLATED) as small:
+        for name in whole.namelist():
+            small.writestr(name, whole.read(name))
+    with pytest.raises(BadArgument, match="bytes of arrays"):
+        layer.load(tmp_path / "y.pt")
 
 
 def test_another_reader_of_safetensors(tmp_path):
@@ -300,10 +346,14 @@ def test_layers_of_keras_in_a_file_by_hand(tmp_path):
             one.load(path, prefix="layers/c")
             np.testing.assert_array_equal(one.parameters["0.fwd.W.g"],
                                           layer.parameters["2.fwd.W.g"])
-    with h5py.File(path, "w") as file:
-        file.create_dataset("layers/lstm/cell/vars/0", (1 << 40,), "f4")
-    with pytest.raises(BadArgument, match="bytes of arrays"):
-        other.load(path)
+    for arrays, count in ((1, 1 << 40), (8, 300000)):  # 300000 alone are not too many
+        with h5py.File(path, "w") as file:
+            for k in range(arrays):
+                file.create_dataset(f"layers/lstm_{k}/cell/vars/0", (count,), "f4")
+        with pytest.raises(BadArgument, match="bytes of arrays"):
+            other.load(path)
+    with pytest.raises(BadArgument, match="given has 'kernel'"):  # was read
+        one.load(path, prefix="layers/lstm_0/cell")
 
 
 # ---- onnx --------------------------------------------------------------------------------------
