@@ -153,8 +153,13 @@ static bool find_gpu(struct xla_call *call, char *name, size_t size)
     struct xla_stream_arguments stream = {.size = sizeof stream, .context = call->frame->context};
     struct xla_ordinal_arguments gpu = {.size = sizeof gpu, .context = call->frame->context};
     const struct xla_api *const api = call->frame->api;
+    if (api->size < sizeof *api) {
+        xla_fail(call, XLA_UNSUPPORTED,
+                 "this jaxlib does not tell which GPU a program runs on: use a later one");
+        return false;
+    }
     call->error = api->stream(&stream);
-    if (!call->error && api->size >= sizeof *api)
+    if (!call->error)
         call->error = api->ordinal(&gpu);
     call->stream = stream.stream;
     snprintf(name, size, "cuda:%d", (int)gpu.ordinal);

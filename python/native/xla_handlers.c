@@ -2,14 +2,15 @@
  * The runs of a layer as handlers of XLA.  The first result of each is a block of bytes.
  */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "python/native/xla.h"
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { VERSION = 1 }; /* version of the interface between Python and this module */
-enum { MOST_PARAMS = 1024, MARK = 64 }; /* bytes behind a reserve */
+enum { VERSION = 2 }; /* version of the interface between Python and this module */
+enum { MARK = 64 };   /* bytes behind a reserve */
 
 /* Called by Python with the addresses of struct xla_library's functions in order.  0: done. */
 SHOWN int ecornn_jax_open(int version, void *const *functions);
@@ -30,33 +31,38 @@ int ecornn_jax_open(int version, void *const *functions)
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Fills in the address of each parameter, [models,count], in arguments or results. */
-static bool read_parameters(struct xla_call *call, bool results, void **params)
+/* The address of each parameter, [models,count], in arguments or results.  The caller frees it.
+ * NULL: an error is set. */
+static void **read_parameters(struct xla_call *call, bool results)
 {
     const struct xla_plan *const plan = call->plan;
     const int models = plan->desc.models;
-    if (plan->count * models > MOST_PARAMS)
-        xla_fail(call, XLA_UNSUPPORTED,
-                 "a run under JAX does not support more than 1024 arrays "
-                 "of parameters");
+    /* One more, as a cell may have no parameters. */
+    void **const params = calloc((size_t)models * (size_t)plan->count + 1, sizeof *params);
+    if (!params)
+        xla_fail(call, XLA_NO_MEMORY, "no memory for the addresses of the parameters");
     for (int i = 0; !call->error && i < plan->count; i++) {
         const size_t bytes = plan->bytes[i] * (size_t)models;
         char *const at =
             results ? xla_out(call, plan->xla_param, bytes) : xla_in(call, plan->xla_param, bytes);
         for (int m = 0; at && m < models; m++)
-            params[m * plan->count + i] = at + (size_t)m * plan->bytes[i];
+            params[(size_t)m * (size_t)plan->count + (size_t)i] = at + (size_t)m * plan->bytes[i];
     }
-    return !call->error;
+    if (!call->error)
+        return params;
+    free(params);
+    return NULL;
 }
 
 /* arguments: the parameters; result: packed weights */
 static void pack(struct xla_call *call)
 {
-    void *params[MOST_PARAMS];
     void *const packed = xla_out(call, XLA_U8, call->plan->sizes.weights);
-    if (read_parameters(call, false, params))
+    void **const params = read_parameters(call, false);
+    if (params)
         xla_ok(call, xla_library.pack(call->plan->plan, (const void *const *)params, packed,
                                       call->stream));
+    free(params);
 }
 
 /* ---- what runs read and make ----------------------------------------------------------------- */
@@ -189,7 +195,7 @@ static void backward(struct xla_call *call)
     const int type = plan->xla_type;
     ecornn_io io = {0};
     ecornn_gradient gradient = {.size = sizeof gradient};
-    void *params[MOST_PARAMS];
+    void **params = NULL;
     find_shape(call, 3);
     io.weights = xla_in(call, XLA_U8, plan->sizes.weights);
     unsigned char *const reserve = xla_in(call, XLA_U8, MARK);
@@ -209,10 +215,9 @@ static void backward(struct xla_call *call)
             gradient.dfinal[i] = xla_in(call, type, state_bytes(call, i));
     io.workspace = xla_out(call, XLA_U8, 0);
     io.workspace_bytes = block_bytes(call->frame->out.buffer[0]);
-    const bool wants_params = call->given & XLA_DPARAMS;
-    if (wants_params) {
+    if (call->given & XLA_DPARAMS) {
         gradient.dweights = xla_out(call, XLA_U8, plan->sizes.dweights);
-        read_parameters(call, true, params);
+        params = read_parameters(call, true);
     }
     if (call->given & XLA_DX)
         gradient.dx = xla_out(call, type, x_bytes(call));
@@ -222,10 +227,10 @@ static void backward(struct xla_call *call)
     for (int i = 0; i < plan->states; i++)
         if (call->given & XLA_DSTARTS << i)
             gradient.dreset_state[i] = xla_out(call, type, state_bytes(call, i));
-    if (call->error || call->zero)
-        return;
-    if (xla_ok(call, xla_library.backward(plan->plan, &io, &gradient)) && wants_params)
+    if (!call->error && !call->zero &&
+        xla_ok(call, xla_library.backward(plan->plan, &io, &gradient)) && params)
         xla_ok(call, xla_library.unpack(plan->plan, gradient.dweights, params, 0, call->stream));
+    free(params);
 }
 
 /* ---- handlers -------------------------------------------------------------------------------- */

@@ -94,23 +94,34 @@ static ecornn_status describe(struct xla_plan *plan)
     return ECORNN_OK;
 }
 
+/* A failure leaves nothing behind but the entry. */
 static ecornn_status make(struct entry *entry)
 {
     struct xla_plan *const plan = &entry->plan;
+    ecornn_device *opened = NULL;
     ecornn_cell *cell = NULL;
     ecornn_status status = ECORNN_OK;
     for (const struct entry *other = list.first; other && !plan->device; other = other->next)
         if (strcmp(other->text[0], entry->text[0]) == 0)
             plan->device = other->plan.device;
-    if (!plan->device)
-        status = xla_library.device_open(&plan->device, entry->text[0]);
+    if (!plan->device) {
+        status = xla_library.device_open(&opened, entry->text[0]);
+        plan->device = opened;
+    }
     if (status == ECORNN_OK && entry->bytes[2] > 0)
         status = xla_library.cell_parse(&cell, entry->text[2]);
     if (status == ECORNN_OK)
         status = xla_library.desc_parse(&plan->desc, entry->text[1], cell);
     if (status == ECORNN_OK)
         status = xla_library.plan_create(&plan->plan, plan->device, &plan->desc);
-    return status == ECORNN_OK ? describe(plan) : status;
+    if (status == ECORNN_OK)
+        status = describe(plan);
+    if (status != ECORNN_OK) {
+        xla_library.plan_free(plan->plan);
+        xla_library.cell_free(cell);
+        xla_library.device_close(opened);
+    }
+    return status;
 }
 
 ecornn_status xla_plan_find(const struct xla_plan **found, struct xla_span device,
@@ -129,7 +140,7 @@ ecornn_status xla_plan_find(const struct xla_plan **found, struct xla_span devic
             entry->next = list.first;
             list.first = entry;
         } else {
-            entry_free(entry); /* its device and cell stay open: few programs are wrong */
+            entry_free(entry);
             entry = NULL;
         }
     }

@@ -25,6 +25,9 @@ struct xla_library {
     ecornn_status (*wait)(ecornn_device *, void *);
     ecornn_status (*download)(ecornn_device *, void *, const void *, size_t);
     const char *(*error_detail)(void);
+    void (*plan_free)(ecornn_plan *);
+    void (*cell_free)(ecornn_cell *);
+    void (*device_close)(ecornn_device *);
 };
 extern struct xla_library xla_library;
 

@@ -18,6 +18,11 @@ from ecornn.jax import parameters, run  # noqa: E402
 
 cpu = jax.local_devices(backend="cpu")[0]
 DRAW = np.random.default_rng(7)
+MGU = """cell mgu(h)
+f  = sigmoid(W x + R h + b)
+n  = tanh(W x + R (f * h) + b)
+h' = (1 - f) * h + f * n
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +119,19 @@ def test_models_by_vmap():
     one = jax.tree.map(lambda a: a[:1], p)
     assert_close(jax.vmap(value, (0, None))(one, x[0])[0][0],
                  value(jax.tree.map(lambda a: a[0], p), x[0])[0])
+
+
+def test_many_models():
+    """Of more than 1024 arrays of parameters."""
+    layer, several, x = Layer("lstm", 3, 4), Layer("lstm", 3, 4, models=90), draw(5, 2, 3)
+    p = parameters(several)
+    value = lambda p: run(layer, p, x)[0]  # noqa: E731
+    slope = jax.grad(lambda p: (value(p) ** 2).sum())
+    each = [jax.tree.map(lambda a: a[k], p) for k in range(90)]  # noqa: B023
+    right = jnp.stack([value(one) for one in each])
+    assert_close(jax.vmap(value)(p), right)
+    assert_close(run(several, p, jnp.stack([x] * 90))[0], right)
+    assert_close(jax.vmap(slope)(p), jax.tree.map(lambda *a: jnp.stack(a), *map(slope, each)))
 
 
 def test_vmap_in_vmap():
@@ -246,8 +264,7 @@ def test_empty_runs(shape):
 
 
 def test_an_own_cell():
-    layer = Layer("cell mgu(h)\nf  = sigmoid(W x + R h + b)\nn  = tanh(W x + R (f * h) + b)\n"
-                  "h' = (1 - f) * h + f * n\n", 3, 4)
+    layer = Layer(MGU, 3, 4)
     x = draw(5, 2, 3)
     np.testing.assert_array_equal(run(layer, parameters(layer), x)[0], layer(np.asarray(x))[0])
 
@@ -322,7 +339,10 @@ def test_a_program_that_does_not_fit_is_refused():
             ("device is a GPU", [block, y, h], (packed, x), {"device": "cuda:0"}),
             ("attributes", [block, y, h], (packed, x), {"other": "1"}),
             ("no results", [jax.ShapeDtypeStruct((), jnp.float32)], (packed, x), {}),
-            ("none", [block, y, h], (packed, x), {"problem": "none/T3"})):
+            ("none", [block, y, h], (packed, x), {"problem": "none/T3"}),
+            ("input is 0", [block, y, h], (packed, x), {"problem": "none/T3", "cell": MGU,
+                                                        "device": "reference"}),
+            ("other", [block, y, h], (packed, x), {"device": "other"})):
         with pytest.raises(Exception, match=says):
             call(results, *arguments, **more)
 
