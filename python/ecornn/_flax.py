@@ -85,7 +85,7 @@ def to_torch(arrays: list[numpy.ndarray], shape: Shape, gates: int) -> list[nump
 
 
 def from_torch(arrays: list[numpy.ndarray], shape: Shape, gates: int) -> list[numpy.ndarray]:
-    """torch's arrays, in its order, in that of the table."""
+    """Arrays in torch's order as flax's, in the order of the table."""
     made = []
     for pair, _ in enumerate(_pairs(shape)):
         ih, hh, one, other = (numpy.split(a, gates) for a in arrays[4 * pair:4 * pair + 4])

@@ -68,12 +68,12 @@ class Ensemble(Recurrent):
             if _arguments_of(module, k) != kind:
                 raise ValueError(f"modules[{k}] is {module}, must be as modules[0], {first}")
             if module.training != first.training:
-                raise ValueError(f"modules[{k}].training is {module.training}, must be as that of "
-                                 f"modules[0], {first.training}")
+                raise ValueError(f"modules[{k}].training is {module.training}, must be "
+                                 f"{first.training}, as modules[0].training")
             for (name, one), other in zip(first.named_parameters(), module.parameters()):
                 if _place_of(one) != _place_of(other):
                     raise ValueError(f"modules[{k}].{name} is {_place_of(other)}, must be "
-                                     f"{_place_of(one)}, as that of modules[0]")
+                                     f"{_place_of(one)}, as modules[0].{name}")
         like = next(first.parameters(), torch.empty(0))  # for a cell without parameters
         made = cls(len(modules), **kind, device=like.device, dtype=like.dtype)
         made.load_state_dicts([module.state_dict() for module in modules])

@@ -28,7 +28,7 @@ def per_row_gradients(module, input: torch.Tensor, grad_y: torch.Tensor | None, 
     None.  lengths: [N].
 
     The run is repeated, so dropout that draws is refused.  Rows are run in pieces, so that memory is
-    little more than that of the result.  All arguments are of the parameters' type and device.
+    little more than the result takes.  All arguments are of the parameters' type and device.
     Raises ValueError for what does not fit.
 
     >>> import torch, ecornn.torch
