@@ -356,6 +356,14 @@ def test_lengths(lengths):
         ours(x, lengths=torch.tensor([1, 1, 1]))
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_batch_sizes_that_increase_are_refused(kind):
+    rows = torch.nn.utils.rnn.PackedSequence(torch.randn(7, 3), torch.tensor([2, 3, 2]))
+    for layer in pair(kind, 3, 4):
+        with pytest.raises(RuntimeError):
+            layer(rows)
+
+
 def test_wrong_tensors_are_refused():
     """No memory outside the tensors is read."""
     x = torch.randn(5, 2, 3)

@@ -24,6 +24,8 @@ class Packing:
 
     def __init__(self, batch_sizes: torch.Tensor, device: torch.device):
         sizes = batch_sizes.to(torch.int64)
+        if (sizes[1:] > sizes[:-1]).any():
+            raise RuntimeError("batch_sizes of a PackedSequence increase, must be in decreasing order")
         self.steps, self.batch = len(sizes), int(sizes[0])
         last = sizes.cumsum(0)  # [T]
         total = int(last[-1])
