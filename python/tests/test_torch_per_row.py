@@ -52,6 +52,15 @@ def test_rows(make, batch_first, full, device, monkeypatch):
     assert list(found) == [name for name, _ in module.named_parameters()]
 
 
+def test_a_module_with_a_limit():
+    module = et.GRU(3, 4)
+    x, dy = torch.randn(6, 5, 3), torch.randn(6, 5, 4)
+    want = et.per_row_gradients(module, x, dy)
+    module.memory_limit = 1 << 30
+    found = et.per_row_gradients(module, x, dy)
+    assert all(torch.equal(found[name], want[name]) for name in want)
+
+
 def test_errors():
     gru, x = et.GRU(3, 4, 2, dropout=0.5), torch.zeros(5, 2, 3)
     for call, why in ((lambda: et.per_row_gradients(gru, x, x), "draws dropout"),

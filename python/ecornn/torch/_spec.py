@@ -79,9 +79,10 @@ class Spec:
         return plans
 
     def of_models(self, models: int) -> Spec:
-        """The spec of that many such models."""
+        """The spec of that many such models, without memory_limit, which several cannot have; results
+        do not depend on it."""
         return spec_of(self.cell, self.input, self.hidden, self.layers, self.bias, self.dropout,
-                       self.directions == 2, self.proj, self.saving, self.memory_limit, models,
+                       self.directions == 2, self.proj, self.saving, 0, models,
                        self.heads, self.grouped_input)
 
     # ---- tensors --------------------------------------------------------------------------
