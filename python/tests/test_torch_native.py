@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import ecornn.torch
-from ecornn.torch import _native, _run
+from ecornn.torch import _native, _op, _run
 
 here = pytest.mark.skipif(_native._module is None, reason="no ecornn-torch.so for this torch")
 LAYERS = [("LSTM", {}), ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 4}),
@@ -273,6 +273,8 @@ def test_layer_backward_names_what_is_wrong(name, wrong):
         given[kept], before = lost, given[kept]  # without its bytes forward is repeated
         assert all(map(torch.equal, back(), right))
         given[kept] = before
+    assert _op.shown(reserve, 1, torch.device("cuda")) is None
+    assert len(_op.shown(reserve, 1, x.device)) == 1
     given[name] = wrong(given[name])
     word = name if "weight" in name else "y or the gradient of a result"
     with pytest.raises(RuntimeError, match=f"{word} is .*must be"):

@@ -162,7 +162,7 @@ def _attention_backward(dcontext, dweights, reserve, *arguments):
     query, source = tensors[0], tensors[1].shape[1 if batch_major else 0]
     for gradient, width in ((dcontext, tensors[2].shape[2]), (dweights, source)):
         _run.expect("a gradient", gradient, (*query.shape[:2], width), query.dtype, query.device)
-    kept = _op.shown(reserve, _Run(*tensors, batch_major, True).plan.reserve)
+    kept = _op.shown(reserve, _Run(*tensors, batch_major, True).plan.reserve, query.device)
     if kept is None:
         kept = _forward(*tensors, batch_major, False, True)[2]
     found = _backward(tensors, batch_major, kept, dcontext, dweights, wanted)

@@ -147,10 +147,10 @@ def hidden(block, x):
     return x.new_empty(0, dtype=torch.uint8) if block is None else block[:0]
 
 
-def shown(tensor, bytes: int):
-    """The bytes in the storage of such a tensor; None where they are not there."""
+def shown(tensor, bytes: int, device):
+    """The bytes in the storage of such a tensor; None where they are not there, on this device."""
     storage = tensor.untyped_storage()
-    if tensor.storage_offset() or storage.nbytes() < bytes:
+    if tensor.device != device or tensor.storage_offset() or storage.nbytes() < bytes:
         return None
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (bytes,))
 
@@ -203,8 +203,8 @@ def _layer_backward(doutputs, y, reserve, packed, *arguments):
                            f"be {counts[0]} and {counts[1]}")
     for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
         _run.expect("y or the gradient of a result", tensor, shape, x.dtype, x.device)
-    reserve = shown(reserve, job.reserve)
-    packed = shown(packed, job.plan.weights if job.batch else 0)
+    reserve = shown(reserve, job.reserve, x.device)
+    packed = shown(packed, job.plan.weights if job.batch else 0, x.device)
     if reserve is None or packed is None or y is None:
         y, _, reserve, packed = given.forward(job, True)
     dx, dstates, dweights = _run.backward(
