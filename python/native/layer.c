@@ -101,8 +101,10 @@ static int64_t type_of(torch_tensor *tensor)
     return -1;
 }
 
+/* Numbers that a description of layers can have. */
 static bool read_shape(const struct arguments *is, struct wish *wish)
 {
+    static const int flags[] = {SHAPE_BIAS, SHAPE_BOTH, SHAPE_GROUPED};
     size_t count = 0;
     bool ok = torch.torch_list_size(is->shape, &count) == TORCH_OK && count == SHAPES;
     for (size_t i = 0; ok && i < SHAPES; i++) {
@@ -111,7 +113,13 @@ static bool read_shape(const struct arguments *is, struct wish *wish)
         wish->shape[i] = (int64_t)value;
     }
     wish->shape[SHAPE_LIMIT] = 0; /* of training */
-    return ok && wish->shape[SHAPE_LAYERS] > 0 && wish->shape[SHAPE_HIDDEN] > 0;
+    for (size_t i = 0; ok && i < SHAPES; i++)
+        ok = wish->shape[i] >= 0 && wish->shape[i] <= INT32_MAX;
+    for (size_t i = 0; ok && i < sizeof flags / sizeof *flags; i++)
+        ok = wish->shape[flags[i]] <= 1;
+    wish->flags = is->flags;
+    return ok && wish->shape[SHAPE_LAYERS] > 0 && wish->shape[SHAPE_HIDDEN] > 0 &&
+           wish->flags >= 0 && wish->flags <= UINT32_MAX;
 }
 
 /* What the plan is for; *size: x's. */
@@ -128,9 +136,11 @@ static const char *read_wish(const struct arguments *is, struct wish *wish, int6
     torch.aoti_torch_get_device_type(x, &device_type);
     torch.aoti_torch_get_device_index(x, &device);
     torch.torch_get_num_threads(&threads);
-    if (!read_shape(is, wish) || rank != 3 || (*size)[0] < 1 || (*size)[1] < 1 ||
-        (*size)[0] > INT32_MAX || (*size)[1] > INT32_MAX)
-        return "x must be [T,N,I] with at least one step and row";
+    if (!read_shape(is, wish))
+        return "shape or flags has a number that no layer has";
+    if (rank != 3 || (*size)[0] < 1 || (*size)[1] < 1 || (*size)[0] > INT32_MAX ||
+        (*size)[1] > INT32_MAX || (*size)[2] != wish->shape[SHAPE_INPUT])
+        return "x must be [T,N,I] with at least one step and row, I the layer's input size";
     wish->type = type_of(x);
     wish->param_type = type_of(first);
     wish->cuda = device_type == torch_number.device[1];
@@ -142,20 +152,22 @@ static const char *read_wish(const struct arguments *is, struct wish *wish, int6
         return "weights must have x's type, or float32 with a 16-bit x";
     wish->device = wish->cuda ? device : 0;
     wish->threads = wish->cuda ? 0 : threads;
-    wish->flags = is->flags;
     wish->batch_major = is->batch_major;
     wish->steps = (*size)[is->batch_major ? 1 : 0];
     wish->batch = (*size)[is->batch_major ? 0 : 1];
     return NULL;
 }
 
-/* The tensor, or a dense copy of it; the caller drops it. */
+/* The tensor, or a dense copy of it, which the caller drops; NULL: it has another type or device.
+ */
 static torch_tensor *dense(const struct job *job, torch_tensor *tensor, int32_t type)
 {
     torch_tensor *found = NULL;
     struct shape shape = {.rank = 0};
     int64_t *size = NULL, stride = 1;
     bool is = false;
+    if (!tensor_fits(job, tensor, type))
+        return NULL;
     torch.aoti_torch_is_contiguous(tensor, &is);
     torch.aoti_torch_get_dim(tensor, &shape.rank);
     torch.aoti_torch_get_sizes(tensor, &size);
@@ -256,6 +268,7 @@ void operator_layer(torch_value *stack, uint64_t arguments, uint64_t count)
     struct arguments is;
     struct wish wish;
     struct call call = {.ok = false};
+    struct stack *held = NULL;
     int64_t *size = NULL, job = 0;
     const char *cell = NULL;
     (void)arguments;
@@ -265,11 +278,11 @@ void operator_layer(torch_value *stack, uint64_t arguments, uint64_t count)
     if (!why)
         why = refusal(&is, &wish);
     if (!why && torch.torch_string_c_str(is.cell, &cell) == TORCH_OK) {
-        const struct stack *const found = stack_find(&wish, cell, &why);
-        job = found ? stack_job(found, size, wish.steps, wish.batch) : 0;
+        held = stack_hold(&wish, cell, &why);
+        job = held ? stack_job(held, size, wish.steps, wish.batch) : 0;
         call.job = job ? job_hold(job) : NULL;
         if (call.job)
-            why = forward(&call, &is, found);
+            why = forward(&call, &is, held);
     }
     char text[600];
     snprintf(text, sizeof text, "ecornn::layer: %s", why ? why : "no memory");
@@ -278,6 +291,7 @@ void operator_layer(torch_value *stack, uint64_t arguments, uint64_t count)
     job_let_go(call.job);
     if (job)
         job_drop(job);
+    stack_let_go(held);
     const bool ok = call.ok;
     end_arguments(&is);
     if (!ok)

@@ -15,9 +15,10 @@
 #include "python/native/operator.h"
 
 static const char *const planning_names[] = {
-    "ecornn_cell_find",   "ecornn_cell_parse", "ecornn_cell_states", "ecornn_device_open",
-    "ecornn_plan_create", "ecornn_plan_sizes", "ecornn_run_sizes",   "ecornn_bucket",
-    "ecornn_param_count", "ecornn_param_get",  "ecornn_weights_fit", "ecornn_error_detail"};
+    "ecornn_cell_find",   "ecornn_cell_parse",  "ecornn_cell_states", "ecornn_device_open",
+    "ecornn_plan_create", "ecornn_plan_free",   "ecornn_cell_free",   "ecornn_plan_sizes",
+    "ecornn_run_sizes",   "ecornn_bucket",      "ecornn_param_count", "ecornn_param_get",
+    "ecornn_weights_fit", "ecornn_error_detail"};
 static const char *const library_names[] = {"ecornn_forward", "ecornn_backward", "ecornn_pack_sums",
                                             "ecornn_unpack", "ecornn_forward_params"};
 static struct planning planning;
@@ -219,15 +220,16 @@ enum { MOST_STACKS = 4096 };
 static struct {
     pthread_mutex_t lock;
     struct stack *stack[MOST_STACKS];
-    size_t count;
+    size_t count, oldest;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const ecornn_cell *cell_of(const char *text)
+static bool find_cell(struct stack *stack)
 {
-    ecornn_cell *parsed = NULL;
-    if (!strchr(text, '\n'))
-        return planning.cell_find(text);
-    return planning.cell_parse(&parsed, text) == ECORNN_OK ? parsed : NULL;
+    if (!strchr(stack->cell, '\n'))
+        stack->recipe = planning.cell_find(stack->cell);
+    else if (planning.cell_parse(&stack->parsed, stack->cell) == ECORNN_OK)
+        stack->recipe = stack->parsed;
+    return stack->recipe != NULL;
 }
 
 static bool plan(struct stack *stack)
@@ -237,7 +239,7 @@ static bool plan(struct stack *stack)
     snprintf(name, sizeof name, wish->cuda ? "cuda:%d" : "cpu:%d",
              (int)(wish->cuda ? wish->device : wish->threads));
     const ecornn_desc desc = {
-        .cell = cell_of(stack->cell),
+        .cell = stack->recipe,
         .input = (int32_t)wish->shape[SHAPE_INPUT],
         .hidden = (int32_t)wish->shape[SHAPE_HIDDEN],
         .proj = (int32_t)wish->shape[SHAPE_PROJ],
@@ -253,7 +255,7 @@ static bool plan(struct stack *stack)
         .heads = (int32_t)wish->shape[SHAPE_HEADS]};
     ecornn_device *device = NULL;
     ecornn_sizes sizes = {0};
-    if (!desc.cell || planning.device_open(&device, name) != ECORNN_OK ||
+    if (planning.device_open(&device, name) != ECORNN_OK ||
         planning.plan_create(&stack->plan, device, &desc) != ECORNN_OK)
         return false;
     planning.plan_sizes(stack->plan, &sizes);
@@ -276,25 +278,80 @@ static struct block *block_of(const struct stack *stack)
     return block;
 }
 
+static void free_stack(struct stack *stack)
+{
+    struct block *const block = stack->block;
+    if (block && --block->users == 0) {
+        drop(block->packed);
+        pthread_mutex_destroy(&block->lock);
+        free(block);
+    }
+    if (!stack->wish.cuda) /* else a queued run may still read them: some bytes are left */
+        drop(stack->zeros);
+    planning.plan_free(stack->plan);
+    planning.cell_free(stack->parsed);
+    free(stack->numbers);
+    free(stack->cell);
+    free(stack);
+}
+
+/* NULL: the cell is known and everything else could be made. */
+static const char *fill_stack(struct stack *stack, const char *cell)
+{
+    const struct job on = {.cuda = stack->wish.cuda, .device = stack->wish.device};
+    static _Thread_local char detail[500]; /* the library's may change when the stack is freed */
+    if (!(stack->cell = strdup(cell)))
+        return "no memory";
+    const bool known = find_cell(stack);
+    if (!known && !strchr(cell, '\n'))
+        return "there is no such cell";
+    if (!known || !plan(stack)) {
+        snprintf(detail, sizeof detail, "%s", planning.error_detail());
+        return *detail ? detail : "no memory";
+    }
+    if (!(stack->block = block_of(stack)))
+        return "no memory";
+    stack->block->users++;
+    stack->zeros = make_bytes(&on, stack->wish.shape[SHAPE_HIDDEN] * 8);
+    const bool ok = stack->zeros && torch.aoti_torch_zero_(stack->zeros) == TORCH_OK;
+    return ok ? NULL : "no memory";
+}
+
+static void release(struct stack *stack)
+{
+    if (--stack->users == 0)
+        free_stack(stack);
+}
+
+/* Keeps the stack, in the place of the oldest if there is no other. */
+static void keep(struct stack *stack)
+{
+    stack->users++;
+    if (kept.count < MOST_STACKS) {
+        kept.stack[kept.count++] = stack;
+        return;
+    }
+    release(kept.stack[kept.oldest]);
+    kept.stack[kept.oldest] = stack;
+    kept.oldest = (kept.oldest + 1) % MOST_STACKS;
+}
+
 static struct stack *make_stack(const struct wish *wish, const char *cell, const char **why)
 {
     struct stack *const stack = calloc(1, sizeof *stack);
-    const struct job on = {.cuda = wish->cuda, .device = wish->device};
     *why = "no memory";
     if (!stack)
         return NULL;
     stack->wish = *wish;
-    stack->cell = strdup(cell);
-    if (stack->cell && !plan(stack))
-        *why = cell_of(cell) ? planning.error_detail() : "there is no such cell";
-    else if (stack->cell && (stack->block = block_of(stack)))
-        stack->zeros = make_bytes(&on, wish->shape[SHAPE_HIDDEN] * 8);
-    if (stack->zeros && torch.aoti_torch_zero_(stack->zeros) == TORCH_OK)
-        return stack;
-    return NULL; /* a wrong description, which no program makes twice: not freed */
+    if ((*why = fill_stack(stack, cell)) != NULL) {
+        free_stack(stack);
+        return NULL;
+    }
+    keep(stack);
+    return stack;
 }
 
-const struct stack *stack_find(const struct wish *wish, const char *cell, const char **why)
+struct stack *stack_hold(const struct wish *wish, const char *cell, const char **why)
 {
     struct stack *found = NULL;
     struct wish in = *wish;
@@ -305,11 +362,21 @@ const struct stack *stack_find(const struct wish *wish, const char *cell, const 
         if (memcmp(&kept.stack[i]->wish, &in, sizeof in) == 0 &&
             strcmp(kept.stack[i]->cell, cell) == 0)
             found = kept.stack[i];
-    *why = "too many different layers and sizes";
-    if (!found && kept.count < MOST_STACKS && (found = make_stack(&in, cell, why)))
-        kept.stack[kept.count++] = found;
+    if (!found)
+        found = make_stack(&in, cell, why);
+    if (found)
+        found->users++;
     pthread_mutex_unlock(&kept.lock);
     return found;
+}
+
+void stack_let_go(struct stack *stack)
+{
+    if (!stack)
+        return;
+    pthread_mutex_lock(&kept.lock);
+    release(stack);
+    pthread_mutex_unlock(&kept.lock);
 }
 
 int64_t stack_job(const struct stack *stack, const int64_t *x, int64_t steps, int64_t batch)

@@ -16,6 +16,8 @@ struct planning {
     int (*cell_states)(const ecornn_cell *);
     ecornn_status (*device_open)(ecornn_device **, const char *);
     ecornn_status (*plan_create)(ecornn_plan **, ecornn_device *, const ecornn_desc *);
+    void (*plan_free)(ecornn_plan *);
+    void (*cell_free)(ecornn_cell *);
     void (*plan_sizes)(const ecornn_plan *, ecornn_sizes *);
     ecornn_status (*run_sizes)(const ecornn_plan *, int32_t, int32_t, ecornn_sizes *);
     int32_t (*bucket)(int32_t);
@@ -52,12 +54,16 @@ struct wish {
 /* A block of packed weights, shared by plans that pack alike; the holder of the lock may use it. */
 struct block {
     pthread_mutex_t lock;
+    int users;            /* stacks that have it */
     torch_tensor *packed; /* NULL: not made yet */
 };
 
 struct stack {
     struct wish wish;
+    int users; /* calls that hold it, and the table */
     char *cell;
+    const ecornn_cell *recipe;
+    ecornn_cell *parsed; /* NULL: the recipe is built in */
     ecornn_plan *plan;
     struct block *block;
     torch_tensor *zeros;    /* for parameters that are in no tensor */
@@ -66,8 +72,10 @@ struct stack {
     size_t packed;
 };
 
-/* The stack for that wish, kept for the life of the process; NULL: *why says what is wrong. */
-const struct stack *stack_find(const struct wish *wish, const char *cell, const char **why);
+/* Holds the stack for that wish until stack_let_go; NULL: *why says what is wrong.  The last 4096
+ * are kept. */
+struct stack *stack_hold(const struct wish *wish, const char *cell, const char **why);
+void stack_let_go(struct stack *stack); /* NULL is allowed; its jobs must be dropped before */
 /* A job for a run of T and N; 0: no memory.  x: [T,N,I] or [N,T,I]. */
 int64_t stack_job(const struct stack *stack, const int64_t *x, int64_t steps, int64_t batch);
 

@@ -52,20 +52,24 @@ void tensors_end(struct tensors *all)
         drop(all->tensor[i]);
 }
 
-bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape, int32_t type)
+bool tensor_fits(const struct job *job, torch_tensor *tensor, int32_t type)
 {
-    int64_t rank = 0, *size = NULL;
     int32_t is = -1, device_type = -1, device = -1;
-    bool dense = false;
-    torch.aoti_torch_get_dim(tensor, &rank);
-    torch.aoti_torch_get_sizes(tensor, &size);
     torch.aoti_torch_get_dtype(tensor, &is);
     torch.aoti_torch_get_device_type(tensor, &device_type);
     torch.aoti_torch_get_device_index(tensor, &device);
+    return is == type && device_type == torch_number.device[job->cuda != 0] &&
+           (!job->cuda || device == job->device);
+}
+
+bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape, int32_t type)
+{
+    int64_t rank = 0, *size = NULL;
+    bool dense = false;
+    torch.aoti_torch_get_dim(tensor, &rank);
+    torch.aoti_torch_get_sizes(tensor, &size);
     torch.aoti_torch_is_contiguous(tensor, &dense);
-    bool same = dense && rank == shape->rank && is == type &&
-                device_type == torch_number.device[job->cuda != 0] &&
-                (!job->cuda || device == job->device);
+    bool same = dense && rank == shape->rank && tensor_fits(job, tensor, type);
     for (int64_t i = 0; same && i < rank; i++)
         same = size[i] == shape->size[i];
     return same;

@@ -35,6 +35,8 @@ struct tensors {
 /* Takes the tensors out of a list and frees it; false: not all were taken. */
 bool tensors_take(struct tensors *all, torch_list *list);
 void tensors_end(struct tensors *all);
+/* Is it of that type, on the job's device? */
+bool tensor_fits(const struct job *job, torch_tensor *tensor, int32_t type);
 /* Is it dense, of that shape and type, on the job's device, so that its address can be used? */
 bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape,
                int32_t type);

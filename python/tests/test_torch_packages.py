@@ -185,9 +185,12 @@ import sys, torch
 torch.ops.load_library(sys.argv[1])
 x, weights = torch.ones(5, 2, 3), [torch.ones(12, 3), torch.ones(12, 4)]
 tail = "gru", [3, 4, 1, 0, 0, 0, 0, 1, 0, 0], "all", 0.0, False
-def run(x=x, lengths=None, states=None, weights=weights, cell="gru", mask=None, keep=False):
-    return torch.ops.ecornn.layer(x, lengths, states, weights, None, None, mask, cell, *tail[1:], 0,
-                                  False, None, keep)
+def run(x=x, lengths=None, states=None, weights=weights, cell="gru", mask=None, keep=False,
+        shape=tail[1], flags=0):
+    return torch.ops.ecornn.layer(x, lengths, states, weights, None, None, mask, cell, shape,
+                                  *tail[2:], flags, False, None, keep)
+def shape(place, number):
+    return dict(shape=[*tail[1][:place], number, *tail[1][place + 1:]])
 y, h, *_ = run(x.transpose(0, 2).contiguous().transpose(0, 2))
 assert torch.equal(y[-1], h[0]) and torch.equal(y, run()[0])
 assert torch.equal(run(weights=[2 * weight for weight in weights])[0], run(
@@ -196,7 +199,16 @@ for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]),
                     (dict(x=x.double()), "weights must"), (dict(cell="mug"), "no such cell"),
                     (dict(states=[h, h]), "number of initial states"),
                     (dict(lengths=torch.ones(2)), "another shape"), (dict(x=x.int()), "floats"),
-                    (dict(mask=x[..., 0]), "resets and mask"), (dict(keep=True), "training")):
+                    (dict(mask=x[..., 0]), "resets and mask"), (dict(keep=True), "training"),
+                    (dict(x=torch.ones(5, 2, 7)), "input size"), (shape(0, 200000), "input size"),
+                    *((shape(place, wrong), "no layer has") for place in (0, 1, 2, 5, 7, 9)
+                      for wrong in (-1, 2**32 + 1, 2**61)),
+                    *((shape(place, wrong), "no layer has") for place in (3, 4, 8)
+                      for wrong in (-1, 2, 2**40)),
+                    (dict(flags=2**32), "no layer has"), (dict(flags=-1), "no layer has"),
+                    (shape(2, 2**31 - 1), "layers is"), (dict(cell="cell a(h)\\nh' = W x +"), "2:"),
+                    (dict(states=[torch.ones(1, 4, 2).double().mT]), "another shape"),
+                    (dict(lengths=torch.ones(4)[::2]), "another shape")):
     try:
         run(**wrong)
     except RuntimeError as error:
@@ -209,6 +221,34 @@ for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]),
 @pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
 def test_the_operator_in_c_names_what_is_wrong():
     subprocess.run([sys.executable, "-c", ERRORS, _native._module._name], check=True)
+
+
+MANY = """
+import sys, threading, torch
+torch.set_num_threads(1)
+torch.ops.load_library(sys.argv[1])
+def run(k):
+    k, steps, rows, input = k % 4352, 1 + k % 16, 1 + k // 16 % 16, 1 + k % 4352 // 256
+    weights = [torch.full((size, width), 0.1) for size, width in ((3, input), (3, 1))]
+    return torch.ops.ecornn.layer(torch.ones(steps, rows, input), None, None, weights, None, None, None,
+                                  "gru", [input, 1, 1, 0, 0, 0, 0, 1, 0, 0], "all", 0.0, False, 0,
+                                  False, None, False)[0][-1, -1].item()
+def sizes(first, found):
+    found += [run(first + k) for k in range(4352)]
+found = [[], []]  # more sizes than the 4096 plans that are kept, in two threads at once
+threads = [threading.Thread(target=sizes, args=(2176 * k, each)) for k, each in enumerate(found)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert len(found[0]) == 4352 and found[0] == found[1][2176:] + found[1][:2176]
+assert found[0][:9] == [run(k) for k in range(9)]
+for k in range(0, 4352, 256):  # and a row is that of any number of rows
+    assert all(abs(found[0][k] - found[0][k + 16 * n]) < 1e-6 for n in range(16))
+"""
+
+
+@pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
+def test_more_sizes_than_plans_are_kept():
+    subprocess.run([sys.executable, "-c", MANY, _native._module._name], check=True)
 
 
 def test_one_schema():
