@@ -125,8 +125,7 @@ def steps_of(problem):
 
 
 def from_bench(text, of_step=False):
-        """Turns the rows of ecornn bench --csv into rows of a table, with times of a run or, if of_step, of
-    a step of a layer."""
+    """The rows of ecornn bench --csv as rows of a table: times of a run or, if of_step, of a step."""
     for row in csv.DictReader(io.StringIO(text)):
         if "packing" in row["way"]:
             continue
