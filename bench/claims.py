@@ -172,23 +172,23 @@ def grid(names, types, uses):
 
 
 ALL = {
-    "gpu-grid": Table("gpu", "us a step and layer of the public grid, beside cuDNN",
+    "gpu-grid": Table("gpu", "us a step and layer of the public grid, and of cuDNN",
                       grid(("gpu-grid", "gpu-grid-more"), ("bf16", "f16", "f32/fast", "f32"),
                            ("infer", "train")), bench_gpu("--versus", "cudnn"),
                       from_gpu, at_once=18),
-    "gpu-many-rows": Table("gpu", "us a step and layer with 128 to 4096 rows, beside cuDNN",
+    "gpu-many-rows": Table("gpu", "us a step and layer with 128 to 4096 rows, and of cuDNN",
                            listed("many-rows"), bench_gpu("--versus", "cudnn"), from_gpu,
                            at_once=20),
     "gpu-memory": Table("gpu", "us a step and layer of training that keeps less",
                         grid(("memory",), ("bf16",), ("train",)), bench_gpu(), from_gpu,
                         at_once=22),
-    "gpu-torch": Table("gpu", "us a call of ecornn.torch, beside torch.nn",
+    "gpu-torch": Table("gpu", "us a call of ecornn.torch, and of torch.nn",
                        listed("torch-layers"), layers("cuda"), at_once=2),
-    "cpu-grid": Table("cpu", "us a run of the public grid, beside oneDNN",
+    "cpu-grid": Table("cpu", "us a run of the public grid, and of oneDNN",
                       listed("cpu-grid"), bench_cpu("--versus", "onednn"), from_bench, at_once=1),
-    "cpu-loop": Table("cpu", "us a run, beside a loop of CBLAS products",
+    "cpu-loop": Table("cpu", "us a run, and of a loop of CBLAS products",
                       listed("small", "medium"), bench_cpu("--versus", "loop"), from_bench, at_once=1),
-    "cpu-torch": Table("cpu", "us a call of ecornn.torch, beside torch.nn",
+    "cpu-torch": Table("cpu", "us a call of ecornn.torch, and of torch.nn",
                        listed("torch-layers"), layers("cpu"), at_once=2),
 }
 

@@ -192,7 +192,8 @@ static ecornn_status check_count(const char *name, int32_t given, int32_t planne
     return ECORNN_OK;
 }
 
-/* As in ecornn_io: both 0 means the plan's counts, one 0 alone an empty run. */
+/* Checks steps and batch, which mean what they mean in ecornn_io: if both are 0, the plan's counts;
+ * if only one is 0, an empty run. */
 static ecornn_status check_counts(struct eco_tangent_run *run)
 {
     const bool unset = run->io->steps == 0 && run->io->batch == 0;

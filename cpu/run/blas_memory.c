@@ -54,7 +54,7 @@ static void note(const void *buffer)
 }
 
 /* Allocates buffers until `all` are known, if possible.  Those that other runs hold now are known,
- * and OpenBLAS gives the free ones first, so none is allocated beside them. */
+ * and OpenBLAS gives the free ones first, so no buffer is allocated while one is free. */
 static void make(int all, int others)
 {
     void *buffer[MOST];

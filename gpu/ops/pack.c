@@ -211,7 +211,7 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
 
 /* ---- runs that pack -------------------------------------------------------------------------- */
 
-/* Where a matrix begins, if products can read it in the caller's memory; otherwise NULL. */
+/* The first byte of a matrix that products can read in the caller's memory; NULL if they cannot. */
 static const char *start_of(const struct ecornn_plan *plan, const struct position *position,
                             const void *param)
 {

@@ -60,10 +60,7 @@ static void sizes(struct cell_call *call, int64_t kind)
 static void read_all(struct cell_call *call)
 {
     struct step *const step = &call->step;
-    const int64_t wide = (step->kind == CELL_GRU    ? 3
-                          : step->kind == CELL_LSTM ? 4
-                                                    : 1) *
-                         step->hidden;
+    const int64_t wide = step_weight_rows(step);
     step->x = next(call, step->rows, step->input);
     step->h = next(call, step->rows, step->hidden);
     if (step->kind == CELL_LSTM)
@@ -131,10 +128,7 @@ static float *gradient(struct cell_call *call, torch_tensor **scratch, bool want
 static void make_dweights(struct cell_call *call)
 {
     struct step *const step = &call->step;
-    const int64_t wide = (step->kind == CELL_GRU    ? 3
-                          : step->kind == CELL_LSTM ? 4
-                                                    : 1) *
-                         step->hidden;
+    const int64_t wide = step_weight_rows(step);
     step->dw = made(call, wide, step->input);
     step->dr = made(call, wide, step->hidden);
     if (call->given & CELL_BIAS) {

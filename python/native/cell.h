@@ -32,6 +32,8 @@ struct step {
     bool ok;
 };
 
+/* Rows of w and of r: H for each gate. */
+int64_t step_weight_rows(const struct step *step);
 /* new_h, new_c and gates from all that is read. */
 void step_forward(struct step *step);
 /* The gradients that are not NULL; dgates is scratch. */

@@ -95,7 +95,7 @@ static void few_products(int64_t begin, int64_t end, void *data)
         }
 }
 
-static int64_t weight_rows(const struct step *step)
+int64_t step_weight_rows(const struct step *step)
 {
     return step->kind == CELL_GRU ? 3 * step->hidden : step->width;
 }
@@ -110,7 +110,7 @@ static void products(struct step *step)
     set_bias(step);
     if (step->rows <= FEW) {
         const int64_t each = (step->input + step->hidden) * step->rows;
-        torch.torch_parallel_for(0, weight_rows(step), (grain(each) + 3) / 4 * 4, few_products,
+        torch.torch_parallel_for(0, step_weight_rows(step), (grain(each) + 3) / 4 * 4, few_products,
                                  step);
         return;
     }

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: DLPack in both directions, who owns memory, when it is freed."""
+"""Arrays of other libraries: DLPack in both directions, the owner of memory, and when it is freed."""
 
 from __future__ import annotations
 

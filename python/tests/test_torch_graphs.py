@@ -264,20 +264,6 @@ def test_dropout_is_not_drawn_again(make, wrapped, budget):
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_export_for_any_batch(kind):
-    module = getattr(et, kind)(12, 16, batch_first=True).eval()
-    dims = {0: torch.export.Dim("N", min=1, max=64), 1: torch.export.Dim("T", min=1, max=99)}
-    program = torch.export.export(module, (torch.randn(6, 20, 12),), dynamic_shapes=(dims,))
-    again = program.module()
-    for shape in ((3, 20, 12), (1, 7, 12), (6, 20, 12)):
-        x = torch.randn(*shape)
-        assert torch.equal(again(x)[0], module(x)[0])
-        found = torch.autograd.grad(again(x)[0].pow(2).sum(), list(again.parameters()))
-        want = torch.autograd.grad(module(x)[0].pow(2).sum(), list(module.parameters()))
-        assert all(map(torch.equal, found, want))
-
-
 @pytest.mark.parametrize("make", [lambda: et.LSTM(3, 4), lambda: et.MGU(3, 4, bidirectional=True),
                                   lambda: et.Net(3, "lstm/H4/bi; join:2; gru/H5")])
 def test_vmap_in_a_graph(make):

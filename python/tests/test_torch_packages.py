@@ -120,10 +120,12 @@ def _package(folder, name, device="cpu"):
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-def test_export_for_any_shape(kind, strict):
-    module = getattr(et, kind)(12, 16).eval()
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_export_for_any_shape(kind, strict, batch_first):
+    module = getattr(et, kind)(12, 16, batch_first=batch_first).eval()
+    steps, batch = (1, 0) if batch_first else (0, 1)
     program = torch.export.export(module, (torch.randn(6, 20, 12),), strict=strict,
-                                  dynamic_shapes=({0: DIMS[0], 1: DIMS[1]},))
+                                  dynamic_shapes=({steps: DIMS[0], batch: DIMS[1]},))
     again = program.module()
     for shape in ((3, 20, 12), (1, 7, 12), (6, 20, 12)):
         x = torch.randn(*shape)

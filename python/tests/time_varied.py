@@ -1,13 +1,13 @@
-"""What sequences of varied lengths take, torch.nn's layer beside ecornn's: batches of one shape, and
-of another number of rows in each step.
+"""Times torch.nn's layer and ecornn's on sequences of varied lengths: with batches of one shape, and
+with batches whose number of rows changes in each step.
 
     python time_varied.py [cpu|cuda] [rows]
 
 An LSTM of 64 to 128 units, milliseconds, medians of turns.  packed: a training step of packed
 sequences of up to 128 steps.  acting: one step of 1024 rows from a state, without gradients.
 learning: a training step of a quarter of these rows over 128 steps, where episodes of 20 to 128
-steps end at random: torch packs the pieces, and ecornn packs them or is told where they begin
-(resets).  A CPU has torch's threads.
+steps end at random: torch packs the pieces; ecornn packs them, or takes `resets`, which mark where
+they begin.  A CPU has torch's threads.
 """
 
 from __future__ import annotations

@@ -326,7 +326,7 @@ START_TEST(nothing_is_a_wrong_result)
 }
 END_TEST
 
-/* Of large results only pieces are compared; the first and last elements are among them. */
+/* Large results are compared in pieces, which include the first and the last element. */
 START_TEST(fetches_pieces)
 {
     enum { ALL = 5000011 };

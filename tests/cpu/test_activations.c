@@ -94,7 +94,7 @@ static void check_activation(const struct eco_isa *isa, int which)
                   activations[which].name, worst, (double)where);
 }
 
-/* Of several sets that give the same bits (activations_same_bits), only one is measured. */
+/* Measures one of the instruction sets that give the same bits (activations_same_bits). */
 START_TEST(activation_errors)
 {
     const struct eco_isa *isa;

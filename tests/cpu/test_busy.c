@@ -132,7 +132,7 @@ static void spinners_stop(const pid_t spinner[], int n)
 
 struct times {
     double alone, quiet, busy, after; /* seconds: of one thread; of many threads on a quiet machine,
-                                         beside other work, and afterwards */
+                                         while other processes run, and after them */
 };
 
 static struct times times_of(const char *problem, const char *device, int spinners, double wanted)

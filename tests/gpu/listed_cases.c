@@ -25,8 +25,8 @@ START_TEST(agrees_in_large_layers)
 }
 END_TEST
 
-/* There are so few rows that all rows of a group of blocks end many steps before the last step, or
- * begin many steps after the first. Covers clusters, several groups, two products, and chunks. */
+/* With few rows, all rows of a group of blocks end many steps before the last step, or begin many
+ * steps after the first. Covers clusters, several groups, two products, and chunks. */
 static const char *const ended[] = {"lstm/f32/train/L2/bi/T23/N2/I8/H40/states/lengths:random",
                                     "lstm/f32/infer/L3/T21/N1/I8/H72/lengths:random",
                                     "lstm/f32/train/bi/T13/N3/I8/H800/states/lengths:random",

@@ -11,7 +11,7 @@
  *   /resets:F        F in a hundred steps reset, to reset_state with /states, else to 0
  *   /resets          a plan with resets, a run without
  *   /mask:F          F in a hundred steps do not count
- *   /first:TxN       the run is a piece of one that has so many steps and rows before it
+ *   /first:TxN       the run is the part of a longer run that begins at step T and row N
  *   /alias           final is the memory of initial (with /states)
  *   /accumulate      backward runs twice, first without dfinal; the second adds to dweights
  *   /null:LIST       these are NULL: y final dy dfinal dx dinitial dweights, with commas

@@ -112,7 +112,7 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dcontext, dweights):
         if torch.is_grad_enabled():
-            _twice()
+            _op.refuse_second("attention")
         *tensors, reserve = ctx.saved_tensors
         found = _backward(tensors, ctx.batch_major, reserve, dcontext, dweights,
                           ctx.needs_input_grad[:4])
@@ -189,14 +189,7 @@ def _graph_backward(ctx, gradients):
     return (*[gradient if want else None for gradient, want in zip(found, wanted)], *[None] * 4)
 
 
-def _twice(*_):
-    raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of attention")
-
-
-torch.library.register_autograd("ecornn::attention", _graph_backward, setup_context=_setup)
-torch.library.register_autograd("ecornn::attention_backward", _twice)
-_op.map_rows("attention")
-_op.map_rows("attention_backward")
+_op.register_gradient("attention", "attention", _graph_backward, _setup)
 
 
 def _check(query, keys, values, vector, batch_first: bool) -> None:

@@ -12,7 +12,7 @@ from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
 from .._plan import limit_of, saving_of
 from ..cell import Cell, expected
-from . import _graph, _net_op, _reserve, _run
+from . import _graph, _net_op, _op, _reserve, _run
 from ._freezing import Freezing
 from ._given import check_lengths, integers
 from ._net_plan import Plan, fit_saving, number, plan_of, plan_within, with_words
@@ -132,7 +132,7 @@ class _Function(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *outputs):
         if torch.is_grad_enabled():
-            _net_op._twice()
+            _op.refuse_second("a net")
         return (*(None,) * 6, *backward(*ctx.call, ctx.saved_tensors, outputs,
                                         ctx.needs_input_grad[6:]))
 

@@ -144,11 +144,4 @@ def _backward(ctx, gradients):
     return (found[0], None, found[1:1 + ctx.params], dstates, *[None] * 11)
 
 
-def _twice(*_):
-    raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of a net")
-
-
-torch.library.register_autograd("ecornn::net", _backward, setup_context=_setup)
-torch.library.register_autograd("ecornn::net_backward", _twice)
-_op.map_rows("net")
-_op.map_rows("net_backward")
+_op.register_gradient("net", "a net", _backward, _setup)

@@ -175,6 +175,19 @@ def map_rows(name: str) -> None:
     torch.library.register_vmap(f"ecornn::{name}", rule)
 
 
+def refuse_second(what: str):
+    """Raises the error of a gradient of a gradient."""
+    raise NotImplementedError(f"ecornn: no gradient of a gradient (create_graph=True) of {what}")
+
+
+def register_gradient(name: str, what: str, backward, setup) -> None:
+    """Gives the operator a gradient and vmap a rule for both; a second gradient is an error."""
+    torch.library.register_autograd(f"ecornn::{name}", backward, setup_context=setup)
+    torch.library.register_autograd(f"ecornn::{name}_backward", lambda *_: refuse_second(what))
+    map_rows(name)
+    map_rows(f"{name}_backward")
+
+
 @torch.library.impl("ecornn::layer", ("cpu", "cuda"))
 def _layer(*arguments):
     *arguments, keep = arguments
@@ -257,16 +270,6 @@ def _backward(ctx, gradients):
     return (dx, None, dlists[0], list(found), None, dlists[1], *[None] * 10)
 
 
-torch.library.register_autograd("ecornn::layer", _backward, setup_context=_setup)
-
-
-def _twice(*_):
-    raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) through a "
-                              "compiled or exported graph")
-
-
-torch.library.register_autograd("ecornn::layer_backward", _twice)
-map_rows("layer")
-map_rows("layer_backward")
+register_gradient("layer", "a compiled or exported graph", _backward, _setup)
 when_imported("onnxscript.function_libs.torch_lib.ops",
               lambda _: importlib.import_module(__package__ + "._onnx"))
