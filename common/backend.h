@@ -163,8 +163,9 @@ struct eco_backend {
     /* Calls work(user_data, id, count) on `count` threads.  NULL for a backend with share. */
     void (*run_on_threads)(struct ecornn_device *device,
                            void (*work)(void *user_data, int id, int count), void *user_data);
+    const struct eco_force_key *keys; /* of forced choices; NULL: none */
     const char *const
-        *variables; /* environment variables that also override choices; terminated by NULL */
+        *variables; /* other environment variables that override choices; terminated by NULL */
     /* Adds " key=value" for what times depend on, besides name, variant and threads.  Or NULL. */
     void (*identity)(const struct ecornn_device *device, struct eco_text *words);
     void (*about)(

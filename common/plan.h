@@ -50,6 +50,8 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
 /* An environment variable that is set and overrides the planner's choices, or NULL. */
 struct eco_backend;
 const char *eco_plan_asked(const struct eco_backend *backend);
+/* Forces the choices of such variables in the problem. */
+ecornn_status eco_plan_force(struct eco_problem *problem, const struct eco_backend *backend);
 /* Makes a plan by the choices forced in the problem, and nothing else. */
 ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *device,
                             const struct eco_problem *problem);

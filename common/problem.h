@@ -43,8 +43,15 @@ struct eco_problem {
     struct eco_saving saving;
     uint64_t memory_limit;           /* bytes of reserve and workspace; 0: none */
     char text[ECO_MAX_PROBLEM_TEXT]; /* "lstm/f32/train/L2/bi/T100/N32/I512/H512" */
-    char forced[ECO_MAX_FORCE];      /* forced choices, in the form of ECORNN_FORCE */
+    struct eco_force force;          /* forced choices */
 };
+
+/* The forced value of a key; or `usual`. */
+static inline int32_t eco_forced(const struct eco_problem *problem, enum eco_forced_key key,
+                                 int32_t usual)
+{
+    return problem->force.keys >> key & 1 ? problem->force.value[key] : usual;
+}
 
 /* Input width of a layer: I, then D*P. */
 int32_t eco_problem_input(const struct eco_problem *problem, int layer);

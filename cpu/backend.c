@@ -127,7 +127,9 @@ static ecornn_status prepare(struct ecornn_plan *plan)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *own);
     own->isa = narrow ? eco_isa_with_tiles(cpu->isa) : cpu->isa;
     own->grid = cpu->grid;
-    eco_cpu_forced_grid(&plan->problem, &own->grid);
+    const int32_t grid = eco_forced(&plan->problem, ECO_FORCE_GRID, 0);
+    if (grid != 0)
+        own->grid = eco_cpu_unpack_grid(grid);
     plan->context = own;
     return ECORNN_OK;
 }
@@ -264,6 +266,7 @@ const struct eco_backend eco_backend_cpu = {
     .release = release,
     .describe = describe,
     .choices = eco_cpu_choices,
+    .keys = eco_cpu_keys,
     .variables = variables,
     .identity = identity,
     .about = about,

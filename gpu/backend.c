@@ -178,11 +178,13 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     if (gpu == NULL)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes",
                                       sizeof *gpu);
-    char graphs[4];
+    char graph[4] = "";
     gpu->device = number;
     gpu->capability = capability(number);
-    const struct eco_gpu_asking asking = {eco_environment("ECORNN_FORCE"), "graph", "ECORNN_GRAPH"};
-    gpu->graphs = !eco_gpu_asked(asking, graphs, sizeof graphs) || strcmp(graphs, "0") != 0;
+    const char *graphs = eco_environment("ECORNN_GRAPH");
+    if (eco_force_text(eco_environment("ECORNN_FORCE"), "graph", graph, sizeof graph))
+        graphs = graph;
+    gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
     gpu->spin_timeout_s = patience();
     pthread_mutex_init(&gpu->own_codes_lock, NULL);
     device->context = gpu;
@@ -391,7 +393,7 @@ static const struct eco_backend backend = {
     .run_concurrently = eco_gpu_run_concurrently,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
-    .variables = eco_gpu_variables,
+    .keys = eco_gpu_keys,
     .identity = identity,
     .about = about,
     .algos = algos,

@@ -84,7 +84,7 @@ static ecornn_status plan_in_part(ecornn_plan **plan, struct ecornn_device *part
                                   const struct eco_problem *one, const struct eco_algo *algo)
 {
     struct eco_problem forced = *one;
-    struct eco_text choice = {forced.forced, sizeof forced.forced, 0};
+    struct eco_text choice = {forced.force.text, sizeof forced.force.text, 0};
     if (eco_plan_asked(part->backend) != NULL)
         return eco_plan_create(plan, part, one);
     eco_text_add(&choice, "algorithm=%s", algo->name);
@@ -141,7 +141,9 @@ ecornn_status eco_models_create(ecornn_plan **plan, ecornn_device *device,
     made->problem = *problem;
     made->device = device;
     eco_problem_of_one(&one, problem);
-    ecornn_status status = create_one(made, &one);
+    ecornn_status status = eco_plan_force(&one, device->backend);
+    if (status == ECORNN_OK)
+        status = create_one(made, &one);
     if (status == ECORNN_OK)
         status = fix_sizes(made);
     if (status == ECORNN_OK && device->backend->share != NULL)

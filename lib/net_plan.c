@@ -152,6 +152,8 @@ static ecornn_status share_device(const struct ecornn_net_plan *plan, struct mak
         status = parse_problem(&problems[i], making, text->first + i);
         if (status == ECORNN_OK && problems[i].models > 1)
             status = ECORNN_UNSUPPORTED;
+        if (status == ECORNN_OK)
+            status = eco_plan_force(&problems[i], plan->device->backend);
         layer[i] = &problems[i];
     }
     if (status == ECORNN_OK) {

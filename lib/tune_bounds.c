@@ -51,7 +51,7 @@ static struct eco_problem small_of(const struct eco_problem *problem)
     made.saving = (struct eco_saving){.policy = ECORNN_SAVE_ALL, .type = ECORNN_F64};
     made.fast = made.row_invariant = false;
     made.memory_limit = 0;
-    made.forced[0] = '\0';
+    made.force = (struct eco_force){.keys = 0};
     return made;
 }
 

@@ -285,7 +285,7 @@ static ecornn_status begin(struct search *search)
                                : eco_plan_make(&plan, search->device, search->problem);
     if (status != ECORNN_OK)
         return status;
-    memcpy(forced, plan->problem.forced, sizeof forced); /* by wisdom, or nothing */
+    memcpy(forced, plan->problem.force.text, sizeof forced); /* by wisdom, or nothing */
     search->tuned->by_wisdom = plan->by_wisdom;
     status = eco_tune_data_make(&search->data, plan, search->problem);
     ecornn_plan_free(plan);

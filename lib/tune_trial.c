@@ -113,7 +113,7 @@ ecornn_status eco_trial_plan(struct eco_trial *trial, const struct eco_tune_data
                              const char *choices)
 {
     struct eco_problem problem = *data->problem;
-    struct eco_text forced = {problem.forced, sizeof problem.forced, 0},
+    struct eco_text forced = {problem.force.text, sizeof problem.force.text, 0},
                     chosen = {trial->choices, sizeof trial->choices, 0};
     *trial = (struct eco_trial){.data = NULL};
     eco_text_add(&forced, "%s", choices);

@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#include "common/force.h"
 #include "common/mark.h"
 #include "common/util.h"
 #include "common/strategy.h"
@@ -20,8 +19,8 @@
 /* ECORNN_ALGORITHM=NAME, or algorithm=NAME in ECORNN_FORCE, excludes all other algorithms. */
 static bool left_out(const struct eco_problem *problem, const struct eco_algo *algo)
 {
-    char only[ECO_MAX_ALGORITHM];
-    return eco_force_algorithm(problem->forced, only) && strcmp(only, algo->name) != 0;
+    const char *only = problem->force.algorithm;
+    return *only != '\0' && strcmp(only, algo->name) != 0;
 }
 
 static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_algo *algo)
@@ -176,10 +175,18 @@ static ecornn_status make(struct ecornn_plan **plan, struct ecornn_device *devic
 ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *device,
                             const struct eco_problem *problem)
 {
-    return make(plan, device, problem, false);
+    struct eco_problem forced = *problem;
+    const ecornn_status status = eco_force_read(&forced.force, device->backend->keys);
+    return status == ECORNN_OK ? make(plan, device, &forced, false) : status;
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
+
+static bool is_set(const char *name)
+{
+    const char *value = name != NULL ? eco_environment(name) : NULL;
+    return value != NULL && *value != '\0';
+}
 
 /* If such a variable is set, wisdom is not used. */
 const char *eco_plan_asked(const struct eco_backend *backend)
@@ -187,21 +194,24 @@ const char *eco_plan_asked(const struct eco_backend *backend)
     static const char *const all[] = {"ECORNN_FORCE", "ECORNN_ALGORITHM", NULL};
     const char *const *const lists[] = {all, backend->variables};
     for (int i = 0; i < 2; i++)
-        for (const char *const *name = lists[i]; name != NULL && *name != NULL; name++) {
-            const char *value = eco_environment(*name);
-            if (value != NULL && *value != '\0')
+        for (const char *const *name = lists[i]; name != NULL && *name != NULL; name++)
+            if (is_set(*name))
                 return *name;
-        }
+    for (const struct eco_force_key *key = backend->keys; key != NULL && key->name != NULL; key++)
+        if (is_set(key->variable))
+            return key->variable;
     return NULL;
 }
 
-static ecornn_status read_force(struct eco_problem *problem)
+ecornn_status eco_plan_force(struct eco_problem *problem, const struct eco_backend *backend)
 {
     const char *forced = eco_environment("ECORNN_FORCE");
-    struct eco_text text = {problem->forced, sizeof problem->forced, 0};
+    struct eco_force *force = &problem->force;
+    struct eco_text text = {force->text, sizeof force->text, 0};
     eco_text_add(&text, "%s", forced != NULL ? forced : "");
+    force->by_user = eco_plan_asked(backend) != NULL;
     if (text.length < text.size)
-        return ECORNN_OK;
+        return eco_force_read(force, backend->keys);
     return eco_fail(ECORNN_BAD_ARGUMENT, "ECORNN_FORCE has %zu characters, must have less than %zu",
                     text.length, text.size);
 }
@@ -224,14 +234,16 @@ static ecornn_status make_by_wisdom(struct ecornn_plan **plan, struct ecornn_dev
     struct eco_wisdom_found found;
     struct eco_problem forced = *problem;
     char before[ECO_MAX_DETAIL], said[ECO_MAX_NOTE] = "";
-    struct eco_text choices = {forced.forced, sizeof forced.forced, 0},
+    struct eco_text choices = {forced.force.text, sizeof forced.force.text, 0},
                     note = {said, sizeof said, 0};
     eco_wisdom_find(problem, device, &found);
     eco_choices_take(&choices, found.choices, device->backend, problem->row_invariant);
     eco_text_add(&note, "%s", found.note);
     eco_fail_keep(before);
     const bool by_wisdom = found.choices[0] != '\0';
-    ecornn_status status = make(plan, device, &forced, by_wisdom);
+    ecornn_status status = eco_force_read(&forced.force, device->backend->keys);
+    if (status == ECORNN_OK)
+        status = make(plan, device, &forced, by_wisdom);
     if (by_wisdom && status != ECORNN_OK && status != ECORNN_NO_MEMORY)
         status = make_without(plan, device, problem, before, &note);
     if (status == ECORNN_OK)
@@ -247,7 +259,7 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
     const bool limited = problem->memory_limit > 0;
     if (device->backend->choices != NULL && eco_plan_asked(device->backend) == NULL)
         return limited ? make(plan, device, problem, false) : make_by_wisdom(plan, device, problem);
-    const ecornn_status status = read_force(&asked);
+    const ecornn_status status = eco_plan_force(&asked, device->backend);
     return status == ECORNN_OK ? make(plan, device, &asked, false) : status;
 }
 

@@ -10,17 +10,15 @@
 #include "common/util.h"
 
 /* By the user in the environment, not by a line of wisdom. */
-static bool is_asked_for(void)
+static bool is_asked_for(const struct eco_force *force)
 {
-    char name[ECO_MAX_ALGORITHM];
-    return eco_force_algorithm(eco_environment("ECORNN_FORCE"), name) &&
-           strcmp(name, eco_algo_blas.name) == 0;
+    return force->by_user && strcmp(force->algorithm, eco_algo_blas.name) == 0;
 }
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     (void)caps;
-    if (problem->type == ECORNN_F32 && (problem->row_invariant || !is_asked_for()))
+    if (problem->type == ECORNN_F32 && (problem->row_invariant || !is_asked_for(&problem->force)))
         return "does not support F32: the CBLAS sums in another order for other numbers of rows";
     const bool same = problem->weight_type == problem->type;
     return same && !eco_type_narrow(problem->type)
@@ -45,9 +43,9 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .cpu.by_length = true,
         .cpu.run_threads = caps->threads,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
-        .chunk = eco_cpu_forced(problem, "chunk", steps_for(FORWARD_ROWS, problem->N)),
+        .chunk = eco_forced(problem, ECO_FORCE_CHUNK, steps_for(FORWARD_ROWS, problem->N)),
         .chunk_backward =
-            eco_cpu_forced(problem, "chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
+            eco_forced(problem, ECO_FORCE_CHUNK_BACK, steps_for(BACKWARD_ROWS, problem->N)),
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
         .cpu.sums_vectors = eco_cpu_sums_vectors(problem),
     };

@@ -12,7 +12,7 @@ void eco_cpu_request_carried(const struct eco_problem *problem, const struct eco
 {
     const size_t column =
         eco_layout_carried_column(problem) * eco_type_bytes(eco_type_sum(problem->type));
-    if (!eco_cpu_carries_values(problem) || !eco_cpu_forced(problem, "carried", true))
+    if (!eco_cpu_carries_values(problem) || !eco_forced(problem, ECO_FORCE_CARRIED, true))
         return;
     request->carried_threads = caps->threads;
     for (int way = 0; way < 2; way++) {

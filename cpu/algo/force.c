@@ -3,93 +3,83 @@
  */
 #include "cpu/algo/force.h"
 
-#include <stddef.h>
-#include <string.h>
-
-#include "common/force.h"
 #include "common/util.h"
 
-enum { BOTH = ECO_FORCED_BLAS | ECO_FORCED_PACKED, STEPS = 1 << 24 };
+/* ---- the keys -------------------------------------------------------------------------------- */
 
-static const struct key {
-    const char *name;
-    int algorithms, least, most; /* the algorithms that have the choice */
-    const char *wrong;
-} key[] = {
-    {"chunk", BOTH, 1, STEPS, "ECORNN_FORCE: chunk is not 1 to 16777216"},
-    {"carried", BOTH, 0, 1, "ECORNN_FORCE: carried is not 0 or 1"},
-    {"chunk-back", BOTH, 1, STEPS, "ECORNN_FORCE: chunk-back is not 1 to 16777216"},
-    {"vectors", ECO_FORCED_PACKED, 1, 4, "ECORNN_FORCE: vectors is not 1 to 4"},
-    {"block", ECO_FORCED_PACKED, 1, STEPS, "ECORNN_FORCE: block is not 1 to 16777216"},
-    {"block-steps", BOTH, 0, STEPS, "ECORNN_FORCE: block-steps is not 0 to 16777216"},
-    {"pack-rows", ECO_FORCED_PACKED, 1, 1 << 16, "ECORNN_FORCE: pack-rows is not 1 to 65536"},
-    {"fuse", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: fuse is not 0 or 1"},
-    {"copy", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: copy is not 0 or 1"},
-    {"own-units", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: own-units is not 0 or 1"},
-    {"whole-rows", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: whole-rows is not 0 or 1"},
-    {"pass-after", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: pass-after is not 0 or 1"},
-    {"cached", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: cached is not 0 or 1"},
-    {"strips", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: strips is not 0 or 1"},
-    {"help", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: help is not 0 or 1"},
-    {"wide", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: wide is not 0 or 1"},
+enum { GRID_BITS = 8 };
+
+static bool read_grid(const char *text, int32_t *value)
+{
+    struct eco_grid grid;
+    if (!eco_cpu_read_grid(text, &grid))
+        return false;
+    *value = (grid.ops << GRID_BITS | grid.rows) << GRID_BITS | grid.units;
+    return true;
+}
+
+struct eco_grid eco_cpu_unpack_grid(int32_t value)
+{
+    enum { MASK = (1 << GRID_BITS) - 1 };
+    return (struct eco_grid){value >> 2 * GRID_BITS, value >> GRID_BITS & MASK, value & MASK};
+}
+
+enum { MOST = 1 << 24 };
+
+/* Runs choose `unsaid` ones by their own size, unless they are forced. */
+#define NUMBER(name, key, least, most, unsaid)                                                     \
+    {                                                                                              \
+        name, NULL, ECO_FORCE_##key, least, most, NULL, NULL, unsaid                               \
+    }
+const struct eco_force_key eco_cpu_keys[] = {
+    NUMBER("chunk", CHUNK, 1, MOST, false),
+    NUMBER("carried", CARRIED, 0, 1, false),
+    NUMBER("chunk-back", CHUNK_BACK, 1, MOST, false),
+    NUMBER("gradient-rows", GRADIENT_ROWS, 1, INT32_MAX, false),
+    {"grid", NULL, ECO_FORCE_GRID, 0, 0, read_grid, "OPSxROWSxUNITS, 1 to 64 threads in all",
+     false},
+    NUMBER("vectors", VECTORS, 1, 4, false),
+    NUMBER("fuse", FUSE, 0, 1, false),
+    NUMBER("copy", COPY, 0, 1, false),
+    NUMBER("own-units", OWN_UNITS, 0, 1, false),
+    NUMBER("wide", WIDE, 0, 1, false),
+    NUMBER("block", BLOCK, 1, MOST, true),
+    NUMBER("pack-rows", PACK_ROWS, 1, 1 << 16, true),
+    NUMBER("whole-rows", WHOLE_ROWS, 0, 1, true),
+    NUMBER("pass-after", PASS_AFTER, 0, 1, true),
+    NUMBER("cached", CACHED, 0, 1, true),
+    NUMBER("strips", STRIPS, 0, 1, true),
+    NUMBER("help", HELP, 0, 1, true),
+    NUMBER("block-steps", BLOCK_STEPS, 0, MOST, true),
+    {.name = NULL},
 };
-enum { KEYS = sizeof key / sizeof *key };
+#undef NUMBER
 
-static const char *key_refuses(const char *forced, const struct key *k, int algorithm)
-{
-    char text[2];
-    int value;
-    if (!eco_force_text(forced, k->name, text, sizeof text))
-        return NULL;
-    if (!(k->algorithms & algorithm))
-        return "ECORNN_FORCE asks for what is no choice of it";
-    const bool right =
-        eco_force_number(forced, k->name, &value) && value >= k->least && value <= k->most;
-    return right ? NULL : k->wrong;
-}
+#define BIT(key) (UINT32_C(1) << ECO_FORCE_##key)
+static const uint32_t packed_only = BIT(VECTORS) | BIT(BLOCK) | BIT(PACK_ROWS) | BIT(FUSE) |
+                                    BIT(COPY) | BIT(OWN_UNITS) | BIT(WHOLE_ROWS) | BIT(PASS_AFTER) |
+                                    BIT(CACHED) | BIT(STRIPS) | BIT(HELP) | BIT(WIDE);
+#undef BIT
 
-bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid)
-{
-    char text[16];
-    return eco_force_text(problem->forced, "grid", text, sizeof text) &&
-           eco_cpu_read_grid(text, grid);
-}
-
-static const char *grid_refuses(const struct eco_problem *problem)
-{
-    char text[2];
-    return eco_force_text(problem->forced, "grid", text, sizeof text) &&
-                   !eco_cpu_forced_grid(problem, &(struct eco_grid){0})
-               ? "ECORNN_FORCE: grid is not OPSxROWSxUNITS, 1 to 64 threads in all"
-               : NULL;
-}
+/* ---- what is impossible ---------------------------------------------------------------------- */
 
 const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorithm, bool alone)
 {
-    const char *refusal = grid_refuses(problem);
-    if (problem->forced[0] == '\0')
+    const int fuse = eco_forced(problem, ECO_FORCE_FUSE, 0),
+              own_units = eco_forced(problem, ECO_FORCE_OWN_UNITS, alone);
+    if (problem->force.keys == 0)
         return NULL;
-    for (int i = 0; refusal == NULL && i < KEYS; i++)
-        refusal = key_refuses(problem->forced, &key[i], algorithm);
-    if (refusal != NULL)
-        return refusal;
-    if (eco_cpu_forced(problem, "block-steps", -1) >= 0 && !problem->cell->lowered.linear.scans)
+    if (algorithm == ECO_FORCED_BLAS && (problem->force.keys & packed_only) != 0)
+        return "ECORNN_FORCE asks for what is no choice of it";
+    if (eco_forced(problem, ECO_FORCE_BLOCK_STEPS, -1) >= 0 && !problem->cell->lowered.linear.scans)
         return "ECORNN_FORCE asks for block-steps, but the cell is not linear in its states";
-    const int fuse = eco_cpu_forced(problem, "fuse", 0),
-              own_units = eco_cpu_forced(problem, "own-units", alone);
     if (own_units > alone)
         return "ECORNN_FORCE: own-units is 1, but the cell has means or a projection";
     if (fuse > 0 && problem->cell->lowered.raw >= 0)
         return "ECORNN_FORCE: fuse is 1, but the cell reads x unit by unit";
-    if (eco_cpu_forced(problem, "carried", 0) > eco_cpu_carries_values(problem))
+    if (eco_forced(problem, ECO_FORCE_CARRIED, 0) > eco_cpu_carries_values(problem))
         return "ECORNN_FORCE: carried is 1, but no stage of the cell carries values";
     return fuse > own_units ? "ECORNN_FORCE: fuse is 1, but threads do not own units" : NULL;
-}
-
-int eco_cpu_forced(const struct eco_problem *problem, const char *name, int usual)
-{
-    int value = usual;
-    return eco_force_number(problem->forced, name, &value) ? value : usual;
 }
 
 /* ---- choices of a plan ----------------------------------------------------------------------- */
@@ -99,21 +89,17 @@ static void add(struct eco_text *text, const char *name, int value)
     eco_text_add(text, ",%s=%d", name, value);
 }
 
-/* Each run chooses these by its own size, unless they are forced. */
-static const char *const unsaid[] = {"block",  "pack-rows", "whole-rows", "pass-after",
-                                     "cached", "strips",    "help",       "block-steps"};
-
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_layout_request *request = &plan->request;
-    struct eco_grid grid;
-    int value;
+    const int32_t forced = eco_forced(&plan->problem, ECO_FORCE_GRID, 0);
+    const struct eco_grid grid = eco_cpu_unpack_grid(forced);
     if (eco_cpu_carries_values(&plan->problem))
         add(text, "carried", request->cpu.carried_threads > 0);
     add(text, "chunk", plan->tape[false][0].chunk);
     if (plan->problem.training)
         add(text, "chunk-back", plan->tape[true][0].chunk);
-    if (eco_cpu_forced_grid(&plan->problem, &grid))
+    if (forced != 0)
         eco_text_add(text, ",grid=%dx%dx%d", grid.ops, grid.rows, grid.units);
     if (request->cpu.lanes == 0)
         return;
@@ -123,7 +109,5 @@ void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     add(text, "copy", request->cpu.threads > 0);
     if (eco_type_narrow(plan->problem.weight_type))
         add(text, "wide", request->cpu.wide);
-    for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++)
-        if (eco_force_number(plan->problem.forced, unsaid[i], &value))
-            add(text, unsaid[i], value);
+    eco_force_write(&plan->problem.force, eco_cpu_keys, true, text);
 }

@@ -1,5 +1,5 @@
 /*
- * The choices that ECORNN_FORCE takes from the CPU's planner; read when a plan is made.
+ * The choices that ECORNN_FORCE takes from the CPU's planner.
  */
 #ifndef ECO_CPU_ALGO_FORCE_H
 #define ECO_CPU_ALGO_FORCE_H
@@ -10,14 +10,18 @@
 #include "common/util.h"
 #include "cpu/cpu.h"
 
+/* eco_backend.keys */
+extern const struct eco_force_key eco_cpu_keys[];
+
 /* Algorithms by their choices. */
-enum { ECO_FORCED_BLAS = 1, ECO_FORCED_PACKED = 2 };
+enum { ECO_FORCED_BLAS, ECO_FORCED_PACKED };
 
 /* Why the forced choices are impossible, or NULL; alone: threads can finish the units they
  * multiply. */
 const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorithm, bool alone);
-/* The forced value of a key, which is in its range; or `usual`. */
-int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual);
+
+/* The grid of ECO_FORCE_GRID's value. */
+struct eco_grid eco_cpu_unpack_grid(int32_t value);
 
 /* Has the cell stages that pass values on to later ones? */
 static inline bool eco_cpu_carries_values(const struct eco_problem *problem)
@@ -29,9 +33,6 @@ static inline bool eco_cpu_carries_values(const struct eco_problem *problem)
 /* carried.c: requests room for such values. */
 void eco_cpu_request_carried(const struct eco_problem *problem, const struct eco_caps *caps,
                              struct eco_cpu_request *request);
-
-/* The forced grid of steps; false: none is forced, and *grid stays. */
-bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid);
 
 /* A plan's choices, eco_backend.choices. */
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text);

@@ -20,7 +20,7 @@ static bool is_wide(const struct eco_problem *problem)
     const double units = (problem->H + GROUP - 1) / GROUP * GROUP;
     const double elements = eco_problem_work(problem, 0).recurrent / problem->H * units;
     return problem->type == ECORNN_F32 && problem->weight_type == ECORNN_BF16 &&
-           eco_cpu_forced(problem, "wide", elements * sizeof(float) <= FIRST_CACHE);
+           eco_forced(problem, ECO_FORCE_WIDE, elements * sizeof(float) <= FIRST_CACHE);
 }
 
 /* Weights in BF16, with any rows. */
@@ -38,7 +38,7 @@ static bool fuses(const struct eco_problem *problem)
 /* Checks a forced panel width, which determines the room for copies of a gradient. */
 static const char *panels_refuse(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const int32_t vectors = eco_cpu_forced(problem, "vectors", ECO_TILE_VECTORS);
+    const int32_t vectors = eco_forced(problem, ECO_FORCE_VECTORS, ECO_TILE_VECTORS);
     if (is_narrow(problem))
         return vectors % 2 == 0 ? NULL : "ECORNN_FORCE: vectors is not 2 or 4, with BF16 weights";
     return vectors >= caps->cpu.vectors
@@ -123,7 +123,7 @@ static void request_narrow(struct eco_layout_request *request, const struct eco_
 {
     request->cpu.lane_groups = 1;
     request->cpu.vectors =
-        eco_cpu_forced(problem, "vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
+        eco_forced(problem, ECO_FORCE_VECTORS, problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
     request->cpu.group = ECO_NARROW_GROUP;
     request->cpu.pair = 2;
     request->cpu.acc_units = acc_units(problem, caps, ACC_LANES * caps->cpu.lanes);
@@ -149,48 +149,48 @@ static bool aliases(const struct eco_problem *problem)
     return problem->N > ECO_TILE_VECTORS && problem->I % ECO_ALIAS == 0;
 }
 
-static enum eco_asked asked(const struct eco_problem *problem, const char *key)
+static enum eco_asked asked(const struct eco_problem *problem, enum eco_forced_key key)
 {
-    const int answer = eco_cpu_forced(problem, key, -1);
+    const int answer = eco_forced(problem, key, -1);
     return answer < 0 ? ECO_USUAL : answer > 0 ? ECO_ASKED_YES : ECO_ASKED_NO;
 }
 
 static void request(const struct eco_problem *problem, const struct eco_caps *caps,
                     struct eco_layout_request *request)
 {
-    const int32_t vectors = eco_cpu_forced(problem, "vectors", panel_vectors(problem, caps));
-    const bool own_units = eco_cpu_forced(problem, "own-units", fuses(problem));
+    const int32_t vectors = eco_forced(problem, ECO_FORCE_VECTORS, panel_vectors(problem, caps));
+    const bool own_units = eco_forced(problem, ECO_FORCE_OWN_UNITS, fuses(problem));
     const bool fuse = problem->N >= FUSED_ROWS && own_units && fits_cache(problem, caps) &&
                       problem->cell->lowered.raw < 0;
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
     *request = (struct eco_layout_request){
         .cpu.by_length = true,
         .cpu.wide = is_wide(problem),
-        .chunk =
-            eco_cpu_forced(problem, "chunk", steps_for(forward_rows(problem, caps), problem->N)),
+        .chunk = eco_forced(problem, ECO_FORCE_CHUNK,
+                            steps_for(forward_rows(problem, caps), problem->N)),
         .chunk_backward =
-            eco_cpu_forced(problem, "chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
-        .cpu.pack_rows = eco_cpu_forced(problem, "pack-rows", PACK_ROWS),
+            eco_forced(problem, ECO_FORCE_CHUNK_BACK, steps_for(BACKWARD_ROWS, problem->N)),
+        .cpu.pack_rows = eco_forced(problem, ECO_FORCE_PACK_ROWS, PACK_ROWS),
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
         .cpu.sums_vectors = eco_cpu_sums_vectors(problem),
         .cpu.lane_groups = spans,
         .cpu.lanes = caps->cpu.lanes,
         .cpu.vectors = vectors,
         .cpu.acc_units = acc_units(problem, caps, caps->cpu.lanes * (spans > 1 ? spans : vectors)),
-        .cpu.threads = eco_cpu_forced(problem, "copy", aliases(problem)) ? caps->threads : 0,
+        .cpu.threads = eco_forced(problem, ECO_FORCE_COPY, aliases(problem)) ? caps->threads : 0,
         .cpu.run_threads = caps->threads,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
         .cpu.alias_bytes = ECO_ALIAS_BYTES,
         .cpu.by_rows = true,
-        .cpu.fuse_rows = eco_cpu_forced(problem, "fuse", 0) > 0 ? 0 : FUSED_ROWS,
-        .fuse_input = eco_cpu_forced(problem, "fuse", fuse),
+        .cpu.fuse_rows = eco_forced(problem, ECO_FORCE_FUSE, 0) > 0 ? 0 : FUSED_ROWS,
+        .fuse_input = eco_forced(problem, ECO_FORCE_FUSE, fuse),
         .cpu.own_units = own_units,
-        .cpu.whole_rows = eco_cpu_forced(problem, "whole-rows", false),
-        .cpu.block = eco_cpu_forced(problem, "block", 0),
-        .cpu.pass_after = asked(problem, "pass-after"),
-        .cpu.cached = asked(problem, "cached"),
-        .cpu.strips = asked(problem, "strips"),
-        .cpu.help = asked(problem, "help"),
+        .cpu.whole_rows = eco_forced(problem, ECO_FORCE_WHOLE_ROWS, false),
+        .cpu.block = eco_forced(problem, ECO_FORCE_BLOCK, 0),
+        .cpu.pass_after = asked(problem, ECO_FORCE_PASS_AFTER),
+        .cpu.cached = asked(problem, ECO_FORCE_CACHED),
+        .cpu.strips = asked(problem, ECO_FORCE_STRIPS),
+        .cpu.help = asked(problem, ECO_FORCE_HELP),
     };
     eco_cpu_request_carried(problem, caps, &request->cpu);
     if (is_narrow(problem))

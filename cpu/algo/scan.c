@@ -19,7 +19,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "needs a cell that is linear in its states";
     if (problem->projected)
         return "does not support projections";
-    if (eco_cpu_forced(problem, "own-units", 0) > 0 || eco_cpu_forced(problem, "fuse", 0) > 0)
+    if (eco_forced(problem, ECO_FORCE_OWN_UNITS, 0) > 0 ||
+        eco_forced(problem, ECO_FORCE_FUSE, 0) > 0)
         return "ECORNN_FORCE asks for what is no choice of it";
     return base_of(problem, caps)->refuses(problem, caps);
 }
@@ -48,14 +49,14 @@ static bool may_block(const struct eco_problem *problem)
 static void request_blocks(const struct eco_problem *problem, struct eco_layout_request *request)
 {
     enum { STEPS = 32, BLOCKS = 32, LEAST_BLOCKS = 8 }; /* of a chunk, for threads; of a run */
-    const int32_t steps = eco_cpu_forced(problem, "block-steps", STEPS);
-    const bool forced = eco_cpu_forced(problem, "block-steps", 0) > 0;
+    const int32_t steps = eco_forced(problem, ECO_FORCE_BLOCK_STEPS, STEPS);
+    const bool forced = eco_forced(problem, ECO_FORCE_BLOCK_STEPS, 0) > 0;
     request->cpu.block_from = forced ? 1 : LEAST_BLOCKS * steps;
     if (steps == 0 || problem->T < request->cpu.block_from || !may_block(problem))
         return;
     request->cpu.block_steps = steps;
-    request->chunk = eco_cpu_forced(problem, "chunk", BLOCKS * steps);
-    request->chunk_backward = eco_cpu_forced(problem, "chunk-back", BLOCKS * steps);
+    request->chunk = eco_forced(problem, ECO_FORCE_CHUNK, BLOCKS * steps);
+    request->chunk_backward = eco_forced(problem, ECO_FORCE_CHUNK_BACK, BLOCKS * steps);
     request->cpu.by_rows = false;
     const int32_t most =
         request->chunk > request->chunk_backward ? request->chunk : request->chunk_backward;

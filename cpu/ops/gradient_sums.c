@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/force.h"
 #include "cpu/cpu.h"
 
 /* The rows after which the array is added to dweights. More rows make longer chains of additions;
@@ -17,11 +16,8 @@ enum { GROUP_ROWS = 1 << 16 };
 
 int32_t eco_cpu_gradient_group(const struct eco_problem *problem)
 {
-    int forced;
-    if (problem->type == ECORNN_F64)
-        return 0;
-    return eco_force_number(problem->forced, "gradient-rows", &forced) && forced > 0 ? forced
-                                                                                     : GROUP_ROWS;
+    return problem->type == ECORNN_F64 ? 0
+                                       : eco_forced(problem, ECO_FORCE_GRADIENT_ROWS, GROUP_ROWS);
 }
 
 /* Bytes of dweights before an op's layer and direction. */

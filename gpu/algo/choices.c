@@ -26,7 +26,7 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
         /* A plan for a partition of the GPU has fewer groups than one for the whole GPU. The number
          * of groups is printed because it sets the rows of a group, and these set the order of its
          * sums. */
-        if (used && plan->device->caps.gpu.partitions > 0 && own->force.groups[backward] == 0)
+        if (used && plan->device->caps.gpu.partitions > 0 && eco_gpu_groups(problem, backward) == 0)
             eco_text_add(text, ",groups%s=%d", backward ? "-back" : "", shape.groups);
     }
 }
@@ -34,12 +34,10 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
 static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)plan->context)->force;
-    const struct eco_fused_size projection = eco_fused_projection(problem, force, problem->N);
-    struct eco_step_choice choice =
-        eco_step_choose(problem, &plan->device->caps, force, 0, problem->N);
+    const struct eco_fused_size projection = eco_fused_projection(problem, problem->N);
+    struct eco_step_choice choice = eco_step_choose(problem, &plan->device->caps, 0, problem->N);
     for (int32_t layer = 1; layer < problem->L && choice.wide < 0; layer++)
-        choice = eco_step_choose(problem, &plan->device->caps, force, layer, problem->N);
+        choice = eco_step_choose(problem, &plan->device->caps, layer, problem->N);
     if (choice.wide >= 0)
         eco_text_add(text, ",fused=wgmma:%dx%d", eco_wide_rows(choice.wide),
                      eco_wide_units(choice.wide, ECO_WIDE_ACCS));
@@ -78,5 +76,5 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     if (problem->L > 1 && problem->D == 1)
         eco_text_add(text, ",wavefront=%d", request->wavefront);
     add_rows(plan, text);
-    eco_gpu_write_unsaid(problem, text);
+    eco_force_write(&problem->force, eco_gpu_keys, true, text);
 }

@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "gpu/algo/force.h"
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/presplit.h"
@@ -11,7 +12,9 @@
 
 int32_t eco_step_asked(const struct eco_problem *problem, bool backward)
 {
-    const int32_t chunk = eco_gpu_force(problem).chunk[backward];
+    const int32_t all = eco_forced(problem, ECO_FORCE_CHUNK, 0),
+                  back = backward ? eco_forced(problem, ECO_FORCE_CHUNK_BACK, 0) : 0,
+                  chunk = back > 0 ? back : all;
     return chunk < problem->T ? chunk : problem->T;
 }
 

@@ -1,18 +1,20 @@
 /*
  * The choices that ECORNN_FORCE takes from the planner of this backend
- * (doc/contributing/testing.md). Read when a plan is made, and kept with it for its runs.
+ * (doc/contributing/testing.md), as the planner asks for them.
  */
 #ifndef ECO_GPU_ALGO_FORCE_H
 #define ECO_GPU_ALGO_FORCE_H
 
+#include <limits.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include "common/choice.h"
 #include "common/problem.h"
 #include "common/util.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
+
+/* eco_backend.keys */
+extern const struct eco_force_key eco_gpu_keys[];
 
 /* Use of an alternative product: where it is predicted to be faster, nowhere, everywhere. */
 enum eco_use {
@@ -24,43 +26,61 @@ enum eco_use {
 /* Padding of rows. */
 enum eco_rows { ECO_ROWS_FASTER, ECO_ROWS_PADDED, ECO_ROWS_DENSE };
 
-enum { ECO_NOT_FORCED = -1, ECO_GROUPED_NEVER = -2, ECO_FORCE_TEXT = 128 };
+enum { ECO_NOT_FORCED = -1, ECO_GROUPED_NEVER = -2 };
 
-struct eco_gpu_force {
-    char text[ECO_FORCE_TEXT];  /* all keys, for people; "": nothing */
-    char wrong[ECO_FORCE_TEXT]; /* a key with an invalid value, and the valid ones; "": none */
-    /* Algorithm persistent, [forward, backward]: bits eco_persistent_index(). None: no such
-     * division, or backward steps as in algorithm step. */
-    bool divides[2], steps_back;
-    uint64_t shapes[2];
-    int32_t groups[2];         /* most groups of blocks, [backward]; 0: no limit */
-    unsigned fused, projected; /* blocks of algorithm fused: a bit for each shape */
-    int grouped;               /* shape of blocks, or one of the above */
-    enum eco_use emulated_f32, scaled_f16;
-    int stream_k; /* large emulated products share tiles: 0, 1 or ECO_NOT_FORCED */
-    struct eco_emulated_choices step_tiles; /* of products of steps with R prepared */
-    bool forces_tile;                       /* is step_tiles forced? */
-    int32_t chunk[2];                       /* steps, forward and backward; 0: not forced */
-    enum eco_use wavefront;                 /* of layers */
-    enum eco_rows rows;
-};
+/* ---- algorithm persistent: the value is an eco_persistent_index(), or: ----------------------- */
 
-/* The variables that are equivalent to a key; eco_backend.variables. */
-extern const char *const eco_gpu_variables[];
+enum { ECO_FORCED_STEP = -1 }; /* backward steps are those of algorithm step */
 
-/* At creation of a plan, and for its table of strategies. */
-struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem);
-/* Most concurrent runs that are forced; 0 if none are, or the value of at-once is invalid. */
-int eco_gpu_forced_concurrent(const char *forced);
-/* Writes the forced choices of a problem that choices.c does not print: ",KEY=VALUE". */
-void eco_gpu_write_unsaid(const struct eco_problem *problem, struct eco_text *text);
+static inline enum eco_forced_key eco_gpu_division_key(bool backward)
+{
+    return backward ? ECO_FORCE_BACKWARD : ECO_FORCE_FORWARD;
+}
+static inline bool eco_gpu_divides(const struct eco_problem *problem, bool backward)
+{
+    return eco_forced(problem, eco_gpu_division_key(backward), ECO_FORCED_STEP) >= 0;
+}
+/* The divisions that may be used, as bits. */
+static inline uint64_t eco_gpu_divisions(const struct eco_problem *problem, bool backward)
+{
+    enum { ANY = -2 };
+    const int32_t place = eco_forced(problem, eco_gpu_division_key(backward), ANY);
+    return place == ANY ? UINT64_MAX : place == ECO_FORCED_STEP ? 0 : UINT64_C(1) << place;
+}
+/* Most groups of blocks; 0: no limit. */
+static inline int32_t eco_gpu_groups(const struct eco_problem *problem, bool backward)
+{
+    const int32_t groups = eco_forced(problem, ECO_FORCE_GROUPS, 0);
+    return backward ? eco_forced(problem, ECO_FORCE_GROUPS_BACK, groups) : groups;
+}
+
+/* ---- other values ---------------------------------------------------------------------------- */
+
+/* ECO_FORCE_FUSED and ECO_FORCE_PROJECTION: the shapes of blocks that may be used, as bits; wide
+ * ones follow the others. */
+static inline unsigned eco_gpu_shapes(const struct eco_problem *problem, enum eco_forced_key key)
+{
+    const int32_t shape = eco_forced(problem, key, ECO_NOT_FORCED);
+    return shape < 0 ? UINT_MAX : 1u << shape;
+}
+static inline enum eco_use eco_gpu_use(const struct eco_problem *problem, enum eco_forced_key key)
+{
+    return (enum eco_use)(1 + eco_forced(problem, key, ECO_NOT_FORCED));
+}
+/* Large products in F16 follow emulated F32, unless they are forced. */
+static inline enum eco_use eco_gpu_use_scaled_f16(const struct eco_problem *problem)
+{
+    const int32_t emulated = eco_forced(problem, ECO_FORCE_EMULATED_F32, ECO_NOT_FORCED);
+    return (enum eco_use)(1 + eco_forced(problem, ECO_FORCE_SCALED_F16, emulated));
+}
+static inline enum eco_rows eco_gpu_rows(const struct eco_problem *problem)
+{
+    return (enum eco_rows)(1 + eco_forced(problem, ECO_FORCE_ROWS, ECO_NOT_FORCED));
+}
+/* Tiles of products of steps with R prepared. */
+struct eco_emulated_choices eco_gpu_step_tiles(const struct eco_problem *problem);
+
 /* A division of algorithm persistent, as its keys take it. */
 void eco_gpu_write_division(int place, struct eco_text *text);
-/* The value of a key in forced choices, or of its variable; false if there is neither. */
-struct eco_gpu_asking {
-    const char *forced; /* or NULL */
-    const char *key, *variable;
-};
-bool eco_gpu_asked(struct eco_gpu_asking asking, char *value, size_t size);
 
 #endif /* ECO_GPU_ALGO_FORCE_H */

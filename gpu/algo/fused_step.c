@@ -17,11 +17,10 @@ enum { MOST_STEPS = 16, MOST_ROWS = 65535 * ECO_FUSED_N };
 static const double most_time = 64e-6;
 
 /* Is there a layer with wide steps? */
-static bool has_wide(const struct eco_problem *problem, const struct eco_caps *caps,
-                     const struct eco_gpu_force *force)
+static bool has_wide(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     for (int32_t layer = 0; layer < problem->L; layer++)
-        if (eco_step_choose(problem, caps, force, layer, problem->N).wide >= 0)
+        if (eco_step_choose(problem, caps, layer, problem->N).wide >= 0)
             return true;
     return false;
 }
@@ -46,15 +45,14 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "needs a projection whose rows are aligned to 16 bytes";
     if (problem->N > MOST_ROWS)
         return "needs fewer rows: one launch has too few blocks";
-    const struct eco_gpu_force force = eco_gpu_force(problem);
-    const struct eco_fused_size projection = eco_fused_projection(problem, &force, problem->N);
-    const struct eco_step_choice choice = eco_step_choose(problem, caps, &force, 0, problem->N);
+    const struct eco_fused_size projection = eco_fused_projection(problem, problem->N);
+    const struct eco_step_choice choice = eco_step_choose(problem, caps, 0, problem->N);
     if (choice.time == 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
         return "needs fewer accumulators: they must fit in one block";
-    if (problem->T > MOST_STEPS && !problem->row_invariant && !has_wide(problem, caps, &force))
+    if (problem->T > MOST_STEPS && !problem->row_invariant && !has_wide(problem, caps))
         return "needs fewer steps";
-    if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant &&
-        choice.wide < 0)
+    if (choice.time > most_time && eco_gpu_shapes(problem, ECO_FORCE_FUSED) == UINT_MAX &&
+        !problem->row_invariant && choice.wide < 0)
         return "needs steps of less work";
     if ((cell->builtin < 0 || problem->resets) &&
         !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
@@ -65,11 +63,10 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* Seconds of all forward steps. */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const struct eco_gpu_force force = eco_gpu_force(problem);
     double step = 0;
     for (int32_t layer = 0; layer < problem->L; layer++) {
-        const struct eco_fused_size projection = eco_fused_projection(problem, &force, problem->N);
-        step += eco_step_choose(problem, caps, &force, layer, problem->N).time;
+        const struct eco_fused_size projection = eco_fused_projection(problem, problem->N);
+        step += eco_step_choose(problem, caps, layer, problem->N).time;
         if (problem->projected)
             step += eco_fused_choose(&projection, caps).time;
     }

@@ -21,7 +21,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* May layers overlap? */
 static bool may_overlap(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return problem->L > 1 && problem->D == 1 && eco_gpu_force(problem).wavefront != ECO_USE_NEVER &&
+    return problem->L > 1 && problem->D == 1 &&
+           eco_gpu_use(problem, ECO_FORCE_WAVEFRONT) != ECO_USE_NEVER &&
            !eco_step_is_short(problem, caps);
 }
 
@@ -36,7 +37,7 @@ static double time_of(const struct eco_problem *problem, const struct eco_caps *
 bool eco_step_overlaps(const struct eco_problem *problem, const struct eco_caps *caps, bool forward)
 {
     return may_overlap(problem, caps) &&
-           (eco_gpu_force(problem).wavefront >= ECO_USE_ALWAYS ||
+           (eco_gpu_use(problem, ECO_FORCE_WAVEFRONT) >= ECO_USE_ALWAYS ||
             time_of(problem, caps, true, forward) < time_of(problem, caps, false, forward));
 }
 
@@ -92,7 +93,7 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
     const double work = accs * problem->H * problem->N;
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
     const bool splits = caps->gpu.splits && !problem->fast && !request->wavefront &&
-                        eco_gpu_force(problem).emulated_f32 != ECO_USE_NEVER;
+                        eco_gpu_use(problem, ECO_FORCE_EMULATED_F32) != ECO_USE_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
         return ECO_ROOM_ALIGNMENT +
                (splits ? room_of_splits(problem, caps, request) : ECO_EMULATED_SPLITTING_BYTES);
@@ -113,7 +114,7 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
 static bool turns_forward(const struct eco_problem *problem, bool wavefront)
 {
     enum { ROWS_ALIVE = 32, UNITS = 512, STEPS = 16 };
-    const enum eco_rows asked = eco_gpu_force(problem).rows;
+    const enum eco_rows asked = eco_gpu_rows(problem);
     if (asked != ECO_ROWS_FASTER)
         return asked == ECO_ROWS_PADDED;
     return !wavefront && problem->type == ECORNN_F32 && !problem->fast &&
@@ -172,7 +173,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps,
                     unsigned outside)
 {
-    const enum eco_rows asked = eco_gpu_force(problem).rows;
+    const enum eco_rows asked = eco_gpu_rows(problem);
     if (asked != ECO_ROWS_FASTER)
         return asked == ECO_ROWS_PADDED;
     return eco_step_gains_by_groups(problem, caps, outside);

@@ -50,9 +50,9 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     if (!fits_32bit(problem))
         return "needs rows whose elements are within 32 bits of each other";
     if (!(step_time(problem, caps, false, 1) > 0))
-        return eco_gpu_force(problem).divides[0] ? "does not support the forced division"
-                                                 : "needs weights that fit on the chip";
-    return problem->training && eco_gpu_force(problem).divides[1] && !also_back(problem, caps)
+        return eco_gpu_divides(problem, false) ? "does not support the forced division"
+                                               : "needs weights that fit on the chip";
+    return problem->training && eco_gpu_divides(problem, true) && !also_back(problem, caps)
                ? "does not support the forced backward division"
                : NULL;
 }

@@ -42,33 +42,43 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     eco_gpu_leave(&scope);
 }
 
-/* Checks that forced choices are valid for the plan's algorithm. */
-static ecornn_status check_force(const struct ecornn_plan *plan, const struct eco_gpu_force *force)
+/* All forced keys, for people; "": none. */
+enum { FORCED = 128 };
+static const char *forced_text(const struct eco_problem *problem, char text[FORCED])
 {
+    struct eco_text all = {text, FORCED, 0};
+    eco_force_write(&problem->force, eco_gpu_keys, false, &all);
+    return text + (text[0] == ',');
+}
+
+/* Checks that forced choices are valid for the plan's algorithm. */
+static ecornn_status check_force(const struct ecornn_plan *plan)
+{
+#define BIT(key) (UINT32_C(1) << ECO_FORCE_##key)
+    static const uint32_t of_persistent =
+        BIT(FORWARD) | BIT(BACKWARD) | BIT(GROUPS) | BIT(GROUPS_BACK);
+    static const uint32_t of_fused = BIT(FUSED) | BIT(PROJECTION);
     const struct eco_problem *problem = &plan->problem;
-    const bool persistent = force->divides[0] || force->divides[1] || force->steps_back ||
-                            force->groups[0] > 0 || force->groups[1] > 0,
-               fused = (force->fused & force->projected) != UINT_MAX;
+    const uint32_t keys = problem->force.keys;
     const size_t prepared =
         plan->request.gpu.prepared_bytes[0] + plan->request.gpu.prepared_bytes[1];
     const char *required = NULL;
-    if (force->wrong[0] != '\0')
-        return eco_gpu_services->fail(ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s", force->wrong);
-    if (persistent && plan->algo != &eco_algo_persistent)
+    if ((keys & of_persistent) != 0 && plan->algo != &eco_algo_persistent)
         required = "algorithm persistent";
-    else if (fused && plan->algo != &eco_algo_fused)
+    else if ((keys & of_fused) != 0 && plan->algo != &eco_algo_fused)
         required = "algorithm fused";
-    else if (force->grouped >= 0 &&
+    else if (eco_forced(problem, ECO_FORCE_GROUPED, ECO_NOT_FORCED) >= 0 &&
              !(problem->training && eco_gpu_has_grouped(problem, &plan->device->caps)))
         required = "grouped products";
-    else if (force->forces_tile && prepared == 0)
+    else if ((keys & BIT(STEP_TILE)) != 0 && prepared == 0)
         required = "prepared products of steps";
-    if (required != NULL)
-        return eco_gpu_services->fail(ECORNN_UNSUPPORTED,
-                                      "ECORNN_FORCE: %s requires %s; this plan of algorithm %s has "
-                                      "none",
-                                      force->text, required, plan->algo->name);
-    return ECORNN_OK;
+#undef BIT
+    if (required == NULL)
+        return ECORNN_OK;
+    char forced[FORCED] = "";
+    return eco_gpu_services->fail(
+        ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s requires %s; this plan of algorithm %s has none",
+        forced_text(problem, forced), required, plan->algo->name);
 }
 
 ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
@@ -82,8 +92,7 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         const ecornn_status made = eco_gpu_make_graphs(plan, &own->graphs);
         return made == ECORNN_OK ? eco_gpu_make_lanes(plan->device, plan->concurrent) : made;
     }
-    own->force = eco_gpu_force(&plan->problem);
-    ecornn_status status = check_force(plan, &own->force);
+    ecornn_status status = check_force(plan);
     if (status == ECORNN_OK)
         status = eco_gpu_make_graphs(plan, &own->graphs);
     if (status == ECORNN_OK && plan->device->caps.gpu.partitions > 0)
@@ -128,8 +137,9 @@ static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_gpu_plan *own = plan->context;
-    if (own->force.text[0] != '\0')
-        eco_text_add(text, "forced: %s\n", own->force.text);
+    char forced[FORCED] = "";
+    if (*forced_text(&plan->problem, forced) != '\0')
+        eco_text_add(text, "forced: %s\n", forced_text(&plan->problem, forced));
     describe_rows(plan, text);
     eco_scaled_f16_describe(plan, text);
     if (plan->algo == &eco_algo_persistent)

@@ -65,12 +65,6 @@ static double time_of_parts(const struct eco_problem *one, const struct eco_caps
            (models - rounds) * eco_step_products(one, part, ECO_OUTSIDE_INPUT);
 }
 
-/* Concurrent models that are forced; 0: none. Plans refuse invalid values. */
-static int asked_concurrent(void)
-{
-    return eco_gpu_forced_concurrent(eco_environment("ECORNN_FORCE"));
-}
-
 /* Do backward steps stay on the chip? */
 static bool has_back(const struct eco_problem *one, const struct eco_caps *caps)
 {
@@ -92,7 +86,7 @@ static bool loses_back(const struct eco_problem *one, const struct eco_caps *all
 void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
                        int models, struct eco_models_share *share)
 {
-    const int asked = asked_concurrent();
+    const int asked = eco_forced(one, ECO_FORCE_AT_ONCE, 0);
     bool persistent = false;
     double least = time_of_all(one, &device->caps, models, &persistent);
     *share = (struct eco_models_share){.concurrent = persistent        ? 1
@@ -135,7 +129,7 @@ void eco_gpu_share_layers(const struct ecornn_device *device,
                           struct eco_models_share *share)
 {
     const struct eco_caps part = eco_gpu_part(&device->caps, layers);
-    const int asked = asked_concurrent();
+    const int asked = eco_forced(layer[0], ECO_FORCE_AT_ONCE, 0);
     bool fits = layers <= ECO_GPU_LANES && asked != 1, persistent;
     double in_order = 0;
     for (int k = 0; k < layers; k++) {

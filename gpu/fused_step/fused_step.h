@@ -32,15 +32,11 @@ struct eco_step_choice {
     double time;
 };
 struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
-                                       const struct eco_caps *caps,
-                                       const struct eco_gpu_force *force, int32_t layer,
-                                       int32_t rows);
+                                       const struct eco_caps *caps, int32_t layer, int32_t rows);
 /* The size for a layer's steps, and for the projection that follows them. */
-struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
-                                     const struct eco_gpu_force *force, int32_t layer,
+struct eco_fused_size eco_fused_size(const struct eco_problem *problem, int32_t layer,
                                      int32_t rows);
-struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
-                                           const struct eco_gpu_force *force, int32_t rows);
+struct eco_fused_size eco_fused_projection(const struct eco_problem *problem, int32_t rows);
 
 /* ---- kernels of cells that are not built in -------------------------------------------------- */
 

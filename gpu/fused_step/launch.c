@@ -84,8 +84,8 @@ void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
     const struct eco_gpu_plan *own = plan->context;
     const struct eco_fused_kernels *fused = &own->fused;
     const struct eco_step_choice choice =
-        eco_step_choose(problem, &plan->device->caps, &own->force, 0, problem->N);
-    const struct eco_fused_size projection = eco_fused_projection(problem, &own->force, problem->N);
+        eco_step_choose(problem, &plan->device->caps, 0, problem->N);
+    const struct eco_fused_size projection = eco_fused_projection(problem, problem->N);
     if (!fused->used) {
         eco_text_add(text, "steps as in algorithm step (%s)\n", fused->why);
         return;
@@ -226,8 +226,7 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
                     const struct eco_stage_call *call, struct eco_plane u)
 {
     const struct eco_gpu_plan *own = run->plan->context;
-    const struct eco_fused_size size =
-        eco_fused_projection(run->problem, &own->force, run->args->N);
+    const struct eco_fused_size size = eco_fused_projection(run->problem, run->args->N);
     struct eco_fused_call project = {.stage = *call};
     project.stage.hidden = run->problem->P;
     project.stage.n_states = 1;
@@ -246,8 +245,8 @@ static void launch_step(struct eco_gpu_run *run, const struct eco_op *op,
                         struct eco_fused_call *call, bool early)
 {
     const struct eco_gpu_plan *own = run->plan->context;
-    const struct eco_step_choice choice = eco_step_choose(run->problem, &run->plan->device->caps,
-                                                          &own->force, op->layer, run->args->N);
+    const struct eco_step_choice choice =
+        eco_step_choose(run->problem, &run->plan->device->caps, op->layer, run->args->N);
     const struct eco_fused_source *x = &call->source[0], *h = &call->source[1];
     const struct eco_wide_rows rows[ECO_WIDE_SOURCES] = {
         {x->k > 0 ? x->rows : NULL, x->row, call->stage.rows, early},

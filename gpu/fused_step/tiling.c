@@ -8,8 +8,7 @@
 #include <limits.h>
 #include <math.h>
 
-struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
-                                     const struct eco_gpu_force *force, int32_t layer, int32_t rows)
+struct eco_fused_size eco_fused_size(const struct eco_problem *problem, int32_t layer, int32_t rows)
 {
     return (struct eco_fused_size){.type = problem->type,
                                    .fast = problem->fast,
@@ -17,11 +16,10 @@ struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
                                    .units = problem->H,
                                    .rows = rows,
                                    .k = eco_problem_input(problem, layer) + problem->P,
-                                   .shapes = force->fused};
+                                   .shapes = eco_gpu_shapes(problem, ECO_FORCE_FUSED)};
 }
 
-struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
-                                           const struct eco_gpu_force *force, int32_t rows)
+struct eco_fused_size eco_fused_projection(const struct eco_problem *problem, int32_t rows)
 {
     return (struct eco_fused_size){.type = problem->type,
                                    .fast = problem->fast,
@@ -29,7 +27,7 @@ struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
                                    .units = problem->P,
                                    .rows = rows,
                                    .k = problem->H,
-                                   .shapes = force->projected};
+                                   .shapes = eco_gpu_shapes(problem, ECO_FORCE_PROJECTION)};
 }
 
 /* Seconds of a launch with its sums and its cell, of loading, and of multiplying. If there are more
@@ -66,15 +64,13 @@ struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
 }
 
 struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
-                                       const struct eco_caps *caps,
-                                       const struct eco_gpu_force *force, int32_t layer,
-                                       int32_t rows)
+                                       const struct eco_caps *caps, int32_t layer, int32_t rows)
 {
-    struct eco_step_choice best = {.size = eco_fused_size(problem, force, layer, rows), .wide = -1};
-    const unsigned forced = force->fused >> ECO_FUSED_SHAPES;
+    struct eco_step_choice best = {.size = eco_fused_size(problem, layer, rows), .wide = -1};
+    const unsigned shapes = best.size.shapes, forced = shapes >> ECO_FUSED_SHAPES;
     const struct eco_wide_size wide = eco_wide_size(problem, caps, forced, layer, rows);
     const struct eco_wide_choice many = eco_wide_choose(&wide, caps);
-    const bool is_forced = (force->fused & ((1u << ECO_FUSED_SHAPES) - 1)) == 0;
+    const bool is_forced = (shapes & ((1u << ECO_FUSED_SHAPES) - 1)) == 0;
     if (is_forced) /* others replace it if its arrays are not aligned for copies */
         best.size.shapes = UINT_MAX;
     const struct eco_fused_choice few = eco_fused_choose(&best.size, caps);

@@ -73,9 +73,9 @@ enum { LEAST_STEPS = 6 };
 
 /* Predicted seconds of a step; 0: the forced choice is impossible. */
 static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                        struct size size, const struct eco_gpu_force *force)
+                        struct size size)
 {
-    const struct eco_emulated_choices choices = eco_gpu_step_choices(form_of(problem), force);
+    const struct eco_emulated_choices choices = eco_gpu_step_choices(form_of(problem), problem);
     const struct eco_emulated_on on = {eco_gpu_rates_of(caps), caps->gpu.clusters, problem->D};
     return eco_emulated_step(&choices, (struct eco_emulated_size){problem->N, size.rows, size.k},
                              &on)
@@ -97,9 +97,9 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
                               bool backward)
 {
     const enum eco_emulated_form form = form_of(problem);
-    const struct eco_gpu_force force = eco_gpu_force(problem);
+    const enum eco_use use = eco_gpu_use(problem, ECO_FORCE_EMULATED_F32);
     size_t bytes = 0, most = 0; /* of an operand's states */
-    if (problem->type != ECORNN_F32 || !caps->gpu.splits || force.emulated_f32 == ECO_USE_NEVER ||
+    if (problem->type != ECORNN_F32 || !caps->gpu.splits || use == ECO_USE_NEVER ||
         has_spans(problem) || (backward && !problem->training))
         return 0;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
@@ -107,9 +107,8 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
         if (size.k < ECO_EMULATED_LEAST_TERMS || size.k > ECO_EMULATED_MOST_K ||
             problem->N > ECO_EMULATED_MOST_COLUMNS || caps->gpu.clusters[0] == 0)
             return 0;
-        const double time = step_time(problem, caps, size, &force);
-        if (time == 0 ||
-            !(force.emulated_f32 >= ECO_USE_ALWAYS || pays(problem, caps, size, backward, time)))
+        const double time = step_time(problem, caps, size);
+        if (time == 0 || !(use >= ECO_USE_ALWAYS || pays(problem, caps, size, backward, time)))
             return 0;
         bytes += bytes_of(form, size);
         const size_t states = bytes_of(form, (struct size){problem->N, size.k});
@@ -123,13 +122,12 @@ double eco_gpu_step_product_time(const struct eco_problem *problem, const struct
 {
     const enum eco_emulated_form form = form_of(problem);
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const struct eco_gpu_force force = eco_gpu_force(problem);
     const bool prepared = prepares && eco_gpu_prepared_bytes(problem, caps, backward) > 0;
     double time = 0;
     *prepare = 0;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size size = size_before(problem, o, backward);
-        time += prepared ? step_time(problem, caps, size, &force)
+        time += prepared ? step_time(problem, caps, size)
                          : time_of_cublas(rates, form, problem->N, size, backward);
         *prepare += prepared ? eco_emulated_prepare_time(rates, form, size.rows, size.k) : 0;
     }
@@ -140,9 +138,9 @@ double eco_gpu_step_product_time(const struct eco_problem *problem, const struct
 
 bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
-    const struct eco_gpu_plan *own = run->plan->context;
     return run->layout->request.gpu.prepared_bytes[run->args->backward] > 0 &&
-           (run->args->T >= LEAST_STEPS || own->force.emulated_f32 >= ECO_USE_ALWAYS);
+           (run->args->T >= LEAST_STEPS ||
+            eco_gpu_use(run->problem, ECO_FORCE_EMULATED_F32) >= ECO_USE_ALWAYS);
 }
 
 /* Address of the copy of an operand's R, after those of the operands before it; for the operand

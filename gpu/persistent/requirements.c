@@ -109,11 +109,11 @@ static int32_t column_of(const struct eco_problem *problem)
 }
 
 /* The kernels that ECORNN_FORCE allows and for which the device has instructions. */
-static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_force *force,
+static uint64_t shapes_of(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward)
 {
     return (ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_WGMMA_SHAPES)) &
-           force->shapes[backward];
+           eco_gpu_divisions(problem, backward);
 }
 
 /* All fields but the allowed shapes and groups. */
@@ -189,10 +189,9 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
                                                const struct eco_caps *caps, bool backward,
                                                int32_t rows, int32_t steps, int32_t jobs)
 {
-    const struct eco_gpu_force force = eco_gpu_force(problem);
     struct eco_persistent_need need = any_need(problem, caps, backward, problem->N, 1, 1);
-    need.shapes = shapes_of(caps, &force, backward);
-    need.groups = force.groups[backward];
+    need.shapes = shapes_of(problem, caps, backward);
+    need.groups = eco_gpu_groups(problem, backward);
     if (!eco_persistent_is_made(problem, backward))
         need.shapes = compiled(problem, need);
     need.rows = rows;
@@ -244,6 +243,6 @@ struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan
     struct eco_persistent_need need =
         any_need(&plan->problem, &plan->device->caps, backward, rows, steps, jobs);
     need.shapes = own->persistent[backward].shapes;
-    need.groups = own->force.groups[backward];
+    need.groups = eco_gpu_groups(&plan->problem, backward);
     return need;
 }

@@ -1,5 +1,5 @@
 /*
- * GPU data of a plan (algo/plan.c): its kernels, its graphs, forced choices.
+ * GPU data of a plan (algo/plan.c): its kernels and its graphs.
  */
 #ifndef ECO_GPU_VIEW_PLAN_H
 #define ECO_GPU_VIEW_PLAN_H
@@ -31,7 +31,6 @@ struct eco_scan_kernels {
 
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
-    struct eco_gpu_force force;
     const struct eco_own_code
         *cell;     /* code of algorithm step; NULL: built in, unused or interpreted */
     char why[256]; /* why it is interpreted */

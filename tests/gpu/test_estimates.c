@@ -248,9 +248,9 @@ START_TEST(shares_out)
     ck_assert_int_eq(eco_problem_parse(&desc, text, NULL), ECORNN_OK);
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
     if (shares[_i].force != NULL)
-        setenv("ECORNN_FORCE", shares[_i].force, 1);
+        strcpy(problem.force.text, shares[_i].force);
+    ck_assert_int_eq(eco_force_read(&problem.force, eco_gpu_keys), ECORNN_OK);
     eco_gpu_share_out(&device, &problem, shares[_i].models, &share);
-    unsetenv("ECORNN_FORCE");
     ck_assert_int_eq(share.concurrent, shares[_i].concurrent);
     if (share.algo != NULL) {
         ck_assert_int_eq(share.caps.gpu.partitions, share.concurrent);
@@ -276,9 +276,12 @@ static const struct {
 
 START_TEST(refuses_lanes)
 {
-    struct eco_problem problem = {.L = 1};
-    strcpy(problem.forced, lanes[_i].force);
-    ck_assert_str_eq(eco_gpu_force(&problem).wrong, lanes[_i].wrong);
+    struct eco_force force = {.keys = 0};
+    strcpy(force.text, lanes[_i].force);
+    const ecornn_status status = eco_force_read(&force, eco_gpu_keys);
+    ck_assert_int_eq(status == ECORNN_OK, lanes[_i].wrong[0] == '\0');
+    if (status != ECORNN_OK)
+        ck_assert_msg(strstr(eco_fail_detail(), lanes[_i].wrong) != NULL, "%s", eco_fail_detail());
 }
 END_TEST
 

@@ -89,23 +89,23 @@ START_TEST(takes_what_is_forced)
     ecornn_desc desc;
     struct eco_problem problem;
     struct eco_caps caps = h200;
-    struct eco_gpu_force force = {.fused = UINT_MAX};
     caps.gpu.wide = true;
     ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/bf16/T9/N4096/I256/H256", NULL), ECORNN_OK);
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-    ck_assert_int_ge(eco_step_choose(&problem, &caps, &force, 0, problem.N).wide, 0);
-    ck_assert_int_eq(eco_step_choose(&problem, &h200, &force, 0, problem.N).wide, -1);
+    ck_assert_int_ge(eco_step_choose(&problem, &caps, 0, problem.N).wide, 0);
+    ck_assert_int_eq(eco_step_choose(&problem, &h200, 0, problem.N).wide, -1);
     for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++) {
-        force.fused = 1u << (ECO_FUSED_SHAPES + shape);
-        const struct eco_step_choice choice = eco_step_choose(&problem, &caps, &force, 0, 1);
+        problem.force.keys = 1u << ECO_FORCE_FUSED;
+        problem.force.value[ECO_FORCE_FUSED] = ECO_FUSED_SHAPES + shape;
+        const struct eco_step_choice choice = eco_step_choose(&problem, &caps, 0, 1);
         ck_assert_int_eq(choice.wide, shape);
         ck_assert_int_ge(eco_fused_choose(&choice.size, &caps).shape, 0);
     }
-    force.fused = 2;
-    ck_assert_int_eq(eco_step_choose(&problem, &caps, &force, 0, problem.N).wide, -1);
+    problem.force.value[ECO_FORCE_FUSED] = 1;
+    ck_assert_int_eq(eco_step_choose(&problem, &caps, 0, problem.N).wide, -1);
     problem.row_invariant = true;
-    force.fused = UINT_MAX;
-    ck_assert_int_eq(eco_step_choose(&problem, &caps, &force, 0, problem.N).wide, -1);
+    problem.force.keys = 0;
+    ck_assert_int_eq(eco_step_choose(&problem, &caps, 0, problem.N).wide, -1);
 }
 END_TEST
 

@@ -91,11 +91,11 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
 static bool is_split(const struct eco_gpu_run *run, struct products *products)
 {
     const struct eco_caps *caps = &run->plan->device->caps;
-    const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)run->plan->context)->force;
+    const enum eco_use use = eco_gpu_use(run->problem, ECO_FORCE_EMULATED_F32);
     const struct eco_product *first = products->of[0];
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->gpu.splits ||
-        force->emulated_f32 == ECO_USE_NEVER)
+        use == ECO_USE_NEVER)
         return false;
     for (int j = 0; j < products->n; j++) {
         const struct eco_product *p = products->of[j];
@@ -103,9 +103,10 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
         if (p->m == 0 || p->n == 0 || p->k < ECO_EMULATED_LEAST_TERMS)
             return false;
         *plan = eco_emulated_plan(rates, (struct eco_emulated_size){p->m, p->n, first->k},
-                                  caps->threads, room_bytes(run), force->stream_k);
+                                  caps->threads, room_bytes(run),
+                                  eco_forced(run->problem, ECO_FORCE_STREAM_K, ECO_NOT_FORCED));
         if (plan->k == 0 || plan->k != products->plan[0].k ||
-            (plan->time >= time_of_fma(rates, p) && force->emulated_f32 < ECO_USE_ALWAYS))
+            (plan->time >= time_of_fma(rates, p) && use < ECO_USE_ALWAYS))
             return false;
     }
     return true;
@@ -133,15 +134,15 @@ bool eco_gpu_products_emulated(struct eco_gpu_run *run, const struct eco_product
 /* ---- a product with a prepared operand ------------------------------------------------------- */
 
 struct eco_emulated_choices eco_gpu_step_choices(enum eco_emulated_form form,
-                                                 const struct eco_gpu_force *force)
+                                                 const struct eco_problem *problem)
 {
-    struct eco_emulated_choices choices = force->step_tiles;
+    const enum eco_use use = eco_gpu_use(problem, ECO_FORCE_EMULATED_F32);
+    struct eco_emulated_choices choices = eco_gpu_step_tiles(problem);
     if (form == ECO_EMULATED_SINGLES)
         choices.kinds &= 1u << ECO_EMULATED_PRESPLIT_SINGLES;
     else
-        choices.kinds &=
-            1u << ECO_EMULATED_PRESPLIT |
-            (force->emulated_f32 == ECO_USE_ALWAYS_PRESPLIT ? 0 : 1u << ECO_EMULATED_SPLITTING);
+        choices.kinds &= 1u << ECO_EMULATED_PRESPLIT |
+                         (use == ECO_USE_ALWAYS_PRESPLIT ? 0 : 1u << ECO_EMULATED_SPLITTING);
     return choices;
 }
 
@@ -162,8 +163,7 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
     call.a.rows = p->n;
     if (run->status != ECORNN_OK || p->m == 0)
         return;
-    const struct eco_emulated_choices choices =
-        eco_gpu_step_choices(form, &((const struct eco_gpu_plan *)run->plan->context)->force);
+    const struct eco_emulated_choices choices = eco_gpu_step_choices(form, run->problem);
     const struct eco_caps *caps = &run->plan->device->caps;
     const struct eco_emulated_on on = {eco_gpu_rates_of(caps), caps->gpu.clusters,
                                        run->launch.lanes};

@@ -17,7 +17,7 @@ bool eco_gpu_products_emulated(struct eco_gpu_run *run, const struct eco_product
 
 /* The tiles that a step's product may use. */
 struct eco_emulated_choices eco_gpu_step_choices(enum eco_emulated_form form,
-                                                 const struct eco_gpu_force *force);
+                                                 const struct eco_problem *problem);
 
 /* A product of steps with an operand that was prepared earlier, whose rows are those of B for any
  * kind of product. from_end: adds terms in reverse. The rows of A may be prepared in `room`. */

@@ -26,11 +26,12 @@ bool eco_gpu_grouped_follow(const struct eco_problem *problem, const struct eco_
 }
 
 /* The shape whose blocks take the rows of all backward jobs at once, if there is one. */
-static int shape_of(const struct eco_grouped_call *call, const struct eco_gpu_force *force)
+static int shape_of(const struct eco_grouped_call *call, const struct eco_problem *problem)
 {
+    const int forced = eco_forced(problem, ECO_FORCE_GROUPED, ECO_NOT_FORCED);
     int shape = 0;
-    if (force->grouped >= 0)
-        return force->grouped;
+    if (forced >= 0)
+        return forced;
     for (int j = 0; j < call->n; j++)
         while (call->job[j].kind == ECO_GROUPED_BACK && shape + 1 < ECO_GROUPED_SHAPES &&
                ECO_GROUPED_BACK_ROWS(shape) < call->job[j].m)
@@ -74,11 +75,10 @@ static unsigned put_in_order(const struct eco_grouped_call *from, int shape,
 static void launch(struct eco_gpu_run *run, const struct eco_grouped_call *jobs)
 {
     struct eco_grouped_call call;
-    const struct eco_gpu_plan *own = run->plan->context;
-    const int shape = shape_of(jobs, &own->force);
+    const struct eco_problem *problem = run->problem;
+    const int shape = shape_of(jobs, problem);
     const dim3 blocks = {put_in_order(jobs, shape, &call), 1, 1},
                threads = {ECO_GROUPED_THREADS, 1, 1};
-    const struct eco_problem *problem = run->problem;
     const void *kernel = (*kernels[problem->type][problem->fast])[shape];
     void *argument[] = {&call};
     const bool overlap = eco_launch_after(&run->launch);
@@ -115,12 +115,12 @@ static void take(struct eco_gpu_run *run, const struct eco_grouped_job *job)
 
 void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
 {
-    const struct eco_gpu_plan *own = run->plan->context;
+    const int forced = eco_forced(run->problem, ECO_FORCE_GROUPED, ECO_NOT_FORCED);
     const bool adds_raw = kind == ECO_D_INPUT && run->lowered->raw >= 0; /* to what is there */
     const bool may_wait = (kind == ECO_D_INPUT && !adds_raw) || kind == ECO_D_WEIGHTS;
     if (!may_wait)
         flush(run);
-    run->collects = may_wait && own->force.grouped != ECO_GROUPED_NEVER &&
+    run->collects = may_wait && forced != ECO_GROUPED_NEVER &&
                     eco_gpu_has_grouped(run->problem, &run->plan->device->caps);
 }
 

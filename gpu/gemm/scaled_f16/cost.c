@@ -190,7 +190,7 @@ static struct choice choose(const struct planned *planned, int layer, bool backw
 double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
                            const struct eco_layout_request *request, int32_t layer, bool backward)
 {
-    const enum eco_use use = eco_gpu_force(problem).scaled_f16;
+    const enum eco_use use = eco_gpu_use_scaled_f16(problem);
     const struct planned planned = {problem, caps, request, use};
     return may_scale(problem, caps, request) && use != ECO_USE_NEVER
                ? choose(&planned, layer, backward).gain
@@ -200,7 +200,7 @@ double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_c
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             const struct eco_layout_request *request)
 {
-    const enum eco_use use = eco_gpu_force(problem).scaled_f16;
+    const enum eco_use use = eco_gpu_use_scaled_f16(problem);
     const struct planned planned = {problem, caps, request, use};
     size_t most = 0;
     if (!may_scale(problem, caps, request) || use == ECO_USE_NEVER)
@@ -218,7 +218,7 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
 void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const enum eco_use use = ((const struct eco_gpu_plan *)plan->context)->force.scaled_f16;
+    const enum eco_use use = eco_gpu_use_scaled_f16(problem);
     const struct planned planned = {problem, &plan->device->caps, &plan->request, use};
     if (!may_scale(problem, &plan->device->caps, &plan->request) || use == ECO_USE_NEVER)
         return;
@@ -249,7 +249,7 @@ static int32_t rows_of_op(const struct eco_gpu_run *run, const struct eco_op *op
 static bool fits(const struct eco_gpu_run *run, const struct eco_op *op, double gain)
 {
     const struct eco_caps *caps = &run->plan->device->caps;
-    const enum eco_use use = ((const struct eco_gpu_plan *)run->plan->context)->force.scaled_f16;
+    const enum eco_use use = eco_gpu_use_scaled_f16(run->problem);
     return may_scale(run->problem, caps, &run->layout->request) && use != ECO_USE_NEVER &&
            (gain > 0 || use >= ECO_USE_ALWAYS) &&
            bytes_of(run->problem, caps, op->layer, rows_of_op(run, op), run->args->backward) <=
