@@ -74,8 +74,8 @@ static void job_read(struct job *job, struct reader *reader)
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         *fields[i] = take(reader);
     job->zeros = as_pointer(take(reader));
-    reader->wrong |= job->states < 1 || job->states > ECORNN_MAX_STATES || job->weights < 1 ||
-                     job->params < 1 || job->weights > MOST_WEIGHTS || job->params > MOST_PARAMS ||
+    reader->wrong |= job->states < 1 || job->states > ECORNN_MAX_STATES || job->weights < 0 ||
+                     job->params < 0 || job->weights > MOST_WEIGHTS || job->params > MOST_PARAMS ||
                      job->type < 0 || job->type > ECORNN_F16 || job->param_type < 0 ||
                      job->param_type > ECORNN_F16;
 }
@@ -114,8 +114,8 @@ static struct job *job_from(const int64_t *numbers, size_t count)
         return NULL;
     job_read(job, &reader);
     if (!reader.wrong) {
-        job->weight = calloc((size_t)job->weights, sizeof *job->weight);
-        job->from = calloc(4 * (size_t)job->params, sizeof *job->from);
+        job->weight = calloc((size_t)job->weights + 1, sizeof *job->weight);
+        job->from = calloc(4 * (size_t)job->params + 1, sizeof *job->from);
         reader.wrong = !job->weight || !job->from;
     }
     if (!reader.wrong) {

@@ -172,11 +172,11 @@ static bool find_places(struct stack *stack)
 {
     const int64_t pairs = stack->wish.shape[SHAPE_LAYERS] * (1 + stack->wish.shape[SHAPE_BOTH]);
     static const int64_t sizes[] = {4, 8, 2, 2};
-    const int count = planning.param_count(stack->plan);
+    const int count = planning.param_count(stack->plan); /* may be 0 */
     struct pair *const pair = calloc((size_t)pairs, sizeof *pair);
     int64_t(*const turns)[TENSORS] = calloc((size_t)pairs, sizeof *turns);
-    struct param *const param = calloc((size_t)count, sizeof *param);
-    ecornn_param *const is = calloc((size_t)count, sizeof *is);
+    struct param *const param = calloc((size_t)count + 1, sizeof *param);
+    ecornn_param *const is = calloc((size_t)count + 1, sizeof *is);
     bool ok = pair && turns && param && is;
     for (int i = 0; ok && i < count; i++) {
         ok = read_param(stack, i, &is[i], &param[i]) && param[i].pair < pairs;
@@ -309,6 +309,8 @@ static const char *fill_stack(struct stack *stack, const char *cell)
         snprintf(detail, sizeof detail, "%s", planning.error_detail());
         return *detail ? detail : "no memory";
     }
+    if (stack->weights > MOST_WEIGHTS || stack->params > MOST_PARAMS)
+        return "so many layers need Python's ecornn.torch";
     if (!(stack->block = block_of(stack)))
         return "no memory";
     stack->block->users++;

@@ -197,6 +197,9 @@ y, h, *_ = run(x.transpose(0, 2).contiguous().transpose(0, 2))
 assert torch.equal(y[-1], h[0]) and torch.equal(y, run()[0])
 assert torch.equal(run(weights=[2 * weight for weight in weights])[0], run(
     weights=[2 * weight for weight in weights])[0]) and torch.equal(run()[0], y)
+for bare in "h' = tanh(h)", "h' = tanh(h + b)":  # no weights
+    y = run(cell="cell a(h)\\n" + bare, weights=[], states=[torch.full((1, 2, 4), 0.5)])[0]
+    assert torch.allclose(y[1], torch.full((2, 4), 0.5).tanh().tanh())
 for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]), "x must be"),
                     (dict(x=x.double()), "weights must"), (dict(cell="mug"), "no such cell"),
                     (dict(states=[h, h]), "number of initial states"),
@@ -208,7 +211,7 @@ for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]),
                     *((shape(place, wrong), "no layer has") for place in (3, 4, 8)
                       for wrong in (-1, 2, 2**40)),
                     (dict(flags=2**32), "no layer has"), (dict(flags=-1), "no layer has"),
-                    (shape(2, 2**31 - 1), "layers is"), (dict(cell="cell a(h)\\nh' = W x +"), "2:"),
+                    (shape(2, 2**31 - 1), "layers is"), (shape(2, 60), "so many layers"), (dict(cell="cell a(h)\\nh' = W x +"), "2:"),
                     (dict(states=[torch.ones(1, 4, 2).double().mT]), "another shape"),
                     (dict(lengths=torch.ones(4)[::2]), "another shape")):
     try:
