@@ -182,6 +182,18 @@ def _arguments(module, x, options=(), flags=0, keep=True):
             flags, module.dropout > 0, torch.tensor([7]) if module.dropout else None, keep)
 
 
+def _opcheck(name, *arguments):
+    """opcheck; and no tensor on the meta device may be among others, apart from the seed."""
+    operator = getattr(torch.ops.ecornn, name)
+    torch.library.opcheck(operator.default, arguments)
+    leaves, tree = torch.utils._pytree.tree_flatten(arguments)
+    for place, leaf in enumerate(leaves):
+        if torch.is_tensor(leaf) and leaf is not arguments[-2]:
+            mixed = [*leaves[:place], leaf.to("meta"), *leaves[place + 1:]]
+            with pytest.raises(RuntimeError, match=" meta"), torch.no_grad():
+                operator(*tree.unflatten(mixed))
+
+
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("case", range(5))
 def test_opcheck(case, keep):
@@ -195,7 +207,7 @@ def test_opcheck(case, keep):
         _arguments(et.GRU(3, 4), x, dict(resets=BITS, starts=[state], mask=BITS),
                    et._op.lib.ALL_STATES, keep),
         _arguments(et.Ensemble(2, "gru", 3, 4), torch.randn(2, 4, 3, 3), keep=keep)][case]
-    torch.library.opcheck(torch.ops.ecornn.layer.default, arguments)
+    _opcheck("layer", *arguments)
     with torch.no_grad():
         arguments = torch.utils._pytree.tree_map(
             lambda given: given.detach() if torch.is_tensor(given) else given, arguments)
@@ -203,8 +215,7 @@ def test_opcheck(case, keep):
     gradients = [None, *map(torch.ones_like, results[1:-2])]
     wanted = [True] * (1 + len(arguments[3]) + (len(results) - 3) // (1 + (case == 3)) * (
         1 + (case == 3)))
-    torch.library.opcheck(torch.ops.ecornn.layer_backward.default, (
-        gradients, results[0], *results[-2:], *arguments[:-1], wanted))
+    _opcheck("layer_backward", gradients, results[0], *results[-2:], *arguments[:-1], wanted)
 
 
 def test_opcheck_of_the_seed():
@@ -295,12 +306,11 @@ def test_opcheck_of_attention(weighs, keep):
     tensors = [torch.randn(*shape, requires_grad=True) for shape in (
         (3, 2, 6), (5, 2, 6), (5, 2, 4), (6,))]
     more = torch.tensor([5, 2]), False
-    torch.library.opcheck(torch.ops.ecornn.attention.default, (*tensors, *more, weighs, keep))
+    _opcheck("attention", *tensors, *more, weighs, keep)
     tensors = [tensor.detach() for tensor in tensors]
     context, weights, reserve = torch.ops.ecornn.attention(*tensors, *more, weighs, keep)
-    torch.library.opcheck(torch.ops.ecornn.attention_backward.default, (
-        torch.ones_like(context), torch.ones_like(weights) if weighs else None, reserve, *tensors,
-        *more, [True] * 4))
+    _opcheck("attention_backward", torch.ones_like(context), torch.ones_like(weights) if weighs else None,
+             reserve, *tensors, *more, [True] * 4)
 
 
 # ---- nets ---------------------------------------------------------------------------------------
@@ -328,10 +338,10 @@ def test_opcheck_of_a_net(text, keep):
     states = [torch.randn(*net._state_shapes(2)[1], requires_grad=True)]
     arguments = (torch.randn(7, 2, 3, requires_grad=True), torch.tensor([7, 3]), params, states,
                  "1", 3, text, False, "", "", "all", 0, draws, torch.tensor([7]) if draws else None)
-    torch.library.opcheck(torch.ops.ecornn.net.default, (*arguments, keep))
+    _opcheck("net", *arguments, keep)
     arguments = torch.utils._pytree.tree_map(
         lambda given: given.detach() if torch.is_tensor(given) else given, arguments)
     y, *final, reserve, packed = torch.ops.ecornn.net(*arguments, keep)
     wanted = [True] * (2 + len(params))
-    torch.library.opcheck(torch.ops.ecornn.net_backward.default, (
-        [torch.ones_like(y), *[None] * len(final)], y, reserve, packed, *arguments, wanted))
+    _opcheck("net_backward", [torch.ones_like(y), *[None] * len(final)], y, reserve, packed,
+             *arguments, wanted)

@@ -147,7 +147,7 @@ def _attention(*arguments):
             _op.hidden(reserve, context)]
 
 
-@torch.library.register_fake("ecornn::attention")
+@_op.fake("attention")
 def _attention_fake(query, keys, values, vector, lengths, batch_major, want_weights, keep):
     source = keys.shape[1 if batch_major else 0]
     return [query.new_empty((*query.shape[:2], values.shape[2])),
@@ -169,7 +169,7 @@ def _attention_backward(dcontext, dweights, reserve, *arguments):
     return [query.new_empty(0) if gradient is None else gradient for gradient in found]
 
 
-@torch.library.register_fake("ecornn::attention_backward")
+@_op.fake("attention_backward")
 def _attention_backward_fake(dcontext, dweights, reserve, *arguments):
     *tensors, _, _, wanted = arguments
     return [tensor.new_empty(tensor.shape if want else 0) for tensor, want in zip(tensors, wanted)]

@@ -80,7 +80,7 @@ def _forward(*arguments):
                         for block in (reserve, packed))]
 
 
-@torch.library.register_fake("ecornn::net")
+@_op.fake("net")
 def _fake(*arguments):
     given = _Given(*arguments[:-1])
     net, x = given.net, given.x
@@ -119,7 +119,7 @@ def _net_backward(doutputs, y, reserve, packed, *arguments):
     return [x.new_empty(0) if gradient is None else gradient for gradient in found]
 
 
-@torch.library.register_fake("ecornn::net_backward")
+@_op.fake("net_backward")
 def _net_backward_fake(doutputs, y, reserve, packed, *arguments):
     *arguments, wanted = arguments
     x, _, params, states, *_ = arguments

@@ -137,6 +137,21 @@ def _draw(x):
     return torch.randint(0, 2 ** 62, (1,), device="cpu")
 
 
+def fake(name: str):
+    """Registers a rule for fake and meta tensors.  It is refused if real tensors are among them, for
+    which torch calls it too, because nothing would write its results.  The seed, the last argument
+    but one, is always on a CPU."""
+    def register(rule):
+        def checked(*arguments):
+            given = torch.utils._pytree.tree_leaves(arguments[:-2] + arguments[-1:])
+            if len({tensor.device.type == "meta" for tensor in given if torch.is_tensor(tensor)}) > 1:
+                raise RuntimeError(f"ecornn::{name}: some of the tensors are on the meta device")
+            return rule(*arguments)
+
+        torch.library.register_fake(f"ecornn::{name}")(checked)
+    return register
+
+
 @torch.library.register_fake("ecornn::draw")
 def _draw_fake(x):
     return torch.empty(1, dtype=torch.int64, device="cpu")
@@ -196,7 +211,7 @@ def _layer(*arguments):
     return [y, *final, *(hidden(block if keep else None, given.x) for block in (reserve, packed))]
 
 
-@torch.library.register_fake("ecornn::layer")
+@fake("layer")
 def _layer_fake(*arguments):
     given = _Given(*arguments[:-1])
     return [*map(given.x.new_empty, given.result_shapes),
@@ -232,7 +247,7 @@ def _layer_backward(doutputs, y, reserve, packed, *arguments):
     return found
 
 
-@torch.library.register_fake("ecornn::layer_backward")
+@fake("layer_backward")
 def _layer_backward_fake(doutputs, y, reserve, packed, *arguments):
     *arguments, wanted = arguments
     given, x = _Given(*arguments), arguments[0]
