@@ -453,8 +453,9 @@ def test_memory_of_a_gpu_is_freed():
         torch.cuda.synchronize()
         return torch.cuda.mem_get_info()[0]
 
-    first = free_after(5)
-    assert free_after(200) >= first - (4 << 20)  # a run has more than 1 MB
+    # Another process may allocate on the GPU meanwhile, but not in each of these attempts.  A run
+    # has more than 1 MB.
+    assert any(free_after(5) - free_after(200) <= 4 << 20 for _ in range(8))
 
 
 def test_jax_s_arrays_on_a_gpu():
