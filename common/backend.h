@@ -1,16 +1,15 @@
 /*
  * The interface of a backend: one eco_backend with an array of eco_algo.  lib/api_device.c lists
- * the backends, planner.c chooses among the algorithms, lib/run_one.c calls run.
+ * the backends, planner.c chooses among the algorithms, compose/run_one.c calls run.
  */
 #ifndef ECO_BACKEND_H
 #define ECO_BACKEND_H
 
 #include "common/attention/attention.h"
 #include "common/choice.h"
+#include "common/compose/call.h"
 #include "common/fp.h"
-#include "common/join.h"
 #include "common/plan.h"
-#include "common/compaction.h"
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 
@@ -68,45 +67,11 @@ struct eco_algo {
                 struct eco_layout_request *request);
 };
 
-/* Copies bytes of `from`, or, if that is NULL, sets elements to `value`; 0 is valid for any type.
- * name and from_name are the argument names for errors. */
-struct eco_fill {
-    const char *name, *from_name;
-    void *to;
-    const void *from;
-    size_t bytes;
-    double value;
-    ecornn_type type;
-};
-
-/* to[r][j] = from[r][j], or zeros if from is NULL; add: to[r][j] += from[r][j].  F32 or F64; a
- * backend with `share` supports any type. */
-struct eco_rows_move {
-    void *to;
-    const void *from;
-    size_t to_row, from_row; /* elements from row to row */
-    size_t rows, width;
-    bool add;
-    ecornn_type type;
-};
-
 /* How models share a device: `concurrent` at a time, each in a partition, or, algo NULL, on all. */
 struct eco_models_share {
     int concurrent;
     const struct eco_algo *algo;
     struct eco_caps caps; /* of a partition */
-};
-
-/* Runs of several models or layers, `concurrent` at a time.  `one` queues a run on a stream, in the
- * workspace with index run % concurrent; `last` queues what comes after all of them. */
-struct eco_concurrent_runs {
-    int runs, concurrent;
-    ecornn_status (*one)(void *user_data, int run, int place, void *stream);
-    ecornn_status (*last)(void *user_data, void *stream);
-    void *user_data;
-    /* With several models: all of it may be captured as one graph.  NULL: not. */
-    const struct ecornn_plan *plan;
-    const struct eco_args *args;
 };
 
 struct eco_backend {
@@ -120,28 +85,13 @@ struct eco_backend {
     void (*free)(struct ecornn_device *device, void *memory);
     ecornn_status (*copy)(struct ecornn_device *device, void *to, const void *from, size_t bytes,
                           bool to_device);
-    /* Queued on the stream like a run; the memory has been checked. */
-    ecornn_status (*fill)(struct ecornn_device *device, const struct eco_fill *fills, int count,
-                          void *stream);
-    /* Queued on the stream like a run. */
-    ecornn_status (*move_rows)(struct ecornn_device *device, const struct eco_rows_move *rows,
-                               void *stream);
-    /* Queued on the stream like a run. */
-    ecornn_status (*join)(struct ecornn_device *device, const struct eco_join *join, void *stream);
-    /* Queued like a run: to[N] = steps of rows with from[N] steps, joined `steps` at a time. */
-    ecornn_status (*join_lengths)(struct ecornn_device *device, int32_t *to, const int32_t *from,
-                                  int32_t N, int32_t steps, void *stream);
+    /* Queues calls on the stream, like a run.  Each list follows compose/sequence.h. */
+    ecornn_status (*queue)(struct ecornn_device *device, const struct eco_call *calls, int count,
+                           void *stream);
+    /* Runs jobs: on lanes that fork from the stream and join it, or on threads. */
+    ecornn_status (*fork)(struct ecornn_device *device, const struct eco_jobs *jobs, void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
-    /* added[k] is added to vector k, unless it is NULL; added NULL: nothing is added. */
-    ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params,
-                          const void *const *added, void *weights, void *stream);
     bool packs_in_runs; /* forward packs eco_args.params */
-    ecornn_status (*unpack)(const struct ecornn_plan *plan, const void *weights,
-                            void *const *params, bool add, void *stream);
-    /* in: fills the arrays of compaction->run, then does the moves of `in`; out: does those of
-     * `out`. NULL: its algorithms support masks. */
-    ecornn_status (*compact)(const struct ecornn_plan *plan,
-                             const struct eco_compaction *compaction, bool out);
     /* Creates and frees what the backend keeps with a plan, plan->context; NULL: nothing. */
     ecornn_status (*prepare)(struct ecornn_plan *plan);
     void (*release)(struct ecornn_plan *plan);
@@ -149,20 +99,10 @@ struct eco_backend {
                      struct eco_text *text); /* prints plan->context; or NULL */
     /* Writes the choices as ",KEY=VALUE" of ECORNN_FORCE, which gives the same plan.  Or NULL. */
     void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
-    /* Several models: decides how they share a stream; NULL: they run on threads. */
-    void (*share)(const struct ecornn_device *device, const struct eco_problem *one, int models,
-                  struct eco_models_share *share);
-    /* Parallel layers, each in a partition of the device.  share->algo NULL: running them one after
-     * the other is faster, or a partition is too small.  NULL: never partitioned. */
-    void (*share_layers)(const struct ecornn_device *device,
-                         const struct eco_problem *const layer[], int layers,
-                         struct eco_models_share *share);
-    /* For a backend with share. */
-    ecornn_status (*run_concurrently)(struct ecornn_device *device,
-                                      const struct eco_concurrent_runs *runs, void *stream);
-    /* Calls work(user_data, id, count) on `count` threads.  NULL for a backend with share. */
-    void (*run_on_threads)(struct ecornn_device *device,
-                           void (*work)(void *user_data, int id, int count), void *user_data);
+    /* Decides how models of one layer, or different layers of one model, share the device.
+     * share->algo NULL: each has all of it.  NULL: they run on threads, or one after the other. */
+    void (*share)(const struct ecornn_device *device, const struct eco_problem *const layer[],
+                  int layers, int models, struct eco_models_share *share);
     const struct eco_force_key *keys; /* of forced choices; NULL: none */
     const char *const
         *variables; /* other environment variables that override choices; terminated by NULL */

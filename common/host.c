@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/util.h"
+#include "common/compose/compaction.h"
 
 void *eco_host_alloc(struct ecornn_device *device, size_t bytes)
 {
@@ -37,45 +37,37 @@ static void set_elements(const struct eco_fill *fill)
         memcpy(to + done, to, done < fill->bytes - done ? done : fill->bytes - done);
 }
 
-ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill *fills, int count,
-                            void *stream)
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void fill_part(const struct eco_call *call, int id, int count)
 {
-    (void)device;
-    (void)stream;
-    for (int k = 0; k < count; k++)
-        if (fills[k].from != NULL)
-            memcpy(fills[k].to, fills[k].from, fills[k].bytes);
-        else if (fills[k].value != 0)
-            set_elements(&fills[k]);
-        else
-            memset(fills[k].to, 0, fills[k].bytes);
-    return ECORNN_OK;
+    const struct eco_fill *const fill = &call->fill;
+    (void)count;
+    if (id > 0)
+        return;
+    if (fill->from != NULL)
+        memcpy(fill->to, fill->from, fill->bytes);
+    else if (fill->value != 0)
+        set_elements(fill);
+    else
+        memset(fill->to, 0, fill->bytes);
 }
 
-static void add_row(char *to, const char *from, const struct eco_rows_move *rows)
+static void move_part(const struct eco_call *call, int id, int count)
 {
-    for (size_t j = 0; j < rows->width; j++)
-        eco_type_set(to, j, rows->type,
-                     eco_type_get(to, j, rows->type) + eco_type_get(from, j, rows->type));
-}
-
-ecornn_status eco_host_move_rows(struct ecornn_device *device, const struct eco_rows_move *rows,
-                                 void *stream)
-{
-    const size_t bytes = eco_type_bytes(rows->type);
-    (void)device;
-    (void)stream;
-    for (size_t r = 0; r < rows->rows; r++) {
+    const struct eco_rows_move *const rows = &call->move;
+    const size_t bytes = eco_type_bytes(rows->type),
+                 end = rows->rows * ((size_t)id + 1) / (size_t)count;
+    for (size_t r = rows->rows * (size_t)id / (size_t)count; r < end; r++) {
         char *to = (char *)rows->to + r * rows->to_row * bytes;
         const char *from = (const char *)rows->from + r * rows->from_row * bytes;
         if (rows->from == NULL)
             memset(to, 0, rows->width * bytes);
         else if (rows->add)
-            add_row(to, from, rows);
+            eco_type_add(to, rows->type, from, rows->type, rows->width);
         else
             memcpy(to, from, rows->width * bytes);
     }
-    return ECORNN_OK;
 }
 
 static size_t place_of(const struct eco_join *join, int32_t t, int32_t n, int32_t T, int32_t width)
@@ -97,45 +89,45 @@ static void join_row(const struct eco_join *join, int32_t t, int32_t n)
                      (join->back ? narrow_at : wide_at) * bytes;
     const char *const from = join->back ? join->wide : join->narrow;
     const size_t from_at = (join->back ? wide_at : narrow_at) * bytes;
-    if (join->add)
-        eco_type_add(to, join->type, from + from_at, join->type, (size_t)join->width);
-    else if (there && from != NULL)
+    if (there && from != NULL)
         memcpy(to, from + from_at, width);
     else
         memset(to, 0, width);
 }
 
-void eco_host_join_part(const struct eco_join *join, int id, int count)
+static void join_part(const struct eco_call *call, int id, int count)
 {
+    const struct eco_join *const join = &call->join;
     const int64_t N = join->N, steps = join->back ? join->T : join->U * join->steps,
                   rows = steps * N;
     for (int64_t r = rows * id / count; r < rows * (id + 1) / count; r++)
         join_row(join, (int32_t)(r / N), (int32_t)(r % N));
 }
 
-ecornn_status eco_host_join(struct ecornn_device *device, const struct eco_join *join, void *stream)
+static void lengths_part(const struct eco_call *call, int id, int count)
 {
-    (void)device;
-    (void)stream;
-    eco_host_join_part(join, 0, 1);
-    return ECORNN_OK;
+    const struct eco_join_lengths *const lengths = &call->lengths;
+    for (int32_t n = 0; id == 0 && n < lengths->N; n++)
+        lengths->to[n] = eco_joined(lengths->from[n], lengths->steps);
+    (void)count;
 }
 
-ecornn_status eco_host_join_lengths(struct ecornn_device *device, int32_t *to, const int32_t *from,
-                                    int32_t N, int32_t steps, void *stream)
+void eco_host_call_part(const struct eco_call *call, int id, int count)
 {
-    (void)device;
-    (void)stream;
-    for (int32_t n = 0; n < N; n++)
-        to[n] = eco_joined(from[n], steps);
-    return ECORNN_OK;
+    static void (*const by_verb[ECO_CALLS])(const struct eco_call *, int id, int count) = {
+        [ECO_CALL_FILL] = fill_part,       [ECO_CALL_MOVE] = move_part,
+        [ECO_CALL_JOIN] = join_part,       [ECO_CALL_LENGTHS] = lengths_part,
+        [ECO_CALL_COUNT] = eco_count_part, [ECO_CALL_COMPACT] = eco_compact_part};
+    by_verb[call->verb](call, id, count);
 }
 
-void eco_host_run_on_threads(struct ecornn_device *device,
-                             void (*work)(void *own, int id, int count), void *user_data)
+ecornn_status eco_host_fork(struct ecornn_device *device, const struct eco_jobs *jobs, void *stream)
 {
+    ecornn_status status = ECORNN_OK;
     (void)device;
-    work(user_data, 0, 1);
+    for (int job = 0; status == ECORNN_OK && job < jobs->jobs; job++)
+        status = jobs->one(jobs->user_data, job, 0, stream);
+    return status == ECORNN_OK ? jobs->last(jobs->user_data, stream) : status;
 }
 
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream)

@@ -25,7 +25,7 @@ struct eco_join {
     const int32_t *lengths; /* [N]; NULL: all rows have T */
     int32_t T, U, N, steps, width, row, at;
     bool batch_major; /* [N,T,width] and [N,U,row] */
-    bool back, add;   /* add, only with back: adds in all rows */
+    bool back;
     ecornn_type type;
 };
 

@@ -1,7 +1,7 @@
 /*
  * The mark at the start of a reserve identifies its forward run, so that a backward run that does
  * not belong to it is refused.  Written and read on the host, so only if the host can access the
- * reserve.  plan/mark.c, lib/run_one.c; its offset: plan/layout.c.
+ * reserve.  plan/mark.c, compose/run_one.c; its offset: plan/layout.c.
  */
 #ifndef ECO_MARK_H
 #define ECO_MARK_H

@@ -1,5 +1,5 @@
 /*
- * The plan, and the arguments of a run.  plan/planner.c, plan/pack.c, lib/run_one.c.
+ * The plan, and the arguments of a run.  plan/planner.c, plan/pack.c, compose/run_one.c.
  *
  * A plan is made once: eco_plan_create lets every algorithm of the device refuse or estimate the
  * problem, takes the fastest, and stores its layout request, the layouts and tapes for the planned
@@ -93,7 +93,8 @@ struct eco_args {
     /* [L*D][ECO_WEIGHT_IDS]: matrices that are not in `weights`; NULL, all or one: in `weights` */
     const void *const *matrices;
     void *workspace;
-    void *reserve; /* backward: only read */
+    void *reserve;                         /* backward: only read */
+    size_t workspace_bytes, reserve_bytes; /* as the caller states them; 0: not stated */
     uint64_t seed;
     uint32_t first_step, first_row; /* position in a larger run, for random numbers */
     void *stream;
@@ -109,8 +110,5 @@ struct eco_args {
     void *dweights;
     bool accumulate;
 };
-
-/* empty.c: a run of no steps or no rows, the same for any algorithm. */
-ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct eco_args *args);
 
 #endif /* ECO_PLAN_H */

@@ -149,70 +149,6 @@ static void describe(const struct ecornn_plan *plan, struct eco_text *text)
                      own->isa->name, cpu->isa->name);
 }
 
-/* ---- packing --------------------------------------------------------------------------------- */
-
-/* What the threads divide; with fewer bytes for each, the work is done before they are awake. */
-struct packing {
-    const struct ecornn_plan *plan;
-    const void *const *params; /* packing */
-    void *weights;
-    const void *dweights; /* unpacking */
-    void *const *dparams;
-    bool add;
-};
-enum { BYTES_OF_A_THREAD = 1 << 20 };
-
-static void pack_portion(void *own, int id, int count)
-{
-    const struct packing *packing = own;
-    const struct eco_cpu_plan *of_plan = packing->plan->context;
-    eco_plan_pack(packing->plan, packing->params, packing->weights, of_plan->isa->lanes,
-                  (struct eco_slice){id, count});
-}
-
-static void unpack_portion(void *own, int id, int count)
-{
-    const struct packing *packing = own;
-    eco_plan_unpack(packing->plan, packing->dweights, packing->dparams, packing->add,
-                    (struct eco_slice){id, count});
-}
-
-static int threads_for(const struct ecornn_plan *plan, size_t bytes)
-{
-    const struct eco_cpu *cpu = plan->device->context;
-    const size_t worth = bytes / BYTES_OF_A_THREAD;
-    return worth < 1 ? 1 : worth < (size_t)cpu->threads ? (int)worth : cpu->threads;
-}
-
-static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params,
-                          const void *const *added, void *weights, void *stream)
-{
-    (void)stream;
-    struct packing packing = {.plan = plan, .params = params, .weights = weights};
-    eco_cpu_run_on_threads(plan->device->context, threads_for(plan, plan->sizes.weights),
-                           pack_portion, &packing);
-    if (added)
-        eco_plan_pack_add(plan, added, weights);
-    return ECORNN_OK;
-}
-
-static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
-                            void *const *params, bool add, void *stream)
-{
-    (void)stream;
-    struct packing packing = {.plan = plan, .dweights = weights, .dparams = params, .add = add};
-    eco_cpu_run_on_threads(plan->device->context, threads_for(plan, plan->sizes.dweights),
-                           unpack_portion, &packing);
-    return ECORNN_OK;
-}
-
-static void run_on_threads(struct ecornn_device *device, void (*work)(void *own, int id, int count),
-                           void *own)
-{
-    const struct eco_cpu *cpu = device->context;
-    eco_cpu_run_on_threads(cpu, cpu->threads, work, own);
-}
-
 /* ---- the backend ----------------------------------------------------------------------------- */
 
 /* Caches, and other properties that a processor's name does not imply. */
@@ -253,15 +189,9 @@ const struct eco_backend eco_backend_cpu = {
     .alloc = eco_host_alloc,
     .free = eco_host_free,
     .copy = eco_host_copy,
-    .fill = eco_host_fill,
-    .move_rows = eco_host_move_rows,
-    .join = eco_cpu_join,
-    .join_lengths = eco_host_join_lengths,
+    .queue = eco_cpu_queue,
+    .fork = eco_cpu_fork,
     .wait = eco_host_wait,
-    .pack = pack,
-    .unpack = unpack,
-    .run_on_threads = run_on_threads,
-    .compact = eco_cpu_compact,
     .prepare = prepare,
     .release = release,
     .describe = describe,

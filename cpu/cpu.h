@@ -101,11 +101,10 @@ ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape 
 /* Calls work on at most `threads` threads, each with its id and their count. */
 void eco_cpu_run_on_threads(const struct eco_cpu *cpu, int threads,
                             void (*work)(void *user_data, int id, int count), void *user_data);
-/* ops/compaction.c, for the backend. */
-ecornn_status eco_cpu_compact(const struct ecornn_plan *plan,
-                              const struct eco_compaction *compaction, bool out);
-/* ops/join.c, for the backend. */
-ecornn_status eco_cpu_join(struct ecornn_device *device, const struct eco_join *join, void *stream);
+/* run/queue.c, for the backend. */
+ecornn_status eco_cpu_queue(struct ecornn_device *device, const struct eco_call *calls, int count,
+                            void *stream);
+ecornn_status eco_cpu_fork(struct ecornn_device *device, const struct eco_jobs *jobs, void *stream);
 /* Waits for every thread of the team; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Does OpenMP count on threads that this process, a fork, does not have? Then the calling thread

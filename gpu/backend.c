@@ -239,77 +239,6 @@ static ecornn_status copy(struct ecornn_device *device, void *to, const void *fr
     return status;
 }
 
-static ecornn_status fill_one(const struct eco_fill *fill, void *stream)
-{
-    uint64_t element = 0;
-    if (fill->from == NULL && fill->value != 0) {
-        eco_type_set(&element, 0, fill->type, fill->value);
-        return eco_cuda_status(
-            eco_launch_set(fill->to, element, eco_type_bytes(fill->type), fill->bytes, stream),
-            "filling states");
-    }
-    if (fill->from == NULL)
-        return ECO_CUDA(cudaMemsetAsync(fill->to, 0, fill->bytes, stream));
-    return ECO_CUDA(cudaMemcpyAsync(fill->to, fill->from, fill->bytes, cudaMemcpyDefault, stream));
-}
-
-static ecornn_status fill(struct ecornn_device *device, const struct eco_fill *fills, int count,
-                          void *stream)
-{
-    struct eco_gpu_scope scope;
-    ecornn_status status = eco_gpu_enter(&scope, device);
-    if (status != ECORNN_OK)
-        return status;
-    for (int k = 0; status == ECORNN_OK && k < count; k++) {
-        status = eco_gpu_check_pointer(device->context, fills[k].name, fills[k].to);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(device->context, fills[k].from_name, fills[k].from);
-    }
-    for (int k = 0; status == ECORNN_OK && k < count; k++)
-        status = fill_one(&fills[k], stream);
-    eco_gpu_leave(&scope);
-    return status;
-}
-
-/* In parts that a launch can count. */
-static ecornn_status move_some(const struct eco_rows_move *rows, size_t begin, size_t end,
-                               void *stream)
-{
-    const size_t bytes = eco_type_bytes(rows->type);
-    const char *from = rows->from;
-    const struct eco_move_call call = {
-        .to = {.data = (char *)rows->to + begin * rows->to_row * bytes,
-               .row = rows->to_row,
-               .type = rows->type},
-        .from = {.data = from == NULL ? NULL
-                                      : (void *)(uintptr_t)(from + begin * rows->from_row * bytes),
-                 .row = rows->from_row,
-                 .type = rows->type},
-        .steps = 1,
-        .rows = (int32_t)(end - begin),
-        .width = (int32_t)rows->width,
-        .add = rows->add};
-    return eco_cuda_status(eco_launch_move(&call, stream), "moving rows");
-}
-
-static ecornn_status move_rows(struct ecornn_device *device, const struct eco_rows_move *rows,
-                               void *stream)
-{
-    enum { MOST = 1 << 30 };
-    struct eco_gpu_scope scope;
-    ecornn_status status = eco_gpu_enter(&scope, device);
-    if (status != ECORNN_OK)
-        return status;
-    status = eco_gpu_check_pointer(device->context, "an array to write", rows->to);
-    if (status == ECORNN_OK && rows->from != NULL)
-        status = eco_gpu_check_pointer(device->context, "an array to read", rows->from);
-    for (size_t begin = 0; status == ECORNN_OK && begin < rows->rows; begin += MOST)
-        status =
-            move_some(rows, begin, rows->rows - begin < MOST ? rows->rows : begin + MOST, stream);
-    eco_gpu_leave(&scope);
-    return status;
-}
-
 static ecornn_status wait(struct ecornn_device *device, void *stream)
 {
     struct eco_gpu_scope scope;
@@ -377,20 +306,13 @@ static const struct eco_backend backend = {
     .alloc = alloc,
     .free = free_memory,
     .copy = copy,
-    .fill = fill,
-    .move_rows = move_rows,
-    .join = eco_gpu_join,
-    .join_lengths = eco_gpu_join_lengths,
+    .queue = eco_gpu_queue_calls,
+    .fork = eco_gpu_fork,
     .wait = wait,
-    .pack = eco_gpu_pack,
     .packs_in_runs = true,
-    .unpack = eco_gpu_unpack,
-    .compact = eco_gpu_compact,
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,
-    .share = eco_gpu_share_out,
-    .share_layers = eco_gpu_share_layers,
-    .run_concurrently = eco_gpu_run_concurrently,
+    .share = eco_gpu_share_device,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
     .keys = eco_gpu_keys,

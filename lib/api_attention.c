@@ -7,6 +7,7 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
+#include "common/compose/sequence.h"
 #include "lib/check.h"
 
 /* ---- plans ----------------------------------------------------------------------------------- */

@@ -2,12 +2,11 @@
  * Nets: creates plans, and checks every argument of a run before anything is written. The arguments
  * of a layer are checked by its plan.
  */
-#include "lib/net.h"
-
 #include <limits.h>
 #include <string.h>
 
-#include "common/util.h"
+#include "common/compose/net.h"
+#include "common/compose/sequence.h"
 #include "lib/check.h"
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -151,24 +150,6 @@ ecornn_status ecornn_net_unpack(const ecornn_net_plan *plan, const void *dweight
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Both 0 means that the caller left them unset: the plan's. */
-static ecornn_status check_counts(struct eco_net_run *run)
-{
-    const ecornn_io *const io = run->io;
-    const int32_t T = run->plan->sizes.steps, N = run->plan->sizes.batch;
-    const bool unset = io->steps == 0 && io->batch == 0;
-    if (unset && run->states != NULL)
-        return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.steps and io.batch are both 0 in a run with states: write ECORNN_ALL "
-                        "for the plan's %d and %d, or the batch of an empty run",
-                        T, N);
-    const ecornn_status status =
-        eco_check_count("io.steps", unset ? ECORNN_ALL : io->steps, T, &run->T);
-    return status == ECORNN_OK
-               ? eco_check_count("io.batch", unset ? ECORNN_ALL : io->batch, N, &run->N)
-               : status;
-}
-
 static ecornn_status check_unset(const char *name, const void *pointer)
 {
     return pointer == NULL
@@ -177,125 +158,121 @@ static ecornn_status check_unset(const char *name, const void *pointer)
                           "%s is %p, must be NULL: a net is given states by layer", name, pointer);
 }
 
-static ecornn_status check_no_states(const ecornn_io *io, const ecornn_gradient *gradient)
+static ecornn_status check_no_states(const struct eco_args *args)
 {
-    static const ecornn_gradient none = {.size = sizeof none};
-    const ecornn_gradient *const g = gradient != NULL ? gradient : &none;
     ecornn_status status = ECORNN_OK;
     for (int s = 0; status == ECORNN_OK && s < ECORNN_MAX_STATES; s++) {
         const struct {
             const char *name;
             const void *pointer;
-        } all[] = {{"io.initial", io->initial[s]},
-                   {"io.final", io->final[s]},
-                   {"io.reset_state", io->reset_state[s]},
-                   {"io.states", io->states[s]},
-                   {"gradient.dfinal", g->dfinal[s]},
-                   {"gradient.dinitial", g->dinitial[s]},
-                   {"gradient.dreset_state", g->dreset_state[s]},
-                   {"gradient.dstates", g->dstates[s]}};
+        } all[] = {{"io.initial", args->initial[s]},
+                   {"io.final", args->final[s]},
+                   {"io.reset_state", args->reset_state[s]},
+                   {"io.states", args->states[s]},
+                   {"gradient.dfinal", args->dfinal[s]},
+                   {"gradient.dinitial", args->dinitial[s]},
+                   {"gradient.dreset_state", args->dreset_state[s]},
+                   {"gradient.dstates", args->dstates[s]}};
         for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
             status = check_unset(all[i].name, all[i].pointer);
     }
     return status;
 }
 
-static ecornn_status check_lengths(const struct eco_net_run *run)
-{
-    const int32_t *const lengths = run->io->lengths;
-    for (int32_t n = 0; lengths != NULL && n < run->N; n++)
-        if (lengths[n] < 0 || lengths[n] > run->T)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "io.lengths[%d] is %d, must be 0 to %d", n,
-                            lengths[n], run->T);
-    return ECORNN_OK;
-}
-
 static ecornn_status check_blocks(const struct eco_net_run *run)
 {
-    const ecornn_io *const io = run->io;
+    const struct eco_args *const args = &run->args;
     const struct eco_problem *const problem = eco_net_problem(run->plan);
     const ecornn_sizes *const blocks = &run->plan->sizes.blocks;
     const size_t element = eco_type_bytes(problem->type);
-    const bool runs = run->T > 0 && run->N > 0;
+    const bool runs = args->T > 0 && args->N > 0;
     const struct {
         const char *name;
         const void *pointer;
         bool required;
         size_t alignment;
-    } all[] = {{"io.x", io->x, runs, element},
-               {"io.lengths", io->lengths, false, sizeof *io->lengths},
-               {"io.y", io->y, false, element},
-               {"io.weights", io->weights, runs && blocks->weights > 0, ECO_ALIGNMENT},
-               {"io.workspace", io->workspace, runs && blocks->workspace > 0, ECO_ALIGNMENT},
-               {"io.reserve", io->reserve, runs && run->gradient != NULL, ECO_ALIGNMENT}};
+    } all[] = {{"io.x", args->x, runs, element},
+               {"io.lengths", args->lengths, false, sizeof *args->lengths},
+               {"io.y", args->y, false, element},
+               {"io.weights", args->weights, runs && blocks->weights > 0, ECO_ALIGNMENT},
+               {"io.workspace", args->workspace, runs && blocks->workspace > 0, ECO_ALIGNMENT},
+               {"io.reserve", args->reserve, runs && args->backward, ECO_ALIGNMENT},
+               {"gradient.dy", args->dy, false, element},
+               {"gradient.dx", args->dx, false, element},
+               {"gradient.dweights", args->dweights, false, ECO_ALIGNMENT}};
     ecornn_status status = ECORNN_OK;
-    if (io->reserve != NULL && !problem->training)
+    if (args->reserve != NULL && !problem->training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.reserve is %p, but the net is without train",
-                        io->reserve);
+                        args->reserve);
     for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
         status = eco_check_pointer(all[i].name, all[i].pointer, all[i].required, all[i].alignment);
     if (status == ECORNN_OK)
-        status = eco_check_bytes("workspace_bytes", io->workspace_bytes, blocks->workspace);
-    if (status == ECORNN_OK && io->reserve != NULL)
-        status = eco_check_bytes("reserve_bytes", io->reserve_bytes, blocks->reserve);
-    if (status == ECORNN_OK && io->first_step % (uint32_t)run->plan->sizes.joined != 0)
+        status = eco_args_check_bytes(args, blocks->workspace, blocks->reserve);
+    if (status == ECORNN_OK && args->first_step % (uint32_t)run->plan->sizes.joined != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.first_step is %u, must be a multiple of the %d steps that are joined",
-                        io->first_step, run->plan->sizes.joined);
+                        args->first_step, run->plan->sizes.joined);
     return status;
 }
 
-static ecornn_status check_gradient(const struct eco_net_run *run)
+/* Checks the arguments of every layer before any layer runs, above all the caller's states and y.
+ */
+static ecornn_status check_layers(const struct eco_net_run *run)
 {
-    const ecornn_gradient *const gradient = run->gradient;
-    const size_t element = eco_type_bytes(eco_net_problem(run->plan)->type);
-    if (!eco_net_problem(run->plan)->training)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "the net is without train");
-    if (gradient->size != sizeof *gradient)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.size is %zu, must be %zu", gradient->size,
-                        sizeof *gradient);
-    ecornn_status status = eco_check_pointer("gradient.dy", gradient->dy, false, element);
-    if (status == ECORNN_OK)
-        status = eco_check_pointer("gradient.dx", gradient->dx, false, element);
-    if (status == ECORNN_OK)
-        status = eco_check_pointer("gradient.dweights", gradient->dweights, false, ECO_ALIGNMENT);
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; status == ECORNN_OK && k < run->plan->layers; k++) {
+        const ecornn_plan *const plan = run->plan->layer[k].plan;
+        struct eco_args args = eco_net_layer_args(run, k);
+        args.lengths = NULL; /* follow from the net's, and are not in memory yet */
+        status = eco_args_check(plan, &args);
+        if (status == ECORNN_OK && args.T > 0 && args.N > 0)
+            status = eco_args_check_y(eco_args_layout(plan, &args), &args);
+        if (status != ECORNN_OK)
+            return eco_net_fail(status, k);
+    }
     return status;
 }
 
-static ecornn_status run_net(struct eco_net_run *run)
+/* The arguments of the run have been read. */
+static ecornn_status run_net(struct eco_net_run *run, const ecornn_io *io)
 {
-    const ecornn_io *const io = run->io;
-    if (!io)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io is NULL");
-    if (io->size != sizeof *io)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.size is %zu, must be %zu", io->size, sizeof *io);
-    ecornn_status status = check_counts(run);
-    if (status == ECORNN_OK && run->gradient != NULL)
-        status = check_gradient(run);
+    const ecornn_net_sizes *const sizes = &run->plan->sizes;
+    ecornn_status status = check_no_states(&run->args);
     if (status == ECORNN_OK)
-        status = check_no_states(io, run->gradient);
+        status = eco_args_count(&run->args, io, sizes->steps, sizes->batch, run->states != NULL);
     if (status == ECORNN_OK)
         status = check_blocks(run);
     if (status == ECORNN_OK && !run->plan->device->caps.own_memory)
-        status = check_lengths(run);
+        status = eco_check_lengths(run->args.lengths, run->args.T, run->args.N);
+    if (status != ECORNN_OK)
+        return status;
+    eco_net_begin(run);
+    status = check_layers(run);
     return status == ECORNN_OK ? eco_net_compute(run) : status;
 }
 
 ecornn_status ecornn_net_forward(const ecornn_net_plan *plan, const ecornn_io *io,
                                  const ecornn_net_states *states)
 {
+    struct eco_net_run run = {.plan = plan, .states = states};
     if (!plan)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    return run_net(&(struct eco_net_run){.plan = plan, .io = io, .states = states});
+    const ecornn_status status = eco_args_read_io(&run.args, io);
+    return status == ECORNN_OK ? run_net(&run, io) : status;
 }
 
 ecornn_status ecornn_net_backward(const ecornn_net_plan *plan, const ecornn_io *io,
                                   const ecornn_gradient *gradient, const ecornn_net_states *states)
 {
+    struct eco_net_run run = {.plan = plan, .states = states};
     if (!plan)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
     if (!gradient)
         return eco_fail(ECORNN_BAD_ARGUMENT, "gradient is NULL");
-    return run_net(
-        &(struct eco_net_run){.plan = plan, .io = io, .gradient = gradient, .states = states});
+    ecornn_status status = eco_args_read_io(&run.args, io);
+    if (status == ECORNN_OK && !eco_net_problem(plan)->training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "the net is without train");
+    if (status == ECORNN_OK)
+        status = eco_args_read_gradient(&run.args, gradient);
+    return status == ECORNN_OK ? run_net(&run, io) : status;
 }

@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "common/caller.h"
-#include "common/plan.h"
+#include "common/compose/models.h"
 #include "common/util.h"
 #include "lib/check.h"
-#include "lib/models.h"
 #include "lib/wisdom_files.h"
 
 ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ecornn_cell *cell)

@@ -2,12 +2,10 @@
  * Tangents: descriptions and plans, and the check of a run's arguments. plan/problem.c knows what a
  * description means; this file refuses what tangents do not support.
  */
-#include "lib/tangent.h"
-
 #include <limits.h>
 
 #include "common/caller.h"
-#include "common/util.h"
+#include "common/compose/tangent.h"
 #include "lib/check.h"
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -316,5 +314,7 @@ ecornn_status ecornn_tangent_run(const ecornn_tangent_plan *plan, const ecornn_t
         status = check_states(plan, io);
     if (status == ECORNN_OK)
         status = check_params(plan, io);
+    if (status == ECORNN_OK && !plan->device->caps.own_memory)
+        status = eco_check_lengths(io->lengths, run.T, run.N);
     return status == ECORNN_OK ? eco_tangent_compute(&run) : status;
 }

@@ -4,11 +4,9 @@
  */
 #include "ecornn.h"
 
-#include "common/backend.h"
-#include "common/caller.h"
-#include "common/util.h"
+#include "common/compose/models.h"
+#include "common/compose/sequence.h"
 #include "lib/check.h"
-#include "lib/models.h"
 
 static ecornn_status check_weights(const char *name, const void *weights, size_t bytes,
                                    const ecornn_plan *plan)
@@ -100,14 +98,11 @@ static ecornn_status check_params(const ecornn_plan *plan, const void *const *pa
 static ecornn_status pack_one(const ecornn_plan *plan, const void *const *params,
                               const void *const *added, void *weights, void *stream)
 {
-    ecornn_status status = check_params(plan, params, added);
+    const ecornn_status status = check_params(plan, params, added);
     if (status != ECORNN_OK)
         return status;
-    struct eco_caller caller;
-    eco_caller_begin_run(&caller, plan->device->backend);
-    status = plan->device->backend->pack(plan, params, added, weights, stream);
-    eco_caller_end(&caller);
-    return status;
+    const struct eco_call call = {ECO_CALL_PACK, {.pack = {plan, params, added, weights}}};
+    return eco_run_call(plan->device, &call, stream);
 }
 
 /* Bytes from one model's part of the block to the next; 0 for one model. */
@@ -151,17 +146,16 @@ ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *param
     return pack(plan, params, added, weights, stream);
 }
 
-ecornn_status eco_run_take_params(struct eco_args *args, const ecornn_plan *plan,
-                                  const ecornn_io *io, const void *const *params,
-                                  const void *const *added)
+ecornn_status eco_args_take_params(struct eco_args *args, const ecornn_plan *plan,
+                                   const void *const *params, const void *const *added)
 {
     if (args->T == 0 || args->N == 0)
         return ECORNN_OK; /* it reads no weights */
-    void *weights = (void *)(uintptr_t)io->weights;
+    void *weights = (void *)(uintptr_t)args->weights;
     /* backward reads what is packed */
-    if (plan->one || io->reserve || !plan->device->backend->packs_in_runs ||
+    if (plan->one || args->reserve || !plan->device->backend->packs_in_runs ||
         ecornn_param_count(plan) == 0 || !params)
-        return pack(plan, params, added, weights, io->stream);
+        return pack(plan, params, added, weights, args->stream);
     args->params = params;
     args->added = added;
     return check_params(plan, params, added);
@@ -201,12 +195,8 @@ static ecornn_status unpack_one(const ecornn_plan *plan, const void *dweights, v
     for (int k = 0; k < count; k++)
         if (!is_aligned_param(plan, dparams[k]))
             return misaligned("dparams", k, dparams[k], plan);
-    struct eco_caller caller;
-    eco_caller_begin_run(&caller, plan->device->backend);
-    const ecornn_status status =
-        plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);
-    eco_caller_end(&caller);
-    return status;
+    const struct eco_call call = {ECO_CALL_UNPACK, {.unpack = {plan, dweights, dparams, add != 0}}};
+    return eco_run_call(plan->device, &call, stream);
 }
 
 ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,

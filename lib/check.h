@@ -9,7 +9,7 @@
 
 #include "ecornn.h"
 
-#include "common/util.h"
+#include "common/plan.h"
 
 /* For a power of two; avoids a division, which would be noticeable in a call of one short step. */
 static inline bool eco_is_aligned(const void *pointer, size_t alignment)
@@ -67,13 +67,22 @@ static inline ecornn_status eco_check_count(const char *name, int32_t given, int
     return ECORNN_OK;
 }
 
-/* Checks the size that the caller states for a block against what this run needs; 0: not stated. */
-static inline ecornn_status eco_check_bytes(const char *name, size_t given, size_t needed)
-{
-    if (given != 0 && given < needed)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %zu, must be at least %zu for this run",
-                        name, given, needed);
-    return ECORNN_OK;
-}
+/* check_run.c: read a run's arguments and check all of them. */
+ecornn_status eco_args_read_forward(struct eco_args *args, const ecornn_plan *plan,
+                                    const ecornn_io *io);
+ecornn_status eco_args_read_backward(struct eco_args *args, const ecornn_plan *plan,
+                                     const ecornn_io *io, const ecornn_gradient *gradient);
+/* The parts of both: copy what the caller gives, without T and N; take T and N of the run, which
+ * are the plan's if the caller has set neither, unless it gives states; and check all but these. */
+ecornn_status eco_args_read_io(struct eco_args *args, const ecornn_io *io);
+ecornn_status eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient);
+ecornn_status eco_args_count(struct eco_args *args, const ecornn_io *io, int32_t T, int32_t N,
+                             bool states);
+ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args);
+ecornn_status eco_check_lengths(const int32_t *lengths, int32_t T, int64_t count);
+/* api_weights.c: checks the parameters that are given to a run; packs them, or leaves that to the
+ * run. */
+ecornn_status eco_args_take_params(struct eco_args *args, const ecornn_plan *plan,
+                                   const void *const *params, const void *const *added);
 
 #endif /* ECO_LIB_CHECK_H */

@@ -2,22 +2,12 @@
  * Plans of nets: makes a plan for each layer, on the whole device or a partition of it. The layer's
  * problem string is made from the net's text.
  */
-#include "lib/net.h"
-
 #include <inttypes.h>
 #include <string.h>
 
 #include "common/caller.h"
-#include "common/util.h"
-#include "lib/models.h"
-#include "lib/wisdom_files.h"
-
-ecornn_status eco_net_fail(ecornn_status status, int layer)
-{
-    char detail[ECO_MAX_DETAIL];
-    eco_fail_keep(detail);
-    return eco_fail(status, "layer %d of a net: %s", layer, detail);
-}
+#include "common/compose/models.h"
+#include "common/compose/net.h"
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
@@ -142,7 +132,7 @@ static ecornn_status share_device(const struct ecornn_net_plan *plan, struct mak
     const struct eco_problem *layer[ECO_NET_LAYERS];
     ecornn_status status = ECORNN_OK;
     making->share = (struct eco_models_share){.concurrent = 1};
-    if (text->layers < 2 || plan->device->backend->share_layers == NULL)
+    if (text->layers < 2 || plan->device->backend->share == NULL)
         return ECORNN_OK;
     struct eco_problem *const problems = eco_alloc((size_t)text->layers * sizeof *problems);
     if (problems == NULL)
@@ -159,7 +149,7 @@ static ecornn_status share_device(const struct ecornn_net_plan *plan, struct mak
     if (status == ECORNN_OK) {
         struct eco_caller caller;
         eco_caller_begin(&caller);
-        plan->device->backend->share_layers(plan->device, layer, text->layers, &making->share);
+        plan->device->backend->share(plan->device, layer, text->layers, 1, &making->share);
         eco_caller_end(&caller);
     }
     eco_free(problems);

@@ -94,9 +94,10 @@ static bool make_states(struct eco_tune_data *data)
     if (problem->T != 1)
         return true;
     data->states = ecornn_alloc(data->device, bytes);
-    const struct eco_fill fill = {.name = "states", .to = data->states, .bytes = bytes};
+    const struct eco_call fill = {ECO_CALL_FILL,
+                                  {.fill = {.name = "states", .to = data->states, .bytes = bytes}}};
     return data->states != NULL &&
-           data->device->backend->fill(data->device, &fill, 1, NULL) == ECORNN_OK;
+           data->device->backend->queue(data->device, &fill, 1, NULL) == ECORNN_OK;
 }
 
 ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn_plan *plan,

@@ -64,7 +64,11 @@ static ecornn_status clear_results(const struct eco_trial *trial)
         {.name = "dparams",
          .to = data->dparams,
          .bytes = data->params * eco_type_bytes(data->problem->param_type)}};
-    return data->device->backend->fill(data->device, fills, data->problem->training ? 4 : 1, NULL);
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; status == ECORNN_OK && k < (data->problem->training ? 4 : 1); k++)
+        status = data->device->backend->queue(
+            data->device, &(struct eco_call){ECO_CALL_FILL, {.fill = fills[k]}}, 1, NULL);
+    return status;
 }
 
 ecornn_status eco_trial_compute(struct eco_trial *trial)

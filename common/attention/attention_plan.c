@@ -127,10 +127,10 @@ ecornn_status eco_attention_run_empty(const struct ecornn_attention_plan *plan,
         {.name = "gradient.dvector",
          .to = args->accumulate ? NULL : args->dvector,
          .bytes = (size_t)H * eco_type_bytes(eco_type_sum(problem->type))}};
-    struct eco_fill wanted[sizeof all / sizeof *all];
+    struct eco_call wanted[sizeof all / sizeof *all];
     int count = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (all[k].to != NULL && all[k].bytes > 0)
-            wanted[count++] = all[k];
-    return plan->device->backend->fill(plan->device, wanted, count, args->stream);
+            wanted[count++] = (struct eco_call){ECO_CALL_FILL, {.fill = all[k]}};
+    return plan->device->backend->queue(plan->device, wanted, count, args->stream);
 }

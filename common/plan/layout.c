@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "common/mark.h"
-#include "common/compaction.h"
-#include "common/starts.h"
+#include "common/compose/compaction.h"
+#include "common/compose/starts.h"
 #include "common/util.h"
 
 /* ---- workspace and reserve ------------------------------------------------------------------- */

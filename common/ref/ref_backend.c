@@ -92,13 +92,12 @@ static void close_device(struct ecornn_device *device)
 }
 
 /* Packs every parameter in the type of sums, with matrices rounded to the type of weights. */
-static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params,
-                          const void *const *added, void *weights, void *stream)
+static void pack(const struct eco_pack *call)
 {
-    (void)stream;
-    const struct eco_problem *problem = &plan->problem;
+    const void *const *const params = call->params, *const *const added = call->added;
+    const struct eco_problem *problem = &call->plan->problem;
     const ecornn_type sum = eco_type_sum(problem->type), from = problem->param_type;
-    char *to = weights;
+    char *to = call->weights;
     for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_position position;
         eco_problem_param_position(problem, i, &position);
@@ -111,22 +110,35 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
             eco_type_add(to, sum, added[i], from, position.elements);
         to += position.elements * eco_type_bytes(sum);
     }
-    return ECORNN_OK;
 }
 
-static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
-                            void *const *params, bool add, void *stream)
+static void unpack(const struct eco_unpack *call)
 {
-    (void)stream;
-    const ecornn_type to = plan->problem.param_type, from = eco_type_sum(plan->problem.type);
-    const char *gradient = weights;
-    for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
+    const struct eco_problem *problem = &call->plan->problem;
+    const ecornn_type to = problem->param_type, from = eco_type_sum(problem->type);
+    const char *gradient = call->dweights;
+    for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_position position;
-        eco_problem_param_position(&plan->problem, i, &position);
-        if (params[i])
-            (add ? eco_type_add : eco_type_move)(params[i], to, gradient, from, position.elements);
+        eco_problem_param_position(problem, i, &position);
+        if (call->params[i])
+            (call->add ? eco_type_add : eco_type_move)(call->params[i], to, gradient, from,
+                                                       position.elements);
         gradient += position.elements * eco_type_bytes(from);
     }
+}
+
+static ecornn_status queue(struct ecornn_device *device, const struct eco_call *calls, int count,
+                           void *stream)
+{
+    (void)device;
+    (void)stream;
+    for (const struct eco_call *call = calls; call < calls + count; call++)
+        if (call->verb == ECO_CALL_PACK)
+            pack(&call->pack);
+        else if (call->verb == ECO_CALL_UNPACK)
+            unpack(&call->unpack);
+        else
+            eco_host_call_part(call, 0, 1);
     return ECORNN_OK;
 }
 
@@ -138,14 +150,9 @@ const struct eco_backend eco_backend_reference = {
     .alloc = eco_host_alloc,
     .free = eco_host_free,
     .copy = eco_host_copy,
-    .fill = eco_host_fill,
-    .move_rows = eco_host_move_rows,
-    .join = eco_host_join,
-    .join_lengths = eco_host_join_lengths,
+    .queue = queue,
+    .fork = eco_host_fork,
     .wait = eco_host_wait,
-    .pack = pack,
-    .unpack = unpack,
-    .run_on_threads = eco_host_run_on_threads,
     .algos = (const struct eco_algo *const[]){&graph, NULL},
     .attention = &eco_reference_attention,
 };

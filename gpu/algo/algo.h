@@ -14,11 +14,9 @@ void eco_gpu_release(struct ecornn_plan *plan);
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text);
 void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
-/* share.c, eco_backend.share and share_layers: the part of a device for each of `models` models. */
-void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
-                       int models, struct eco_models_share *share);
-void eco_gpu_share_layers(const struct ecornn_device *device,
-                          const struct eco_problem *const layer[], int layers,
+/* share.c: eco_backend.share. */
+void eco_gpu_share_device(const struct ecornn_device *device,
+                          const struct eco_problem *const layer[], int layers, int models,
                           struct eco_models_share *share);
 struct eco_caps eco_gpu_part(const struct eco_caps *caps, int concurrent);
 

@@ -83,8 +83,8 @@ static bool loses_back(const struct eco_problem *one, const struct eco_caps *all
     return one->training && !has_back(one, part) && has_back(one, all);
 }
 
-void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
-                       int models, struct eco_models_share *share)
+static void share_models(const struct ecornn_device *device, const struct eco_problem *one,
+                         int models, struct eco_models_share *share)
 {
     const int asked = eco_forced(one, ECO_FORCE_AT_ONCE, 0);
     bool persistent = false;
@@ -124,9 +124,9 @@ static double time_of_layers(const struct eco_problem *const layer[], int layers
     return products + slowest + forks;
 }
 
-void eco_gpu_share_layers(const struct ecornn_device *device,
-                          const struct eco_problem *const layer[], int layers,
-                          struct eco_models_share *share)
+static void share_layers(const struct ecornn_device *device,
+                         const struct eco_problem *const layer[], int layers,
+                         struct eco_models_share *share)
 {
     const struct eco_caps part = eco_gpu_part(&device->caps, layers);
     const int asked = eco_forced(layer[0], ECO_FORCE_AT_ONCE, 0);
@@ -139,4 +139,14 @@ void eco_gpu_share_layers(const struct ecornn_device *device,
     *share = (struct eco_models_share){.concurrent = 1};
     if (fits && (asked > 0 || time_of_layers(layer, layers, &part) < in_order))
         *share = (struct eco_models_share){layers, &eco_algo_persistent, part};
+}
+
+void eco_gpu_share_device(const struct ecornn_device *device,
+                          const struct eco_problem *const layer[], int layers, int models,
+                          struct eco_models_share *share)
+{
+    if (models > 1)
+        share_models(device, layer[0], models, share);
+    else
+        share_layers(device, layer, layers, share);
 }

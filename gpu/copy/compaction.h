@@ -1,5 +1,5 @@
 /*
- * The kernels of compaction (common/compaction.h). Launches are asynchronous.
+ * The kernels of compaction (compose/compaction.h). Launches are asynchronous.
  */
 #ifndef ECO_GPU_COPY_COMPACTION_H
 #define ECO_GPU_COPY_COMPACTION_H

@@ -4,7 +4,7 @@
 #ifndef ECO_GPU_OPS_OPS_H
 #define ECO_GPU_OPS_OPS_H
 
-#include "common/compaction.h"
+#include "common/compose/call.h"
 #include "gpu/copy/param_moves.h"
 #include "gpu/view/run.h"
 
@@ -28,11 +28,9 @@ ecornn_status eco_gpu_queue_params(const struct ecornn_plan *plan,
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
 
-ecornn_status eco_gpu_compact(const struct ecornn_plan *plan,
-                              const struct eco_compaction *compaction, bool out);
-ecornn_status eco_gpu_join(struct ecornn_device *device, const struct eco_join *join, void *stream);
-ecornn_status eco_gpu_join_lengths(struct ecornn_device *device, int32_t *to, const int32_t *from,
-                                   int32_t N, int32_t steps, void *stream);
+/* ops/calls.c: eco_backend.queue. */
+ecornn_status eco_gpu_queue_calls(struct ecornn_device *device, const struct eco_call *calls,
+                                  int count, void *stream);
 
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/copies.c */
 void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound);

@@ -6,7 +6,7 @@
 
 /* Lane 0 is the caller's stream; the stream that it would have is used for captures. */
 struct concurrent_run {
-    const struct eco_concurrent_runs *runs;
+    const struct eco_jobs *jobs;
     struct eco_gpu_lanes *lanes;
 };
 
@@ -39,14 +39,14 @@ static ecornn_status follow(cudaStream_t behind, cudaStream_t ahead, cudaEvent_t
 static ecornn_status queue(void *own, cudaStream_t caller)
 {
     const struct concurrent_run *all = own;
-    const struct eco_concurrent_runs *runs = all->runs;
-    const int n = runs->concurrent;
+    const struct eco_jobs *jobs = all->jobs;
+    const int n = jobs->lanes;
     ecornn_status status = ECORNN_OK;
     int forked = 1;
     for (; status == ECORNN_OK && forked < n; forked++)
         status = follow(stream_of(all, forked, caller), caller, all->lanes->event[0]);
-    for (int run = 0; status == ECORNN_OK && run < runs->runs; run++)
-        status = runs->one(runs->user_data, run, run % n, stream_of(all, run % n, caller));
+    for (int run = 0; status == ECORNN_OK && run < jobs->jobs; run++)
+        status = jobs->one(jobs->user_data, run, run % n, stream_of(all, run % n, caller));
     /* join even after a failure: an open fork would spoil a capture, or go on writing while the
      * caller's stream runs */
     for (int lane = 1; lane < forked; lane++) {
@@ -56,7 +56,7 @@ static ecornn_status queue(void *own, cudaStream_t caller)
             (void)cudaGetLastError();
         status = status != ECORNN_OK ? status : joined;
     }
-    return status == ECORNN_OK ? runs->last(runs->user_data, caller) : status;
+    return status == ECORNN_OK ? jobs->last(jobs->user_data, caller) : status;
 }
 
 /* Approximate number of graph nodes: the steps of a layer, or a few if they are one kernel. */
@@ -78,10 +78,10 @@ static bool waits(const struct ecornn_plan *plan)
 
 static ecornn_status queue_or_launch(struct concurrent_run *run, cudaStream_t stream)
 {
-    const struct ecornn_plan *plan = run->runs->plan;
+    const struct ecornn_plan *plan = run->jobs->plan;
     if (plan == NULL)
         return queue(run, stream);
-    const struct eco_args *args = run->runs->args;
+    const struct eco_args *args = run->jobs->args;
     const struct eco_gpu_queue all = {.queue = queue,
                                       .own = run,
                                       .args = args,
@@ -92,19 +92,18 @@ static ecornn_status queue_or_launch(struct concurrent_run *run, cudaStream_t st
     return eco_gpu_run_queue(&all);
 }
 
-ecornn_status eco_gpu_run_concurrently(struct ecornn_device *device,
-                                       const struct eco_concurrent_runs *runs, void *stream)
+ecornn_status eco_gpu_fork(struct ecornn_device *device, const struct eco_jobs *jobs, void *stream)
 {
     struct eco_gpu *gpu = device->context;
     struct eco_gpu_scope scope;
-    struct concurrent_run run = {.runs = runs};
+    struct concurrent_run run = {.jobs = jobs};
     ecornn_status status =
-        runs->plan != NULL && waits(runs->plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
+        jobs->plan != NULL && waits(jobs->plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
     if (status == ECORNN_OK)
         status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
-    status = eco_gpu_take_lanes(gpu, runs->concurrent, &run.lanes);
+    status = eco_gpu_take_lanes(gpu, jobs->lanes, &run.lanes);
     if (status == ECORNN_OK) {
         status = queue_or_launch(&run, stream);
         eco_gpu_return_lanes(run.lanes);

@@ -32,10 +32,9 @@ ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue);
 /* Does a graph of about `nodes` nodes take an acceptable part of the host's memory? */
 bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double nodes);
 
-/* run/concurrent.c: eco_backend.run_concurrently; runs fork from the caller's stream and join it.
+/* run/concurrent.c: eco_backend.fork; runs fork from the caller's stream and join it.
  */
-ecornn_status eco_gpu_run_concurrently(struct ecornn_device *device,
-                                       const struct eco_concurrent_runs *runs, void *stream);
+ecornn_status eco_gpu_fork(struct ecornn_device *device, const struct eco_jobs *jobs, void *stream);
 /* Creates streams for `lanes` lanes, at plan creation. */
 ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int lanes);
 

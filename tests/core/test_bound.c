@@ -208,7 +208,7 @@ static void check_tape(const struct eco_layout *layout, const char *text, bool b
     run_open(&run, layout, backward);
     eco_tape_build(&tape, layout->problem, &layout->request, backward, ragged);
     tape.requested_chunk =
-        backward ? layout->chunk_backward : layout->chunk; /* as in lib/run_one.c */
+        backward ? layout->chunk_backward : layout->chunk; /* as in compose/run_one.c */
     eco_tape_resize(&tape, layout->T);
     eco_walk_begin(&walk, &tape);
     for (; (op = eco_walk_next(&walk)) != NULL; n++)

@@ -250,7 +250,8 @@ START_TEST(shares_out)
     if (shares[_i].force != NULL)
         strcpy(problem.force.text, shares[_i].force);
     ck_assert_int_eq(eco_force_read(&problem.force, eco_gpu_keys), ECORNN_OK);
-    eco_gpu_share_out(&device, &problem, shares[_i].models, &share);
+    eco_gpu_share_device(&device, (const struct eco_problem *[]){&problem}, 1, shares[_i].models,
+                         &share);
     ck_assert_int_eq(share.concurrent, shares[_i].concurrent);
     if (share.algo != NULL) {
         ck_assert_int_eq(share.caps.gpu.partitions, share.concurrent);
@@ -310,7 +311,7 @@ START_TEST(shares_the_device)
         ck_assert_int_eq(eco_problem_parse(&desc, beside[_i].problem[k], NULL), ECORNN_OK);
         ck_assert_int_eq(eco_problem_build(&problem[k], &desc), ECORNN_OK);
     }
-    eco_gpu_share_layers(&device, (const struct eco_problem *[]){&problem[0], &problem[1]}, 2,
+    eco_gpu_share_device(&device, (const struct eco_problem *[]){&problem[0], &problem[1]}, 2, 1,
                          &share);
     ck_assert_int_eq(share.concurrent, beside[_i].concurrent ? 2 : 1);
     ck_assert_ptr_eq(share.algo, beside[_i].concurrent ? &eco_algo_persistent : NULL);

@@ -168,12 +168,9 @@ static ecornn_status end(void *own, void *stream)
 
 static void *run_models(void *own)
 {
-    const struct eco_concurrent_runs beside = {.runs = ECO_GPU_LANES,
-                                               .concurrent = ECO_GPU_LANES,
-                                               .one = meet,
-                                               .last = end,
-                                               .user_data = own};
-    return (void *)(uintptr_t)eco_gpu_run_concurrently(&device, &beside, NULL);
+    const struct eco_jobs beside = {
+        .jobs = ECO_GPU_LANES, .lanes = ECO_GPU_LANES, .one = meet, .last = end, .user_data = own};
+    return (void *)(uintptr_t)eco_gpu_fork(&device, &beside, NULL);
 }
 
 /* All threads hold lanes and a set at the same time. */
@@ -260,10 +257,9 @@ START_TEST(lanes_fork_and_join)
         "1001@99 1001>2 1001@99 1001>3 run0:0@99 run1:1@2 run2:2@3 run3:0@99 run4:1@2 "
         "1002@2 1002>99 1003@3 1003>99 "};
     char text[400] = "";
-    const struct eco_concurrent_runs beside = {
-        .runs = 4 + _i, .concurrent = 3, .one = note_run, .last = note_end};
+    const struct eco_jobs beside = {.jobs = 4 + _i, .lanes = 3, .one = note_run, .last = note_end};
     calls = (struct eco_text){text, sizeof text, 0};
-    ck_assert_int_eq(eco_gpu_run_concurrently(&device, &beside, (void *)(uintptr_t)99),
+    ck_assert_int_eq(eco_gpu_fork(&device, &beside, (void *)(uintptr_t)99),
                      _i == 0 ? ECORNN_OK : ECORNN_FAILED);
     ck_assert_str_eq(text, should[_i]);
     close_gpu();

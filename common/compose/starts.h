@@ -1,19 +1,19 @@
 /*
  * Start values of states.  If the caller gives no initial or reset states and the cell's text has
  * start values, they are written to arrays in the workspace before the run, as if the caller gave
- * them.  So no algorithm and no kernel knows about start values.  plan/starts.c.
+ * them.  So no algorithm and no kernel knows about start values.  compose/starts.c.
  */
 #ifndef ECO_STARTS_H
 #define ECO_STARTS_H
 
-#include "common/backend.h"
+#include "common/compose/call.h"
 #include "common/layout.h"
 #include "common/plan.h"
 #include "common/util.h"
 
 struct eco_starts {
     struct eco_args inside; /* the algorithm's */
-    struct eco_fill fill[ECO_MAX_STATES];
+    struct eco_call fill[ECO_MAX_STATES];
     int fills; /* fills before the run */
 };
 

@@ -1,19 +1,16 @@
 /*
  * Plans of tangents, and their runs.  lib/api_tangent.c makes plans and checks arguments,
- * lib/tangent_run.c runs layer after layer through the public functions, lib/tangent_weights.c
- * moves parameters.
+ * tangent_run.c runs layer after layer, tangent_weights.c moves parameters.
  */
-#ifndef ECO_LIB_TANGENT_H
-#define ECO_LIB_TANGENT_H
+#ifndef ECO_TANGENT_PLAN_H
+#define ECO_TANGENT_PLAN_H
 
-#include "ecornn.h"
-
-#include "common/backend.h"
 #include "common/cell/tangent.h"
+#include "common/compose/sequence.h"
 
 /* A plan of one layer. */
 struct eco_tangent_part {
-    ecornn_plan *plan;
+    struct ecornn_plan *plan;
     ecornn_sizes sizes;
 };
 
@@ -25,7 +22,7 @@ struct eco_tangent_layer {
 };
 
 struct ecornn_tangent_plan {
-    ecornn_device *device;
+    struct ecornn_device *device;
     struct eco_tangent *tangent;
     int32_t T, N, H, L, D;
     int states, params; /* of the cell */
@@ -58,7 +55,7 @@ struct eco_tangent_run {
     int layer;
     const struct eco_tangent_layer *kind; /* of the layer */
     struct eco_tangent_areas at;
-    ecornn_status status; /* of all calls so far; none is made after a failure */
+    struct eco_sequence sequence;
 };
 
 /* tangent_run.c: the areas of a layer in a workspace that begins at base.  Returns the bytes up to
@@ -77,4 +74,4 @@ void eco_tangent_unpack_cell(struct eco_tangent_run *run);
 /* to[rows,width] = from or zeros, or adds it; rows begin to_row and from_row elements apart. */
 void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *rows);
 
-#endif /* ECO_LIB_TANGENT_H */
+#endif /* ECO_TANGENT_PLAN_H */

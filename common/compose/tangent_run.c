@@ -4,31 +4,31 @@
  * cell's own plan. The gradients of both are added, because backward is linear in the incoming
  * gradient.
  */
-#include "lib/tangent.h"
+#include "common/compose/tangent.h"
+
+#include "common/caller.h"
+#include "common/compose/arena.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-struct arena {
+/* The next array from the base of the workspace; base NULL: only counts its bytes. */
+struct blocks {
     char *base;
-    struct eco_size used;
+    struct eco_arena arena;
 };
 
-static char *take(struct arena *arena, struct eco_size bytes)
+static char *take(struct blocks *blocks, struct eco_size bytes)
 {
-    char *at = arena->base == NULL ? NULL : arena->base + arena->used.value;
-    arena->used = eco_size_align(eco_size_add(arena->used, eco_size_align(bytes)));
-    arena->used.overflow |= bytes.overflow;
-    return at;
+    return eco_after(blocks->base, eco_arena_take(&blocks->arena, bytes));
 }
 
-static char *take_numbers(struct arena *arena, const struct ecornn_tangent_plan *plan, size_t a,
+static char *take_numbers(struct blocks *blocks, const struct ecornn_tangent_plan *plan, size_t a,
                           size_t b, size_t c)
 {
-    const struct eco_size bytes = eco_size_of(eco_type_bytes(plan->type));
-    return take(arena, eco_size_mul(eco_size_mul(eco_size_mul(bytes, a), b), c));
+    return take(blocks, eco_arena_numbers(eco_type_bytes(plan->type), a, b, c));
 }
 
-static void take_shared(struct arena *arena, const struct ecornn_tangent_plan *plan,
+static void take_shared(struct blocks *blocks, const struct ecornn_tangent_plan *plan,
                         struct eco_tangent_areas *areas)
 {
     const size_t T = (size_t)plan->T, N = (size_t)plan->N, H = (size_t)plan->H, D = (size_t)plan->D;
@@ -41,18 +41,18 @@ static void take_shared(struct arena *arena, const struct ecornn_tangent_plan *p
         dweights =
             eco_larger(dweights, eco_larger(kind->cell.sizes.dweights, kind->both.sizes.dweights));
     }
-    areas->workspace = take(arena, eco_size_of(workspace));
-    areas->zeros = take_numbers(arena, plan, H, H, 1);
+    areas->workspace = take(blocks, eco_size_of(workspace));
+    areas->zeros = take_numbers(blocks, plan, H, H, 1);
     areas->matrices =
-        take_numbers(arena, plan, (size_t)plan->tangent->cell.recipe.n_params * D, H, 2 * I);
+        take_numbers(blocks, plan, (size_t)plan->tangent->cell.recipe.n_params * D, H, 2 * I);
     if (!plan->training)
         return;
-    areas->dweights = take(arena, eco_size_of(dweights));
-    areas->dboth = take_numbers(arena, plan, T, N, 2 * I);
-    areas->dcell = take_numbers(arena, plan, T, N, I);
-    areas->dy = take_numbers(arena, plan, T, N, D * H);
-    areas->dy_tangent = take_numbers(arena, plan, T, N, D * H);
-    areas->dinitial = take_numbers(arena, plan, (size_t)plan->states * D, N, H);
+    areas->dweights = take(blocks, eco_size_of(dweights));
+    areas->dboth = take_numbers(blocks, plan, T, N, 2 * I);
+    areas->dcell = take_numbers(blocks, plan, T, N, I);
+    areas->dy = take_numbers(blocks, plan, T, N, D * H);
+    areas->dy_tangent = take_numbers(blocks, plan, T, N, D * H);
+    areas->dinitial = take_numbers(blocks, plan, (size_t)plan->states * D, N, H);
 }
 
 struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *base, int layer,
@@ -60,19 +60,19 @@ struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *
 {
     const size_t T = (size_t)plan->T, N = (size_t)plan->N;
     const size_t width = (size_t)plan->D * (size_t)plan->H;
-    struct arena arena = {base, eco_size_of(0)};
-    take_shared(&arena, plan, areas);
+    struct blocks blocks = {.base = base};
+    take_shared(&blocks, plan, areas);
     for (int l = 0; l <= layer; l++) {
         const struct eco_tangent_layer *kind = &plan->layer[l > 0];
-        areas->both_weights = take(&arena, eco_size_of(kind->both.sizes.weights));
-        areas->cell_weights = take(&arena, eco_size_of(kind->cell.sizes.weights));
-        areas->both_reserve = take(&arena, eco_size_of(kind->both.sizes.reserve));
-        areas->cell_reserve = take(&arena, eco_size_of(kind->cell.sizes.reserve));
-        areas->input = take_numbers(&arena, plan, T, N, 2 * (size_t)kind->input);
-        areas->y = take_numbers(&arena, plan, T, N, width);
-        areas->y_tangent = take_numbers(&arena, plan, T, N, width);
+        areas->both_weights = take(&blocks, eco_size_of(kind->both.sizes.weights));
+        areas->cell_weights = take(&blocks, eco_size_of(kind->cell.sizes.weights));
+        areas->both_reserve = take(&blocks, eco_size_of(kind->both.sizes.reserve));
+        areas->cell_reserve = take(&blocks, eco_size_of(kind->cell.sizes.reserve));
+        areas->input = take_numbers(&blocks, plan, T, N, 2 * (size_t)kind->input);
+        areas->y = take_numbers(&blocks, plan, T, N, width);
+        areas->y_tangent = take_numbers(&blocks, plan, T, N, width);
     }
-    return arena.used;
+    return blocks.arena.end;
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */
@@ -148,44 +148,42 @@ static void *layer_of(const struct eco_tangent_run *run, const void *states)
 }
 
 /* The arguments of a run of either plan, without x, y, states, weights and reserve. */
-static ecornn_io io_of(const struct eco_tangent_run *run)
+static struct eco_args args_of(const struct eco_tangent_run *run)
 {
-    return (ecornn_io){.size = sizeof(ecornn_io),
-                       .steps = run->T,
-                       .batch = run->N,
-                       .lengths = run->io->lengths,
-                       .workspace = run->at.workspace,
-                       .seed = run->io->seed,
-                       .stream = run->io->stream};
+    return (struct eco_args){.T = run->T,
+                             .N = run->N,
+                             .lengths = run->io->lengths,
+                             .workspace = run->at.workspace,
+                             .seed = run->io->seed};
 }
 
-static ecornn_io both_io(const struct eco_tangent_run *run)
+static struct eco_args both_args(const struct eco_tangent_run *run)
 {
     const int S = run->plan->states;
-    ecornn_io io = io_of(run);
-    io.x = run->at.input;
-    io.y = is_last(run) && run->io->y_tangent ? run->io->y_tangent : run->at.y_tangent;
-    io.weights = run->at.both_weights;
-    io.reserve = run->plan->training ? run->at.both_reserve : NULL;
+    struct eco_args args = args_of(run);
+    args.x = run->at.input;
+    args.y = is_last(run) && run->io->y_tangent ? run->io->y_tangent : run->at.y_tangent;
+    args.weights = run->at.both_weights;
+    args.reserve = run->plan->training ? run->at.both_reserve : NULL;
     for (int s = 0; s < S; s++) {
-        io.initial[s] = layer_of(run, run->io->initial_tangent[s]);
-        io.initial[S + s] = layer_of(run, run->io->initial[s]);
-        io.final[s] = layer_of(run, run->io->final_tangent[s]);
-        io.final[S + s] = layer_of(run, run->io->final[s]);
+        args.initial[s] = layer_of(run, run->io->initial_tangent[s]);
+        args.initial[S + s] = layer_of(run, run->io->initial[s]);
+        args.final[s] = layer_of(run, run->io->final_tangent[s]);
+        args.final[S + s] = layer_of(run, run->io->final[s]);
     }
-    return io;
+    return args;
 }
 
-static ecornn_io cell_io(const struct eco_tangent_run *run, const void *x)
+static struct eco_args cell_args(const struct eco_tangent_run *run, const void *x)
 {
-    ecornn_io io = io_of(run);
-    io.x = x;
-    io.y = is_last(run) && run->io->y ? run->io->y : run->at.y;
-    io.weights = run->at.cell_weights;
-    io.reserve = run->plan->training ? run->at.cell_reserve : NULL;
+    struct eco_args args = args_of(run);
+    args.x = x;
+    args.y = is_last(run) && run->io->y ? run->io->y : run->at.y;
+    args.weights = run->at.cell_weights;
+    args.reserve = run->plan->training ? run->at.cell_reserve : NULL;
     for (int s = 0; s < run->plan->states; s++)
-        io.initial[s] = layer_of(run, run->io->initial[s]);
-    return io;
+        args.initial[s] = layer_of(run, run->io->initial[s]);
+    return args;
 }
 
 /* The layer's x: the caller's, or y of the layer below. */
@@ -205,14 +203,12 @@ static void forward(struct eco_tangent_run *run, const void *x_tangent)
     put_half(run, input, false, x);
     put_half(run, input, true, x_tangent);
     eco_tangent_pack(run);
-    const ecornn_io both = both_io(run), cell = cell_io(run, x);
-    if (run->status == ECORNN_OK)
-        run->status = ecornn_forward(run->kind->both.plan, &both);
+    const struct eco_args both = both_args(run), cell = cell_args(run, x);
+    eco_sequence_run(&run->sequence, run->kind->both.plan, &both);
     if (!runs_cell(run))
         return;
     eco_tangent_pack_cell(run);
-    if (run->status == ECORNN_OK)
-        run->status = ecornn_forward(run->kind->cell.plan, &cell);
+    eco_sequence_run(&run->sequence, run->kind->cell.plan, &cell);
 }
 
 /* ---- back ------------------------------------------------------------------------------------ */
@@ -220,18 +216,17 @@ static void forward(struct eco_tangent_run *run, const void *x_tangent)
 static void backward_both(struct eco_tangent_run *run, const void *dy_tangent)
 {
     const int S = run->plan->states;
-    const ecornn_io io = both_io(run);
-    ecornn_gradient gradient = {.size = sizeof gradient,
-                                .dy = dy_tangent,
-                                .dx = run->at.dboth,
-                                .dweights = run->io->dparams ? run->at.dweights : NULL};
+    struct eco_args args = both_args(run);
+    args.backward = true;
+    args.dy = dy_tangent;
+    args.dx = run->at.dboth;
+    args.dweights = run->io->dparams ? run->at.dweights : NULL;
     for (int s = 0; s < S; s++) {
-        gradient.dfinal[s] = layer_of(run, run->io->dfinal_tangent[s]);
-        gradient.dfinal[S + s] = layer_of(run, run->io->dfinal[s]);
-        gradient.dinitial[S + s] = layer_of(run, run->io->dinitial[s]);
+        args.dfinal[s] = layer_of(run, run->io->dfinal_tangent[s]);
+        args.dfinal[S + s] = layer_of(run, run->io->dfinal[s]);
+        args.dinitial[S + s] = layer_of(run, run->io->dinitial[s]);
     }
-    if (run->status == ECORNN_OK)
-        run->status = ecornn_backward(run->kind->both.plan, &io, &gradient);
+    eco_sequence_run(&run->sequence, run->kind->both.plan, &args);
     if (run->io->dparams != NULL)
         eco_tangent_unpack(run);
 }
@@ -241,20 +236,18 @@ static void backward_cell(struct eco_tangent_run *run, const void *dy)
 {
     const struct ecornn_tangent_plan *plan = run->plan;
     const size_t rows = (size_t)plan->D * (size_t)run->N, H = (size_t)plan->H;
-    const ecornn_io io = cell_io(run, input_of(run));
-    ecornn_gradient gradient = {.size = sizeof gradient,
-                                .dy = dy,
-                                .dx = run->at.dcell,
-                                .dweights = run->io->dparams ? run->at.dweights : NULL};
+    struct eco_args args = cell_args(run, input_of(run));
+    args.backward = true;
+    args.dy = dy;
+    args.dx = run->at.dcell;
+    args.dweights = run->io->dparams ? run->at.dweights : NULL;
     for (int s = 0; s < plan->states; s++)
         if (run->io->dinitial[s] != NULL)
-            gradient.dinitial[s] =
-                run->at.dinitial + (size_t)s * rows * H * eco_type_bytes(plan->type);
-    if (run->status == ECORNN_OK)
-        run->status = ecornn_backward(run->kind->cell.plan, &io, &gradient);
+            args.dinitial[s] = run->at.dinitial + (size_t)s * rows * H * eco_type_bytes(plan->type);
+    eco_sequence_run(&run->sequence, run->kind->cell.plan, &args);
     for (int s = 0; s < plan->states; s++)
         if (run->io->dinitial[s] != NULL)
-            add(run, layer_of(run, run->io->dinitial[s]), gradient.dinitial[s], rows, H);
+            add(run, layer_of(run, run->io->dinitial[s]), args.dinitial[s], rows, H);
     if (run->io->dparams != NULL)
         eco_tangent_unpack_cell(run);
 }
@@ -280,7 +273,9 @@ ecornn_status eco_tangent_compute(struct eco_tangent_run *run)
     const ecornn_tangent_io *io = run->io;
     const int last = run->plan->L - 1;
     const size_t H = (size_t)run->plan->H;
-    run->status = ECORNN_OK;
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, run->plan->device->backend);
+    run->sequence = eco_sequence_on(run->plan->device, io->stream);
     enter_layer(run, 0);
     eco_tangent_move(run, &(struct eco_rows_move){run->at.zeros, NULL, H, H, H, H, false, 0});
     for (int layer = 0; layer <= last; layer++) {
@@ -293,5 +288,6 @@ ecornn_status eco_tangent_compute(struct eco_tangent_run *run)
         backward(run, layer == last ? io->dy : run->at.dy,
                  layer == last ? io->dy_tangent : run->at.dy_tangent);
     }
-    return run->status;
+    eco_caller_end(&caller);
+    return run->sequence.status;
 }

@@ -1,10 +1,10 @@
 /* Plans of several models: the plan of one model, and the sizes of the blocks of all models, which
  * follow each other. */
-#include "lib/models.h"
+#include "common/compose/models.h"
 
 #include <string.h>
 
-#include "common/util.h"
+#include "common/compose/arena.h"
 
 /* Bytes of the blocks of this number of models; more: bytes that follow them. */
 static size_t block_bytes(size_t bytes, int models, size_t more, bool *overflow)
@@ -20,17 +20,16 @@ static size_t shared_bytes(const struct eco_problem *problem, int32_t T, int32_t
 {
     if (!problem->training || !problem->shared)
         return 0;
-    struct eco_size bytes = eco_size_of(eco_type_bytes(problem->type));
-    const int32_t extent[] = {problem->models, T, N, problem->I};
-    for (int k = 0; k < 4; k++)
-        bytes = eco_size_mul(bytes, (size_t)extent[k]);
+    const struct eco_size bytes =
+        eco_arena_numbers((size_t)problem->models * eco_type_bytes(problem->type), (size_t)T,
+                          (size_t)N, (size_t)problem->I);
     *overflow |= bytes.overflow;
     return bytes.value;
 }
 
 /* Sizes of a run in which each model has the sizes `one`. */
-static ecornn_sizes sizes_of(const ecornn_plan *plan, const ecornn_sizes *one, int32_t T, int32_t N,
-                             bool *overflow)
+static ecornn_sizes sizes_of(const struct ecornn_plan *plan, const ecornn_sizes *one, int32_t T,
+                             int32_t N, bool *overflow)
 {
     const int models = plan->problem.models;
     const size_t shared = shared_bytes(&plan->problem, T, N, overflow);
@@ -45,14 +44,14 @@ static ecornn_sizes sizes_of(const ecornn_plan *plan, const ecornn_sizes *one, i
                           .alignment = one->alignment};
 }
 
-ecornn_sizes eco_models_sizes(const ecornn_plan *plan, int32_t T, int32_t N)
+ecornn_sizes eco_models_sizes(const struct ecornn_plan *plan, int32_t T, int32_t N)
 {
     const ecornn_sizes one = eco_plan_sizes(plan->one, T, N);
     bool overflow = false;
     return sizes_of(plan, &one, T, N, &overflow);
 }
 
-static ecornn_status fix_sizes(ecornn_plan *plan)
+static ecornn_status fix_sizes(struct ecornn_plan *plan)
 {
     bool overflow = false;
     plan->sizes = sizes_of(plan, &plan->one->sizes, plan->problem.T, plan->problem.N, &overflow);
@@ -80,7 +79,7 @@ static struct ecornn_device *part_of(const struct ecornn_device *device,
 
 /* Plans a model in a partition. Forced choices come before the algorithm that has partitions.
  * Wisdom is not used, because it was measured on the whole device. */
-static ecornn_status plan_in_part(ecornn_plan **plan, struct ecornn_device *part,
+static ecornn_status plan_in_part(struct ecornn_plan **plan, struct ecornn_device *part,
                                   const struct eco_problem *one, const struct eco_algo *algo)
 {
     struct eco_problem forced = *one;
@@ -91,7 +90,7 @@ static ecornn_status plan_in_part(ecornn_plan **plan, struct ecornn_device *part
     return eco_plan_make(plan, part, &forced);
 }
 
-ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_device *device,
+ecornn_status eco_models_plan_in_part(struct ecornn_plan **plan, const struct ecornn_device *device,
                                       const struct eco_problem *one,
                                       const struct eco_models_share *share)
 {
@@ -109,14 +108,14 @@ ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_de
 /* Creates the plan of one model. On a CPU it has all threads if there are few models, else one. On
  * a GPU it has a partition or, if forced choices do not fit that, the whole device, and models run
  * one after the other. */
-static ecornn_status create_one(ecornn_plan *plan, const struct eco_problem *one)
+static ecornn_status create_one(struct ecornn_plan *plan, const struct eco_problem *one)
 {
     struct ecornn_device *device = plan->device;
     const int models = plan->problem.models, threads = device->info.threads;
     struct eco_models_share share = {.concurrent = models >= threads ? threads : 1};
     char before[ECO_MAX_DETAIL];
     if (device->backend->share != NULL)
-        device->backend->share(device, one, models, &share);
+        device->backend->share(device, &one, 1, models, &share);
     plan->concurrent = share.concurrent;
     if (share.algo == NULL)
         return eco_plan_create(&plan->one, device, one);
@@ -131,11 +130,11 @@ static ecornn_status create_one(ecornn_plan *plan, const struct eco_problem *one
     return status;
 }
 
-ecornn_status eco_models_create(ecornn_plan **plan, ecornn_device *device,
+ecornn_status eco_models_create(struct ecornn_plan **plan, struct ecornn_device *device,
                                 const struct eco_problem *problem)
 {
     struct eco_problem one;
-    ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
+    struct ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
     if (made == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
     made->problem = *problem;

@@ -2,17 +2,17 @@
  * A run of no steps or no rows: states are copied, and the gradient of the weights is zero.
  * Nothing else is read or written.
  */
-#include "common/backend.h"
+#include "common/compose/sequence.h"
 
 struct list {
-    struct eco_fill fill[2 * ECO_MAX_STATES + 1];
+    struct eco_call fill[2 * ECO_MAX_STATES + 1];
     int count;
 };
 
 static void add(struct list *list, struct eco_fill fill)
 {
     if (fill.to != NULL && fill.to != fill.from && fill.bytes > 0)
-        list->fill[list->count++] = fill;
+        list->fill[list->count++] = (struct eco_call){ECO_CALL_FILL, {.fill = fill}};
 }
 
 /* [L*D,N,P] or [L*D,N,H] */
@@ -22,7 +22,8 @@ static size_t state_bytes(const struct eco_problem *problem, int state, int32_t 
            (size_t)eco_problem_width(problem, state) * eco_type_bytes(problem->type);
 }
 
-ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct eco_args *args)
+void eco_compose_empty(struct eco_sequence *sequence, const struct ecornn_plan *plan,
+                       const struct eco_args *args)
 {
     struct list list = {.count = 0};
     for (int s = 0; s < plan->problem.cell->recipe.n_states; s++) {
@@ -45,5 +46,5 @@ ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct ec
         add(&list, (struct eco_fill){.name = "gradient.dweights",
                                      .to = args->dweights,
                                      .bytes = plan->sizes.dweights});
-    return plan->device->backend->fill(plan->device, list.fill, list.count, args->stream);
+    eco_sequence_calls(sequence, list.fill, list.count);
 }

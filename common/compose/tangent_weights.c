@@ -2,7 +2,7 @@
  * Moves parameters between a layer and its tangent, which has every W twice as wide and every R
  * twice (common/cell/tangent.h).
  */
-#include "lib/tangent.h"
+#include "common/compose/tangent.h"
 
 enum { MOST = 2 * ECO_MAX_PARAMS }; /* of two directions */
 
@@ -39,9 +39,7 @@ void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *r
 {
     struct eco_rows_move typed = *rows;
     typed.type = run->plan->type;
-    if (run->status == ECORNN_OK)
-        run->status =
-            run->plan->device->backend->move_rows(run->plan->device, &typed, run->io->stream);
+    eco_sequence_move(&run->sequence, &typed);
 }
 
 /* Writes the first or the second half of a wide matrix. from NULL: zeros. */
@@ -55,6 +53,23 @@ static void put_half(struct eco_tangent_run *run, char *matrix, bool second, con
                                                   .from_row = I,
                                                   .rows = (size_t)run->plan->H,
                                                   .width = I});
+}
+
+static void pack(struct eco_tangent_run *run, const struct ecornn_plan *plan,
+                 const void *const *params, void *weights)
+{
+    const struct eco_call call = {ECO_CALL_PACK, {.pack = {plan, params, NULL, weights}}};
+    if (eco_problem_params(&plan->problem) > 0)
+        eco_sequence_calls(&run->sequence, &call, 1);
+}
+
+static void unpack(struct eco_tangent_run *run, const struct ecornn_plan *plan,
+                   void *const *dparams, bool add)
+{
+    const struct eco_call call = {ECO_CALL_UNPACK,
+                                  {.unpack = {plan, run->at.dweights, dparams, add}}};
+    if (eco_problem_params(&plan->problem) > 0)
+        eco_sequence_calls(&run->sequence, &call, 1);
 }
 
 void eco_tangent_pack(struct eco_tangent_run *run)
@@ -73,17 +88,14 @@ void eco_tangent_pack(struct eco_tangent_run *run)
         put_half(run, param.matrix, true, is_slope ? value : NULL);
         given[i] = param.matrix;
     }
-    if (run->status == ECORNN_OK)
-        run->status = ecornn_pack(run->kind->both.plan, given, run->at.both_weights, io->stream);
+    pack(run, run->kind->both.plan, given, run->at.both_weights);
 }
 
 void eco_tangent_pack_cell(struct eco_tangent_run *run)
 {
     const struct ecornn_tangent_plan *plan = run->plan;
-    if (run->status == ECORNN_OK)
-        run->status =
-            ecornn_pack(run->kind->cell.plan, run->io->params + run->layer * plan->D * plan->params,
-                        run->at.cell_weights, run->io->stream);
+    pack(run, run->kind->cell.plan, run->io->params + run->layer * plan->D * plan->params,
+         run->at.cell_weights);
 }
 
 /* The caller's array for the parameter's gradient, without the contributions of its other roles;
@@ -125,20 +137,13 @@ void eco_tangent_unpack(struct eco_tangent_run *run)
         first[i] = first_place(run, &param);
         again[i] = param.role == ECO_TANGENT_AGAIN ? run->io->dparams[param.from] : NULL;
     }
-    if (run->status == ECORNN_OK)
-        run->status =
-            ecornn_unpack(run->kind->both.plan, run->at.dweights, first, 0, run->io->stream);
-    if (run->status == ECORNN_OK)
-        run->status =
-            ecornn_unpack(run->kind->both.plan, run->at.dweights, again, 1, run->io->stream);
+    unpack(run, run->kind->both.plan, first, false);
+    unpack(run, run->kind->both.plan, again, true);
     add_matrices(run);
 }
 
 void eco_tangent_unpack_cell(struct eco_tangent_run *run)
 {
     const struct ecornn_tangent_plan *plan = run->plan;
-    if (run->status == ECORNN_OK)
-        run->status = ecornn_unpack(run->kind->cell.plan, run->at.dweights,
-                                    run->io->dparams + run->layer * plan->D * plan->params, 1,
-                                    run->io->stream);
+    unpack(run, run->kind->cell.plan, run->io->dparams + run->layer * plan->D * plan->params, true);
 }

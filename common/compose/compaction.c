@@ -2,24 +2,22 @@
  * Decides which arrays of a run are compacted and moved back, and where the compacted ones are
  * stored: at the end of the workspace.
  */
-#include "common/compaction.h"
+#include "common/compose/compaction.h"
 
-#include "common/util.h"
+#include "common/compose/arena.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Arrays one after the other; used first to count their bytes. */
-struct arena {
-    char *base; /* NULL: count only */
-    struct eco_size end;
+/* The next array [rows,width] from the base of the arena; base NULL: only counts its bytes. */
+struct blocks {
+    char *base;
+    struct eco_arena arena;
 };
 
-static void *take(struct arena *arena, size_t element, size_t rows, size_t width)
+static void *take(struct blocks *blocks, size_t element, size_t rows, size_t width)
 {
-    const size_t at = arena->end.value;
-    const struct eco_size bytes = eco_size_mul(eco_size_mul(eco_size_of(element), rows), width);
-    arena->end = eco_size_add(arena->end, eco_size_align(bytes));
-    return arena->base == NULL ? NULL : arena->base + at;
+    const size_t at = eco_arena_take(&blocks->arena, eco_arena_numbers(element, rows, width, 1));
+    return eco_after(blocks->base, at);
 }
 
 struct copies {
@@ -28,24 +26,24 @@ struct copies {
 };
 
 static struct copies place_copies(struct eco_compact_run *run, const struct eco_layout *layout,
-                                  struct arena *arena)
+                                  struct blocks *blocks)
 {
     const struct eco_problem *problem = layout->problem;
     const size_t N = (size_t)layout->N, rows = (size_t)layout->T * N, I = (size_t)problem->I,
                  output = (size_t)problem->D * (size_t)problem->P,
                  element = eco_type_bytes(layout->type);
     struct copies copies = {.x = NULL};
-    run->counted = take(arena, sizeof *run->counted, rows, 1);
-    run->lengths = take(arena, sizeof *run->lengths, N, 1);
-    run->run_resets = take(arena, problem->resets ? 1 : 0, rows, 1);
-    copies.x = take(arena, element, rows, I);
-    copies.y = take(arena, element, rows, output);
+    run->counted = take(blocks, sizeof *run->counted, rows, 1);
+    run->lengths = take(blocks, sizeof *run->lengths, N, 1);
+    run->run_resets = take(blocks, problem->resets ? 1 : 0, rows, 1);
+    copies.x = take(blocks, element, rows, I);
+    copies.y = take(blocks, element, rows, output);
     if (layout->training) {
-        copies.dy = take(arena, element, rows, output);
-        copies.dx = take(arena, element, rows, I);
+        copies.dy = take(blocks, element, rows, output);
+        copies.dx = take(blocks, element, rows, I);
     }
     for (int s = 0; problem->states && s < problem->cell->recipe.n_states; s++)
-        copies.states[s] = take(arena, element, rows * (size_t)problem->L * (size_t)problem->D,
+        copies.states[s] = take(blocks, element, rows * (size_t)problem->L * (size_t)problem->D,
                                 (size_t)eco_problem_width(problem, s));
     return copies;
 }
@@ -53,10 +51,10 @@ static struct copies place_copies(struct eco_compact_run *run, const struct eco_
 struct eco_size eco_compaction_bytes(const struct eco_layout *layout)
 {
     struct eco_compact_run unused;
-    struct arena arena = {NULL, eco_size_of(0)};
+    struct blocks blocks = {.base = NULL};
     if (layout->problem->masks || layout->problem->repeats)
-        place_copies(&unused, layout, &arena);
-    return arena.end;
+        place_copies(&unused, layout, &blocks);
+    return blocks.arena.end;
 }
 
 bool eco_needs_compaction(const struct eco_layout *layout, const struct eco_args *args)
@@ -67,10 +65,16 @@ bool eco_needs_compaction(const struct eco_layout *layout, const struct eco_args
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-static void add(struct eco_compact_move *moves, int *count, struct eco_compact_move move)
+static void add(struct eco_compaction *compaction, bool out, struct eco_compact_move move)
 {
-    if (move.from != NULL && move.to != NULL)
-        moves[(*count)++] = move;
+    struct eco_call *const call =
+        out ? &compaction->out[compaction->outs] : &compaction->in[compaction->ins];
+    if (move.from == NULL || move.to == NULL)
+        return;
+    compaction->move[compaction->moves] = move;
+    *call = (struct eco_call){
+        ECO_CALL_COMPACT, {.compact = {&compaction->run, &compaction->move[compaction->moves++]}}};
+    ++*(out ? &compaction->outs : &compaction->ins);
 }
 
 static struct eco_compact_move rows_of(const struct eco_layout *layout, enum eco_compact_kind kind,
@@ -126,10 +130,8 @@ static void add_states(struct eco_compaction *compaction, const struct eco_layou
                                       repeats = states_of(layout, ECO_COMPACT_REPEATS, s);
         inside->dstates[s] = copy_if(compaction->args->dstates[s], copies->states[s]);
         inside->states[s] = copy_if(compaction->args->states[s], copies->states[s]);
-        add(compaction->in, &compaction->ins,
-            between(sums, compaction->args->dstates[s], copies->states[s]));
-        add(compaction->out, &compaction->outs,
-            between(repeats, inside->states[s], compaction->args->states[s]));
+        add(compaction, false, between(sums, compaction->args->dstates[s], copies->states[s]));
+        add(compaction, true, between(repeats, inside->states[s], compaction->args->states[s]));
     }
 }
 
@@ -137,7 +139,7 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
                           const struct eco_args *args)
 {
     const struct eco_problem *problem = layout->problem;
-    struct arena arena = {(char *)args->workspace + layout->compaction, eco_size_of(0)};
+    struct blocks blocks = {.base = (char *)args->workspace + layout->compaction};
     *compaction = (struct eco_compaction){.args = args,
                                           .inside = *args,
                                           .run = {.T = args->T,
@@ -149,7 +151,7 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
                                                   .directions = problem->D}};
     for (int d = 0; d < problem->D; d++)
         compaction->run.reversed[d] = eco_problem_reversed(problem, d);
-    const struct copies copies = place_copies(&compaction->run, layout, &arena);
+    const struct copies copies = place_copies(&compaction->run, layout, &blocks);
     struct eco_args *const inside = &compaction->inside;
     if (args->resets == NULL)
         compaction->run.run_resets = NULL;
@@ -163,15 +165,17 @@ void eco_compaction_begin(struct eco_compaction *compaction, const struct eco_la
                                   sums = rows_of(layout, ECO_COMPACT_SUMS, true),
                                   repeats = rows_of(layout, ECO_COMPACT_REPEATS, true),
                                   apart = rows_of(layout, ECO_COMPACT_SCATTER, false);
-    add(compaction->in, &compaction->ins, between(x, args->x, copies.x));
+    compaction->in[compaction->ins++] =
+        (struct eco_call){ECO_CALL_COUNT, {.count = {&compaction->run, args}}};
+    add(compaction, false, between(x, args->x, copies.x));
     add_states(compaction, layout, &copies);
     if (!args->backward) {
-        add(compaction->out, &compaction->outs, between(repeats, inside->y, args->y));
+        add(compaction, true, between(repeats, inside->y, args->y));
         return;
     }
     inside->dy = copy_if(args->dy, copies.dy);
     inside->dx = copy_if(args->dx, copies.dx);
-    add(compaction->in, &compaction->ins, between(y, args->y, inside->y));
-    add(compaction->in, &compaction->ins, between(sums, args->dy, copies.dy));
-    add(compaction->out, &compaction->outs, between(apart, inside->dx, args->dx));
+    add(compaction, false, between(y, args->y, inside->y));
+    add(compaction, false, between(sums, args->dy, copies.dy));
+    add(compaction, true, between(apart, inside->dx, args->dx));
 }

@@ -1,7 +1,7 @@
 /*
  * Start values of states that the caller does not give; see starts.h.
  */
-#include "common/starts.h"
+#include "common/compose/starts.h"
 
 /* [L*D,N,width] of the caller's type; 0 bytes for a state that starts at zero. */
 static struct eco_size bytes_of(const struct eco_layout *layout, int state)
@@ -36,11 +36,12 @@ bool eco_starts_begin(struct eco_starts *starts, const struct eco_layout *layout
             continue;
         if (starts->fills == 0)
             starts->inside = *args;
-        starts->fill[starts->fills++] = (struct eco_fill){.name = "io.workspace",
-                                                          .to = at,
-                                                          .bytes = bytes,
-                                                          .value = recipe->start[s],
-                                                          .type = layout->type};
+        starts->fill[starts->fills++] = (struct eco_call){ECO_CALL_FILL,
+                                                          {.fill = {.name = "io.workspace",
+                                                                    .to = at,
+                                                                    .bytes = bytes,
+                                                                    .value = recipe->start[s],
+                                                                    .type = layout->type}}};
         if (begins)
             starts->inside.initial[s] = at;
         if (at_resets)

@@ -1,10 +1,12 @@
 /*
- * Compaction, which drops masked steps (common/compaction.h), on a CPU: each thread has some rows
- * of the batch and goes through their steps.
+ * The calls of compaction (compaction.h) in host memory: each thread has some rows of the batch and
+ * goes through their steps.
  */
-#include "cpu/cpu.h"
+#include "common/compose/compaction.h"
 
 #include <string.h>
+
+#include "common/compose/arena.h"
 
 /* The rows of a move that a thread does. */
 struct part {
@@ -39,12 +41,12 @@ static size_t place_of(const struct eco_compact_move *move, int32_t lane, int32_
 
 static void *row_to(const struct eco_compact_move *move, size_t place)
 {
-    return eco_cpu_after_mutable(move->type, move->to, place);
+    return eco_after(move->to, place * eco_type_bytes(move->type));
 }
 
 static const void *row_from(const struct eco_compact_move *move, size_t place)
 {
-    return eco_cpu_after(move->type, move->from, place);
+    return eco_after(move->from, place * eco_type_bytes(move->type));
 }
 
 static size_t bytes_of(const struct eco_compact_move *move)
@@ -109,7 +111,23 @@ static void move_repeats(const struct part *part, int32_t lane, int32_t t, int32
     move_row(part, lane, t, n, eco_compact_source(part->run, lane % part->run->directions, t, n));
 }
 
-static void move_part(const struct part *part)
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static struct part part_of(const struct eco_compact_run *run, int id, int threads)
+{
+    return (struct part){.run = run,
+                         .from = (int32_t)((int64_t)run->N * id / threads),
+                         .to = (int32_t)((int64_t)run->N * (id + 1) / threads)};
+}
+
+void eco_count_part(const struct eco_call *call, int id, int threads)
+{
+    const struct part part = part_of(call->count.run, id, threads);
+    for (int32_t n = part.from; n < part.to; n++)
+        count(part.run, n);
+}
+
+void eco_compact_part(const struct eco_call *call, int id, int threads)
 {
     static void (*const by_kind[ECO_COMPACT_KINDS])(const struct part *, int32_t lane, int32_t t,
                                                     int32_t n) = {
@@ -117,49 +135,10 @@ static void move_part(const struct part *part)
         [ECO_COMPACT_SUMS] = move_sums,
         [ECO_COMPACT_SCATTER] = move_apart,
         [ECO_COMPACT_REPEATS] = move_repeats};
-    for (int32_t lane = 0; lane < part->move->lanes; lane++)
-        for (int32_t t = 0; t < part->run->T; t++)
-            for (int32_t n = part->from; n < part->to; n++)
-                by_kind[part->move->kind](part, lane, t, n);
-}
-
-/* ---- both ------------------------------------------------------------------------------------ */
-
-struct job {
-    const struct eco_compaction *compaction;
-    bool out;
-};
-
-static void do_part(void *own, int id, int threads)
-{
-    const struct job *job = own;
-    const struct eco_compaction *compaction = job->compaction;
-    const int64_t N = compaction->run.N;
-    struct part part = {.run = &compaction->run,
-                        .from = (int32_t)(N * id / threads),
-                        .to = (int32_t)(N * (id + 1) / threads)};
-    for (int32_t n = part.from; !job->out && n < part.to; n++)
-        count(part.run, n);
-    const int moves = job->out ? compaction->outs : compaction->ins;
-    for (int i = 0; i < moves; i++) {
-        part.move = job->out ? &compaction->out[i] : &compaction->in[i];
-        move_part(&part);
-    }
-}
-
-ecornn_status eco_cpu_compact(const struct ecornn_plan *plan,
-                              const struct eco_compaction *compaction, bool out)
-{
-    enum { BYTES_OF_A_THREAD = 1 << 20 };
-    const struct eco_compact_run *run = &compaction->run;
-    const size_t width =
-                     (size_t)plan->problem.I + (size_t)plan->problem.D * (size_t)plan->problem.P,
-                 bytes =
-                     (size_t)run->T * (size_t)run->N * width * eco_type_bytes(plan->problem.type),
-                 worth = 1 + bytes / BYTES_OF_A_THREAD;
-    const int threads = plan->device->info.threads;
-    struct job job = {compaction, out};
-    eco_cpu_run_on_threads(plan->device->context, worth < (size_t)threads ? (int)worth : threads,
-                           do_part, &job);
-    return ECORNN_OK;
+    struct part part = part_of(call->compact.run, id, threads);
+    part.move = call->compact.move;
+    for (int32_t lane = 0; lane < part.move->lanes; lane++)
+        for (int32_t t = 0; t < part.run->T; t++)
+            for (int32_t n = part.from; n < part.to; n++)
+                by_kind[part.move->kind](&part, lane, t, n);
 }

@@ -1,0 +1,79 @@
+/*
+ * Nets: a text of layers, a plan for each layer, and programs that go from layer to layer.
+ * lib/net_plan.c makes the plans, net_blocks.c places their blocks, net_run.c runs.
+ */
+#ifndef ECO_NET_H
+#define ECO_NET_H
+
+#include "common/backend.h"
+#include "common/net_text.h"
+
+/* ---- plan ------------------------------------------------------------------------------------ */
+
+/* A layer, and the bytes before its arrays in the blocks of the net. */
+struct eco_net_layer {
+    struct ecornn_plan *plan;
+    int32_t width;  /* of y */
+    int32_t column; /* first column of its y in the output of its piece */
+    int first_param;
+    size_t params; /* elements before its parameters in the block */
+    size_t weights, dweights, reserve, workspace;
+    /* If other layers are side by side with it: its y in the reserve, or in the workspace, where dy
+     * has the same place; and dx, for all such layers but the first. */
+    size_t y, half, dx;
+};
+
+struct eco_net_piece {
+    int32_t join; /* 1: layers */
+    int first, layers;
+    bool at_once;   /* layers run concurrently, each in a partition of the device */
+    int32_t before; /* steps of x that one of its input steps stands for */
+    int32_t input, output;
+    /* Bytes before its output, [T,N,output], in the reserve; and in the workspace, where the
+     * gradient of the output has the same place.  Unused for the last piece, whose output is y. */
+    size_t value, slot;
+    size_t lengths; /* bytes before those of its output, [N], in the workspace */
+};
+
+struct ecornn_net_plan {
+    struct ecornn_device *device;
+    int pieces, layers;
+    struct eco_net_piece piece[ECO_NET_PIECES];
+    struct eco_net_layer layer[ECO_NET_LAYERS];
+    ecornn_net_sizes sizes;
+    char text[ECO_NET_TEXT]; /* as the user wrote it */
+};
+
+/* The problem whose type, order, batch and flags all layers share. */
+static inline const struct eco_problem *eco_net_problem(const struct ecornn_net_plan *plan)
+{
+    return &plan->layer[0].plan->problem;
+}
+
+/* lib/net_plan.c: fills in a plan that is zero except for its device. */
+ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
+                             const ecornn_cell *const *cells);
+/* net_run.c: adds to the error detail that it is about this layer. */
+ecornn_status eco_net_fail(ecornn_status status, int layer);
+/* net_blocks.c: places all blocks of a plan whose layers have plans. */
+ecornn_status eco_net_place(struct ecornn_net_plan *plan);
+
+/* ---- run: net_run.c -------------------------------------------------------------------------- */
+
+struct eco_net_run {
+    const struct ecornn_net_plan *plan;
+    struct eco_args args;              /* of the net, checked */
+    const ecornn_net_states *states;   /* of each layer, or NULL */
+    int32_t steps[ECO_NET_PIECES + 1]; /* steps of each piece's input, then of y */
+    const int32_t *lengths[ECO_NET_PIECES + 1];
+    void *value[ECO_NET_PIECES + 1];  /* each piece's input, beginning with x, then y */
+    void *dvalue[ECO_NET_PIECES + 1]; /* their gradients; NULL: zeros, or not needed */
+};
+
+/* Finds the arrays of every piece.  The caller has set all members down to `states`. */
+void eco_net_begin(struct eco_net_run *run);
+/* The arguments of layer k, which the caller checks before it computes. */
+struct eco_args eco_net_layer_args(const struct eco_net_run *run, int k);
+ecornn_status eco_net_compute(struct eco_net_run *run);
+
+#endif /* ECO_NET_H */

@@ -1,0 +1,307 @@
+/*
+ * The program of a net: piece after piece, forward or backward.
+ */
+#include "common/caller.h"
+#include "common/compose/arena.h"
+#include "common/compose/net.h"
+#include "common/compose/sequence.h"
+#include "common/seed.h"
+
+/* ---- where things are ------------------------------------------------------------------------ */
+
+static void *in_workspace(const struct eco_net_run *run, size_t bytes)
+{
+    return eco_after(run->args.workspace, bytes);
+}
+
+static bool is_last(const struct eco_net_run *run, int p)
+{
+    return p == run->plan->pieces - 1;
+}
+
+/* Is the output of a join between layers the same memory as its input? That is so if the steps of a
+ * row are adjacent, groups of steps are complete, and steps past a row's length are already zero.
+ */
+static bool is_view(const struct eco_net_run *run, int p)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    const struct eco_problem *const problem = eco_net_problem(run->plan);
+    const bool dense = problem->order == ECORNN_BATCH_MAJOR || run->args.N == 1;
+    return piece->layers == 0 && p > 0 && !is_last(run, p) && dense &&
+           run->steps[p] % piece->join == 0 && !(problem->repeats && run->lengths[p] != NULL);
+}
+
+static void *output_of(const struct eco_net_run *run, int p)
+{
+    if (is_last(run, p))
+        return run->args.y;
+    if (is_view(run, p))
+        return run->value[p];
+    return run->args.reserve != NULL ? eco_after(run->args.reserve, run->plan->piece[p].value)
+                                     : in_workspace(run, run->plan->piece[p].slot);
+}
+
+void eco_net_begin(struct eco_net_run *run)
+{
+    const struct ecornn_net_plan *const plan = run->plan;
+    const struct eco_args *const args = &run->args;
+    run->steps[0] = args->T;
+    run->lengths[0] = args->T > 0 && args->N > 0 ? args->lengths : NULL;
+    run->value[0] = eco_after(args->x, 0);
+    for (int p = 0; p < plan->pieces; p++) {
+        const struct eco_net_piece *const piece = &plan->piece[p];
+        run->steps[p + 1] = eco_joined(run->steps[p], piece->join);
+        run->lengths[p + 1] = run->lengths[p] != NULL && piece->layers == 0
+                                  ? in_workspace(run, piece->lengths)
+                                  : run->lengths[p];
+        run->value[p + 1] = output_of(run, p);
+    }
+}
+
+/* The memory for the gradient of piece p's input. */
+static void *dinput_of(const struct eco_net_run *run, int p)
+{
+    if (p == 0)
+        return run->args.dx;
+    if (is_view(run, p))
+        return run->dvalue[p + 1];
+    if (run->plan->piece[p].layers == 0 && run->dvalue[p + 1] == NULL)
+        return NULL;
+    return in_workspace(run, run->plan->piece[p - 1].slot);
+}
+
+/* ---- a layer --------------------------------------------------------------------------------- */
+
+static int piece_of(const struct ecornn_net_plan *plan, int k)
+{
+    int p = 0;
+    while (k >= plan->piece[p].first + plan->piece[p].layers)
+        p++;
+    return p;
+}
+
+/* y of a layer: its piece's output, or, if other layers are side by side with it, its own. */
+static void *y_of(const struct eco_net_run *run, int p, int k)
+{
+    const struct eco_net_layer *const layer = &run->plan->layer[k];
+    if (run->plan->piece[p].layers == 1)
+        return run->value[p + 1];
+    return run->args.reserve != NULL ? eco_after(run->args.reserve, layer->y)
+                                     : in_workspace(run, layer->half);
+}
+
+static void *dy_of(const struct eco_net_run *run, int p, int k)
+{
+    return run->plan->piece[p].layers == 1 || run->dvalue[p + 1] == NULL
+               ? run->dvalue[p + 1]
+               : in_workspace(run, run->plan->layer[k].half);
+}
+
+/* The first layer writes the piece's dx, to which those of the others are added. */
+static void *dx_of(const struct eco_net_run *run, int p, int k)
+{
+    return run->dvalue[p] == NULL || k == run->plan->piece[p].first
+               ? run->dvalue[p]
+               : in_workspace(run, run->plan->layer[k].dx);
+}
+
+static void take_states(const struct eco_net_run *run, int k, struct eco_args *args)
+{
+    for (int s = 0; run->states != NULL && s < ECORNN_MAX_STATES; s++) {
+        const ecornn_net_states *const states = &run->states[k];
+        args->initial[s] = states->initial[s];
+        args->final[s] = states->final[s];
+        args->reset_state[s] = states->reset_state[s];
+        args->states[s] = args->backward ? NULL : states->states[s];
+        args->dfinal[s] = states->dfinal[s];
+        args->dinitial[s] = states->dinitial[s];
+        args->dreset_state[s] = states->dreset_state[s];
+        args->dstates[s] = states->dstates[s];
+    }
+}
+
+struct eco_args eco_net_layer_args(const struct eco_net_run *run, int k)
+{
+    const int p = piece_of(run->plan, k);
+    const struct eco_net_layer *const layer = &run->plan->layer[k];
+    struct eco_args args = run->args;
+    args.T = run->steps[p];
+    args.lengths = run->lengths[p];
+    args.x = run->value[p];
+    args.y = y_of(run, p, k);
+    args.dy = dy_of(run, p, k);
+    args.dx = dx_of(run, p, k);
+    args.weights = eco_after(args.weights, layer->weights);
+    args.dweights = eco_after(args.dweights, layer->dweights);
+    args.reserve = eco_after(args.reserve, layer->reserve);
+    args.workspace = in_workspace(run, layer->workspace);
+    args.workspace_bytes = args.reserve_bytes = 0; /* checked for all */
+    args.seed = eco_seed_of(args.seed, ECO_SEED_LAYER, (uint32_t)k);
+    args.first_step /= (uint32_t)run->plan->piece[p].before;
+    take_states(run, k, &args);
+    return args;
+}
+
+ecornn_status eco_net_fail(ecornn_status status, int layer)
+{
+    char detail[ECO_MAX_DETAIL];
+    eco_fail_keep(detail);
+    return eco_fail(status, "layer %d of a net: %s", layer, detail);
+}
+
+static void run_layer(const struct eco_net_run *run, int k, struct eco_sequence *sequence)
+{
+    const struct eco_args args = eco_net_layer_args(run, k);
+    const bool ran = sequence->status == ECORNN_OK;
+    eco_sequence_run(sequence, run->plan->layer[k].plan, &args);
+    if (ran && sequence->status != ECORNN_OK)
+        eco_net_fail(sequence->status, k);
+}
+
+/* ---- joins ----------------------------------------------------------------------------------- */
+
+static void join(const struct eco_net_run *run, int p, struct eco_join join,
+                 struct eco_sequence *sequence)
+{
+    join.T = run->steps[p];
+    join.U = eco_joined(join.T, join.steps);
+    join.N = run->args.N;
+    join.batch_major = eco_net_problem(run->plan)->order == ECORNN_BATCH_MAJOR;
+    join.type = eco_net_problem(run->plan)->type;
+    join.back = run->args.backward;
+    if (join.T > 0 && join.N > 0)
+        eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_JOIN, {.join = join}}, 1);
+}
+
+/* Joins the steps before piece p; backward, takes them apart. */
+static void join_steps(const struct eco_net_run *run, int p, struct eco_sequence *sequence)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    void *const *const value = run->args.backward ? run->dvalue : run->value;
+    const struct eco_join steps = {.narrow = value[p],
+                                   .wide = value[p + 1],
+                                   .lengths = run->lengths[p],
+                                   .steps = piece->join,
+                                   .width = piece->input,
+                                   .row = piece->output};
+    if (!is_view(run, p) && (run->args.backward ? steps.narrow : steps.wide) != NULL)
+        join(run, p, steps, sequence);
+}
+
+/* Copies the columns of one of several layers side by side to or from the piece's output. */
+static void join_columns(const struct eco_net_run *run, int p, int k, struct eco_sequence *sequence)
+{
+    const struct eco_net_layer *const layer = &run->plan->layer[k];
+    const struct eco_join columns = {
+        .narrow = run->args.backward ? dy_of(run, p, k) : y_of(run, p, k),
+        .wide = run->args.backward ? run->dvalue[p + 1] : run->value[p + 1],
+        .steps = 1,
+        .width = layer->width,
+        .row = run->plan->piece[p].output,
+        .at = layer->column};
+    if (columns.wide != NULL)
+        join(run, p, columns, sequence);
+}
+
+/* ---- parallel layers ------------------------------------------------------------------------- */
+
+struct parallel {
+    const struct eco_net_run *run;
+    int p;
+};
+
+static void run_parallel(const void *program, int i, struct eco_sequence *sequence)
+{
+    const struct parallel *const parallel = program;
+    const struct eco_net_run *const run = parallel->run;
+    const int k = run->plan->piece[parallel->p].first + i;
+    if (run->args.backward)
+        join_columns(run, parallel->p, k, sequence);
+    run_layer(run, k, sequence);
+    if (!run->args.backward)
+        join_columns(run, parallel->p, k, sequence);
+}
+
+static void add_dx(const struct eco_net_run *run, int p, int k, struct eco_sequence *sequence)
+{
+    const size_t width = (size_t)run->plan->piece[p].input;
+    const struct eco_rows_move sum = {.to = run->dvalue[p],
+                                      .from = dx_of(run, p, k),
+                                      .to_row = width,
+                                      .from_row = width,
+                                      .rows = (size_t)run->steps[p] * (size_t)run->args.N,
+                                      .width = width,
+                                      .add = true,
+                                      .type = eco_net_problem(run->plan)->type};
+    if (run->args.backward && sum.to != NULL && sum.to != sum.from && sum.rows > 0)
+        eco_sequence_move(sequence, &sum);
+}
+
+/* Adds up dx in the order of the layers, after all of them have run. */
+static void add_all(const void *program, struct eco_sequence *sequence)
+{
+    const struct parallel *const parallel = program;
+    const struct eco_net_piece *const piece = &parallel->run->plan->piece[parallel->p];
+    for (int i = 0; i < piece->layers; i++)
+        add_dx(parallel->run, parallel->p, piece->first + i, sequence);
+}
+
+/* Layers in order use the same memory in turn, so each dx is added before the next layer runs. */
+static void run_layers(const struct eco_net_run *run, int p, struct eco_sequence *sequence)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    const struct parallel parallel = {run, p};
+    if (piece->at_once && run->steps[p] > 0 && run->args.N > 0) {
+        eco_sequence_jobs(sequence, &(struct eco_program_jobs){.jobs = piece->layers,
+                                                               .lanes = piece->layers,
+                                                               .one = run_parallel,
+                                                               .last = add_all,
+                                                               .program = &parallel});
+        return;
+    }
+    for (int i = 0; i < piece->layers; i++) {
+        if (piece->layers == 1)
+            run_layer(run, piece->first, sequence);
+        else
+            run_parallel(&parallel, i, sequence);
+        add_dx(run, p, piece->first + i, sequence);
+    }
+}
+
+/* ---- forward and back ------------------------------------------------------------------------ */
+
+/* Lengths after the joins. */
+static void join_lengths(const struct eco_net_run *run, struct eco_sequence *sequence)
+{
+    for (int p = 0; p < run->plan->pieces; p++) {
+        const struct eco_join_lengths lengths = {.to = eco_after(run->lengths[p + 1], 0),
+                                                 .from = run->lengths[p],
+                                                 .N = run->args.N,
+                                                 .steps = run->plan->piece[p].join};
+        if (lengths.to != lengths.from)
+            eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_LENGTHS, {.lengths = lengths}},
+                               1);
+    }
+}
+
+static void run_piece(struct eco_net_run *run, int p, struct eco_sequence *sequence)
+{
+    if (run->args.backward)
+        run->dvalue[p] = dinput_of(run, p);
+    (run->plan->piece[p].layers == 0 ? join_steps : run_layers)(run, p, sequence);
+}
+
+ecornn_status eco_net_compute(struct eco_net_run *run)
+{
+    const int pieces = run->plan->pieces;
+    const bool backward = run->args.backward;
+    struct eco_sequence sequence = eco_sequence_on(run->plan->device, run->args.stream);
+    struct eco_caller caller;
+    eco_caller_begin_run(&caller, run->plan->device->backend);
+    run->dvalue[pieces] = eco_after(run->args.dy, 0);
+    join_lengths(run, &sequence);
+    for (int p = 0; p < pieces; p++)
+        run_piece(run, backward ? pieces - 1 - p : p, &sequence);
+    eco_caller_end(&caller);
+    return sequence.status;
+}

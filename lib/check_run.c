@@ -1,0 +1,247 @@
+/*
+ * Reads and checks the arguments of a run of a plan, once, before anything is written.
+ */
+#include "ecornn.h"
+
+#include <inttypes.h>
+
+#include "common/compose/sequence.h"
+#include "lib/check.h"
+
+/* Checks optional pointers, one for each state of the cell. */
+static ecornn_status check_states(const char *name, const void *const *state,
+                                  const struct eco_problem *problem)
+{
+    const int count = problem->cell->recipe.n_states;
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        if (state[s] && s >= count)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but %s has %d state%s", name, s,
+                            state[s], problem->cell->recipe.name, count, count > 1 ? "s" : "");
+        if (!eco_is_aligned(state[s], eco_type_bytes(problem->type)))
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, must be aligned to %zu bytes", name,
+                            s, state[s], eco_type_bytes(problem->type));
+    }
+    return ECORNN_OK;
+}
+
+/* The same for writable pointers, which C does not convert implicitly. */
+static ecornn_status check_results(const char *name, void *const *state,
+                                   const struct eco_problem *problem)
+{
+    const void *read[ECORNN_MAX_STATES];
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        read[s] = state[s];
+    return check_states(name, read, problem);
+}
+
+static ecornn_status check_all_states(const char *name, const void *const *state,
+                                      const struct eco_problem *problem)
+{
+    for (int s = 0; !problem->states && s < ECORNN_MAX_STATES; s++)
+        if (state[s])
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "%s[%d] is %p, but plan %s is without ECORNN_ALL_STATES", name, s,
+                            state[s], problem->text);
+    return check_states(name, state, problem);
+}
+
+static bool has_states(const struct eco_args *args)
+{
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        if (args->initial[s] || args->final[s])
+            return true;
+    return false;
+}
+
+ecornn_status eco_args_count(struct eco_args *args, const ecornn_io *io, int32_t T, int32_t N,
+                             bool states)
+{
+    const bool unset = io->steps == 0 && io->batch == 0;
+    if (unset && (states || has_states(args)))
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.steps and io.batch are both 0 in a run with states: write ECORNN_ALL "
+                        "for the plan's %d and %d, or the batch of an empty run",
+                        (int)T, (int)N);
+    const ecornn_status status =
+        eco_check_count("io.steps", unset ? ECORNN_ALL : io->steps, T, &args->T);
+    return status == ECORNN_OK
+               ? eco_check_count("io.batch", unset ? ECORNN_ALL : io->batch, N, &args->N)
+               : status;
+}
+
+/* A run of no steps or no rows accesses only states and gradients of weights. */
+static bool is_empty(const struct eco_args *args)
+{
+    return args->T == 0 || args->N == 0;
+}
+
+ecornn_status eco_check_lengths(const int32_t *lengths, int32_t T, int64_t count)
+{
+    for (int64_t n = 0; lengths && n < count; n++)
+        if (lengths[n] < 0 || lengths[n] > T)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "io.lengths[%" PRId64 "] is %d, must be 0 to %d",
+                            n, (int)lengths[n], (int)T);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_reserve(const struct ecornn_plan *plan, const struct eco_args *args,
+                                   bool required)
+{
+    if (args->reserve && !plan->problem.training)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.reserve is %p, but plan %s is without ECORNN_TRAINING", args->reserve,
+                        plan->problem.text);
+    return eco_check_pointer("io.reserve", args->reserve, required, plan->sizes.alignment);
+}
+
+static ecornn_status check_blocks(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const size_t element = eco_type_bytes(plan->problem.type), block = plan->sizes.alignment;
+    const bool runs = !is_empty(args);
+    ecornn_status status = eco_check_pointer("io.x", args->x, runs, element);
+    if (status == ECORNN_OK)
+        status = eco_check_pointer("io.lengths", args->lengths, false, sizeof *args->lengths);
+    if (status == ECORNN_OK)
+        status = eco_check_pointer("io.y", args->y, false, element);
+    if (status == ECORNN_OK)
+        status = check_states("io.initial", args->initial, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_results("io.final", args->final, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_states("io.reset_state", args->reset_state, &plan->problem);
+    if (status == ECORNN_OK && args->resets && !plan->problem.resets)
+        status =
+            eco_fail(ECORNN_BAD_ARGUMENT, "io.resets is %p, but plan %s is without ECORNN_RESETS",
+                     (const void *)args->resets, plan->problem.text);
+    if (status == ECORNN_OK && args->mask && !plan->problem.masks)
+        status = eco_fail(ECORNN_BAD_ARGUMENT, "io.mask is %p, but plan %s is without ECORNN_MASK",
+                          (const void *)args->mask, plan->problem.text);
+    if (status == ECORNN_OK)
+        status = check_all_states("io.states", (const void *const *)args->states, &plan->problem);
+    if (status == ECORNN_OK)
+        status =
+            eco_check_pointer("io.weights", args->weights, runs && plan->sizes.weights > 0, block);
+    if (status == ECORNN_OK)
+        status = eco_check_pointer("io.workspace", args->workspace,
+                                   runs && plan->sizes.workspace > 0, block);
+    if (status == ECORNN_OK)
+        status = check_reserve(plan, args, runs && args->backward);
+    return status;
+}
+
+static ecornn_status check_gradient(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const size_t element = eco_type_bytes(plan->problem.type);
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        if (args->dreset_state[s] && !plan->problem.resets)
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "gradient.dreset_state[%d] is %p, but plan %s is without ECORNN_RESETS",
+                            s, args->dreset_state[s], plan->problem.text);
+    ecornn_status status = eco_check_pointer("gradient.dy", args->dy, false, element);
+    if (status == ECORNN_OK)
+        status = check_states("gradient.dfinal", args->dfinal, &plan->problem);
+    if (status == ECORNN_OK)
+        status = eco_check_pointer("gradient.dx", args->dx, false, element);
+    if (status == ECORNN_OK)
+        status = check_results("gradient.dinitial", args->dinitial, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_results("gradient.dreset_state", args->dreset_state, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_all_states("gradient.dstates", args->dstates, &plan->problem);
+    if (status == ECORNN_OK)
+        status =
+            eco_check_pointer("gradient.dweights", args->dweights, false, plan->sizes.alignment);
+    return status;
+}
+
+ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const int64_t rows = (int64_t)args->N * (plan->problem.shared ? 1 : plan->problem.models);
+    ecornn_status status = check_blocks(plan, args);
+    if (status == ECORNN_OK && !plan->device->caps.own_memory)
+        status = eco_check_lengths(args->lengths, args->T, rows);
+    return status == ECORNN_OK && args->backward ? check_gradient(plan, args) : status;
+}
+
+/* ---- what the caller gives ------------------------------------------------------------------- */
+
+ecornn_status eco_args_read_io(struct eco_args *args, const ecornn_io *io)
+{
+    if (!io)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io is NULL");
+    if (io->size != sizeof *io)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.size is %zu, must be %zu", io->size, sizeof *io);
+    *args = (struct eco_args){.lengths = io->lengths,
+                              .x = io->x,
+                              .y = io->y,
+                              .resets = io->resets,
+                              .mask = io->mask,
+                              .weights = io->weights,
+                              .workspace = io->workspace,
+                              .reserve = io->reserve,
+                              .workspace_bytes = io->workspace_bytes,
+                              .reserve_bytes = io->reserve_bytes,
+                              .seed = io->seed,
+                              .first_step = io->first_step,
+                              .first_row = io->first_row,
+                              .stream = io->stream};
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        args->initial[s] = io->initial[s];
+        args->final[s] = io->final[s];
+        args->reset_state[s] = io->reset_state[s];
+        args->states[s] = io->states[s];
+    }
+    return ECORNN_OK;
+}
+
+ecornn_status eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient)
+{
+    if (!gradient)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient is NULL");
+    if (gradient->size != sizeof *gradient)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.size is %zu, must be %zu", gradient->size,
+                        sizeof *gradient);
+    args->backward = true;
+    args->dy = gradient->dy;
+    args->dx = gradient->dx;
+    args->dweights = gradient->dweights;
+    args->accumulate = gradient->accumulate != 0;
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        args->dfinal[s] = gradient->dfinal[s];
+        args->dinitial[s] = gradient->dinitial[s];
+        args->dreset_state[s] = gradient->dreset_state[s];
+        args->dstates[s] = gradient->dstates[s];
+    }
+    return ECORNN_OK;
+}
+
+ecornn_status eco_args_read_forward(struct eco_args *args, const ecornn_plan *plan,
+                                    const ecornn_io *io)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    ecornn_status status = eco_args_read_io(args, io);
+    if (status == ECORNN_OK)
+        status = eco_args_count(args, io, plan->problem.T, plan->problem.N, false);
+    return status == ECORNN_OK ? eco_args_check(plan, args) : status;
+}
+
+ecornn_status eco_args_read_backward(struct eco_args *args, const ecornn_plan *plan,
+                                     const ecornn_io *io, const ecornn_gradient *gradient)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!plan->problem.training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
+                        plan->problem.text);
+    ecornn_status status = eco_args_read_io(args, io);
+    if (status == ECORNN_OK)
+        status = eco_args_read_gradient(args, gradient);
+    if (status == ECORNN_OK)
+        status = eco_args_count(args, io, plan->problem.T, plan->problem.N, false);
+    if (status == ECORNN_OK)
+        status = eco_args_check(plan, args);
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        args->states[s] = NULL; /* backward reads none */
+    return status;
+}
