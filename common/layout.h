@@ -101,7 +101,7 @@ struct eco_layout {
         checkpoint[ECO_MAX_STATES],     /* by layer; lean, or for the replay */
         recent[ECO_MAX_STATES],         /* by layer's lane; lean, for one chunk */
         scan[ECO_MAX_STATES],           /* the same in the type that steps use */
-        sequence,                       /* by layer, all but the last */
+        sequence,                       /* by layer, all but the last; may be `state` of 0 */
         save, output,                   /* by (layer, direction) */
         scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
         carry[ECO_MAX_STATES],          /* by lane */
@@ -150,15 +150,17 @@ bool eco_layout_copies_direct(const struct eco_layout *layout);
  * that steps use, from the one before its first step on. */
 struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state);
 struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state);
-/* Output of a layer below the last, both directions: step t is in plane t + 1. */
+/* Output of a layer below the last in a run that is not lean, both directions: step t is in plane
+ * t + 1. */
 struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer);
 
 /* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c; planes and lean: planes.c */
 
 /* The states of all steps of (layer, d), in T+2 planes [N, width] with both directions side by side
  * in a row.  Step t writes plane t+1 and reads plane t (t+2 in a reversed direction), so that
- * planes 1..T of the output state are the layer's output [T,N,D*P].  Two alternating planes are
- * enough in inference, if no later layer reads the sequence, and in a lean run. */
+ * planes 1..T of the output state are the layer's output [T,N,D*P], unless they are wide
+ * (eco_problem_wide_output).  Two alternating planes are enough in inference, if no later layer
+ * reads the sequence, and in a lean run. */
 struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state);
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
 /* Does this run keep states as follows instead of in planes?  With resets also in inference,

@@ -65,7 +65,11 @@ int32_t eco_problem_head(const struct eco_problem *problem);
 int32_t eco_problem_mean(const struct eco_problem *problem);
 /* Does direction index d run from the last step to the first? */
 bool eco_problem_reversed(const struct eco_problem *problem, int d);
-/* Does a lean run write y of every layer, separately from planes? */
+/* Is the output state F32 inside a run of 16-bit rows?  So it is if the steps read it and no
+ * product does: then it is a memory, like an LSTM's c, and y is a rounded copy of it. */
+bool eco_problem_wide_output(const struct eco_problem *problem);
+/* Does a run write y of every layer separately from planes, if it is lean or the planes are wide?
+ */
 bool eco_problem_writes_y(const struct eco_problem *problem);
 /* Does a training run use random numbers, for dropout or a bernoulli() in the text? */
 bool eco_problem_draws(const struct eco_problem *problem);

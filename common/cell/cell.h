@@ -178,6 +178,7 @@ struct eco_lowered {
     int n_forward, n_backward;
     bool has_means;   /* a stage ends in a reduction over the units of a row */
     bool projectable; /* the output state occurs only as an operand of R, its next value nowhere */
+    bool remembers;   /* stages read the output state, and no product does */
     struct eco_accumulator acc[ECO_MAX_ACCS];
     struct eco_operand operand[ECO_MAX_OPERANDS];
     int16_t extra[ECO_MAX_PARAMS]; /* parameter of each extra vector */

@@ -199,6 +199,17 @@ static bool lower_backward(struct eco_lowering *lowering, int stage)
     return eco_lower_program(lowering, true, &demand, &lowered->backward[stage]);
 }
 
+static bool remembers(const struct eco_recipe *recipe, const struct eco_lowered *lowered)
+{
+    bool reads = false;
+    for (int k = 0; k < lowered->n_operands; k++)
+        if (lowered->operand[k].state == 0)
+            return false;
+    for (int i = 0; i < recipe->n_nodes; i++)
+        reads |= recipe->node[i].op == ECO_OP_STATE && recipe->node[i].index == 0;
+    return reads;
+}
+
 bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoint,
                       struct eco_lowered *lowered, struct eco_cell_error *error)
 {
@@ -218,6 +229,7 @@ bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoi
     place_operands(&lowering);
     place_extra(&lowering);
     lowered->projectable = is_projectable(recipe);
+    lowered->remembers = remembers(recipe, lowered);
     for (int k = 0; k < lowered->n_forward; k++)
         if (!lower_forward(&lowering, k))
             return false;

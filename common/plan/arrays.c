@@ -142,9 +142,5 @@ struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int
 
 struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer)
 {
-    if (!eco_layout_replays(layout))
-        return eco_layout_state(layout, layer, 0, 0);
-    struct eco_array array = layout->sequence.first;
-    array.offset += (size_t)layer * layout->sequence.bytes;
-    return array;
+    return series_get(&layout->sequence, layer);
 }

@@ -160,7 +160,17 @@ static void bind_caller_states(const struct binding *b, const void *const initia
     }
 }
 
-/* y of a direction; below the last layer, the copy that a lean run keeps. */
+/* What the layer above reads in a run that is not lean: this direction's columns. */
+static struct eco_view sequence_of(const struct binding *b, const struct eco_op *op)
+{
+    const struct eco_array array = eco_layout_sequence(b->layout, op->layer);
+    struct eco_view view = eco_bind_array(&array, b->args, -1);
+    skip(&view, op->d * (size_t)b->problem->P);
+    return view;
+}
+
+/* y of a direction; below the last layer, the copy that a lean run keeps, or a run with wide
+ * planes. */
 static struct eco_view y_of(const struct binding *b, const struct eco_op *op)
 {
     struct binding at = *b;
@@ -168,7 +178,7 @@ static struct eco_view y_of(const struct binding *b, const struct eco_op *op)
     if (op->layer == b->problem->L - 1)
         return output(&at, b->args->y);
     if (!eco_layout_is_lean(b->layout))
-        return output(&at, NULL);
+        return eco_problem_wide_output(b->problem) ? sequence_of(b, op) : output(&at, NULL);
     const struct eco_array checkpoint = eco_layout_checkpoint(b->layout, op->layer, op->d, 0);
     return eco_bind_array(&checkpoint, b->args, 0);
 }
@@ -312,10 +322,7 @@ static struct eco_view x_of(const struct binding *b)
     const struct eco_op below = {.layer = (uint8_t)(b->op->layer - 1)};
     if (b->op->layer == 0)
         return sequence(b, b->args->x, (size_t)b->problem->I, 0);
-    if (eco_layout_is_lean(b->layout))
-        return y_of(b, &below);
-    const struct eco_array output = eco_layout_sequence(b->layout, below.layer);
-    return eco_bind_array(&output, b->args, -1);
+    return (eco_layout_is_lean(b->layout) ? y_of : sequence_of)(b, &below);
 }
 
 static void bind_gather(const struct binding *b)
@@ -521,12 +528,8 @@ static void replay(const struct binding *b)
     bound->save = save_of(b);
     if (eco_layout_is_lean(b->layout))
         return;
-    bound->y = output(b, b->args->y);
-    if (b->op->layer == b->problem->L - 1)
-        return;
-    const struct eco_array below = eco_layout_sequence(b->layout, b->op->layer);
-    bound->y = eco_bind_array(&below, b->args, -1);
-    skip(&bound->y, b->op->d * (size_t)b->problem->P);
+    const bool last = b->op->layer == b->problem->L - 1;
+    bound->y = last ? output(b, b->args->y) : sequence_of(b, b->op);
 }
 
 void eco_bind(struct eco_bound *bound, const struct eco_layout *layout, const struct eco_args *args,

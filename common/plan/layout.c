@@ -51,11 +51,25 @@ static void put_turns(struct eco_layout *layout, struct cursor *cursor, int s, i
     layout->state[s] = layout->last_state[s];
 }
 
+/* What the layers above the first read in a run that is not lean: planes of the output state, or,
+ * if these are wide, arrays of their own. */
+static void put_sequence(struct eco_layout *layout, struct cursor *cursor, int count)
+{
+    const bool wide = eco_problem_wide_output(layout->problem);
+    if (layout->training && !eco_layout_replays(layout) && !wide) {
+        layout->sequence = layout->state[0];
+        return;
+    }
+    layout->sequence = put(cursor, count, eco_layout_sequence_rows(layout));
+    if (!layout->back && count > 0 && !wide)
+        layout->state[0] = layout->sequence;
+}
+
 static void put_states(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
-    const int lower = eco_layout_is_lean(layout) ? 0 : problem->L - 1;
-    const bool wavefront = layout->request.wavefront;
+    const int lower = problem->L - 1;
+    const bool keeps = layout->training || layout->request.wavefront;
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
         const struct eco_layout_rows all = eco_layout_planes(layout, s, layout->T + 2);
         if (layout->training && !eco_layout_is_lean(layout)) {
@@ -64,9 +78,9 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
             continue;
         }
         put_turns(layout, cursor, s, 2);
-        if (s == 0 && lower > 0)
-            layout->state[s] = put(cursor, wavefront || lower < 2 ? lower : 2, all);
     }
+    if (!eco_layout_is_lean(layout))
+        put_sequence(layout, cursor, keeps || lower < 2 ? lower : 2);
 }
 
 /* With replay, backward reads checkpoints; planes exist for the current chunk only. */
@@ -74,7 +88,6 @@ static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor
                                 struct cursor *reserve)
 {
     const struct eco_problem *problem = layout->problem;
-    layout->sequence = put(reserve, problem->L - 1, eco_layout_planes(layout, 0, layout->T + 2));
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
         if (s > 0)
             layout->checkpoint[s] = put(reserve, problem->L, eco_layout_checkpoint_rows(layout, s));
@@ -87,8 +100,7 @@ static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor
         layout->state[s].first.chunked = true;
         layout->last_state[s] = layout->state[s];
     }
-    if (!layout->back && problem->L > 1)
-        layout->state[0] = layout->sequence;
+    put_sequence(layout, reserve, problem->L - 1);
 }
 
 /* Saved values, and u of a projection: of all steps in the reserve, of a chunk, or of one step. */

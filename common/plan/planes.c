@@ -21,14 +21,14 @@ size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t,
     return eco_problem_reversed(layout->problem, d) ? (size_t)t + 2 : (size_t)t;
 }
 
-/* Is it the output state, or a state that a product reads? */
+/* Does a product read it: of this layer or, if planes of the output state are y, of the next? */
 static bool is_read(const struct eco_layout *layout, int state)
 {
     const struct eco_lowered *lowered = &layout->problem->cell->lowered;
     for (int o = 0; o < lowered->n_operands; o++)
         if (lowered->operand[o].state == state)
             return true;
-    return state == 0;
+    return state == 0 && !eco_problem_wide_output(layout->problem);
 }
 
 size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
@@ -59,6 +59,14 @@ struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int st
     const struct eco_problem *problem = layout->problem;
     const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
     return planes(layout, state, count, eco_request_row(&layout->request, row));
+}
+
+struct eco_layout_rows eco_layout_sequence_rows(const struct eco_layout *layout)
+{
+    const size_t row = (size_t)layout->problem->D * (size_t)layout->problem->P;
+    return (struct eco_layout_rows){
+        layout->type, layout->T + 2,
+        eco_layout_alias_padded(layout, eco_request_row(&layout->request, row))};
 }
 
 struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, int state,

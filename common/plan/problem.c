@@ -48,9 +48,15 @@ bool eco_problem_reversed(const struct eco_problem *problem, int d)
     return d == 1 || problem->direction == ECORNN_REVERSE;
 }
 
+bool eco_problem_wide_output(const struct eco_problem *problem)
+{
+    return problem->cell->lowered.remembers && eco_type_narrow(problem->type);
+}
+
 bool eco_problem_writes_y(const struct eco_problem *problem)
 {
-    return problem->training || problem->resets || problem->states;
+    return problem->training || problem->resets || problem->states ||
+           eco_problem_wide_output(problem);
 }
 
 bool eco_problem_draws(const struct eco_problem *problem)

@@ -18,6 +18,8 @@ struct eco_layout_rows {
 size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width);
 /* `count` planes of a state, both directions side by side; ... */
 struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state, int32_t count);
+/* ... planes of y of a layer below the last; ... */
+struct eco_layout_rows eco_layout_sequence_rows(const struct eco_layout *layout);
 /* ... alternating planes; ... */
 struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, int state,
                                               int32_t count);

@@ -30,11 +30,11 @@ enum eco_rounding {
  * For tests too: an F64 run with the roundings of a machine that uses a 16-bit type.  Rounded are
  * the values that such a machine stores in the type: operands of products, states that products
  * read, and values saved for backward (to the nearest; with ECO_ROUND_RANDOM to one of the two
- * neighbours); if lean, also what backward reads of other states, which forward does not round; and
- * matrices to weight_type, always to the nearest.  Other types round nothing.  chained: an
- * accumulator is one chain of additions, from its bias through W x and R h; otherwise each product
- * is summed by itself first.  saved: type of the states other than the output state from which
- * backward repeats forward.
+ * neighbours); what backward reads of the output state and, if lean, of other states, which forward
+ * does not round; and matrices to weight_type, always to the nearest.  Other types round nothing.
+ * chained: an accumulator is one chain of additions, from its bias through W x and R h; otherwise
+ * each product is summed by itself first.  saved: type of the states other than the output state
+ * from which backward repeats forward.
  */
 struct eco_machine {
     ecornn_type type, weight_type, saved;

@@ -263,7 +263,7 @@ static void find_saved(struct eco_reference *run)
     const struct eco_lowered *lowered = &run->problem->cell->lowered;
     for (int i = 0; i < lowered->n_saves; i++)
         run->saved[lowered->saved[i]] = true;
-    run->narrow[0] = true;
+    run->narrow[0] = !lowered->remembers;
     for (int i = 0; i < recipe->n_nodes; i++) {
         const struct eco_node *node = &recipe->node[i];
         if (node->op == ECO_OP_PRODUCT && recipe->node[node->a].op == ECO_OP_STATE)

@@ -373,7 +373,7 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
         const struct node_at at = {run, row, &recipe->node[i], i};
         double *value = value_of(run, i);
         const uint8_t op = at.node->op;
-        const bool copied = op == ECO_OP_STATE && at.node->index > 0 && run->arithmetic.lean;
+        const bool copied = op == ECO_OP_STATE && (at.node->index == 0 || run->arithmetic.lean);
         for (int32_t j = 0; (run->saved[i] || copied) && j < run->problem->H; j++)
             value[j] = stored(run, value[j]);
         if (!run->saved[i] && op != ECO_OP_STATE && op != ECO_OP_X && op != ECO_OP_INPUT &&
@@ -382,7 +382,7 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
         for (int s = 0; s < recipe->n_states; s++)
             for (int32_t j = 0; recipe->next[s] == i && j < run->problem->H; j++)
                 value[j] = s == 0 && run->problem->projected ? stored(run, value[j])
-                           : s > 0 && run->arithmetic.lean   ? stored(run, row->next[s][j])
+                           : s == 0 || run->arithmetic.lean  ? stored(run, row->next[s][j])
                                                              : row->next[s][j];
     }
 }

@@ -235,7 +235,7 @@ static void project(const struct step *step, int32_t t)
     }
 }
 
-/* y = 0 in rows that have ended. */
+/* y = 0 in rows that have ended; no layer reads these. */
 static void clear_y(const struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -243,7 +243,8 @@ static void clear_y(const struct step *step, int32_t t)
     const struct eco_range part = eco_cpu_part_of(run, ended, 1);
     const struct eco_view *output = &step->bound->y;
     char *y = eco_view_at(output, t);
-    for (int32_t n = part.from; y != NULL && n < part.to; n++)
+    const bool last = step->bound->op->layer == run->problem->L - 1;
+    for (int32_t n = part.from; last && y != NULL && n < part.to; n++)
         memset(eco_cpu_after_mutable(output->type, y, (size_t)eco_cpu_row(run, n) * output->row), 0,
                (size_t)run->problem->P * eco_type_bytes(output->type));
 }

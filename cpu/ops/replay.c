@@ -128,7 +128,7 @@ static void load_states(const struct replay *replay)
 struct part {
     const struct replay *replay;
     struct eco_op op;
-    struct eco_args args; /* arguments of a forward run that writes no y */
+    struct eco_args args; /* arguments of a forward run */
     struct eco_cpu_run run;
     struct eco_bound bound; /* arrays of its forward steps */
     struct eco_blocks blocks;
@@ -297,6 +297,7 @@ static void bind_part(struct part *part)
     }
     bound->save = chunk->save;
     bound->u = chunk->u;
+    bound->y.first = NULL; /* it is known */
 }
 
 static void run_part(const struct replay *replay, int32_t t0, int32_t t1)
@@ -309,7 +310,6 @@ static void run_part(const struct replay *replay, int32_t t0, int32_t t1)
     part.op.kind = ECO_STEP;
     part.op.t0 = t0;
     part.op.t1 = t1;
-    part.args.y = NULL;
     part.args.backward = false;
     part.run.args = &part.args;
     bind_part(&part);

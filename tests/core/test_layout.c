@@ -132,6 +132,16 @@ static void check_weights(const struct eco_layout *layout, const char *text)
     map_close(&map);
 }
 
+/* Paints what the layer above reads, if these are not the planes. */
+static void paint_sequence(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    if (eco_problem_wide_output(problem) && layer + 1 < problem->L &&
+        !eco_layout_is_lean(map->layout) && !eco_layout_replays(map->layout))
+        paint(map, eco_layout_sequence(map->layout, layer), map->layout->T + 2,
+              (size_t)problem->D * (size_t)problem->P);
+}
+
 /* Paints the arrays of layers that are in use at the same time: all layers if the reserve keeps
  * them or there is a wavefront, else a layer and the one above it. */
 static void paint_states(struct map *map, int layer)
@@ -140,6 +150,7 @@ static void paint_states(struct map *map, int layer)
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         for (int d = 0; d < problem->D; d++)
             paint_planes(map, layer, d, s);
+    paint_sequence(map, layer);
 }
 
 /* Paints the states of the present chunk, which a lean run does not keep. */
@@ -262,7 +273,7 @@ static void paint_resets(struct map *map, int layer, bool backward)
                 continue;
             const struct eco_array with_resets = eco_layout_with_resets(layout, layer, d, s);
             paint(map, eco_layout_dstart(layout, layer, d, s), 1, width);
-            if (s == 0)
+            if (s == 0 && !eco_problem_wide_output(problem))
                 ck_assert_uint_ge(with_resets.row, width);
             if (with_resets.row > 0)
                 paint(map, with_resets, layout->weights_steps, width);
@@ -420,6 +431,20 @@ static void check_reserve(const struct eco_layout *layout, const char *text)
     map_close(&map);
 }
 
+/* Paints what a layer left to the one above it in inference. */
+static void paint_below(struct map *map, int layer)
+{
+    const struct eco_layout *layout = map->layout;
+    const struct eco_problem *problem = layout->problem;
+    paint_sequence(map, layer);
+    for (int d = 0; d < problem->D; d++)
+        if (eco_layout_is_lean(layout))
+            paint_more(map, eco_layout_checkpoint(layout, layer, d, 0), layout->T,
+                       (size_t)problem->P);
+        else if (!eco_problem_wide_output(problem))
+            paint_planes(map, layer, d, 0);
+}
+
 static void check_workspace(const struct eco_layout *layout, const char *text, bool backward)
 {
     struct map map;
@@ -436,13 +461,8 @@ static void check_workspace(const struct eco_layout *layout, const char *text, b
         map_open(&map, layout, text);
         paint_shared(&map);
         (backward ? paint_backward : paint_forward)(&map, layer);
-        const bool reads = !backward && !layout->training && layer > 0;
-        for (int d = 0; reads && d < layout->problem->D; d++)
-            if (!eco_layout_is_lean(layout)) /* dx is in the planes of the layer below */
-                paint_planes(&map, layer - 1, d, 0);
-            else /* what it left */
-                paint_more(&map, eco_layout_checkpoint(layout, layer - 1, d, 0), layout->T,
-                           (size_t)layout->problem->P);
+        if (!backward && !layout->training && layer > 0)
+            paint_below(&map, layer - 1);
         map_close(&map);
     }
 }

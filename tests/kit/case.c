@@ -158,6 +158,8 @@ static int parse_suffix(struct test_case *test, const char *part)
         ok = sscanf(colon, ":%lf", &test->scale) == 1;
     else if (strncmp(part, "gradients", 9) == 0)
         ok = sscanf(colon, ":%lf", &test->gradients) == 1;
+    else if (strncmp(part, "gates", 5) == 0)
+        ok = sscanf(colon, ":%lf", &test->gates) == 1;
     else if (strncmp(part, "resets", 6) == 0)
         ok = sscanf(colon, ":%lf", &test->resets) == 1 && test->resets >= 0;
     else if (strncmp(part, "first", 5) == 0)
@@ -279,6 +281,12 @@ static void add_random(const struct test_case *test, struct data *inputs, const 
     fill(data_add(inputs, name, 3, extent), case_type(test, name), scale, &random);
 }
 
+static void shift(struct array *array, ecornn_type type, double more)
+{
+    for (size_t i = 0; i < array->count; i++)
+        array->value[i] = eco_type_round(array->value[i] + more, type);
+}
+
 static void add_lengths(const struct test_case *test, struct data *inputs)
 {
     uint64_t random = test->seed + 77;
@@ -328,6 +336,8 @@ static void add_params(const struct test_case *test, struct data *inputs)
             give_up(test->text, ecornn_error_detail());
         const int32_t extent[3] = {param.rows, param.cols, 1};
         add_random(test, inputs, param.name, extent, 1.5 / sqrt(param.cols));
+        if (strstr(param.name, ".b.z") || strstr(param.name, ".b.i"))
+            shift(data_find(inputs, param.name), case_type(test, param.name), test->gates);
     }
     ecornn_plan_free(plan);
     ecornn_device_close(device);

@@ -30,6 +30,9 @@ const char *const problems[PROBLEMS] = {
     "lstm/f32/train/L2/bi/T9/N3/I4/H6/P4/dropout:0.5/save:every:2/bf16-save",
     "gru-reset-first/bf16/train/rev/T7/N3/I4/H6/save:every:3/memory:3M",
     "gru/f32/train/L2/bi/T3/N4/I6/H12/heads:3/grouped-input",
+    "min-gru/bf16/L4/bi/T6/N3/I4/H5",
+    "min-lstm/bf16/train/L3/T5/N3/I2/H7/resets",
+    "min-gru/bf16/train/L2/bi/T7/N3/I4/H6/save:every:3",
 };
 
 const struct eco_layout_request requests[REQUESTS] = {

@@ -19,6 +19,7 @@
  *   /noreserve       inference on a training plan
  *   /scale:F         x and the initial states times F
  *   /gradients:F     dy and the gradients of final states times F
+ *   /gates:F         F more in the biases of gates z and i
  *   /seed:K          of the inputs and of the run; else 1
  *
  * The cell is a built-in one, or tests/cells/CELL.cell, or own-CELL: common/cell/CELL.cell parsed
@@ -90,7 +91,7 @@ struct test_case {
     bool lean;     /* expect the results of a machine whose backward reads all states in the type of
                       rows */
     unsigned null; /* NULL_... */
-    double scale, gradients;
+    double scale, gradients, gates;
     uint64_t seed;
 };
 
