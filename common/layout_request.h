@@ -70,6 +70,7 @@ struct eco_layout_request {
         /* steps; no effect on the layout */
         bool own_units;  /* a thread's products write the units that its pointwise passes read */
         bool whole_rows; /* a step's products take the whole batch */
+        bool scans;      /* steps have no products */
         int32_t block;   /* most rows that go through all panels together; 0: by cache size */
         int32_t block_steps; /* steps in a block of a scan divided by time; 0: by units or rows */
         int32_t block_from;  /* least steps of a run that uses such blocks */

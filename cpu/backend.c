@@ -131,6 +131,7 @@ static ecornn_status prepare(struct ecornn_plan *plan)
     if (grid != 0)
         own->grid = eco_cpu_unpack_grid(grid);
     plan->context = own;
+    eco_cpu_choose_teams(plan, own);
     return ECORNN_OK;
 }
 
@@ -147,6 +148,13 @@ static void describe(const struct ecornn_plan *plan, struct eco_text *text)
         eco_text_add(text,
                      "instruction set: %s, because the system does not grant the registers of %s\n",
                      own->isa->name, cpu->isa->name);
+    for (int backward = 0; backward <= (int)plan->problem.training; backward++) {
+        const struct eco_cpu_team *team = &own->team[backward][false][0][0];
+        if (team->threads > 1)
+            eco_text_add(text, "%s: %d threads, steps %dx%dx%d\n",
+                         backward ? "team of backward" : "team of forward", team->threads,
+                         team->grid.ops, team->grid.rows, team->grid.units);
+    }
 }
 
 /* ---- the backend ----------------------------------------------------------------------------- */

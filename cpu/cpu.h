@@ -34,11 +34,29 @@ struct eco_cpu {
     bool small_products;   /* this CBLAS multiplies small matrices without packing them */
 };
 
-/* The backend's data of a plan. */
+/* The threads of a run, how they share its steps, and whether those that have finished their part
+ * of a product take tasks of others. */
+struct eco_cpu_team {
+    int threads;
+    struct eco_grid grid;
+    bool helps;
+};
+/* Teams are chosen for the planned size, and for smaller runs: of at most 1/2, 1/4 and 1/8 of its
+ * rows, and of at most 1/8 of its steps. */
+enum { ECO_TEAM_ROWS = 4, ECO_TEAM_STEPS = 2 };
+static inline int32_t eco_team_steps(int32_t T, int index)
+{
+    return T >> 3 * index;
+}
+
+/* The backend's data of a plan: what runs look up. */
 struct eco_cpu_plan {
     const struct eco_isa *isa; /* the device's, or without tiles if the system refuses them */
     struct eco_grid grid;      /* the device's, or a forced one; ops 0: by their work */
-    _Atomic uint64_t team[2];  /* of the last forward and backward run, algo/cost.c */
+    /* With at least this many threads R, and if [1] W, stays in their caches between steps. */
+    int32_t cached_threads[2];
+    /* [backward][with lengths] */
+    struct eco_cpu_team team[2][2][ECO_TEAM_ROWS][ECO_TEAM_STEPS];
 };
 
 /* ---- the team of threads of one run, run/team.c ---------------------------------------------- */
@@ -56,13 +74,10 @@ typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_b
 /* One thread's view of a run. All threads walk the same tape; each is number `id` of `count`. */
 struct eco_cpu_run {
     const eco_cpu_kernel *ops; /* [ECO_OP_KINDS] */
-    /* algo/cost.c: the grid of the steps on fewer threads than the run was planned for */
-    struct eco_grid (*choose_grid)(const struct eco_cpu_run *run, int threads);
     const struct eco_cpu *cpu;
     const struct eco_isa *isa;
-    struct eco_grid grid;         /* requested; ops 0: by their work */
-    struct eco_grid steps;        /* used by a run with more than one thread */
-    _Atomic uint64_t *known_team; /* of the plan */
+    struct eco_grid grid;  /* requested; ops 0: by their work */
+    struct eco_grid steps; /* used by a run with more than one thread */
     const struct eco_caps *caps;
     const struct eco_problem *problem;
     const struct eco_work *work;
@@ -91,10 +106,12 @@ struct eco_cpu_run {
     int32_t block_steps; /* or of blocks of this many steps; 0: not */
 };
 
-/* algo/run.c: sets everything that algorithms have in common: not products and the division of
- * work. */
+/* algo/run.c: what the threads of a run share, by the plan's choices. */
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
                                   const struct eco_args *args);
+/* The function of every algorithm, eco_algo.run. */
+ecornn_status eco_cpu_run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args);
 /* Walks the tape: calls run->ops[kind] for every op, on at most `threads` threads, without waiting
  * between ops of equal level. */
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
@@ -378,13 +395,8 @@ int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
 
 /* ---- estimates of work, algo/cost.c ---------------------------------------------------------- */
 
-/* The fastest grid of `threads` threads for the run's steps; it may use fewer. */
-struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);
-/* Is a step on `threads` threads so long that help for a late thread pays? */
-bool eco_cpu_helps(const struct eco_cpu_run *run, int threads);
-/* How many of the device's threads the run is worth, and its grid; the same for a run of scans. */
-int eco_cpu_threads(const struct eco_cpu_run *run, struct eco_grid *grid);
-int eco_cpu_scan_threads(const struct eco_cpu_run *run);
+/* Fills in what runs look up, from the plan's problem, request and layouts. */
+void eco_cpu_choose_teams(const struct ecornn_plan *plan, struct eco_cpu_plan *own);
 /* Seconds of the products of a run on all threads; a step takes at least as long as loading its
  * weights. */
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps);

@@ -41,6 +41,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 {
     *request = (struct eco_layout_request){
         .cpu.by_length = true,
+        .cpu.whole_rows = true,
         .cpu.run_threads = caps->threads,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
         .chunk = eco_forced(problem, ECO_FORCE_CHUNK, steps_for(FORWARD_ROWS, problem->N)),
@@ -52,14 +53,5 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_cpu_request_carried(problem, caps, &request->cpu);
 }
 
-static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                              const struct eco_layout *layout, const struct eco_args *args)
-{
-    struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
-    run.products = &eco_dense_products;
-    eco_cpu_sort(&run);
-    const int threads = eco_cpu_threads(&run, &run.steps);
-    return eco_cpu_walk(&run, tape, threads);
-}
-
-const struct eco_algo eco_algo_blas = {"blas", refuses, request, eco_cpu_estimate, run_tape, NULL};
+const struct eco_algo eco_algo_blas = {"blas",           refuses,          request,
+                                       eco_cpu_estimate, eco_cpu_run_tape, NULL};

@@ -1,5 +1,5 @@
 /*
- * How much work a problem is: for the planner's estimates and the number of threads.
+ * How much work a problem is: for the planner's estimates, and for the teams that its runs take.
  */
 #include "cpu/cpu.h"
 
@@ -214,7 +214,8 @@ static struct eco_grid grid_of(const struct eco_cpu_run *run, int ops, int threa
     return best;
 }
 
-struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
+/* The fastest grid of `threads` threads for the steps; it may use fewer. */
+static struct eco_grid choose_grid(const struct eco_cpu_run *run, int threads)
 {
     const struct eco_problem *problem = run->problem;
     struct eco_grid wanted = run->grid;
@@ -240,38 +241,9 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
 /* Seconds of a thread's part of a step's products from which other threads help it. */
 static const double HELP = 10e-6;
 
-bool eco_cpu_helps(const struct eco_cpu_run *run, int threads)
+static bool helps(const struct eco_cpu_run *run, int threads)
 {
     return product_seconds(run, run->args->N, run->work->recurrent) >= HELP * threads;
-}
-
-static int find_team(const struct eco_cpu_run *run, struct eco_grid *grid)
-{
-    const int most = run->layout->request.cpu.run_threads;
-    *grid = most > 1 ? eco_cpu_grid(run, most) : (struct eco_grid){1, 1, 1};
-    return most > 1 ? threads_with(run, *grid) : 1;
-}
-
-/* A plan remembers the team of its last run, because finding one takes microseconds, as long as
- * some runs. A word has a hash of the run's size, the threads, and the grid. */
-enum { KEY_SHIFT = 32, THREADS_SHIFT = 21, OPS_SHIFT = 14, ROWS_SHIFT = 7, PART = 127 };
-
-int eco_cpu_threads(const struct eco_cpu_run *run, struct eco_grid *grid)
-{
-    const int32_t size[] = {run->args->T, run->args->N, run->whole_rows};
-    const uint64_t key = eco_hash(ECO_HASH, size, sizeof size) >> KEY_SHIFT << KEY_SHIFT;
-    const uint64_t known = atomic_load_explicit(run->known_team, memory_order_relaxed);
-    if ((known >> KEY_SHIFT << KEY_SHIFT) == key && known != key) {
-        const uint32_t team = (uint32_t)known;
-        *grid = (struct eco_grid){(int)(team >> OPS_SHIFT & PART), (int)(team >> ROWS_SHIFT & PART),
-                                  (int)(team & PART)};
-        return (int)(team >> THREADS_SHIFT);
-    }
-    const int threads = find_team(run, grid);
-    const uint32_t team = (uint32_t)threads << THREADS_SHIFT | (uint32_t)grid->ops << OPS_SHIFT |
-                          (uint32_t)grid->rows << ROWS_SHIFT | (uint32_t)grid->units;
-    atomic_store_explicit(run->known_team, key | team, memory_order_relaxed);
-    return threads;
 }
 
 /* ---- scans ----------------------------------------------------------------------------------- */
@@ -310,7 +282,7 @@ static double share_of(const struct eco_cpu_run *run, int threads)
     return run->block_steps > 0 ? 1. / threads : (double)((parts + threads - 1) / threads) / parts;
 }
 
-int eco_cpu_scan_threads(const struct eco_cpu_run *run)
+static int scan_threads(const struct eco_cpu_run *run)
 {
     const int most = run->layout->request.cpu.run_threads;
     const double passes = passes_of(run);
@@ -330,4 +302,69 @@ int eco_cpu_scan_threads(const struct eco_cpu_run *run)
         }
     }
     return best;
+}
+
+/* ---- the teams of a plan --------------------------------------------------------------------- */
+
+static struct eco_cpu_team team_of(const struct eco_cpu_run *run)
+{
+    const struct eco_cpu_request *request = &run->layout->request.cpu;
+    const int most = request->run_threads;
+    struct eco_cpu_team team = {.threads = 1, .grid = {1, 1, 1}};
+    if (most == 1)
+        return team;
+    if (run->scans)
+        team.threads = scan_threads(run);
+    else {
+        team.grid = choose_grid(run, most);
+        team.threads = threads_with(run, team.grid);
+    }
+    if (request->lanes > 0 && !run->scans)
+        team.helps =
+            request->help == ECO_USUAL ? helps(run, team.threads) : request->help == ECO_ASKED_YES;
+    return team;
+}
+
+/* Part of a thread's cache that weights may fill and still be there in the next step. */
+enum { CACHED_PERCENT = 65 };
+
+static int32_t cached_threads(const struct ecornn_plan *plan, bool fused)
+{
+    const double element = (double)eco_type_bytes(plan->layout->weight),
+                 step = plan->work.recurrent + (fused ? plan->work.input : 0),
+                 room = CACHED_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;
+    return plan->request.cpu.scans ? 1 : 1 + (int32_t)(step * element / room);
+}
+
+/* layout: for the run's size. */
+static void choose_for_size(const struct ecornn_plan *plan, struct eco_cpu_plan *own,
+                            const struct eco_layout *layout, int rows, int steps)
+{
+    static const int32_t some = 1;
+    struct eco_args args = {.T = layout->T, .N = layout->N};
+    for (int backward = 0; backward <= (int)plan->problem.training; backward++)
+        for (int ragged = 0; ragged < 2; ragged++) {
+            args.backward = backward;
+            args.lengths = ragged ? &some : NULL;
+            const struct eco_cpu_run run = eco_cpu_run_of(plan, layout, &args);
+            own->team[backward][ragged][rows][steps] = team_of(&run);
+        }
+}
+
+void eco_cpu_choose_teams(const struct ecornn_plan *plan, struct eco_cpu_plan *own)
+{
+    const struct eco_problem *problem = &plan->problem;
+    struct eco_layout layout =
+        plan->layout[problem->training ? ECO_LAYOUT_TRAIN : ECO_LAYOUT_INFER];
+    const bool alone = plan->request.cpu.run_threads == 1; /* every team is this thread */
+    for (int fused = 0; fused < 2; fused++)
+        own->cached_threads[fused] = cached_threads(plan, fused);
+    for (int rows = 0; rows < ECO_TEAM_ROWS && problem->N >> rows > 0; rows++)
+        for (int steps = 0; steps < ECO_TEAM_STEPS && eco_team_steps(problem->T, steps) > 0;
+             steps++) {
+            if (!alone)
+                eco_layout_resize(&layout, &layout, eco_team_steps(problem->T, steps),
+                                  problem->N >> rows);
+            choose_for_size(plan, own, &layout, rows, steps);
+        }
 }

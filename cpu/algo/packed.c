@@ -6,11 +6,6 @@
 #include "cpu/algo/force.h"
 #include "cpu/gemm/packed/packed.h"
 
-const struct eco_products eco_packed_products = {.multiply = eco_packed_multiply,
-                                                 .weights = eco_packed_weights,
-                                                 .prepare = eco_packed_prepare,
-                                                 .stage = eco_packed_stage};
-
 /* Are weights in BF16 stored as floats? If the floats of R stay in a first-level cache, widening
  * them in each step takes longer. It affects bits, so it is the same for all instruction sets, T
  * and N. */
@@ -197,27 +192,5 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         request_narrow(request, problem, caps);
 }
 
-/* Part of a thread's cache that weights may fill and still be there in the next step. */
-enum { CACHED_PERCENT = 65 };
-
-static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                              const struct eco_layout *layout, const struct eco_args *args)
-{
-    struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
-    const double element = (double)eco_type_bytes(layout->weight);
-    run.products = &eco_packed_products;
-    /* with lengths, rows of one part would end before others */
-    run.whole_rows = args->lengths != NULL || plan->request.cpu.whole_rows;
-    const double step = plan->work.recurrent + (layout->fuse_input ? plan->work.input : 0);
-    const double room = CACHED_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;
-    run.cached_threads = 1 + (int32_t)(step * element / room);
-    run.own_units = plan->request.cpu.own_units;
-    eco_cpu_sort(&run);
-    const int threads = eco_cpu_threads(&run, &run.steps);
-    const enum eco_asked help = plan->request.cpu.help;
-    run.helps = help == ECO_USUAL ? eco_cpu_helps(&run, threads) : help == ECO_ASKED_YES;
-    return eco_cpu_walk(&run, tape, threads);
-}
-
-const struct eco_algo eco_algo_packed = {"packed",         refuses,  request,
-                                         eco_cpu_estimate, run_tape, NULL};
+const struct eco_algo eco_algo_packed = {"packed",         refuses,          request,
+                                         eco_cpu_estimate, eco_cpu_run_tape, NULL};

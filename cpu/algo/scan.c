@@ -5,7 +5,6 @@
  * threads. Products over all steps are those of algorithm packed, or of blas if packed refuses.
  */
 #include "cpu/algo/force.h"
-#include "cpu/gemm/packed/packed.h"
 
 static const struct eco_algo *base_of(const struct eco_problem *problem,
                                       const struct eco_caps *caps)
@@ -70,6 +69,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     base_of(problem, caps)->request(problem, caps, request);
     request->fuse_input = false;
     request->cpu.own_units = false;
+    request->cpu.whole_rows = true;
+    request->cpu.scans = true;
     request_blocks(problem, request);
 }
 
@@ -79,17 +80,4 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     return 0.95 * base_of(problem, caps)->estimate(problem, caps);
 }
 
-static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                              const struct eco_layout *layout, const struct eco_args *args)
-{
-    struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
-    run.products = plan->request.cpu.lanes > 0 ? &eco_packed_products : &eco_dense_products;
-    run.cached_threads = 1;
-    run.scans = true;
-    if (args->lengths == NULL && args->resets == NULL && args->T >= plan->request.cpu.block_from)
-        run.block_steps = plan->request.cpu.block_steps;
-    eco_cpu_sort(&run);
-    return eco_cpu_walk(&run, tape, eco_cpu_scan_threads(&run));
-}
-
-const struct eco_algo eco_algo_scan = {"scan", refuses, request, estimate, run_tape, NULL};
+const struct eco_algo eco_algo_scan = {"scan", refuses, request, estimate, eco_cpu_run_tape, NULL};

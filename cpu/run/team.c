@@ -180,6 +180,19 @@ static void walk_as(const struct eco_cpu_run *run, const struct eco_tape *tape,
     eco_region_leave(region, &waits, mine.id);
 }
 
+/* The grid on fewer threads than it was chosen for: with half of the units, rows and ops in turn.
+ */
+static struct eco_grid fit_grid(struct eco_grid grid, int threads)
+{
+    while (grid.ops * grid.rows * grid.units > threads) {
+        int *const part = grid.units > 1 && grid.units >= grid.rows ? &grid.units
+                          : grid.rows > 1                           ? &grid.rows
+                                                                    : &grid.ops;
+        *part /= 2;
+    }
+    return grid;
+}
+
 /* Each thread runs with the floating-point mode of the caller. */
 static void walk_in_region(const struct eco_cpu_run *run, const struct eco_tape *tape,
                            struct eco_region *region)
@@ -202,7 +215,7 @@ static void walk_in_region(const struct eco_cpu_run *run, const struct eco_tape 
         struct eco_cpu_run those = *run;
         if (omp_get_num_threads() < team.count) { /* OpenMP gave fewer than announced */
             team.count = omp_get_num_threads();
-            those.steps = run->choose_grid(run, team.count);
+            those.steps = fit_grid(run->steps, team.count);
         }
         eco_fp_set(mode);
         if (omp_get_thread_num() < team.count)
@@ -273,7 +286,7 @@ static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, 
     begin_region(&region, run->cpu, threads,
                  run->grid.ops == 0); /* a forced grid is taken as it is */
     if (region.threads < wanted && !run->scans)
-        those.steps = run->choose_grid(run, region.threads);
+        those.steps = fit_grid(run->steps, region.threads);
     omp_set_num_threads(1);
     if (region.threads == 1)
         walk_alone(&those, tape);

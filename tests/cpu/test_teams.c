@@ -4,6 +4,7 @@
  * kind, with 8 of 16 virtual cores.
  */
 #include <check.h>
+#include <stdlib.h>
 
 #include "cpu/cpu.h"
 #include "cpu/gemm/packed/packed.h"
@@ -29,7 +30,7 @@ static const struct {
     {"gru/infer/L2/bi/T14/N62/I15/H46", 8, 1, 8, 1},
     {"gru/infer/T34/N5/I63/H872", 8, 1, 1, 8},
     /* steps are short, but all threads share the products of the upper layer */
-    {"min-gru/train/L2/T30/N2/I13/H968", 8, 1, 2, 1},
+    {"min-gru/infer/L2/T30/N2/I13/H968", 8, 1, 2, 1},
 };
 
 static void pretend(struct eco_caps *caps)
@@ -39,30 +40,28 @@ static void pretend(struct eco_caps *caps)
     caps->cpu.cache_bytes = 2 << 20;
 }
 
-static ecornn_plan *plan_on(ecornn_device **device, const char *problem)
+static ecornn_plan *plan_on(ecornn_device **device, const char *problem, const char *force)
 {
     ecornn_plan *plan;
     ecornn_desc desc;
     check_ok(ecornn_device_open(device, "cpu:8"));
     pretend(&(*device)->caps);
     check_ok(ecornn_desc_parse(&desc, problem, NULL));
-    check_ok(ecornn_plan_create(&plan, *device, &desc));
-    return plan;
+    setenv("ECORNN_FORCE", force, 1);
+    const ecornn_status status = ecornn_plan_create(&plan, *device, &desc);
+    unsetenv("ECORNN_FORCE");
+    return status == ECORNN_OK ? plan : NULL;
 }
 
 START_TEST(teams)
 {
     ecornn_device *device;
-    ecornn_plan *const plan = plan_on(&device, choice[_i].problem);
-    const bool packed = plan->request.cpu.lanes > 0; /* else this processor has no kernels for it */
-    for (int backward = 0; packed && backward <= plan->problem.training; backward++) {
-        const struct eco_args args = {
-            .T = plan->problem.T, .N = plan->problem.N, .backward = backward};
-        struct eco_cpu_run run = eco_cpu_run_of(plan, plan->layout, &args);
-        run.whole_rows = false;
-        run.own_units = plan->request.cpu.own_units;
-        struct eco_grid grid;
-        const int threads = eco_cpu_threads(&run, &grid);
+    ecornn_plan *const plan = plan_on(&device, choice[_i].problem, "algorithm=packed");
+    /* no plan: this processor has no kernels for it */
+    for (int backward = 0; plan != NULL && backward <= plan->problem.training; backward++) {
+        const struct eco_cpu_plan *own = plan->context;
+        const struct eco_grid grid = own->team[backward][false][0][0].grid;
+        const int threads = own->team[backward][false][0][0].threads;
         ck_assert_msg(threads == choice[_i].threads && grid.ops == choice[_i].ops &&
                           grid.rows == choice[_i].rows && grid.units == choice[_i].units,
                       "%s, backward %d: %d threads, %dx%dx%d", choice[_i].problem, backward,
@@ -88,10 +87,10 @@ static const struct {
 START_TEST(teams_of_scans)
 {
     ecornn_device *device;
-    ecornn_plan *const plan = plan_on(&device, scan[_i].problem);
-    const struct eco_args args = {.T = plan->problem.T, .N = plan->problem.N};
-    const struct eco_cpu_run run = eco_cpu_run_of(plan, plan->layout, &args);
-    ck_assert_int_eq(eco_cpu_scan_threads(&run), scan[_i].threads);
+    ecornn_plan *const plan = plan_on(&device, scan[_i].problem, "algorithm=scan,block-steps=0");
+    ck_assert_ptr_nonnull(plan);
+    const struct eco_cpu_plan *own = plan->context;
+    ck_assert_int_eq(own->team[false][false][0][0].threads, scan[_i].threads);
     ecornn_plan_free(plan);
     ecornn_device_close(device);
 }

@@ -167,7 +167,6 @@ void eco_packed_multiply(const struct eco_cpu_run *run, const struct eco_multipl
 void eco_packed_prepare(const struct eco_cpu_run *run, const struct eco_stage *stage, int stages,
                         struct eco_prepared *prepared);
 void eco_packed_stage(struct eco_prepared *prepared, int stage);
-extern const struct eco_products eco_packed_products; /* algo/packed.c */
 /* gradient.c: eco_products.weights. */
 void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 
