@@ -16,6 +16,7 @@ static const struct models_case list[] = {
     {"gru/f64/train/rev/T5/N3/I4/H19", 2, true, true, false},
     {"lstm/f32/train/L2/T5/N3/I4/H19/all-states", 3, true, true, false},
     {"lstm/bf16/train/T5/N3/I4/H20/P6", 3, true, false, false},
+    {"min-gru/bf16/train/L2/bi/T9/N3/I4/H19/resets", 3, false, true, true},
     {"mgu/f32/train/T7/N3/I4/H17/save:every:3", 3, false, false, false},
     {"rnn-tanh/f32/infer/L2/T7/N3/I4/H50", 16, true, false, false},
 };

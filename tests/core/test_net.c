@@ -18,6 +18,7 @@ static const struct stack_case list[] = {
     {"f64/train/batch-major", 7, 2, 3, "join:3; gru/H4 + lstm/H5/rev; lstm/H3", true},
     {"f64/train", 6, 2, 3, "rnn-tanh/H3; join:2; lstm/H6/P4; mgu/H4/heads:2/rev; join:2", true},
     {"bf16/train", 7, 4, 8, "lstm/H9 + gru/H8/rev + mgu/H7; join:2; gru/H16 + gru/H3", true},
+    {"bf16/train", 9, 3, 8, "min-gru/H9 + min-lstm/L2/H8/bi; join:2; min-gru/H16", true},
     {"f32/train/batch-major", 8, 3, 3, "lstm/H4; join:2; join:2; gru/H4; lstm/H4", true},
     {"f32/train/batch-major", 7, 2, 3, "lstm/H4; join:2; gru/H4", false},
     {"f32/train/batch-major/repeat-padding", 6, 3, 3, "gru/H4; join:2; gru/H3 + gru/H5/rev", true},
