@@ -223,12 +223,24 @@ static struct {
     size_t count, oldest;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Is it a text, not a name?  ecornn/torch/_op.py ends its lines by vertical tabs. */
+static bool is_text(const char *cell)
+{
+    return strpbrk(cell, "\n\v") != NULL;
+}
+
 static bool find_cell(struct stack *stack)
 {
-    if (!strchr(stack->cell, '\n'))
+    if (!is_text(stack->cell)) {
         stack->recipe = planning.cell_find(stack->cell);
-    else if (planning.cell_parse(&stack->parsed, stack->cell) == ECORNN_OK)
+        return stack->recipe != NULL;
+    }
+    char *const text = strdup(stack->cell);
+    for (char *at = text; at && (at = strchr(at, '\v'));)
+        *at = '\n';
+    if (text && planning.cell_parse(&stack->parsed, text) == ECORNN_OK)
         stack->recipe = stack->parsed;
+    free(text);
     return stack->recipe != NULL;
 }
 
@@ -303,7 +315,7 @@ static const char *fill_stack(struct stack *stack, const char *cell)
     if (!(stack->cell = strdup(cell)))
         return "no memory";
     const bool known = find_cell(stack);
-    if (!known && !strchr(cell, '\n'))
+    if (!known && !is_text(cell))
         return "there is no such cell";
     if (!known || !plan(stack)) {
         snprintf(detail, sizeof detail, "%s", planning.error_detail());

@@ -330,6 +330,24 @@ def test_a_net_stays_in_the_graph(text, first):
         _compare(net, x.transpose(0, 1) if first else x, None, [(state, None), None])
 
 
+@pytest.mark.parametrize("make", [
+    lambda text: et.Recurrent(3, 4, cell=text),
+    lambda text: et.Net(3, "own/H4; gru/H3", cells=[text])])
+def test_arguments_of_a_graph_have_one_line(make):
+    """Inductor writes them into comments of its code."""
+    seen = []
+
+    def backend(graph, _):
+        seen.extend(argument for node in graph.graph.nodes for argument in node.args
+                    if isinstance(argument, str) and "tanh" in argument)
+        return graph
+
+    module, x = make("cell own(h)\nh' = tanh(W x + R h)  # a comment\n"), torch.randn(5, 2, 3)
+    compiled = torch.compile(module, fullgraph=True, backend=backend)
+    torch.testing.assert_close(compiled(x)[0], module(x)[0])
+    assert len(seen) == 1 and "\n" not in seen[0]
+
+
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("text", TEXTS)
 def test_opcheck_of_a_net(text, keep):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _call, _op  # noqa: F401 (the operator)
+from . import _call, _op
 from ._given import integers
 from ._spec import CELLS
 
@@ -74,7 +74,8 @@ def module(self, x, hx, lengths, weights, given=(None, None, None), flags=0):
              int(self.grouped_input), self.models]
     # None, not an empty list, which AOTInductor's packages lose.
     out = torch.ops.ecornn.layer(
-        x, lengths, states or None, weights, resets, starts or None, mask, cell, shape, self.saving,
+        x, lengths, states or None, weights, resets, starts or None, mask, _op.one_line(cell), shape,
+        self.saving,
         self.dropout if drop else 0.0,  # torch.compile makes a float a variable, and traces twice
         self.batch_first, flags, drop, drawn(x) if drop else None,
         keeps([x, *states, *starts, *weights]))

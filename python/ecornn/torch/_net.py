@@ -303,7 +303,7 @@ class Net(Freezing, torch.nn.Module):
         return torch.ops.ecornn.net(
             x, lengths, params, [states[place] for place in places] or None,
             ",".join(map(str, places)), self.input_size, self.pieces, self.batch_first,
-            "\f".join(self.cells), self.common, self.saving, self.memory_limit, draws,
+            _op.one_line("\f".join(self.cells)), self.common, self.saving, self.memory_limit, draws,
             _graph.drawn(x) if draws else None, _graph.keeps([x, *params, *states]))[:-2]
 
     def _eagerly(self, x, lengths, params, states, draws: bool):

@@ -37,7 +37,7 @@ class _Given:
                  *rest):
         *rest, self.draws, seed = rest
         self.net = net = _net_of(
-            input_size, pieces, batch_first, tuple(cells.split("\f") if cells else ()), *rest)
+            input_size, pieces, batch_first, tuple(_op.lines(cells).split("\f") if cells else ()), *rest)
         net.check(x)
         self.x, self.lengths, self.params, self.seed = x, lengths, list(params), seed
         states = [] if states is None else list(states)

@@ -115,10 +115,21 @@ class _Given:
                             _seed(self.seed), not keep, *steps, self.shows)
 
 
+def one_line(text: str) -> str:
+    """The text of a cell as an operator takes it.  Inductor puts an operator's arguments into
+    comments of its code, which a new line would end."""
+    return text.replace("\n", "\v")
+
+
+def lines(text: str) -> str:
+    """The text from one_line."""
+    return text.replace("\v", "\n")
+
+
 def _spec(cell: str, shape, saving: str, dropout) -> Spec:
     """shape: sizes, layers, bias, bidirectional, proj, memory_limit, heads, grouped_input, and the
     number of models, 0 where arrays have no [M] first."""
-    return _spec_of(cell, tuple(map(int, shape)), saving, float(dropout))
+    return _spec_of(lines(cell), tuple(map(int, shape)), saving, float(dropout))
 
 
 @functools.lru_cache(maxsize=None)
