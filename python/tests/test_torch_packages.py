@@ -135,14 +135,36 @@ def test_export_for_any_shape(kind, strict, batch_first):
         assert all(map(torch.equal, found, want))
 
 
-@needs_compiler
-@pytest.mark.parametrize("device", ["cpu"] + ["cuda"] * torch.cuda.is_available())
-def test_a_package_in_python(tmp_path, device):
-    path, model, inputs = _package(tmp_path, "plain", device)
+def _run_package(folder, device):
+    path, model, inputs = _package(folder, "plain", device)
     run = torch._inductor.aoti_load_package(path)
     for given in inputs:
         for have, want in zip(run(*given), model(*given), strict=True):
             torch.testing.assert_close(have, want)
+
+
+def _run_package_of_torch(folder, device):
+    """The same without ecornn."""
+    model, x = torch.nn.Linear(6, 2).to(device), torch.randn(5, 6, device=device)
+    with torch.no_grad():
+        program = torch.export.export(model, (x,))
+        path = torch._inductor.aoti_compile_and_package(
+            program, package_path=os.path.join(folder, "model.pt2"))
+        torch.testing.assert_close(torch._inductor.aoti_load_package(path)(x), model(x))
+
+
+@needs_compiler
+@pytest.mark.parametrize("device", ["cpu"] + ["cuda"] * torch.cuda.is_available())
+def test_a_package_in_python(tmp_path, device):
+    """In a process of its own: with some compilers torch's own packages crash as they are loaded."""
+    def run(what):
+        return subprocess.run([sys.executable, "-W", "ignore", __file__, what, device, tmp_path],
+                              capture_output=True, text=True)
+
+    found = run("ecornn")
+    if found.returncode < 0 and run("torch").returncode == found.returncode:
+        pytest.skip("torch's own packages crash here, too")
+    assert found.returncode == 0, found.stderr
 
 
 @pytest.fixture(scope="module")
@@ -197,8 +219,8 @@ y, h, *_ = run(x.transpose(0, 2).contiguous().transpose(0, 2))
 assert torch.equal(y[-1], h[0]) and torch.equal(y, run()[0])
 assert torch.equal(run(weights=[2 * weight for weight in weights])[0], run(
     weights=[2 * weight for weight in weights])[0]) and torch.equal(run()[0], y)
-for bare in "h' = tanh(h)", "h' = tanh(h + b)":  # no weights
-    y = run(cell="cell a(h)\\n" + bare, weights=[], states=[torch.full((1, 2, 4), 0.5)])[0]
+for bare in "\\nh' = tanh(h)", "\\vh' = tanh(h + b)":  # no weights
+    y = run(cell="cell a(h)" + bare, weights=[], states=[torch.full((1, 2, 4), 0.5)])[0]
     assert torch.allclose(y[1], torch.full((2, 4), 0.5).tanh().tanh())
 for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]), "x must be"),
                     (dict(x=x.double()), "weights must"), (dict(cell="mug"), "no such cell"),
@@ -263,3 +285,8 @@ def test_one_schema():
                            text=True, env={**os.environ, "ECORNN_TORCH_MODULE": module}).stdout
             for module in ("none", getattr(_native._module, "_name", "none"))}
     assert len(said) == 1
+
+
+if __name__ == "__main__":
+    what, *arguments = sys.argv[1:]
+    (_run_package if what == "ecornn" else _run_package_of_torch)(arguments[1], arguments[0])
