@@ -8,6 +8,7 @@
 #include "cpu/algo/rates.h"
 #include "common/backend.h"
 #include "common/bound.h"
+#include "common/program/verbs.h"
 #include "cpu/run/barrier.h"
 #include "cpu/isa/pointwise.h"
 #include "cpu/isa/tile.h"
@@ -190,12 +191,22 @@ static inline void *eco_cpu_after_mutable(ecornn_type type, void *p, size_t elem
     return (char *)p + elements * eco_type_bytes(type);
 }
 
-/* ---- the ops that only move rows, ops/copies.c; the same for every algorithm ----------------- */
+/* The row at a position, at step t; NULL if there is no such array. */
+static inline void *eco_cpu_row_at(const struct eco_cpu_run *run, const struct eco_view *view,
+                                   int32_t t, int32_t place)
+{
+    const size_t row = (size_t)(view->caller ? eco_cpu_row(run, place) : place);
+    void *const rows = eco_view_at(view, t);
+    return rows == NULL ? NULL : eco_cpu_after_mutable(view->type, rows, row * view->row);
+}
 
-void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_bound *bound);
-void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_bound *bound);
-void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_bound *bound);
-void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bound);
+/* ---- verbs, ops/verbs.c; the same for every algorithm ---------------------------------------- */
+
+/* Does an op that is no claim. */
+void eco_cpu_expand(const struct eco_cpu_run *run, const struct eco_bound *bound);
+extern const struct eco_verbs eco_cpu_verbs;
+void eco_cpu_move(void *run, const struct eco_move *move); /* ops/move.c */
+void eco_cpu_cut(void *run, const struct eco_cut *cut);    /* ops/resets.c */
 
 /* ---- resets, ops/resets.c ------------------------------------------------------------------- */
 
@@ -214,12 +225,9 @@ void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound 
 /* D_STEP, before step t: moves gradients that later steps gave to starts. */
 void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
                          const struct eco_pointwise *call);
-/* For one row. */
-void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
-                       int32_t place, struct eco_range units);
-/* Is step t, if it is the row's first, a reset? */
-bool eco_cpu_begins_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
-                          int32_t place);
+/* Is the row at this position reset before step t, which must be one of its steps? */
+bool eco_cpu_is_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
+                      int32_t place);
 /* The thread's part of the carried values of a state before a stage of step t. */
 struct eco_range eco_cpu_carried_rows(const struct eco_cpu_run *run,
                                       const struct eco_pointwise *call, int32_t t, int s);
@@ -240,7 +248,6 @@ size_t eco_cpu_scan_bytes(const struct eco_problem *problem, int32_t chunk, int3
 
 /* ---- recomputation in backward, ops/replay.c ------------------------------------------------- */
 
-void eco_cpu_keep(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound);
 
 /* ---- products -------------------------------------------------------------------------------- */

@@ -75,7 +75,8 @@ static struct eco_view sequence(const struct binding *b, const void *data, size_
                             .step = (time_major ? N * width : width) * eco_type_bytes(type),
                             .mask = SIZE_MAX,
                             .row = time_major ? width : T * width,
-                            .type = type};
+                            .type = type,
+                            .caller = true};
     skip(&view, column);
     return view;
 }
@@ -93,8 +94,11 @@ struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const str
     const struct eco_problem *problem = layout->problem;
     const size_t width = (size_t)eco_problem_width(problem, s);
     const size_t before = (size_t)op->layer * (size_t)problem->D + op->d;
-    struct eco_view view = {
-        .first = (char *)(uintptr_t)data, .mask = SIZE_MAX, .row = width, .type = layout->type};
+    struct eco_view view = {.first = (char *)(uintptr_t)data,
+                            .mask = SIZE_MAX,
+                            .row = width,
+                            .type = layout->type,
+                            .caller = true};
     skip(&view, before * (size_t)args->N * width);
     return view;
 }
@@ -302,7 +306,8 @@ static void bind_all_states(const struct binding *b, const void *const arrays[EC
                               .step = (size_t)b->args->N * width * eco_type_bytes(b->layout->type),
                               .mask = SIZE_MAX,
                               .row = width,
-                              .type = b->layout->type};
+                              .type = b->layout->type,
+                              .caller = true};
         skip(view, before * rows * width);
     }
 }

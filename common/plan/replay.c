@@ -25,15 +25,21 @@ static int32_t done(const struct eco_layout *layout, int d, int32_t t)
     return eco_problem_reversed(layout->problem, d) ? t : t + 1;
 }
 
+/* A lean run that keeps every state has an array of all steps. */
+static bool keeps_all(const struct eco_layout *layout)
+{
+    return layout->problem->saving.every == 1 && eco_layout_is_lean(layout);
+}
+
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t)
 {
     const int32_t k = done(layout, d, t);
-    return k > 0 && k < layout->T && k % layout->problem->saving.every == 0;
+    return keeps_all(layout) || (k > 0 && k < layout->T && k % layout->problem->saving.every == 0);
 }
 
 size_t eco_layout_checkpoint_index(const struct eco_layout *layout, int d, int32_t t)
 {
-    return (size_t)(done(layout, d, t) / layout->problem->saving.every - 1);
+    return (size_t)(keeps_all(layout) ? t : done(layout, d, t) / layout->problem->saving.every - 1);
 }
 
 bool eco_layout_copies_direct(const struct eco_layout *layout)

@@ -1,39 +1,11 @@
 /*
- * Training that saves memory. Forward keeps only some states (KEEP); backward computes the states,
- * saved values and u of a chunk again (REPLAY). If the cell allows it, each product is computed for
- * all steps at once, else step by step with the code of forward.
+ * Training that saves memory: backward computes the states, saved values and u of a chunk again. If
+ * the cell allows it, each product is computed for all steps at once, else step by step with the
+ * code of forward.
  */
 #include "cpu/cpu.h"
 
 #include <string.h>
-
-/* ---- states into the reserve ----------------------------------------------------------------- */
-
-static void keep_step(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
-                      int32_t t)
-{
-    const struct eco_view *from = &bound->next[s], *to = &bound->checkpoint[s];
-    const struct eco_range part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
-    const size_t k = eco_layout_checkpoint_index(run->layout, bound->op->d, t);
-    for (int32_t n = part.from; n < part.to; n++)
-        eco_type_move(
-            eco_cpu_after_mutable(to->type, eco_view_at(to, (int32_t)k), (size_t)n * to->row),
-            to->type, eco_cpu_after(from->type, eco_view_at(from, t), (size_t)n * from->row),
-            from->type, (size_t)eco_problem_width(run->problem, s));
-}
-
-void eco_cpu_keep(const struct eco_cpu_run *run, const struct eco_bound *bound)
-{
-    const struct eco_op *op = bound->op;
-    if (run->args->reserve == NULL)
-        return;
-    for (int32_t t = op->t0; t < op->t1; t++)
-        for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
-            if (eco_layout_is_checkpoint(run->layout, op->d, t))
-                keep_step(run, bound, s, t);
-}
-
-/* ---- and back -------------------------------------------------------------------------------- */
 
 /* What stays the same over an op. */
 struct replay {
@@ -43,25 +15,14 @@ struct replay {
     bool knows;   /* all states, not only the output state */
 };
 
-/* State s of the row with this index in the order of lengths, after step t. */
+/* State s of the row at a position, after step t. */
 static const void *known_row(const struct replay *replay, int s, int32_t t, int32_t place)
 {
-    const struct eco_cpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
-    const struct eco_view *from = s == 0 ? &bound->y : &bound->checkpoint[s];
-    const bool outside = s == 0 && bound->op->layer == run->problem->L - 1;
-    const int32_t step =
-        s == 0 ? t : (int32_t)eco_layout_checkpoint_index(run->layout, bound->op->d, t);
-    const size_t row = (size_t)(outside ? eco_cpu_row(run, place) : place);
-    return eco_cpu_after(from->type, eco_view_at(from, step), row * from->row);
-}
-
-/* The caller's initial state of such a row; NULL: zeros. */
-static const void *initial_row(const struct replay *replay, int s, int32_t place)
-{
-    const struct eco_view *given = &replay->bound->initial[s];
-    const size_t row = (size_t)eco_cpu_row(replay->run, place);
-    return given->first == NULL ? NULL : eco_cpu_after(given->type, given->first, row * given->row);
+    const size_t index =
+        s == 0 ? (size_t)t : eco_layout_checkpoint_index(replay->run->layout, bound->op->d, t);
+    return eco_cpu_row_at(replay->run, s == 0 ? &bound->y : &bound->checkpoint[s], (int32_t)index,
+                          place);
 }
 
 static void put_row(const struct replay *replay, int s, void *plane, int32_t place,
@@ -89,7 +50,8 @@ static void load_first(const struct replay *replay, int s, int32_t place)
     if (T <= op->t0)
         return;
     if (begins)
-        put_row(replay, s, plane, place, initial_row(replay, s, place), run->layout->type);
+        put_row(replay, s, plane, place, eco_cpu_row_at(run, &bound->initial[s], 0, place),
+                run->layout->type);
     else
         put_row(replay, s, plane, place,
                 known_row(replay, s, op->reversed ? op->t1 : op->t0 - 1, place),

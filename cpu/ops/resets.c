@@ -12,9 +12,8 @@ static const uint8_t *bytes_of(const struct eco_cpu_run *run, int32_t t)
     return run->args->resets + (size_t)t * (size_t)run->args->N;
 }
 
-/* Is this row reset before step t, which must be one of its steps? */
-static bool is_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
-                     int32_t place)
+bool eco_cpu_is_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
+                      int32_t place)
 {
     const int32_t at = eco_op_reset(op, t);
     return at < run->args->T && place < eco_cpu_active(run, at) &&
@@ -34,7 +33,7 @@ bool eco_cpu_resets(const struct eco_cpu_run *run, const struct eco_op *op, int3
         memcpy(&eight, bytes + n, sizeof eight);
     bool any = eight != 0;
     for (; !any && n < rows.to; n++)
-        any = is_reset(run, op, t, n);
+        any = eco_cpu_is_reset(run, op, t, n);
     return any;
 }
 
@@ -50,11 +49,12 @@ static void put_start(const struct eco_cpu_run *run, const struct eco_view *star
                       struct eco_range units, void *to, ecornn_type type)
 {
     const size_t width = (size_t)(units.to - units.from);
-    const size_t from = (size_t)eco_cpu_row(run, place) * start->row + (size_t)units.from;
-    if (start->first == NULL)
+    const void *from = eco_cpu_row_at(run, start, 0, place);
+    if (from == NULL)
         memset(to, 0, width * eco_type_bytes(type));
     else
-        eco_type_move(to, type, eco_cpu_after(start->type, start->first, from), start->type, width);
+        eco_type_move(to, type, eco_cpu_after(start->type, from, (size_t)units.from), start->type,
+                      width);
 }
 
 /* The thread's rows, which are the same in all steps, because it keeps their states. */
@@ -70,7 +70,8 @@ void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_boun
 {
     const struct eco_range part = rows_of(run, t);
     for (int32_t n = part.from; n < part.to; n++)
-        for (int s = 0; is_reset(run, bound->op, t, n) && s < run->problem->cell->recipe.n_states;
+        for (int s = 0;
+             eco_cpu_is_reset(run, bound->op, t, n) && s < run->problem->cell->recipe.n_states;
              s++) {
             const struct eco_view *before = &bound->before[s];
             const struct eco_range all = {0, eco_problem_width(run->problem, s)};
@@ -85,8 +86,8 @@ void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_boun
 {
     const struct eco_range part = rows_of(run, t);
     for (int32_t n = part.from; n < part.to; n++)
-        for (int s = 0; is_reset(run, bound->op, t, n) && s < run->problem->cell->recipe.n_states;
-             s++)
+        for (int s = 0;
+             eco_cpu_is_reset(run, bound->op, t, n) && s < run->problem->cell->recipe.n_states; s++)
             memcpy(row_of(&bound->before[s], t, n), row_of(&bound->replaced[s], 0, n),
                    (size_t)eco_problem_width(run->problem, s) *
                        eco_type_bytes(bound->before[s].type));
@@ -119,7 +120,7 @@ void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound 
                      first = (size_t)units.from * eco_type_bytes(to->type);
         for (int32_t n = call->row0; n < call->row1; n++) {
             char *row = (char *)row_of(to, t, n) + first;
-            if (is_reset(run, bound->op, t, n))
+            if (eco_cpu_is_reset(run, bound->op, t, n))
                 put_start(run, &bound->start[s], n, units, row, to->type);
             else
                 memcpy(row, (const char *)row_of(from, t, n) + first, bytes);
@@ -147,15 +148,24 @@ struct eco_range eco_cpu_carried_units(const struct eco_cpu_run *run,
 }
 
 /* The gradient of a start is not carried to the step before. */
-void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
-                       int32_t place, struct eco_range units)
+static void cut_row(const struct eco_view *sum, const struct eco_view *carry, int32_t place,
+                    struct eco_range units)
 {
-    const ecornn_type sum = run->layout->sum;
     const size_t first = (size_t)units.from, n = (size_t)(units.to - units.from);
-    void *carry = eco_cpu_after_mutable(sum, row_of(&bound->carry[s], 0, place), first);
-    eco_type_add(eco_cpu_after_mutable(sum, row_of(&bound->dstart[s], 0, place), first), sum, carry,
-                 sum, n);
-    memset(carry, 0, n * eco_type_bytes(sum));
+    void *row = eco_cpu_after_mutable(carry->type, row_of(carry, 0, place), first);
+    if (sum->first != NULL)
+        eco_type_add(eco_cpu_after_mutable(sum->type, row_of(sum, 0, place), first), sum->type, row,
+                     carry->type, n);
+    memset(row, 0, n * eco_type_bytes(carry->type));
+}
+
+void eco_cpu_cut(void *context, const struct eco_cut *cut)
+{
+    const struct eco_cpu_run *run = context;
+    const struct eco_range part = eco_cpu_part(run, run->args->N, 1);
+    for (int32_t n = part.from; n < part.to; n++)
+        if (eco_cpu_is_reset(run, cut->op, cut->t, n))
+            cut_row(&cut->sum, &cut->carry, n, (struct eco_range){0, cut->width});
 }
 
 void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
@@ -165,16 +175,12 @@ void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *
     if (!eco_cpu_resets(run, bound->op, after))
         return;
     for (int s = 0; s < call->n_states; s++) {
+        const struct eco_view none = {0},
+                              *sum = bound->dreset_state[s].first ? &bound->dstart[s] : &none;
         const struct eco_range rows = eco_cpu_carried_rows(run, call, t, s),
                                units = eco_cpu_carried_units(run, call, s);
         for (int32_t n = rows.from; n < rows.to; n++)
-            if (is_reset(run, bound->op, after, n))
-                eco_cpu_cut_carry(run, bound, s, n, units);
+            if (eco_cpu_is_reset(run, bound->op, after, n))
+                cut_row(sum, &bound->carry[s], n, units);
     }
-}
-
-bool eco_cpu_begins_reset(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
-                          int32_t place)
-{
-    return run->args->resets != NULL && t >= 0 && is_reset(run, op, t, place);
 }

@@ -322,9 +322,9 @@ void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int
 void eco_fused_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     for (int k = 0; k < n; k++) {
-        eco_gpu_show_states(run, &bounds[k]);
+        uint16_t there = 0;
         for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
-            if (!ends_there(run, &bounds[k], s))
-                eco_gpu_end_state(run, &bounds[k], s);
+            there |= (uint16_t)(ends_there(run, &bounds[k], s) << s);
+        eco_gpu_expand_without(run, &bounds[k], there);
     }
 }

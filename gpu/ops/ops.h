@@ -32,23 +32,17 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
 ecornn_status eco_gpu_queue_calls(struct ecornn_device *device, const struct eco_call *calls,
                                   int count, void *stream);
 
-void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/copies.c */
-void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound);
-void eco_gpu_end(struct eco_gpu_run *run, const struct eco_bound *bound);
-/* Copies the states of every step to those of the caller's arrays that are not NULL. */
-void eco_gpu_show_states(struct eco_gpu_run *run, const struct eco_bound *bound);
-void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound,
-                       int s); /* the state s only */
-void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound);
-void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_bound *bound);
-void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_bound *bound);
+/* An op that is no claim, as verbs; the second without moves of some states. ops/verbs.c */
+void eco_gpu_expand(struct eco_gpu_run *run, const struct eco_bound *bound);
+void eco_gpu_expand_without(struct eco_gpu_run *run, const struct eco_bound *bound,
+                            uint16_t without);
+extern const struct eco_verbs eco_gpu_verbs;
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/input.c */
 /* Computes accumulators of this number of rows from rows of the input: acc = W x + b. */
 void eco_gpu_add_input(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
                        struct eco_plane x, int32_t rows);
-void eco_gpu_keep(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/replay.c */
-void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound);
-void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/step.c */
+void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/replay.c */
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound);   /* ops/step.c */
 void eco_gpu_d_step(struct eco_gpu_run *run,
                     const struct eco_bound *bound); /* ops/step_backward.c */
 /* Bit s: no gradient is carried into the last step's state s, and that step's first kernel takes it

@@ -1,8 +1,7 @@
 /*
- * Training that saves memory. Forward keeps only some states (KEEP); backward computes saved
- * values, u of a projection and the states of a chunk again (REPLAY). The output state of every
- * step is known, so each product takes many steps at once. A stage does too, unless a state must be
- * computed from the state before it.
+ * Training that saves memory: backward computes saved values, u of a projection and the states of a
+ * chunk again. The output state of every step is known, so each product takes many steps at once. A
+ * stage does too, unless a state must be computed from the state before it.
  */
 #include "gpu/gemm/packed_weights.h"
 #include "gpu/ops/ops.h"
@@ -13,66 +12,6 @@
 static int states(const struct eco_gpu_run *run)
 {
     return run->problem->cell->recipe.n_states;
-}
-
-static void move_states(struct eco_gpu_run *run, struct eco_plane to, struct eco_plane from, int s,
-                        int32_t steps)
-{
-    const struct eco_move_call call = {.to = to,
-                                       .from = from,
-                                       .steps = steps,
-                                       .rows = run->args->N,
-                                       .width = eco_problem_width(run->problem, s)};
-    if (steps > 0 && run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "keeping states");
-}
-
-/* ---- forward --------------------------------------------------------------------------------- */
-
-/* The index in eco_bound.kept of the state after step t; it rises with the step. */
-static int32_t kept_at(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t)
-{
-    return run->problem->saving.every == 1
-               ? t
-               : (int32_t)eco_layout_checkpoint_index(run->layout, bound->op->d, t);
-}
-
-/* Copies states to the caller, if the caller asked for those of every step. */
-static void show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
-{
-    const struct eco_op *op = bound->op;
-    for (int s = 1; s < states(run) && run->status == ECORNN_OK; s++) {
-        const struct eco_move_call call = {.to = eco_gpu_plane(&bound->all_states[s], op->t0),
-                                           .from = eco_gpu_plane(&bound->next[s], op->t0),
-                                           .steps = op->t1 - op->t0,
-                                           .rows = run->args->N,
-                                           .width = eco_problem_width(run->problem, s),
-                                           .t0 = op->t0,
-                                           .lengths = run->args->lengths};
-        if (call.to.data != NULL)
-            eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "states of a chunk");
-    }
-}
-
-void eco_gpu_keep(struct eco_gpu_run *run, const struct eco_bound *bound)
-{
-    const int32_t every = run->problem->saving.every;
-    int32_t first = -1, n = 0;
-    if (!eco_layout_replays(run->layout) || eco_layout_copies_direct(run->layout))
-        return;
-    if (run->problem->states)
-        show_states(run, bound);
-    for (int32_t t = bound->op->t0; t < bound->op->t1; t++)
-        if (every == 1 || eco_layout_is_checkpoint(run->layout, bound->op->d, t)) {
-            first = first < 0 ? t : first;
-            n++;
-        }
-    for (int s = 1; s < states(run) && n > 0; s++) {
-        struct eco_plane from = eco_gpu_plane(&bound->next[s], first);
-        from.step *= (size_t)every;
-        move_states(run, eco_gpu_plane(&bound->checkpoint[s], kept_at(run, bound, first)), from, s,
-                    n);
-    }
 }
 
 /* ---- states of a chunk ----------------------------------------------------------------------- */
@@ -93,14 +32,36 @@ static int32_t step_before(const struct eco_op *op)
     return op->reversed ? op->t1 : op->t0 - 1;
 }
 
-/* The state before the first step: the caller's initial state, or the one that forward kept. */
-static struct eco_plane first_state(const struct replay *replay, int s)
+/* A move of state s of `steps` steps, from a step of `from` on. */
+static void move_states(const struct replay *replay, int s, struct eco_move move)
+{
+    move.op = replay->bound->op;
+    move.every = 1;
+    move.width = eco_problem_width(replay->run->problem, s);
+    if (move.steps > 0)
+        eco_gpu_move(replay->run, &move);
+}
+
+/* Moves the state before the first step: the caller's initial state, or the one that forward kept.
+ */
+static void load_first(const struct replay *replay, int s, const struct eco_view *to, bool resets)
 {
     const struct eco_bound *bound = replay->bound;
-    const int32_t before = step_before(bound->op);
-    if (before < 0 || before >= replay->run->args->T)
-        return eco_gpu_plane(&bound->before_first[s], bound->first);
-    return eco_gpu_plane(&bound->checkpoint[s], kept_at(replay->run, bound, before));
+    const struct eco_op *op = bound->op;
+    const int32_t first = op->reversed ? op->t1 - 1 : op->t0, before = step_before(op);
+    const bool begins = before < 0 || before >= replay->run->args->T;
+    struct eco_view from = begins ? bound->before_first[s] : bound->checkpoint[s];
+    if (!begins) /* as if it were indexed by steps, and the state before `first` at `first` */
+        from.from +=
+            first - (int32_t)eco_layout_checkpoint_index(replay->run->layout, op->d, before);
+    move_states(replay, s,
+                (struct eco_move){.to = *to,
+                                  .to_t = first,
+                                  .from = from,
+                                  .t = first,
+                                  .steps = 1,
+                                  .start = bound->start[s],
+                                  .resets = resets});
 }
 
 /* A state that is computed step by step: its values before the steps, or after them. */
@@ -118,23 +79,21 @@ static void load_states(const struct replay *replay)
     struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
     const struct eco_op *op = bound->op;
-    const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
     if (eco_layout_copies_direct(run->layout))
         return;
     for (int s = 1; s < states(run); s++) {
-        move_states(run, eco_gpu_plane(&bound->before[s], first), first_state(replay, s), s, 1);
+        load_first(replay, s, &bound->before[s], false);
         if (replay->knows) {
-            move_states(run, eco_gpu_plane(&bound->next[s], op->t0),
-                        eco_gpu_plane(&bound->checkpoint[s], kept_at(run, bound, op->t0)), s,
-                        op->t1 - op->t0);
+            move_states(replay, s,
+                        (struct eco_move){.to = bound->next[s],
+                                          .to_t = op->t0,
+                                          .from = bound->checkpoint[s],
+                                          .t = op->t0,
+                                          .steps = op->t1 - op->t0});
             continue;
         }
         const struct eco_view scan = scanned(replay, s, false);
-        if (run->args->resets != NULL)
-            eco_gpu_patch(run, bound, s, eco_gpu_plane(&scan, first), first_state(replay, s),
-                          first);
-        else
-            move_states(run, eco_gpu_plane(&scan, first), first_state(replay, s), s, 1);
+        load_first(replay, s, &scan, run->args->resets != NULL);
     }
 }
 

@@ -142,27 +142,26 @@ static void add_dstates(const struct step *step, int32_t t)
     struct eco_gpu_run *run = step->run;
     const struct eco_bound *bound = step->bound;
     const int32_t then = t + step->call.then;
-    for (int s = 0; s < step->call.n_states && run->status == ECORNN_OK; s++) {
-        const struct eco_plane carry = eco_gpu_plane(&bound->carry[s], 0);
-        const struct eco_cut_call cut = {.sum = {step->call.dstart[s], 0, carry.row, carry.type},
-                                         .carry = carry,
-                                         .resets = eco_gpu_resets_of(run, bound->op, then),
-                                         .lengths = run->args->lengths,
-                                         .rows = run->args->N,
-                                         .width = eco_problem_width(run->problem, s),
-                                         .t = eco_op_reset(bound->op, then)};
-        const struct eco_move_call add = {.to = carry,
-                                          .from = eco_gpu_plane(&bound->all_states[s], t),
-                                          .steps = 1,
-                                          .rows = cut.rows,
-                                          .width = cut.width,
-                                          .t0 = t,
-                                          .lengths = cut.lengths,
-                                          .add = true};
-        if (cut.resets != NULL)
-            eco_gpu_note_cuda(run, eco_launch_cut(&cut, run->stream), "gradients of starts");
-        if (add.from.data != NULL)
-            eco_gpu_note_cuda(run, eco_launch_move(&add, run->stream), "gradients of states");
+    for (int s = 0; s < step->call.n_states; s++) {
+        const struct eco_view none = {0};
+        const int32_t width = eco_problem_width(run->problem, s);
+        const struct eco_cut cut = {.op = bound->op,
+                                    .sum = step->call.dstart[s] ? bound->dstart[s] : none,
+                                    .carry = bound->carry[s],
+                                    .t = then,
+                                    .width = width};
+        const struct eco_move add = {.op = bound->op,
+                                     .to = bound->carry[s],
+                                     .from = bound->all_states[s],
+                                     .t = t,
+                                     .steps = 1,
+                                     .width = width,
+                                     .rows = ECO_ROWS_CLEARED,
+                                     .add = true};
+        if (eco_gpu_resets_of(run, bound->op, then) != NULL)
+            eco_gpu_cut(run, &cut);
+        if (add.from.first != NULL)
+            eco_gpu_move(run, &add);
     }
 }
 

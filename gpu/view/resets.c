@@ -38,48 +38,33 @@ bool eco_gpu_begins_in_planes(const struct eco_gpu_run *run)
     return run->args->resets != NULL && eco_gpu_zero_states(run) != all;
 }
 
-static void patch_steps(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
-                        struct eco_patch_call call)
-{
-    call.start = eco_gpu_starts(run, bound, s);
-    call.t0 = eco_op_reset(bound->op, call.t0);
-    call.end = run->args->T;
-    call.resets = eco_gpu_resets(run, call.t0);
-    call.lengths = run->args->lengths;
-    call.rows = run->args->N;
-    call.width = eco_problem_width(run->problem, s);
-    if (call.steps > 0 && run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_patch(&call, run->stream), "resetting states");
-}
-
-void eco_gpu_patch(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
-                   struct eco_plane to, struct eco_plane from, int32_t t)
-{
-    patch_steps(run, bound, s,
-                (struct eco_patch_call){.to = to, .from = from, .steps = 1, .t0 = t});
-}
-
 /* The states before the direction's first step are elsewhere. */
 void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t0,
                           int32_t t1)
 {
     for (int s = 0; run->args->resets != NULL && s < run->problem->cell->recipe.n_states; s++) {
-        const struct eco_view *to = &bound->with_resets[s];
-        if (to->first == NULL)
-            continue;
         const bool begins = bound->begins[s] && t0 <= bound->first && bound->first < t1;
         const int32_t from = t0 + (int32_t)(begins && bound->first == t0),
                       end = t1 - (int32_t)(begins && bound->first != t0);
-        struct eco_patch_call call = {.to = eco_gpu_plane(to, from),
-                                      .from = eco_gpu_plane(&bound->before[s], from),
-                                      .steps = end - from,
-                                      .t0 = from};
-        call.zeros = (int32_t)to->row - eco_problem_width(run->problem, s);
-        patch_steps(run, bound, s, call);
-        call.to = eco_gpu_plane(to, bound->first);
-        call.from = eco_gpu_plane(&bound->before_first[s], bound->first);
-        call.steps = (int32_t)begins;
-        call.t0 = bound->first;
-        patch_steps(run, bound, s, call);
+        struct eco_move move = {.op = bound->op,
+                                .to = bound->with_resets[s],
+                                .to_t = from,
+                                .from = bound->before[s],
+                                .t = from,
+                                .start = bound->start[s],
+                                .steps = end - from,
+                                .every = 1,
+                                .width = eco_problem_width(run->problem, s),
+                                .resets = true,
+                                .pads = true};
+        if (move.to.first == NULL)
+            continue;
+        if (move.steps > 0)
+            eco_gpu_move(run, &move);
+        move.from = bound->before_first[s];
+        move.to_t = move.t = bound->first;
+        move.steps = 1;
+        if (begins)
+            eco_gpu_move(run, &move);
     }
 }

@@ -4,7 +4,7 @@
 #ifndef ECO_GPU_VIEW_RUN_H
 #define ECO_GPU_VIEW_RUN_H
 
-#include "common/bound.h"
+#include "common/program/verbs.h"
 #include "gpu/device/device.h"
 #include "gpu/device/launch_state.h"
 #include "gpu/view/plan.h"
@@ -62,6 +62,9 @@ void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *d
 void *eco_gpu_after(const void *p, size_t elements, ecornn_type type);
 /* Rows of a view from step t on, as kernels address them. */
 struct eco_plane eco_gpu_plane(const struct eco_view *view, int32_t t);
+/* The verbs MOVE and CUT, view/move.c. */
+void eco_gpu_move(void *run, const struct eco_move *move);
+void eco_gpu_cut(void *run, const struct eco_cut *cut);
 /* A part of the packed weights for products, in the type of rows. */
 const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int weight_id);
 /* Elements from one accumulator of a row to the next. */
@@ -102,9 +105,6 @@ struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_
 /* Are states before the first step in planes, because rows begin from the caller's states or from
  * starts? Not if both are all zeros. */
 bool eco_gpu_begins_in_planes(const struct eco_gpu_run *run);
-/* Copies a state's rows, with starts for rows that step t resets. */
-void eco_gpu_patch(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
-                   struct eco_plane to, struct eco_plane from, int32_t t);
 /* With resets: the states before steps [t0,t1) for products of weight gradients and a replay. */
 void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t0,
                           int32_t t1);

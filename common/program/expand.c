@@ -1,0 +1,199 @@
+/*
+ * Expands ops into verbs. Knows which rows and states move where, dropout and resets; no backend.
+ */
+#include "common/program/verbs.h"
+
+#define ECO_DEVICE_FUNCTION static inline
+#include "common/number.h"
+
+/* ---- states in and out ----------------------------------------------------------------------- */
+
+static int states(const struct eco_target *target)
+{
+    return target->layout->problem->cell->recipe.n_states;
+}
+
+static bool is_skipped(const struct eco_target *target, int s)
+{
+    return target->skipped >> s & 1;
+}
+
+/* Rows of a state, or of its gradient, of one step. */
+static struct eco_move state_move(const struct eco_target *target, const struct eco_bound *bound,
+                                  int s, struct eco_view to, struct eco_view from)
+{
+    return (struct eco_move){.op = bound->op,
+                             .to = to,
+                             .from = from,
+                             .steps = 1,
+                             .every = 1,
+                             .width = eco_problem_width(target->layout->problem, s)};
+}
+
+static void emit(const struct eco_target *target, const struct eco_move *move)
+{
+    if (move->to.first != NULL && move->steps > 0)
+        target->verbs->move(target->run, move);
+}
+
+/* A lean run begins from planes with the starts of the first step; else each step puts its starts
+ * into the planes. */
+static void begin(const struct eco_target *target, const struct eco_bound *bound)
+{
+    for (int s = 0; s < states(target); s++) {
+        struct eco_move move = state_move(target, bound, s, bound->before[s], bound->initial[s]);
+        move.to_t = move.t = bound->first;
+        move.rows = bound->op->reversed ? ECO_ROWS_AT_LAST : ECO_ROWS_ALL;
+        move.resets = target->args->resets != NULL && eco_layout_is_lean(target->layout);
+        if (move.resets)
+            move.start = bound->start[s];
+        if (!is_skipped(target, s))
+            emit(target, &move);
+    }
+}
+
+/* Copies the states after steps [t0,t1) to the caller, from the copies of a lean run; else each
+ * step does. */
+static void show_states(const struct eco_target *target, const struct eco_bound *bound, int s,
+                        const struct eco_view *from, int32_t t0, int32_t t1)
+{
+    struct eco_move move = state_move(target, bound, s, bound->all_states[s], *from);
+    move.to_t = move.t = t0;
+    move.steps = t1 - t0;
+    move.rows = ECO_ROWS_CLEARED;
+    if (target->layout->problem->states && eco_layout_is_lean(target->layout))
+        emit(target, &move);
+}
+
+static void end(const struct eco_target *target, const struct eco_bound *bound)
+{
+    const int shown = eco_layout_copies_direct(target->layout) ? states(target) : 1;
+    for (int s = 0; s < shown; s++)
+        show_states(target, bound, s, s == 0 ? &bound->y : &bound->checkpoint[s], 0,
+                    target->args->T);
+    for (int s = 0; s < states(target); s++) {
+        struct eco_move move = state_move(target, bound, s, bound->final[s], bound->next[s]);
+        move.to_t = move.t = bound->last;
+        move.rows = bound->op->reversed ? ECO_ROWS_ALL : ECO_ROWS_AT_LAST;
+        if (!is_skipped(target, s))
+            emit(target, &move);
+    }
+}
+
+static void d_begin(const struct eco_target *target, const struct eco_bound *bound)
+{
+    const struct eco_view none = {0};
+    for (int s = 0; target->args->resets != NULL && s < states(target); s++) {
+        const struct eco_move clear = state_move(target, bound, s, bound->dstart[s], none);
+        if (bound->dreset_state[s].first != NULL)
+            emit(target, &clear);
+    }
+    for (int s = 0; s < states(target); s++) {
+        const struct eco_move move =
+            state_move(target, bound, s, bound->carry[s], bound->initial[s]);
+        if (!is_skipped(target, s))
+            emit(target, &move);
+    }
+}
+
+/* The gradient of reset states: adds what the first step left, and copies the sums to the caller.
+ */
+static void end_start(const struct eco_target *target, const struct eco_bound *bound, int s)
+{
+    const bool resets = target->args->resets != NULL, wanted = bound->dreset_state[s].first != NULL;
+    const struct eco_view none = {0};
+    const struct eco_move move =
+        state_move(target, bound, s, bound->dreset_state[s], resets ? bound->dstart[s] : none);
+    const struct eco_cut cut = {bound->op, wanted ? bound->dstart[s] : none, bound->carry[s],
+                                bound->first, move.width};
+    if (resets && (wanted || bound->final[s].first != NULL))
+        target->verbs->cut(target->run, &cut);
+    emit(target, &move);
+}
+
+static void d_end(const struct eco_target *target, const struct eco_bound *bound)
+{
+    for (int s = 0; target->layout->problem->resets && s < states(target); s++)
+        end_start(target, bound, s);
+    for (int s = 0; s < states(target); s++) {
+        const struct eco_move move = state_move(target, bound, s, bound->final[s], bound->carry[s]);
+        emit(target, &move);
+    }
+}
+
+/* ---- states into the reserve ----------------------------------------------------------------- */
+
+static void keep(const struct eco_target *target, const struct eco_bound *bound)
+{
+    const struct eco_layout *layout = target->layout;
+    const struct eco_op *op = bound->op;
+    int32_t first = op->t0, n = 0;
+    if (!eco_layout_replays(layout) ||
+        (eco_layout_is_lean(layout) && eco_layout_copies_direct(layout)))
+        return;
+    for (int s = 1; s < states(target); s++)
+        show_states(target, bound, s, &bound->next[s], op->t0, op->t1);
+    for (int32_t t = op->t1 - 1; t >= op->t0; t--)
+        if (eco_layout_is_checkpoint(layout, op->d, t)) {
+            first = t;
+            n++;
+        }
+    for (int s = 1; s < states(target); s++) {
+        struct eco_move move = state_move(target, bound, s, bound->checkpoint[s], bound->next[s]);
+        move.to_t = (int32_t)eco_layout_checkpoint_index(layout, op->d, first);
+        move.t = first;
+        move.steps = n;
+        move.every = layout->problem->saving.every;
+        move.rows = ECO_ROWS_LIVE;
+        emit(target, &move);
+    }
+}
+
+/* ---- rows of a layer's input, and their gradients -------------------------------------------- */
+
+/* A move of the op's steps, with dropout if the layer has it. */
+static struct eco_move move_of_steps(const struct eco_target *target, const struct eco_op *op)
+{
+    const struct eco_problem *problem = target->layout->problem;
+    const double p = (double)problem->dropout;
+    return (struct eco_move){.op = op,
+                             .to_t = op->t0,
+                             .t = op->t0,
+                             .steps = op->t1 - op->t0,
+                             .every = 1,
+                             .width = eco_problem_input(problem, op->layer),
+                             .rows = op->layer == 0 ? ECO_ROWS_CLEARED : ECO_ROWS_LIVE,
+                             .drop = op->layer > 0 && p > 0 && target->args->reserve != NULL,
+                             .threshold = eco_random_threshold(p),
+                             .scale = 1 / (1 - p)};
+}
+
+static void gather(const struct eco_target *target, const struct eco_bound *bound)
+{
+    const struct eco_args *args = target->args;
+    struct eco_move move = move_of_steps(target, bound->op);
+    if (args->backward && args->dweights == NULL && !eco_layout_replays(target->layout))
+        return;
+    move.to = bound->gather;
+    move.from = bound->x;
+    move.pads = true;
+    emit(target, &move);
+}
+
+static void d_scatter(const struct eco_target *target, const struct eco_bound *bound)
+{
+    struct eco_move move = move_of_steps(target, bound->op);
+    move.to = bound->dx;
+    move.from = bound->dgather;
+    move.add = bound->op->add;
+    emit(target, &move);
+}
+
+void eco_expand(const struct eco_target *target, const struct eco_bound *bound)
+{
+    static void (*const by_kind[ECO_OP_KINDS])(const struct eco_target *,
+                                               const struct eco_bound *) = {
+        [ECO_BEGIN] = begin,     [ECO_GATHER] = gather,       [ECO_KEEP] = keep,  [ECO_END] = end,
+        [ECO_D_BEGIN] = d_begin, [ECO_D_SCATTER] = d_scatter, [ECO_D_END] = d_end};
+    by_kind[bound->op->kind](target, bound);
+}

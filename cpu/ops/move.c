@@ -1,0 +1,102 @@
+/*
+ * The verb MOVE: this thread's rows, from one array to another.
+ */
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+#include "common/number.h"
+
+/* Some elements of a row to write, and of one to read. */
+struct rows_pair {
+    void *to;
+    const void *from; /* NULL: zeros */
+    ecornn_type to_type, from_type;
+    size_t width;
+};
+
+/* Like eco_type_get and eco_type_set, but F32 needs no call. */
+static double get(const void *row, size_t i, ecornn_type type)
+{
+    return type == ECORNN_F32 ? (double)((const float *)row)[i] : eco_type_get(row, i, type);
+}
+
+static void set(void *row, size_t i, ecornn_type type, double value)
+{
+    if (type == ECORNN_F32)
+        ((float *)row)[i] = (float)value;
+    else
+        eco_type_set(row, i, type, value);
+}
+
+/* Four features share a draw. */
+static void move_dropped(const struct eco_move *move, struct eco_coordinates at,
+                         const struct rows_pair *row)
+{
+    uint32_t word[4];
+    for (size_t i = 0; i < row->width; i++) {
+        if (i % 4 == 0)
+            eco_random_quad(&at, (uint32_t)(i / 4), word);
+        /* selected, not multiplied by 0, because a dropped element may be infinite */
+        const double value =
+            word[i % 4] < move->threshold ? 0 : get(row->from, i, row->from_type) * move->scale;
+        set(row->to, i, row->to_type, move->add ? get(row->to, i, row->to_type) + value : value);
+    }
+}
+
+static void move_plain(const struct eco_move *move, const struct rows_pair *row)
+{
+    if (row->from != NULL)
+        (move->add ? eco_type_add : eco_type_move)(row->to, row->to_type, row->from, row->from_type,
+                                                   row->width);
+    else if (!move->add)
+        memset(row->to, 0, row->width * eco_type_bytes(row->to_type));
+}
+
+/* The row at position n, at step number i of the move. */
+static void move_row(const struct eco_cpu_run *run, const struct eco_move *move, int32_t i,
+                     int32_t n)
+{
+    const int32_t row = eco_cpu_row(run, n);
+    const bool sorted = run->order != NULL, at_last = sorted && move->rows == ECO_ROWS_AT_LAST;
+    const int32_t last = at_last ? run->args->lengths[row] - 1 : 0,
+                  t = at_last ? last : move->t + i * move->every;
+    const struct eco_view *to = &move->to,
+                          *from = move->resets && eco_cpu_is_reset(run, move->op, t, n)
+                                      ? &move->start
+                                      : &move->from;
+    const struct rows_pair pair = {eco_cpu_row_at(run, to, at_last ? last : move->to_t + i, n),
+                                   eco_cpu_row_at(run, from, t, n), to->type, from->type,
+                                   (size_t)move->width};
+    const struct eco_coordinates at = {.seed = run->args->seed,
+                                       .layer = move->op->layer,
+                                       .t = run->args->first_step + (uint32_t)t,
+                                       .n = run->args->first_row + (uint32_t)row};
+    if (move->drop)
+        move_dropped(move, at, &pair);
+    else
+        move_plain(move, &pair);
+    if (move->pads)
+        memset(eco_cpu_after_mutable(to->type, pair.to, pair.width), 0,
+               (to->row - pair.width) * eco_type_bytes(to->type));
+}
+
+/* Products skip rows that have ended, so only the caller reads them. */
+void eco_cpu_move(void *context, const struct eco_move *move)
+{
+    const struct eco_cpu_run *run = context;
+    const bool ends = move->rows == ECO_ROWS_LIVE || move->rows == ECO_ROWS_CLEARED,
+               clears = move->rows == ECO_ROWS_CLEARED && move->to.caller && !move->add;
+    for (int32_t i = 0; i < move->steps; i++) {
+        const int32_t t = move->t + i * move->every,
+                      live = ends ? eco_cpu_active(run, t) : run->args->N;
+        const struct eco_range part =
+            eco_cpu_part_of(run, ends && !clears ? eco_cpu_step_rows(run, t) : run->rows, 1);
+        for (int32_t n = part.from; n < part.to; n++)
+            if (n < live)
+                move_row(run, move, i, n);
+            else
+                memset(eco_cpu_row_at(run, &move->to, move->to_t + i, n), 0,
+                       (size_t)move->width * eco_type_bytes(move->to.type));
+    }
+}
