@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/compose/compaction.h"
+#include "common/number.h"
 
 void *eco_host_alloc(struct ecornn_device *device, size_t bytes)
 {
@@ -77,11 +78,19 @@ static size_t place_of(const struct eco_join *join, int32_t t, int32_t n, int32_
     return row * (size_t)width;
 }
 
+/* Has row n the step t, and does it count? */
+static bool counts(const int32_t *lengths, const uint8_t *mask, int32_t T, int32_t N, int32_t t,
+                   int32_t n)
+{
+    return t < (lengths != NULL ? lengths[n] : T) &&
+           (mask == NULL || mask[(size_t)t * (size_t)N + (size_t)n] != 0);
+}
+
 static void join_row(const struct eco_join *join, int32_t t, int32_t n)
 {
     const size_t bytes = eco_type_bytes(join->type), width = (size_t)join->width * bytes;
     const int32_t u = t / join->steps;
-    const bool there = t < (join->lengths ? join->lengths[n] : join->T);
+    const bool there = counts(join->lengths, join->mask, join->T, join->N, t, n);
     const size_t column = (size_t)join->at + (size_t)(t % join->steps) * (size_t)join->width,
                  wide_at = place_of(join, u, n, join->U, join->row) + column,
                  narrow_at = place_of(join, t, n, join->T, join->width);
@@ -112,11 +121,55 @@ static void lengths_part(const struct eco_call *call, int id, int count)
     (void)count;
 }
 
+static void bytes_part(const struct eco_call *call, int id, int count)
+{
+    const struct eco_join_bytes *const join = &call->bytes;
+    const int64_t N = join->N, all = (int64_t)join->U * N;
+    for (int64_t r = all * id / count; r < all * (id + 1) / count; r++) {
+        const int32_t u = (int32_t)(r / N), n = (int32_t)(r % N);
+        bool any = false;
+        for (int64_t t = (int64_t)u * join->steps;
+             t < ((int64_t)u + 1) * join->steps && t < join->T; t++)
+            any |= counts(join->lengths, join->mask, join->T, join->N, (int32_t)t, n) &&
+                   join->from[t * N + n] != 0;
+        join->to[r] = any;
+    }
+}
+
+static void drop_row(const struct eco_drop *drop, int32_t t, int32_t n)
+{
+    const struct eco_coordinates at = {.seed = drop->seed,
+                                       .layer = drop->layer,
+                                       .t = drop->first_step + (uint32_t)t,
+                                       .n = drop->first_row + (uint32_t)n};
+    const uint64_t threshold = eco_random_threshold(drop->p);
+    const double scale = 1 / (1 - drop->p);
+    const size_t row = drop->batch_major ? (size_t)n * (size_t)drop->T + (size_t)t
+                                         : (size_t)t * (size_t)drop->N + (size_t)n,
+                 first = row * (size_t)drop->width;
+    uint32_t word[4];
+    for (int32_t i = 0; i < drop->width; i++) {
+        if (i % 4 == 0)
+            eco_random_quad(&at, (uint32_t)i / 4, word);
+        const double value = eco_type_get(drop->from, first + (size_t)i, drop->type) * scale;
+        eco_type_set(drop->to, first + (size_t)i, drop->type, word[i % 4] < threshold ? 0 : value);
+    }
+}
+
+static void drop_part(const struct eco_call *call, int id, int count)
+{
+    const struct eco_drop *const drop = &call->drop;
+    const int64_t N = drop->N, all = (int64_t)drop->T * N;
+    for (int64_t r = all * id / count; r < all * (id + 1) / count; r++)
+        drop_row(drop, (int32_t)(r / N), (int32_t)(r % N));
+}
+
 void eco_host_call_part(const struct eco_call *call, int id, int count)
 {
     static void (*const by_verb[ECO_CALLS])(const struct eco_call *, int id, int count) = {
         [ECO_CALL_FILL] = fill_part,       [ECO_CALL_MOVE] = move_part,
         [ECO_CALL_JOIN] = join_part,       [ECO_CALL_LENGTHS] = lengths_part,
+        [ECO_CALL_BYTES] = bytes_part,     [ECO_CALL_DROP] = drop_part,
         [ECO_CALL_COUNT] = eco_count_part, [ECO_CALL_COMPACT] = eco_compact_part};
     by_verb[call->verb](call, id, count);
 }

@@ -10,9 +10,10 @@
 
 enum { ECO_NET_TEXT = 4096, ECO_NET_PIECES = 64, ECO_NET_LAYERS = 64 };
 
-/* A piece: a join, or parallel layers. */
+/* A piece: a join, dropout, or parallel layers. */
 struct eco_net_piece_text {
-    int32_t join;      /* steps to join; 1: layers */
+    int32_t join;      /* steps to join; 1: another piece */
+    float dropout;     /* probability; 0: another piece */
     int first, layers; /* their numbers */
 };
 

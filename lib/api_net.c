@@ -243,7 +243,8 @@ static ecornn_status run_net(struct eco_net_run *run, const ecornn_io *io)
     if (status == ECORNN_OK)
         status = check_blocks(run);
     if (status == ECORNN_OK && !run->plan->device->caps.own_memory)
-        status = eco_check_lengths(run->args.lengths, run->args.T, run->args.N);
+        status = eco_check_lengths(run->args.lengths, run->args.T,
+                                   (int64_t)run->args.N * eco_net_copies(run->plan, 0));
     if (status != ECORNN_OK)
         return status;
     eco_net_begin(run);

@@ -16,6 +16,7 @@ struct making {
     const struct eco_net_text *text;
     const ecornn_cell *const *cells;
     int32_t T, input;
+    bool shared; /* layers read what models share, if they share x */
     struct eco_models_share
         share; /* how the layers of the piece share the device; algo NULL: each has all of it */
 };
@@ -39,7 +40,11 @@ static ecornn_status parse_layer(ecornn_desc *desc, const struct making *making,
     struct eco_text text = {problem, sizeof problem, 0};
     eco_text_add(&text, "%.*s%s/T%d/I%d%s", (int)length, layer, making->text->common, making->T,
                  making->input, layer + length);
-    return ecornn_desc_parse(desc, problem, find_cell(making->cells, layer, length));
+    const ecornn_status status =
+        ecornn_desc_parse(desc, problem, find_cell(making->cells, layer, length));
+    if (status == ECORNN_OK && !making->shared)
+        desc->flags &= ~(uint32_t)ECORNN_SHARED_INPUT;
+    return status;
 }
 
 /* Refuses items that all layers must share, or that a layer of a net cannot have. */
@@ -57,6 +62,7 @@ static ecornn_status check_layer(const struct eco_problem *problem, const struct
         {"resets", problem->resets, first->resets},
         {"mask", problem->masks, first->masks},
         {"repeat-padding", problem->repeats, first->repeats},
+        {"models", problem->models, first->models},
     };
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
         if (alike[i].value != alike[i].other)
@@ -65,12 +71,12 @@ static ecornn_status check_layer(const struct eco_problem *problem, const struct
                             ": the first piece says it for all",
                             alike[i].name, alike[i].value, alike[i].other);
     if (problem->dropout > 0 && problem->L == 1)
-        return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "dropout is %g, but goes between layers of one plan, and it has 1",
-                        (double)problem->dropout);
-    return problem->models == 1
-               ? ECORNN_OK
-               : eco_fail(ECORNN_UNSUPPORTED, "models is %d, must be 1 in a net", problem->models);
+        return eco_fail(
+            ECORNN_BAD_ARGUMENT,
+            "dropout is %g, but goes between layers of one plan, and it has 1: write it "
+            "as a piece, \"; dropout:P;\"",
+            (double)problem->dropout);
+    return ECORNN_OK;
 }
 
 static ecornn_status parse_problem(struct eco_problem *problem, const struct making *making, int k)
@@ -204,7 +210,9 @@ static ecornn_status make_piece(struct ecornn_net_plan *plan, struct making *mak
     struct eco_net_piece *const piece = &plan->piece[plan->pieces++];
     int64_t width = text->layers > 0 ? 0 : (int64_t)text->join * making->input;
     ecornn_status status = make_beside(plan, making, text);
+    making->shared = making->shared && text->layers == 0;
     *piece = (struct eco_net_piece){.join = text->join,
+                                    .dropout = (double)text->dropout,
                                     .first = text->first,
                                     .layers = text->layers,
                                     .at_once = making->share.algo != NULL,
@@ -227,15 +235,6 @@ static ecornn_status make_piece(struct ecornn_net_plan *plan, struct making *mak
     return ECORNN_OK;
 }
 
-static ecornn_status check_joins(const struct ecornn_net_plan *plan)
-{
-    const struct eco_problem *const problem = eco_net_problem(plan);
-    if (plan->sizes.joined > 1 && (problem->resets || problem->masks))
-        return eco_fail(ECORNN_UNSUPPORTED, "a net that joins steps has no %s",
-                        problem->resets ? "resets" : "masks");
-    return ECORNN_OK;
-}
-
 /* ---- a net ----------------------------------------------------------------------------------- */
 
 ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
@@ -245,7 +244,8 @@ ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
     if (parsed == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a text", sizeof *parsed);
     ecornn_status status = eco_net_parse(parsed, text);
-    struct making making = {.text = parsed, .cells = cells, .T = parsed->T, .input = parsed->I};
+    struct making making = {
+        .text = parsed, .cells = cells, .T = parsed->T, .input = parsed->I, .shared = true};
     plan->sizes.steps = parsed->T;
     plan->sizes.input = parsed->I;
     plan->sizes.joined = 1;
@@ -253,8 +253,6 @@ ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
         status = make_piece(plan, &making, &parsed->piece[p]);
     plan->sizes.layers = plan->layers;
     plan->sizes.output = making.input;
-    if (status == ECORNN_OK)
-        status = check_joins(plan);
     if (status == ECORNN_OK)
         status = eco_net_place(plan);
     if (status == ECORNN_OK)

@@ -40,6 +40,19 @@ struct eco_join_lengths {
     int32_t N, steps;
 };
 
+/* to[t,n,j] = 0 if its draw is below the threshold, else scale * from[t,n,j]: dropout as between
+ * the layers of a plan, before layer `layer`. */
+struct eco_drop {
+    void *to;
+    const void *from;
+    int32_t T, N, width;
+    bool batch_major;
+    ecornn_type type;
+    double p;
+    uint64_t seed;
+    uint32_t layer, first_step, first_row;
+};
+
 /* Packs parameters into weights.  added[k] is added to vector k, unless it is NULL; added NULL:
  * nothing is added. */
 struct eco_pack {
@@ -73,6 +86,8 @@ enum eco_verb {
     ECO_CALL_MOVE,
     ECO_CALL_JOIN,
     ECO_CALL_LENGTHS,
+    ECO_CALL_BYTES,
+    ECO_CALL_DROP,
     ECO_CALL_COUNT,
     ECO_CALL_COMPACT,
     ECO_CALL_PACK,
@@ -87,6 +102,8 @@ struct eco_call {
         struct eco_rows_move move;
         struct eco_join join;
         struct eco_join_lengths lengths;
+        struct eco_join_bytes bytes;
+        struct eco_drop drop;
         struct eco_count count;
         struct eco_compact compact;
         struct eco_pack pack;

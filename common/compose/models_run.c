@@ -82,8 +82,10 @@ static struct eco_args args_of(const struct models *models, size_t m, size_t lan
 static void run_model(const void *program, int m, struct eco_sequence *sequence)
 {
     const struct models *const models = program;
-    const struct eco_args args = args_of(models, (size_t)m, (size_t)sequence->lane);
-    eco_sequence_run(sequence, models->plan->one, &args);
+    struct eco_args args = args_of(models, (size_t)m, (size_t)sequence->lane);
+    args.stream = sequence->stream;
+    args.alone = sequence->alone;
+    eco_compose_one(sequence, models->plan->one, &args);
 }
 
 /* dx = the sum over models, in their order. */

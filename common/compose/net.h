@@ -23,16 +23,22 @@ struct eco_net_layer {
     size_t y, half, dx;
 };
 
+/* A piece: a join, dropout, or parallel layers. */
 struct eco_net_piece {
-    int32_t join; /* 1: layers */
+    int32_t join;   /* 1: it does not join steps */
+    double dropout; /* probability; 0: none */
     int first, layers;
     bool at_once;   /* layers run concurrently, each in a partition of the device */
     int32_t before; /* steps of x that one of its input steps stands for */
+    int32_t copies; /* of its input: one for each model, or 1 if the models share it */
     int32_t input, output;
-    /* Bytes before its output, [T,N,output], in the reserve; and in the workspace, where the
+    /* Bytes before its output, [copies,T,N,output], in the reserve; and in the workspace, where the
      * gradient of the output has the same place.  Unused for the last piece, whose output is y. */
     size_t value, slot;
-    size_t lengths; /* bytes before those of its output, [N], in the workspace */
+    /* Do its output's steps have lengths, a mask and resets of their own?  Bytes before these,
+     * [copies,N] and [copies,T,N], in the workspace. */
+    bool counts;
+    size_t lengths, mask, resets;
 };
 
 struct ecornn_net_plan {
@@ -48,6 +54,12 @@ struct ecornn_net_plan {
 static inline const struct eco_problem *eco_net_problem(const struct ecornn_net_plan *plan)
 {
     return &plan->layer[0].plan->problem;
+}
+
+/* Copies of the input of piece p; p = pieces: of y. */
+static inline int32_t eco_net_copies(const struct ecornn_net_plan *plan, int p)
+{
+    return p < plan->pieces ? plan->piece[p].copies : eco_net_problem(plan)->models;
 }
 
 /* lib/net_plan.c: fills in a plan that is zero except for its device. */
@@ -66,6 +78,7 @@ struct eco_net_run {
     const ecornn_net_states *states;   /* of each layer, or NULL */
     int32_t steps[ECO_NET_PIECES + 1]; /* steps of each piece's input, then of y */
     const int32_t *lengths[ECO_NET_PIECES + 1];
+    const uint8_t *mask[ECO_NET_PIECES + 1], *resets[ECO_NET_PIECES + 1];
     void *value[ECO_NET_PIECES + 1];  /* each piece's input, beginning with x, then y */
     void *dvalue[ECO_NET_PIECES + 1]; /* their gradients; NULL: zeros, or not needed */
 };

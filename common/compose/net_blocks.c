@@ -30,13 +30,16 @@ static int turn_of(const struct turns *turns, const struct eco_net_piece *piece,
     return turns->first[p] + (piece->at_once ? 0 : k - piece->first);
 }
 
-/* Bytes of an array [T,N,width] whose steps each stand for several steps of x. */
-static struct eco_size bytes_of(const struct ecornn_net_plan *plan, int32_t before, int32_t width)
+/* Bytes of an array [copies,T,N,width] of elements; p: the piece whose input has these copies and
+ * steps. */
+static struct eco_size bytes_of(const struct ecornn_net_plan *plan, int p, size_t element,
+                                int32_t width)
 {
-    const struct eco_problem *const problem = eco_net_problem(plan);
-    return eco_arena_numbers(eco_type_bytes(problem->type),
-                             (size_t)eco_joined(plan->sizes.steps, before), (size_t)problem->N,
-                             (size_t)width);
+    const int32_t before = p < plan->pieces ? plan->piece[p].before : plan->sizes.joined,
+                  T = eco_joined(plan->sizes.steps, before);
+    return eco_size_mul(
+        eco_arena_numbers(element, (size_t)T, (size_t)eco_net_problem(plan)->N, (size_t)width),
+        (size_t)eco_net_copies(plan, p));
 }
 
 /* The other blocks, in which each layer has memory of its own. */
@@ -52,7 +55,7 @@ static void place_layers(struct ecornn_net_plan *plan, struct blocks *blocks)
         struct eco_net_layer *const layer = &plan->layer[k];
         const ecornn_sizes *const sizes = &layer->plan->sizes;
         layer->first_param = first_param;
-        first_param += eco_problem_params(&layer->plan->problem);
+        first_param += layer->plan->problem.models * eco_problem_params(&layer->plan->problem);
         layer->params = blocks->params.value;
         blocks->params = eco_size_add(blocks->params, eco_size_of(sizes->params));
         layer->weights = eco_arena_take(&blocks->weights, eco_size_of(sizes->weights));
@@ -63,12 +66,17 @@ static void place_layers(struct ecornn_net_plan *plan, struct blocks *blocks)
 }
 
 /* Places what a layer of piece p needs in its turn, and its y in the reserve. */
-static void place_layer(struct ecornn_net_plan *plan, const struct eco_net_piece *piece, int k,
-                        int turn, struct eco_arena *workspace, struct eco_arena *reserve)
+static void place_layer(struct ecornn_net_plan *plan, int p, int k, int turn,
+                        struct eco_arena *workspace, struct eco_arena *reserve)
 {
+    const struct eco_net_piece *const piece = &plan->piece[p];
+    const size_t element = eco_type_bytes(eco_net_problem(plan)->type);
     struct eco_net_layer *const layer = &plan->layer[k];
     const bool training = eco_net_problem(plan)->training;
-    const struct eco_size y = bytes_of(plan, piece->before, layer->width);
+    const struct eco_size y = eco_size_mul(
+        eco_arena_numbers(element, (size_t)eco_joined(plan->sizes.steps, piece->before),
+                          (size_t)plan->sizes.batch, (size_t)layer->width),
+        (size_t)eco_net_copies(plan, p + 1));
     layer->workspace =
         eco_arena_share(workspace, eco_size_of(layer->plan->sizes.workspace), turn, turn);
     if (piece->layers == 1)
@@ -78,17 +86,18 @@ static void place_layer(struct ecornn_net_plan *plan, const struct eco_net_piece
         layer->y = eco_arena_take(reserve, y);
     if (training && k > piece->first)
         layer->dx =
-            eco_arena_share(workspace, bytes_of(plan, piece->before, piece->input), turn, turn);
+            eco_arena_share(workspace, bytes_of(plan, p, element, piece->input), turn, turn);
 }
 
-/* Places the array after piece p.  A join in between may leave its input where it is, so input and
- * output of such joins are in use as long as either is. */
+/* Places the array after piece p.  A piece without layers may leave its input where it is, so its
+ * input and output are in use as long as either is. */
 static void place_slot(struct ecornn_net_plan *plan, const struct turns *turns, int p,
                        struct eco_arena *workspace, struct eco_arena *reserve)
 {
     struct eco_net_piece *const piece = &plan->piece[p];
     int from = p, to = p + 1;
-    const struct eco_size bytes = bytes_of(plan, piece[1].before, piece->output);
+    const struct eco_size bytes =
+        bytes_of(plan, p + 1, eco_type_bytes(eco_net_problem(plan)->type), piece->output);
     while (from > 0 && plan->piece[from].layers == 0)
         from--;
     while (to < plan->pieces - 1 && plan->piece[to].layers == 0)
@@ -98,21 +107,44 @@ static void place_slot(struct ecornn_net_plan *plan, const struct turns *turns, 
         piece->value = eco_arena_take(reserve, bytes);
 }
 
+/* Counts the copies of every piece's input, and places lengths, masks and resets where they change:
+ * after a join, and after the first layers if models share what these read. */
+static void place_counts(struct ecornn_net_plan *plan, struct eco_arena *workspace)
+{
+    const struct eco_problem *const problem = eco_net_problem(plan);
+    bool shared = problem->shared;
+    for (int p = 0; p < plan->pieces; p++) {
+        plan->piece[p].copies = shared ? 1 : problem->models;
+        shared = shared && plan->piece[p].layers == 0;
+    }
+    for (int p = 0; p < plan->pieces; p++) {
+        struct eco_net_piece *const piece = &plan->piece[p];
+        const int32_t copies = eco_net_copies(plan, p + 1);
+        piece->counts = piece->join > 1 || piece->copies != copies;
+        if (!piece->counts)
+            continue;
+        piece->lengths =
+            eco_arena_take(workspace, eco_arena_numbers(sizeof(int32_t), (size_t)plan->sizes.batch,
+                                                        (size_t)copies, 1));
+        if (problem->masks)
+            piece->mask = eco_arena_take(workspace, bytes_of(plan, p + 1, 1, 1));
+        if (problem->resets)
+            piece->resets = eco_arena_take(workspace, bytes_of(plan, p + 1, 1, 1));
+    }
+}
+
 static void place_pieces(struct ecornn_net_plan *plan, struct eco_arena *workspace,
                          struct eco_arena *reserve)
 {
-    const struct eco_size row = eco_arena_numbers(sizeof(int32_t), (size_t)plan->sizes.batch, 1, 1);
     struct turns turns;
     count_turns(&turns, plan);
-    for (int p = 0; p < plan->pieces; p++)
-        if (plan->piece[p].layers == 0)
-            plan->piece[p].lengths = eco_arena_take(workspace, row);
+    place_counts(plan, workspace);
     for (int p = 0; p < plan->pieces; p++) {
         const struct eco_net_piece *const piece = &plan->piece[p];
         if (p < plan->pieces - 1)
             place_slot(plan, &turns, p, workspace, reserve);
         for (int k = piece->first; k < piece->first + piece->layers; k++)
-            place_layer(plan, piece, k, turn_of(&turns, piece, p, k), workspace, reserve);
+            place_layer(plan, p, k, turn_of(&turns, piece, p, k), workspace, reserve);
     }
 }
 

@@ -19,16 +19,19 @@ static bool is_last(const struct eco_net_run *run, int p)
     return p == run->plan->pieces - 1;
 }
 
-/* Is the output of a join between layers the same memory as its input? That is so if the steps of a
- * row are adjacent, groups of steps are complete, and steps past a row's length are already zero.
- */
+/* Is the output of a piece between layers the same memory as its input? Dropout does nothing
+ * without a reserve. A join does nothing if the steps of a row are adjacent, groups of steps are
+ * complete, and steps that a row does not have are already zero. */
 static bool is_view(const struct eco_net_run *run, int p)
 {
     const struct eco_net_piece *const piece = &run->plan->piece[p];
     const struct eco_problem *const problem = eco_net_problem(run->plan);
-    const bool dense = problem->order == ECORNN_BATCH_MAJOR || run->args.N == 1;
-    return piece->layers == 0 && p > 0 && !is_last(run, p) && dense &&
-           run->steps[p] % piece->join == 0 && !(problem->repeats && run->lengths[p] != NULL);
+    const bool dense = problem->order == ECORNN_BATCH_MAJOR || run->args.N == 1,
+               zeros = run->mask[p] == NULL && !(problem->repeats && run->lengths[p] != NULL);
+    if (piece->layers > 0 || is_last(run, p))
+        return false;
+    return piece->dropout > 0 ? run->args.reserve == NULL
+                              : p > 0 && dense && run->steps[p] % piece->join == 0 && zeros;
 }
 
 static void *output_of(const struct eco_net_run *run, int p)
@@ -41,19 +44,29 @@ static void *output_of(const struct eco_net_run *run, int p)
                                      : in_workspace(run, run->plan->piece[p].slot);
 }
 
+/* What counts in the output of a piece: as in its input, or an array of its own. */
+static void *counts_of(const struct eco_net_run *run, int p, const void *of_input, size_t bytes)
+{
+    return of_input != NULL && run->plan->piece[p].counts ? in_workspace(run, bytes)
+                                                          : eco_after(of_input, 0);
+}
+
 void eco_net_begin(struct eco_net_run *run)
 {
     const struct ecornn_net_plan *const plan = run->plan;
     const struct eco_args *const args = &run->args;
+    const bool runs = args->T > 0 && args->N > 0;
     run->steps[0] = args->T;
-    run->lengths[0] = args->T > 0 && args->N > 0 ? args->lengths : NULL;
+    run->lengths[0] = runs ? args->lengths : NULL;
+    run->mask[0] = runs ? args->mask : NULL;
+    run->resets[0] = runs ? args->resets : NULL;
     run->value[0] = eco_after(args->x, 0);
     for (int p = 0; p < plan->pieces; p++) {
         const struct eco_net_piece *const piece = &plan->piece[p];
         run->steps[p + 1] = eco_joined(run->steps[p], piece->join);
-        run->lengths[p + 1] = run->lengths[p] != NULL && piece->layers == 0
-                                  ? in_workspace(run, piece->lengths)
-                                  : run->lengths[p];
+        run->lengths[p + 1] = counts_of(run, p, run->lengths[p], piece->lengths);
+        run->mask[p + 1] = counts_of(run, p, run->mask[p], piece->mask);
+        run->resets[p + 1] = counts_of(run, p, run->resets[p], piece->resets);
         run->value[p + 1] = output_of(run, p);
     }
 }
@@ -127,6 +140,8 @@ struct eco_args eco_net_layer_args(const struct eco_net_run *run, int k)
     struct eco_args args = run->args;
     args.T = run->steps[p];
     args.lengths = run->lengths[p];
+    args.mask = run->mask[p];
+    args.resets = run->resets[p];
     args.x = run->value[p];
     args.y = y_of(run, p, k);
     args.dy = dy_of(run, p, k);
@@ -158,37 +173,85 @@ static void run_layer(const struct eco_net_run *run, int k, struct eco_sequence 
         eco_net_fail(sequence->status, k);
 }
 
-/* ---- joins ----------------------------------------------------------------------------------- */
+/* ---- pieces without layers ------------------------------------------------------------------- */
 
-static void join(const struct eco_net_run *run, int p, struct eco_join join,
+/* Bytes of one copy [T,N,width] of the input of piece p, or of y. */
+static size_t bytes_of(const struct eco_net_run *run, int p, int32_t width)
+{
+    return (size_t)run->steps[p] * (size_t)run->args.N * (size_t)width *
+           eco_type_bytes(eco_net_problem(run->plan)->type);
+}
+
+/* Joins each copy of an array whose steps are those of piece p; U: the number of joined steps. */
+static void join(const struct eco_net_run *run, int p, struct eco_join join, int copies,
                  struct eco_sequence *sequence)
 {
+    const struct eco_problem *const problem = eco_net_problem(run->plan);
+    const size_t rows = (size_t)run->steps[p] * (size_t)run->args.N;
     join.T = run->steps[p];
     join.U = eco_joined(join.T, join.steps);
     join.N = run->args.N;
-    join.batch_major = eco_net_problem(run->plan)->order == ECORNN_BATCH_MAJOR;
-    join.type = eco_net_problem(run->plan)->type;
+    join.batch_major = problem->order == ECORNN_BATCH_MAJOR;
+    join.type = problem->type;
     join.back = run->args.backward;
-    if (join.T > 0 && join.N > 0)
+    for (int m = 0; rows > 0 && m < copies; m++) {
         eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_JOIN, {.join = join}}, 1);
+        join.narrow = eco_after(join.narrow, bytes_of(run, p, join.width));
+        join.wide = eco_after(join.wide, bytes_of(run, p, 1) / (size_t)join.T * (size_t)join.U *
+                                             (size_t)join.row);
+        join.lengths = eco_after(join.lengths, (size_t)join.N * sizeof *join.lengths);
+        join.mask = eco_after(join.mask, rows);
+    }
 }
 
 /* Joins the steps before piece p; backward, takes them apart. */
-static void join_steps(const struct eco_net_run *run, int p, struct eco_sequence *sequence)
+static void join_steps(const struct eco_net_run *run, int p, void *const *value,
+                       struct eco_sequence *sequence)
 {
     const struct eco_net_piece *const piece = &run->plan->piece[p];
-    void *const *const value = run->args.backward ? run->dvalue : run->value;
     const struct eco_join steps = {.narrow = value[p],
                                    .wide = value[p + 1],
                                    .lengths = run->lengths[p],
+                                   .mask = run->mask[p],
                                    .steps = piece->join,
                                    .width = piece->input,
                                    .row = piece->output};
-    if (!is_view(run, p) && (run->args.backward ? steps.narrow : steps.wide) != NULL)
-        join(run, p, steps, sequence);
+    join(run, p, steps, piece->copies, sequence);
 }
 
-/* Copies the columns of one of several layers side by side to or from the piece's output. */
+/* Drops elements of the input of piece p, or of the gradient of its output. */
+static void drop(const struct eco_net_run *run, int p, void *const *value,
+                 struct eco_sequence *sequence)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    const struct eco_problem *const problem = eco_net_problem(run->plan);
+    const size_t bytes = bytes_of(run, p, piece->input);
+    const int from = run->args.backward ? p + 1 : p, to = run->args.backward ? p : p + 1;
+    const uint64_t seed = eco_seed_of(run->args.seed, ECO_SEED_PIECE, (uint32_t)p + 1);
+    for (uint32_t m = 0; bytes > 0 && m < (uint32_t)piece->copies; m++) {
+        const struct eco_drop one = {.to = eco_after(value[to], m * bytes),
+                                     .from = eco_after(value[from], m * bytes),
+                                     .T = run->steps[p],
+                                     .N = run->args.N,
+                                     .width = piece->input,
+                                     .batch_major = problem->order == ECORNN_BATCH_MAJOR,
+                                     .type = problem->type,
+                                     .p = run->args.reserve != NULL ? piece->dropout : 0,
+                                     .seed = eco_seed_of(seed, ECO_SEED_MODEL, m),
+                                     .first_step = run->args.first_step / (uint32_t)piece->before,
+                                     .first_row = run->args.first_row};
+        eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_DROP, {.drop = one}}, 1);
+    }
+}
+
+static void run_between(const struct eco_net_run *run, int p, struct eco_sequence *sequence)
+{
+    void *const *const value = run->args.backward ? run->dvalue : run->value;
+    if (!is_view(run, p) && value[run->args.backward ? p : p + 1] != NULL)
+        (run->plan->piece[p].dropout > 0 ? drop : join_steps)(run, p, value, sequence);
+}
+
+/* Copies the columns of one of several parallel layers to or from the piece's output. */
 static void join_columns(const struct eco_net_run *run, int p, int k, struct eco_sequence *sequence)
 {
     const struct eco_net_layer *const layer = &run->plan->layer[k];
@@ -200,7 +263,7 @@ static void join_columns(const struct eco_net_run *run, int p, int k, struct eco
         .row = run->plan->piece[p].output,
         .at = layer->column};
     if (columns.wide != NULL)
-        join(run, p, columns, sequence);
+        join(run, p, columns, eco_net_copies(run->plan, p + 1), sequence);
 }
 
 /* ---- parallel layers ------------------------------------------------------------------------- */
@@ -229,7 +292,8 @@ static void add_dx(const struct eco_net_run *run, int p, int k, struct eco_seque
                                       .from = dx_of(run, p, k),
                                       .to_row = width,
                                       .from_row = width,
-                                      .rows = (size_t)run->steps[p] * (size_t)run->args.N,
+                                      .rows = bytes_of(run, p, run->plan->piece[p].copies) /
+                                              eco_type_bytes(eco_net_problem(run->plan)->type),
                                       .width = width,
                                       .add = true,
                                       .type = eco_net_problem(run->plan)->type};
@@ -270,25 +334,49 @@ static void run_layers(const struct eco_net_run *run, int p, struct eco_sequence
 
 /* ---- forward and back ------------------------------------------------------------------------ */
 
-/* Lengths after the joins. */
-static void join_lengths(const struct eco_net_run *run, struct eco_sequence *sequence)
+/* Finds lengths, masks and resets of the output of piece p for one of its copies. */
+static void count_copy(const struct eco_net_run *run, int p, size_t m,
+                       struct eco_sequence *sequence)
 {
-    for (int p = 0; p < run->plan->pieces; p++) {
-        const struct eco_join_lengths lengths = {.to = eco_after(run->lengths[p + 1], 0),
-                                                 .from = run->lengths[p],
-                                                 .N = run->args.N,
-                                                 .steps = run->plan->piece[p].join};
-        if (lengths.to != lengths.from)
-            eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_LENGTHS, {.lengths = lengths}},
-                               1);
-    }
+    const int32_t N = run->args.N, steps = run->plan->piece[p].join;
+    const size_t in = eco_net_copies(run->plan, p) > 1 ? m : 0,
+                 rows = in * (size_t)run->steps[p] * (size_t)N,
+                 out = m * (size_t)run->steps[p + 1] * (size_t)N;
+    const struct eco_join_lengths lengths = {
+        .to = eco_after(run->lengths[p + 1], m * (size_t)N * sizeof(int32_t)),
+        .from = eco_after(run->lengths[p], in * (size_t)N * sizeof(int32_t)),
+        .N = N,
+        .steps = steps};
+    struct eco_join_bytes bytes = {.to = eco_after(run->mask[p + 1], out),
+                                   .from = eco_after(run->mask[p], rows),
+                                   .mask = eco_after(run->mask[p], rows),
+                                   .lengths = lengths.from,
+                                   .T = run->steps[p],
+                                   .U = run->steps[p + 1],
+                                   .N = N,
+                                   .steps = steps};
+    if (lengths.to != NULL)
+        eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_LENGTHS, {.lengths = lengths}}, 1);
+    if (bytes.to != NULL)
+        eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_BYTES, {.bytes = bytes}}, 1);
+    bytes.to = eco_after(run->resets[p + 1], out);
+    bytes.from = eco_after(run->resets[p], rows);
+    if (bytes.to != NULL)
+        eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_BYTES, {.bytes = bytes}}, 1);
+}
+
+static void count(const struct eco_net_run *run, struct eco_sequence *sequence)
+{
+    for (int p = 0; p < run->plan->pieces; p++)
+        for (int m = 0; run->plan->piece[p].counts && m < eco_net_copies(run->plan, p + 1); m++)
+            count_copy(run, p, (size_t)m, sequence);
 }
 
 static void run_piece(struct eco_net_run *run, int p, struct eco_sequence *sequence)
 {
     if (run->args.backward)
         run->dvalue[p] = dinput_of(run, p);
-    (run->plan->piece[p].layers == 0 ? join_steps : run_layers)(run, p, sequence);
+    (run->plan->piece[p].layers == 0 ? run_between : run_layers)(run, p, sequence);
 }
 
 ecornn_status eco_net_compute(struct eco_net_run *run)
@@ -299,7 +387,7 @@ ecornn_status eco_net_compute(struct eco_net_run *run)
     struct eco_caller caller;
     eco_caller_begin_run(&caller, run->plan->device->backend);
     run->dvalue[pieces] = eco_after(run->args.dy, 0);
-    join_lengths(run, &sequence);
+    count(run, &sequence);
     for (int p = 0; p < pieces; p++)
         run_piece(run, backward ? pieces - 1 - p : p, &sequence);
     eco_caller_end(&caller);

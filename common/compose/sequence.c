@@ -17,16 +17,6 @@ void eco_sequence_move(struct eco_sequence *sequence, const struct eco_rows_move
     eco_sequence_calls(sequence, &(struct eco_call){ECO_CALL_MOVE, {.move = *move}}, 1);
 }
 
-void eco_sequence_run(struct eco_sequence *sequence, const struct ecornn_plan *plan,
-                      const struct eco_args *args)
-{
-    struct eco_args own = *args;
-    own.stream = sequence->stream;
-    own.alone = sequence->alone;
-    if (sequence->status == ECORNN_OK)
-        (plan->one != NULL ? eco_compose_models : eco_compose_one)(sequence, plan, &own);
-}
-
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 struct forked {
@@ -67,18 +57,6 @@ void eco_sequence_jobs(struct eco_sequence *sequence, const struct eco_program_j
     if (sequence->status == ECORNN_OK)
         sequence->status =
             sequence->device->backend->fork(sequence->device, &all, sequence->stream);
-}
-
-/* ---- public calls ---------------------------------------------------------------------------- */
-
-ecornn_status eco_run_plan(const struct ecornn_plan *plan, const struct eco_args *args)
-{
-    struct eco_caller caller;
-    struct eco_sequence sequence = eco_sequence_on(plan->device, args->stream);
-    eco_caller_begin_run(&caller, plan->device->backend);
-    (plan->one != NULL ? eco_compose_models : eco_compose_one)(&sequence, plan, args);
-    eco_caller_end(&caller);
-    return sequence.status;
 }
 
 ecornn_status eco_run_call(struct ecornn_device *device, const struct eco_call *call, void *stream)

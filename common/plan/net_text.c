@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/problem.h"
 #include "common/util.h"
 
 static const char blanks[] = " \t\r\n";
@@ -98,18 +99,35 @@ static ecornn_status parse_layers(struct eco_net_text *text, struct eco_net_piec
     return ECORNN_OK;
 }
 
+static ecornn_status parse_join(struct eco_net_piece_text *piece, const char *steps)
+{
+    *piece = (struct eco_net_piece_text){.join = parse_number(steps)};
+    return piece->join >= 2
+               ? ECORNN_OK
+               : eco_fail(ECORNN_BAD_ARGUMENT,
+                          "\"join:%s\" in a net: must be join:2 to join:16777216", steps);
+}
+
+static ecornn_status parse_dropout(struct eco_net_piece_text *piece, const char *p)
+{
+    *piece = (struct eco_net_piece_text){.join = 1};
+    return eco_problem_parse_decimal(p, &piece->dropout) && piece->dropout > 0 && piece->dropout < 1
+               ? ECORNN_OK
+               : eco_fail(ECORNN_BAD_ARGUMENT,
+                          "\"dropout:%s\" in a net: must be above 0 and below 1", p);
+}
+
 static ecornn_status parse_piece(struct eco_net_text *text, char *words)
 {
-    static const char join[] = "join:";
+    static const char join[] = "join:", dropout[] = "dropout:";
     if (text->pieces == ECO_NET_PIECES)
         return eco_fail(ECORNN_BAD_ARGUMENT, "a net has more than %d pieces", ECO_NET_PIECES);
     struct eco_net_piece_text *const piece = &text->piece[text->pieces++];
-    if (strncmp(words, join, sizeof join - 1) != 0)
-        return parse_layers(text, piece, words);
-    *piece = (struct eco_net_piece_text){.join = parse_number(words + sizeof join - 1)};
-    return piece->join >= 2 ? ECORNN_OK
-                            : eco_fail(ECORNN_BAD_ARGUMENT,
-                                       "\"%s\" in a net: must be join:2 to join:16777216", words);
+    if (strncmp(words, join, sizeof join - 1) == 0)
+        return parse_join(piece, words + sizeof join - 1);
+    if (strncmp(words, dropout, sizeof dropout - 1) == 0)
+        return parse_dropout(piece, words + sizeof dropout - 1);
+    return parse_layers(text, piece, words);
 }
 
 ecornn_status eco_net_parse(struct eco_net_text *text, const char *net)

@@ -54,6 +54,11 @@ static size_t bytes_of(const struct eco_call *call)
         return rows->rows * rows->width * eco_type_bytes(rows->type);
     case ECO_CALL_JOIN:
         return (size_t)join->T * (size_t)join->N * (size_t)join->width * eco_type_bytes(join->type);
+    case ECO_CALL_BYTES:
+        return (size_t)call->bytes.T * (size_t)call->bytes.N;
+    case ECO_CALL_DROP:
+        return (size_t)call->drop.T * (size_t)call->drop.N * (size_t)call->drop.width *
+               eco_type_bytes(call->drop.type);
     case ECO_CALL_COMPACT:
         return (size_t)compact->run->T * (size_t)compact->run->N * (size_t)compact->move->lanes *
                (size_t)compact->move->width * eco_type_bytes(compact->move->type);

@@ -15,6 +15,13 @@ ECO_DEVICE size_t join_position(const struct eco_join *join, int32_t t, int32_t 
     return row * (size_t)width;
 }
 
+/* Has row n the step t, and does it count? */
+ECO_DEVICE bool join_counts(const int32_t *lengths, const uint8_t *mask, int32_t T, int32_t N,
+                            int32_t t, int32_t n)
+{
+    return t < (lengths ? lengths[n] : T) && (!mask || mask[(size_t)t * (size_t)N + (size_t)n]);
+}
+
 /* Widths and columns are in pieces. number: indexes pieces; 32 bits divide faster. */
 template <typename piece, typename number>
 static __global__ void join_pieces(const __grid_constant__ struct eco_join join)
@@ -31,7 +38,7 @@ static __global__ void join_pieces(const __grid_constant__ struct eco_join join)
                             (size_t)join.at + (size_t)(t % join.steps) * (size_t)join.width +
                             (size_t)i;
         const piece *const from = (const piece *)(join.back ? join.wide : join.narrow);
-        const bool there = from && t < (join.lengths ? join.lengths[n] : join.T);
+        const bool there = from && join_counts(join.lengths, join.mask, join.T, join.N, t, n);
         piece *const to = (piece *)(join.back ? join.narrow : join.wide);
         to[join.back ? narrow : wide] = there ? from[join.back ? wide : narrow] : piece();
     }
@@ -87,5 +94,29 @@ cudaError_t eco_launch_join_lengths(int32_t *to, const int32_t *from, int32_t N,
     void *argument[] = {&to, &from, &N, &steps};
     return cudaLaunchKernel((const void *)join_row_lengths,
                             dim3((unsigned)(N + JOIN_THREADS - 1) / JOIN_THREADS),
+                            dim3(JOIN_THREADS), argument, 0, stream);
+}
+
+static __global__ void join_row_bytes(const __grid_constant__ struct eco_join_bytes join)
+{
+    const int64_t all = (int64_t)join.U * join.N;
+    for (int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; r < all;
+         r += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t first = r / join.N * join.steps;
+        const int32_t n = (int32_t)(r % join.N);
+        bool any = false;
+        for (int64_t t = first; t < first + join.steps && t < join.T; t++)
+            any |= join_counts(join.lengths, join.mask, join.T, join.N, (int32_t)t, n) &&
+                   join.from[t * join.N + n];
+        join.to[r] = any;
+    }
+}
+
+cudaError_t eco_launch_join_bytes(const struct eco_join_bytes *join, cudaStream_t stream)
+{
+    void *argument[] = {(void *)join};
+    const int64_t blocks = ((int64_t)join->U * join->N + JOIN_THREADS - 1) / JOIN_THREADS;
+    return cudaLaunchKernel((const void *)join_row_bytes,
+                            dim3(blocks < JOIN_BLOCKS ? (unsigned)blocks : JOIN_BLOCKS),
                             dim3(JOIN_THREADS), argument, 0, stream);
 }

@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Copies without adding. */
 cudaError_t eco_launch_join(const struct eco_join *join, cudaStream_t stream);
+cudaError_t eco_launch_join_bytes(const struct eco_join_bytes *join, cudaStream_t stream);
 /* Sets to[N] to the number of steps that from[N] steps become when `steps` are joined. */
 cudaError_t eco_launch_join_lengths(int32_t *to, const int32_t *from, int32_t N, int32_t steps,
                                     cudaStream_t stream);

@@ -7,6 +7,7 @@
 #include "gpu/ops/ops.h"
 
 #include "common/compose/arena.h"
+#include "common/number.h"
 
 /* Checks the pointers that a call has been given. */
 struct pointer {
@@ -83,7 +84,8 @@ static ecornn_status check_join(const struct eco_gpu *gpu, const struct eco_call
 {
     const struct pointer all[] = {{"an array to join", call->join.narrow},
                                   {"an array of joined steps", call->join.wide},
-                                  {"io.lengths", call->join.lengths}};
+                                  {"io.lengths", call->join.lengths},
+                                  {"io.mask", call->join.mask}};
     return CHECK(gpu, all);
 }
 
@@ -104,6 +106,51 @@ static ecornn_status lengths(const struct eco_call *call, void *stream)
     const struct eco_join_lengths *const lengths = &call->lengths;
     return ECO_CUDA(
         eco_launch_join_lengths(lengths->to, lengths->from, lengths->N, lengths->steps, stream));
+}
+
+static ecornn_status check_bytes(const struct eco_gpu *gpu, const struct eco_call *call)
+{
+    const struct pointer all[] = {{"io.workspace", call->bytes.to},
+                                  {"io.resets", call->bytes.from},
+                                  {"io.mask", call->bytes.mask},
+                                  {"io.lengths", call->bytes.lengths}};
+    return CHECK(gpu, all);
+}
+
+static ecornn_status bytes(const struct eco_call *call, void *stream)
+{
+    return ECO_CUDA(eco_launch_join_bytes(&call->bytes, stream));
+}
+
+static ecornn_status check_drop(const struct eco_gpu *gpu, const struct eco_call *call)
+{
+    const struct pointer all[] = {{"an array to write", call->drop.to},
+                                  {"an array to read", call->drop.from}};
+    return CHECK(gpu, all);
+}
+
+static ecornn_status drop(const struct eco_call *call, void *stream)
+{
+    const struct eco_drop *const drop = &call->drop;
+    const size_t width = (size_t)drop->width;
+    const struct eco_plane plane = {.step = drop->batch_major ? width : (size_t)drop->N * width,
+                                    .row = drop->batch_major ? (size_t)drop->T * width : width,
+                                    .type = drop->type};
+    struct eco_move_call all = {.to = plane,
+                                .from = plane,
+                                .steps = drop->T,
+                                .rows = drop->N,
+                                .width = drop->width,
+                                .drop = true,
+                                .layer = drop->layer,
+                                .seed = drop->seed,
+                                .threshold = eco_random_threshold(drop->p),
+                                .draw_step = drop->first_step,
+                                .draw_row = drop->first_row,
+                                .scale = 1 / (1 - drop->p)};
+    all.to.data = drop->to;
+    all.from.data = eco_after(drop->from, 0);
+    return ECO_CUDA(eco_launch_move(&all, stream));
 }
 
 /* The pointers that the run inside a compaction does not see. */
@@ -157,6 +204,7 @@ ecornn_status eco_gpu_queue_calls(struct ecornn_device *device, const struct eco
     } by_verb[ECO_CALLS] = {
         [ECO_CALL_FILL] = {check_fill, fill},    [ECO_CALL_MOVE] = {check_move, move},
         [ECO_CALL_JOIN] = {check_join, join},    [ECO_CALL_LENGTHS] = {check_lengths, lengths},
+        [ECO_CALL_BYTES] = {check_bytes, bytes}, [ECO_CALL_DROP] = {check_drop, drop},
         [ECO_CALL_COUNT] = {check_count, count}, [ECO_CALL_COMPACT] = {NULL, compact},
         [ECO_CALL_PACK] = {NULL, pack},          [ECO_CALL_UNPACK] = {NULL, unpack}};
     struct eco_gpu_scope scope;

@@ -20,12 +20,18 @@ extern "C" {
  * - The first piece has what all layers share, as in a problem string: T, N, I of the net, and
  * whatever each layer's string would repeat.
  * - A layer is a cell and its own parts of a problem string: all but T, N, I, the type, the order,
- * train, resets, mask, repeat-padding (given in the first piece) and models.
+ * train, resets, mask, repeat-padding, models and shared-x, which the first piece gives.
  * - Layers joined by "+" run in parallel: they read the same input, each in its own direction, and
  * their outputs are concatenated, [T,N,C1+C2+...].  dx is their sum, added in their order.
  * - join:k turns [T,N,C] into an input [U,N,k*C] with U = ceil(T/k): step u concatenates steps u*k
- * to u*k+k-1, with zeros past a row's length or past T.  A row of length l has length ceil(l/k)
- * afterwards.
+ * to u*k+k-1, with zeros past a row's length, past T, and for steps that the mask does not count. A
+ * row of length l has length ceil(l/k) afterwards.  A joined step counts if any of its steps does,
+ * and begins an episode if any of those that count does.
+ * - dropout:p, in a run with a reserve, sets elements to 0 with probability p and multiplies the
+ * others by 1/(1-p).  Steps are numbered as in its input, also with a mask.
+ *
+ * With models all arrays have M first, as for a plan; with shared-x this is so after the first
+ * layers.  Parameters are those of layer 0, model after model, then of layer 1 and so on.
  *
  * Layers are numbered from 0 in the order of the text.  A net has the bits of its layers run one
  * after the other by plans with the same choices.  Layer 0 uses the run's seed, every other layer a
@@ -62,7 +68,7 @@ typedef struct {
 
 /** Parses the text and plans every layer.  cells: own cells that the text may name besides the
  * built-in ones, terminated by NULL; NULL: none.  Cells and device must outlive the plan.
- * UNSUPPORTED: models; resets or masks together with join; anything that a layer's plan refuses. */
+ * UNSUPPORTED: anything that a layer's plan refuses. */
 ECORNN_API ecornn_status ecornn_net_plan_create(ecornn_net_plan **plan, ecornn_device *device,
                                                 const char *text, const ecornn_cell *const *cells);
 /** Frees the plan; NULL is allowed. */

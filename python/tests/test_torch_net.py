@@ -202,3 +202,95 @@ def test_y_may_change_in_place():
 def test_attention_has_nothing_to_save():
     with pytest.raises(AttributeError, match="saving"):
         et.AdditiveAttention(3, 4, 5).saving = "states"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_resets_and_masks_of_joined_steps(device):
+    """By equations: torch's LSTM cell, step by step, of steps that are joined by hand."""
+    torch.manual_seed(1)
+    net = et.Net(3, "join:2; lstm/H4", device=device, dtype=torch.float64)
+    x = torch.randn(7, 3, 3, device=device, dtype=torch.float64, requires_grad=True)
+    lengths = torch.tensor([7, 4, 5], device=device)
+    resets, mask = (torch.rand(7, 3, device=device) < p for p in (0.3, 0.7))
+    y, final = net(x, lengths, resets=resets, mask=mask)
+    layer = torchs(net, 0, torch.nn.LSTM, 6, 4)
+    cell = torch.nn.LSTMCell(6, 4, device=device, dtype=torch.float64)
+    for name, value in cell.named_parameters():
+        value.data = getattr(layer, name + "_l0").data
+    there = mask & (torch.arange(7, device=device)[:, None] < lengths)
+    wide = join(torch.where(there[..., None], x, 0), lengths, 2)
+    rows = []
+    for n in range(3):
+        h, c = x.new_zeros(1, 4), x.new_zeros(1, 4)
+        for u in range(4):
+            steps = slice(2 * u, 2 * u + 2)
+            if (resets & there)[steps, n].any():
+                h, c = torch.zeros_like(h), torch.zeros_like(c)
+            if there[steps, n].any():
+                h, c = cell(wide[u, n:n + 1], (h, c))
+            rows.append((n, u, h, c))
+    state = {(n, u): h for n, u, h, c in rows}
+    for n in range(3):
+        for u in range(4):
+            if there[2 * u:2 * u + 2, n].any():
+                assert (y[u, n] - state[n, u][0]).abs().max() < 1e-12
+        assert (final[0][1][0, n] - rows[4 * n + 3][3][0]).abs().max() < 1e-12
+    counted = torch.stack([there[2 * u:2 * u + 2].any(0) for u in range(4)])
+    dy = torch.randn_like(y) * counted[..., None]
+    have = torch.autograd.grad(y, x, dy)[0]
+    want = torch.autograd.grad(sum((state[n, u][0] * dy[u, n]).sum()
+                                   for n in range(3) for u in range(4)), x)[0]
+    assert (have - want).abs().max() < 1e-11 and not have[~there].any()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("device", DEVICES)
+def test_resets_and_masks_by_differences(device, compiled):
+    torch.manual_seed(0)
+    net = et.Net(2, "gru/H3/bi; join:2; lstm/H2 + gru/H2/rev; join:2; gru/H2", batch_first=True,
+                 device=device, dtype=torch.float64)
+    x = torch.randn(3, 7, 2, device=device, dtype=torch.float64, requires_grad=True)
+    lengths = torch.tensor([7, 6, 3])
+    resets, mask = (torch.rand(3, 7, device=device) < p for p in (0.3, 0.7))
+
+    def run(x):
+        y, final = net(x, lengths, resets=resets, mask=mask)
+        return y, final[0][0], final[3][0]
+
+    if not compiled:
+        assert torch.autograd.gradcheck(run, (x,))
+        assert not torch.equal(run(x)[0], net(x, lengths, mask=mask)[0])
+    else:
+        torch._dynamo.reset()
+        eager, made = run(x), torch.compile(run, backend="aot_eager")(x)
+        assert all(torch.equal(a, b) for a, b in zip(eager, made))
+        grads = [torch.autograd.grad(out[0].sum(), x)[0] for out in (eager, made)]
+        assert torch.equal(*grads)
+    whole = torch.ones(3, 7, dtype=torch.bool)
+    assert torch.equal(net(x, resets=~whole, mask=whole)[0], net(x)[0])
+    with pytest.raises(ValueError, match="mask has shape"):
+        net(x, mask=whole.T)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_dropout_between_layers(device):
+    torch.manual_seed(0)
+    net = et.Net(3, "lstm/H5; dropout:0.25; join:2; dropout:0.5", device=device)
+    x = torch.randn(40, 8, 3, device=device, requires_grad=True)
+    plain = net.eval()(x)[0]
+    assert torch.equal(plain, et_like(net, "lstm/H5; join:2")(x)[0])
+    y = net.train()(x)[0]
+    kept = y != 0
+    assert abs(kept.float().mean() - 0.75 * 0.5) < 0.05
+    assert (y - plain / (0.75 * 0.5))[kept].abs().max() < 1e-5
+    dx, = torch.autograd.grad(y, x, torch.ones_like(y))
+    want, = torch.autograd.grad(plain, x, kept / (0.75 * 0.5))
+    assert (dx - want).abs().max() < 1e-4
+    assert not torch.equal(net(x)[0] != 0, kept)
+
+
+def et_like(net, pieces):
+    """A net of other pieces with the same parameters, in evaluation."""
+    other = et.Net(net.input_size, pieces, device=net.l0_0_fwd_W_i.device).eval()
+    other.load_state_dict(net.state_dict())
+    return other

@@ -4,6 +4,7 @@
  */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,13 @@ static const struct stack_case list[] = {
     {"f32/train/batch-major/repeat-padding", 6, 3, 3, "gru/H4; join:2; gru/H3 + gru/H5/rev", true},
     {"f32/train", 8, 1, 3, "gru/H4; join:4; gru/H5 + lstm/H2/bi; join:2", false},
     {"f32/train/resets/mask", 5, 3, 4, "lstm/H5; gru/H4/rev + lstm/H3", true},
+    {"f32/train/resets", 11, 3, 4, "lstm/H5/bi; join:2; gru/H6/rev; join:3; lstm/H7", true},
+    {"f64/train/mask/batch-major", 9, 3, 3, "lstm/H4; join:2; gru/H4 + lstm/H3/rev; join:2", true},
+    {"f32/train/resets/mask", 10, 4, 3, "join:3; lstm/L2/H5/bi; join:2; gru/H3", false},
+    {"bf16/train/mask/resets/repeat-padding", 8, 3, 4, "gru/H4/rev; join:2; lstm/H4; gru/H3", true},
+    {"f32/train", 6, 3, 5, "dropout:0.5; lstm/H6; dropout:0.25; gru/H3 + lstm/H4; join:2", true},
+    {"f64/train/batch-major", 7, 2, 3, "gru/H4; join:2; dropout:0.3; lstm/H5; dropout:0.2", true},
+    {"f32/infer", 6, 3, 5, "dropout:0.5; lstm/H6; dropout:0.25; gru/H3; dropout:0.1", true},
     {"f32/train/save:states", 6, 3, 4, "lstm/L2/H5/dropout:0.5; join:2; lstm/L2/H4/dropout:0.5",
      true},
     {"f32/infer/batch-major", 12, 3, 4, "lstm/H5; join:2; gru/H6 + mgu/H3; join:2; lstm/H7", true},
@@ -110,15 +118,18 @@ static double loss(const struct stack *stack, const ecornn_net_plan *plan, struc
     return sum;
 }
 
+static const struct stack_case differences[] = {
+    {"f64/train", 7, 3, 3, "join:2; gru/H4 + lstm/H3/rev; join:2; lstm/H5; gru/H2", true},
+    {"f64/train/mask/resets", 8, 3, 3, "gru/H4/bi; join:2; lstm/H3/rev; join:2; gru/H2", true},
+    {"f64/train/mask/batch-major", 8, 3, 3, "join:2; gru/H4; dropout:0.4; lstm/H3; join:3", true}};
+
 START_TEST(gradients_are_differences)
 {
-    static const struct stack_case is = {
-        "f64/train", 7, 3, 3, "join:2; gru/H4 + lstm/H3/rev; join:2; lstm/H5; gru/H2", true};
     const double step = 1e-5;
     struct stack stack;
     struct arrays in = {NULL}, direction = {NULL}, out;
     ecornn_net_plan *plan;
-    stack_open(&stack, "reference", &is);
+    stack_open(&stack, "reference", &differences[_i]);
     check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
     stack_arrays(&stack, &in), stack_arrays(&stack, &direction);
     stack_run(&stack, plan, &in, &out);
@@ -132,6 +143,160 @@ START_TEST(gradients_are_differences)
     stack_free(&in), stack_free(&direction), stack_free(&out);
     ecornn_net_plan_free(plan);
     stack_close(&stack);
+}
+END_TEST
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* A net of models, and the same net for one of them at a time. */
+static const struct {
+    const char *common, *pieces;
+    bool shared, lengths, bytes;
+} of_models[] = {
+    {"f32/train", "lstm/H4/bi; join:2; gru/H3 + lstm/H4; join:2; gru/H2", false, true, false},
+    {"f32/train/batch-major", "join:2; gru/H4 + lstm/H3; lstm/H4; join:2", true, true, false},
+    {"f32/train/resets/mask", "join:2; lstm/H4; join:2; gru/H3/rev", false, false, true},
+    {"f32/train/resets/mask", "gru/H4/rev; lstm/H3; join:3; gru/H3", true, true, true}};
+enum {
+    MODEL_NETS = sizeof of_models / sizeof *of_models,
+    MODELS = 3,
+    STEPS = 8,
+    ROWS = 3,
+    WIDE = 4
+};
+enum { MOST = 2000, X = STEPS * ROWS * WIDE, BYTES = STEPS * ROWS };
+
+struct model_arrays {
+    float x[MODELS * X], params[MOST], dy[MOST], y[MOST], dx[MODELS * X], dparams[MOST];
+    int32_t lengths[MODELS * ROWS];
+    uint8_t reset[MODELS * BYTES], mask[MODELS * BYTES];
+};
+
+/* Runs models first to first + models - 1; their results go where those of all are. */
+static size_t run_models(ecornn_device *device, int net, struct model_arrays *all, int first,
+                         int models)
+{
+    char text[300];
+    ecornn_net_plan *plan;
+    ecornn_net_sizes sizes;
+    struct stack up = {.device = device};
+    const bool shared = of_models[net].shared;
+    const size_t inputs = shared ? 1 : (size_t)models, from = shared ? 0 : (size_t)first;
+    snprintf(text, sizeof text, "%s/T%d/N%d/I%d/models:%d%s; %s", of_models[net].common, STEPS,
+             ROWS, WIDE, models, shared && models > 1 ? "/shared-x" : "", of_models[net].pieces);
+    check_ok(ecornn_net_plan_create(&plan, device, text, NULL));
+    ecornn_net_plan_sizes(plan, &sizes);
+    const size_t y = (size_t)((STEPS + sizes.joined - 1) / sizes.joined * ROWS * sizes.output),
+                 each = sizes.blocks.params / (size_t)models;
+    char *const x = stack_up(&up, all->x + from * X, inputs * X * sizeof(float)),
+                *const dx = stack_up(&up, NULL, inputs * X * sizeof(float)),
+                *const out = stack_up(&up, NULL, (size_t)models * y * sizeof(float)),
+                *const dy =
+                    stack_up(&up, all->dy + (size_t)first * y, (size_t)models * y * sizeof(float)),
+                *const lengths = stack_up(&up, all->lengths + from * ROWS, inputs * ROWS * 4),
+                *const reset = stack_up(&up, all->reset + from * BYTES, inputs * BYTES),
+                *const mask = stack_up(&up, all->mask + from * BYTES, inputs * BYTES);
+    float *const params = stack_up(&up, NULL, sizes.blocks.params * sizeof(float)),
+                 *const dparams = stack_up(&up, NULL, sizes.blocks.params * sizeof(float));
+    void *pointer[200], *dpointer[200];
+    size_t done = 0; /* of one model's parameters, layer by layer */
+    for (int k = 0; k < sizes.layers; k++) {
+        ecornn_net_layer layer;
+        ecornn_sizes of_layer;
+        check_ok(ecornn_net_layer_get(plan, k, &layer));
+        ecornn_plan_sizes(layer.plan, &of_layer);
+        const size_t count = of_layer.params / (size_t)models;
+        for (int m = 0; m < models; m++)
+            check_ok(ecornn_upload(device, params + layer.params + (size_t)m * count,
+                                   all->params + (size_t)(first + m) * each + done,
+                                   count * sizeof(float)));
+        for (int i = 0; i < ecornn_param_count(layer.plan); i++) {
+            ecornn_param param;
+            check_ok(ecornn_param_get(layer.plan, i, &param));
+            pointer[layer.first_param + i] = params + layer.params + param.offset;
+            dpointer[layer.first_param + i] = dparams + layer.params + param.offset;
+        }
+        done += count;
+    }
+    void *const weights = stack_up(&up, NULL, sizes.blocks.weights),
+                *const dweights = stack_up(&up, NULL, sizes.blocks.dweights),
+                *const workspace = stack_scratch(&up, sizes.blocks.workspace),
+                *const reserve = stack_scratch(&up, sizes.blocks.reserve);
+    const ecornn_io io = {.size = sizeof io,
+                          .x = x,
+                          .y = out,
+                          .lengths =
+                              of_models[net].lengths ? (const int32_t *)(void *)lengths : NULL,
+                          .resets = of_models[net].bytes ? (const uint8_t *)reset : NULL,
+                          .mask = of_models[net].bytes ? (const uint8_t *)mask : NULL,
+                          .weights = weights,
+                          .workspace = workspace,
+                          .reserve = reserve};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dy = dy, .dx = dx, .dweights = dweights};
+    check_ok(ecornn_net_pack(plan, (const void *const *)pointer, weights, NULL));
+    check_ok(ecornn_net_forward(plan, &io, NULL));
+    check_ok(ecornn_net_backward(plan, &io, &gradient, NULL));
+    check_ok(ecornn_net_unpack(plan, dweights, dpointer, 0, NULL));
+    check_ok(ecornn_wait(device, NULL));
+    check_ok(ecornn_download(device, all->y + (size_t)first * y, out,
+                             (size_t)models * y * sizeof(float)));
+    check_ok(ecornn_download(device, all->dx + (size_t)first * X, dx, inputs * X * sizeof(float)));
+    done = 0;
+    for (int k = 0; k < sizes.layers; k++) {
+        ecornn_net_layer layer;
+        ecornn_sizes of_layer;
+        check_ok(ecornn_net_layer_get(plan, k, &layer));
+        ecornn_plan_sizes(layer.plan, &of_layer);
+        const size_t count = of_layer.params / (size_t)models;
+        for (int m = 0; m < models; m++)
+            check_ok(ecornn_download(device, all->dparams + (size_t)(first + m) * each + done,
+                                     dparams + layer.params + (size_t)m * count,
+                                     count * sizeof(float)));
+        done += count;
+    }
+    void *const memory[] = {x,      dx,      out,     dy,       lengths,   reset,  mask,
+                            params, dparams, weights, dweights, workspace, reserve};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        ecornn_free(device, memory[i]);
+    ecornn_net_plan_free(plan);
+    return (size_t)models * y;
+}
+
+START_TEST(models_are_nets)
+{
+    static struct model_arrays all, one;
+    const int net = _i / DEVICES;
+    const char *const name = devices[_i % DEVICES];
+    ecornn_device *device;
+    uint64_t seed = 9;
+    if (strcmp(name, "cuda") == 0 && ecornn_device_count("cuda") == 0)
+        return;
+    check_ok(ecornn_device_open(&device, name));
+    setenv("ECORNN_FORCE", "at-once=1", 1);
+    for (size_t i = 0; i < MOST; i++)
+        all.params[i] = (float)(uniform(&seed) - 0.5), all.dy[i] = (float)(uniform(&seed) - 0.5);
+    for (size_t i = 0; i < MODELS * X; i++)
+        all.x[i] = (float)(uniform(&seed) - 0.5);
+    for (int i = 0; i < MODELS * ROWS; i++)
+        all.lengths[i] = (int32_t)(uniform(&seed) * (STEPS + 1));
+    for (int i = 0; i < MODELS * BYTES; i++)
+        all.reset[i] = uniform(&seed) < 0.3, all.mask[i] = uniform(&seed) < 0.7;
+    one = all;
+    const size_t y = run_models(device, net, &all, 0, MODELS);
+    for (int m = 0; m < MODELS; m++)
+        run_models(device, net, &one, m, 1);
+    unsetenv("ECORNN_FORCE");
+    ck_assert_mem_eq(all.y, one.y, y * sizeof(float));
+    ck_assert_mem_eq(all.dparams, one.dparams, sizeof one.dparams);
+    double size = 0;
+    for (size_t i = 0; i < X; i++) {
+        const float sum = one.dx[i] + one.dx[X + i] + one.dx[2 * X + i];
+        size += fabs((double)all.dx[i]);
+        ck_assert_float_eq_tol(all.dx[i], of_models[net].shared ? sum : one.dx[i], 1e-5);
+    }
+    ck_assert_double_gt(size, 0.01);
+    ecornn_device_close(device);
 }
 END_TEST
 
@@ -246,9 +411,9 @@ START_TEST(wrong_texts_are_refused)
         {"T5/I3; lstm/H4/N2 + gru/H4/N3", "its batch is 3, but that of layer 0 2", 0},
         {"f32/T5/N2/I3; lstm/H4/train; gru/H4", "its train is 0", 0},
         {"f32/train/T5/N2/I3; lstm/H4/dropout:0.5", "goes between layers of one plan", 0},
-        {"f32/T5/N2/I3; lstm/H4/models:2", "models is 2, must be 1 in a net", ECORNN_UNSUPPORTED},
-        {"f32/resets/T5/N2/I3; lstm/H4; join:2", "joins steps has no resets", ECORNN_UNSUPPORTED},
-        {"f32/mask/T5/N2/I3; join:2; lstm/H4", "joins steps has no masks", ECORNN_UNSUPPORTED},
+        {"f32/T5/N2/I3; lstm/H4; gru/H4/models:2", "its models is 2, but that of layer 0 1", 0},
+        {"f32/train/T5/N2/I3; lstm/H4; dropout:1", "must be above 0 and below 1", 0},
+        {"f32/train/T5/N2/I3; dropout:half; lstm/H4", "\"dropout:half\" in a net", 0},
         {"f64/T16777216/N16777216/I1; gru/H4096; gru/H1", "more bytes than can be counted",
          ECORNN_UNSUPPORTED},
         {"f64/train/T16777216/N16777216/I16777216; join:2; join:2; lstm/H4", "columns", 0},
@@ -410,5 +575,7 @@ START_TEST(memory_may_be_short)
 END_TEST
 
 TEST_MAIN("net", 0, {bits_are_those_of_layers_by_hand, NETS *DEVICES},
-          {gradients_are_differences, 1}, {parts_are_the_whole, 1}, {wrong_texts_are_refused, 1},
-          {wrong_calls_are_refused, 1}, {nothing_runs_of_a_wrong_call, 1}, {memory_may_be_short, 1})
+          {gradients_are_differences, sizeof differences / sizeof *differences},
+          {models_are_nets, MODEL_NETS *DEVICES}, {parts_are_the_whole, 1},
+          {wrong_texts_are_refused, 1}, {wrong_calls_are_refused, 1},
+          {nothing_runs_of_a_wrong_call, 1}, {memory_may_be_short, 1})

@@ -50,13 +50,39 @@ static bool take_piece(char **rest, char *words)
     return n > 0;
 }
 
+/* Has row n of the piece's input the step t, and does it count? */
+static bool counts(const struct stack *stack, const struct piece *piece, int32_t t, int32_t n)
+{
+    return t < (stack->ragged ? piece->lengths[n] : piece->T) &&
+           (!stack->masks || piece->mask[t * stack->N + n]);
+}
+
+/* Lengths, mask and resets of what a piece gives: a step counts if one of those that it joins does,
+ * and is reset if one of those is. */
+static void count_output(const struct stack *stack, const struct piece *piece, struct piece *next)
+{
+    for (int32_t n = 0; n < stack->N; n++) {
+        next->lengths[n] = (piece->lengths[n] + piece->join - 1) / piece->join;
+        for (int32_t t = 0; t < piece->T; t++) {
+            const int32_t at = t / piece->join * stack->N + n;
+            if (t % piece->join == 0)
+                next->mask[at] = next->reset[at] = 0;
+            next->mask[at] |= counts(stack, piece, t, n);
+            next->reset[at] |= counts(stack, piece, t, n) && piece->reset[t * stack->N + n];
+        }
+    }
+}
+
 static void open_piece(struct stack *stack, struct piece *piece, const char *common, char *words)
 {
     const bool joins = sscanf(words, "join:%d", &piece->join) == 1;
     piece->first = stack->layers;
-    piece->output = joins ? piece->join * piece->input : 0;
+    float dropout = 0;
+    const bool drops = sscanf(words, "dropout:%f", &dropout) == 1;
+    piece->dropout = (double)dropout;
     piece->join = joins ? piece->join : 1;
-    for (char *layer = joins ? NULL : strtok(words, "+"); layer != NULL;
+    piece->output = joins || drops ? piece->join * piece->input : 0;
+    for (char *layer = joins || drops ? NULL : strtok(words, "+"); layer != NULL;
          layer = strtok(NULL, "+")) {
         open_layer(stack, piece, common, layer);
         piece->output += stack->layer[piece->first + piece->layers++].width;
@@ -64,8 +90,7 @@ static void open_piece(struct stack *stack, struct piece *piece, const char *com
     piece[1].T = (piece->T + piece->join - 1) / piece->join;
     piece[1].input = piece->output;
     piece[1].before = piece->before * piece->join;
-    for (int32_t n = 0; n < stack->N; n++)
-        piece[1].lengths[n] = (piece->lengths[n] + piece->join - 1) / piece->join;
+    count_output(stack, piece, &piece[1]);
 }
 
 void stack_open(struct stack *stack, const char *device, const struct stack_case *is)
@@ -92,8 +117,10 @@ void stack_open(struct stack *stack, const char *device, const struct stack_case
     for (int32_t n = 0; n < stack->N; n++)
         stack->piece[0].lengths[n] =
             n == 1 ? 0 : (int32_t)(uniform(&seed) * (double)(stack->T + 1));
-    for (size_t i = 0; i < sizeof stack->mask; i++)
-        stack->reset[i] = uniform(&seed) < 0.3, stack->mask[i] = uniform(&seed) < 0.7;
+    for (size_t i = 0; i < sizeof stack->piece[0].mask; i++) {
+        stack->piece[0].reset[i] = uniform(&seed) < 0.3;
+        stack->piece[0].mask[i] = uniform(&seed) < 0.7;
+    }
     for (; take_piece(&rest, words); stack->pieces++)
         open_piece(stack, &stack->piece[stack->pieces], common, words);
     const struct piece *const last = &stack->piece[stack->pieces];
@@ -279,8 +306,8 @@ static void make_memory(const struct stack *stack, const ecornn_sizes *blocks,
         .dparams = stack_up(stack, NULL, stack->params),
         .lengths =
             stack->ragged ? stack_up(stack, stack->piece[0].lengths, N * sizeof(int32_t)) : NULL,
-        .resets = stack->resets ? stack_up(stack, stack->reset, rows) : NULL,
-        .mask = stack->masks ? stack_up(stack, stack->mask, rows) : NULL,
+        .resets = stack->resets ? stack_up(stack, stack->piece[0].reset, rows) : NULL,
+        .mask = stack->masks ? stack_up(stack, stack->piece[0].mask, rows) : NULL,
         .weights = stack_up(stack, NULL, blocks->weights),
         .dweights = stack_up(stack, NULL, blocks->dweights),
         .workspace = stack_scratch(stack, blocks->workspace),

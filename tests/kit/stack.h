@@ -32,11 +32,13 @@ struct layer {
 };
 
 struct piece {
-    int32_t join; /* 1: layers */
+    int32_t join; /* 1: layers, or dropout */
+    double dropout;
     int first, layers;
     int32_t T, input, output; /* T: steps of its input, */
     int32_t before;           /* each of which stands for this number of steps of x */
     int32_t lengths[64];
+    uint8_t reset[1024], mask[1024]; /* [T,N] */
 };
 
 /* Arrays of the host: inputs, then results. */
@@ -55,8 +57,7 @@ struct stack {
     bool trains, batch_major, ragged, resets, masks;
     int layers, pieces;
     struct layer layer[LAYERS];
-    struct piece piece[PIECES + 1]; /* the last one has T and lengths of y */
-    uint8_t reset[1024], mask[1024];
+    struct piece piece[PIECES + 1]; /* the last one has T, lengths and so on of y */
 };
 
 /* Makes a separate plan for each layer. */

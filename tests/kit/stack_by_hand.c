@@ -42,7 +42,7 @@ static char *forward_layer(const struct stack *stack, struct hand *hand, const s
                            int k, const struct arrays *in, const char *x)
 {
     const struct layer *const layer = &stack->layer[k];
-    const size_t rows = (size_t)stack->T * (size_t)stack->N,
+    const size_t rows = (size_t)piece->T * (size_t)stack->N,
                  y_bytes = stack_bytes(stack, piece->T, layer->width);
     void *params[PARAMS];
     char *const block = stack_up(stack, in->params + layer->params, layer->param_bytes);
@@ -53,8 +53,8 @@ static char *forward_layer(const struct stack *stack, struct hand *hand, const s
         .x = stack_up(stack, x, stack_bytes(stack, piece->T, piece->input)),
         .y = stack_up(stack, NULL, y_bytes),
         .lengths = stack->ragged ? stack_up(stack, piece->lengths, (size_t)stack->N * 4) : NULL,
-        .resets = stack->resets ? stack_up(stack, stack->reset, rows) : NULL,
-        .mask = stack->masks ? stack_up(stack, stack->mask, rows) : NULL,
+        .resets = stack->resets ? stack_up(stack, piece->reset, rows) : NULL,
+        .mask = stack->masks ? stack_up(stack, piece->mask, rows) : NULL,
         .first_step = FIRST_STEP / (uint32_t)piece->before,
         .states = stack_states(stack, in, k)};
     stack_params(layer, block, stack->param, params);
@@ -119,6 +119,7 @@ struct copy {
     char *narrow, *wide;
     int32_t T, join, width, row, at;
     const int32_t *lengths; /* NULL: all are copied */
+    const uint8_t *mask;
 };
 
 static void copy_columns(const struct stack *stack, const struct copy *copy, bool back)
@@ -130,7 +131,8 @@ static void copy_columns(const struct stack *stack, const struct copy *copy, boo
             char *const narrow = row_of(stack, copy->narrow, copy->T, copy->width, t, n);
             char *const wide = row_of(stack, copy->wide, U, copy->row, t / copy->join, n) +
                                (size_t)copy->at * stack->element + (size_t)(t % copy->join) * bytes;
-            if (copy->lengths == NULL || t < copy->lengths[n])
+            if ((copy->lengths == NULL || t < copy->lengths[n]) &&
+                (copy->mask == NULL || copy->mask[t * stack->N + n]))
                 memcpy(back ? narrow : wide, back ? wide : narrow, bytes);
         }
 }
@@ -144,10 +146,31 @@ static struct copy columns_of(const struct stack *stack, const struct piece *pie
                         .width = piece->layers == 0 ? piece->input
                                                     : stack->layer[piece->first + i].width,
                         .row = piece->output,
-                        .lengths = piece->layers == 0 && stack->ragged ? piece->lengths : NULL};
+                        .lengths = piece->layers == 0 && stack->ragged ? piece->lengths : NULL,
+                        .mask = piece->layers == 0 && stack->masks ? piece->mask : NULL};
     for (int j = 0; j < i; j++)
         copy.at += stack->layer[piece->first + j].width;
     return copy;
+}
+
+/* to = from without the elements that are drawn. */
+static void drop(const struct stack *stack, const struct piece *piece, char *to, char *from)
+{
+    const uint32_t number = 1 + (uint32_t)(piece - stack->piece);
+    struct eco_coordinates at = {.seed = eco_seed_of(SEED, ECO_SEED_PIECE, number)};
+    for (int32_t t = 0; t < piece->T; t++)
+        for (int32_t n = 0; n < stack->N; n++)
+            for (int32_t j = 0; j < piece->input; j++) {
+                uint32_t word[4];
+                char *const into = row_of(stack, to, piece->T, piece->input, t, n);
+                const char *const of = row_of(stack, from, piece->T, piece->input, t, n);
+                at.t = FIRST_STEP / (uint32_t)piece->before + (uint32_t)t, at.n = (uint32_t)n;
+                eco_random_quad(&at, (uint32_t)j / 4, word);
+                const bool drops = word[j % 4] < piece->dropout * 4294967296.0;
+                const double value = eco_type_get(of, (size_t)j, stack->type);
+                eco_type_set(into, (size_t)j, stack->type,
+                             drops ? 0 : value * (1 / (1 - piece->dropout)));
+            }
 }
 
 static char *forward_piece(const struct stack *stack, struct hand *hand, const struct piece *piece,
@@ -156,7 +179,9 @@ static char *forward_piece(const struct stack *stack, struct hand *hand, const s
     char *const y = calloc(1, stack_bytes(stack, piece[1].T, piece->output));
     struct copy copy = columns_of(stack, piece, 0, y);
     copy.narrow = x;
-    if (piece->layers == 0)
+    if (piece->dropout > 0 && stack->trains)
+        drop(stack, piece, y, x);
+    else if (piece->layers == 0)
         copy_columns(stack, &copy, false);
     for (int i = 0; i < piece->layers; i++) {
         const int k = piece->first + i;
@@ -175,7 +200,9 @@ static char *backward_piece(const struct stack *stack, struct hand *hand, const 
     char *dx = calloc(1, bytes);
     struct copy copy = columns_of(stack, piece, 0, dy);
     copy.narrow = dx;
-    if (piece->layers == 0)
+    if (piece->dropout > 0)
+        drop(stack, piece, dx, dy);
+    else if (piece->layers == 0)
         copy_columns(stack, &copy, true);
     for (int i = 0; i < piece->layers; i++) {
         const int k = piece->first + i;

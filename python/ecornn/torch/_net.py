@@ -14,7 +14,7 @@ from .._plan import limit_of, saving_of
 from ..cell import Cell, expected
 from . import _graph, _net_op, _op, _reserve, _run
 from ._freezing import Freezing
-from ._given import check_lengths, integers
+from ._given import check_lengths, check_steps, integers
 from ._net_plan import Plan, fit_saving, number, plan_of, plan_within, with_words
 from ._stream import capturing, stream_of
 from ._weights import Frozen
@@ -30,10 +30,11 @@ def _addresses(tensors):
 
 
 class _Run:
-    """One run: its plan and its tensors, all dense; lengths and weights may be None."""
+    """One run: its plan and its tensors, all dense.  counts: lengths, resets and mask, or None each;
+    weights may be None."""
 
-    def __init__(self, plan, x, lengths, weights, batch_first, seed):
-        self.plan, self.x, self.lengths, self.weights = plan, x, lengths, weights
+    def __init__(self, plan, x, counts, weights, batch_first, seed):
+        self.plan, self.x, self.counts, self.weights = plan, x, counts, weights
         self.batch, self.steps = x.shape[:2] if batch_first else x.shape[1::-1]
         self.seed, self.stream = seed, stream_of(x.device.index) if x.is_cuda else 0
 
@@ -60,10 +61,11 @@ class _Run:
         self.workspace = _run._scratch(blocks.workspace, x.device if x.is_cuda else None, "net")
         address = _run._address
         sizes = (self.steps, self.batch) if self.steps or self.batch else (lib.ALL, 0)
-        return pack_io(*sizes, address(self.lengths), x.data_ptr(), address(y), *_NONE, *_NONE,
+        lengths, resets, mask = map(address, self.counts)
+        return pack_io(*sizes, lengths, x.data_ptr(), address(y), *_NONE, *_NONE,
                        self.weights.data_ptr(), self.workspace.data_ptr(), address(reserve),
                        self.seed, self.stream, blocks.workspace,
-                       0 if reserve is None else blocks.reserve)
+                       0 if reserve is None else blocks.reserve, resets=(resets, *_NONE), mask=mask)
 
 
 def _states(counts, **tensors):
@@ -77,11 +79,11 @@ def _states(counts, **tensors):
     return array
 
 
-def forward(net, plan, training: bool, lengths, seed: int, x, tensors, frozen=None):
-    """y and final states, the reserve or None, and packed weights.  tensors: parameters, then initial
-    states or None each; all dense.  frozen: keeps the packed parameters; or None."""
+def forward(net, plan, training: bool, counts, seed: int, x, tensors, frozen=None):
+    """y and final states, the reserve or None, and packed weights.  counts: lengths, resets and mask,
+    or None each; tensors: parameters, then initial states or None each; all dense.  frozen: keeps the packed parameters; or None."""
     count = plan.sizes.params
-    run = _Run(plan, x, lengths, None, net.batch_first, seed)
+    run = _Run(plan, x, counts, None, net.batch_first, seed)
     y = x.new_empty(net._y_shape(run.steps, run.batch))
     final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
     reserve = run.reserve(tensors[:count]) if training else None
@@ -93,9 +95,9 @@ def forward(net, plan, training: bool, lengths, seed: int, x, tensors, frozen=No
 
 def backward(net, plan, seed: int, dtype, kept, outputs, wants):
     """Gradients of x, parameters of that type and initial states, None each where not wanted; kept:
-    x, y, reserve, lengths, packed weights and initial states; outputs: gradients of the results."""
-    x, y, reserve, lengths, weights, *initial = kept
-    run = _Run(plan, x, lengths, weights, net.batch_first, seed)
+    x, y, reserve, lengths, resets, mask, packed weights and initial states; outputs: gradients of the results."""
+    x, y, reserve, lengths, resets, mask, weights, *initial = kept
+    run = _Run(plan, x, (lengths, resets, mask), weights, net.batch_first, seed)
     count, (dy, *dfinal) = plan.sizes.params, map(_run.dense, outputs)
     dx = torch.empty_like(x) if wants[0] else None
     dparams = [x.new_empty(shape, dtype=dtype) if want else None
@@ -118,15 +120,15 @@ class _Function(torch.autograd.Function):
     """y and all final states from x, parameters and initial states."""
 
     @staticmethod
-    def forward(ctx, net, plan, training, lengths, seed, frozen, x, *tensors):
+    def forward(ctx, net, plan, training, counts, seed, frozen, x, *tensors):
         ctx.set_materialize_grads(False)
         x, *tensors = map(_run.dense, (x, *tensors))
-        results, reserve, packed = forward(net, plan, training, lengths, seed, x, tensors, frozen)
+        results, reserve, packed = forward(net, plan, training, counts, seed, x, tensors, frozen)
         if training:
             count = plan.sizes.params
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
             ctx.save_for_backward(x, results[0] if net._reads_y(x, plan) else None, reserve,
-                                  lengths, packed, *tensors[count:])
+                                  *counts, packed, *tensors[count:])
         return results
 
     @staticmethod
@@ -148,6 +150,12 @@ class Net(Freezing, torch.nn.Module):
     for each layer, [L*D,N,P] and later ones [L*D,N,H]; in initial a layer or a state may be None:
     the cell's start value.  Parameter 0.fwd.W.i of layer k is called lk_0_fwd_W_i.  Under autocast
     x has the lower type.
+
+    resets, mask: booleans [T,N], or [N,T] with batch_first, as for the layers.  Where resets is true
+    an episode begins, so states start again between that step and the one before; where mask is
+    false the step does not count.  A joined step counts if any of its steps does, and begins an
+    episode if any of those does; in it, steps that do not count are zeros.  A piece "dropout:0.1"
+    drops elements of what is between two layers, in training.
 
     saving: what forward saves for backward, ``all``, ``states`` or ``every:K``, in layers without a
     ``save:`` of their own.  memory_limit: limit in bytes on what a training run saves and uses as
@@ -175,7 +183,7 @@ class Net(Freezing, torch.nn.Module):
         self.joined, self.output_size = first.sizes.joined, first.sizes.output
         own = {Cell(text).name: text for text in self.cells}
         layers = [layer.strip() for piece in pieces.split(";")
-                  if not piece.strip().startswith("join:") for layer in piece.split("+")]
+                  if not piece.strip().startswith(("join:", "dropout:")) for layer in piece.split("+")]
         self._counts, self._widths, self._bounds = [], [], []
         self._names, self._shapes = [], []
         for index, layer in enumerate(layers):
@@ -212,14 +220,19 @@ class Net(Freezing, torch.nn.Module):
         text = f"{fit_saving(first, steps)}; {fit_saving(pieces, steps)}"
         if not training:
             text = re.sub(r"/(save:|bf16-save|f16-save)[^/;+]*", "", text)
-        return text if draws else re.sub(r"/dropout:[^/;+]*", "", text)
+        return text if draws else re.sub(r"/dropout:[^/;+]*|;\s*dropout:[^;]*", "", text)
 
     def _reads_y(self, x, plan) -> bool:
         """Does backward read y?"""
         return x.is_cuda or bool(re.search(r"save|memory:", plan.text))
 
-    def _plan(self, x, steps: int, batch: int, params, training: bool, draws: bool) -> Plan:
-        text = self._text(self._types(x, params), max(steps, 1), max(batch, 1), training, draws)
+    def _plan(self, x, steps: int, batch: int, params, training: bool, draws: bool,
+              counts) -> Plan:
+        words = self._types(x, params)
+        for word, given in zip(("resets", "mask"), counts[1:]):
+            if given is not None and word not in self.common.split("/"):
+                words += f"/{word}"
+        text = self._text(words, max(steps, 1), max(batch, 1), training, draws)
         cells = self.cells if draws else tuple(map(expected, self.cells))  # every reserve draws
         on, limit = _run.device_name(x.device), limit_of(self.memory_limit)
         return plan_within(on, text, cells, limit) if limit and training else plan_of(
@@ -279,7 +292,7 @@ class Net(Freezing, torch.nn.Module):
             raise ValueError(f"x is {list(x.shape)}, must have three dimensions, the last "
                              f"{self.input_size}")
 
-    def forward(self, x, lengths=None, initial=None):
+    def forward(self, x, lengths=None, initial=None, *, resets=None, mask=None):
         self.check(x)
         kind = x.device.type
         if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and (
@@ -288,36 +301,40 @@ class Net(Freezing, torch.nn.Module):
         params = [getattr(self, name).contiguous() for name in self._names]
         states = self._initial(initial, x, x.shape[0 if self.batch_first else 1])
         draws = self.training and self._draws
+        counts = (lengths, check_steps("resets", resets, x, self.batch_first),
+                  check_steps("mask", mask, x, self.batch_first))
         run = self._in_graph if torch.compiler.is_compiling() else self._eagerly
-        y, *final = run(x, lengths, params, states, draws)
+        y, *final = run(x, counts, params, states, draws)
         found, first = [], 0
         for count in self._counts:
             found.append(tuple(final[first:first + count]))
             first += count
         return y, found
 
-    def _in_graph(self, x, lengths, params, states, draws: bool):
+    def _in_graph(self, x, counts, params, states, draws: bool):
+        lengths, resets, mask = counts
         if lengths is not None:
             lengths = integers("lengths", lengths).to(x.device)
         places = [place for place, state in enumerate(states) if state is not None]
         return torch.ops.ecornn.net(
-            x, lengths, params, [states[place] for place in places] or None,
+            x, lengths, resets, mask, params, [states[place] for place in places] or None,
             ",".join(map(str, places)), self.input_size, self.pieces, self.batch_first,
             _op.one_line("\f".join(self.cells)), self.common, self.saving, self.memory_limit, draws,
             _graph.drawn(x) if draws else None, _graph.keeps([x, *params, *states]))[:-2]
 
-    def _eagerly(self, x, lengths, params, states, draws: bool):
+    def _eagerly(self, x, counts, params, states, draws: bool):
+        lengths, *rest = counts
         batch, steps = x.shape[:2] if self.batch_first else x.shape[1::-1]
         training = draws or torch.is_grad_enabled() and any(
             tensor is not None and tensor.requires_grad for tensor in (x, *params, *states))
-        plan = self._plan(x, steps, batch, params, training, draws)
+        plan = self._plan(x, steps, batch, params, training, draws, counts)
         seed = int(torch.randint(2**62, (), device="cpu")) if draws else 0
         if lengths is not None:
             lengths = check_lengths(lengths, steps, (batch,), x.device)
         frozen = self._tensors()
         if type(frozen) is not Frozen or x.is_cuda and capturing():
             frozen = None  # a graph packs the values at the time of replay
-        return _Function.apply(self, plan, training, lengths, seed, frozen, x.contiguous(),
+        return _Function.apply(self, plan, training, (lengths, *rest), seed, frozen, x.contiguous(),
                                *(frozen or params), *states)
 
     def _tensors(self) -> list:

@@ -13,7 +13,7 @@ from ._given import check_lengths
 
 # places: "0,2", the numbers of the states that are given.  cells: texts, joined by form feeds.  Not
 # lists, because register_autograd does not take empty ones.
-_RUN = ("Tensor x, Tensor? lengths, Tensor[] params, Tensor[]? states, str places, "
+_RUN = ("Tensor x, Tensor? lengths, Tensor? resets, Tensor? mask, Tensor[] params, Tensor[]? states, str places, "
         "int input_size, str pieces, bool batch_first, str cells, str common, str saving, int memory_limit, "
         "bool draws, Tensor? seed, ")
 torch.library.define("ecornn::net", f"({_RUN}bool keep) -> Tensor[]")
@@ -33,16 +33,20 @@ def _net_of(input_size, pieces, batch_first, cells, common, saving, memory_limit
 class _Given:
     """An operator's arguments, checked; real or fake tensors."""
 
-    def __init__(self, x, lengths, params, states, places, input_size, pieces, batch_first, cells,
-                 *rest):
+    def __init__(self, x, lengths, resets, mask, params, states, places, input_size, pieces,
+                 batch_first, cells, *rest):
         *rest, self.draws, seed = rest
         self.net = net = _net_of(
             input_size, pieces, batch_first, tuple(_op.lines(cells).split("\f") if cells else ()), *rest)
         net.check(x)
-        self.x, self.lengths, self.params, self.seed = x, lengths, list(params), seed
+        self.x, self.params, self.seed = x, list(params), seed
+        self.counts = lengths, resets, mask
         states = [] if states is None else list(states)
         places = [int(place) for place in places.split(",") if place]
         self.batch, self.steps = x.shape[:2] if batch_first else x.shape[1::-1]
+        for name, given in (("resets", resets), ("mask", mask)):
+            if given is not None:
+                _run.expect(name, given, (self.steps, self.batch), torch.uint8, x.device)
         net._types(x, self.params)
         shapes = net._state_shapes(self.batch)
         if len(params) != len(net._names) or len(states) != len(places) or any(
@@ -56,18 +60,23 @@ class _Given:
         self.places = places
 
     def plan(self, training: bool):
-        return self.net._plan(self.x, self.steps, self.batch, self.params, training, self.draws)
+        return self.net._plan(self.x, self.steps, self.batch, self.params, training, self.draws,
+                              self.counts)
+
+    def counted(self):
+        """Lengths, resets and mask, dense on x's device."""
+        lengths, *rest = self.counts
+        if lengths is not None:
+            lengths = check_lengths(lengths, self.steps, (self.batch,), self.x.device)
+        return lengths, *map(_run.dense, rest)
 
     def forward(self, plan, training: bool):
         """y and final states, the reserve and packed weights."""
         from ._net import forward
 
-        lengths = self.lengths
-        if lengths is not None:
-            lengths = check_lengths(lengths, self.steps, (self.batch,), self.x.device)
         x, *tensors = map(_run.dense, (self.x, *self.params, *self.states))
         seed = 0 if self.seed is None else int(self.seed)
-        return forward(self.net, plan, training, lengths, seed, x, tensors)
+        return forward(self.net, plan, training, self.counted(), seed, x, tensors)
 
 
 @torch.library.impl("ecornn::net", ("cpu", "cuda"))
@@ -103,17 +112,15 @@ def _net_backward(doutputs, y, reserve, packed, *arguments):
     packed = _op.shown(packed, plan.sizes.blocks.weights, x.device)
     if reserve is None or packed is None:
         (y, *_), reserve, packed = given.forward(plan, True)
-    lengths = given.lengths
-    if lengths is not None:
-        lengths = check_lengths(lengths, given.steps, (given.batch,), x.device)
     seed, dtype = 0 if given.seed is None else int(given.seed), (
         given.params[0].dtype if given.params else None)
     most = 1 + len(given.params)
     wants = list(wanted[:most]) + [False] * len(given.states)
     for place, want in zip(given.places, wanted[most:]):
         wants[most + place] = want
-    found = backward(net, plan, seed, dtype, (_run.dense(x), _run.dense(y), reserve, lengths,
-                                              packed, *map(_run.dense, given.states)),
+    found = backward(net, plan, seed, dtype, (_run.dense(x), _run.dense(y), reserve,
+                                              *given.counted(), packed,
+                                              *map(_run.dense, given.states)),
                      doutputs, wants)
     found = [*found[:most], *[found[most + place] for place in given.places]]
     return [x.new_empty(0) if gradient is None else gradient for gradient in found]
@@ -122,26 +129,27 @@ def _net_backward(doutputs, y, reserve, packed, *arguments):
 @_op.fake("net_backward")
 def _net_backward_fake(doutputs, y, reserve, packed, *arguments):
     *arguments, wanted = arguments
-    x, _, params, states, *_ = arguments
+    x, _, _, _, params, states, *_ = arguments
     return [x.new_empty(0) if not want else tensor.new_empty(tensor.shape)
             for tensor, want in zip((x, *params, *(states or ())), wanted)]
 
 
 def _setup(ctx, inputs, output):
-    x, lengths, params, states, *ctx.net, seed, _ = inputs
+    x, lengths, resets, mask, params, states, *ctx.net, seed, _ = inputs
     ctx.params, ctx.given = len(params), states is not None
-    ctx.save_for_backward(output[0], *output[-2:], x, lengths, seed, *params, *(states or ()))
+    ctx.save_for_backward(output[0], *output[-2:], x, lengths, resets, mask, seed, *params,
+                          *(states or ()))
 
 
 def _backward(ctx, gradients):
-    y, reserve, packed, x, lengths, seed, *tensors = ctx.saved_tensors
+    y, reserve, packed, x, lengths, resets, mask, seed, *tensors = ctx.saved_tensors
     need, params, states = ctx.needs_input_grad, tensors[:ctx.params], tensors[ctx.params:]
-    wanted = [need[0], *need[2], *(need[3] if states else ())]
-    found = torch.ops.ecornn.net_backward(gradients[:-2], y, reserve, packed, x, lengths, params,
-                                          states if ctx.given else None, *ctx.net, seed, wanted)
+    wanted = [need[0], *need[4], *(need[5] if states else ())]
+    found = torch.ops.ecornn.net_backward(gradients[:-2], y, reserve, packed, x, lengths, resets, mask,
+                                          params, states if ctx.given else None, *ctx.net, seed, wanted)
     found = [gradient if want else None for gradient, want in zip(found, wanted)]
     dstates = found[1 + ctx.params:] if ctx.given else None
-    return (found[0], None, found[1:1 + ctx.params], dstates, *[None] * 11)
+    return (found[0], None, None, None, found[1:1 + ctx.params], dstates, *[None] * 11)
 
 
 _op.register_gradient("net", "a net", _backward, _setup)

@@ -88,7 +88,7 @@ def with_words(text: str, name: str, words: str) -> str:
     first, *pieces = text.split(";")
 
     def layer(piece: str) -> str:
-        if piece.strip().startswith("join:") or re.search(rf"/{name}:", piece):
+        if piece.strip().startswith(("join:", "dropout:")) or re.search(rf"/{name}:", piece):
             return piece
         return f"{piece.rstrip()}/{words}"
 
