@@ -27,14 +27,8 @@ static ecornn_status check_problem(const struct eco_problem *problem)
         return refuse(problem, "there is a projection");
     if (problem->heads > 1)
         return refuse(problem, "there are heads");
-    if (problem->resets)
-        return refuse(problem, "there are resets");
-    if (problem->masks)
-        return refuse(problem, "there is a mask");
-    if (problem->repeats)
-        return refuse(problem, "padding repeats");
-    if (problem->dropout > 0)
-        return refuse(problem, "there is dropout");
+    if (problem->dropout > 0 && problem->masks)
+        return refuse(problem, "there are dropout and a mask");
     if (problem->cell->recipe.n_bernoulli > 0 && problem->L > 1)
         return refuse(problem, "bernoulli() in more than one layer");
     if (problem->memory_limit > 0 || problem->saving.policy != ECORNN_SAVE_ALL)
@@ -50,6 +44,7 @@ static ecornn_status make_part(struct eco_tangent_part *part, ecornn_device *dev
     layer.cell = cell;
     layer.input = input;
     layer.layers = 1;
+    layer.dropout = 0;
     const ecornn_status status = ecornn_plan_create(&part->plan, device, &layer);
     if (status == ECORNN_OK)
         part->sizes = part->plan->sizes;
@@ -106,6 +101,8 @@ static ecornn_status make(struct ecornn_tangent_plan *plan, const ecornn_desc *d
     plan->params = problem->cell->recipe.n_params;
     plan->training = problem->training;
     plan->type = problem->type;
+    plan->dropout = (double)problem->dropout;
+    plan->batch_major = problem->order == ECORNN_BATCH_MAJOR;
     ecornn_status status = make_tangent(plan, problem);
     if (status == ECORNN_OK)
         status = make_layer(&plan->layer[0], plan, desc, problem->I);
@@ -239,10 +236,16 @@ static ecornn_status check_states(const struct ecornn_tangent_plan *plan,
             const char *name;
             const void *at;
         } states[] = {
-            {"io.initial", io->initial[s]},   {"io.initial_tangent", io->initial_tangent[s]},
-            {"io.final", io->final[s]},       {"io.final_tangent", io->final_tangent[s]},
-            {"io.dfinal", io->dfinal[s]},     {"io.dfinal_tangent", io->dfinal_tangent[s]},
+            {"io.initial", io->initial[s]},
+            {"io.initial_tangent", io->initial_tangent[s]},
+            {"io.final", io->final[s]},
+            {"io.final_tangent", io->final_tangent[s]},
+            {"io.dfinal", io->dfinal[s]},
+            {"io.dfinal_tangent", io->dfinal_tangent[s]},
             {"io.dinitial", io->dinitial[s]},
+            {"io.reset_state", io->reset_state[s]},
+            {"io.reset_state_tangent", io->reset_state_tangent[s]},
+            {"io.dreset_state", io->dreset_state[s]},
         };
         for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
             if (states[i].at && s >= plan->states)
@@ -276,6 +279,8 @@ static ecornn_status check_sequences(const struct ecornn_tangent_plan *plan,
         {"io.dparams", io->dparams, false, true},
         {"io.dinitial[0]", io->dinitial[0], false, true},
         {"io.dinitial[1]", io->dinitial[1], false, true},
+        {"io.dreset_state[0]", io->dreset_state[0], false, true},
+        {"io.dreset_state[1]", io->dreset_state[1], false, true},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (!arrays[i].at && arrays[i].required)
@@ -298,6 +303,21 @@ static ecornn_status check_sequences(const struct ecornn_tangent_plan *plan,
                : eco_check_pointer("io.workspace", io->workspace, false, plan->sizes.alignment);
 }
 
+/* Checks that the plan has what the run uses. */
+static ecornn_status check_flags(const struct ecornn_tangent_plan *plan,
+                                 const ecornn_tangent_io *io)
+{
+    const struct eco_problem *const problem = &plan->layer[0].cell.plan->problem;
+    const bool dreset = io->dreset_state[0] != NULL || io->dreset_state[1] != NULL;
+    if ((io->resets != NULL || dreset) && !problem->resets)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is given, but plan %s is without ECORNN_RESETS",
+                        io->resets != NULL ? "io.resets" : "io.dreset_state", problem->text);
+    if (io->mask != NULL && !problem->masks)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.mask is %p, but plan %s is without ECORNN_MASK",
+                        (const void *)io->mask, problem->text);
+    return ECORNN_OK;
+}
+
 ecornn_status ecornn_tangent_run(const ecornn_tangent_plan *plan, const ecornn_tangent_io *io)
 {
     if (!plan)
@@ -312,6 +332,8 @@ ecornn_status ecornn_tangent_run(const ecornn_tangent_plan *plan, const ecornn_t
         status = check_sequences(plan, io);
     if (status == ECORNN_OK)
         status = check_states(plan, io);
+    if (status == ECORNN_OK)
+        status = check_flags(plan, io);
     if (status == ECORNN_OK)
         status = check_params(plan, io);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)

@@ -28,6 +28,8 @@ struct ecornn_tangent_plan {
     int states, params; /* of the cell */
     bool training;
     ecornn_type type;
+    double dropout; /* between layers, in training; 0: none */
+    bool batch_major;
     struct eco_tangent_layer layer[2]; /* for the first layer, and for all others */
     ecornn_tangent_sizes sizes;
 };
@@ -41,10 +43,13 @@ struct eco_tangent_areas {
     char *dboth, *dcell;   /* [T,N,2I], [T,N,I]: dx of the two plans */
     char *dy, *dy_tangent; /* [T,N,D*H]: of a layer that is not the last */
     char *dinitial;        /* [S,D,N,H] */
+    char *dreset;          /* the same, with resets */
+    char *dropped;         /* [T,N,D*H]: tangent of a layer's input after dropout */
     /* of a layer */
     char *both_weights, *cell_weights, *both_reserve, *cell_reserve;
     char *input;         /* [T,N,2I]: x and its tangent */
     char *y, *y_tangent; /* [T,N,D*H] */
+    char *x;             /* [T,N,D*H]: what dropout leaves of y of the layer below */
 };
 
 /* A run, and the layer that it has reached. */

@@ -52,6 +52,9 @@ static void take_shared(struct blocks *blocks, const struct ecornn_tangent_plan 
     areas->dcell = take_numbers(blocks, plan, T, N, I);
     areas->dy = take_numbers(blocks, plan, T, N, D * H);
     areas->dy_tangent = take_numbers(blocks, plan, T, N, D * H);
+    if (plan->dropout > 0)
+        areas->dropped = take_numbers(blocks, plan, T, N, D * H);
+    areas->dreset = take_numbers(blocks, plan, (size_t)plan->states * D, N, H);
     areas->dinitial = take_numbers(blocks, plan, (size_t)plan->states * D, N, H);
 }
 
@@ -71,6 +74,8 @@ struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *
         areas->input = take_numbers(&blocks, plan, T, N, 2 * (size_t)kind->input);
         areas->y = take_numbers(&blocks, plan, T, N, width);
         areas->y_tangent = take_numbers(&blocks, plan, T, N, width);
+        if (plan->dropout > 0 && plan->training && l > 0)
+            areas->x = take_numbers(&blocks, plan, T, N, width);
     }
     return blocks.arena.end;
 }
@@ -126,7 +131,7 @@ static bool goes_back(const ecornn_tangent_io *io)
 {
     bool wanted = io->dx != NULL || io->dparams != NULL;
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
-        wanted |= io->dinitial[s] != NULL;
+        wanted |= io->dinitial[s] != NULL || io->dreset_state[s] != NULL;
     return wanted;
 }
 
@@ -153,6 +158,10 @@ static struct eco_args args_of(const struct eco_tangent_run *run)
     return (struct eco_args){.T = run->T,
                              .N = run->N,
                              .lengths = run->io->lengths,
+                             .resets = run->io->resets,
+                             .mask = run->io->mask,
+                             .first_step = run->io->first_step,
+                             .first_row = run->io->first_row,
                              .workspace = run->at.workspace,
                              .seed = run->io->seed};
 }
@@ -168,6 +177,8 @@ static struct eco_args both_args(const struct eco_tangent_run *run)
     for (int s = 0; s < S; s++) {
         args.initial[s] = layer_of(run, run->io->initial_tangent[s]);
         args.initial[S + s] = layer_of(run, run->io->initial[s]);
+        args.reset_state[s] = layer_of(run, run->io->reset_state_tangent[s]);
+        args.reset_state[S + s] = layer_of(run, run->io->reset_state[s]);
         args.final[s] = layer_of(run, run->io->final_tangent[s]);
         args.final[S + s] = layer_of(run, run->io->final[s]);
     }
@@ -181,25 +192,62 @@ static struct eco_args cell_args(const struct eco_tangent_run *run, const void *
     args.y = is_last(run) && run->io->y ? run->io->y : run->at.y;
     args.weights = run->at.cell_weights;
     args.reserve = run->plan->training ? run->at.cell_reserve : NULL;
-    for (int s = 0; s < run->plan->states; s++)
+    for (int s = 0; s < run->plan->states; s++) {
         args.initial[s] = layer_of(run, run->io->initial[s]);
+        args.reset_state[s] = layer_of(run, run->io->reset_state[s]);
+    }
     return args;
 }
 
-/* The layer's x: the caller's, or y of the layer below. */
-static const void *input_of(const struct eco_tangent_run *run)
+/* Does dropout act on the input of this layer? */
+static bool drops(const struct eco_tangent_run *run)
+{
+    return run->layer > 0 && run->plan->training && run->plan->dropout > 0;
+}
+
+/* The dropout before this layer, with the draws that a plan of all layers has. */
+static void drop(struct eco_tangent_run *run, void *to, const void *from)
+{
+    const struct ecornn_tangent_plan *plan = run->plan;
+    const struct eco_drop all = {.to = to,
+                                 .from = from,
+                                 .T = run->T,
+                                 .N = run->N,
+                                 .width = plan->D * plan->H,
+                                 .batch_major = plan->batch_major,
+                                 .type = plan->type,
+                                 .p = plan->dropout,
+                                 .seed = run->io->seed,
+                                 .layer = (uint32_t)run->layer,
+                                 .first_step = run->io->first_step,
+                                 .first_row = run->io->first_row};
+    if (drops(run) && from != NULL)
+        eco_sequence_calls(&run->sequence, &(struct eco_call){ECO_CALL_DROP, {.drop = all}}, 1);
+}
+
+/* y of the layer below this one. */
+static const void *below_of(const struct eco_tangent_run *run)
 {
     struct eco_tangent_areas below;
-    if (run->layer == 0)
-        return run->io->x;
     eco_tangent_place(run->plan, run->io->workspace, run->layer - 1, &below);
     return below.y;
+}
+
+/* The layer's x: the caller's, or y of the layer below, or what dropout leaves of it. */
+static const void *input_of(const struct eco_tangent_run *run)
+{
+    return run->layer == 0 ? run->io->x : drops(run) ? run->at.x : below_of(run);
 }
 
 static void forward(struct eco_tangent_run *run, const void *x_tangent)
 {
     const void *x = input_of(run);
     const struct halves input = {run->at.input, (size_t)run->kind->input};
+    if (drops(run)) {
+        drop(run, run->at.x, below_of(run));
+        drop(run, run->at.dropped, x_tangent);
+        x_tangent = run->at.dropped;
+    }
     put_half(run, input, false, x);
     put_half(run, input, true, x_tangent);
     eco_tangent_pack(run);
@@ -225,6 +273,7 @@ static void backward_both(struct eco_tangent_run *run, const void *dy_tangent)
         args.dfinal[s] = layer_of(run, run->io->dfinal_tangent[s]);
         args.dfinal[S + s] = layer_of(run, run->io->dfinal[s]);
         args.dinitial[S + s] = layer_of(run, run->io->dinitial[s]);
+        args.dreset_state[S + s] = layer_of(run, run->io->dreset_state[s]);
     }
     eco_sequence_run(&run->sequence, run->kind->both.plan, &args);
     if (run->io->dparams != NULL)
@@ -241,13 +290,18 @@ static void backward_cell(struct eco_tangent_run *run, const void *dy)
     args.dy = dy;
     args.dx = run->at.dcell;
     args.dweights = run->io->dparams ? run->at.dweights : NULL;
-    for (int s = 0; s < plan->states; s++)
-        if (run->io->dinitial[s] != NULL)
-            args.dinitial[s] = run->at.dinitial + (size_t)s * rows * H * eco_type_bytes(plan->type);
+    for (int s = 0; s < plan->states; s++) {
+        const size_t at = (size_t)s * rows * H * eco_type_bytes(plan->type);
+        args.dinitial[s] = run->io->dinitial[s] != NULL ? run->at.dinitial + at : NULL;
+        args.dreset_state[s] = run->io->dreset_state[s] != NULL ? run->at.dreset + at : NULL;
+    }
     eco_sequence_run(&run->sequence, run->kind->cell.plan, &args);
-    for (int s = 0; s < plan->states; s++)
-        if (run->io->dinitial[s] != NULL)
+    for (int s = 0; s < plan->states; s++) {
+        if (args.dinitial[s] != NULL)
             add(run, layer_of(run, run->io->dinitial[s]), args.dinitial[s], rows, H);
+        if (args.dreset_state[s] != NULL)
+            add(run, layer_of(run, run->io->dreset_state[s]), args.dreset_state[s], rows, H);
+    }
     if (run->io->dparams != NULL)
         eco_tangent_unpack_cell(run);
 }
@@ -266,6 +320,10 @@ static void backward(struct eco_tangent_run *run, const void *dy, const void *dy
         add(run, dx, run->at.dcell, (size_t)run->T * (size_t)run->N, dinput.width);
     if (run->layer > 0)
         get_half(run, run->at.dy_tangent, dinput, true);
+    if (drops(run)) {
+        drop(run, run->at.dy, run->at.dy);
+        drop(run, run->at.dy_tangent, run->at.dy_tangent);
+    }
 }
 
 ecornn_status eco_tangent_compute(struct eco_tangent_run *run)

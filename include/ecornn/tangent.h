@@ -47,8 +47,8 @@ typedef struct {
 } ecornn_tangent_sizes;
 
 /** Checks the description and makes every choice.  The cell and the device must outlive the plan.
- * UNSUPPORTED: types other than F32 and F64, a projection, dropout, resets, masks, cells with more
- * than two states or too many values, bernoulli() in more than one layer. */
+ * UNSUPPORTED: types other than F32 and F64, a projection, dropout together with a mask, cells with
+ * more than two states or too many values, bernoulli() in more than one layer. */
 ECORNN_API ecornn_status ecornn_tangent_plan_create(ecornn_tangent_plan **plan,
                                                     ecornn_device *device, const ecornn_desc *desc);
 /** Frees the plan; NULL is allowed. */
@@ -85,8 +85,15 @@ typedef struct {
     void *dinitial[ECORNN_MAX_STATES];
     void *const *dparams; /**< overwritten; any of them may be NULL */
     void *workspace;      /**< ecornn_tangent_sizes.workspace bytes */
-    uint64_t seed;        /**< seed of bernoulli(), which plans with ECORNN_TRAINING draw */
-    void *stream;         /**< a cudaStream_t; the CPU ignores it */
+    uint64_t seed; /**< seed of dropout and bernoulli(), which plans with ECORNN_TRAINING draw */
+    void *stream;  /**< a cudaStream_t; the CPU ignores it */
+    const uint8_t *resets; /**< as in ecornn_io, and so are the next two */
+    const uint8_t *mask;
+    const void *reset_state[ECORNN_MAX_STATES];
+    const void *reset_state_tangent[ECORNN_MAX_STATES];
+    void *dreset_state[ECORNN_MAX_STATES]; /**< only for plans with ECORNN_TRAINING */
+    uint32_t first_step;                   /**< as in ecornn_io */
+    uint32_t first_row;
 } ecornn_tangent_io;
 
 /** Runs forward and, if a gradient is requested, backward.  BAD_ARGUMENT if a required pointer is

@@ -45,7 +45,8 @@ def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4) -> bytes:
 def pack_tangent_io(*fields) -> bytes:
     """ecornn_tangent_io: steps, batch, lengths, x, x_tangent, initial[4], initial_tangent[4],
     params, param_tangents, y, y_tangent, final[4], final_tangent[4], dy, dy_tangent, dfinal[4],
-    dfinal_tangent[4], dx, dinitial[4], dparams, workspace, seed, stream."""
+    dfinal_tangent[4], dx, dinitial[4], dparams, workspace, seed, stream, resets, mask,
+    reset_state[4], reset_state_tangent[4], dreset_state[4], first_step, first_row."""
     return TANGENT_IO.pack(TANGENT_IO.size, *fields)
 
 

@@ -195,5 +195,5 @@ class TangentSizes(Structure):
     ]
 
 
-# ecornn_tangent_io: size, steps, batch, lengths, x, x_tangent, initial, initial_tangent, params, param_tangents, y, y_tangent, final, final_tangent, dy, dy_tangent, dfinal, dfinal_tangent, dx, dinitial, dparams, workspace, seed, stream
-TANGENT_IO = struct.Struct("@NiiPPP4P4PPPPP4P4PPP4P4PP4PPPQP0P")
+# ecornn_tangent_io: size, steps, batch, lengths, x, x_tangent, initial, initial_tangent, params, param_tangents, y, y_tangent, final, final_tangent, dy, dy_tangent, dfinal, dfinal_tangent, dx, dinitial, dparams, workspace, seed, stream, resets, mask, reset_state, reset_state_tangent, dreset_state, first_step, first_row
+TANGENT_IO = struct.Struct("@NiiPPP4P4PPPPP4P4PPP4P4PP4PPPQPPP4P4P4PII0P")

@@ -113,10 +113,6 @@ def test_errors():
         layer(x, hx[0][:, :3], resets=resets)
     with pytest.raises(ValueError, match="not packed"):
         layer(torch.nn.utils.rnn.pack_sequence([x[:, 0]]), resets=resets)
-    y, _ = layer(x, resets=resets)
-    with pytest.raises(NotImplementedError, match="with resets"):
-        one, = torch.autograd.grad(y.sum(), x, create_graph=True)
-        torch.autograd.grad(one.sum(), x)
 
 
 @pytest.mark.parametrize("device", DEVICES)

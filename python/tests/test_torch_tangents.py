@@ -53,6 +53,43 @@ def test_twice(make, tangents):
     assert tangents
 
 
+@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+@pytest.mark.parametrize("more", [("resets",), ("mask",), ("resets", "mask", "repeat_padding")])
+def test_twice_with_steps_apart(more, device, tangents):
+    """Resets, with gradients of reset states, masks and repeated padding."""
+    torch.manual_seed(0)
+    module = et.LSTM(3, 4, num_layers=2, bidirectional=True).to(device)
+    given = [tensor.detach().to(device).requires_grad_() for tensor in inputs(module)]
+    said = {"resets": torch.rand(4, 2, device=device) < 0.4,
+            "mask": torch.rand(4, 2, device=device) < 0.7,
+            "repeat_padding": True}
+    said = {name: said[name] for name in more}
+    if "repeat_padding" in more:
+        said["lengths"] = torch.tensor([4, 3])
+    starts = [torch.randn_like(one).requires_grad_() for one in given[1:3] if "resets" in more]
+
+    def run(*tensors):
+        began = {"reset_state": tensors[:2]} if starts else {}
+        return results(module, *tensors[len(starts):], **said, **began)
+
+    assert torch.autograd.gradgradcheck(run, (*starts, *given), fast_mode=True)
+    assert torch.autograd.gradcheck(run, (*starts, *given), fast_mode=True, check_forward_ad=True)
+    assert tangents
+
+
+def test_twice_with_dropout(tangents):
+    torch.manual_seed(0)
+    module = et.GRU(3, 4, num_layers=3, dropout=0.4)
+    given = inputs(module)
+
+    def run(*all):
+        torch.manual_seed(5)
+        return results(module, *all)
+
+    assert torch.autograd.gradgradcheck(run, given, fast_mode=True)
+    assert tangents
+
+
 def test_rows_of_several_lengths(tangents):
     module = et.LSTM(3, 4)
     lengths = torch.tensor([4, 2])

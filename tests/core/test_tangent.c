@@ -44,6 +44,12 @@ static const struct {
     {"gru-reset-first/f32/train/L2/T4/N2/I3/H4", NULL, true},
     {"mgu/f64/train/bi/T4/N2/I3/H4", NULL, false},
     {"all/f64/train/T4/N2/I3/H5", all_words, true},
+    {"lstm/f64/train/L2/bi/T6/N3/I4/H5/resets", NULL, true},
+    {"gru/f32/train/L2/T6/N3/I3/H4/resets/mask/batch-major", NULL, false},
+    {"lstm/f64/train/L2/bi/T6/N3/I3/H4/resets/mask/repeat-padding", NULL, true},
+    {"mgu/f64/train/L2/T5/N3/I3/H4/repeat-padding", NULL, true},
+    {"lstm/f64/train/L3/bi/T5/N3/I3/H4/dropout:0.4/resets", NULL, true},
+    {"gru/f32/train/L2/rev/T5/N3/I3/H6/dropout:0.3/batch-major", NULL, false},
 };
 enum { PROBLEMS = sizeof list / sizeof *list };
 
@@ -59,7 +65,8 @@ struct shape {
     size_t x, y, state, params;
     size_t inputs, results; /* elements of all arrays */
     int32_t lengths[4];
-    bool ragged;
+    bool ragged, resets, masks;
+    uint8_t reset[32], mask[32]; /* [T,N] */
 };
 
 /* The order of the inputs (x, initial, parameters, dy, dfinal) and of the results (y, final, dx,
@@ -91,6 +98,14 @@ static void shape_of(struct shape *shape, const ecornn_desc *desc, ecornn_device
     ecornn_plan_sizes(plan, &sizes);
     ecornn_plan_free(plan);
     shape->desc = *desc;
+    shape->resets = (desc->flags & ECORNN_RESETS) != 0;
+    shape->masks = (desc->flags & ECORNN_MASK) != 0;
+    uint64_t seed = 12;
+    ck_assert_uint_le(T * N, sizeof shape->mask);
+    for (size_t i = 0; i < sizeof shape->mask; i++) {
+        shape->reset[i] = uniform(&seed) < 0.3;
+        shape->mask[i] = uniform(&seed) < 0.7;
+    }
     shape->S = ecornn_cell_states(desc->cell);
     shape->x = T * N * (size_t)desc->input;
     shape->y = T * N * D * H;
@@ -156,6 +171,10 @@ static double *evaluate(const struct shape *shape, ecornn_device *device, double
                     .y = out,
                     .weights = weights,
                     .reserve = reserve,
+                    .resets = shape->resets ? shape->reset : NULL,
+                    .mask = shape->masks ? shape->mask : NULL,
+                    .first_step = 3,
+                    .first_row = 2,
                     .seed = 7};
     ecornn_gradient gradient = {.size = sizeof gradient,
                                 .dy = in + input_at(shape, SECOND),
@@ -168,9 +187,18 @@ static double *evaluate(const struct shape *shape, ecornn_device *device, double
         gradient.dfinal[s] = in + input_at(shape, SECOND_STATES) + at;
         gradient.dinitial[s] = out + result_at(shape, SECOND_STATES) + at;
     }
+    /* states begin again where they began, so dinitial gets both gradients */
+    double *dreset = calloc((size_t)shape->S * shape->state, sizeof *dreset);
+    for (int s = 0; shape->resets && s < shape->S; s++) {
+        io.reset_state[s] = io.initial[s];
+        gradient.dreset_state[s] = dreset + (size_t)s * shape->state;
+    }
     check_ok(ecornn_pack(plan, (const void *const *)params, weights, NULL));
     check_ok(ecornn_forward(plan, &io));
     check_ok(ecornn_backward(plan, &io, &gradient));
+    for (size_t i = 0; i < (size_t)shape->S * shape->state; i++)
+        out[result_at(shape, SECOND_STATES) + i] += dreset[i];
+    free(dreset);
     check_ok(ecornn_unpack(plan, dweights, dparams, 0, NULL));
     void *const all[] = {params, dparams};
     for (int k = 0; k < 2; k++)
@@ -216,7 +244,7 @@ struct run {
     ecornn_device *device;
     ecornn_tangent_plan *plan;
     ecornn_plan *places; /* gives the positions of parameters */
-    char *in, *direction, *plain, *out, *lengths, *workspace;
+    char *in, *direction, *plain, *out, *lengths, *workspace, *reset, *mask, *dreset;
     void **params, **slopes, **dparams;
 };
 
@@ -235,6 +263,10 @@ static ecornn_tangent_io io_of(const struct run *run, const struct shape *shape,
                             .dx = run->out + result_at(shape, SECOND) * bytes,
                             .dparams = run->dparams,
                             .workspace = run->workspace,
+                            .resets = shape->resets ? (const uint8_t *)run->reset : NULL,
+                            .mask = shape->masks ? (const uint8_t *)run->mask : NULL,
+                            .first_step = 3,
+                            .first_row = 2,
                             .seed = 7};
     for (int s = 0; s < shape->S; s++) {
         const size_t at = (size_t)s * shape->state;
@@ -248,6 +280,11 @@ static ecornn_tangent_io io_of(const struct run *run, const struct shape *shape,
         io.dfinal[s] = run->direction + second;
         io.dfinal_tangent[s] = run->in + second;
         io.dinitial[s] = run->out + (result_at(shape, SECOND_STATES) + at) * bytes;
+        if (!shape->resets)
+            continue;
+        io.reset_state[s] = io.initial[s];
+        io.reset_state_tangent[s] = io.initial_tangent[s];
+        io.dreset_state[s] = run->dreset + at * bytes;
     }
     return io;
 }
@@ -270,8 +307,13 @@ static double *differentiate(const struct shape *shape, const char *name, const 
     run.direction = to_device(run.device, direction, n, type);
     run.plain = to_device(run.device, nothing, n, type);
     run.out = to_device(run.device, nothing, n, type);
+    run.dreset = to_device(run.device, nothing, (size_t)shape->S * shape->state, type);
     run.lengths = ecornn_alloc(run.device, sizeof shape->lengths);
     check_ok(ecornn_upload(run.device, run.lengths, shape->lengths, sizeof shape->lengths));
+    run.reset = ecornn_alloc(run.device, sizeof shape->reset);
+    run.mask = ecornn_alloc(run.device, sizeof shape->mask);
+    check_ok(ecornn_upload(run.device, run.reset, shape->reset, sizeof shape->reset));
+    check_ok(ecornn_upload(run.device, run.mask, shape->mask, sizeof shape->mask));
     run.workspace = ecornn_alloc(run.device, sizes.workspace);
     const size_t at = input_at(shape, PARAMETERS) * bytes;
     run.params = pointers(run.places, run.in + at, bytes);
@@ -282,7 +324,12 @@ static double *differentiate(const struct shape *shape, const char *name, const 
     check_ok(ecornn_wait(run.device, NULL));
     *plain = from_device(run.device, run.plain, n, type);
     double *out = from_device(run.device, run.out, n, type);
-    void *const memory[] = {run.in, run.direction, run.plain, run.out, run.lengths, run.workspace};
+    double *dreset = from_device(run.device, run.dreset, (size_t)shape->S * shape->state, type);
+    for (size_t i = 0; i < (size_t)shape->S * shape->state; i++)
+        out[result_at(shape, SECOND_STATES) + i] += dreset[i];
+    free(dreset);
+    void *const memory[] = {run.in,        run.direction, run.plain, run.out,   run.lengths,
+                            run.workspace, run.reset,     run.mask,  run.dreset};
     for (size_t k = 0; k < sizeof memory / sizeof *memory; k++)
         ecornn_free(run.device, memory[k]);
     free(run.params), free(run.slopes), free(run.dparams), free(nothing);
@@ -373,12 +420,9 @@ START_TEST(what_it_does_not_do_is_said)
     } wrong[] = {
         {"lstm/bf16/T2/N2/I2/H2", NULL, "lstm/bf16/infer/T2/N2/I2/H2: the type must be f32 or f64"},
         {"lstm/T2/N2/I2/H4/P2", NULL, "there is a projection"},
-        {"lstm/T2/N2/I2/H4/resets", NULL, "there are resets"},
         {"lstm/T2/N2/I2/H4/all-states", NULL, "states of every step"},
         {"lstm/T2/N2/I2/H4/models:2", NULL, "there are several models"},
-        {"lstm/T2/N2/I2/H4/mask", NULL, "there is a mask"},
-        {"lstm/T2/N2/I2/H4/repeat-padding", NULL, "padding repeats"},
-        {"lstm/train/L2/T2/N2/I2/H4/dropout:0.5", NULL, "there is dropout"},
+        {"lstm/train/L2/T2/N2/I2/H4/mask/dropout:0.5", NULL, "there are dropout and a mask"},
         {"lstm/train/T2/N2/I2/H4/save:states", NULL, "a run saves all"},
         {"three/T2/N2/I2/H4", three, "it has 3 states, at most 2"},
         {"raw/T2/N2/I4/H4", raw, "x stands in its text without W"},

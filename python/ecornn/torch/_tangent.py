@@ -30,6 +30,7 @@ class _Plan:
             steps=steps, batch=batch,
             direction=lib.BIDIRECTIONAL if spec.directions == 2 else lib.FORWARD,
             order=lib.BATCH_MAJOR if batch_major else lib.TIME_MAJOR, type=type, param_type=type,
+            dropout=spec.dropout if drop and spec.layers > 1 else 0,
             flags=flags | (lib.TRAINING if training else 0))
         handle, sizes = ctypes.c_void_p(), lib.TangentSizes()
         check(library.ecornn_tangent_plan_create(ctypes.byref(handle), device(on),
@@ -60,12 +61,6 @@ def refuses(call, x) -> str | None:
     spec = call.spec
     if spec.models is not None:
         return "of several models"
-    if call.resets is not None:
-        return "with resets"
-    if call.mask is not None:
-        return "with a mask"
-    if call.flags & lib.REPEAT_PADDING:
-        return "with repeated padding"
     if call.shows:
         return "with states of every step"
     if x.dtype is not call.dtype or call.result != (x.dtype,) * 3:
@@ -78,8 +73,8 @@ def refuses(call, x) -> str | None:
         return "with heads"
     if not call.job.steps or not call.job.batch:
         return "of an empty run"
-    if call.drop and spec.dropout > 0 and spec.layers > 1:
-        return "with dropout: its mask is drawn inside the run"
+    if call.drop and spec.dropout > 0 and spec.layers > 1 and call.mask is not None:
+        return "with dropout and a mask"
     if call.drop and spec.random and spec.layers > 1:
         return "with bernoulli() in more than one layer"
     try:
@@ -143,35 +138,35 @@ def _copy_twins(spec: Spec, found) -> None:
 # ---- runs ---------------------------------------------------------------------------------------
 
 
-def run(call, x, lengths, states, weights, tangents, outputs=None, slopes=None,
+def run(call, x, lengths, states, starts, weights, tangents, outputs=None, slopes=None,
         wanted=None) -> Result:
-    """Tangents of y and the final states along tangents of x, each state and each weight (None:
-    zeros).  wanted: flags for x, each state and each weight to compute the gradient of <outputs,
-    those tangents> + <slopes, y and the final states>.  All tensors are dense, x padded, in the
-    run's type."""
+    """Tangents of y and the final states along tangents of x, each state, each reset state and each
+    weight (None: zeros).  wanted: flags for the same to compute the gradient of <outputs, those
+    tangents> + <slopes, y and the final states>.  All tensors are dense, x padded, in the run's
+    type."""
     spec, job = call.spec, call.job
     on_gpu = not x.is_cpu
     back = wanted is not None
     outputs, slopes = outputs or [None], slopes or [None]
     plan = _plan_of(call, x)
-    count = spec.states
+    count, given = spec.states, spec.states + len(starts)
     weights = [weight.contiguous() for weight in weights]
     zeros = x.new_zeros(spec.hidden) if NOWHERE in spec.places else None
     keep: list = [zeros]
     params = [at or zeros.data_ptr() for at in _parameters(spec, weights, keep)]
-    along = _parameters(spec, tangents[1 + count:], keep)
+    along = _parameters(spec, tangents[1 + given:], keep)
     y, final = job.y(), [make() for make in job.final]
     dx = torch.empty_like(x) if back and wanted[0] else None
     dstates = [make() if back and want else None
-               for make, want in zip(job.final, wanted[1:1 + count] if back else [])]
+               for make, want in zip(job.final * 2, wanted[1:1 + given] if back else [])]
     dweights, targets = None, None
-    if back and any(wanted[1 + count:]):
-        dweights, targets = _gradients(spec, weights, wanted[1 + count:])
+    if back and any(wanted[1 + given:]):
+        dweights, targets = _gradients(spec, weights, wanted[1 + given:])
     address, pad = _run._address, job.pad
     workspace = _run._scratch(plan.workspace, x.device if on_gpu else None, "tangent")
 
-    def of_states(given):
-        return (*[address(tensor) for tensor in given or [None] * count], *pad)
+    def of_states(some):
+        return (*[address(tensor) for tensor in some or [None] * count], *pad)
 
     arrays = [_array(params), _array(along), None if targets is None else _array(targets)]
     places = [0 if array is None else ctypes.addressof(array) for array in arrays]
@@ -181,12 +176,14 @@ def run(call, x, lengths, states, weights, tangents, outputs=None, slopes=None,
         0, y.data_ptr(), *of_states(None), *of_states(final),
         address(slopes[0]), address(outputs[0]), *of_states(slopes[1:]),
         *of_states(outputs[1:]),
-        address(dx), *of_states(dstates), places[2], workspace.data_ptr(), call.seed,
-        stream_of(job.index) if on_gpu else 0)
+        address(dx), *of_states(dstates[:count]), places[2], workspace.data_ptr(), call.seed,
+        stream_of(job.index) if on_gpu else 0, address(call.resets), address(call.mask),
+        *of_states(starts), *of_states(tangents[1 + count:1 + given]), *of_states(dstates[count:]),
+        0, 0)
     check(library.ecornn_tangent_run(plan.handle, io))
     found: list = [None] * len(weights)
     if dweights is not None:
         _copy_twins(spec, dweights)
         found = [gradient if want else None
-                 for gradient, want in zip(dweights, wanted[1 + count:])]
+                 for gradient, want in zip(dweights, wanted[1 + given:])]
     return Result(y, final, dx, dstates, found)

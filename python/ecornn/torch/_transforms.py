@@ -267,8 +267,9 @@ class Tangent(torch.autograd.Function):
 
     @staticmethod
     def forward(what: What, *arguments):
-        call, lengths, x, states, _, weights, along = _bottom(replace(what, keep=True), arguments)
-        found = _tangent.run(call, x, lengths, states, weights, along)
+        call, lengths, x, states, starts, weights, along = _bottom(replace(what, keep=True),
+                                                                   arguments)
+        found = _tangent.run(call, x, lengths, states, starts, weights, along)
         return (found.y, *found.final)
 
     @staticmethod
@@ -310,11 +311,13 @@ class Second(torch.autograd.Function):
 
     @staticmethod
     def forward(what: What, *arguments):
-        call, lengths, x, states, _, weights, rest = _bottom(replace(what, keep=True), arguments)
-        count = 1 + len(states) + len(weights)
+        call, lengths, x, states, starts, weights, rest = _bottom(replace(what, keep=True),
+                                                                  arguments)
+        count = 1 + len(states) + len(starts) + len(weights)
         along, outputs, slopes = (rest[:count], rest[count:count + what.outputs],
                                   rest[count + what.outputs:])
-        found = _tangent.run(call, x, lengths, states, weights, along, outputs, slopes, what.wanted)
+        found = _tangent.run(call, x, lengths, states, starts, weights, along, outputs, slopes,
+                             what.wanted)
         return (found.dx, *found.dstates, *found.dweights)
 
     @staticmethod
