@@ -354,8 +354,10 @@ def test_opcheck_of_a_net(text, keep):
     net, draws = et.Net(3, text), "dropout" in text
     params = [p.detach().requires_grad_() for p in net.parameters()]
     states = [torch.randn(*net._state_shapes(2)[1], requires_grad=True)]
-    arguments = (torch.randn(7, 2, 3, requires_grad=True), torch.tensor([7, 3]), params, states,
-                 "1", 3, text, False, "", "", "all", 0, draws, torch.tensor([7]) if draws else None)
+    resets = (torch.rand(7, 2) < 0.3).to(torch.uint8)
+    arguments = (torch.randn(7, 2, 3, requires_grad=True), torch.tensor([7, 3]), resets, None,
+                 params, states, "1", 3, text, False, "", "", "all", 0, draws,
+                 torch.tensor([7]) if draws else None)
     _opcheck("net", *arguments, keep)
     arguments = torch.utils._pytree.tree_map(
         lambda given: given.detach() if torch.is_tensor(given) else given, arguments)

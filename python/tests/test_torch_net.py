@@ -294,3 +294,39 @@ def et_like(net, pieces):
     other = et.Net(net.input_size, pieces, device=net.l0_0_fwd_W_i.device).eval()
     other.load_state_dict(net.state_dict())
     return other
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("device", DEVICES)
+def test_models(device, shared, compiled):
+    """Each model is a net of its own."""
+    torch.manual_seed(0)
+    pieces, count = "gru/H4 + lstm/H3/rev; join:2; lstm/H5", 3
+    net = et.Net(3, pieces, batch_first=True, device=device, dtype=torch.float64,
+                 common=f"models:{count}" + "/shared-x" * shared)
+    first = () if shared else (count,)
+    x = torch.randn(*first, 2, 7, 3, device=device, dtype=torch.float64, requires_grad=True)
+    mask = torch.rand(*first, 2, 7, device=device) < 0.7
+    lengths = torch.randint(1, 8, (*first, 2))
+    initial = [None, None, tuple(torch.randn(count, 1, 2, 5, device=device, dtype=torch.float64)
+                                 for _ in "hc")]
+    torch._dynamo.reset()
+    run = torch.compile(net, backend="aot_eager") if compiled else net
+    y, final = run(x, lengths, initial, mask=mask)
+    dy = torch.randn_like(y)
+    dx, *dparams = torch.autograd.grad(y, [x, *net.parameters()], dy)
+    total = torch.zeros_like(dx)
+    for m in range(count):
+        one = et.Net(3, pieces, batch_first=True, device=device, dtype=torch.float64)
+        one.load_state_dict({name: value[m] for name, value in net.state_dict().items()})
+        at = slice(None) if shared else m
+        mine, last = one(x[at], lengths[at], [None, None, tuple(s[m] for s in initial[2])],
+                         mask=mask[at])
+        d, *more = torch.autograd.grad(mine, [x, *one.parameters()], dy[m])
+        assert torch.equal(y[m], mine) and torch.equal(final[2][1][m], last[2][1])
+        assert all(torch.equal(all_[m], own) for all_, own in zip(dparams, more))
+        total += d
+    assert (dx - total).abs().max() < 1e-12
+    with pytest.raises(ValueError, match="must have"):
+        net(x[0])

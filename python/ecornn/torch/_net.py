@@ -24,18 +24,13 @@ _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
 _NONE = (0, 0, 0, 0)
 
 
-def _addresses(tensors):
-    return (ctypes.c_void_p * max(len(tensors), 1))(
-        *(None if tensor is None else tensor.data_ptr() for tensor in tensors))
-
-
 class _Run:
     """One run: its plan and its tensors, all dense.  counts: lengths, resets and mask, or None each;
     weights may be None."""
 
     def __init__(self, plan, x, counts, weights, batch_first, seed):
         self.plan, self.x, self.counts, self.weights = plan, x, counts, weights
-        self.batch, self.steps = x.shape[:2] if batch_first else x.shape[1::-1]
+        self.batch, self.steps = x.shape[-3:-1] if batch_first else x.shape[-2:-4:-1]
         self.seed, self.stream = seed, stream_of(x.device.index) if x.is_cuda else 0
 
     def bytes(self, count: int):
@@ -46,13 +41,13 @@ class _Run:
         count = self.plan.sizes.blocks.reserve
         return self.bytes(count) if self.x.is_cuda else _reserve.lend(params, count)
 
-    def pack(self, params, frozen) -> None:
+    def pack(self, net, params, frozen) -> None:
         """frozen: what keeps packed weights, or None."""
         kept = {} if frozen is None else frozen.of_net
         self.weights = kept.get((self.plan, self.stream))
         if self.weights is None:
             weights = self.bytes(self.plan.sizes.blocks.weights)
-            check(library.ecornn_net_pack(self.plan.handle, _addresses(params),
+            check(library.ecornn_net_pack(self.plan.handle, net._places(params),
                                           weights.data_ptr(), self.stream))
             self.weights = kept[self.plan, self.stream] = weights
 
@@ -81,13 +76,14 @@ def _states(counts, **tensors):
 
 def forward(net, plan, training: bool, counts, seed: int, x, tensors, frozen=None):
     """y and final states, the reserve or None, and packed weights.  counts: lengths, resets and mask,
-    or None each; tensors: parameters, then initial states or None each; all dense.  frozen: keeps the packed parameters; or None."""
-    count = plan.sizes.params
+    or None each; tensors: parameters, then initial states or None each; all dense.  frozen: keeps
+    the packed parameters; or None."""
+    count = len(net._names)
     run = _Run(plan, x, counts, None, net.batch_first, seed)
     y = x.new_empty(net._y_shape(run.steps, run.batch))
     final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
     reserve = run.reserve(tensors[:count]) if training else None
-    run.pack(tensors[:count], frozen)
+    run.pack(net, tensors[:count], frozen)
     states = _states(net._counts, initial=tensors[count:], final=final)
     check(library.ecornn_net_forward(plan.handle, run.io(y, reserve), states))
     return (y, *final), reserve, run.weights
@@ -95,10 +91,11 @@ def forward(net, plan, training: bool, counts, seed: int, x, tensors, frozen=Non
 
 def backward(net, plan, seed: int, dtype, kept, outputs, wants):
     """Gradients of x, parameters of that type and initial states, None each where not wanted; kept:
-    x, y, reserve, lengths, resets, mask, packed weights and initial states; outputs: gradients of the results."""
+    x, y, reserve, lengths, resets, mask, packed weights and initial states; outputs: gradients of
+    the results."""
     x, y, reserve, lengths, resets, mask, weights, *initial = kept
     run = _Run(plan, x, (lengths, resets, mask), weights, net.batch_first, seed)
-    count, (dy, *dfinal) = plan.sizes.params, map(_run.dense, outputs)
+    count, (dy, *dfinal) = len(net._names), map(_run.dense, outputs)
     dx = torch.empty_like(x) if wants[0] else None
     dparams = [x.new_empty(shape, dtype=dtype) if want else None
                for shape, want in zip(net._shapes, wants[1:])]
@@ -111,7 +108,7 @@ def backward(net, plan, seed: int, dtype, kept, outputs, wants):
                              _run._address(dweights), 0)
     check(library.ecornn_net_backward(plan.handle, run.io(y, reserve), gradient, states))
     if some:
-        check(library.ecornn_net_unpack(plan.handle, dweights.data_ptr(), _addresses(dparams), 0,
+        check(library.ecornn_net_unpack(plan.handle, dweights.data_ptr(), net._places(dparams), 0,
                                         run.stream))
     return dx, *dparams, *dinitial
 
@@ -125,7 +122,7 @@ class _Function(torch.autograd.Function):
         x, *tensors = map(_run.dense, (x, *tensors))
         results, reserve, packed = forward(net, plan, training, counts, seed, x, tensors, frozen)
         if training:
-            count = plan.sizes.params
+            count = len(net._names)
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
             ctx.save_for_backward(x, results[0] if net._reads_y(x, plan) else None, reserve,
                                   *counts, packed, *tensors[count:])
@@ -157,6 +154,9 @@ class Net(Freezing, torch.nn.Module):
     episode if any of those does; in it, steps that do not count are zeros.  A piece "dropout:0.1"
     drops elements of what is between two layers, in training.
 
+    With "models:M" in common all of them have M first, and so do parameters; with "shared-x" x,
+    lengths, resets and mask do not.
+
     saving: what forward saves for backward, ``all``, ``states`` or ``every:K``, in layers without a
     ``save:`` of their own.  memory_limit: limit in bytes on what a training run saves and uses as
     scratch, 0: none.  Both may be set at any time.
@@ -184,7 +184,10 @@ class Net(Freezing, torch.nn.Module):
         own = {Cell(text).name: text for text in self.cells}
         layers = [layer.strip() for piece in pieces.split(";")
                   if not piece.strip().startswith(("join:", "dropout:")) for layer in piece.split("+")]
-        self._counts, self._widths, self._bounds = [], [], []
+        said = re.search(r"(?:^|/)models:(\d+)", common)
+        self.models = int(said.group(1)) if said else 1
+        self._shared = self.models > 1 and "shared-x" in common.split("/")
+        self._counts, self._widths, self._bounds, self._groups = [], [], [], []
         self._names, self._shapes = [], []
         for index, layer in enumerate(layers):
             self._add_layer(index, layer, own, first.parameters(index), device, dtype)
@@ -198,14 +201,32 @@ class Net(Freezing, torch.nn.Module):
         self._counts.append(count)
         self._widths += [(pairs, hidden if s else number(words, "P", hidden))
                          for s in range(count)]
-        for param in parameters:
-            vector = param.name.split(".")[2] in ("b", "p")
-            shape = (param.rows,) if vector else (param.rows, param.cols)
+        self._groups.append(len(parameters) // self.models)
+        for param in parameters[:self._groups[-1]]:
+            plain = param.name.split(":")[-1]  # that of model 0
+            vector = plain.split(".")[2] in ("b", "p")
+            shape = self._of_models(param.rows, *([] if vector else [param.cols]))
             tensor = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
             self._bounds.append(1 / math.sqrt(hidden))
-            self._names.append(f"l{index}_{param.name.replace('.', '_')}")
+            self._names.append(f"l{index}_{plain.replace('.', '_')}")
             self._shapes.append(shape)
             self.register_parameter(self._names[-1], tensor)
+
+    def _of_models(self, *shape) -> tuple[int, ...]:
+        """The shape with that of the models, if there are several."""
+        return (self.models, *shape) if self.models > 1 else shape
+
+    def _places(self, tensors):
+        """Addresses of parameters, or 0, as the library takes them: layer by layer, in each model by
+        model."""
+        found, rest = [], iter(tensors)
+        for count in self._groups:
+            group = [(0, 0) if one is None else (
+                one.data_ptr(), one.numel() // self.models * one.element_size())
+                for _, one in zip(range(count), rest)]
+            found += [first + model * size for model in range(self.models)
+                      for first, size in group]
+        return (ctypes.c_void_p * max(len(found), 1))(*found)
 
     def _text(self, words: str, steps: int, batch: int, training: bool, draws: bool) -> str:
         """The library's text of a net, without words that only matter for training or draws."""
@@ -249,10 +270,11 @@ class Net(Freezing, torch.nn.Module):
 
     def _y_shape(self, steps: int, batch: int) -> tuple[int, int, int]:
         steps = -(-steps // self.joined)
-        return (*((batch, steps) if self.batch_first else (steps, batch)), self.output_size)
+        return self._of_models(*((batch, steps) if self.batch_first else (steps, batch)),
+                               self.output_size)
 
     def _state_shapes(self, batch: int) -> list[tuple[int, int, int]]:
-        return [(pairs, batch, width) for pairs, width in self._widths]
+        return [self._of_models(pairs, batch, width) for pairs, width in self._widths]
 
     def _types(self, x, params) -> str:
         """The words for x's type and that of the parameters."""
@@ -288,9 +310,14 @@ class Net(Freezing, torch.nn.Module):
 
     def check(self, x) -> None:
         """Refuses an x of another shape."""
-        if x.dim() != 3 or x.shape[2] != self.input_size:
-            raise ValueError(f"x is {list(x.shape)}, must have three dimensions, the last "
-                             f"{self.input_size}")
+        first = (self.models,) if self.models > 1 and not self._shared else ()
+        if x.dim() != 3 + len(first) or (*x.shape[:-3], x.shape[-1]) != (*first, self.input_size):
+            many = f"four dimensions, the first {self.models}" if first else "three dimensions"
+            raise ValueError(f"x is {list(x.shape)}, must have {many}, the last {self.input_size}")
+
+    def _rows(self, x) -> tuple[int, ...]:
+        """The shape of lengths."""
+        return (*x.shape[:-3], x.shape[-3 if self.batch_first else -2])
 
     def forward(self, x, lengths=None, initial=None, *, resets=None, mask=None):
         self.check(x)
@@ -299,7 +326,7 @@ class Net(Freezing, torch.nn.Module):
                 x.dtype is not torch.float64):
             x = x.to(torch.get_autocast_dtype(kind))
         params = [getattr(self, name).contiguous() for name in self._names]
-        states = self._initial(initial, x, x.shape[0 if self.batch_first else 1])
+        states = self._initial(initial, x, x.shape[-3 if self.batch_first else -2])
         draws = self.training and self._draws
         counts = (lengths, check_steps("resets", resets, x, self.batch_first),
                   check_steps("mask", mask, x, self.batch_first))
@@ -324,13 +351,13 @@ class Net(Freezing, torch.nn.Module):
 
     def _eagerly(self, x, counts, params, states, draws: bool):
         lengths, *rest = counts
-        batch, steps = x.shape[:2] if self.batch_first else x.shape[1::-1]
+        batch, steps = x.shape[-3:-1] if self.batch_first else x.shape[-2:-4:-1]
         training = draws or torch.is_grad_enabled() and any(
             tensor is not None and tensor.requires_grad for tensor in (x, *params, *states))
         plan = self._plan(x, steps, batch, params, training, draws, counts)
         seed = int(torch.randint(2**62, (), device="cpu")) if draws else 0
         if lengths is not None:
-            lengths = check_lengths(lengths, steps, (batch,), x.device)
+            lengths = check_lengths(lengths, steps, self._rows(x), x.device)
         frozen = self._tensors()
         if type(frozen) is not Frozen or x.is_cuda and capturing():
             frozen = None  # a graph packs the values at the time of replay

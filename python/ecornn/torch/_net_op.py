@@ -43,10 +43,11 @@ class _Given:
         self.counts = lengths, resets, mask
         states = [] if states is None else list(states)
         places = [int(place) for place in places.split(",") if place]
-        self.batch, self.steps = x.shape[:2] if batch_first else x.shape[1::-1]
+        self.batch, self.steps = x.shape[-3:-1] if batch_first else x.shape[-2:-4:-1]
         for name, given in (("resets", resets), ("mask", mask)):
             if given is not None:
-                _run.expect(name, given, (self.steps, self.batch), torch.uint8, x.device)
+                _run.expect(name, given, (*x.shape[:-3], self.steps, self.batch), torch.uint8,
+                            x.device)
         net._types(x, self.params)
         shapes = net._state_shapes(self.batch)
         if len(params) != len(net._names) or len(states) != len(places) or any(
@@ -67,7 +68,7 @@ class _Given:
         """Lengths, resets and mask, dense on x's device."""
         lengths, *rest = self.counts
         if lengths is not None:
-            lengths = check_lengths(lengths, self.steps, (self.batch,), self.x.device)
+            lengths = check_lengths(lengths, self.steps, self.net._rows(self.x), self.x.device)
         return lengths, *map(_run.dense, rest)
 
     def forward(self, plan, training: bool):
