@@ -90,8 +90,10 @@ struct eco_layout_request {
                          stays dense */
         bool padded;  /* needs aligned: products run over the padding too, and rows of the caller or
                          the reserve are copied to padded rows */
-        bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
-        bool transposed[2]; /* [forward, backward]: keep a transposed R, ECO_SCRATCH_TRANSPOSED */
+        bool steps_exchange; /* all steps exchange states in ECO_SCRATCH_EXCHANGE, and none uses
+                                ECO_SCRATCH_PRODUCT */
+        bool widened;        /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
+        bool transposed[2];  /* [forward, backward]: keep a transposed R, ECO_SCRATCH_TRANSPOSED */
         size_t prepared_bytes[2];   /* [forward, backward]: of ECO_SCRATCH_PREPARED */
         struct eco_by_rows product; /* of ECO_SCRATCH_PRODUCT */
         size_t product_bytes;       /* the same for this run */

@@ -210,14 +210,21 @@ static int32_t even_chunk(const struct eco_layout *layout, int32_t requested)
     return layout->request.gpu.lean && T < planned && even < chunk ? even : chunk;
 }
 
-/* The larger of both passes, because they share it. */
-static struct eco_size exchange_bytes(const struct eco_layout *layout)
+bool eco_layout_shares_exchange(const struct eco_layout *layout)
+{
+    return layout->request.gpu.steps_exchange && !eco_layout_replays(layout);
+}
+
+/* A pass exchanges its own steps, and backward with a replay those of forward, too. */
+static struct eco_size exchange_bytes(const struct eco_layout *layout, bool pass)
 {
     const struct eco_layout_request *request = &layout->request;
     const int32_t chunk = even_chunk(layout, request->chunk),
                   steps[2] = {chunk, layout->chunk_backward};
     struct eco_size bytes = eco_size_of(request->exchange_bytes);
     for (int backward = 0; backward < 2; backward++) {
+        if (backward != (int)pass && !eco_layout_replays(layout))
+            continue;
         const struct eco_by_rows *of = &request->exchange[backward];
         const size_t step = eco_bytes_by_rows(of, layout->problem->N, (int32_t)layout->N);
         const struct eco_size all = eco_size_mul(eco_size_of(step), (size_t)steps[backward]);
@@ -227,18 +234,49 @@ static struct eco_size exchange_bytes(const struct eco_layout *layout)
     return bytes;
 }
 
+/* Room of products and the exchange. */
+static void put_rooms(struct eco_layout *layout, struct cursor *cursor, bool backward, int lanes)
+{
+    struct eco_series *scratch = layout->scratch[backward];
+    scratch[ECO_SCRATCH_PRODUCT] =
+        put_bytes(cursor, lanes, eco_size_of(layout->request.gpu.product_bytes));
+    scratch[ECO_SCRATCH_EXCHANGE] = put_bytes(cursor, lanes, exchange_bytes(layout, backward));
+}
+
+/* The same in backward, with gathered rows, where they share their memory: for each lane the
+ * exchange, or room and behind it gathered rows. */
+static void put_shared(struct eco_layout *layout, struct cursor *cursor, int lanes)
+{
+    struct eco_series *scratch = layout->scratch[1];
+    struct cursor between = {.block = cursor->block, .N = cursor->N, .end = eco_size_of(0)},
+                  steps = between;
+    put_bytes(&between, 1, eco_size_of(layout->request.gpu.product_bytes));
+    scratch[ECO_SCRATCH_GATHER] =
+        put(&between, 1, eco_layout_scratch_rows(layout, true, ECO_SCRATCH_GATHER));
+    put_bytes(&steps, 1, exchange_bytes(layout, true));
+    const bool longer =
+        steps.end.overflow || (!between.end.overflow && steps.end.value > between.end.value);
+    const struct eco_series all = put_bytes(cursor, lanes, longer ? steps.end : between.end);
+    scratch[ECO_SCRATCH_PRODUCT] = scratch[ECO_SCRATCH_EXCHANGE] = all;
+    scratch[ECO_SCRATCH_GATHER].first.offset += all.first.offset;
+    scratch[ECO_SCRATCH_GATHER].bytes = all.bytes;
+    scratch[ECO_SCRATCH_GATHER].count = lanes;
+}
+
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
     const int lanes = layout->request.wavefront ? problem->L * problem->D : problem->D;
+    const bool shared = backward && eco_layout_shares_exchange(layout);
     for (int i = 0; i < ECO_SCRATCHES; i++)
-        layout->scratch[backward][i] =
-            put(cursor, lanes, eco_layout_scratch_rows(layout, backward, i));
-    layout->scratch[backward][ECO_SCRATCH_PRODUCT] =
-        put_bytes(cursor, lanes, eco_size_of(layout->request.gpu.product_bytes));
+        if (!shared || i != ECO_SCRATCH_GATHER)
+            layout->scratch[backward][i] =
+                put(cursor, lanes, eco_layout_scratch_rows(layout, backward, i));
+    if (shared)
+        put_shared(layout, cursor, lanes);
+    else
+        put_rooms(layout, cursor, backward, lanes);
     put_weights(layout, cursor, backward, lanes);
-    layout->scratch[backward][ECO_SCRATCH_EXCHANGE] =
-        put_bytes(cursor, lanes, exchange_bytes(layout));
     put_resets(layout, cursor, backward, lanes);
     if (!backward)
         return;

@@ -66,21 +66,46 @@ static double split_bytes(const struct eco_caps *caps, double m, double n, doubl
            (double)caps->threads * ECO_EMULATED_PART_BYTES;
 }
 
+/* The largest products of a chunk: with W [columns,input] over all its rows. */
+struct largest {
+    double rows, columns, input;
+};
+
+static struct largest largest_of(const struct eco_problem *problem,
+                                 const struct eco_layout_request *request)
+{
+    enum { TILE = ECO_EMULATED_TILE }; /* sizes are rounded up to it */
+    const double steps = fmin(problem->T, fmax(request->chunk, request->chunk_backward)),
+                 below = problem->L > 1 ? (double)problem->D * problem->P : 0;
+    return (struct largest){TILE + steps * problem->N,
+                            TILE + (double)problem->cell->lowered.n_accs * problem->H,
+                            TILE + fmax(problem->P, fmax(problem->I, below))};
+}
+
+/* Room for the sums of products that cuBLAS splits along k. If all of them are large: a tile of
+ * sums for each multiprocessor, or a sum of some terms each. Measured on an H100. */
+static double room_of_sums(const struct eco_problem *problem, const struct eco_caps *caps,
+                           const struct eco_layout_request *request)
+{
+    enum { TILE_BYTES = 64 << 10, TERMS = 64 };
+    const struct largest size = largest_of(problem, request);
+    const double sums = sizeof(float) * size.columns * size.input * ceil(size.rows / TERMS);
+    return request->gpu.steps_exchange
+               ? fmax(ECO_ROOM_OF_MANY, fmin((double)caps->threads * TILE_BYTES, sums))
+               : ECO_SPLITTING_BYTES;
+}
+
 /* Room for the largest product of a chunk with W; with less room, products are split into parts. */
 static size_t room_of_splits(const struct eco_problem *problem, const struct eco_caps *caps,
                              const struct eco_layout_request *request)
 {
-    enum { TILE = ECO_EMULATED_TILE }; /* sizes are rounded up to it */
-    const double steps = fmin(problem->T, fmax(request->chunk, request->chunk_backward)),
-                 rows = TILE + steps * problem->N,
-                 columns = TILE + (double)problem->cell->lowered.n_accs * problem->H,
-                 below = problem->L > 1 ? (double)problem->D * problem->P : 0,
-                 input = TILE + fmax(problem->P, fmax(problem->I, below));
+    const struct largest size = largest_of(problem, request);
+    const double rows = size.rows, columns = size.columns, input = size.input;
     double bytes = split_bytes(caps, rows, columns, input);
     if (problem->training)
         bytes = fmax(bytes, fmax(split_bytes(caps, rows, input, columns),
                                  split_bytes(caps, columns, input, rows)));
-    return clamp(bytes, ECO_EMULATED_SPLITTING_BYTES, ECO_EMULATED_ROOM_BYTES);
+    return clamp(bytes, room_of_sums(problem, caps, request), ECO_EMULATED_ROOM_BYTES);
 }
 
 /* Room for partial sums of a step's product. F32 has products that can use more, but it should not
@@ -95,8 +120,8 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
     const bool splits = caps->gpu.splits && !problem->fast && !request->wavefront &&
                         eco_gpu_use(problem, ECO_FORCE_EMULATED_F32) != ECO_USE_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
-        return ECO_ROOM_ALIGNMENT +
-               (splits ? room_of_splits(problem, caps, request) : ECO_EMULATED_SPLITTING_BYTES);
+        return ECO_ROOM_ALIGNMENT + (splits ? room_of_splits(problem, caps, request)
+                                            : (size_t)room_of_sums(problem, caps, request));
     const double least = fmax(65536, sums_bytes(problem));
     return clamp(32 * accs * problem->N, least, fmax(least, 8 << 20));
 }

@@ -305,6 +305,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_algo_step.request(problem, caps, request);
     request->wavefront = request->wavefront && overlaps_layers(problem, caps);
     request->gpu.weights_chunks = 0;
+    request->gpu.steps_exchange = !back_is_outside;
     request->gpu.transposed[0] = false;
     request->gpu.prepared_bytes[0] = 0;
     request->gpu.prepared_bytes[1] = also_back(problem, caps) || request->wavefront

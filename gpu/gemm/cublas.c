@@ -32,7 +32,7 @@ bool eco_gpu_is_short(int32_t rows, double work)
     return rows <= 16 && work < 32e6;
 }
 
-/* Is the product faster with the kernels that cuBLAS uses if it has ECO_EMULATED_SPLITTING_BYTES?
+/* Is the product faster with the kernels that cuBLAS uses if it has ECO_SPLITTING_BYTES?
  * Only F32; measured on an H200. */
 static bool splits(const struct eco_problem *problem, const struct eco_product *p)
 {
@@ -48,8 +48,7 @@ static bool splits(const struct eco_problem *problem, const struct eco_product *
 /* Is there room for those kernels, at any alignment? */
 static bool has_more(const struct eco_gpu_run *run)
 {
-    return run->layout->request.gpu.product_bytes >=
-           ECO_EMULATED_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
+    return run->layout->request.gpu.product_bytes >= ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
 }
 
 /* Below that limit the amount makes no difference. The operands of a product in F16 follow. */
@@ -60,11 +59,17 @@ size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scal
                : run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
 }
 
+/* Is there less, which may be enough for the kernel that cuBLAS would choose? */
+static bool has_some(const struct eco_gpu_run *run)
+{
+    return run->layout->request.gpu.steps_exchange && !has_more(run);
+}
+
 /* How much of the room the product gets. */
 static size_t room_for(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     return p->scaled == NULL && has_more(run) && splits(run->problem, p)
-               ? ECO_EMULATED_SPLITTING_BYTES
+               ? ECO_SPLITTING_BYTES
                : eco_gpu_room_of_many(run, p->scaled);
 }
 
@@ -206,6 +211,11 @@ static void multiply_whole(struct eco_gpu_run *run, const struct eco_product *p)
     const struct factors factors = factors_of(run, p);
     const cudaDataType type = eco_gpu_cuda_type(p->scaled != NULL ? ECORNN_F16 : run->layout->type);
     if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
+        return;
+    if (p->scaled == NULL && run->layout->type == ECORNN_F32 && has_some(run) &&
+        splits(run->problem, p) &&
+        eco_gpu_product_splitting(run, p,
+                                  run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT))
         return;
     give_room(run, room_for(run, p));
     take_share(run, eco_gpu_share(run, p->m > MANY_ROWS || p->kind == ECO_TN));

@@ -1,5 +1,6 @@
 /*
- * Products with a bias through cuBLASLt, which adds it as it writes the sums.
+ * Products through cuBLASLt: it adds a bias as it writes the sums, and says how much room the
+ * kernel that it chooses needs.
  */
 #include "gpu/gemm/gemm.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
@@ -14,8 +15,10 @@ struct question {
 
 static bool describe(const struct eco_gpu_run *run, const struct eco_product *p, struct question *q)
 {
-    const cublasOperation_t transposed = CUBLAS_OP_T;
-    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const cublasOperation_t first = p->kind == ECO_NT ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            second = p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue =
+        p->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     const int32_t share = eco_gpu_share(run, true),
                   mode = p->scaled ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST,
                   type = CUDA_R_32F;
@@ -24,7 +27,8 @@ static bool describe(const struct eco_gpu_run *run, const struct eco_product *p,
         const void *value;
         size_t bytes;
     } all[] = {{CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode},
-               {CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed},
+               {CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first},
+               {CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second},
                {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue},
                {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias},
                {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type},
@@ -43,10 +47,11 @@ static bool arrange(const struct eco_gpu_run *run, const struct eco_product *p, 
 {
     const cudaDataType type = eco_gpu_cuda_type(p->scaled ? ECORNN_F16 : run->layout->type);
     const uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, terms = (uint64_t)k;
-    return cublasLtMatrixLayoutInit(&q->a, type, terms, n, (int64_t)p->b_row) ==
-               CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutInit(&q->b, type, terms, m, (int64_t)p->a_row) ==
-               CUBLAS_STATUS_SUCCESS &&
+    const bool nt = p->kind == ECO_NT, tn = p->kind == ECO_TN;
+    return cublasLtMatrixLayoutInit(&q->a, type, nt ? terms : n, nt ? n : terms,
+                                    (int64_t)p->b_row) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatrixLayoutInit(&q->b, type, tn ? m : terms, tn ? terms : m,
+                                    (int64_t)p->a_row) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatrixLayoutInit(&q->c, CUDA_R_32F, n, m, (int64_t)p->c_row) ==
                CUBLAS_STATUS_SUCCESS;
 }
@@ -84,6 +89,23 @@ static bool choose(const struct eco_product *p, const struct question *q, cublas
                                           &asked.c, &preference, 1, choice,
                                           &count) == CUBLAS_STATUS_SUCCESS &&
            count > 0;
+}
+
+bool eco_gpu_product_splitting(struct eco_gpu_run *run, const struct eco_product *p, size_t room)
+{
+    const cublasLtHandle_t handle = (cublasLtHandle_t)run->set->blas;
+    const float one = 1, beta = p->add ? 1 : 0;
+    struct question q;
+    cublasLtMatmulHeuristicResult_t choice;
+    if (p->c_type != ECORNN_F32 || !describe(run, p, &q) || !arrange(run, p, p->k, &q) ||
+        !choose(p, &q, handle, ECO_SPLITTING_BYTES, &choice) || choice.workspaceSize > room)
+        return false;
+    eco_launch_concurrent(&run->launch);
+    run->status = eco_cublas_status(
+        cublasLtMatmul(handle, &q.product, &one, p->b, &q.a, p->a, &q.b, &beta, p->c, &q.c, p->c,
+                       &q.c, &choice.algo, run->blas.room, choice.workspaceSize, run->stream),
+        "a product");
+    return true;
 }
 
 bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *p)

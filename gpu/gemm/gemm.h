@@ -39,6 +39,10 @@ struct eco_gemm {
 
 /* product.c: offers the product to every method in turn. False, only with a bias: none takes it. */
 bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
+/* cublaslt.c: queues the product by the kernel that cuBLAS chooses if it has ECO_SPLITTING_BYTES.
+ * False if that kernel needs more than `room` bytes. */
+bool eco_gpu_product_splitting(struct eco_gpu_run *run, const struct eco_product *product,
+                               size_t room);
 /* cublaslt.c: a method for products with a bias, which cuBLASLt adds as it writes the sums. */
 bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *product);
 /* The last method, cublas.c: every product without a bias, in pieces. */
@@ -58,13 +62,10 @@ cudaDataType eco_gpu_cuda_type(ecornn_type type);
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
                                          const struct eco_scaled_f16 *scaled);
 
-/* Room for cuBLAS's kernels that split long sums; rows and multiply-adds below which a product is
- * too short for them; room for other products with many rows. */
-enum {
-    ECO_EMULATED_SPLITTING_BYTES = 32 << 20,
-    ECO_ROOM_OF_MANY = 2 << 20,
-    ECO_ROOM_ALIGNMENT = 256
-};
+/* With this much room cuBLAS chooses its fastest kernels, which need a quarter of it and less; room
+ * for other products with many rows. */
+enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_OF_MANY = 2 << 20, ECO_ROOM_ALIGNMENT = 256 };
+/* Is a product of these rows and multiply-adds too short for such kernels? */
 bool eco_gpu_is_short(int32_t rows, double work);
 /* The part of the run's room (run->blas.room) for a product over many steps. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *scaled);

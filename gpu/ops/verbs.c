@@ -10,6 +10,9 @@ const struct eco_verbs eco_gpu_verbs = {.move = eco_gpu_move, .cut = eco_gpu_cut
 static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const int kind = bound->op->kind;
+    /* products of the layer above have written to the exchange's memory */
+    if (kind == ECO_D_BEGIN && eco_layout_shares_exchange(run->layout))
+        eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
     if (kind == ECO_BEGIN || kind == ECO_D_BEGIN)
         eco_gpu_copy_weights(run, bound->op);
     if (kind == ECO_BEGIN)

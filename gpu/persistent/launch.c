@@ -169,6 +169,13 @@ static bool shares_rows(const struct eco_gpu_run *run, const struct eco_bound *b
     return shared;
 }
 
+/* Does the op follow products of another chunk, which wrote to the exchange's memory? */
+static bool follows_products(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    return run->args->backward && eco_layout_shares_exchange(run->layout) &&
+           (op->reversed ? op->t0 > 0 : op->t1 < run->args->T);
+}
+
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     if (n > 1 && !(shares_rows(run, bounds, n) &&
@@ -178,6 +185,8 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
         eco_persistent_run(run, bounds + n / 2, n - n / 2);
         return;
     }
+    if (follows_products(run, bounds->op))
+        eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
     for (int i = 0; i < n && run->args->backward; i++) {
         eco_gpu_copy_history(run, &bounds[i]);
         if (run->args->dweights != NULL)

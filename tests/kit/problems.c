@@ -95,6 +95,13 @@ const struct eco_layout_request requests[REQUESTS] = {
      .gpu.widened = true,
      .gpu.aligned = true,
      .gpu.padded = true},
+    {.chunk = 2,
+     .chunk_backward = 3,
+     .gpu.lean = true,
+     .gpu.steps_exchange = true,
+     .gpu.product_bytes = 100,
+     .gpu.product = {.most = 100},
+     .exchange = {{.most = 500}, {.most = 900}}},
 };
 
 void problem_of(struct eco_problem *problem, const char *text)
