@@ -5,10 +5,11 @@
 PROBLEM is like LSTM/L2/bi/T50/N32/I256/H256, or LSTMCell/N32/I256/H256; "/amp" at its end means
 autocast to BF16.  Each is timed
 in inference, without gradients, and in a training step: forward, backward, and on a CPU a step of SGD.
-A CPU is measured with one thread and with all.  "workspace MiB" is the peak of a GPU's memory in
-training.
+A CPU is measured with one thread and with all.  "workspace MiB" and "peer MiB" are the peaks of a
+GPU's memory in training.
 """
 import contextlib
+import gc
 import os
 import statistics
 import sys
@@ -19,7 +20,8 @@ import torch
 import ecornn.torch
 
 SAMPLES, SECONDS = 7, 0.5
-COLUMNS = ("problem,way,us,spread us,peer,peer us,peer spread us,workspace MiB,reserve MiB")
+COLUMNS = ("problem,way,us,spread us,peer,peer us,peer spread us,workspace MiB,reserve MiB,"
+           "peer MiB")
 
 
 def read(problem):
@@ -60,8 +62,8 @@ def sample(call, device):
     return statistics.median(found), (high - low) / 2
 
 
-def measure(package, problem, device):
-    """{"infer": (median, spread), "train": ...} and the peak of memory in MiB."""
+def calls(package, problem, device):
+    """A call of inference, without gradients, and one of a training step."""
     kind, arguments, shape, amp = read(problem)
     torch.manual_seed(0)
     module = getattr(package, kind)(**arguments, device=device)
@@ -82,13 +84,26 @@ def measure(package, problem, device):
         if device == "cpu":
             optimizer.step()
 
-    found, peak = {"infer": sample(infer, device)}, 0.0
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    found["train"] = sample(train, device)
-    if device == "cuda":
-        peak = torch.cuda.max_memory_allocated() / 2 ** 20
-    return found, peak
+    return infer, train
+
+
+def peak(call):
+    """The most MiB of a GPU's memory in use during a call, with what was there before it."""
+    for _ in range(3):
+        call()
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() / 2 ** 20
+
+
+def measure(package, problem, device):
+    """{"infer": (median, spread), "train": ...} and the peak of memory in training."""
+    infer, train = calls(package, problem, device)
+    found = {"infer": sample(infer, device), "train": sample(train, device)}
+    return found, peak(train) if device == "cuda" else 0.0
 
 
 def main():
@@ -99,13 +114,13 @@ def main():
         for count in threads:
             if count:
                 torch.set_num_threads(count)
-            theirs, _ = measure(torch.nn, problem, device)
-            ours, peak = measure(ecornn.torch, problem, device)
+            theirs, most = measure(torch.nn, problem, device)
+            ours, own = measure(ecornn.torch, problem, device)
             for use in ours:
                 way = f"{use}, {count} thread{'s' * (count > 1)}" if count else use
                 (us, spread), (other, far) = ours[use], theirs[use]
                 print(f"{problem},\"{way}\",{us:.5g},{spread:.2g},torch {torch.__version__},"
-                      f"{other:.5g},{far:.2g},{peak:.1f},", flush=True)
+                      f"{other:.5g},{far:.2g},{own:.1f},,{most:.1f}", flush=True)
 
 
 if __name__ == "__main__":
