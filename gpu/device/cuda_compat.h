@@ -29,13 +29,14 @@ static inline cudaError_t eco_capture_continue(cudaStream_t stream, cudaGraphNod
 #endif
 }
 
-/* A function of the driver. */
-static inline cudaError_t eco_driver_symbol(const char *name, void **symbol)
+/* A function of the driver, as it is since this version of CUDA, such as 12000. */
+static inline cudaError_t eco_driver_symbol(const char *name, unsigned version, void **symbol)
 {
     enum cudaDriverEntryPointQueryResult result;
 #if CUDART_VERSION >= 12050
-    return cudaGetDriverEntryPointByVersion(name, symbol, 12000, cudaEnableDefault, &result);
+    return cudaGetDriverEntryPointByVersion(name, symbol, version, cudaEnableDefault, &result);
 #else
+    (void)version;
     return cudaGetDriverEntryPoint(name, symbol, cudaEnableDefault, &result);
 #endif
 }

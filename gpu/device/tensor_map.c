@@ -16,7 +16,7 @@ eco_tensor_encoder eco_tensor_encoder_find(void)
         void *symbol;
         eco_tensor_encoder encoder;
     } found = {NULL};
-    if (eco_driver_symbol("cuTensorMapEncodeTiled", &found.symbol) != cudaSuccess)
+    if (eco_driver_symbol("cuTensorMapEncodeTiled", 12000, &found.symbol) != cudaSuccess)
         (void)cudaGetLastError();
     return found.encoder;
 }

@@ -22,7 +22,8 @@ struct eco_gpu_given {
 /* What a run does with args->params; false: they must be packed as a whole. */
 bool eco_gpu_take_params(struct eco_gpu_given *given, const struct ecornn_plan *plan,
                          const struct eco_args *args);
-/* Checks the addresses, and queues the moves. */
+/* Can the device reach the addresses? Then the moves may be queued. */
+ecornn_status eco_gpu_check_params(const struct eco_gpu *gpu, const struct eco_gpu_given *given);
 ecornn_status eco_gpu_queue_params(const struct ecornn_plan *plan,
                                    const struct eco_gpu_given *given, cudaStream_t stream);
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,

@@ -264,21 +264,25 @@ bool eco_gpu_take_params(struct eco_gpu_given *given, const struct ecornn_plan *
     return !mover.full;
 }
 
-ecornn_status eco_gpu_queue_params(const struct ecornn_plan *plan,
-                                   const struct eco_gpu_given *given, cudaStream_t stream)
+ecornn_status eco_gpu_check_params(const struct eco_gpu *gpu, const struct eco_gpu_given *given)
 {
-    const struct eco_gpu *gpu = plan->device->context;
-    struct mover mover = {.count = given->count, .plan = plan, .stream = stream};
     ecornn_status status = ECORNN_OK;
     for (size_t k = 0; status == ECORNN_OK && k < sizeof given->matrix / sizeof *given->matrix; k++)
         status = eco_gpu_check_pointer(gpu, "a matrix of params", given->matrix[k]);
     for (int k = 0; status == ECORNN_OK && k < given->count; k++) {
-        mover.moves.move[k] = given->move[k];
         status = eco_gpu_check_pointer(gpu, "one of params", given->move[k].from.data);
         if (status == ECORNN_OK)
             status = eco_gpu_check_pointer(gpu, "one of added", given->move[k].added);
     }
-    return status == ECORNN_OK ? flush(&mover) : status;
+    return status;
+}
+
+ecornn_status eco_gpu_queue_params(const struct ecornn_plan *plan,
+                                   const struct eco_gpu_given *given, cudaStream_t stream)
+{
+    struct mover mover = {.count = given->count, .plan = plan, .stream = stream};
+    memcpy(mover.moves.move, given->move, (size_t)given->count * sizeof *given->move);
+    return flush(&mover);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */

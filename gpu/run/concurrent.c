@@ -81,14 +81,14 @@ static ecornn_status queue_or_launch(struct concurrent_run *run, cudaStream_t st
     const struct ecornn_plan *plan = run->jobs->plan;
     if (plan == NULL)
         return queue(run, stream);
-    const struct eco_args *args = run->jobs->args;
+    struct eco_args args = *run->jobs->args;
     const struct eco_gpu_queue all = {.queue = queue,
                                       .own = run,
-                                      .args = args,
+                                      .args = &args,
                                       .graphs =
                                           ((const struct eco_gpu_plan *)plan->context)->graphs,
                                       .spare = run->lanes->stream[0],
-                                      .keeps = eco_gpu_keeps_graph(plan, nodes_of(plan, args))};
+                                      .keeps = eco_gpu_keeps_graph(plan, nodes_of(plan, &args))};
     return eco_gpu_run_queue(&all);
 }
 

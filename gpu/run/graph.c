@@ -1,31 +1,28 @@
 /*
- * CUDA graphs of repeated runs. The first run with some arguments is queued kernel by kernel, the
- * second is captured, and later ones launch the graph. A run of the same sizes with other pointers
- * updates a graph that is no longer used. A run inside the caller's own capture becomes one node of
- * the caller's graph.
+ * CUDA graphs of repeated runs. The first run of its kind is queued kernel by kernel, the second is
+ * captured, and later ones launch the graph, which first gets their addresses. A run inside the
+ * caller's own capture becomes one node of the caller's graph.
  */
-#include "gpu/ops/ops.h"
+#include "gpu/run/patch.h"
 #include "gpu/run/run.h"
 
-#include <string.h>
-
-enum { ENTRIES = 4 }; /* forward and backward, each with two sets of buffers */
+enum { ENTRIES = 4 }; /* forward and backward, each on two streams or of two sizes */
 
 /* A run that was seen before. One thread uses an entry at a time; others queue kernel by kernel. */
 struct entry {
     _Atomic bool taken;
-    bool used, captured; /* exec is up to date with args */
-    bool refused;        /* could not be captured: runs are queued kernel by kernel */
-    struct eco_args args;
-    struct eco_gpu_given given; /* with args.params */
-    cudaGraphExec_t exec;       /* NULL: none yet */
-    struct eco_args made;       /* the arguments of exec */
-    struct eco_gpu_given made_given;
+    _Atomic uint64_t used;       /* when last; 0: never */
+    bool refused;                /* could not be captured: runs are queued kernel by kernel */
+    struct eco_run_key key;      /* of the graph, or of the run that was seen */
+    cudaGraph_t graph;           /* NULL: none, or keeps its words */
+    cudaGraphExec_t exec;        /* NULL: none yet */
+    struct eco_patches *patches; /* NULL: not known yet */
 };
 
 struct eco_graphs {
-    bool seed_matters;     /* some numbers are drawn */
-    _Atomic unsigned next; /* next entry to replace */
+    bool draws;             /* some numbers are drawn */
+    _Atomic bool fixed[2];  /* [forward, backward] graphs keep their addresses */
+    _Atomic uint64_t clock; /* runs so far */
     struct entry entry[ENTRIES];
 };
 
@@ -35,16 +32,27 @@ ecornn_status eco_gpu_make_graphs(const struct ecornn_plan *plan, struct eco_gra
     if (graphs == NULL)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for graphs of %zu bytes",
                                       sizeof *graphs);
-    graphs->seed_matters = eco_problem_draws(&plan->problem);
+    graphs->draws = eco_problem_draws(&plan->problem);
     *made = graphs;
     return ECORNN_OK;
+}
+
+static void drop(struct entry *entry)
+{
+    if (entry->exec != NULL)
+        cudaGraphExecDestroy(entry->exec);
+    if (entry->graph != NULL)
+        cudaGraphDestroy(entry->graph);
+    eco_gpu_free_patches(entry->patches);
+    entry->exec = NULL;
+    entry->graph = NULL;
+    entry->patches = NULL;
 }
 
 void eco_gpu_free_graphs(struct eco_graphs *graphs)
 {
     for (int i = 0; graphs != NULL && i < ENTRIES; i++)
-        if (graphs->entry[i].exec != NULL)
-            cudaGraphExecDestroy(graphs->entry[i].exec);
+        drop(&graphs->entry[i]);
     eco_free(graphs);
 }
 
@@ -63,8 +71,10 @@ static ecornn_status capture(const struct eco_gpu_queue *queue, cudaGraph_t *gra
         eco_cuda_status(cudaStreamEndCapture(stream, graph), "cudaStreamEndCapture");
     if (status == ECORNN_OK)
         status = ended;
-    if (status != ECORNN_OK && *graph != NULL)
+    if (status != ECORNN_OK && *graph != NULL) {
         cudaGraphDestroy(*graph);
+        *graph = NULL;
+    }
     return status;
 }
 
@@ -97,49 +107,6 @@ static ecornn_status run_captured(const struct eco_gpu_queue *queue)
 
 /* ---- repeated runs --------------------------------------------------------------------------- */
 
-static bool same_draws(const struct eco_args *a, const struct eco_args *b)
-{
-    return a->seed == b->seed && a->first_step == b->first_step && a->first_row == b->first_row;
-}
-
-static bool same_args(const struct eco_graphs *graphs, const struct eco_args *a,
-                      const struct eco_args *b)
-{
-    return a->T == b->T && a->N == b->N && a->lengths == b->lengths && a->resets == b->resets &&
-           a->mask == b->mask && a->x == b->x && a->y == b->y && a->weights == b->weights &&
-           a->workspace == b->workspace && a->reserve == b->reserve &&
-           (same_draws(a, b) || !graphs->seed_matters) && a->backward == b->backward &&
-           a->dy == b->dy && a->dx == b->dx && a->dweights == b->dweights &&
-           a->accumulate == b->accumulate &&
-           memcmp(a->initial, b->initial, sizeof a->initial) == 0 &&
-           memcmp(a->final, b->final, sizeof a->final) == 0 &&
-           memcmp(a->dfinal, b->dfinal, sizeof a->dfinal) == 0 &&
-           memcmp(a->dinitial, b->dinitial, sizeof a->dinitial) == 0 &&
-           memcmp(a->reset_state, b->reset_state, sizeof a->reset_state) == 0 &&
-           memcmp(a->dreset_state, b->dreset_state, sizeof a->dreset_state) == 0 &&
-           memcmp(a->states, b->states, sizeof a->states) == 0 &&
-           memcmp(a->dstates, b->dstates, sizeof a->dstates) == 0;
-}
-
-static bool same_moves(const struct eco_gpu_given *a, const struct eco_gpu_given *b)
-{
-    bool same = a->count == b->count;
-    for (int k = 0; same && k < a->count; k++)
-        same = a->move[k].from.data == b->move[k].from.data &&
-               a->move[k].to.data == b->move[k].to.data && a->move[k].added == b->move[k].added &&
-               a->move[k].rows == b->move[k].rows && a->move[k].width == b->move[k].width;
-    return same;
-}
-
-/* Are the parameters the same, or none? */
-static bool same_given(const struct entry *entry, const struct eco_gpu_queue *queue)
-{
-    if (queue->given == NULL || entry->args.matrices == NULL)
-        return queue->given == NULL && entry->args.matrices == NULL;
-    return memcmp(entry->given.matrix, queue->given->matrix, sizeof entry->given.matrix) == 0 &&
-           same_moves(&entry->given, queue->given);
-}
-
 static bool take(struct entry *entry)
 {
     return !atomic_exchange_explicit(&entry->taken, true, memory_order_acquire);
@@ -150,117 +117,144 @@ static void give_back(struct entry *entry)
     atomic_store_explicit(&entry->taken, false, memory_order_release);
 }
 
-/* Takes the entry of these arguments; NULL if there is none or another thread has it. */
-static struct entry *find(const struct eco_gpu_queue *queue)
+/* Takes the entry of a run, or of one that is alike; NULL if there is none or another thread has
+ * it. */
+static struct entry *find(struct eco_graphs *graphs, const struct eco_run_key *key, bool alike)
 {
-    struct eco_graphs *graphs = queue->graphs;
     for (int i = 0; i < ENTRIES; i++) {
         struct entry *entry = &graphs->entry[i];
-        if (!take(entry))
+        if (entry->used == 0 || !take(entry))
             continue;
-        if (entry->used && same_args(graphs, &entry->args, queue->args) && same_given(entry, queue))
+        if (alike ? eco_gpu_alike_runs(&entry->key, key) : eco_gpu_same_run(&entry->key, key)) {
+            entry->used = ++graphs->clock;
             return entry;
+        }
         give_back(entry);
     }
     return NULL;
 }
 
-/* For the next time. */
-static void remember(const struct eco_gpu_queue *queue)
+/* For the next time, in place of the run that was seen longest ago. */
+static void remember(struct eco_graphs *graphs, const struct eco_run_key *key)
 {
-    struct eco_graphs *graphs = queue->graphs;
-    struct entry *entry = &graphs->entry[atomic_fetch_add(&graphs->next, 1) % ENTRIES];
-    if (!take(entry))
+    struct entry *oldest = graphs->entry;
+    for (int i = 1; i < ENTRIES; i++)
+        if (graphs->entry[i].used < oldest->used)
+            oldest = &graphs->entry[i];
+    if (!take(oldest))
         return;
-    entry->args = *queue->args;
-    if (queue->given != NULL)
-        entry->given = *queue->given;
-    entry->used = true;
-    entry->captured = entry->refused = false;
-    give_back(entry);
-}
-
-/* The choice of kernels depends on sizes and on the alignment of addresses. */
-static bool is_like(const void *a, const void *b)
-{
-    enum { MULTIPLE = 256 };
-    return (a == NULL) == (b == NULL) && ((uintptr_t)a - (uintptr_t)b) % MULTIPLE == 0;
-}
-
-/* Do two runs use the same kernels? */
-static bool are_alike(const struct eco_args *a, const struct eco_args *b)
-{
-    bool alike = a->T == b->T && a->N == b->N && a->backward == b->backward &&
-                 a->accumulate == b->accumulate && is_like(a->lengths, b->lengths) &&
-                 is_like(a->x, b->x) && is_like(a->y, b->y) && is_like(a->weights, b->weights) &&
-                 is_like(a->workspace, b->workspace) && is_like(a->reserve, b->reserve) &&
-                 is_like(a->dy, b->dy) && is_like(a->dx, b->dx) &&
-                 is_like(a->dweights, b->dweights) && is_like(a->resets, b->resets) &&
-                 is_like(a->mask, b->mask);
-    for (int s = 0; s < ECO_MAX_STATES; s++)
-        alike = alike && is_like(a->initial[s], b->initial[s]) &&
-                is_like(a->final[s], b->final[s]) && is_like(a->dfinal[s], b->dfinal[s]) &&
-                is_like(a->dinitial[s], b->dinitial[s]) &&
-                is_like(a->reset_state[s], b->reset_state[s]) &&
-                is_like(a->dreset_state[s], b->dreset_state[s]) &&
-                is_like(a->states[s], b->states[s]) && is_like(a->dstates[s], b->dstates[s]);
-    return alike;
-}
-
-/* Does the entry's graph have the same moves and matrices as the run, but for addresses? */
-static bool given_are_alike(const struct entry *entry)
-{
-    const struct eco_gpu_given *a = &entry->made_given, *b = &entry->given;
-    if (entry->made.matrices == NULL || entry->args.matrices == NULL)
-        return entry->made.matrices == NULL && entry->args.matrices == NULL;
-    bool alike = a->count == b->count;
-    for (size_t k = 0; alike && k < sizeof a->matrix / sizeof *a->matrix; k++)
-        alike = is_like(a->matrix[k], b->matrix[k]);
-    return alike;
-}
-
-/* Gives the entry's graph the pointers and numbers of another graph with the same kernels, or
- * returns false. Running launches are not affected. The kernels must be the same:
- * cudaGraphExecUpdate would accept others, but cuBLAS products for compute capability 9.0 then fail
- * with an illegal instruction. */
-static bool update(struct entry *entry, cudaGraph_t graph)
-{
-    cudaGraphExecUpdateResultInfo result;
-    if (entry->exec == NULL)
-        return false;
-    if (are_alike(&entry->made, &entry->args) && given_are_alike(entry) &&
-        cudaGraphExecUpdate(entry->exec, graph, &result) == cudaSuccess)
-        return true;
-    (void)cudaGetLastError();
-    cudaGraphExecDestroy(entry->exec);
-    entry->exec = NULL;
-    return false;
+    drop(oldest);
+    oldest->key = *key;
+    oldest->refused = false;
+    oldest->used = ++graphs->clock;
+    give_back(oldest);
 }
 
 static ecornn_status make(const struct eco_gpu_queue *queue, struct entry *entry)
 {
-    cudaGraph_t graph;
-    ecornn_status status = capture(queue, &graph);
+    ecornn_status status = capture(queue, &entry->graph);
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, entry->graph, 0));
     if (status != ECORNN_OK)
-        return status;
-    if (!update(entry, graph))
-        status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, graph, 0));
-    entry->made = entry->args;
-    entry->made_given = entry->given;
-    cudaGraphDestroy(graph);
+        drop(entry);
+    if (status == ECORNN_OK && !queue->patches) {
+        cudaGraphDestroy(entry->graph);
+        entry->graph = NULL;
+    }
     return status;
 }
 
-/* A graph needs memory, of the device too; without it runs are queued as before. */
-static ecornn_status launch(const struct eco_gpu_queue *queue, struct entry *entry)
+/* ---- other addresses ------------------------------------------------------------------------- */
+
+/* Captures the run of the entry again with other words, for comparison. */
+static void find_patches(const struct eco_gpu_queue *queue, const struct eco_run_words *words,
+                         struct entry *entry)
 {
-    if (!entry->captured && !entry->refused) {
-        entry->captured = make(queue, entry) == ECORNN_OK;
-        entry->refused = !entry->captured;
+    const struct eco_run_words *made = &entry->key.words;
+    uint64_t shift[ECO_RUN_WORDS], add[ECO_RUN_WORDS];
+    cudaGraph_t shifted;
+    for (int i = 0; i < words->n; i++) {
+        /* no shift is twice another */
+        shift[i] =
+            (uint64_t)ECO_WORD_ALIGNMENT * (uint64_t)(words->n + eco_gpu_first_equal(words, i) + 1);
+        add[i] = made->value[i] + shift[i] - words->value[i];
     }
-    if (entry->captured)
+    eco_gpu_shift_words(words, add);
+    const ecornn_status status = capture(queue, &shifted);
+    eco_gpu_shift_words(words, NULL);
+    if (status != ECORNN_OK)
+        return;
+    entry->patches = eco_gpu_find_patches(entry->graph, shifted, made, shift);
+    cudaGraphDestroy(shifted);
+}
+
+/* Gives the entry's graph the words of this run. False: it has kept its own, or is dropped. */
+static bool patch(const struct eco_gpu_queue *queue, const struct eco_run_key *key,
+                  struct entry *entry)
+{
+    uint64_t add[ECO_RUN_WORDS];
+    if (entry->patches == NULL)
+        find_patches(queue, &key->words, entry);
+    if (entry->patches == NULL) {
+        queue->graphs->fixed[key->backward] = true;
+        return false;
+    }
+    for (int i = 0; i < key->words.n; i++)
+        add[i] = key->words.value[i] - entry->key.words.value[i];
+    if (eco_gpu_set_words(entry->patches, entry->exec, add) != ECORNN_OK) {
+        drop(entry);
+        return false;
+    }
+    entry->key = *key;
+    return true;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* A graph needs memory, of the device too; without it runs are queued as before. */
+static ecornn_status launch(const struct eco_gpu_queue *queue, const struct eco_run_key *key,
+                            struct entry *entry)
+{
+    bool ready = !entry->refused;
+    if (ready && entry->exec == NULL) {
+        entry->key = *key;
+        ready = make(queue, entry) == ECORNN_OK;
+        entry->refused = !ready;
+    } else if (ready && !eco_gpu_same_run(&entry->key, key)) {
+        ready = patch(queue, key, entry);
+    }
+    if (ready)
         return ECO_CUDA(cudaGraphLaunch(entry->exec, queue->args->stream));
     (void)cudaGetLastError();
+    return queue->queue(queue->own, queue->args->stream);
+}
+
+/* Can the device reach the parameters? Other arguments have been checked. */
+static ecornn_status check(const struct eco_gpu_queue *queue)
+{
+    return queue->given != NULL ? eco_gpu_check_params(queue->gpu, queue->given) : ECORNN_OK;
+}
+
+static ecornn_status queue_or_launch(const struct eco_gpu_queue *queue)
+{
+    struct eco_graphs *graphs = queue->graphs;
+    struct eco_run_key key;
+    ecornn_status status = ECORNN_OK;
+    eco_gpu_key(&key, queue->args, queue->given, graphs->draws);
+    struct entry *entry = find(graphs, &key, false);
+    if (entry == NULL) {
+        status = check(queue);
+        if (status == ECORNN_OK && queue->patches && !graphs->fixed[key.backward])
+            entry = find(graphs, &key, true);
+    }
+    if (entry != NULL) {
+        status = launch(queue, &key, entry);
+        give_back(entry);
+        return status;
+    }
+    if (status != ECORNN_OK)
+        return status;
+    remember(graphs, &key);
     return queue->queue(queue->own, queue->args->stream);
 }
 
@@ -268,22 +262,17 @@ ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue)
 {
     const cudaStream_t stream = queue->args->stream;
     enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-    if (stream != NULL) { /* the default stream is never captured */
-        const ecornn_status status = ECO_CUDA(cudaStreamIsCapturing(stream, &capturing));
-        if (status != ECORNN_OK)
-            return status;
-    }
-    if (capturing != cudaStreamCaptureStatusNone)
-        return run_captured(queue);
-    struct entry *entry = queue->keeps ? find(queue) : NULL;
-    if (entry != NULL) {
-        const ecornn_status status = launch(queue, entry);
-        give_back(entry);
+    ecornn_status status = ECORNN_OK;
+    if (stream != NULL) /* the default stream is never captured */
+        status = ECO_CUDA(cudaStreamIsCapturing(stream, &capturing));
+    const bool captured = capturing != cudaStreamCaptureStatusNone;
+    if (status == ECORNN_OK && !captured && queue->keeps)
+        return queue_or_launch(queue);
+    if (status == ECORNN_OK)
+        status = check(queue);
+    if (status != ECORNN_OK)
         return status;
-    }
-    if (queue->keeps)
-        remember(queue);
-    return queue->queue(queue->own, stream);
+    return captured ? run_captured(queue) : queue->queue(queue->own, stream);
 }
 
 /* ---- tapes ----------------------------------------------------------------------------------- */
@@ -309,21 +298,24 @@ bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double steps)
     return ((const struct eco_gpu *)plan->device->context)->graphs && steps <= MOST_STEPS;
 }
 
-ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape)
+ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape,
+                               struct eco_args *args, struct eco_gpu_given *given)
 {
+    enum { MOST_PATCHED = 1 << 13 };
     const struct eco_problem *problem = run->problem;
     const struct eco_gpu_plan *own = run->plan->context;
     const bool at_once = !own->fused.used && /* fused steps are one node each */
                          eco_gpu_is_batched(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
+    const double steps = at_once ? 0 : (double)args->T * problem->L * problem->D;
     struct tape_of_run of = {run, tape};
-    const struct eco_gpu_queue queue = {
-        .queue = queue_tape,
-        .own = &of,
-        .args = run->args,
-        .given = run->given,
-        .graphs = own->graphs,
-        .spare = run->set->stream[0],
-        .keeps = eco_gpu_keeps_graph(run->plan,
-                                     at_once ? 0 : (double)run->args->T * problem->L * problem->D)};
+    const struct eco_gpu_queue queue = {.queue = queue_tape,
+                                        .own = &of,
+                                        .args = args,
+                                        .given = given,
+                                        .gpu = run->plan->device->context,
+                                        .graphs = own->graphs,
+                                        .spare = run->set->stream[0],
+                                        .keeps = eco_gpu_keeps_graph(run->plan, steps),
+                                        .patches = steps <= MOST_PATCHED};
     return eco_gpu_run_queue(&queue);
 }

@@ -92,7 +92,7 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
     if (status == ECORNN_OK)
         status = eco_gpu_take_set(gpu, &run.set);
     if (status == ECORNN_OK) {
-        status = eco_gpu_run_tape(&run, tape);
+        status = eco_gpu_run_tape(&run, tape, &inside, takes ? &given : NULL);
         eco_gpu_return_set(run.set);
     }
     eco_gpu_leave(&scope);

@@ -14,18 +14,22 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
                                const struct eco_layout *layout, const struct eco_args *args,
                                const eco_gpu_ops *level_ops);
 
-/* run/graph.c: queues a tape, or launches its graph. */
-ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape);
+/* run/graph.c: queues a tape, or launches its graph. args and given are the run's, which reads
+ * other addresses there while it is captured for comparison; afterwards they are as before. */
+ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape,
+                               struct eco_args *args, struct eco_gpu_given *given);
 
 /* Work that is queued on a stream and joins it in any case, or is launched as a graph. */
 struct eco_gpu_queue {
     ecornn_status (*queue)(void *own, cudaStream_t stream);
     void *own;
-    const struct eco_args *args;       /* what it depends on; gives the stream */
-    const struct eco_gpu_given *given; /* args->params; or NULL */
+    struct eco_args *args;       /* what it depends on; gives the stream */
+    struct eco_gpu_given *given; /* args->params; or NULL */
+    const struct eco_gpu *gpu;
     struct eco_graphs *graphs;
     cudaStream_t spare; /* to capture on */
     bool keeps;         /* keep a graph */
+    bool patches;       /* which may get other addresses: the queue reads all from args and given */
 };
 /* run/graph.c: the same for a queue. */
 ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue);

@@ -41,6 +41,7 @@ struct net {
     ecornn_sizes sizes;
     void *weights, *x, *dy;
     size_t x_bytes, y_bytes;
+    uint64_t seed;
 };
 
 /* Arrays that a run writes; only one run at a time may use them. */
@@ -53,10 +54,11 @@ static void *random_block(size_t bytes, bool wide)
     unsigned state = 1;
     unsigned char *host = malloc(bytes);
     void *block = ecornn_alloc(device, bytes);
-    for (size_t i = 0; i + 3 < bytes; i += wide ? 4 : 2) {
+    const size_t each = wide ? 4 : 2;
+    for (size_t i = 0; i + each <= bytes; i += each) {
         state = state * 1664525u + 1013904223u;
         const float value = (float)(state >> 8) * 0x1p-24f - 0.5f;
-        memcpy(host + i, (const char *)&value + (wide ? 0 : 2), wide ? 4 : 2);
+        memcpy(host + i, (const char *)&value + (wide ? 0 : 2), each);
     }
     CHECK_OK(ecornn_upload(device, block, host, bytes));
     free(host);
@@ -71,6 +73,7 @@ static size_t models_of(const ecornn_desc *desc)
 static void net_make(struct net *net, const char *text)
 {
     net->own = NULL;
+    net->seed = 0;
     if (strncmp(text, "own", 3) == 0)
         CHECK_OK(ecornn_cell_parse(&net->own, own_text));
     CHECK_OK(ecornn_desc_parse(&net->desc, text, net->own));
@@ -80,8 +83,8 @@ static void net_make(struct net *net, const char *text)
     const size_t rows =
         models_of(&net->desc) * (size_t)net->desc.steps * (size_t)net->desc.batch * (wide ? 4 : 2);
     net->x_bytes = rows * (size_t)net->desc.input;
-    net->y_bytes =
-        rows * (size_t)net->desc.hidden * (net->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+    net->y_bytes = rows * (size_t)(net->desc.proj ? net->desc.proj : net->desc.hidden) *
+                   (net->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
     if (net->desc.flags & ECORNN_SHARED_INPUT)
         net->x_bytes /= models_of(&net->desc);
     net->x = random_block(net->x_bytes, wide);
@@ -137,6 +140,7 @@ static ecornn_status train_some(const struct net *net, const struct buffers *b, 
                           .weights = net->weights,
                           .workspace = b->workspace,
                           .reserve = b->reserve,
+                          .seed = net->seed,
                           .stream = stream};
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dy = net->dy, .dx = b->dx, .dweights = b->dweights};
@@ -169,7 +173,11 @@ static void check_same(const struct net *net, const struct buffers *b, const uns
 {
     size_t bytes;
     unsigned char *now = fetch(net, b, &bytes);
-    ck_assert_msg(memcmp(first, now, bytes) == 0, "other bits %s", how);
+    size_t same = 0;
+    while (same < bytes && first[same] == now[same])
+        same++;
+    ck_assert_msg(same == bytes, "other bits %s from byte %zu of y [%zu], dx [%zu] and dweights",
+                  how, same, net->y_bytes, net->x_bytes);
     free(now);
 }
 
@@ -380,6 +388,175 @@ START_TEST(a_call_that_fails_spoils_no_other_run)
 }
 END_TEST
 
+/* ---- addresses that change ------------------------------------------------------------------- */
+
+/* Steps of a projection, of two directions, of many rows and at once; the sums of weight gradients
+ * in several ways; and cells that are scanned, whose tickets are filled. */
+static const char *const rotated[] = {
+    "lstm/bf16/train/T6/N64/I64/H256/P80", "lstm/f32/train/bi/T5/N80/I50/H100",
+    "gru/f32/fast/train/T7/N256/I64/H256", "lstm/bf16/train/L3/T9/N300/I64/H128",
+    "lstm/f16/train/T1/N4096/I128/H128",   "lstm/bf16/train/L2/T40/N4/I9/H40/dropout:0.5"};
+enum { ROTATED = sizeof rotated / sizeof *rotated, TURNS = 7 };
+
+/* The arrays of one turn: each begins a little later in its block than in the turn before. */
+struct rotation {
+    struct net net; /* with x and dy of this turn */
+    struct buffers b;
+};
+
+static void *later(void *block, int turn, size_t each)
+{
+    return (char *)block + (size_t)turn % TURNS * each;
+}
+
+/* Blocks with room for all turns; copies of x and dy are at each place. */
+static struct rotation rotation_make(const struct net *net)
+{
+    const size_t more = TURNS * 512;
+    struct rotation all = {.net = *net};
+    struct net longer = *net;
+    longer.y_bytes += more;
+    longer.x_bytes += more;
+    longer.sizes.dweights += more;
+    longer.sizes.workspace += more;
+    longer.sizes.reserve += more;
+    all.b = buffers_make(&longer);
+    all.net.x = ecornn_alloc(device, TURNS * (net->x_bytes + 512));
+    all.net.dy = ecornn_alloc(device, TURNS * (net->y_bytes + 512));
+    return all;
+}
+
+static size_t spaced(size_t bytes)
+{
+    return (bytes + 511) / 512 * 512;
+}
+
+static struct rotation rotation_at(const struct net *net, const struct rotation *all, int turn)
+{
+    struct rotation now = *all;
+    now.net.seed = net->seed;
+    now.net.x = later(all->net.x, turn, spaced(net->x_bytes));
+    now.net.dy = later(all->net.dy, 3 * turn, spaced(net->y_bytes));
+    now.b =
+        (struct buffers){later(all->b.y, turn, 512), later(all->b.dx, 2 * turn, 512),
+                         later(all->b.dweights, turn, 512), later(all->b.workspace, 4 * turn, 512),
+                         later(all->b.reserve, 5 * turn, 512)};
+    CHECK_CUDA(cudaMemcpy(now.net.x, net->x, net->x_bytes, cudaMemcpyDeviceToDevice));
+    CHECK_CUDA(cudaMemcpy(now.net.dy, net->dy, net->y_bytes, cudaMemcpyDeviceToDevice));
+    CHECK_CUDA(cudaDeviceSynchronize());
+    return now;
+}
+
+static void rotation_free(struct rotation *all)
+{
+    buffers_free(&all->b);
+    ecornn_free(device, all->net.x);
+    ecornn_free(device, all->net.dy);
+}
+
+/* Each call has other addresses; with dropout also another seed. */
+START_TEST(takes_addresses_that_change_from_call_to_call)
+{
+    struct trial trial;
+    struct rotation all;
+    struct net queued;
+    size_t bytes;
+    trial_open(&trial, rotated[_i]);
+    net_make(&queued, rotated[_i]);
+    all = rotation_make(&trial.net);
+    for (int k = 0; k < 2 * TURNS; k++) {
+        trial.net.seed = trial.net.desc.dropout > 0 ? (uint64_t)k << 30 | 5 : 0;
+        struct rotation now = rotation_at(&trial.net, &all, k);
+        CHECK_OK(train(&now.net, &now.b, trial.stream));
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        unsigned char *first = fetch(&now.net, &now.b, &bytes);
+        if (trial.net.desc.dropout > 0) { /* a plan's first run is queued */
+            ecornn_plan_free(queued.plan);
+            CHECK_OK(ecornn_plan_create(&queued.plan, device, &queued.desc));
+            queued.seed = trial.net.seed;
+            CHECK_OK(train(&queued, &trial.b, trial.stream));
+            CHECK_OK(ecornn_wait(device, trial.stream));
+            char how[40];
+            snprintf(how, sizeof how, "with another seed in run %d", k);
+            check_same(&queued, &trial.b, first, how);
+        } else {
+            check_same(&now.net, &now.b, trial.first, "with other addresses");
+        }
+        free(first);
+    }
+    rotation_free(&all);
+    net_free(&queued);
+    trial_close(&trial);
+}
+END_TEST
+
+/* Two streams whose runs overlap, each with arrays of its own that change from call to call. */
+START_TEST(two_runs_at_a_time_have_other_addresses)
+{
+    enum { STREAMS = 2 };
+    struct trial trial;
+    struct rotation all[STREAMS], now[STREAMS];
+    cudaStream_t stream[STREAMS];
+    trial_open(&trial, rotated[_i]);
+    for (int s = 0; s < STREAMS; s++) {
+        all[s] = rotation_make(&trial.net);
+        CHECK_CUDA(cudaStreamCreateWithFlags(&stream[s], cudaStreamNonBlocking));
+    }
+    for (int k = 0; k < 2 * TURNS; k++) {
+        for (int s = 0; s < STREAMS; s++)
+            now[s] = rotation_at(&trial.net, &all[s], k + s);
+        for (int time = 0; time < 2; time++)
+            for (int s = 0; s < STREAMS; s++)
+                CHECK_OK(train(&now[s].net, &now[s].b, stream[s]));
+        for (int s = 0; s < STREAMS; s++) {
+            CHECK_OK(ecornn_wait(device, stream[s]));
+            check_same(&now[s].net, &now[s].b, trial.first, "beside another run");
+        }
+    }
+    for (int s = 0; s < STREAMS; s++) {
+        rotation_free(&all[s]);
+        cudaStreamDestroy(stream[s]);
+    }
+    trial_close(&trial);
+}
+END_TEST
+
+/* Each call of CUDA fails once while a graph is made, compared or given other addresses. */
+START_TEST(a_call_that_fails_spoils_no_other_addresses)
+{
+    enum { MOST = 4000, RUNS_OF_GRAPH = 4 };
+    struct trial trial;
+    struct rotation all;
+    bool failed = true;
+    int k = 1;
+    trial_open(&trial, "lstm/f32/train/bi/T3/N80/I5/H40");
+    all = rotation_make(&trial.net);
+    for (; failed && k < MOST; k += k < 40 ? 1 : 7) {
+        ecornn_plan_free(trial.net.plan);
+        CHECK_OK(ecornn_plan_create(&trial.net.plan, device, &trial.net.desc));
+        all.net.plan = trial.net.plan;
+        eco_call_fail_at(k);
+        failed = false;
+        for (int run = 0; run < RUNS_OF_GRAPH; run++) {
+            struct rotation now = rotation_at(&trial.net, &all, run);
+            (void)train(&now.net, &now.b, trial.stream);
+        }
+        failed = !eco_call_fail_at(0);
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        for (int run = 0; run < RUNS_OF_GRAPH; run++) {
+            struct rotation now = rotation_at(&trial.net, &all, run);
+            CHECK_OK(train(&now.net, &now.b, trial.stream));
+            CHECK_OK(ecornn_wait(device, trial.stream));
+            check_same(&now.net, &now.b, trial.first, "after a failure");
+        }
+    }
+    ck_assert_int_gt(k, 3);
+    ck_assert_int_lt(k, MOST);
+    rotation_free(&all);
+    trial_close(&trial);
+}
+END_TEST
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 6, RUNS = 8 };
@@ -430,4 +607,8 @@ END_TEST
 GPU_TEST_MAIN("gpu graphs", &device, {gives_the_same_bits_on_streams_and_from_graphs, PROBLEMS},
               {takes_other_arrays, PROBLEMS}, {takes_runs_of_other_sizes, 4},
               {may_be_captured_by_the_caller, PROBLEMS}, {an_empty_run_may_be_captured, PROBLEMS},
-              {a_call_that_fails_spoils_no_other_run, 1}, {one_plan_runs_in_many_threads, PROBLEMS})
+              {a_call_that_fails_spoils_no_other_run, 1},
+              {takes_addresses_that_change_from_call_to_call, ROTATED},
+              {two_runs_at_a_time_have_other_addresses, ROTATED - 1},
+              {a_call_that_fails_spoils_no_other_addresses, 1},
+              {one_plan_runs_in_many_threads, PROBLEMS})
