@@ -2,7 +2,7 @@
  * Rounds.  Both sides run in turns, so a clock that drifts and neighbours that steal time hit both.
  * Each round gives one ratio, and the median of these ratios is what a table shows.
  */
-#define _POSIX_C_SOURCE 200809L /* nanosleep, setenv */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "measure.h"
 
 #include <math.h>
@@ -20,6 +20,8 @@
 #include "say.h"
 
 enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2, CALLS_MAX = 1 << 18 };
+/* The third run may still prepare later ones. Calls that are queued follow others. */
+enum { EAGER_WARM_UP_RUNS = 4, EAGER_CALLS = 4 };
 /* A round of a side lasts at least this long; a GPU's clock is finer than a host's. */
 static const double ROUND_SECONDS = 0.005, GPU_ROUND_SECONDS = 0.003;
 static const double PEAK_SECONDS = 0.05;
@@ -50,7 +52,7 @@ static bool run_once(struct side *side, int set)
 static bool queue_once(void *self, void *stream)
 {
     const struct side *side = self;
-    return ours_queue(side->context, side->way == PACKING, stream);
+    return ours_queue(side->context, side->way == PACKING, side->way == EAGER, stream);
 }
 
 static double time_by_host(struct side *side, int repeats)
@@ -121,12 +123,15 @@ static int run_rounds(struct bout *bout)
 
 static bool warm_up(struct bout *bout)
 {
-    for (int k = 0; k < WARM_UP_RUNS; k++)
+    const bool eager = bout->mine.way == EAGER;
+    for (int k = 0; k < (eager ? EAGER_WARM_UP_RUNS : WARM_UP_RUNS); k++)
         if (!run_mine(bout, 1) || (bout->opponent && !run_other(bout, 1)))
             return false;
     if (!run_mine(bout, 1))
         return false;
     bout->repeats = 1 + (int)(bout->round_seconds / fmax(bout->mine.seconds, 1e-6));
+    if (eager && bout->repeats < EAGER_CALLS)
+        bout->repeats = EAGER_CALLS;
     bout->mine.call_count = bout->other.call_count = 0;
     return true;
 }
@@ -183,14 +188,6 @@ static bool compare(struct bout *bout)
 }
 
 /* ---- one way --------------------------------------------------------------------------------- */
-
-/* The library makes graphs itself, unless ECORNN_GRAPH says no when the device is opened. */
-static bool plan_way(struct bout *bout, enum way way)
-{
-    if (way == EAGER || way == GRAPH || way == PACKING)
-        setenv("ECORNN_GRAPH", way == EAGER ? "0" : "1", 1);
-    return ours_plan(&bout->ours, bout->problem, bout->request->device);
-}
 
 static bool prepare(struct bout *bout, enum way way)
 {
@@ -273,8 +270,8 @@ static bool measure_way(const struct request *request, struct problem *problem, 
                         .ratio = seconds + (size_t)4 * ROUNDS_MAX};
     const char *refusal = NULL;
     m->way = way;
-    bool good = plan_way(&bout, way) && (problem->x || problem_fill(problem, bout.ours.plan, 1)) &&
-                ours_upload(&bout.ours);
+    bool good = ours_plan(&bout.ours, problem, request->device) &&
+                (problem->x || problem_fill(problem, bout.ours.plan, 1)) && ours_upload(&bout.ours);
     if (request->opponent && way != PACKING) {
         refusal = request->opponent->refuses ? request->opponent->refuses(problem) : NULL;
         bout.opponent = refusal ? NULL : request->opponent;

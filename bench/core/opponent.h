@@ -12,8 +12,9 @@
 
 #include "problem.h"
 
-/* How runs follow each other.  A CPU finishes each call.  On a GPU calls are queued (eager), or
- * replayed from a CUDA graph; PACKING is a graph that also packs weights and unpacks gradients. */
+/* How runs follow each other.  A CPU finishes each call.  On a GPU calls are queued (eager),
+ * ours with other addresses each time, or replayed from a CUDA graph; PACKING is a graph that also
+ * packs weights and unpacks gradients. */
 enum way { ON_CPU, EAGER, GRAPH, PACKING };
 
 /* The opponent's side of one measurement. */

@@ -27,10 +27,24 @@ bool ours_plan(struct ours *ours, const struct problem *problem, const char *dev
     return true;
 }
 
+/* Addresses in turn for arrays of queued runs, more than the library keeps graphs. The data of x
+ * and dy is only where they begin first; times do not depend on it. */
+enum { TURNS = 8, TURN_BYTES = 512, ROOM_FOR_TURNS = TURNS * TURN_BYTES };
+
+static void *array(const struct ours *ours, size_t bytes)
+{
+    return ecornn_alloc(ours->device, bytes + ROOM_FOR_TURNS);
+}
+
+static void *moved(const struct ours *ours, void *first)
+{
+    return first ? (char *)first + (size_t)ours->turn * TURN_BYTES : NULL;
+}
+
 /* from NULL: only allocates. */
 static bool upload(struct ours *ours, void **to, const void *from, size_t bytes)
 {
-    *to = ecornn_alloc(ours->device, bytes);
+    *to = array(ours, bytes);
     return *to && (!from || check(ours, ecornn_upload(ours->device, *to, from, bytes)));
 }
 
@@ -59,7 +73,8 @@ static bool pack(const struct ours *ours, void *stream)
 
 static bool unpack(const struct ours *ours, void *stream)
 {
-    return check(ours, ecornn_unpack(ours->plan, ours->dweights, ours->dpointers, 0, stream));
+    return check(
+        ours, ecornn_unpack(ours->plan, moved(ours, ours->dweights), ours->dpointers, 0, stream));
 }
 
 /* Makes the states of a streaming problem, which stay from call to call and begin with zeros. */
@@ -83,8 +98,8 @@ bool ours_upload(struct ours *ours)
 {
     const struct problem *p = ours->problem;
     const size_t workspace = ours->sizes.workspace ? ours->sizes.workspace : 1;
-    ours->weights = ecornn_alloc(ours->device, ours->sizes.weights);
-    ours->workspace = ecornn_alloc(ours->device, workspace);
+    ours->weights = array(ours, ours->sizes.weights);
+    ours->workspace = array(ours, workspace);
     bool good = ours->weights && ours->workspace &&
                 upload(ours, &ours->x, p->x, p->x_elements * (size_t)p->sets * p->element) &&
                 upload(ours, &ours->y, NULL, p->y_elements * p->element) &&
@@ -96,8 +111,8 @@ bool ours_upload(struct ours *ours)
     if (good && p->streaming)
         good = make_states(ours);
     if (good && p->training) {
-        ours->dweights = ecornn_alloc(ours->device, ours->sizes.dweights);
-        ours->reserve = ecornn_alloc(ours->device, ours->sizes.reserve);
+        ours->dweights = array(ours, ours->sizes.dweights);
+        ours->reserve = array(ours, ours->sizes.reserve);
         good = ours->dweights && ours->reserve &&
                upload(ours, &ours->dy, p->dy, p->y_elements * p->element) &&
                upload(ours, &ours->dx, NULL, p->x_elements * p->element) &&
@@ -117,18 +132,21 @@ static bool compute(const struct ours *ours, int set, void *stream)
                     .steps = ECORNN_ALL,
                     .batch = ECORNN_ALL,
                     .lengths = ours->lengths,
-                    .x = (const char *)ours->x + (size_t)set * p->x_elements * p->element,
-                    .y = ours->y,
+                    .x = (const char *)moved(ours, ours->x) +
+                         (size_t)set * p->x_elements * p->element,
+                    .y = moved(ours, ours->y),
                     .weights = ours->weights,
-                    .workspace = ours->workspace,
-                    .reserve = ours->reserve,
+                    .workspace = moved(ours, ours->workspace),
+                    .reserve = moved(ours, ours->reserve),
                     .seed = 1,
                     .stream = stream,
                     .resets = ours->resets};
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
         io.initial[s] = io.final[s] = ours->states[s];
-    const ecornn_gradient gradient = {
-        .size = sizeof gradient, .dy = ours->dy, .dx = ours->dx, .dweights = ours->dweights};
+    const ecornn_gradient gradient = {.size = sizeof gradient,
+                                      .dy = moved(ours, ours->dy),
+                                      .dx = moved(ours, ours->dx),
+                                      .dweights = moved(ours, ours->dweights)};
     return check(ours, ecornn_forward(ours->plan, &io)) &&
            (!p->training || check(ours, ecornn_backward(ours->plan, &io, &gradient)));
 }
@@ -137,6 +155,7 @@ bool ours_run(struct ours *ours, int set)
 {
     const bool training = ours->problem->training;
     const double start = now();
+    ours->turn = 0;
     if (training && !pack(ours, NULL))
         return false;
     const double core = now();
@@ -149,8 +168,9 @@ bool ours_run(struct ours *ours, int set)
     return true;
 }
 
-bool ours_queue(const struct ours *ours, bool packs, void *stream)
+bool ours_queue(struct ours *ours, bool packs, bool moves, void *stream)
 {
+    ours->turn = moves ? (ours->turn + 1) % TURNS : 0;
     packs = packs && ours->problem->training;
     return (!packs || pack(ours, stream)) && compute(ours, 0, stream) &&
            (!packs || unpack(ours, stream));

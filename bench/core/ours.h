@@ -16,6 +16,7 @@ struct ours {
     void *weights, *dweights, *workspace, *reserve, *lengths, *resets;
     void *states[ECORNN_MAX_STATES]; /* streaming: initial and final */
     void **pointers, **dpointers;
+    int turn;                     /* of the addresses of queued runs */
     double seconds, core_seconds; /* of the last ours_run: with and without pack and unpack */
 };
 
@@ -25,8 +26,9 @@ bool ours_plan(struct ours *ours, const struct problem *problem, const char *dev
 bool ours_upload(struct ours *ours);
 /* Runs input `set` and waits.  Inference: forward.  Training: pack, forward, backward, unpack. */
 bool ours_run(struct ours *ours, int set);
-/* Queues a run of input 0 on a GPU's stream; packs: training packs and unpacks, too. */
-bool ours_queue(const struct ours *ours, bool packs, void *stream);
+/* Queues a run of input 0 on a GPU's stream; packs: training packs and unpacks, too. moves: all
+ * arrays but weights are elsewhere than in the last runs, as a caching allocator gives them. */
+bool ours_queue(struct ours *ours, bool packs, bool moves, void *stream);
 /* Copies an array of the device to the host; the caller frees it.  NULL: no memory. */
 void *ours_download(const struct ours *ours, const void *from, size_t bytes);
 void ours_free(struct ours *ours);
