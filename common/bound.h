@@ -30,6 +30,15 @@ static inline void *eco_view_at(const struct eco_view *view, int32_t t)
     return view->first == NULL ? NULL : view->first + step * view->step;
 }
 
+/* The view from a column of its rows on. */
+static inline struct eco_view eco_view_column(const struct eco_view *view, size_t column)
+{
+    struct eco_view part = *view;
+    if (part.first != NULL)
+        part.first += column * eco_type_bytes(view->type);
+    return part;
+}
+
 /*
  * Each field says for which kinds of op it is filled in; otherwise it is undefined.  Arrays of
  * forward are in workspace or reserve unless they belong to the caller.  `first` and `last` are the

@@ -207,6 +207,9 @@ void eco_cpu_expand(const struct eco_cpu_run *run, const struct eco_bound *bound
 extern const struct eco_verbs eco_cpu_verbs;
 void eco_cpu_move(void *run, const struct eco_move *move); /* ops/move.c */
 void eco_cpu_cut(void *run, const struct eco_cut *cut);    /* ops/resets.c */
+/* ops/products.c */
+void eco_cpu_weight_product(void *run, const struct eco_weight_product *product);
+void eco_cpu_gradients(void *run, const struct eco_gradients *gradients);
 
 /* ---- resets, ops/resets.c ------------------------------------------------------------------- */
 
@@ -364,16 +367,10 @@ void eco_cpu_after_product(const struct eco_cpu_run *run);
 /* After the passes of a step; a scan waits only for starts and returned states. */
 void eco_cpu_after_step(const struct eco_cpu_run *run);
 
-/* ---- the ops that compute: ops/forward.c, ops/backward.c, ops/weight_gradients.c ------------- */
+/* ---- steps: ops/forward.c, ops/backward.c ---------------------------------------------------- */
 
-void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
-/* After an input product, once all have multiplied: copies x to its accumulator, if there is
- * one. */
-void eco_cpu_copy_raw(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
-void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
-void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_bound *bound);
 
 /* ---- gradients of vectors, ops/vector_gradients.c -------------------------------------------- */
 
@@ -383,7 +380,7 @@ bool eco_cpu_sums_vectors(const struct eco_problem *problem);
 void eco_cpu_point_at_sums(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t i,
                            struct eco_pointwise *call);
 /* D_WEIGHTS: adds the op's vector gradients to the sums of weight gradients; multiply: its dacc. */
-void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_bound *bound,
+void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_view *dvector,
                        const struct eco_multiply *multiply);
 
 /* ---- sums of weight gradients, ops/gradient_sums.c ------------------------------------------- */

@@ -58,12 +58,6 @@ struct eco_view eco_bind_scratch(const struct eco_layout *layout, const struct e
     return scratch_of(&(struct binding){.layout = layout, .args = args, .op = op}, scratch);
 }
 
-static void skip(struct eco_view *view, size_t elements)
-{
-    if (view->first != NULL)
-        view->first += elements * eco_type_bytes(view->type);
-}
-
 /* A caller's sequence of rows of `width` elements, from a column on. */
 static struct eco_view sequence(const struct binding *b, const void *data, size_t width,
                                 size_t column)
@@ -77,8 +71,7 @@ static struct eco_view sequence(const struct binding *b, const void *data, size_
                             .row = time_major ? width : T * width,
                             .type = type,
                             .caller = true};
-    skip(&view, column);
-    return view;
+    return eco_view_column(&view, column);
 }
 
 /* This direction's columns of the caller's rows of D*P. */
@@ -99,8 +92,7 @@ struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const str
                             .row = width,
                             .type = layout->type,
                             .caller = true};
-    skip(&view, before * (size_t)args->N * width);
-    return view;
+    return eco_view_column(&view, before * (size_t)args->N * width);
 }
 
 static struct eco_view caller_state(const struct binding *b, const void *data, int s)
@@ -169,8 +161,7 @@ static struct eco_view sequence_of(const struct binding *b, const struct eco_op 
 {
     const struct eco_array array = eco_layout_sequence(b->layout, op->layer);
     struct eco_view view = eco_bind_array(&array, b->args, -1);
-    skip(&view, op->d * (size_t)b->problem->P);
-    return view;
+    return eco_view_column(&view, op->d * (size_t)b->problem->P);
 }
 
 /* y of a direction; below the last layer, the copy that a lean run keeps, or a run with wide
@@ -308,7 +299,7 @@ static void bind_all_states(const struct binding *b, const void *const arrays[EC
                               .row = width,
                               .type = b->layout->type,
                               .caller = true};
-        skip(view, before * rows * width);
+        *view = eco_view_column(view, before * rows * width);
     }
 }
 
@@ -360,8 +351,7 @@ static struct eco_view dy_of(const struct binding *b)
     if (b->op->layer == b->problem->L - 1)
         return output(b, b->args->dy);
     struct eco_view dy = dinput_of(b, b->op->layer + 1);
-    skip(&dy, b->op->d * (size_t)b->problem->P);
-    return dy;
+    return eco_view_column(&dy, b->op->d * (size_t)b->problem->P);
 }
 
 /* ---- by kind --------------------------------------------------------------------------------- */

@@ -189,11 +189,137 @@ static void d_scatter(const struct eco_target *target, const struct eco_bound *b
     emit(target, &move);
 }
 
+/* ---- products over many steps ---------------------------------------------------------------- */
+
+static void wait(const struct eco_target *target)
+{
+    if (target->verbs->wait != NULL)
+        target->verbs->wait(target->run);
+}
+
+/* The accumulator that is x itself, or its gradient, if there is one. */
+static void move_raw(const struct eco_target *target, struct eco_move move)
+{
+    if (target->layout->problem->cell->lowered.raw < 0)
+        return;
+    wait(target); /* for products that write the same rows */
+    move.to_t = move.t;
+    move.every = 1;
+    move.width = target->layout->problem->H;
+    move.rows = ECO_ROWS_LIVE;
+    emit(target, &move);
+}
+
+/* Elements of a row before an accumulator's gradient, or before an operand. */
+static size_t column(const struct eco_target *target, int number)
+{
+    const struct eco_layout *layout = target->layout;
+    return number < 0
+               ? 0
+               : (size_t)number * eco_request_row(&layout->request, (size_t)layout->problem->H);
+}
+
+void eco_expand_input(const struct eco_target *target, const struct eco_op *op,
+                      const struct eco_view *acc, const struct eco_view *x, int32_t t0, int32_t t1)
+{
+    const struct eco_weight_product product = {.op = op,
+                                               .weight_id = ECO_WEIGHT_INPUT,
+                                               .t0 = t0,
+                                               .t1 = t1,
+                                               .a = *x,
+                                               .c = *acc,
+                                               .bias = true};
+    const int raw = target->layout->problem->cell->lowered.raw;
+    const size_t first = raw < 0 ? 0 : (size_t)raw * eco_layout_acc_blocks(target->layout).column;
+    target->verbs->product(target->run, &product);
+    move_raw(target, (struct eco_move){.op = op,
+                                       .to = eco_view_column(acc, first),
+                                       .from = *x,
+                                       .t = t0,
+                                       .steps = t1 - t0,
+                                       .to_accs = true});
+}
+
+static void input(const struct eco_target *target, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    if (!target->layout->fuse_input) /* else each step multiplies its input */
+        eco_expand_input(target, op, &bound->acc, &bound->input, op->t0, op->t1);
+}
+
+static void d_input(const struct eco_target *target, const struct eco_bound *bound)
+{
+    const struct eco_layout *layout = target->layout;
+    const struct eco_op *op = bound->op;
+    struct eco_move move = move_of_steps(target, op);
+    const struct eco_weight_product product = {.op = op,
+                                               .weight_id = ECO_WEIGHT_INPUT,
+                                               .t0 = op->t0,
+                                               .t1 = op->t1,
+                                               .a = bound->acc,
+                                               .c = bound->dx,
+                                               .back = true,
+                                               .add = op->add && !op->gathered};
+    move.to = bound->dx;
+    move.rows = ECO_ROWS_LIVE;
+    move.drop = false;
+    if (bound->dx.first == NULL)
+        return;
+    if (eco_layout_matrix(layout, op->layer, ECO_WEIGHT_INPUT)->n > 0)
+        target->verbs->product(target->run, &product);
+    else if (!product.add) /* a cell without W: no product writes dx */
+        emit(target, &move);
+    move.add = true;
+    move.from = eco_view_column(&bound->acc, column(target, layout->problem->cell->lowered.raw));
+    move_raw(target, move);
+}
+
+static void add_part(struct eco_gradients *gradients, int weight_id, int32_t t0, int32_t t1,
+                     struct eco_view c)
+{
+    if (t0 < t1)
+        gradients->part[gradients->n++] = (struct eco_gradient_term){weight_id, t0, t1, c};
+}
+
+/* The rows of an operand. The state before the direction's first step may be in another array. */
+static void add_operand(const struct eco_target *target, const struct eco_bound *bound, int o,
+                        struct eco_gradients *gradients)
+{
+    const struct eco_operand *operand = &target->layout->problem->cell->lowered.operand[o];
+    const struct eco_op *op = bound->op;
+    const int s = operand->state, weight_id = ECO_WEIGHT_RECURRENT + o;
+    const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
+    const bool begins = s >= 0 && bound->begins[s] && first == bound->first;
+    add_part(gradients, weight_id, op->t0 + (int32_t)(begins && !op->reversed),
+             op->t1 - (int32_t)(begins && op->reversed),
+             s < 0 ? eco_view_column(&bound->operand, column(target, operand->slot))
+                   : bound->before[s]);
+    if (begins)
+        add_part(gradients, weight_id, first, first + 1, bound->before_first[s]);
+}
+
+static void d_weights(const struct eco_target *target, const struct eco_bound *bound)
+{
+    const struct eco_problem *problem = target->layout->problem;
+    const struct eco_op *op = bound->op;
+    struct eco_gradients gradients = {.op = op, .dacc = bound->acc, .dvector = bound->dvector};
+    add_part(&gradients, ECO_WEIGHT_INPUT, op->t0, op->t1, bound->input);
+    for (int o = 0; o < problem->cell->lowered.n_operands; o++)
+        add_operand(target, bound, o, &gradients);
+    if (problem->projected) {
+        gradients.dh = bound->h;
+        gradients.u = bound->u;
+    }
+    target->verbs->gradients(target->run, &gradients);
+}
+
 void eco_expand(const struct eco_target *target, const struct eco_bound *bound)
 {
     static void (*const by_kind[ECO_OP_KINDS])(const struct eco_target *,
                                                const struct eco_bound *) = {
-        [ECO_BEGIN] = begin,     [ECO_GATHER] = gather,       [ECO_KEEP] = keep,  [ECO_END] = end,
-        [ECO_D_BEGIN] = d_begin, [ECO_D_SCATTER] = d_scatter, [ECO_D_END] = d_end};
+        [ECO_BEGIN] = begin,     [ECO_GATHER] = gather,       [ECO_INPUT] = input,
+        [ECO_D_INPUT] = d_input, [ECO_D_WEIGHTS] = d_weights, [ECO_KEEP] = keep,
+        [ECO_END] = end,         [ECO_D_BEGIN] = d_begin,     [ECO_D_SCATTER] = d_scatter,
+        [ECO_D_END] = d_end};
     by_kind[bound->op->kind](target, bound);
 }

@@ -36,7 +36,8 @@ struct eco_move {
     enum eco_move_rows rows;
     bool resets;
     bool add;
-    bool pads; /* elements of `to` between its width and the next row become 0 */
+    bool to_accs; /* the units of `to` are stored in blocks, as eco_layout_acc_blocks */
+    bool pads;    /* elements of `to` between its width and the next row become 0 */
     bool drop;
     uint64_t threshold; /* draws below it drop an element */
     double scale;
@@ -50,10 +51,51 @@ struct eco_cut {
     int32_t t, width;
 };
 
+/*
+ * PRODUCT with a matrix M of the packed weights, for steps t in [t0,t1) and all n; "accs" are the
+ * columns of the matrix's accumulators:
+ *
+ *     forward:  c[t,n,accs] (+)= a[t,n,:] M^T, and with bias all accumulators begin as biases or 0
+ *     back:     c[t,n,:]    (+)= a[t,n,accs] M
+ */
+struct eco_weight_product {
+    const struct eco_op *op; /* layer and direction */
+    int weight_id;           /* enum eco_weight_id */
+    int32_t t0, t1;
+    struct eco_view a, c;
+    bool back, bias, add;
+};
+
+/* One product for each operand.  A state has two, because before the direction's first step it is
+ * in another array. */
+enum { ECO_MOST_GRADIENTS = 1 + 2 * ECO_MAX_OPERANDS };
+
+/*
+ * GRADIENTS of an op's layer and direction: for each part, with sums over t in [t0,t1) and all n,
+ *
+ *     dM (+)= dacc[t,n,accs]^T c[t,n,:]       c without an array stands for zeros
+ *
+ * dvectors (+)= sums of dacc's columns, or of `dvector`; and with a projection, over all steps of
+ * the op, dP (+)= dh[t,n,:]^T u[t,n,:].
+ */
+struct eco_gradients {
+    const struct eco_op *op;
+    struct eco_view dacc, dvector, dh, u;
+    struct eco_gradient_term {
+        int weight_id;
+        int32_t t0, t1;
+        struct eco_view c;
+    } part[ECO_MOST_GRADIENTS];
+    int n;
+};
+
 /* The verbs of a backend.  On a CPU every thread calls them and does its part. */
 struct eco_verbs {
     void (*move)(void *run, const struct eco_move *move);
     void (*cut)(void *run, const struct eco_cut *cut);
+    void (*product)(void *run, const struct eco_weight_product *product);
+    void (*gradients)(void *run, const struct eco_gradients *gradients);
+    void (*wait)(void *run); /* until all threads have done the verbs before; NULL: they have */
 };
 
 /* What an op is expanded for. */
@@ -68,5 +110,8 @@ struct eco_target {
 
 /* program/expand.c: calls the verbs of an op that is no claim. */
 void eco_expand(const struct eco_target *target, const struct eco_bound *bound);
+/* acc of steps [t0,t1) = W x + bias. */
+void eco_expand_input(const struct eco_target *target, const struct eco_op *op,
+                      const struct eco_view *acc, const struct eco_view *x, int32_t t0, int32_t t1);
 
 #endif /* ECO_VERBS_H */

@@ -12,11 +12,11 @@ static const struct eco_products packed_products = {.multiply = eco_packed_multi
 
 static const eco_cpu_kernel ops[ECO_OP_KINDS] = {
     [ECO_BEGIN] = eco_cpu_expand,     [ECO_GATHER] = eco_cpu_expand,
-    [ECO_INPUT] = eco_cpu_input,      [ECO_STEP] = eco_cpu_step,
+    [ECO_INPUT] = eco_cpu_expand,     [ECO_STEP] = eco_cpu_step,
     [ECO_KEEP] = eco_cpu_expand,      [ECO_END] = eco_cpu_expand,
     [ECO_D_BEGIN] = eco_cpu_expand,   [ECO_REPLAY] = eco_cpu_replay,
-    [ECO_D_STEP] = eco_cpu_d_step,    [ECO_D_INPUT] = eco_cpu_d_input,
-    [ECO_D_SCATTER] = eco_cpu_expand, [ECO_D_WEIGHTS] = eco_cpu_d_weights,
+    [ECO_D_STEP] = eco_cpu_d_step,    [ECO_D_INPUT] = eco_cpu_expand,
+    [ECO_D_SCATTER] = eco_cpu_expand, [ECO_D_WEIGHTS] = eco_cpu_expand,
     [ECO_D_END] = eco_cpu_expand,
 };
 

@@ -1,8 +1,7 @@
-/* The biases that products add to accumulators, and the layout of units if C is not an accumulator.
+/*
+ * The biases that products add to accumulators.
  */
 #include "cpu/cpu.h"
-
-const struct eco_blocks eco_cpu_one_block = {31, 0, 0};
 
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc)
 {

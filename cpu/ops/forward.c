@@ -1,60 +1,10 @@
 /*
- * The forward operations: one product for the inputs of many steps, then per step a product and one
- * fused pointwise pass for each stage of the cell. The algorithm decides how to multiply.
+ * The steps of forward: per step a product and one fused pointwise pass for each stage of the cell.
+ * The algorithm decides how to multiply.
  */
 #include "cpu/cpu.h"
 
 #include <string.h>
-
-/* Rows `rows` after those of the op's first step. */
-static void *rows_after(const struct eco_view *view, const struct eco_op *op, size_t rows)
-{
-    return eco_cpu_after_mutable(view->type, eco_view_at(view, op->t0), rows * view->row);
-}
-
-void eco_cpu_copy_raw(const struct eco_cpu_run *run, const struct eco_multiply *m)
-{
-    const int32_t H = run->problem->H, width = m->blocks.shift < 31 ? 1 << m->blocks.shift : H;
-    const struct eco_range part = eco_cpu_part(run, H, run->unit_group);
-    const ecornn_type type = run->layout->type, sum = run->layout->sum;
-    if (run->lowered->raw < 0)
-        return;
-    eco_cpu_wait(run);
-    for (int32_t n = 0; n < m->rows; n++)
-        for (int32_t j = part.from, end; j < part.to; j = end) {
-            const int32_t block = j / width;
-            end = (block + 1) * width < part.to ? (block + 1) * width : part.to;
-            const size_t column = (size_t)run->lowered->raw * m->blocks.column +
-                                  (size_t)block * m->blocks.block + (size_t)(j - block * width);
-            eco_type_move(eco_cpu_after_mutable(sum, m->c, (size_t)n * m->c_row + column), sum,
-                          eco_cpu_after(type, m->a, (size_t)n * m->a_row + (size_t)j), type,
-                          (size_t)(end - j));
-        }
-}
-
-void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
-{
-    const struct eco_op *op = bound->op;
-    if (run->layout->fuse_input)
-        return;
-    struct eco_multiply multiply = {.op = op,
-                                    .part = ECO_WEIGHT_INPUT,
-                                    .a_row = bound->input.row,
-                                    .c_row = bound->acc.row,
-                                    .c_type = bound->acc.type,
-                                    .blocks = eco_layout_acc_blocks(run->layout),
-                                    .bias = true,
-                                    .alone = true};
-    for (struct eco_row_range some = {0}; eco_cpu_next_row_range(run, op, &some);) {
-        multiply.rows = some.rows;
-        multiply.a = rows_after(&bound->input, op, (size_t)some.step * (size_t)run->args->N);
-        multiply.c = eco_view_at(&bound->acc, op->t0 + some.step);
-        run->products->multiply(run, &multiply);
-        eco_cpu_copy_raw(run, &multiply);
-    }
-}
-
-/* ---- one step -------------------------------------------------------------------------------- */
 
 /* What stays the same over the steps of an op. */
 struct step {

@@ -53,6 +53,21 @@ static void move_plain(const struct eco_move *move, const struct rows_pair *row)
         memset(row->to, 0, row->width * eco_type_bytes(row->to_type));
 }
 
+/* The units of an accumulator, block by block. */
+static void move_blocks(const struct eco_cpu_run *run, const struct eco_move *move,
+                        const struct rows_pair *row)
+{
+    const struct eco_blocks blocks = eco_layout_acc_blocks(run->layout);
+    const size_t block = (size_t)1 << blocks.shift;
+    for (size_t j = 0; j < row->width; j += block) {
+        struct rows_pair some = *row;
+        some.width = row->width - j < block ? row->width - j : block;
+        some.to = eco_cpu_after_mutable(row->to_type, row->to, eco_blocks_at(&blocks, j));
+        some.from = eco_cpu_after(row->from_type, row->from, j);
+        move_plain(move, &some);
+    }
+}
+
 /* The row at position n, at step number i of the move. */
 static void move_row(const struct eco_cpu_run *run, const struct eco_move *move, int32_t i,
                      int32_t n)
@@ -74,6 +89,8 @@ static void move_row(const struct eco_cpu_run *run, const struct eco_move *move,
                                        .n = run->args->first_row + (uint32_t)row};
     if (move->drop)
         move_dropped(move, at, &pair);
+    else if (move->to_accs)
+        move_blocks(run, move, &pair);
     else
         move_plain(move, &pair);
     if (move->pads)

@@ -96,45 +96,25 @@ struct part {
     struct eco_blocks blocks;
 };
 
-/* acc (+)= A M^T; rows of A are dense over the steps. */
-static void multiply(struct part *part, int weights, const struct eco_view *a, size_t column)
-{
-    const struct eco_cpu_run *run = &part->run;
-    const struct eco_op *op = &part->op;
-    const struct eco_view *acc = &part->bound.acc;
-    const char *rows = eco_cpu_after(a->type, eco_view_at(a, op->t0), column);
-    struct eco_multiply m = {.op = op,
-                             .part = weights,
-                             .a_row = a->row,
-                             .c_row = acc->row,
-                             .c_type = acc->type,
-                             .blocks = part->blocks,
-                             .bias = weights == ECO_WEIGHT_INPUT,
-                             .add = weights != ECO_WEIGHT_INPUT};
-    for (struct eco_row_range some = {0}; eco_cpu_next_row_range(run, op, &some);) {
-        m.rows = some.rows;
-        m.a = eco_cpu_after(a->type, rows, (size_t)some.step * (size_t)run->args->N * a->row);
-        m.c = eco_view_at(acc, op->t0 + some.step);
-        part->run.rows = (struct eco_range){0, some.rows};
-        run->products->multiply(run, &m);
-        if (weights == ECO_WEIGHT_INPUT)
-            eco_cpu_copy_raw(run, &m);
-    }
-    part->run.rows = part->replay->run->rows;
-}
-
 /* Rows of operand o: planes before the steps, or what an earlier stage computed. */
 static void multiply_operand(struct part *part, int o)
 {
-    const struct eco_cpu_run *run = &part->run;
+    struct eco_cpu_run *run = &part->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
     const struct eco_bound *bound = part->replay->bound;
     const struct eco_view *states = run->args->resets != NULL ? bound->with_resets : bound->before;
-    if (operand->state >= 0)
-        multiply(part, ECO_WEIGHT_RECURRENT + o, &states[operand->state], 0);
+    struct eco_weight_product product = {.op = &part->op,
+                                         .weight_id = ECO_WEIGHT_RECURRENT + o,
+                                         .t0 = part->op.t0,
+                                         .t1 = part->op.t1,
+                                         .c = part->bound.acc,
+                                         .add = true};
+    if (operand->state < 0)
+        product.a =
+            eco_view_column(&bound->operand, (size_t)operand->slot * (size_t)run->problem->H);
     else
-        multiply(part, ECO_WEIGHT_RECURRENT + o, &bound->operand,
-                 (size_t)operand->slot * (size_t)run->problem->H);
+        product.a = states[operand->state];
+    eco_cpu_weight_product(run, &product);
     eco_cpu_after_product(run);
 }
 
@@ -275,7 +255,8 @@ static void run_part(const struct replay *replay, int32_t t0, int32_t t1)
     part.args.backward = false;
     part.run.args = &part.args;
     bind_part(&part);
-    multiply(&part, ECO_WEIGHT_INPUT, &replay->bound->input, 0);
+    const struct eco_target target = {&eco_cpu_verbs, &part.run, part.run.layout, &part.args, 0};
+    eco_expand_input(&target, &part.op, &part.bound.acc, &replay->bound->input, t0, t1);
     eco_cpu_wait(&part.run);
     if (replay->at_once) {
         run_at_once(&part);

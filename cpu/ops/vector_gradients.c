@@ -122,13 +122,13 @@ static void sum_columns(const struct source *source, int column, int32_t n, void
     }
 }
 
-void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_bound *bound,
+void eco_cpu_d_vectors(const struct eco_cpu_run *run, const struct eco_view *dvector,
                        const struct eco_multiply *multiply)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     const size_t H = (size_t)run->problem->H;
     const struct eco_range share = eco_cpu_part(run, run->problem->H, 16);
-    const struct source source = {run, multiply, &bound->dvector, (size_t)share.from};
+    const struct source source = {run, multiply, dvector, (size_t)share.from};
     const int32_t n = share.to - share.from;
     const ecornn_type type = run->layout->sum;
     void *sum = eco_cpu_after_mutable(type, eco_cpu_gradient(run, multiply->op, ECO_WEIGHT_VECTORS),

@@ -3,7 +3,16 @@
  */
 #include "cpu/cpu.h"
 
-const struct eco_verbs eco_cpu_verbs = {.move = eco_cpu_move, .cut = eco_cpu_cut};
+static void wait(void *run)
+{
+    eco_cpu_wait(run);
+}
+
+const struct eco_verbs eco_cpu_verbs = {.move = eco_cpu_move,
+                                        .cut = eco_cpu_cut,
+                                        .product = eco_cpu_weight_product,
+                                        .gradients = eco_cpu_gradients,
+                                        .wait = wait};
 
 void eco_cpu_expand(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {

@@ -38,10 +38,8 @@ void eco_gpu_expand(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_expand_without(struct eco_gpu_run *run, const struct eco_bound *bound,
                             uint16_t without);
 extern const struct eco_verbs eco_gpu_verbs;
-void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/input.c */
-/* Computes accumulators of this number of rows from rows of the input: acc = W x + b. */
-void eco_gpu_add_input(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
-                       struct eco_plane x, int32_t rows);
+void eco_gpu_weight_product(void *run, const struct eco_weight_product *product); /* products.c */
+void eco_gpu_gradients(void *run, const struct eco_gradients *gradients); /* weight_gradients.c */
 void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/replay.c */
 void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound);   /* ops/step.c */
 void eco_gpu_d_step(struct eco_gpu_run *run,
@@ -49,8 +47,6 @@ void eco_gpu_d_step(struct eco_gpu_run *run,
 /* Bit s: no gradient is carried into the last step's state s, and that step's first kernel takes it
  * as zero. */
 uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
-void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound);
-void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_bound *bound);
 
 /* ---- what fills up rows, ops/zero_padding.c -------------------------------------------------- */
 

@@ -309,8 +309,8 @@ static void run_part(const struct replay *replay)
     const int stages = run->lowered->n_forward;
     if (run_all_wide(replay))
         return;
-    eco_gpu_add_input(run, bound->op, eco_gpu_plane(&replay->acc, replay->t0),
-                      eco_gpu_plane(&bound->input, replay->t0), steps * run->args->N);
+    const struct eco_target target = {&eco_gpu_verbs, run, run->layout, run->args, 0};
+    eco_expand_input(&target, bound->op, &replay->acc, &bound->input, replay->t0, replay->t1);
     for (int stage = 0; replay->at_once && stage < stages; stage++) {
         multiply_stage(replay, stage, replay->t0, replay->t1);
         run_stage_of_all(replay, stage);

@@ -1,8 +1,7 @@
 /*
- * The backward operations: per step the fused kernels of the gradient and one product back through
- * R; dx as a large product over all steps of the op.
+ * The steps of backward: the fused kernels of the gradient and one product back through R.
  */
-#include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/gemm/packed_weights.h"
 #include "gpu/ops/ops.h"
 
 /* What stays the same over the steps of an op. */
@@ -232,58 +231,4 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_bound *bound)
     run->cuts_before = has_dstates(run->args);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
-}
-
-/* ---- over all steps of the op ---------------------------------------------------------------- */
-
-/* dx of the products with W. */
-static void multiply_dx(struct eco_gpu_run *run, const struct eco_bound *bound, struct eco_plane dx,
-                        bool add)
-{
-    const struct eco_op *op = bound->op;
-    if (eco_layout_matrix(run->layout, op->layer, ECO_WEIGHT_INPUT)->n > 0) {
-        const struct eco_matmul matmul = {.op = op,
-                                          .weight_id = ECO_WEIGHT_INPUT,
-                                          .rows = (op->t1 - op->t0) * run->args->N,
-                                          .a = eco_view_at(&bound->acc, op->t0),
-                                          .a_row = bound->acc.row,
-                                          .c = dx.data,
-                                          .c_row = dx.row,
-                                          .c_type = dx.type,
-                                          .add = add};
-        if (eco_gpu_scales_back(run, op)) {
-            eco_gpu_scaled_f16_dacc(run, op, true);
-            eco_gpu_scaled_f16_dx(run, &matmul);
-        } else {
-            eco_gpu_multiply_back(run, &matmul);
-        }
-        return;
-    }
-    /* a cell without W: no product writes dx */
-    const struct eco_move_call clear = {.to = dx,
-                                        .steps = op->t1 - op->t0,
-                                        .rows = run->args->N,
-                                        .width = eco_problem_input(run->problem, op->layer)};
-    if (!add && run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_move(&clear, run->stream), "clearing dx");
-}
-
-void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound)
-{
-    const struct eco_op *op = bound->op;
-    const int raw = run->lowered->raw;
-    struct eco_move_call more = {.to = eco_gpu_plane(&bound->dx, op->t0),
-                                 .from = eco_gpu_plane(&bound->acc, op->t0),
-                                 .steps = op->t1 - op->t0,
-                                 .rows = run->args->N,
-                                 .width = run->problem->H,
-                                 .add = true};
-    if (more.to.data == NULL)
-        return;
-    multiply_dx(run, bound, more.to, op->add && !op->gathered);
-    if (raw < 0 || run->status != ECORNN_OK)
-        return;
-    more.from.data =
-        eco_gpu_after(more.from.data, (size_t)raw * (size_t)eco_gpu_column(run), more.from.type);
-    eco_gpu_note_cuda(run, eco_launch_move(&more, run->stream), "adding dx of x itself");
 }

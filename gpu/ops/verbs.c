@@ -4,7 +4,10 @@
 #include "gpu/gemm/packed_weights.h"
 #include "gpu/ops/ops.h"
 
-const struct eco_verbs eco_gpu_verbs = {.move = eco_gpu_move, .cut = eco_gpu_cut};
+const struct eco_verbs eco_gpu_verbs = {.move = eco_gpu_move,
+                                        .cut = eco_gpu_cut,
+                                        .product = eco_gpu_weight_product,
+                                        .gradients = eco_gpu_gradients};
 
 /* Prepares what the ops of a layer read: copies of its weights, and padding. */
 static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)

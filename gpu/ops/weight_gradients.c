@@ -1,5 +1,5 @@
 /*
- * The gradients of weights: large products and sums over all steps of an op.
+ * The verb GRADIENTS: large products and sums over all steps of an op.
  */
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
@@ -33,88 +33,41 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bo
                           "gradients of vectors");
 }
 
-/* The projection's gradient: dh^T u. */
-static void projection(struct eco_gpu_run *run, const struct eco_bound *bound,
-                       struct eco_matmul matmul)
-{
-    const int32_t t0 = bound->op->t0;
-    matmul.weight_id = ECO_WEIGHT_PROJECT;
-    matmul.a = eco_view_at(&bound->h, t0);
-    matmul.a_row = bound->h.row;
-    matmul.c = eco_view_at(&bound->u, t0);
-    matmul.c_row = bound->u.row;
-    eco_gpu_multiply_weights(run, &matmul);
-}
-
 /* ---- products -------------------------------------------------------------------------------- */
-
-/* One product for each operand. A state has two, because before the direction's first step it is in
- * another array. */
-enum { MOST_PRODUCTS = 1 + 2 * ECO_MAX_OPERANDS };
 
 /* Products dacc^T C; C NULL: zeros. */
 struct products {
-    struct eco_matmul of[MOST_PRODUCTS];
+    struct eco_matmul of[ECO_MOST_GRADIENTS];
     int n;
 };
 
-/* The contribution of steps [t0,t1) of the op to the gradient of R of a state: dacc^T e. */
-static struct eco_matmul of_steps(const struct eco_gpu_run *run, const struct eco_bound *bound,
-                                  struct eco_matmul matmul, int s, int32_t t0, int32_t t1)
+/* Is the weight that of a state in the reserve, whose rows may have no padding? */
+static bool is_narrow(const struct eco_gpu_run *run, int weight_id)
 {
-    const struct eco_plane e = eco_gpu_plane(eco_bound_before(bound, s, t0), t0);
-    matmul.first = (t0 - matmul.op->t0) * run->args->N;
-    matmul.rows = (t1 - t0) * run->args->N;
-    matmul.a = eco_gpu_after(matmul.a, (size_t)matmul.first * matmul.a_row, run->layout->type);
-    matmul.c = e.data;
-    matmul.c_row = t1 - t0 > 1 && run->args->N == 1 ? e.step : e.row;
-    matmul.narrow = s > 0; /* states in the reserve may have no padding */
-    return matmul;
+    const int o = weight_id - ECO_WEIGHT_RECURRENT;
+    return o >= 0 && run->lowered->operand[o].state > 0;
 }
 
-/* Adds the products for state s. Steps [t0,t1) have the state before them in one array; for the
- * direction's first step it is in another. */
-static void add_state(const struct eco_gpu_run *run, const struct eco_bound *bound,
-                      struct products *products, struct eco_matmul matmul, int s)
+static struct products products_of(const struct eco_gpu_run *run,
+                                   const struct eco_gradients *gradients, struct eco_matmul matmul)
 {
-    const struct eco_op *op = bound->op;
-    const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
-    const bool begins = bound->begins[s] && first == bound->first;
-    const int32_t t0 = op->t0 + (int32_t)(begins && !op->reversed),
-                  t1 = op->t1 - (int32_t)(begins && op->reversed);
-    if (t0 < t1) {
-        products->of[products->n++] = of_steps(run, bound, matmul, s, t0, t1);
-        matmul.add = true;
-    }
-    if (begins)
-        products->of[products->n++] = of_steps(run, bound, matmul, s, first, first + 1);
-}
-
-/* Adds the product for the input (o < 0), or for an operand that the cell computes. */
-static void add_plane(const struct eco_gpu_run *run, const struct eco_bound *bound,
-                      struct products *products, struct eco_matmul matmul, int o)
-{
-    const struct eco_view *view = o < 0 ? &bound->input : &bound->operand;
-    const size_t column = (size_t)eco_gpu_column(run),
-                 slot = o < 0 ? 0 : (size_t)run->lowered->operand[o].slot;
-    matmul.c = eco_gpu_after(eco_view_at(view, bound->op->t0), slot * column, view->type);
-    matmul.c_row = view->row;
-    products->of[products->n++] = matmul;
-}
-
-static struct products products_of(const struct eco_gpu_run *run, const struct eco_bound *bound,
-                                   struct eco_matmul matmul)
-{
-    struct products products = {.n = 0};
-    matmul.weight_id = ECO_WEIGHT_INPUT;
-    add_plane(run, bound, &products, matmul, -1);
-    for (int o = 0; o < run->lowered->n_operands; o++) {
-        const int state = run->lowered->operand[o].state;
-        matmul.weight_id = ECO_WEIGHT_RECURRENT + o;
-        if (state >= 0)
-            add_state(run, bound, &products, matmul, state);
-        else
-            add_plane(run, bound, &products, matmul, o);
+    struct products products = {.n = gradients->n};
+    const void *const first = matmul.a;
+    for (int i = 0; i < gradients->n; i++) {
+        const struct eco_gradient_term *part = &gradients->part[i];
+        const struct eco_plane c = eco_gpu_plane(&part->c, part->t0);
+        const int32_t steps = part->t1 - part->t0;
+        matmul.weight_id = part->weight_id;
+        matmul.first = (part->t0 - gradients->op->t0) * run->args->N;
+        matmul.rows = steps * run->args->N;
+        matmul.a = eco_gpu_after(first, (size_t)matmul.first * matmul.a_row, run->layout->type);
+        matmul.c = c.data;
+        matmul.c_row = steps > 1 && run->args->N == 1 ? c.step : c.row;
+        matmul.narrow = is_narrow(run, part->weight_id);
+        if (i > 0 && part[-1].weight_id == part->weight_id)
+            matmul.add = true;
+        products.of[i] = matmul;
+        matmul.add = products.of[0].add;
     }
     return products;
 }
@@ -158,15 +111,16 @@ static void multiply_halves(struct eco_gpu_run *run, struct products *products)
     }
 }
 
-static void add_gradients(struct eco_gpu_run *run, const struct eco_bound *bound, bool halves)
+static void add_gradients(struct eco_gpu_run *run, const struct eco_gradients *gradients,
+                          bool halves)
 {
-    const struct eco_op *op = bound->op;
+    const struct eco_op *op = gradients->op;
     struct eco_matmul matmul = {.op = op,
                                 .rows = (op->t1 - op->t0) * run->args->N,
-                                .a = eco_view_at(&bound->acc, op->t0),
-                                .a_row = bound->acc.row,
+                                .a = eco_view_at(&gradients->dacc, op->t0),
+                                .a_row = gradients->dacc.row,
                                 .add = op->add || run->args->accumulate};
-    struct products products = products_of(run, bound, matmul);
+    struct products products = products_of(run, gradients, matmul);
     if (halves)
         eco_gpu_scaled_f16_dacc(run, op, false);
     vectors(run, &matmul, halves);
@@ -176,15 +130,22 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_bound *bound
         for (int i = multiply_first(run, &products); i < products.n; i++)
             multiply(run, &products.of[i]);
     }
-    if (run->problem->projected)
-        projection(run, bound, matmul);
+    if (gradients->u.first == NULL)
+        return;
+    matmul.weight_id = ECO_WEIGHT_PROJECT;
+    matmul.a = eco_view_at(&gradients->dh, op->t0);
+    matmul.a_row = gradients->dh.row;
+    matmul.c = eco_view_at(&gradients->u, op->t0);
+    matmul.c_row = gradients->u.row;
+    eco_gpu_multiply_weights(run, &matmul);
 }
 
-void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_bound *bound)
+void eco_gpu_gradients(void *context, const struct eco_gradients *gradients)
 {
-    const bool halves = eco_gpu_scales_back(run, bound->op);
+    struct eco_gpu_run *run = context;
+    const bool halves = eco_gpu_scales_back(run, gradients->op);
     if (run->args->dweights != NULL)
-        add_gradients(run, bound, halves);
+        add_gradients(run, gradients, halves);
     if (halves) /* F16 operands were in the padding of dacc's rows, which must be zero */
-        eco_gpu_fill_columns(run, bound->op);
+        eco_gpu_fill_columns(run, gradients->op);
 }

@@ -12,11 +12,11 @@
 
 static const eco_gpu_op ops[ECO_OP_KINDS] = {
     [ECO_BEGIN] = eco_gpu_expand,     [ECO_GATHER] = eco_gpu_expand,
-    [ECO_INPUT] = eco_gpu_input,      [ECO_STEP] = eco_gpu_step,
+    [ECO_INPUT] = eco_gpu_expand,     [ECO_STEP] = eco_gpu_step,
     [ECO_KEEP] = eco_gpu_expand,      [ECO_END] = eco_gpu_expand,
     [ECO_D_BEGIN] = eco_gpu_expand,   [ECO_REPLAY] = eco_gpu_replay,
-    [ECO_D_STEP] = eco_gpu_d_step,    [ECO_D_INPUT] = eco_gpu_d_input,
-    [ECO_D_SCATTER] = eco_gpu_expand, [ECO_D_WEIGHTS] = eco_gpu_d_weights,
+    [ECO_D_STEP] = eco_gpu_d_step,    [ECO_D_INPUT] = eco_gpu_expand,
+    [ECO_D_SCATTER] = eco_gpu_expand, [ECO_D_WEIGHTS] = eco_gpu_expand,
     [ECO_D_END] = eco_gpu_expand,
 };
 

@@ -3,10 +3,12 @@
  * types, lengths and resets, with one thread and with the threads of a team one after the other.
  */
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
 #include "cpu/cpu.h"
+#include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 
 enum { CASES = 400, MOST_N = 6, MOST_T = 9, MOST_WIDTH = 11, ROOM = 1 << 14 };
@@ -252,4 +254,195 @@ START_TEST(cut_is_its_equation)
 }
 END_TEST
 
-TEST_MAIN("verbs", 0, {move_is_its_equation, CASES}, {cut_is_its_equation, CASES})
+/* ---- products: of small integers in F64, so sums in any order are equal -----------------------
+ */
+
+static const char *const problems[] = {"lstm/f64/train/T3/N4/I5/H6", "gru/f64/train/T4/N3/I7/H5",
+                                       "gru-reset-first/f64/train/T2/N5/I3/H9",
+                                       "lstm-peephole/f64/train/T3/N2/I4/H7"};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+struct large {
+    struct planned planned;
+    struct eco_args args;
+    struct eco_op op;
+    struct eco_cpu_run run;
+    double *a, *c; /* [T,N,a_row], [T,N,c_row] */
+    size_t rows, a_row, c_row;
+};
+
+static double *numbers(size_t n)
+{
+    double *all = malloc(n * sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[i] = below(16) - 8;
+    return all;
+}
+
+static struct eco_view rows_of(const struct large *l, double *first, size_t row)
+{
+    return (struct eco_view){.first = (char *)first,
+                             .step = (size_t)l->args.N * row * sizeof(double),
+                             .mask = SIZE_MAX,
+                             .row = row,
+                             .type = ECORNN_F64};
+}
+
+static void large_open(struct large *l, int number, bool backward)
+{
+    state = (uint32_t)number;
+    planned_open(&l->planned, "cpu:1", problems[number], NULL);
+    const struct ecornn_plan *plan = l->planned.plan;
+    const size_t accs = (size_t)(plan->problem.cell->lowered.n_accs +
+                                 plan->problem.cell->lowered.n_extra),
+                 H = (size_t)plan->problem.H;
+    double *weights = l->planned.weights;
+    for (size_t i = 0; i < l->planned.sizes.weights / sizeof *weights; i++)
+        weights[i] = below(16) - 8;
+    l->args = (struct eco_args){.T = plan->problem.T,
+                                .N = plan->problem.N,
+                                .weights = weights,
+                                .dweights = l->planned.dweights,
+                                .workspace = l->planned.workspace,
+                                .backward = backward};
+    l->op = (struct eco_op){.t1 = plan->problem.T};
+    l->run = eco_cpu_run_of(plan, &plan->layout[ECO_LAYOUT_TRAIN], &l->args);
+    l->run.count = 1;
+    l->rows = (size_t)l->args.T * (size_t)l->args.N;
+    l->a_row = accs * H + 3;
+    l->c_row = H + (size_t)plan->problem.I + 2;
+    l->a = numbers(l->rows * l->a_row);
+    l->c = numbers(l->rows * l->c_row);
+}
+
+static void large_close(struct large *l)
+{
+    free(l->a);
+    free(l->c);
+    planned_close(&l->planned);
+}
+
+/* Calls `visit` for each element of a matrix: its accumulator's column of a row, its own column,
+ * and its place. */
+typedef void visitor(const struct large *l, size_t acc, size_t k, size_t place, void *data);
+static void visit_matrix(const struct large *l, int weight_id, visitor *visit, void *data)
+{
+    const struct eco_matrix *m = eco_layout_matrix(l->run.layout, 0, weight_id);
+    struct eco_acc_range span;
+    for (int a = 0; eco_acc_range_next(l->run.lowered, weight_id, a, &span); a = span.end)
+        for (int32_t u = 0; u < (span.end - span.first) * m->units; u++)
+            for (int32_t k = 0; k < m->columns; k++)
+                visit(l, (size_t)(span.first * m->units + u), (size_t)k,
+                      (size_t)((span.before * m->units + u) * m->row + k), data);
+}
+
+struct matrix_sum {
+    const double *m;
+    double *sum; /* laid out as a, as c, or as the matrix */
+};
+
+static void forward(const struct large *l, size_t acc, size_t k, size_t place, void *data)
+{
+    const struct matrix_sum *to = data;
+    for (size_t r = 0; r < l->rows; r++)
+        to->sum[r * l->a_row + acc] += l->c[r * l->c_row + k] * to->m[place];
+}
+
+static void back(const struct large *l, size_t acc, size_t k, size_t place, void *data)
+{
+    const struct matrix_sum *to = data;
+    for (size_t r = 0; r < l->rows; r++)
+        to->sum[r * l->c_row + k] += l->a[r * l->a_row + acc] * to->m[place];
+}
+
+static void gradient(const struct large *l, size_t acc, size_t k, size_t place, void *data)
+{
+    const struct matrix_sum *to = data;
+    for (size_t r = 0; r < l->rows; r++)
+        to->sum[place] += l->a[r * l->a_row + acc] * l->c[r * l->c_row + k];
+}
+
+/* Accumulators begin as their biases. */
+static void begin_accs(const struct large *l, double *accs)
+{
+    const size_t H = (size_t)l->run.problem->H;
+    for (size_t r = 0; r < l->rows; r++)
+        for (int a = 0; a < l->run.lowered->n_accs; a++) {
+            const double *bias = eco_cpu_bias(&l->run, &l->op, a);
+            for (size_t u = 0; u < H; u++)
+                accs[r * l->a_row + (size_t)a * H + u] = bias == NULL ? 0 : bias[u];
+        }
+}
+
+START_TEST(product_is_its_equation)
+{
+    struct large l;
+    const bool is_back = _i / PROBLEMS % 2, recurrent = _i / PROBLEMS / 2 % 2, bias = !recurrent;
+    large_open(&l, _i % PROBLEMS, is_back);
+    const int weight_id = recurrent ? ECO_WEIGHT_RECURRENT : ECO_WEIGHT_INPUT;
+    const size_t row = is_back ? l.c_row : l.a_row, n = l.rows * row;
+    double *c = numbers(n), *plain = malloc(n * sizeof *plain);
+    memcpy(plain, c, n * sizeof *plain);
+    const struct eco_view accs = rows_of(&l, l.a, l.a_row), other = rows_of(&l, l.c, l.c_row);
+    const struct eco_weight_product product = {.op = &l.op,
+                                               .weight_id = weight_id,
+                                               .t1 = l.op.t1,
+                                               .a = is_back ? accs : other,
+                                               .c = rows_of(&l, c, row),
+                                               .back = is_back,
+                                               .bias = !is_back && bias,
+                                               .add = is_back || !bias};
+    const struct matrix_sum sum = {eco_bind_weights(l.run.layout, &l.args, &l.op, weight_id),
+                                   plain};
+    if (product.bias)
+        begin_accs(&l, plain);
+    visit_matrix(&l, weight_id, is_back ? back : forward, (void *)(uintptr_t)&sum);
+    eco_cpu_verbs.product(&l.run, &product);
+    ck_assert_mem_eq(c, plain, n * sizeof *c);
+    free(c);
+    free(plain);
+    large_close(&l);
+}
+END_TEST
+
+/* Sums of the columns of dacc, vector by vector. */
+static void sum_vectors(const struct large *l, double *sum)
+{
+    const struct eco_recipe *recipe = &l->run.problem->cell->recipe;
+    const size_t H = (size_t)l->run.problem->H;
+    for (int i = 0; i < recipe->n_params; i++) {
+        if (recipe->param[i].kind != ECO_PARAM_VECTOR)
+            continue;
+        const int column = eco_vector_column(l->run.lowered, i);
+        for (size_t r = 0; column >= 0 && r < l->rows; r++)
+            for (size_t u = 0; u < H; u++)
+                sum[u] += l->a[r * l->a_row + (size_t)column * H + u];
+        sum += H;
+    }
+}
+
+START_TEST(gradients_are_their_equation)
+{
+    struct large l;
+    large_open(&l, _i, true);
+    const size_t bytes = l.planned.sizes.dweights;
+    char *plain = calloc(1, bytes);
+    struct eco_gradients gradients = {.op = &l.op, .dacc = rows_of(&l, l.a, l.a_row)};
+    for (int k = 0; k <= l.run.lowered->n_operands; k++) {
+        const int weight_id = k == 0 ? (int)ECO_WEIGHT_INPUT : ECO_WEIGHT_RECURRENT + k - 1;
+        const struct matrix_sum sum = {
+            NULL, (void *)(plain + eco_layout_gradient(l.run.layout, 0, 0, weight_id))};
+        gradients.part[gradients.n++] =
+            (struct eco_gradient_term){weight_id, 0, l.op.t1, rows_of(&l, l.c, l.c_row)};
+        visit_matrix(&l, weight_id, gradient, (void *)(uintptr_t)&sum);
+    }
+    sum_vectors(&l, (void *)(plain + eco_layout_gradient(l.run.layout, 0, 0, ECO_WEIGHT_VECTORS)));
+    eco_cpu_verbs.gradients(&l.run, &gradients);
+    ck_assert_mem_eq(l.planned.dweights, plain, bytes);
+    free(plain);
+    large_close(&l);
+}
+END_TEST
+
+TEST_MAIN("verbs", 0, {move_is_its_equation, CASES}, {cut_is_its_equation, CASES},
+          {product_is_its_equation, 4 * PROBLEMS}, {gradients_are_their_equation, PROBLEMS})

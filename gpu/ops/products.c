@@ -1,6 +1,6 @@
 /*
- * The input product of many steps: accumulators = W x + b. If the product cannot add biases, a
- * kernel first fills them in, and the product adds to them.
+ * The verb PRODUCT: input products, accumulators = W x + b, and dx. If a product cannot add biases,
+ * a kernel first fills them in, and the product adds to them.
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/packed_weights.h"
@@ -77,58 +77,39 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
     fill_bias(run, m->op, acc, m->rows, done, run->lowered->n_accs);
 }
 
-/* ---- x itself -------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-/* The accumulator that is x itself, if there is one. */
-static void copy_raw(struct eco_gpu_run *run, struct eco_plane acc, struct eco_plane x,
-                     int32_t rows)
+/* dx = dacc W */
+static void multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul)
 {
-    const size_t column = (size_t)eco_gpu_column(run);
-    struct eco_move_call call = {
-        .to = acc, .from = x, .steps = 1, .rows = rows, .width = run->problem->H};
-    if (run->lowered->raw < 0 || run->status != ECORNN_OK)
-        return;
-    call.to.data = eco_gpu_after(acc.data, (size_t)run->lowered->raw * column, acc.type);
-    eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "copying x");
-}
-
-/* ---- the operation --------------------------------------------------------------------------- */
-
-static struct eco_matmul matmul_of(const struct eco_op *op, struct eco_plane acc,
-                                   struct eco_plane x, int32_t rows)
-{
-    return (struct eco_matmul){.op = op,
-                               .weight_id = ECO_WEIGHT_INPUT,
-                               .rows = rows,
-                               .a = x.data,
-                               .a_row = x.row,
-                               .c = acc.data,
-                               .c_row = acc.row};
-}
-
-void eco_gpu_add_input(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
-                       struct eco_plane x, int32_t rows)
-{
-    const struct eco_matmul matmul = matmul_of(op, acc, x, rows);
-    multiply_all(run, &matmul, acc);
-    copy_raw(run, acc, x, rows);
-}
-
-void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound)
-{
-    const struct eco_op *op = bound->op;
-    const int32_t rows = (op->t1 - op->t0) * run->args->N;
-    const struct eco_plane acc = eco_gpu_plane(&bound->acc, op->t0),
-                           x = eco_gpu_plane(&bound->input, op->t0);
-    struct eco_matmul matmul = matmul_of(op, acc, x, rows);
-    struct eco_scaled_f16 scaled;
-    if (!eco_gpu_is_batched(run, ECO_STEP)) {
-        multiply_all(run, &matmul, acc);
-        copy_raw(run, acc, x, rows);
+    if (!eco_gpu_scales_back(run, matmul->op)) {
+        eco_gpu_multiply_back(run, matmul);
         return;
     }
-    /* the product of all steps in F16 adds the biases itself */
-    eco_gpu_scaled_f16_input(run, &matmul, &scaled);
-    eco_gpu_multiply(run, &matmul);
-    copy_raw(run, acc, x, rows);
+    eco_gpu_scaled_f16_dacc(run, matmul->op, true);
+    eco_gpu_scaled_f16_dx(run, matmul);
+}
+
+void eco_gpu_weight_product(void *context, const struct eco_weight_product *product)
+{
+    struct eco_gpu_run *run = context;
+    struct eco_matmul matmul = {.op = product->op,
+                                .weight_id = product->weight_id,
+                                .rows = (product->t1 - product->t0) * run->args->N,
+                                .a = eco_view_at(&product->a, product->t0),
+                                .a_row = product->a.row,
+                                .c = eco_view_at(&product->c, product->t0),
+                                .c_row = product->c.row,
+                                .add = product->add};
+    struct eco_scaled_f16 scaled;
+    if (product->back) {
+        matmul.c_type = product->c.type;
+        multiply_back(run, &matmul);
+    } else if (product->op->kind == ECO_INPUT && eco_gpu_is_batched(run, ECO_STEP)) {
+        /* the launch of all steps adds the biases itself */
+        eco_gpu_scaled_f16_input(run, &matmul, &scaled);
+        eco_gpu_multiply(run, &matmul);
+    } else {
+        multiply_all(run, &matmul, eco_gpu_plane(&product->c, product->t0));
+    }
 }
