@@ -320,7 +320,7 @@ struct eco_dense_product {
     bool add;                   /* to C; else C is overwritten */
 };
 
-/* ops/bias.c: the bias of an accumulator, [H], or NULL. */
+/* ops/products.c: the bias of an accumulator, [H], or NULL. */
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
 /* For a C that is not an accumulator: its units are contiguous. */
 extern const struct eco_blocks eco_cpu_one_block;

@@ -6,6 +6,15 @@
 
 const struct eco_blocks eco_cpu_one_block = {31, 0, 0};
 
+const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc)
+{
+    const int param = run->lowered->acc[acc].vector;
+    const size_t before = (size_t)eco_vector_number(&run->problem->cell->recipe, param);
+    const void *vectors = eco_bind_weights(run->layout, run->args, op, ECO_WEIGHT_VECTORS);
+    return param < 0 ? NULL
+                     : eco_cpu_after(run->layout->sum, vectors, before * (size_t)run->problem->H);
+}
+
 void eco_cpu_weight_product(void *context, const struct eco_weight_product *product)
 {
     struct eco_cpu_run run = *(const struct eco_cpu_run *)context;
