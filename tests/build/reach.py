@@ -17,11 +17,11 @@ from pathlib import Path
 
 # name: (functions that a run begins with, most source files, most functions that choose)
 RUNS = {
-    "cpu": ("ecornn_forward eco_cpu_run_tape", 59, 0),
-    "persistent": ("ecornn_forward gpu/algo/persistent.c:run", 68, 38),
-    "fused": ("ecornn_forward gpu/algo/fused_step.c:run", 65, 28),
-    "scan": ("ecornn_forward gpu/algo/scan.c:run", 64, 25),
-    "step": ("ecornn_forward gpu/algo/per_step.c:run", 63, 25),
+    "cpu": ("ecornn_forward eco_cpu_run_tape", 61, 0),
+    "persistent": ("ecornn_forward gpu/algo/persistent.c:run", 73, 38),
+    "fused": ("ecornn_forward gpu/algo/fused_step.c:run", 70, 28),
+    "scan": ("ecornn_forward gpu/algo/scan.c:run", 69, 25),
+    "step": ("ecornn_forward gpu/algo/per_step.c:run", 68, 25),
 }
 # Models run the plan of one model, by threads of their own.
 WITHOUT = {"common/compose/models.c", "common/compose/models_run.c"}

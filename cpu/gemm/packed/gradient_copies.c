@@ -113,11 +113,10 @@ struct rows {
     int32_t n;
 };
 
-/* Finds a group of g's rows from `at` on, and `n` columns; advances `at`. */
-static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at, int32_t group,
+/* Finds rows->n of g's rows from `at` on, and `n` columns; advances `at`. */
+static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at,
                       const uint16_t *matrix, size_t row, int32_t n, struct rows *rows)
 {
-    rows->n = eco_least(g->rows - group * GROUP, GROUP);
     rows->first = matrix + row_number(g, *at) * row;
     rows->row = row;
     if (g->run->active == NULL) {
@@ -139,7 +138,8 @@ static void pair_some_blocks(const struct eco_gradient *g, int32_t number, struc
     struct eco_gradient_row at = g->first;
     struct rows rows;
     for (int32_t group = 0; group * GROUP < g->depth; group++) {
-        find_rows(g, &at, group, a, g->a_row, to - from, &rows);
+        rows.n = eco_least(g->rows - group * GROUP, GROUP);
+        find_rows(g, &at, a, g->a_row, to - from, &rows);
         for (int32_t block = blocks.from; block < blocks.to; block++) {
             const int32_t unit = eco_gradient_unit(g, block);
             uint16_t *out = (uint16_t *)(void *)eco_gradient_block(g, number, block);
@@ -166,8 +166,9 @@ static void pair_panel(const struct eco_gradient *g, const struct eco_gradient_p
     struct eco_gradient_row at = g->first;
     struct rows rows;
     for (int32_t group = 0; group * GROUP < g->depth; group++) {
-        find_rows(g, &at, group, (const uint16_t *)part->e + first, part->e_row,
-                  eco_least(columns, width), &rows);
+        rows.n = eco_least(g->rows - group * GROUP, GROUP);
+        find_rows(g, &at, (const uint16_t *)part->e + first, part->e_row, eco_least(columns, width),
+                  &rows);
         for (int32_t v = 0; v < width; v += lanes, to += TILE)
             pairs->vector(to, rows.first + v, rows.row, rows.n, eco_least(columns - v, lanes));
     }

@@ -132,20 +132,20 @@ static void round_panel(const struct eco_packed_work *w, const struct eco_packed
         }
 }
 
-/* Vectors [first, end) of a block; p: the product whose panel gives their positions. */
+/* Some vectors of a block; p: the product whose panel gives their positions. */
 static void multiply_vectors(const struct eco_packed_work *w, const struct eco_packed_product *p,
-                             struct eco_tile *tile, int32_t row, int32_t block, int32_t first,
-                             int32_t end)
+                             struct eco_tile *tile, int32_t row, int32_t block,
+                             struct eco_range vectors)
 {
     const int32_t lanes = p->panels->lanes;
-    place_vectors(p, tile, block, first, end);
-    for (int32_t i = 0; p->rounded && i < end - first; i++) {
+    place_vectors(p, tile, block, vectors.from, vectors.to);
+    for (int32_t i = 0; p->rounded && i < vectors.to - vectors.from; i++) {
         tile->c_vector[i] = (size_t)(i * lanes);
         tile->start[i] = eco_packed_zeros;
     }
     p->kernel->multiply(tile);
     if (p->rounded)
-        round_panel(w, p, tile, row, block * p->group + first * lanes);
+        round_panel(w, p, tile, row, block * p->group + vectors.from * lanes);
 }
 
 /* A panel of which other threads have units too, or with more units than there are: multiplies
@@ -159,7 +159,7 @@ static void multiply_panel(const struct eco_packed_work *w, const struct eco_pac
     const int32_t begin = eco_panels_vector(p->panels, panel);
     const int32_t end = eco_panels_vector(p->panels, panel + 1);
     if (unit >= units.from && unit + p->group <= units.to) {
-        multiply_vectors(w, p, tile, row, block, begin, end);
+        multiply_vectors(w, p, tile, row, block, (struct eco_range){begin, end});
         return;
     }
     struct eco_tile some = *tile;
@@ -176,7 +176,7 @@ static void multiply_panel(const struct eco_packed_work *w, const struct eco_pac
             some.pair[i].panel = (const char *)tile->pair[i].panel + before;
             some.pair[i].prefetch = NULL;
         }
-        multiply_vectors(w, p, &some, row, block, first, v);
+        multiply_vectors(w, p, &some, row, block, (struct eco_range){first, v});
     }
 }
 
