@@ -53,8 +53,8 @@ static bool numbers(const char *text, int n, int number[])
 /* Divisions of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
 void eco_gpu_write_division(int place, struct eco_text *text)
 {
-    eco_text_add(text, "%s:%dx%d", eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
-                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_CLUSTER_LOG2_OF(place));
+    eco_text_add(text, "%s:%dx%d", eco_persistent_mainloops[eco_persistent_mainloop_of(place)],
+                 1 << eco_persistent_shift_of(place), 1 << eco_persistent_cluster_log2_of(place));
 }
 
 static bool read_division(const char *text, int32_t *place)

@@ -11,7 +11,15 @@
 
 #include "common/cell/limits.h"
 
-#define ECO_PERSISTENT_VERSION 80 /* needed compute capability, times ten */
+/* needed compute capability, times ten */
+#define ECO_PERSISTENT_VERSION 80
+
+/* A function that in kernels is constant where its arguments are. */
+#if defined(__cplusplus)
+#define ECO_PERSISTENT_CONSTANT static __host__ __device__ __forceinline__ constexpr
+#else
+#define ECO_PERSISTENT_CONSTANT static inline
+#endif
 
 enum {
     ECO_PERSISTENT_SHIFT = 3,  /* log2 of the fewest units of a block */
@@ -38,18 +46,28 @@ enum {
  * of up to 32 neighbouring units for one batch row, ordered by accumulator, padded to whole k
  * blocks.
  */
-#define ECO_PERSISTENT_RUN_OF(shift)                                                               \
-    ((shift) < (int)ECO_PERSISTENT_RUN ? (shift) : (int)ECO_PERSISTENT_RUN)
-#define ECO_PERSISTENT_SCALE_BLOCK(runs, shift, k_block, backward) /* numbers in a scale block */  \
-    (ECO_PERSISTENT_HALVES(runs, shift, k_block, backward)                                         \
-         ? (k_block) / 2                                                                           \
-         : (((runs) << ECO_PERSISTENT_RUN_OF(shift)) + (k_block)-1) / (k_block) * (k_block))
-/* Scale blocks of a row. */
-#define ECO_PERSISTENT_SCALE_BLOCKS(hidden, shift)                                                 \
-    (((hidden) + (1 << ECO_PERSISTENT_RUN_OF(shift)) - 1) >> ECO_PERSISTENT_RUN_OF(shift))
+ECO_PERSISTENT_CONSTANT int eco_persistent_run_of(int shift)
+{
+    return shift < (int)ECO_PERSISTENT_RUN ? shift : (int)ECO_PERSISTENT_RUN;
+}
 /* Forward, a k block may hold two scale blocks, one for each matrix instruction. */
-#define ECO_PERSISTENT_HALVES(runs, shift, k_block, backward)                                      \
-    (!(backward) && (k_block) == 32 && (runs) << ECO_PERSISTENT_RUN_OF(shift) <= 16)
+ECO_PERSISTENT_CONSTANT bool eco_persistent_halves(int runs, int shift, int k_block, bool backward)
+{
+    return !backward && k_block == 32 && runs << eco_persistent_run_of(shift) <= 16;
+}
+/* Numbers in a scale block. */
+ECO_PERSISTENT_CONSTANT int eco_persistent_scale_block(int runs, int shift, int k_block,
+                                                       bool backward)
+{
+    return eco_persistent_halves(runs, shift, k_block, backward)
+               ? k_block / 2
+               : ((runs << eco_persistent_run_of(shift)) + k_block - 1) / k_block * k_block;
+}
+/* Scale blocks of a row. */
+ECO_PERSISTENT_CONSTANT int eco_persistent_scale_blocks(int hidden, int shift)
+{
+    return (hidden + (1 << eco_persistent_run_of(shift)) - 1) >> eco_persistent_run_of(shift);
+}
 
 /* Matrix instructions for a k block whose operands are one number, or a pair (block_scales.cuh). */
 enum { ECO_PERSISTENT_PLAIN = 2, ECO_PERSISTENT_PAIR = 3 };
@@ -74,38 +92,56 @@ enum {
     ECO_PERSISTENT_DIRECT_WIDE,
     ECO_PERSISTENT_WGMMA
 };
-#define ECO_PERSISTENT_IS_DIRECT(mainloop)                                                         \
-    ((mainloop) == ECO_PERSISTENT_DIRECT || (mainloop) == ECO_PERSISTENT_DIRECT_WIDE)
+ECO_PERSISTENT_CONSTANT bool eco_persistent_is_direct(int mainloop)
+{
+    return mainloop == ECO_PERSISTENT_DIRECT || mainloop == ECO_PERSISTENT_DIRECT_WIDE;
+}
 
 /* M tiles (16 rows of R) per warp. N tiles (8 batch rows) per warp in the direct mainloops. */
-#define ECO_PERSISTENT_TILES(mainloop) ((mainloop) == ECO_PERSISTENT_DIRECT_WIDE ? 4 : 2)
-#define ECO_PERSISTENT_DIRECT_TILES(mainloop, instructions)                                        \
-    ((mainloop) == ECO_PERSISTENT_DIRECT_WIDE && (instructions) == ECO_PERSISTENT_PAIR ? 2 : 1)
+ECO_PERSISTENT_CONSTANT int eco_persistent_tiles(int mainloop)
+{
+    return mainloop == ECO_PERSISTENT_DIRECT_WIDE ? 4 : 2;
+}
+ECO_PERSISTENT_CONSTANT int eco_persistent_direct_tiles(int mainloop, int instructions)
+{
+    return mainloop == ECO_PERSISTENT_DIRECT_WIDE && instructions == ECO_PERSISTENT_PAIR ? 2 : 1;
+}
 
 /* K blocks of R that a warp keeps in registers. With WGMMA and a single tile of 64 rows, each has
  * 16 rows instead of 32 and twice the k. Keeping more leaves the compiler fewer registers, so the
  * kernels that keep many are only used for shapes that need them. With scales, two k blocks are
  * multiplied before a sum is scaled; direct warps keep six where scale blocks have three or six k
  * blocks, which are whole chains. */
-#define ECO_PERSISTENT_K_BLOCKS(mainloop, scaled, k_blocks)                                          \
-    ((mainloop) == ECO_PERSISTENT_MMA_MANY                                    ? ((scaled) ? 10 : 11) \
-     : (mainloop) == ECO_PERSISTENT_DIRECT_WIDE                               ? 4                    \
-     : (mainloop) == ECO_PERSISTENT_DIRECT && (scaled) && (k_blocks) % 3 == 0 ? 6                    \
-                                                                              : 8)
+ECO_PERSISTENT_CONSTANT int eco_persistent_k_blocks(int mainloop, bool scaled, int k_blocks)
+{
+    return mainloop == ECO_PERSISTENT_MMA_MANY                                ? (scaled ? 10 : 11)
+           : mainloop == ECO_PERSISTENT_DIRECT_WIDE                           ? 4
+           : mainloop == ECO_PERSISTENT_DIRECT && scaled && k_blocks % 3 == 0 ? 6
+                                                                              : 8;
+}
 /* K blocks per warp for which the direct mainloops have code: one, two, half of those that fit in
  * registers, and all of those. */
-#define ECO_PERSISTENT_DIRECT_K_BLOCKS(n, most)                                                    \
-    ((n) <= 2 ? (n) : (n) <= (most) / 2 ? (most) / 2 : (n) <= (most) ? (most) : (n))
+ECO_PERSISTENT_CONSTANT int eco_persistent_direct_k_blocks(int n, int most)
+{
+    return n <= 2 ? n : n <= most / 2 ? most / 2 : n <= most ? most : n;
+}
 
 /* Index of a kernel by its shape, and the shape by its index. */
 #define ECO_PERSISTENT_INDEX(shift, cluster_log2, mainloop)                                        \
     (((mainloop)*ECO_PERSISTENT_CLUSTERS + (cluster_log2)) * ECO_PERSISTENT_SHIFTS +               \
      (shift)-ECO_PERSISTENT_SHIFT)
-#define ECO_PERSISTENT_SHIFT_OF(place) (ECO_PERSISTENT_SHIFT + (place) % ECO_PERSISTENT_SHIFTS)
-#define ECO_PERSISTENT_CLUSTER_LOG2_OF(place)                                                      \
-    ((place) / ECO_PERSISTENT_SHIFTS % ECO_PERSISTENT_CLUSTERS)
-#define ECO_PERSISTENT_MAINLOOP_OF(place)                                                          \
-    ((place) / ECO_PERSISTENT_SHIFTS / ECO_PERSISTENT_CLUSTERS)
+ECO_PERSISTENT_CONSTANT int eco_persistent_shift_of(int place)
+{
+    return ECO_PERSISTENT_SHIFT + place % ECO_PERSISTENT_SHIFTS;
+}
+ECO_PERSISTENT_CONSTANT int eco_persistent_cluster_log2_of(int place)
+{
+    return place / ECO_PERSISTENT_SHIFTS % ECO_PERSISTENT_CLUSTERS;
+}
+ECO_PERSISTENT_CONSTANT int eco_persistent_mainloop_of(int place)
+{
+    return place / ECO_PERSISTENT_SHIFTS / ECO_PERSISTENT_CLUSTERS;
+}
 
 /*
  * The kernels that exist: a set of bits eco_persistent_index(). The hexadecimal digits are, from
@@ -118,31 +154,41 @@ enum {
  * that are never predicted to be fastest, for any size on any device, are left out
  * (tests/gpu/test_persistent.c checks this); cells with one accumulator need fewer.
  */
-#define ECO_PERSISTENT_MADE(products, recurrent, backward, instructions, scaled)                   \
-    ((products) == 2    ? 0x00000Full                                                              \
-     : (recurrent) == 1 ? ECO_PERSISTENT_OF_ONE(backward, instructions, scaled)                    \
-     : (instructions) == ECO_PERSISTENT_PLAIN ? ((backward) ? 0x22466866Cull                       \
-                                                 : (scaled) ? 0x602C02Eull                         \
-                                                            : 0x02600400302C02Eull)                \
-                                              : ((backward) ? 0x22400076Cull                       \
-                                                 : (scaled) ? 0x600013Eull                         \
-                                                            : 0x01200200300013Eull))
-#define ECO_PERSISTENT_OF_ONE(backward, instructions, scaled)                                      \
-    ((instructions) == ECO_PERSISTENT_PLAIN                                                        \
-         ? ((backward) ? (scaled) ? 0x00444844Cull : 0x02444844Cull                                \
-            : (scaled) ? 0x400C02Eull                                                              \
-                       : 0x02600400300C02Eull)                                                     \
-         : ((backward) ? 0x22400066Cull                                                            \
-            : (scaled) ? 0x400002Eull                                                              \
-                       : 0x00200200300013Eull))
+ECO_PERSISTENT_CONSTANT uint64_t eco_persistent_made_for_one(bool backward, int instructions,
+                                                             bool scaled)
+{
+    return instructions == ECO_PERSISTENT_PLAIN
+               ? (backward ? (scaled ? 0x00444844Cull : 0x02444844Cull)
+                  : scaled ? 0x400C02Eull
+                           : 0x02600400300C02Eull)
+               : (backward ? 0x22400066Cull
+                  : scaled ? 0x400002Eull
+                           : 0x00200200300013Eull);
+}
+ECO_PERSISTENT_CONSTANT uint64_t eco_persistent_made(int products, int recurrent, bool backward,
+                                                     int instructions, bool scaled)
+{
+    if (products == 2)
+        return 0x00000Full;
+    if (recurrent == 1)
+        return eco_persistent_made_for_one(backward, instructions, scaled);
+    return instructions == ECO_PERSISTENT_PLAIN ? (backward ? 0x22466866Cull
+                                                   : scaled ? 0x602C02Eull
+                                                            : 0x02600400302C02Eull)
+                                                : (backward ? 0x22400076Cull
+                                                   : scaled ? 0x600013Eull
+                                                            : 0x01200200300013Eull);
+}
 
 /* Tiles of 16 rows of R, rounded up to one, two or four wgmma tiles of 64 rows. */
-#define ECO_PERSISTENT_WGMMA_TILES(tiles)                                                          \
-    ((tiles) <= ECO_PERSISTENT_WARPGROUP ? ECO_PERSISTENT_WARPGROUP                                \
-     : (tiles) <= 2 * ECO_PERSISTENT_WARPGROUP                                                     \
-         ? 2 * ECO_PERSISTENT_WARPGROUP                                                            \
-         : ((tiles) + 4 * ECO_PERSISTENT_WARPGROUP - 1) / (4 * ECO_PERSISTENT_WARPGROUP) * 4 *     \
-               ECO_PERSISTENT_WARPGROUP)
+ECO_PERSISTENT_CONSTANT int eco_persistent_wgmma_tiles(int tiles)
+{
+    return tiles <= ECO_PERSISTENT_WARPGROUP ? (int)ECO_PERSISTENT_WARPGROUP
+           : tiles <= 2 * ECO_PERSISTENT_WARPGROUP
+               ? 2 * ECO_PERSISTENT_WARPGROUP
+               : (tiles + 4 * ECO_PERSISTENT_WARPGROUP - 1) / (4 * ECO_PERSISTENT_WARPGROUP) * 4 *
+                     ECO_PERSISTENT_WARPGROUP;
+}
 
 /* One product of a step. */
 struct eco_persistent_product {
@@ -182,17 +228,29 @@ struct eco_persistent_shape {
 };
 
 /* Static shared memory of every kernel. */
-#define ECO_PERSISTENT_STATIC_BYTES(backward) ((backward) ? 896 : 256)
+ECO_PERSISTENT_CONSTANT int eco_persistent_static_bytes(bool backward)
+{
+    return backward ? 896 : 256;
+}
 
 /* Floats between partial sums (whole lines of 32 banks), between the sums of two batch rows, and
  * from the start to batch row n: 8 floats of padding follow every two rows. A warp writes 8 rows of
  * R and 4 even batch rows at once, without bank conflicts, and reads consecutive units and batch
  * rows. */
-#define ECO_PERSISTENT_SUM_PART(tiles)       (((tiles)*ECO_PERSISTENT_M + 31) / 32 * 32)
-#define ECO_PERSISTENT_SUM_ROW(tiles, parts) ((parts)*ECO_PERSISTENT_SUM_PART(tiles) + 16)
-#define ECO_PERSISTENT_SUM_AT(n, row)        ((n) * (row) + (n) / 2 * 8)
+ECO_PERSISTENT_CONSTANT int eco_persistent_sum_part(int tiles)
+{
+    return (tiles * ECO_PERSISTENT_M + 31) / 32 * 32;
+}
+ECO_PERSISTENT_CONSTANT int eco_persistent_sum_row(int tiles, int parts)
+{
+    return parts * eco_persistent_sum_part(tiles) + 16;
+}
+#define ECO_PERSISTENT_SUM_AT(n, row) ((n) * (row) + (n) / 2 * 8)
 /* Floats of a row of sums that blocks of a cluster exchange: an odd multiple of the units. */
-#define ECO_PERSISTENT_PART_ROW(row_groups, shift) (((row_groups) | 1) << (shift))
+ECO_PERSISTENT_CONSTANT int eco_persistent_part_row(int row_groups, int shift)
+{
+    return (row_groups | 1) << shift;
+}
 
 /* The arrays of one (layer, direction). Pointers are those of the first step; `_step` is the
  * distance to the next step in elements, and may be negative. */

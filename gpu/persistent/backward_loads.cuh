@@ -47,7 +47,7 @@ struct address_walker {
 };
 static __shared__ struct address_walker address_walkers[ARRAYS];
 static_assert(sizeof bases + sizeof address_walkers + sizeof arrivals <=
-                  ECO_PERSISTENT_STATIC_BYTES(true),
+                  eco_persistent_static_bytes(true),
               "no more room");
 
 ECO_DEVICE struct address_walker address_walker_of(const struct eco_persistent_call *call,

@@ -171,11 +171,11 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
                                          .hidden = call->hidden,
                                          .operand = need.operand,
                                          .means = eco_persistent_means(&need, shape)};
-    const int shift = ECO_PERSISTENT_RUN_OF(shape->unit_shift),
+    const int shift = eco_persistent_run_of(shape->unit_shift),
               k_block = ECO_PERSISTENT_BYTES / need.operand;
     exchange.run = 1 << shift;
     exchange.scale_blocks =
-        need.scaled ? ECO_PERSISTENT_SCALE_BLOCKS(call->hidden, shape->unit_shift) : 0;
+        need.scaled ? eco_persistent_scale_blocks(call->hidden, shape->unit_shift) : 0;
     exchange.whole =
         (need.scaled ? call->hidden % (1 << shift) == 0 : call->column == call->hidden) &&
         call->rows == shape->groups * shape->group_rows &&
@@ -189,7 +189,7 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
         exchange.width[b] = call->width[o];
         exchange.runs[b] = eco_persistent_runs(&need, o);
         if (need.scaled)
-            exchange.scale_block[b] = ECO_PERSISTENT_SCALE_BLOCK(
+            exchange.scale_block[b] = eco_persistent_scale_block(
                 exchange.runs[b], shape->unit_shift, k_block, need.backward);
         exchange.whole &=
             need.scaled ? exchange.runs[b] << shift == exchange.scale_block[b] &&

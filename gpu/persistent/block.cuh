@@ -18,7 +18,7 @@ enum {
     PERSISTENT_THREADS = ECO_PERSISTENT_THREADS,
     PERSISTENT_WARPS = ECO_PERSISTENT_WARPS,
     WARPGROUP = ECO_PERSISTENT_WARPGROUP,
-    TILES = ECO_PERSISTENT_TILES(
+    TILES = eco_persistent_tiles(
         ECO_PERSISTENT_MMA),              /* tiles of 16 rows of R of a warp, in most mainloops */
     SCALES_OF_TILE = ECO_PERSISTENT_N / 2 /* scales of 8 batch rows, in units of 8 bytes */
 };
@@ -26,10 +26,10 @@ enum {
 /* Scale blocks of 1 << SHIFT units with RUNS numbers each. */
 template <int RUNS, int SHIFT> struct scale_block_of {
     enum {
-        shift = ECO_PERSISTENT_RUN_OF(SHIFT),
+        shift = eco_persistent_run_of(SHIFT),
         runs = RUNS,
-        numbers = ECO_PERSISTENT_SCALE_BLOCK(RUNS, SHIFT, K_BLOCK, PERSISTENT_BACKWARD),
-        halves = K_BLOCK_SCALES && ECO_PERSISTENT_HALVES(RUNS, SHIFT, K_BLOCK, PERSISTENT_BACKWARD),
+        numbers = eco_persistent_scale_block(RUNS, SHIFT, K_BLOCK, PERSISTENT_BACKWARD),
+        halves = K_BLOCK_SCALES && eco_persistent_halves(RUNS, SHIFT, K_BLOCK, PERSISTENT_BACKWARD),
         k_blocks = numbers < K_BLOCK ? 1 : numbers / K_BLOCK
     };
 };
@@ -45,7 +45,7 @@ struct division {
         product = PRODUCT,
         many = MAINLOOP == ECO_PERSISTENT_MMA_MANY,
         wgmma = MAINLOOP == ECO_PERSISTENT_WGMMA,
-        direct = ECO_PERSISTENT_IS_DIRECT(MAINLOOP),
+        direct = eco_persistent_is_direct(MAINLOOP),
         shift = SHIFT,
         blocks = 1 << CLUSTER_LOG2,
         element_rows =
@@ -53,24 +53,24 @@ struct division {
         own = ROWS << SHIFT,             /* rows of R of the block's units */
         rows = own << CLUSTER_LOG2,      /* rows of R of the cluster's units */
         there = (rows + ECO_PERSISTENT_M - 1) / ECO_PERSISTENT_M,
-        wide = ECO_PERSISTENT_TILES(MAINLOOP), /* tiles of a warp */
-        tiles = wgmma ? ECO_PERSISTENT_WGMMA_TILES(there) : (there + wide - 1) / wide * wide,
+        wide = eco_persistent_tiles(MAINLOOP), /* tiles of a warp */
+        tiles = wgmma ? eco_persistent_wgmma_tiles(there) : (there + wide - 1) / wide * wide,
         m64_tiles = (tiles + WARPGROUP - 1) / WARPGROUP, /* groups of 64 rows, for WGMMA */
-        row_tiles = ECO_PERSISTENT_DIRECT_TILES(MAINLOOP, INSTRUCTIONS),
+        row_tiles = eco_persistent_direct_tiles(MAINLOOP, INSTRUCTIONS),
         /* in registers */
         k_blocks =
-            ECO_PERSISTENT_K_BLOCKS(MAINLOOP, K_BLOCK_SCALES, scale_block::k_blocks) / PRODUCTS,
+            eco_persistent_k_blocks(MAINLOOP, K_BLOCK_SCALES, scale_block::k_blocks) / PRODUCTS,
         down = tiles / wide,
         across = PERSISTENT_WARPS / down,
         parts = wgmma && m64_tiles == 1 ? PERSISTENT_WARPS / WARPGROUP : across,
-        sum_part = ECO_PERSISTENT_SUM_PART(tiles),
-        sum_row = ECO_PERSISTENT_SUM_ROW(tiles, parts),
+        sum_part = eco_persistent_sum_part(tiles),
+        sum_row = eco_persistent_sum_row(tiles, parts),
         sum_tile = ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, sum_row),
         /* loads a thread's element before the products, unless that leaves too few registers */
         reads_early =
             direct && (MAINLOOP != ECO_PERSISTENT_DIRECT_WIDE || sizeof(narrow) < sizeof(real)),
         may_alias = many && blocks > 1,
-        part_row = ECO_PERSISTENT_PART_ROW(ROWS, SHIFT)
+        part_row = eco_persistent_part_row(ROWS, SHIFT)
     };
     static_assert(!reads_early || element_rows >= row_tiles * ECO_PERSISTENT_N,
                   "a thread has an element");
@@ -178,7 +178,7 @@ template <class DIVISION>
 ECO_DEVICE int scale_blocks_before(const struct eco_persistent_call *call, int k_blocks)
 {
     return min(k_blocks * K_BLOCK / (int)DIVISION::scale_block::numbers,
-               ECO_PERSISTENT_SCALE_BLOCKS(call->hidden, DIVISION::shift));
+               eco_persistent_scale_blocks(call->hidden, DIVISION::shift));
 }
 
 template <class DIVISION>

@@ -17,7 +17,7 @@ enum {
     ARRAYS = TO_KEPT + ECO_MAX_STATES
 };
 static __shared__ char *written[2][ARRAYS]; /* for even and odd steps: blocks may meet only once */
-static_assert(sizeof written + sizeof arrivals <= ECO_PERSISTENT_STATIC_BYTES(false),
+static_assert(sizeof written + sizeof arrivals <= eco_persistent_static_bytes(false),
               "no more room");
 
 struct address_walker {

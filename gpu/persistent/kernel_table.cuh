@@ -1,6 +1,6 @@
 /*
  * The kernels around all_steps: for a cell compiled at run time one by name, in the module those
- * that ECO_PERSISTENT_MADE lists for a cell (instances/persistent.awk).
+ * that eco_persistent_made() lists for a cell (instances/persistent.awk).
  */
 #ifndef ECO_GPU_PERSISTENT_KERNEL_TABLE_CUH
 #define ECO_GPU_PERSISTENT_KERNEL_TABLE_CUH
@@ -34,13 +34,13 @@ PERSISTENT_KERNEL(static, persistent, NUMBER, SHIFT, CLUSTER_LOG2, MAINLOOP)
 template <int CELL, int ELEMENT>
 static const void *kernel_of(void)
 {
-    if constexpr (ECO_PERSISTENT_MADE(cell_traits<CELL>::products, cell_traits<CELL>::first,
+    if constexpr (eco_persistent_made(cell_traits<CELL>::products, cell_traits<CELL>::first,
                                       PERSISTENT_BACKWARD, INSTRUCTIONS, K_BLOCK_SCALES) >>
                       ELEMENT &
                   1)
-        return (const void *)persistent<CELL, ECO_PERSISTENT_SHIFT_OF(ELEMENT),
-                                        ECO_PERSISTENT_CLUSTER_LOG2_OF(ELEMENT),
-                                        ECO_PERSISTENT_MAINLOOP_OF(ELEMENT)>;
+        return (const void *)persistent<CELL, eco_persistent_shift_of(ELEMENT),
+                                        eco_persistent_cluster_log2_of(ELEMENT),
+                                        eco_persistent_mainloop_of(ELEMENT)>;
     return nullptr;
 }
 #define PERSISTENT_FOUR(cell, place)                                                               \

@@ -45,7 +45,7 @@ static ecornn_status give_shared_memory(const struct eco_caps *caps, const void 
 {
     return ECO_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)caps->gpu.block_bytes - ECO_PERSISTENT_STATIC_BYTES(backward)));
+                             (int)caps->gpu.block_bytes - eco_persistent_static_bytes(backward)));
 }
 
 /* Counts the blocks that run at once in clusters of each size; some multiprocessors are left over.
@@ -61,7 +61,7 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         const struct eco_persistent_launch launch = {.blocks = 1 << cluster_log2,
                                                      .cluster = 1 << cluster_log2,
                                                      .bytes = device->caps.gpu.block_bytes -
-                                                              ECO_PERSISTENT_STATIC_BYTES(true)};
+                                                              eco_persistent_static_bytes(true)};
         const cudaLaunchConfig_t config = eco_persistent_config(attributes, &launch);
         const struct eco_persistent_shape shape = {.unit_shift = 5, .cluster_log2 = cluster_log2};
         int clusters = 0;

@@ -149,8 +149,8 @@ ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
                                     int step, MEANWHILE meanwhile, BEFORE before)
 {
     enum { HALF = DIVISION::k_blocks / 2 };
-    const int k_blocks =
-        call->shape.product[DIVISION::product].k_blocks; /* one of ECO_PERSISTENT_DIRECT_K_BLOCKS */
+    const int k_blocks = call->shape.product[DIVISION::product]
+                             .k_blocks; /* one of eco_persistent_direct_k_blocks() */
     if (DIVISION::blocks > 1 && threadIdx.x == 0)
         expect_bytes(step, DIVISION::blocks * ECO_PERSISTENT_N * DIVISION::own * sizeof(float));
     if (DIVISION::across * DIVISION::down < PERSISTENT_WARPS && block->across >= DIVISION::across)

@@ -101,7 +101,7 @@ template <class DIVISION, int N> ECO_DEVICE void end_sums(struct wgmma_sums<DIVI
 #if defined(ECO_OPERAND_PAIR)
 enum { CHAIN = 4 }; /* k blocks of a chain: as accurate as two, and faster */
 #else
-enum { CHAIN = ECO_PERSISTENT_K_BLOCKS(ECO_PERSISTENT_WGMMA, false, 1) };
+enum { CHAIN = eco_persistent_k_blocks(ECO_PERSISTENT_WGMMA, false, 1) };
 #endif
 
 /* Multiplies the k blocks of R that are in shared memory. */

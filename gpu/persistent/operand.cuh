@@ -63,23 +63,19 @@ ECO_DEVICE void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 }
 
 #if defined(ECO_OPERAND_PAIR)
-#define INSTRUCTIONS ECO_PERSISTENT_PAIR
+constexpr int INSTRUCTIONS = ECO_PERSISTENT_PAIR;
 #else
-#define INSTRUCTIONS ECO_PERSISTENT_PLAIN
+constexpr int INSTRUCTIONS = ECO_PERSISTENT_PLAIN;
 #endif
 #if defined(ECO_SCALED)
-#define K_BLOCK_SCALES 1
+enum { K_BLOCK_SCALES = 1 };
 #else
-#define K_BLOCK_SCALES 0
-#endif
-
-#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
-#define SCALED_R 1
+enum { K_BLOCK_SCALES = 0 };
 #endif
 
 /* Powers of two that multiply R, and states without scale blocks. `sums` undoes both. */
 struct scales {
-#if defined(SCALED_R)
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
     float state, sums;
 #endif
 };
@@ -95,7 +91,7 @@ ECO_DEVICE float scale_state(const struct scales *scales, float state)
 
 ECO_DEVICE float unscale(const struct scales *scales, float sum)
 {
-#if defined(SCALED_R)
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
     return scales->sums * sum;
 #else
     return sum;

@@ -51,9 +51,9 @@ static inline int eco_persistent_index(const struct eco_persistent_shape *shape)
 
 static inline struct eco_persistent_shape eco_persistent_at(int place)
 {
-    return (struct eco_persistent_shape){.unit_shift = ECO_PERSISTENT_SHIFT_OF(place),
-                                         .cluster_log2 = ECO_PERSISTENT_CLUSTER_LOG2_OF(place),
-                                         .mainloop = ECO_PERSISTENT_MAINLOOP_OF(place)};
+    return (struct eco_persistent_shape){.unit_shift = eco_persistent_shift_of(place),
+                                         .cluster_log2 = eco_persistent_cluster_log2_of(place),
+                                         .mainloop = eco_persistent_mainloop_of(place)};
 }
 
 /* ---- what a problem needs, requirements.c ---------------------------------------------------- */

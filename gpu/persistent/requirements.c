@@ -145,7 +145,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .cluster_launch = caps->gpu.cluster_launch,
                                        .rates = eco_gpu_rates_of(caps),
                                        .block_bytes = caps->gpu.block_bytes -
-                                                      ECO_PERSISTENT_STATIC_BYTES(backward)};
+                                                      eco_persistent_static_bytes(backward)};
     memcpy(need.blocks, caps->gpu.blocks, sizeof need.blocks);
     for (int o = 0; o < need.products; o++) {
         for (int a = 0; a < lowered->n_accs; a++)

@@ -25,8 +25,8 @@ static void print(const void *what, struct eco_text *text)
             eco_persistent_kernel_name(place, name);
             eco_text_add(text, "%s%s, %s%d, %d, %d%s)\n",
                          means ? "PERSISTENT_MEANS_KERNEL(" : "PERSISTENT_KERNEL(extern \"C\", ",
-                         name, means ? "" : "0, ", ECO_PERSISTENT_SHIFT_OF(place),
-                         ECO_PERSISTENT_CLUSTER_LOG2_OF(place), ECO_PERSISTENT_MAINLOOP_OF(place),
+                         name, means ? "" : "0, ", eco_persistent_shift_of(place),
+                         eco_persistent_cluster_log2_of(place), eco_persistent_mainloop_of(place),
                          !means                        ? ""
                          : contents->kept >> place & 1 ? ", true"
                                                        : ", false");
@@ -44,6 +44,6 @@ char *eco_persistent_text(const struct eco_persistent_source *source)
 void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME])
 {
     eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d_mainloop_%d",
-                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_CLUSTER_LOG2_OF(place),
-                 ECO_PERSISTENT_MAINLOOP_OF(place));
+                 1 << eco_persistent_shift_of(place), 1 << eco_persistent_cluster_log2_of(place),
+                 eco_persistent_mainloop_of(place));
 }

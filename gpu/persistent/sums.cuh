@@ -12,7 +12,7 @@
 /* The sums of one tile of R and 8 batch rows. */
 struct sums {
     float even[4], odd[4]; /* two independent chains */
-#if defined(SCALED_R)
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
     float total[4];
 #endif
 };

@@ -43,7 +43,7 @@ static int32_t pairs(const struct eco_persistent_shape *shape)
 /* Most k blocks of a product in a warp's registers. `bundle` is the k blocks of a scale block. */
 static int32_t held(const struct eco_persistent_need *need, int32_t mainloop, int32_t bundle)
 {
-    return ECO_PERSISTENT_K_BLOCKS(mainloop, need->scaled, bundle) / need->products;
+    return eco_persistent_k_blocks(mainloop, need->scaled, bundle) / need->products;
 }
 
 /* Rounds the k blocks of a warp up to a number that has code. `even`: scale blocks of single
@@ -52,8 +52,8 @@ static int32_t k_blocks_of(int32_t n, int32_t most, int32_t mainloop, bool even)
 {
     const int32_t more = even ? eco_ceil_div(n, 2) * 2 : n;
     const bool few = mainloop != ECO_PERSISTENT_MMA_MANY;
-    if (ECO_PERSISTENT_IS_DIRECT(mainloop))
-        return ECO_PERSISTENT_DIRECT_K_BLOCKS(n, most);
+    if (eco_persistent_is_direct(mainloop))
+        return eco_persistent_direct_k_blocks(n, most);
     return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
 }
 
@@ -61,7 +61,7 @@ static int32_t k_blocks_of(int32_t n, int32_t most, int32_t mainloop, bool even)
 static int32_t bundle_of(const struct eco_persistent_need *need, int o,
                          const struct eco_persistent_shape *shape)
 {
-    return ECO_PERSISTENT_SCALE_BLOCK(eco_persistent_runs(need, o), shape->unit_shift,
+    return eco_persistent_scale_block(eco_persistent_runs(need, o), shape->unit_shift,
                                       ECO_PERSISTENT_BYTES / need->operand, need->backward);
 }
 
@@ -78,7 +78,7 @@ static size_t larger_size(size_t a, size_t b)
 
 static size_t sums_bytes(const struct eco_persistent_shape *shape)
 {
-    const size_t turns = ECO_PERSISTENT_IS_DIRECT(shape->mainloop) ? 2 : 1;
+    const size_t turns = eco_persistent_is_direct(shape->mainloop) ? 2 : 1;
     return turns * (size_t)shape->chunk * (size_t)shape->sums * sizeof(float);
 }
 
@@ -87,7 +87,7 @@ static size_t k_block_bytes(const struct eco_persistent_need *need,
                             const struct eco_persistent_shape *shape)
 {
     const int32_t of_k_block = ECO_PERSISTENT_BYTES / need->operand;
-    const bool halves = ECO_PERSISTENT_HALVES(eco_persistent_runs(need, 0), shape->unit_shift,
+    const bool halves = eco_persistent_halves(eco_persistent_runs(need, 0), shape->unit_shift,
                                               of_k_block, need->backward);
     return ECO_PERSISTENT_BYTES + (need->scaled ? (halves ? 2 : 1) * sizeof(float) : 0);
 }
@@ -107,7 +107,7 @@ static size_t shared_bytes(const struct eco_persistent_need *need,
         (shape->aliased ? 0 : sums_bytes(shape)) +
         (shape->cluster_log2 > 0
              ? parts * rows *
-                   (size_t)ECO_PERSISTENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
+                   (size_t)eco_persistent_part_row(row_groups(need, 0), shape->unit_shift) * 4
              : 0) +
         rows * sizeof(int32_t) +
         (own * (size_t)pairs(shape) + biases + rows * (size_t)need->means) * 4;
@@ -128,13 +128,13 @@ static bool divide_rows(const struct eco_persistent_need *need, int o,
                         const struct eco_persistent_shape *shape,
                         struct eco_persistent_product *part)
 {
-    const int32_t wide = ECO_PERSISTENT_TILES(shape->mainloop),
+    const int32_t wide = eco_persistent_tiles(shape->mainloop),
                   tiles =
                       eco_ceil_div(row_groups(need, o) << shape->unit_shift << shape->cluster_log2,
                                    ECO_PERSISTENT_M);
     part->tiles = eco_ceil_div(tiles, wide) * wide;
     if (shape->mainloop == ECO_PERSISTENT_WGMMA)
-        part->tiles = ECO_PERSISTENT_WGMMA_TILES(tiles);
+        part->tiles = eco_persistent_wgmma_tiles(tiles);
     part->down = part->tiles / wide;
     if (part->down > WARPS)
         return false;
@@ -155,7 +155,7 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
     const int32_t numbers = bundle_of(need, o, shape),
                   bundle = need->scaled && numbers > k_block ? numbers / k_block
                                                              : 1, /* k blocks of a scale block */
-        bundles = ECO_PERSISTENT_SCALE_BLOCKS(need->hidden, shape->unit_shift),
+        bundles = eco_persistent_scale_blocks(need->hidden, shape->unit_shift),
                   most = held(need, shape->mainloop, bundle);
     part->k = eco_ceil_div(need->scaled ? bundles * numbers : need->width[o], k_block) * k_block;
     if (!divide_rows(need, o, shape, part))
@@ -171,9 +171,9 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
     part->in_shared = larger(part->k_blocks - most, 0);
     if (shape->mainloop == ECO_PERSISTENT_WGMMA && row_tiles(shape) == 1)
         return false;
-    if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop)) {
+    if (eco_persistent_is_direct(shape->mainloop)) {
         if (part->in_shared > 0 ||
-            row_tiles(shape) > ECO_PERSISTENT_DIRECT_TILES(shape->mainloop, need->instructions))
+            row_tiles(shape) > eco_persistent_direct_tiles(shape->mainloop, need->instructions))
             return false;
         if (row_tiles(shape) > 1)
             part->k_blocks = most; /* there is code for these */
@@ -182,7 +182,7 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
     shape->room = larger(shape->room, part->across * part->k_blocks);
     shape->sums = larger(
         shape->sums,
-        ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, ECO_PERSISTENT_SUM_ROW(part->tiles, part->parts)));
+        ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, eco_persistent_sum_row(part->tiles, part->parts)));
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups *
                              (size_t)row_tiles(shape) * ECO_PERSISTENT_N *
                              ((size_t)part->k * (size_t)need->operand +
@@ -248,7 +248,7 @@ static const struct eco_persistent_cost *cost_of(const struct eco_persistent_nee
 {
     const struct eco_persistent_cost *costs = need->rates->persistent;
     const bool two = need->instructions == ECO_PERSISTENT_PAIR;
-    if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop))
+    if (eco_persistent_is_direct(shape->mainloop))
         return &costs[need->backward ? ECO_COST_DIRECT_BACK
                       : !two         ? ECO_COST_DIRECT
                       : shape->mainloop == ECO_PERSISTENT_DIRECT && !need->scaled
@@ -280,7 +280,7 @@ static double wgmma_clocks(const struct eco_gpu_rates *rates,
 static double kbytes_of(const struct eco_persistent_product *part,
                         const struct eco_persistent_shape *shape)
 {
-    const bool direct = ECO_PERSISTENT_IS_DIRECT(shape->mainloop);
+    const bool direct = eco_persistent_is_direct(shape->mainloop);
     const double rows = direct ? shape->group_rows : row_tiles(shape) * ECO_PERSISTENT_N,
                  again = direct ? 0.5 * (part->down - 1) : 0;
     return (1 + again) * rows * part->slice * ECO_PERSISTENT_BYTES / 1024;
@@ -300,7 +300,7 @@ static double predict_product(const struct eco_persistent_need *need, int o,
                  bundles = (double)part->k_blocks * (ECO_PERSISTENT_BYTES / need->operand) /
                            bundle_of(need, o, shape);
     const bool scales =
-        ECO_PERSISTENT_IS_DIRECT(shape->mainloop) && !need->backward && need->scaled;
+        eco_persistent_is_direct(shape->mainloop) && !need->backward && need->scaled;
     const double scale = scales ? need->rates->scale_block : 0;
     const double multiplied = shape->mainloop == ECO_PERSISTENT_WGMMA
                                   ? products * wgmma_clocks(need->rates, part, row_tiles(shape))
@@ -347,7 +347,7 @@ static bool fits_cluster_launch(const struct eco_persistent_need *need,
 
 static uint64_t places_of(const struct eco_persistent_need *need)
 {
-    return need->shapes & ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
+    return need->shapes & eco_persistent_made(need->products, need->recurrent[0], need->backward,
                                               need->instructions, need->scaled);
 }
 
@@ -427,7 +427,7 @@ static void rise(const struct eco_persistent_need *need, struct rising *kind, in
     shape.groups = 1;
     kind->time = time_of(need, &shape);
     kind->group_bytes = shape.exchange_bytes;
-    kind->until = ECO_PERSISTENT_IS_DIRECT(shape.mainloop) ? group_rows
+    kind->until = eco_persistent_is_direct(shape.mainloop) ? group_rows
                                                            : row_tiles(&shape) * ECO_PERSISTENT_N;
 }
 

@@ -237,7 +237,7 @@ ECO_DEVICE struct fragment loaded_fragment(int at)
 #endif
 }
 
-#if defined(SCALED_R)
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
 /* The greatest magnitude in a lane's share of R. */
 template <class DIVISION>
 ECO_DEVICE float greatest_of_fragments(const struct eco_persistent_call *call,
@@ -268,7 +268,7 @@ ECO_DEVICE struct scales scales_of_r(const struct eco_persistent_call *call,
                                      const struct block *block_of_first,
                                      const struct block *block_of_second)
 {
-#if defined(SCALED_R)
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
     float most = greatest_of_fragments<FIRST>(call, block_of_first, 0);
     if ((int)FIRST::product != (int)SECOND::product)
         most = greatest_of_fragments<SECOND>(call, block_of_second, most);
@@ -280,7 +280,7 @@ ECO_DEVICE struct scales scales_of_r(const struct eco_persistent_call *call,
 
 ECO_DEVICE float scale_of_r(const struct scales *scales)
 {
-#if defined(SCALED_R)
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
     return reciprocal_pow2(scales->sums);
 #else
     return 1;

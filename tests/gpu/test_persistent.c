@@ -49,24 +49,24 @@ static void check_part(const struct eco_persistent_need *need,
 {
     const struct eco_persistent_product *part = &shape->product[o];
     const int32_t k_block = ECO_PERSISTENT_BYTES / need->operand,
-                  scale_block = ECO_PERSISTENT_SCALE_BLOCK(
+                  scale_block = eco_persistent_scale_block(
                       eco_persistent_runs(need, o), shape->unit_shift, k_block, need->backward),
                   k_blocks_of_scale_block = scale_block < k_block ? 1 : scale_block / k_block;
     ck_assert_int_ge(part->k, need->width[o]); /* with scales, k is also a multiple of a bundle */
     ck_assert_int_ge(part->tiles * ECO_PERSISTENT_M, rows);
-    ck_assert_int_ge(part->down * ECO_PERSISTENT_TILES(shape->mainloop), part->tiles);
+    ck_assert_int_ge(part->down * eco_persistent_tiles(shape->mainloop), part->tiles);
     ck_assert_int_le(part->down * part->across, ECO_PERSISTENT_WARPS);
     ck_assert_int_ge(part->across * part->k_blocks, part->slice);
     ck_assert_int_ge((part->slice << shape->cluster_log2) * (ECO_PERSISTENT_BYTES / need->operand),
                      part->k);
-    ck_assert_int_ge(part->in_shared + ECO_PERSISTENT_K_BLOCKS(shape->mainloop, need->scaled,
+    ck_assert_int_ge(part->in_shared + eco_persistent_k_blocks(shape->mainloop, need->scaled,
                                                                k_blocks_of_scale_block) /
                                            need->products,
                      part->k_blocks);
     ck_assert_int_ge(shape->room, part->across * part->k_blocks);
     ck_assert_int_ge(
         shape->sums,
-        ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, ECO_PERSISTENT_SUM_ROW(part->tiles, part->parts)));
+        ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, eco_persistent_sum_row(part->tiles, part->parts)));
 }
 
 /* Sums reuse the memory of what a block gathered. The memory of the block that gathers least has
@@ -93,7 +93,7 @@ static void check_shape(const struct eco_persistent_need *need)
     if (!(eco_persistent_shape(need, &shape) > 0))
         return;
     const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.cluster_log2;
-    ck_assert(ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
+    ck_assert(eco_persistent_made(need->products, need->recurrent[0], need->backward,
                                   need->instructions, need->scaled) >>
                   eco_persistent_index(&shape) &
               1);
@@ -107,10 +107,10 @@ static void check_shape(const struct eco_persistent_need *need)
     ck_assert_int_ge(shape.chunk * ECO_PERSISTENT_N, shape.cluster_log2 > 0 ? 1 : shape.group_rows);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
     ck_assert(shape.mainloop != ECO_PERSISTENT_WGMMA || !need->scaled);
-    if (ECO_PERSISTENT_IS_DIRECT(shape.mainloop)) {
+    if (eco_persistent_is_direct(shape.mainloop)) {
         ck_assert_int_le(shape.group_rows,
                          ECO_PERSISTENT_N *
-                             ECO_PERSISTENT_DIRECT_TILES(shape.mainloop, need->instructions));
+                             eco_persistent_direct_tiles(shape.mainloop, need->instructions));
         ck_assert_int_eq(shape.in_shared, 0);
     }
     if (shape.aliased)
@@ -353,7 +353,7 @@ START_TEST(takes_every_kernel_somewhere)
             const bool one = problem.cell->lowered.n_accs == 1;
             uint64_t *taken = &chosen[backward][kind->scaled][one];
             made[backward][kind->scaled][one] |=
-                ECO_PERSISTENT_MADE(1, one ? 1 : 3, backward, kind->instructions, kind->scaled);
+                eco_persistent_made(1, one ? 1 : 3, backward, kind->instructions, kind->scaled);
             for (int32_t h = 1; h < 3600; h += h < 300 ? 16 : h < 1100 ? 21 : 61) {
                 problem.H = problem.P = h;
                 *taken |= chosen_of(&problem, backward);

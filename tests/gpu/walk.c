@@ -108,8 +108,8 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
 static void add_division(struct eco_text *text, const char *key, int place)
 {
     eco_text_add(text, ",%s=%s:%dx%d", key,
-                 eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
-                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_CLUSTER_LOG2_OF(place));
+                 eco_persistent_mainloops[eco_persistent_mainloop_of(place)],
+                 1 << eco_persistent_shift_of(place), 1 << eco_persistent_cluster_log2_of(place));
 }
 
 /* ---- what ran -------------------------------------------------------------------------------- */
