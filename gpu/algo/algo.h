@@ -76,6 +76,15 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
 /* Updates the requests that follow from chunks: eco_algo.fit. */
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
                   struct eco_layout_request *request);
+/* run.c, eco_algo.run */
+ecornn_status eco_gpu_run_persistent(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                     const struct eco_layout *layout, const struct eco_args *args);
+ecornn_status eco_gpu_run_fused(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                const struct eco_layout *layout, const struct eco_args *args);
+ecornn_status eco_gpu_run_step(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args);
+ecornn_status eco_gpu_run_scan(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args);
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_persistent; /* algo/persistent.c */
 extern const struct eco_algo eco_algo_fused;      /* algo/fused_step.c */

@@ -10,7 +10,6 @@
 
 #include "gpu/jit/compile.h"
 #include "gpu/algo/algo.h"
-#include "gpu/run/run.h"
 
 /* Limits for steps and rows. Longer runs are faster with large products. */
 enum { MOST_STEPS = 16, MOST_ROWS = 65535 * ECO_FUSED_N };
@@ -104,13 +103,5 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     request->gpu.rows_independent |= request->fuse_input;
 }
 
-static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                         const struct eco_layout *layout, const struct eco_args *args)
-{
-    static const eco_gpu_ops ops[ECO_OP_KINDS] = {
-        [ECO_INPUT] = eco_fused_input, [ECO_STEP] = eco_fused_step, [ECO_END] = eco_fused_end};
-    const struct eco_gpu_plan *own = plan->context;
-    return eco_gpu_run_plan(plan, tape, layout, args, own->fused.used ? ops : NULL);
-}
-
-const struct eco_algo eco_algo_fused = {"fused", refuses, request, estimate, run, eco_step_fit};
+const struct eco_algo eco_algo_fused = {"fused",  refuses,           request,
+                                        estimate, eco_gpu_run_fused, eco_step_fit};

@@ -6,7 +6,6 @@
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/presplit.h"
 #include "gpu/algo/algo.h"
-#include "gpu/run/run.h"
 
 #include <math.h>
 
@@ -214,10 +213,5 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
            eco_step_lost(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS);
 }
 
-static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                         const struct eco_layout *layout, const struct eco_args *args)
-{
-    return eco_gpu_run_plan(plan, tape, layout, args, NULL);
-}
-
-const struct eco_algo eco_algo_step = {"step", refuses, request, estimate, run, eco_step_fit};
+const struct eco_algo eco_algo_step = {"step",   refuses,          request,
+                                       estimate, eco_gpu_run_step, eco_step_fit};

@@ -7,7 +7,6 @@
 #include "gpu/gemm/presplit.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/algo/algo.h"
-#include "gpu/run/run.h"
 
 #include <math.h>
 
@@ -323,21 +322,5 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     eco_step_fit(problem, caps, request);
 }
 
-static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                         const struct eco_layout *layout, const struct eco_args *args)
-{
-    /* [forward has kernels][backward has kernels] */
-    static const eco_gpu_ops ops[2][2][ECO_OP_KINDS] = {
-        {{0}, {[ECO_D_STEP] = eco_persistent_run}},
-        {{[ECO_STEP] = eco_persistent_run},
-         {[ECO_STEP] = eco_persistent_run, [ECO_D_STEP] = eco_persistent_run}}};
-    const struct eco_gpu_plan *own = plan->context;
-    const ecornn_status status = eco_gpu_check_waits(plan->device->context);
-    if (status != ECORNN_OK)
-        return status;
-    return eco_gpu_run_plan(plan, tape, layout, args,
-                            ops[own->persistent[0].used][own->persistent[1].used]);
-}
-
-const struct eco_algo eco_algo_persistent = {"persistent", refuses, request,
-                                             estimate,     run,     eco_step_fit};
+const struct eco_algo eco_algo_persistent = {"persistent",           refuses,     request, estimate,
+                                             eco_gpu_run_persistent, eco_step_fit};

@@ -7,6 +7,7 @@
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/wide_step/wide_step.h"
+#include "gpu/gemm/presplit.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/scan/scan.h"
@@ -37,6 +38,9 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     if (plan->algo == &eco_algo_scan)
         eco_scan_prepare(plan);
     own->wide = eco_wide_kernels(&plan->problem);
+    eco_wide_choose_replays(plan, own);
+    eco_gpu_choose_prepared(plan, own);
+    eco_scaled_f16_choose(plan, own);
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
         own->cell = eco_own_stages_get(plan->device->context, &plan->problem, &why);
     eco_gpu_leave(&scope);

@@ -6,7 +6,6 @@
 #include "gpu/algo/algo.h"
 #include "gpu/device/rates.h"
 #include "gpu/jit/compile.h"
-#include "gpu/run/run.h"
 #include "gpu/scan/scan.h"
 
 #include <math.h>
@@ -92,13 +91,4 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
            eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
 }
 
-static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                         const struct eco_layout *layout, const struct eco_args *args)
-{
-    static const eco_gpu_ops ops[ECO_OP_KINDS] = {
-        [ECO_STEP] = eco_scan_run, [ECO_D_STEP] = eco_scan_run};
-    const struct eco_gpu_plan *own = plan->context;
-    return eco_gpu_run_plan(plan, tape, layout, args, own->scan.used ? ops : NULL);
-}
-
-const struct eco_algo eco_algo_scan = {"scan", refuses, request, estimate, run, fit};
+const struct eco_algo eco_algo_scan = {"scan", refuses, request, estimate, eco_gpu_run_scan, fit};

@@ -38,6 +38,9 @@ struct eco_fused_size eco_fused_size(const struct eco_problem *problem, int32_t 
                                      int32_t rows);
 struct eco_fused_size eco_fused_projection(const struct eco_problem *problem, int32_t rows);
 
+/* At plan creation: the shapes of all runs. */
+void eco_fused_choose_all(const struct ecornn_plan *plan, struct eco_fused_kernels *fused);
+
 /* ---- kernels of cells that are not built in -------------------------------------------------- */
 
 /* source_text.c: prints a kernel for each shape. With `fast` floats are multiplied in TF32. The

@@ -53,6 +53,7 @@ void eco_fused_prepare(const struct ecornn_plan *plan)
     const int cell = problem->cell->builtin, accs = problem->cell->lowered.n_accs;
     struct eco_fused_kernels *fused = &((struct eco_gpu_plan *)plan->context)->fused;
     struct eco_text why = {fused->why, sizeof fused->why, 0};
+    eco_fused_choose_all(plan, fused);
     memcpy(fused->projection, kernels_of(problem, ECO_FUSED_PROJECTION)->by_shape,
            sizeof fused->projection);
     if (cell >= 0 && !problem->resets) {
@@ -198,19 +199,18 @@ static void share_warps(struct eco_fused_call *call)
     second->warps = ALL - first->warps;
 }
 
-static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_SHAPES],
-                   const struct eco_fused_size *size, struct eco_fused_call *call)
+static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_SHAPES], int shape,
+                   int32_t accs, struct eco_fused_call *call)
 {
-    const int shape = eco_fused_choose(size, &run->plan->device->caps).shape;
     assert(shape >= 0);
-    const int32_t units = ECO_FUSED_UNITS(size->accs), columns = ECO_FUSED_COLUMNS(shape);
+    const int32_t units = ECO_FUSED_UNITS(accs), columns = ECO_FUSED_COLUMNS(shape);
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
     attribute.val.programmaticStreamSerializationAllowed = 1;
     const cudaLaunchConfig_t config = {
-        .gridDim = {(unsigned)((size->units + units - 1) / units),
-                    (unsigned)((size->rows + columns - 1) / columns), 1},
+        .gridDim = {(unsigned)((call->stage.hidden + units - 1) / units),
+                    (unsigned)((call->stage.rows + columns - 1) / columns), 1},
         .blockDim = {ECO_FUSED_THREADS, 1, 1},
-        .dynamicSmemBytes = (size_t)ECO_FUSED_SHARED(size->accs, shape),
+        .dynamicSmemBytes = (size_t)ECO_FUSED_SHARED(accs, shape),
         .stream = run->stream,
         .attrs = &attribute,
         .numAttrs = eco_launch_after_all(&run->launch)};
@@ -226,7 +226,7 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
                     const struct eco_stage_call *call, struct eco_plane u)
 {
     const struct eco_gpu_plan *own = run->plan->context;
-    const struct eco_fused_size size = eco_fused_projection(run->problem, run->args->N);
+    const int shape = eco_step_shape_for(&own->fused.projected, run->args->N).fused;
     struct eco_fused_call project = {.stage = *call};
     project.stage.hidden = run->problem->P;
     project.stage.n_states = 1;
@@ -235,7 +235,7 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
         source_of(run, op, &(struct product){u, ECO_WEIGHT_PROJECT, run->problem->H});
     memset(project.source[1].group, -1, sizeof project.source[1].group);
     memset(project.bias, -1, sizeof project.bias);
-    launch(run, own->fused.projection, &size, &project);
+    launch(run, own->fused.projection, shape, 1, &project);
 }
 
 /* Uses the shape of blocks with the fastest prediction. early: x was complete before the preceding
@@ -245,15 +245,15 @@ static void launch_step(struct eco_gpu_run *run, const struct eco_op *op,
                         struct eco_fused_call *call, bool early)
 {
     const struct eco_gpu_plan *own = run->plan->context;
-    const struct eco_step_choice choice =
-        eco_step_choose(run->problem, &run->plan->device->caps, op->layer, run->args->N);
+    const struct eco_step_shape shape =
+        eco_step_shape_for(&own->fused.steps[op->layer > 0], run->args->N);
     const struct eco_fused_source *x = &call->source[0], *h = &call->source[1];
     const struct eco_wide_rows rows[ECO_WIDE_SOURCES] = {
         {x->k > 0 ? x->rows : NULL, x->row, call->stage.rows, early},
         {h->k > 0 ? h->rows : NULL, h->row, call->stage.rows, false}};
-    if (choice.wide >= 0 && eco_wide_step(run, op, &call->stage, rows, choice.wide, false))
+    if (shape.wide >= 0 && eco_wide_step(run, op, &call->stage, rows, shape.wide, false))
         return;
-    launch(run, own->fused.by_shape, &choice.size, call);
+    launch(run, own->fused.by_shape, shape.fused, run->lowered->n_accs, call);
 }
 
 /* The fields that are the same for every step, and the states with which it starts and ends. */

@@ -81,3 +81,26 @@ struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
     }
     return best;
 }
+
+static struct eco_step_shape step_shape(const struct ecornn_plan *plan, int32_t layer, int32_t rows)
+{
+    const struct eco_caps *caps = &plan->device->caps;
+    const struct eco_step_choice choice = eco_step_choose(&plan->problem, caps, layer, rows);
+    return (struct eco_step_shape){rows, (int8_t)eco_fused_choose(&choice.size, caps).shape,
+                                   (int8_t)choice.wide};
+}
+
+void eco_fused_choose_all(const struct ecornn_plan *plan, struct eco_fused_kernels *fused)
+{
+    const struct eco_problem *problem = &plan->problem;
+    for (int32_t rows = 0; rows < problem->N;) {
+        rows = eco_next_rows(rows, problem->N);
+        for (int upper = 0; upper < 2 && upper < problem->L; upper++)
+            eco_step_shapes_add(&fused->steps[upper], step_shape(plan, upper, rows));
+        if (!problem->projected)
+            continue;
+        const struct eco_fused_size size = eco_fused_projection(problem, rows);
+        const int shape = eco_fused_choose(&size, &plan->device->caps).shape;
+        eco_step_shapes_add(&fused->projected, (struct eco_step_shape){rows, (int8_t)shape, -1});
+    }
+}

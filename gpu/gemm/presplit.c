@@ -71,15 +71,34 @@ static double time_of_cublas(const struct eco_gpu_rates *rates, enum eco_emulate
 
 enum { LEAST_STEPS = 6 };
 
-/* Predicted seconds of a step; 0: the forced choice is impossible. */
+/* The tiles that a step's product may use. */
+static struct eco_emulated_choices choices_of(const struct eco_problem *problem)
+{
+    const enum eco_use use = eco_gpu_use(problem, ECO_FORCE_EMULATED_F32);
+    struct eco_emulated_choices choices = eco_gpu_step_tiles(problem);
+    if (form_of(problem) == ECO_EMULATED_SINGLES)
+        choices.kinds &= 1u << ECO_EMULATED_PRESPLIT_SINGLES;
+    else
+        choices.kinds &= 1u << ECO_EMULATED_PRESPLIT |
+                         (use == ECO_USE_ALWAYS_PRESPLIT ? 0 : 1u << ECO_EMULATED_SPLITTING);
+    return choices;
+}
+
+/* The fastest division; time 0: the forced choice is impossible. */
+static struct eco_emulated_step step_of(const struct eco_problem *problem,
+                                        const struct eco_caps *caps, int32_t lanes, int32_t rows,
+                                        struct size size)
+{
+    const struct eco_emulated_choices choices = choices_of(problem);
+    const struct eco_emulated_on on = {eco_gpu_rates_of(caps), caps->gpu.clusters, lanes};
+    return eco_emulated_step(&choices, (struct eco_emulated_size){rows, size.rows, size.k}, &on);
+}
+
+/* Predicted seconds of a step. */
 static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                         struct size size)
 {
-    const struct eco_emulated_choices choices = eco_gpu_step_choices(form_of(problem), problem);
-    const struct eco_emulated_on on = {eco_gpu_rates_of(caps), caps->gpu.clusters, problem->D};
-    return eco_emulated_step(&choices, (struct eco_emulated_size){problem->N, size.rows, size.k},
-                             &on)
-        .time;
+    return step_of(problem, caps, problem->D, problem->N, size).time;
 }
 
 /* Does preparing R pay, given the time of a step? */
@@ -132,6 +151,36 @@ double eco_gpu_step_product_time(const struct eco_problem *problem, const struct
         *prepare += prepared ? eco_emulated_prepare_time(rates, form, size.rows, size.k) : 0;
     }
     return time;
+}
+
+static void add_cut(struct eco_prepared_cuts *cuts, struct eco_prepared_cut added)
+{
+    const struct eco_emulated_cut *cut = &cuts->of[cuts->n - (cuts->n > 0)].cut;
+    const bool same = cuts->n > 0 && cut->kind == added.cut.kind &&
+                      cut->height == added.cut.height && cut->width == added.cut.width &&
+                      cut->slices == added.cut.slices;
+    if (same || cuts->n == ECO_PREPARED_CUTS)
+        cuts->of[cuts->n - 1].rows = added.rows;
+    else
+        cuts->of[cuts->n++] = added;
+}
+
+void eco_gpu_choose_prepared(const struct ecornn_plan *plan, struct eco_gpu_plan *own)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const int32_t all = plan->request.wavefront ? problem->L * problem->D : problem->D,
+                  lanes = all < ECO_MAX_STREAMS ? all : ECO_MAX_STREAMS;
+    for (int backward = 0; backward < 2; backward++)
+        for (int o = 0; o < problem->cell->lowered.n_operands &&
+                        plan->request.gpu.prepared_bytes[backward] > 0;
+             o++)
+            for (int32_t rows = 0; rows < problem->N;) {
+                rows = eco_next_rows(rows, problem->N);
+                const struct eco_emulated_cut cut = step_of(problem, &plan->device->caps, lanes,
+                                                            rows, size_before(problem, o, backward))
+                                                        .cut;
+                add_cut(&own->prepared[backward][o], (struct eco_prepared_cut){rows, cut});
+            }
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -187,8 +236,17 @@ bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul 
     if (operand < 0 || operand >= n || !eco_gpu_prepares(run) ||
         span->end - span->first != eco_layout_matrix(run->layout, m->op->layer, m->weight_id)->n)
         return false;
-    const struct eco_emulated_operand prepared = operand_of(run, m->op, m->weight_id);
-    eco_gpu_product_prepared(run, p, &prepared, place_of(run, m->op, ECO_WEIGHT_RECURRENT + n),
-                             m->odd);
+    const struct eco_gpu_plan *own = run->plan->context;
+    const struct eco_prepared_cuts *cuts = &own->prepared[run->args->backward][operand];
+    int i = 0;
+    while (i + 1 < cuts->n && cuts->of[i].rows < p->m)
+        i++;
+    const struct eco_prepared_product product = {.product = p,
+                                                 .prepared = operand_of(run, m->op, m->weight_id),
+                                                 .room =
+                                                     place_of(run, m->op, ECO_WEIGHT_RECURRENT + n),
+                                                 .cut = &cuts->of[i].cut,
+                                                 .from_end = m->odd};
+    eco_gpu_product_prepared(run, &product);
     return true;
 }

@@ -14,6 +14,8 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
  * seconds once for each layer. */
 double eco_gpu_step_product_time(const struct eco_problem *problem, const struct eco_caps *caps,
                                  bool backward, bool prepares, double *prepare);
+/* At plan creation: how these products are divided. */
+void eco_gpu_choose_prepared(const struct ecornn_plan *plan, struct eco_gpu_plan *own);
 /* Does the run prepare R? Short runs of a plan do not. */
 bool eco_gpu_prepares(const struct eco_gpu_run *run);
 /* Prepares R of an operand, once in a run. */

@@ -7,8 +7,6 @@
 #include "gpu/ops/ops.h"
 #include "gpu/wide_step/wide_step.h"
 
-#include <limits.h>
-
 static int states(const struct eco_gpu_run *run)
 {
     return run->problem->cell->recipe.n_states;
@@ -274,17 +272,15 @@ static bool run_wide(const struct replay *replay, int32_t t, int32_t steps)
 {
     struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
-    const struct eco_caps *caps = &run->plan->device->caps;
+    const struct eco_gpu_plan *own = run->plan->context;
     const struct eco_stage_call call = call_of(replay, t, steps);
     const struct eco_plane x = eco_gpu_plane(&bound->input, t),
                            h = eco_gpu_plane(eco_bound_before(bound, 0, t), t);
     const struct eco_wide_rows rows[ECO_WIDE_SOURCES] = {{x.data, x.row, call.rows, false},
                                                          {h.data, h.row, call.rows, false}};
-    const struct eco_wide_size size =
-        eco_wide_size(run->problem, caps, UINT_MAX, bound->op->layer, call.rows);
-    const struct eco_wide_choice choice = eco_wide_choose(&size, caps);
-    return choice.shape >= 0 && (steps == 1 || x.step == x.row * (size_t)run->args->N) &&
-           eco_wide_step(run, bound->op, &call, rows, choice.shape, true);
+    const int shape = eco_step_shape_for(&own->replays[bound->op->layer > 0], call.rows).wide;
+    return shape >= 0 && (steps == 1 || x.step == x.row * (size_t)run->args->N) &&
+           eco_wide_step(run, bound->op, &call, rows, shape, true);
 }
 
 /* Runs the first step of a direction separately, as for stages. */

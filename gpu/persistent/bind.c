@@ -156,45 +156,46 @@ bool eco_persistent_words(const struct eco_gpu_run *run)
 }
 
 void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_call *call,
-                           struct eco_persistent_need need, int n)
+                           const struct eco_persistent_need *need)
 {
+    const int n = need->jobs;
     const struct eco_persistent_shape *shape = &call->shape;
     struct eco_exchange_call exchange = {.n = n,
-                                         .steps = need.steps,
+                                         .steps = need->steps,
                                          .groups = shape->groups,
-                                         .blocks = need.products,
+                                         .blocks = need->products,
                                          .row_tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) /
                                                       ECO_PERSISTENT_N,
                                          .rows = call->rows,
                                          .group_rows = shape->group_rows,
                                          .column = call->column,
                                          .hidden = call->hidden,
-                                         .operand = need.operand,
-                                         .means = eco_persistent_means(&need, shape)};
+                                         .operand = need->operand,
+                                         .means = eco_persistent_means(need, shape)};
     const int shift = eco_persistent_run_of(shape->unit_shift),
-              k_block = ECO_PERSISTENT_BYTES / need.operand;
+              k_block = ECO_PERSISTENT_BYTES / need->operand;
     exchange.run = 1 << shift;
     exchange.scale_blocks =
-        need.scaled ? eco_persistent_scale_blocks(call->hidden, shape->unit_shift) : 0;
+        need->scaled ? eco_persistent_scale_blocks(call->hidden, shape->unit_shift) : 0;
     exchange.whole =
-        (need.scaled ? call->hidden % (1 << shift) == 0 : call->column == call->hidden) &&
+        (need->scaled ? call->hidden % (1 << shift) == 0 : call->column == call->hidden) &&
         call->rows == shape->groups * shape->group_rows &&
         shape->group_rows == exchange.row_tiles * ECO_PERSISTENT_N;
     for (int i = 0; i < n; i++)
         exchange.exchange[i] = call->job[i].exchange;
-    for (int b = 0; b < need.products;
+    for (int b = 0; b < need->products;
          b++) { /* in reverse: the first block is read by the last product */
-        const int o = need.products - 1 - b;
+        const int o = need->products - 1 - b;
         exchange.k_blocks[b] = shape->product[o].k / k_block;
         exchange.width[b] = call->width[o];
-        exchange.runs[b] = eco_persistent_runs(&need, o);
-        if (need.scaled)
+        exchange.runs[b] = eco_persistent_runs(need, o);
+        if (need->scaled)
             exchange.scale_block[b] = eco_persistent_scale_block(
-                exchange.runs[b], shape->unit_shift, k_block, need.backward);
-        exchange.whole &=
-            need.scaled ? exchange.runs[b] << shift == exchange.scale_block[b] &&
-                              exchange.scale_blocks * exchange.scale_block[b] == shape->product[o].k
-                        : exchange.width[b] == shape->product[o].k;
+                exchange.runs[b], shape->unit_shift, k_block, need->backward);
+        exchange.whole &= need->scaled ? exchange.runs[b] << shift == exchange.scale_block[b] &&
+                                             exchange.scale_blocks * exchange.scale_block[b] ==
+                                                 shape->product[o].k
+                                       : exchange.width[b] == shape->product[o].k;
     }
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(

@@ -139,6 +139,29 @@ static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shap
     return code != NULL;
 }
 
+/* Most (layer, direction)s of one launch. */
+static int32_t most_jobs(const struct ecornn_plan *plan)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const int32_t lanes = plan->request.wavefront ? problem->L : problem->D;
+    return lanes < ECO_PERSISTENT_JOBS ? lanes : ECO_PERSISTENT_JOBS;
+}
+
+int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward)
+{
+    const struct eco_persistent_kernels *kernels =
+        &((const struct eco_gpu_plan *)plan->context)->persistent[backward];
+    int32_t jobs = most_jobs(plan);
+    while (jobs > 1) {
+        const struct eco_persistent_choice *chosen =
+            eco_persistent_chosen(kernels, jobs, plan->problem.N);
+        if (chosen != NULL && chosen->batched)
+            break;
+        jobs -= jobs / 2;
+    }
+    return jobs;
+}
+
 void eco_persistent_prepare(const struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
@@ -156,6 +179,8 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
         const bool made = eco_persistent_is_made(problem, backward);
         kernels->shapes = need.shapes;
         kernels->used = made || compile(plan, backward, need.shapes, kernels);
+        kernels->need = eco_persistent_need_of(plan, backward, problem->N, 1, 1);
+        eco_persistent_choose(&kernels->need, most_jobs(plan), kernels->choices);
         if (made)
             memcpy(kernels->by_shape, made_kernels(problem, backward), sizeof kernels->by_shape);
     }

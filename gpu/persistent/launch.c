@@ -24,14 +24,20 @@ static uint32_t fields_of(const struct eco_gpu_run *run)
     return fields;
 }
 
-int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward)
+const struct eco_persistent_choice *
+eco_persistent_chosen(const struct eco_persistent_kernels *kernels, int32_t jobs, int32_t rows)
 {
-    const struct eco_problem *problem = &plan->problem;
-    const int32_t lanes = plan->request.wavefront ? problem->L : problem->D;
-    int32_t jobs = lanes < ECO_PERSISTENT_JOBS ? lanes : ECO_PERSISTENT_JOBS;
-    while (jobs > 1 && !eco_persistent_is_batched(plan, backward, problem->N, problem->T, jobs))
-        jobs -= jobs / 2;
-    return jobs;
+    const struct eco_persistent_choices *choices = &kernels->choices[jobs - 1];
+    for (int i = 0; i < choices->n; i++)
+        if (rows <= choices->of[i].rows)
+            return choices->of[i].place >= 0 ? &choices->of[i] : NULL;
+    return NULL;
+}
+
+static const struct eco_persistent_choice *chosen_for(const struct eco_gpu_run *run, int n)
+{
+    const struct eco_gpu_plan *own = run->plan->context;
+    return eco_persistent_chosen(&own->persistent[run->args->backward], n, run->args->N);
 }
 
 static int32_t most_steps(const struct eco_bound *bounds, int n)
@@ -46,19 +52,27 @@ static int32_t most_steps(const struct eco_bound *bounds, int n)
 static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
                                           const struct eco_bound *bounds, int n)
 {
-    return eco_persistent_need_of(run->plan, run->args->backward, run->args->N,
-                                  most_steps(bounds, n), n);
+    const struct eco_gpu_plan *own = run->plan->context;
+    struct eco_persistent_need need = own->persistent[run->args->backward].need;
+    need.rows = run->args->N;
+    need.steps = most_steps(bounds, n);
+    need.jobs = n;
+    return need;
 }
 
 /* An L2 of 50 MB in two halves keeps this much of accumulators while steps run. */
 enum { FITS_L2_BYTES = 16 << 20 };
 
 static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
-                                          const struct eco_bound *bounds, int n)
+                                          const struct eco_bound *bounds,
+                                          const struct eco_persistent_need *need,
+                                          const struct eco_persistent_shape *shape)
 {
+    const int n = need->jobs;
     const struct eco_gpu *gpu = run->plan->device->context;
     const bool backward = run->args->backward;
     struct eco_persistent_call call = {
+        .shape = *shape,
         .rows = run->args->N,
         .hidden = run->problem->H,
         .column = eco_gpu_column(run),
@@ -74,25 +88,23 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
         .lengths = run->args->lengths,
         .resets = {.bytes = run->args->resets, .steps = run->args->T},
         .failed = gpu->failed};
-    const struct eco_persistent_need need = need_of(run, bounds, n);
-    eco_persistent_shape(&need, &call.shape);
     for (int i = 0; i < n; i++) {
         call.job[i] = eco_persistent_job(run, &bounds[i], &call);
         call.resets.of[i] = eco_persistent_starts(run, &bounds[i]);
     }
     call.beyond_l2 =
-        (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > FITS_L2_BYTES;
+        (double)n * need->steps * call.rows * call.acc_row * sizeof(float) > FITS_L2_BYTES;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
         call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0 || a == run->lowered->raw) << a;
     }
-    for (int o = 0; o < need.products; o++) {
+    for (int o = 0; o < need->products; o++) {
         const struct eco_matrix *matrix =
             eco_layout_matrix(run->layout, bounds->op->layer, ECO_WEIGHT_RECURRENT + o);
-        call.width[o] = need.width[o];
+        call.width[o] = need->width[o];
         call.recurrent_row[o] = backward ? matrix->n * matrix->height : matrix->row;
     }
-    call.spin_timeout = UINT64_C(1000000) * (uint64_t)(1000 * gpu->spin_timeout_s + need.steps);
+    call.spin_timeout = UINT64_C(1000000) * (uint64_t)(1000 * gpu->spin_timeout_s + need->steps);
     return call;
 }
 
@@ -143,18 +155,6 @@ static cudaError_t launch(const struct eco_gpu_run *run, const void *kernel,
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
-bool eco_persistent_is_batched(const struct ecornn_plan *plan, bool backward, int32_t rows,
-                               int32_t steps, int32_t jobs)
-{
-    struct eco_persistent_shape shape;
-    const struct eco_persistent_need all =
-                                         eco_persistent_need_of(plan, backward, rows, steps, jobs),
-                                     half = eco_persistent_need_of(plan, backward, rows, steps,
-                                                                   (jobs + 1) / 2);
-    const double batched = eco_persistent_shape(&all, &shape);
-    return batched > 0 && batched <= 2 * eco_persistent_shape(&half, &shape);
-}
-
 /* All jobs of a launch have the same distance between rows of y. The caller's batch-major rows
  * differ from those of a layer below. */
 static bool shares_rows(const struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
@@ -178,9 +178,8 @@ static bool follows_products(const struct eco_gpu_run *run, const struct eco_op 
 
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    if (n > 1 && !(shares_rows(run, bounds, n) &&
-                   eco_persistent_is_batched(run->plan, run->args->backward, run->args->N,
-                                             most_steps(bounds, n), n))) {
+    const struct eco_persistent_choice *chosen = chosen_for(run, n);
+    if (n > 1 && !(chosen != NULL && chosen->batched && shares_rows(run, bounds, n))) {
         eco_persistent_run(run, bounds, n / 2);
         eco_persistent_run(run, bounds + n / 2, n - n / 2);
         return;
@@ -192,17 +191,19 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
         if (run->args->dweights != NULL)
             eco_gpu_patch_states(run, &bounds[i], bounds[i].op->t0, bounds[i].op->t1);
     }
-    const struct eco_persistent_call call = call_of(run, bounds, n);
-    if (call.shape.members == 0) { /* the plan compiled a kernel for every number of rows */
+    struct eco_persistent_need need = need_of(run, bounds, n);
+    struct eco_persistent_shape shape;
+    if (chosen == NULL || !eco_persistent_divide(&need, chosen->place, &shape)) {
+        /* the plan compiled a kernel for every number of rows */
         run->status = eco_gpu_services->fail(
             ECORNN_FAILED, "internal error: no compiled kernel for %d batch rows; please report",
             run->args->N);
         return;
     }
+    const struct eco_persistent_call call = call_of(run, bounds, &need, &shape);
     const struct eco_gpu_plan *own = run->plan->context;
-    const void *kernel =
-        own->persistent[run->args->backward].by_shape[eco_persistent_index(&call.shape)];
-    eco_persistent_forget(run, &call, need_of(run, bounds, n), n);
+    const void *kernel = own->persistent[run->args->backward].by_shape[chosen->place];
+    eco_persistent_forget(run, &call, &need);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(run, kernel, &call, n), "a persistent kernel");
     eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);

@@ -6,55 +6,13 @@
 
 #include "gpu/jit/compile.h"
 #include "gpu/view/run.h"
-#include "gpu/persistent/args.h"
+#include "gpu/persistent/division.h"
 
 /* Sets of kernels as bits eco_persistent_index(): all of them; those with WGMMA. */
 #define ECO_PERSISTENT_ALL_SHAPES ((UINT64_C(1) << ECO_PERSISTENT_SHAPES) - 1)
-enum { ECO_PERSISTENT_MOST_PARTS = 128 }; /* partial sums of a mean, four for each lane */
 #define ECO_PERSISTENT_WGMMA_SHAPES                                                                \
     (ECO_PERSISTENT_ALL_SHAPES -                                                                   \
      ((UINT64_C(1) << ECO_PERSISTENT_INDEX(ECO_PERSISTENT_SHIFT, 0, ECO_PERSISTENT_WGMMA)) - 1))
-
-/* What the division depends on. */
-struct eco_persistent_need {
-    bool backward;
-    uint64_t shapes; /* available kernels: bits eco_persistent_index() */
-    int32_t hidden, rows, steps;
-    int32_t jobs;                           /* (layer, direction)s of one launch */
-    int32_t groups;                         /* limit; 0: none */
-    int32_t products;                       /* of a step, one after the other */
-    int32_t width[ECO_PERSISTENT_PRODUCTS]; /* numbers that each product gathers for a batch row */
-    int32_t recurrent[ECO_PERSISTENT_PRODUCTS]; /* accumulators that each product adds to */
-    int32_t accs, states;                       /* all accumulators */
-    int32_t means, sums, hand_overs;            /* means of a row; sums of a block; exchanges */
-    int32_t fields;                             /* arrays that a backward step may read */
-    int32_t operand;                            /* bytes of an operand */
-    int32_t instructions;                       /* matrix instructions for a k block */
-    bool scaled;                                /* scale blocks have scales */
-    int32_t blocks[ECO_PERSISTENT_CLUSTERS];    /* that run at once, in clusters of 1, 2, 4 */
-    int32_t cluster_launch;                     /* see eco_caps.gpu */
-    size_t block_bytes;                         /* shared memory of a block */
-    const struct eco_gpu_rates *rates;          /* clocks of the parts of a step */
-};
-
-/* Numbers of each unit that product o gathers. */
-static inline int32_t eco_persistent_runs(const struct eco_persistent_need *need, int o)
-{
-    return need->backward ? need->recurrent[o] : 1;
-}
-
-/* Index of a kernel by mainloop, cluster size and units of a block. */
-static inline int eco_persistent_index(const struct eco_persistent_shape *shape)
-{
-    return ECO_PERSISTENT_INDEX(shape->unit_shift, shape->cluster_log2, shape->mainloop);
-}
-
-static inline struct eco_persistent_shape eco_persistent_at(int place)
-{
-    return (struct eco_persistent_shape){.unit_shift = eco_persistent_shift_of(place),
-                                         .cluster_log2 = eco_persistent_cluster_log2_of(place),
-                                         .mainloop = eco_persistent_mainloop_of(place)};
-}
 
 /* ---- what a problem needs, requirements.c ---------------------------------------------------- */
 
@@ -110,9 +68,9 @@ double eco_persistent_shape(const struct eco_persistent_need *need,
 void eco_persistent_exchange(const struct eco_persistent_need *need, int32_t jobs,
                              struct eco_by_rows *bytes);
 
-/* Vectors of 16 bytes that a group exchanges in a step for means: a sum for each 32 units. */
-int32_t eco_persistent_means(const struct eco_persistent_need *need,
-                             const struct eco_persistent_shape *shape);
+/* The divisions of runs of up to need->rows rows, in launches of 1 ... `jobs` jobs. */
+void eco_persistent_choose(const struct eco_persistent_need *need, int32_t jobs,
+                           struct eco_persistent_choices *choices);
 
 /* ---- kernels, kernels.c ---------------------------------------------------------------------- */
 
@@ -149,13 +107,13 @@ struct eco_persistent_starts eco_persistent_starts(const struct eco_gpu_run *run
 
 /* May a backward step copy all that it reads, the caller's arrays included, in words of 4 bytes? */
 bool eco_persistent_words(const struct eco_gpu_run *run);
-/* Marks the exchange as unwritten before a launch of n jobs. */
+/* Marks the exchange as unwritten before a launch. */
 void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_call *call,
-                           struct eco_persistent_need need, int n);
+                           const struct eco_persistent_need *need);
 
-/* Is one launch of `jobs` ops as fast as two launches of half of them? */
-bool eco_persistent_is_batched(const struct ecornn_plan *plan, bool backward, int32_t rows,
-                               int32_t steps, int32_t jobs);
+/* The plan's choice for a launch of `jobs` jobs with this number of rows; NULL: no kernel fits. */
+const struct eco_persistent_choice *
+eco_persistent_chosen(const struct eco_persistent_kernels *kernels, int32_t jobs, int32_t rows);
 /* Directions, or layers of a wavefront, in each launch of a full run. */
 int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward);
 /* Queues up to ECO_PERSISTENT_JOBS ops of one level, all ECO_STEP or all ECO_D_STEP. */

@@ -20,228 +20,6 @@ const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS] = {
     [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
     [ECO_PERSISTENT_WGMMA] = "wgmma"};
 
-enum {
-    WARPS = ECO_PERSISTENT_WARPS,
-    LANES = 32,
-    FOUR = ECO_PERSISTENT_WARPGROUP,
-    FRAGMENT = 32,          /* bytes of a lane */
-    PIECE_BYTES = 16,       /* bytes that a thread exchanges at a time */
-    READ_WANTED = 192 << 10 /* bytes of R to load at a time */
-};
-
-static int32_t row_tiles(const struct eco_persistent_shape *shape)
-{
-    return eco_ceil_div(shape->group_rows, ECO_PERSISTENT_N);
-}
-
-static int32_t pairs(const struct eco_persistent_shape *shape)
-{
-    const int32_t rows = ECO_PERSISTENT_THREADS >> shape->unit_shift; /* batch rows at once */
-    return eco_ceil_div(row_tiles(shape) * ECO_PERSISTENT_N, rows) * ECO_PERSISTENT_THREADS;
-}
-
-/* Most k blocks of a product in a warp's registers. `bundle` is the k blocks of a scale block. */
-static int32_t held(const struct eco_persistent_need *need, int32_t mainloop, int32_t bundle)
-{
-    return eco_persistent_k_blocks(mainloop, need->scaled, bundle) / need->products;
-}
-
-/* Rounds the k blocks of a warp up to a number that has code. `even`: scale blocks of single
- * numbers have an even number of k blocks, so a warp needs that, too. */
-static int32_t k_blocks_of(int32_t n, int32_t most, int32_t mainloop, bool even)
-{
-    const int32_t more = even ? eco_ceil_div(n, 2) * 2 : n;
-    const bool few = mainloop != ECO_PERSISTENT_MMA_MANY;
-    if (eco_persistent_is_direct(mainloop))
-        return eco_persistent_direct_k_blocks(n, most);
-    return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
-}
-
-/* Numbers in a scale block of product o. */
-static int32_t bundle_of(const struct eco_persistent_need *need, int o,
-                         const struct eco_persistent_shape *shape)
-{
-    return eco_persistent_scale_block(eco_persistent_runs(need, o), shape->unit_shift,
-                                      ECO_PERSISTENT_BYTES / need->operand, need->backward);
-}
-
-/* Rows of R for each unit of a block. */
-static int32_t row_groups(const struct eco_persistent_need *need, int o)
-{
-    return need->backward ? 1 : need->recurrent[o];
-}
-
-static size_t larger_size(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t sums_bytes(const struct eco_persistent_shape *shape)
-{
-    const size_t turns = eco_persistent_is_direct(shape->mainloop) ? 2 : 1;
-    return turns * (size_t)shape->chunk * (size_t)shape->sums * sizeof(float);
-}
-
-/* Shared memory of a row in a k block: its operands, and scales of the one or two scale blocks. */
-static size_t k_block_bytes(const struct eco_persistent_need *need,
-                            const struct eco_persistent_shape *shape)
-{
-    const int32_t of_k_block = ECO_PERSISTENT_BYTES / need->operand;
-    const bool halves = eco_persistent_halves(eco_persistent_runs(need, 0), shape->unit_shift,
-                                              of_k_block, need->backward);
-    return ECO_PERSISTENT_BYTES + (need->scaled ? (halves ? 2 : 1) * sizeof(float) : 0);
-}
-
-/* Shared memory of a block, in bytes. */
-static size_t shared_bytes(const struct eco_persistent_need *need,
-                           const struct eco_persistent_shape *shape)
-{
-    const size_t rows = (size_t)row_tiles(shape) * ECO_PERSISTENT_N,
-                 parts = (size_t)2 << shape->cluster_log2;
-    const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
-                                      : (size_t)need->accs + 2 * (size_t)need->states;
-    const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
-    const size_t kept = (size_t)WARPS * (size_t)shape->in_shared * 2 * LANES * FRAGMENT;
-    const size_t rest =
-        rows * (size_t)shape->room * k_block_bytes(need, shape) +
-        (shape->aliased ? 0 : sums_bytes(shape)) +
-        (shape->cluster_log2 > 0
-             ? parts * rows *
-                   (size_t)eco_persistent_part_row(row_groups(need, 0), shape->unit_shift) * 4
-             : 0) +
-        rows * sizeof(int32_t) +
-        (own * (size_t)pairs(shape) + biases + rows * (size_t)need->means) * 4;
-    /* R passes through this memory before the first step, faster if more is loaded at a time. */
-    const size_t least =
-                     larger_size(kept + ECO_PERSISTENT_READ_BYTES / 2, ECO_PERSISTENT_READ_BYTES),
-                 wanted = READ_WANTED < need->block_bytes ? READ_WANTED : need->block_bytes;
-    return larger_size(larger_size(kept + rest, least), wanted);
-}
-
-static int32_t larger(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Divides the rows of R of product o among warps; false if they do not fit. */
-static bool divide_rows(const struct eco_persistent_need *need, int o,
-                        const struct eco_persistent_shape *shape,
-                        struct eco_persistent_product *part)
-{
-    const int32_t wide = eco_persistent_tiles(shape->mainloop),
-                  tiles =
-                      eco_ceil_div(row_groups(need, o) << shape->unit_shift << shape->cluster_log2,
-                                   ECO_PERSISTENT_M);
-    part->tiles = eco_ceil_div(tiles, wide) * wide;
-    if (shape->mainloop == ECO_PERSISTENT_WGMMA)
-        part->tiles = eco_persistent_wgmma_tiles(tiles);
-    part->down = part->tiles / wide;
-    if (part->down > WARPS)
-        return false;
-    part->across = WARPS / part->down;
-    part->parts = part->across;
-    if (shape->mainloop == ECO_PERSISTENT_WGMMA && part->tiles == FOUR)
-        part->parts = WARPS / FOUR;
-    return true;
-}
-
-/* Divides product o; false if it does not fit. */
-static bool divide_product(const struct eco_persistent_need *need, int o,
-                           struct eco_persistent_shape *shape)
-{
-    const int32_t k_block =
-        ECO_PERSISTENT_BYTES / need->operand; /* numbers of a row in a k block */
-    struct eco_persistent_product *part = &shape->product[o];
-    const int32_t numbers = bundle_of(need, o, shape),
-                  bundle = need->scaled && numbers > k_block ? numbers / k_block
-                                                             : 1, /* k blocks of a scale block */
-        bundles = eco_persistent_scale_blocks(need->hidden, shape->unit_shift),
-                  most = held(need, shape->mainloop, bundle);
-    part->k = eco_ceil_div(need->scaled ? bundles * numbers : need->width[o], k_block) * k_block;
-    if (!divide_rows(need, o, shape, part))
-        return false;
-    part->slice =
-        eco_ceil_div(eco_ceil_div(part->k / k_block, 1 << shape->cluster_log2), bundle) * bundle;
-    const int32_t k_blocks = eco_ceil_div(part->slice, part->across);
-    if (shape->mainloop == ECO_PERSISTENT_MMA_MANY &&
-        k_blocks <= held(need, ECO_PERSISTENT_MMA, bundle))
-        return false;
-    part->k_blocks = k_blocks_of(k_blocks, most, shape->mainloop,
-                                 need->instructions == ECO_PERSISTENT_PLAIN && bundle % 2 == 0);
-    part->in_shared = larger(part->k_blocks - most, 0);
-    if (shape->mainloop == ECO_PERSISTENT_WGMMA && row_tiles(shape) == 1)
-        return false;
-    if (eco_persistent_is_direct(shape->mainloop)) {
-        if (part->in_shared > 0 ||
-            row_tiles(shape) > eco_persistent_direct_tiles(shape->mainloop, need->instructions))
-            return false;
-        if (row_tiles(shape) > 1)
-            part->k_blocks = most; /* there is code for these */
-    }
-    shape->in_shared += part->in_shared;
-    shape->room = larger(shape->room, part->across * part->k_blocks);
-    shape->sums = larger(
-        shape->sums,
-        ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, eco_persistent_sum_row(part->tiles, part->parts)));
-    shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups *
-                             (size_t)row_tiles(shape) * ECO_PERSISTENT_N *
-                             ((size_t)part->k * (size_t)need->operand +
-                              (need->scaled ? (size_t)bundles * sizeof(float) : 0));
-    return true;
-}
-
-/* May sums overwrite the operands? Only clusters with MMA_MANY have code for it. Every warp must
- * multiply all batch rows at once, and the sums must fit where each step gathers new operands. */
-static bool may_be_over(const struct eco_persistent_need *need,
-                        const struct eco_persistent_shape *shape)
-{
-    const struct eco_persistent_product *part = &shape->product[0];
-    const int32_t k_blocks = part->k / (ECO_PERSISTENT_BYTES / need->operand),
-                  last = k_blocks - ((1 << shape->cluster_log2) - 1) *
-                                        part->slice; /* fewest k blocks of a block */
-    return shape->mainloop == ECO_PERSISTENT_MMA_MANY && shape->cluster_log2 > 0 &&
-           row_tiles(shape) <= 2 && part->down * part->across == WARPS && last > 0 &&
-           (size_t)last * (size_t)row_tiles(shape) * ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES >=
-               sums_bytes(shape);
-}
-
-/* Partial sums of a row's sum: one for each block, or for each 32 units of it. */
-static int32_t parts_of_sums(const struct eco_persistent_shape *shape)
-{
-    return shape->members * larger((1 << shape->unit_shift) / LANES, 1);
-}
-
-int32_t eco_persistent_means(const struct eco_persistent_need *need,
-                             const struct eco_persistent_shape *shape)
-{
-    return need->sums * row_tiles(shape) * ECO_PERSISTENT_N * eco_ceil_div(parts_of_sums(shape), 4);
-}
-
-/* Divides all products; false if they do not fit. */
-static bool divide(const struct eco_persistent_need *need, struct eco_persistent_shape *shape)
-{
-    for (int o = 0; o < need->products; o++)
-        if (!divide_product(need, o, shape))
-            return false;
-    shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups * PIECE_BYTES *
-                             (size_t)eco_persistent_means(need, shape);
-    if (need->sums > 0 && parts_of_sums(shape) > ECO_PERSISTENT_MOST_PARTS)
-        return false;
-    /* Only clusters can sum some of the batch rows at a time, because they store the sums
-     * elsewhere. */
-    shape->chunk = row_tiles(shape);
-    shape->shared_bytes = shared_bytes(need, shape);
-    while (shape->shared_bytes > need->block_bytes && shape->cluster_log2 > 0 && shape->chunk > 2) {
-        shape->chunk = eco_ceil_div(shape->chunk, 4) * 2;
-        shape->shared_bytes = shared_bytes(need, shape);
-    }
-    if (shape->shared_bytes > need->block_bytes && may_be_over(need, shape)) {
-        shape->aliased = true;
-        shape->shared_bytes = shared_bytes(need, shape);
-    }
-    return shape->shared_bytes <= need->block_bytes;
-}
-
 /* Clocks of a step, fitted so that divisions are ordered as measured on an H200. */
 static const struct eco_persistent_cost *cost_of(const struct eco_persistent_need *need,
                                                  const struct eco_persistent_shape *shape)
@@ -281,7 +59,8 @@ static double kbytes_of(const struct eco_persistent_product *part,
                         const struct eco_persistent_shape *shape)
 {
     const bool direct = eco_persistent_is_direct(shape->mainloop);
-    const double rows = direct ? shape->group_rows : row_tiles(shape) * ECO_PERSISTENT_N,
+    const double rows = direct ? shape->group_rows
+                               : eco_persistent_row_tiles(shape) * ECO_PERSISTENT_N,
                  again = direct ? 0.5 * (part->down - 1) : 0;
     return (1 + again) * rows * part->slice * ECO_PERSISTENT_BYTES / 1024;
 }
@@ -292,25 +71,27 @@ static double predict_product(const struct eco_persistent_need *need, int o,
 {
     const struct eco_persistent_cost *cost = cost_of(need, shape);
     const struct eco_persistent_product *part = &shape->product[o];
-    const double tiles = row_tiles(shape), kept = part->in_shared,
-                 rounds = pairs(shape) / ECO_PERSISTENT_THREADS;
+    const double tiles = eco_persistent_row_tiles(shape), kept = part->in_shared,
+                 rounds = eco_persistent_pairs(shape) / ECO_PERSISTENT_THREADS;
     const bool pair = need->instructions == ECO_PERSISTENT_PAIR && !need->backward;
     const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
     const double parts = shape->cluster_log2 > 0 ? 1 << shape->cluster_log2 : part->parts,
                  bundles = (double)part->k_blocks * (ECO_PERSISTENT_BYTES / need->operand) /
-                           bundle_of(need, o, shape);
+                           eco_persistent_bundle(need, o, shape);
     const bool scales =
         eco_persistent_is_direct(shape->mainloop) && !need->backward && need->scaled;
     const double scale = scales ? need->rates->scale_block : 0;
-    const double multiplied = shape->mainloop == ECO_PERSISTENT_WGMMA
-                                  ? products * wgmma_clocks(need->rates, part, row_tiles(shape))
-                                  : tiles * products *
-                                            (cost->k_block_registers * (part->k_blocks - kept) +
-                                             in_shared * cost->k_block_shared * kept) +
-                                        tiles * scale * bundles;
-    const double time = cost->exchange + cost->gathered_kb * kbytes_of(part, shape) +
-                        tiles * cost->tile + multiplied +
-                        rounds * (cost->round + cost->partial_sum * row_groups(need, o) * parts);
+    const double multiplied =
+        shape->mainloop == ECO_PERSISTENT_WGMMA
+            ? products * wgmma_clocks(need->rates, part, eco_persistent_row_tiles(shape))
+            : tiles * products *
+                      (cost->k_block_registers * (part->k_blocks - kept) +
+                       in_shared * cost->k_block_shared * kept) +
+                  tiles * scale * bundles;
+    const double time =
+        cost->exchange + cost->gathered_kb * kbytes_of(part, shape) + tiles * cost->tile +
+        multiplied +
+        rounds * (cost->round + cost->partial_sum * eco_persistent_row_groups(need, o) * parts);
     return time + (shape->cluster_log2 > 0
                        ? cost->cluster_exchange + cost->cluster_sums * tiles * part->down
                        : 0);
@@ -321,8 +102,8 @@ static double predict_hand_overs(const struct eco_persistent_need *need,
                                  const struct eco_persistent_shape *shape)
 {
     const struct eco_persistent_cost *cost = cost_of(need, shape);
-    const double rounds = pairs(shape) / ECO_PERSISTENT_THREADS,
-                 kbytes = eco_persistent_means(need, shape) * PIECE_BYTES / 1024.;
+    const double rounds = eco_persistent_pairs(shape) / ECO_PERSISTENT_THREADS,
+                 kbytes = eco_persistent_means(need, shape) * ECO_PERSISTENT_PIECE_BYTES / 1024.;
     return need->hand_overs * (cost->exchange + rounds * cost->round) + kbytes * cost->gathered_kb;
 }
 
@@ -335,39 +116,18 @@ static double predict(const struct eco_persistent_need *need,
     return need->hand_overs > 0 ? time + predict_hand_overs(need, shape) : time;
 }
 
-/* Can the blocks of a group be one cluster? A kernel that uses clusters itself numbers its blocks
- * from the first of the hardware cluster, so the two must be the same size. */
-static bool fits_cluster_launch(const struct eco_persistent_need *need,
-                                const struct eco_persistent_shape *shape)
-{
-    return need->cluster_launch == 0 ||
-           (shape->members <= need->cluster_launch &&
-            (shape->cluster_log2 == 0 || shape->members == 1 << shape->cluster_log2));
-}
-
 static uint64_t places_of(const struct eco_persistent_need *need)
 {
     return need->shapes & eco_persistent_made(need->products, need->recurrent[0], need->backward,
                                               need->instructions, need->scaled);
 }
 
-/* Sets shape->members; returns how many groups fit. */
-static int32_t most_groups(const struct eco_persistent_need *need,
-                           struct eco_persistent_shape *shape)
-{
-    const int32_t cluster_units = 1 << shape->unit_shift << shape->cluster_log2;
-    shape->members = eco_ceil_div(need->hidden, cluster_units) << shape->cluster_log2;
-    const int32_t most = need->blocks[shape->cluster_log2] / (shape->members * need->jobs);
-    if (most == 0 || !fits_cluster_launch(need, shape))
-        return 0;
-    return need->groups > 0 && need->groups < most ? need->groups : most;
-}
-
-/* Microseconds of a step, once the groups are known; 0 if it does not fit. */
-static double time_of(const struct eco_persistent_need *need, struct eco_persistent_shape *shape)
+/* Microseconds of a step. */
+static double time_of(const struct eco_persistent_need *need,
+                      const struct eco_persistent_shape *shape)
 {
     static const double us = 1 / 1570.; /* of a clock */
-    return divide(need, shape) ? us * predict(need, shape) : 0;
+    return us * predict(need, shape);
 }
 
 double eco_persistent_shape(const struct eco_persistent_need *need,
@@ -376,12 +136,9 @@ double eco_persistent_shape(const struct eco_persistent_need *need,
     const uint64_t made = places_of(need);
     double least = 0;
     for (int32_t i = 0; i < ECO_PERSISTENT_SHAPES; i++) {
-        struct eco_persistent_shape shape = eco_persistent_at(i);
-        const int32_t most = made >> i & 1 ? most_groups(need, &shape) : 0;
-        if (most == 0)
+        struct eco_persistent_shape shape;
+        if (!(made >> i & 1) || !eco_persistent_divide(need, i, &shape))
             continue;
-        shape.group_rows = eco_ceil_div(need->rows, most);
-        shape.groups = eco_ceil_div(need->rows, shape.group_rows);
         const double time = time_of(need, &shape);
         if (!(time > 0) || (least > 0 && time >= least))
             continue;
@@ -403,18 +160,22 @@ struct rising {
     size_t group_bytes; /* exchanged in a step by a group */
 };
 
-static int begin_rising(const struct eco_persistent_need *need,
-                        struct rising kinds[ECO_PERSISTENT_SHAPES])
+struct all_rising {
+    const struct eco_persistent_need *need;
+    struct rising kinds[ECO_PERSISTENT_SHAPES];
+    int n;
+};
+
+static void begin_rising(const struct eco_persistent_need *need, struct all_rising *all)
 {
     const uint64_t made = places_of(need);
-    int n = 0;
+    *all = (struct all_rising){.need = need};
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
         struct eco_persistent_shape shape = eco_persistent_at(place);
-        const int32_t most = made >> place & 1 ? most_groups(need, &shape) : 0;
+        const int32_t most = made >> place & 1 ? eco_persistent_most_groups(need, &shape) : 0;
         if (most > 0)
-            kinds[n++] = (struct rising){.place = place, .most = most};
+            all->kinds[all->n++] = (struct rising){.place = place, .most = most};
     }
-    return n;
 }
 
 static void rise(const struct eco_persistent_need *need, struct rising *kind, int32_t group_rows)
@@ -422,13 +183,14 @@ static void rise(const struct eco_persistent_need *need, struct rising *kind, in
     if (group_rows <= kind->until)
         return;
     struct eco_persistent_shape shape = eco_persistent_at(kind->place);
-    most_groups(need, &shape);
+    eco_persistent_most_groups(need, &shape);
     shape.group_rows = group_rows;
     shape.groups = 1;
-    kind->time = time_of(need, &shape);
+    kind->time = eco_persistent_divide_groups(need, &shape) ? time_of(need, &shape) : 0;
     kind->group_bytes = shape.exchange_bytes;
-    kind->until = eco_persistent_is_direct(shape.mainloop) ? group_rows
-                                                           : row_tiles(&shape) * ECO_PERSISTENT_N;
+    kind->until = eco_persistent_is_direct(shape.mainloop)
+                      ? group_rows
+                      : eco_persistent_row_tiles(&shape) * ECO_PERSISTENT_N;
 }
 
 static int32_t smaller(int64_t a, int32_t b)
@@ -447,25 +209,32 @@ static void add_exchange(const struct rising *kind, int32_t planned, int32_t fir
         rows =
             smaller((int64_t)each * kind->most, last); /* the most rows with groups of this size */
         const size_t all = (size_t)eco_ceil_div(rows, each) * kind->group_bytes;
-        *fewer = larger_size(*fewer, all);
-        bytes->most = larger_size(bytes->most, all);
+        *fewer = eco_larger(*fewer, all);
+        bytes->most = eco_larger(bytes->most, all);
     }
+}
+
+/* The fastest kind for `rows` rows, or NULL; reduces *last to rows up to which nothing changes. */
+static const struct rising *best_for(struct all_rising *all, int32_t rows, int32_t *last)
+{
+    const struct rising *best = NULL;
+    for (int k = 0; k < all->n; k++) {
+        struct rising *kind = &all->kinds[k];
+        rise(all->need, kind, eco_ceil_div(rows, kind->most));
+        *last = smaller((int64_t)kind->until * kind->most, *last);
+        if (kind->time > 0 && (best == NULL || kind->time < best->time))
+            best = kind;
+    }
+    return best;
 }
 
 static void exchange_of(const struct eco_persistent_need *need, struct eco_by_rows *bytes)
 {
-    struct rising kinds[ECO_PERSISTENT_SHAPES];
-    const int n = begin_rising(need, kinds);
-    for (int32_t rows = 1, last; n > 0 && rows <= need->rows; rows = last + 1) {
-        const int32_t place = eco_fewer_index(need->rows, rows);
-        const struct rising *best = NULL;
-        last = eco_fewer_rows(need->rows, place);
-        for (int k = 0; k < n; k++) {
-            rise(need, &kinds[k], eco_ceil_div(rows, kinds[k].most));
-            last = smaller((int64_t)kinds[k].until * kinds[k].most, last);
-            if (kinds[k].time > 0 && (best == NULL || kinds[k].time < best->time))
-                best = &kinds[k];
-        }
+    struct all_rising all;
+    begin_rising(need, &all);
+    for (int32_t rows = 1, last; all.n > 0 && rows <= need->rows; rows = last + 1) {
+        last = eco_fewer_rows(need->rows, eco_fewer_index(need->rows, rows));
+        const struct rising *best = best_for(&all, rows, &last);
         if (best != NULL)
             add_exchange(best, need->rows, rows, last, bytes);
     }
@@ -479,4 +248,43 @@ void eco_persistent_exchange(const struct eco_persistent_need *need, int32_t job
     *bytes = (struct eco_by_rows){.most = 0};
     for (all.jobs = 1; all.jobs <= jobs; all.jobs++)
         exchange_of(&all, bytes);
+}
+
+/* More than ECO_PERSISTENT_CHOICES have not been seen: then the last one is for all further rows.
+ */
+static void add_choice(struct eco_persistent_choices *choices, struct eco_persistent_choice choice)
+{
+    const struct eco_persistent_choice *last = &choices->of[choices->n - (choices->n > 0)];
+    if (choices->n == 0 || (choices->n < ECO_PERSISTENT_CHOICES &&
+                            (last->place != choice.place || last->batched != choice.batched)))
+        choices->of[choices->n++] = choice;
+    else
+        choices->of[choices->n - 1].rows = choice.rows;
+}
+
+void eco_persistent_choose(const struct eco_persistent_need *need, int32_t jobs,
+                           struct eco_persistent_choices *choices)
+{
+    struct eco_persistent_need of[ECO_PERSISTENT_JOBS];
+    struct all_rising all[ECO_PERSISTENT_JOBS];
+    for (int32_t k = 0; k < jobs; k++) {
+        of[k] = *need;
+        of[k].jobs = k + 1;
+        begin_rising(&of[k], &all[k]);
+        choices[k].n = 0;
+    }
+    for (int32_t rows = 1, last; rows <= need->rows; rows = last + 1) {
+        const struct rising *best[ECO_PERSISTENT_JOBS];
+        last = need->rows;
+        for (int32_t k = 0; k < jobs; k++)
+            best[k] = best_for(&all[k], rows, &last);
+        for (int32_t k = 0; k < jobs; k++) {
+            const struct rising *half = best[k / 2];
+            add_choice(&choices[k], (struct eco_persistent_choice){
+                                        .rows = last,
+                                        .place = (int8_t)(best[k] == NULL ? -1 : best[k]->place),
+                                        .batched = best[k] != NULL && half != NULL &&
+                                                   best[k]->time <= 2 * half->time});
+        }
+    }
 }

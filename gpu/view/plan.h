@@ -6,20 +6,81 @@
 
 #include "gpu/algo/force.h"
 #include "gpu/kernels.h"
+#include "gpu/persistent/need.h"
 
 /* Algorithm persistent, forward or backward. */
 struct eco_persistent_kernels {
-    bool used;                                   /* if false, steps run as in algorithm step */
-    uint64_t shapes;                             /* kernels that runs may use */
-    const void *by_shape[ECO_PERSISTENT_SHAPES]; /* eco_persistent_index() */
-    char why[256];                               /* why they are not used although they should be */
+    bool used;                       /* if false, steps run as in algorithm step */
+    uint64_t shapes;                 /* kernels that runs may use */
+    struct eco_persistent_need need; /* of a run, but for its rows, steps and jobs */
+    struct eco_persistent_choices choices[ECO_PERSISTENT_JOBS]; /* for each number of jobs */
+    const void *by_shape[ECO_PERSISTENT_SHAPES];                /* eco_persistent_index() */
+    char why[256]; /* why they are not used although they should be */
 };
+
+/* Shapes of blocks by rows: each is for runs of at most `rows` rows, and more than the one before
+ * it has.  Chosen for multiples of 8, above 256 for about eight numbers of rows in each octave. */
+struct eco_step_shape {
+    int32_t rows;
+    int8_t fused, wide; /* -1: none */
+};
+enum { ECO_STEP_SHAPES = 40 };
+struct eco_step_shapes {
+    int n;
+    struct eco_step_shape of[ECO_STEP_SHAPES];
+};
+/* The next number of rows for which a shape is chosen. */
+static inline int32_t eco_next_rows(int32_t rows, int32_t most)
+{
+    const int32_t more = rows < 256 ? 8 : rows / 64 * 8;
+    return most - rows > more ? rows + more : most;
+}
+/* Adds the shapes for up to shape.rows rows. If there are too many, the last ones are also for
+ * these rows. */
+static inline void eco_step_shapes_add(struct eco_step_shapes *shapes, struct eco_step_shape shape)
+{
+    const struct eco_step_shape *last = &shapes->of[shapes->n - (shapes->n > 0)];
+    if (shapes->n == 0 ||
+        (shapes->n < ECO_STEP_SHAPES && (last->fused != shape.fused || last->wide != shape.wide)))
+        shapes->of[shapes->n++] = shape;
+    else
+        shapes->of[shapes->n - 1].rows = shape.rows;
+}
+static inline struct eco_step_shape eco_step_shape_for(const struct eco_step_shapes *shapes,
+                                                       int32_t rows)
+{
+    for (int i = 0; i < shapes->n; i++)
+        if (rows <= shapes->of[i].rows)
+            return shapes->of[i];
+    return (struct eco_step_shape){rows, -1, -1};
+}
+
+/* How products of steps with a prepared operand of R are divided, by rows, as above. */
+struct eco_prepared_cut {
+    int32_t rows;
+    struct eco_emulated_cut cut;
+};
+enum { ECO_PREPARED_CUTS = 24 };
+struct eco_prepared_cuts {
+    int n;
+    struct eco_prepared_cut of[ECO_PREPARED_CUTS];
+};
+
+/* Numbers of rows from..to; none if from > to. */
+struct eco_rows_range {
+    int32_t from, to;
+};
+static inline bool eco_rows_within(struct eco_rows_range range, int32_t rows)
+{
+    return range.from <= rows && rows <= range.to;
+}
 
 /* Algorithm fused. */
 struct eco_fused_kernels {
     bool used; /* if false, steps run as in algorithm step */
     const void *by_shape[ECO_FUSED_SHAPES], *projection[ECO_FUSED_SHAPES];
-    char why[256]; /* why they are not used although they should be */
+    struct eco_step_shapes steps[2], projected; /* of the first layer, of others; by rows */
+    char why[256];                              /* why they are not used although they should be */
 };
 
 /* Algorithm scan. */
@@ -38,6 +99,11 @@ struct eco_gpu_plan {
     struct eco_fused_kernels fused;
     struct eco_scan_kernels scan;
     const void *const *wide; /* kernels of steps of many rows, [ECO_WIDE_SHAPES]; or NULL */
+    struct eco_step_shapes replays[2]; /* of the first layer, of others; by rows of all steps */
+    struct eco_prepared_cuts prepared[2][ECO_MAX_OPERANDS]; /* [backward][operand] */
+    /* Ops whose large products use F16, by rows of all steps: [of an upper layer]; with dacc also
+     * [wants dx][wants dweights]. */
+    struct eco_rows_range scaled_input[2], scaled_back[2][2][2];
 };
 
 #endif /* ECO_GPU_VIEW_PLAN_H */

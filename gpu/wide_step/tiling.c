@@ -4,32 +4,8 @@
 #include "gpu/wide_step/wide_step.h"
 #include "gpu/device/rates.h"
 
+#include <limits.h>
 #include <math.h>
-
-#define SHAPE(number, down, across, tiles, units, stages, blocks)                                  \
-    {down, across, tiles, units, stages, blocks},
-const struct eco_wide_shape eco_wide_shapes[ECO_WIDE_SHAPES] = {ECO_WIDE_LIST(SHAPE)};
-#undef SHAPE
-
-int32_t eco_wide_rows(int shape)
-{
-    const struct eco_wide_shape *s = &eco_wide_shapes[shape];
-    return ECO_WIDE_M * s->tiles * s->down;
-}
-
-int32_t eco_wide_units(int shape, int32_t accs)
-{
-    const struct eco_wide_shape *s = &eco_wide_shapes[shape];
-    return s->units * s->across * ECO_WIDE_MORE(accs);
-}
-
-size_t eco_wide_shared(int shape, int32_t accs)
-{
-    const size_t columns = (size_t)accs * (size_t)eco_wide_units(shape, accs),
-                 lines = (size_t)eco_wide_rows(shape) + columns;
-    return (size_t)eco_wide_shapes[shape].stages * (lines * ECO_WIDE_LINE + ECO_WIDE_BARRIERS) +
-           columns * sizeof(float);
-}
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -125,4 +101,24 @@ struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
             best = (struct eco_wide_choice){shape, time};
     }
     return best;
+}
+
+void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan *own)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_layout *back = &plan->layout[ECO_LAYOUT_BACK];
+    if (problem->saving.policy == ECORNN_SAVE_ALL || own->wide == NULL)
+        return;
+    const int64_t all = (int64_t)(back->chunk > 0 ? back->chunk : problem->T) * problem->N;
+    const int32_t most = all < INT32_MAX ? (int32_t)all : INT32_MAX;
+    for (int upper = 0; upper < 2 && upper < problem->L; upper++)
+        for (int32_t rows = 0; rows < most;) {
+            rows = eco_next_rows(rows, most);
+            const struct eco_wide_size size =
+                eco_wide_size(problem, &plan->device->caps, UINT_MAX, upper, rows);
+            eco_step_shapes_add(
+                &own->replays[upper],
+                (struct eco_step_shape){rows, -1,
+                                        (int8_t)eco_wide_choose(&size, &plan->device->caps).shape});
+        }
 }

@@ -7,7 +7,7 @@
 
 #include "gpu/view/run.h"
 
-/* ---- tiling.c -------------------------------------------------------------------------------- */
+/* ---- shapes.c -------------------------------------------------------------------------------- */
 
 struct eco_wide_shape {
     int8_t down, across, tiles, units, stages, blocks; /* see args.h */
@@ -18,6 +18,8 @@ extern const struct eco_wide_shape eco_wide_shapes[ECO_WIDE_SHAPES];
 int32_t eco_wide_rows(int shape);
 int32_t eco_wide_units(int shape, int32_t accs);
 size_t eco_wide_shared(int shape, int32_t accs);
+
+/* ---- tiling.c -------------------------------------------------------------------------------- */
 
 struct eco_wide_size {
     int32_t accs, units, rows, k[ECO_WIDE_SOURCES];
@@ -36,6 +38,9 @@ struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
 /* For a layer's steps; without shapes if they have no kernel. */
 struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const struct eco_caps *caps,
                                    unsigned forced, int32_t layer, int32_t rows);
+
+/* At plan creation: the shapes of replays that take many steps as one. */
+void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan *own);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 

@@ -27,7 +27,7 @@ gpu/attention/   : include/ common/ gpu/device/ gpu/arch/ gpu/tile/             
 gpu/cell/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h                     : immintrin omp.h cblas cublas
 gpu/copy/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h                     : immintrin omp.h cblas cublas
 gpu/device/      : include/ common/ gpu/kernels.h                                           : immintrin omp.h cblas
-gpu/view/        : include/ common/ gpu/kernels.h gpu/device/ gpu/algo/force.h              : immintrin omp.h cblas cublas
+gpu/view/        : include/ common/ gpu/kernels.h gpu/device/ gpu/algo/force.h gpu/persistent/need.h              : immintrin omp.h cblas cublas
 gpu/jit/         : include/ common/ config.h gpu/device/                               : immintrin omp.h cblas cublas
 gpu/gemm/        : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/view/ gpu/arch/ gpu/tile/ gpu/gemm/   : immintrin omp.h cblas
 gpu/ops/         : include/ common/ gpu/view/ gpu/jit/jit.h gpu/gemm/ gpu/wide_step/wide_step.h gpu/copy/join.h gpu/copy/param_moves.h gpu/copy/compaction.h : immintrin omp.h cblas

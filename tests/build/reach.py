@@ -18,10 +18,10 @@ from pathlib import Path
 # name: (functions that a run begins with, most source files, most functions that choose)
 RUNS = {
     "cpu": ("ecornn_forward eco_cpu_run_tape", 61, 0),
-    "persistent": ("ecornn_forward gpu/algo/persistent.c:run", 73, 38),
-    "fused": ("ecornn_forward gpu/algo/fused_step.c:run", 70, 28),
-    "scan": ("ecornn_forward gpu/algo/scan.c:run", 69, 25),
-    "step": ("ecornn_forward gpu/algo/per_step.c:run", 68, 25),
+    "persistent": ("ecornn_forward eco_gpu_run_persistent", 70, 3),
+    "fused": ("ecornn_forward eco_gpu_run_fused", 68, 3),
+    "scan": ("ecornn_forward eco_gpu_run_scan", 68, 3),
+    "step": ("ecornn_forward eco_gpu_run_step", 67, 3),
 }
 # Models run the plan of one model, by threads of their own.
 WITHOUT = {"common/compose/models.c", "common/compose/models_run.c"}

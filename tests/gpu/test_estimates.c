@@ -23,39 +23,17 @@
 
 const struct eco_services *eco_gpu_services;
 
-ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                               const struct eco_layout *layout, const struct eco_args *args,
-                               const eco_gpu_ops *ops)
-{
-    (void)plan, (void)tape, (void)layout, (void)args, (void)ops;
-    return ECORNN_UNSUPPORTED;
-}
-
-ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu)
-{
-    (void)gpu;
-    return ECORNN_UNSUPPORTED;
-}
-
-void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
-{
-    (void)run, (void)bounds, (void)n;
-}
-
-void eco_fused_input(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
-{
-    (void)run, (void)bounds, (void)n;
-}
-
-void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
-{
-    (void)run, (void)bounds, (void)n;
-}
-
-void eco_fused_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
-{
-    (void)run, (void)bounds, (void)n;
-}
+#define NOT_HERE(name)                                                                             \
+    ecornn_status name(const struct ecornn_plan *plan, const struct eco_tape *tape,                \
+                       const struct eco_layout *layout, const struct eco_args *args)               \
+    {                                                                                              \
+        (void)plan, (void)tape, (void)layout, (void)args;                                          \
+        return ECORNN_UNSUPPORTED;                                                                 \
+    }
+NOT_HERE(eco_gpu_run_persistent)
+NOT_HERE(eco_gpu_run_fused)
+NOT_HERE(eco_gpu_run_step)
+#undef NOT_HERE
 
 bool eco_gpu_is_short(int32_t rows, double work)
 {

@@ -133,49 +133,31 @@ bool eco_gpu_products_emulated(struct eco_gpu_run *run, const struct eco_product
 
 /* ---- a product with a prepared operand ------------------------------------------------------- */
 
-struct eco_emulated_choices eco_gpu_step_choices(enum eco_emulated_form form,
-                                                 const struct eco_problem *problem)
+void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_prepared_product *prepared)
 {
-    const enum eco_use use = eco_gpu_use(problem, ECO_FORCE_EMULATED_F32);
-    struct eco_emulated_choices choices = eco_gpu_step_tiles(problem);
-    if (form == ECO_EMULATED_SINGLES)
-        choices.kinds &= 1u << ECO_EMULATED_PRESPLIT_SINGLES;
-    else
-        choices.kinds &= 1u << ECO_EMULATED_PRESPLIT |
-                         (use == ECO_USE_ALWAYS_PRESPLIT ? 0 : 1u << ECO_EMULATED_SPLITTING);
-    return choices;
-}
-
-void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product *p,
-                              const struct eco_emulated_operand *prepared, void *room,
-                              bool from_end)
-{
-    const enum eco_emulated_form form = prepared->form;
+    const struct eco_product *p = prepared->product;
     const bool overlap = run->launch.steps && run->launch.can;
-    struct eco_emulated_call call = {
-        .a = *prepared,
-        .b = {.form = form, .data = p->a, .row = p->a_row, .rows = p->m, .k = p->k},
-        .c = p->c,
-        .c_row = p->c_row,
-        .k = prepared->k,
-        .add = p->add,
-        .from_end = from_end};
+    struct eco_emulated_call call = {.a = prepared->prepared,
+                                     .b = {.form = prepared->prepared.form,
+                                           .data = p->a,
+                                           .row = p->a_row,
+                                           .rows = p->m,
+                                           .k = p->k},
+                                     .c = p->c,
+                                     .c_row = p->c_row,
+                                     .k = prepared->prepared.k,
+                                     .add = p->add,
+                                     .from_end = prepared->from_end};
     call.a.rows = p->n;
     if (run->status != ECORNN_OK || p->m == 0)
         return;
-    const struct eco_emulated_choices choices = eco_gpu_step_choices(form, run->problem);
-    const struct eco_caps *caps = &run->plan->device->caps;
-    const struct eco_emulated_on on = {eco_gpu_rates_of(caps), caps->gpu.clusters,
-                                       run->launch.lanes};
-    const struct eco_emulated_step step =
-        eco_emulated_step(&choices, (struct eco_emulated_size){p->m, p->n, call.k}, &on);
-    if (step.cut.kind != ECO_EMULATED_SPLITTING) {
-        eco_emulated_place(&call.b, room);
+    if (prepared->cut->kind != ECO_EMULATED_SPLITTING) {
+        eco_emulated_place(&call.b, prepared->room);
         eco_gpu_note_cuda(run, eco_launch_emulated_prepare(&call.b, call.k, overlap, run->stream),
                           "preparing states");
     }
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_emulated_step(&call, &step.cut, overlap, run->stream),
+        eco_gpu_note_cuda(run, eco_launch_emulated_step(&call, prepared->cut, overlap, run->stream),
                           "a product with R as prepared");
     eco_launch_concurrent(&run->launch);
 }

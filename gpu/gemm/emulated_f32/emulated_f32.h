@@ -15,14 +15,15 @@ bool eco_gpu_product_emulated(struct eco_gpu_run *run, const struct eco_product 
 bool eco_gpu_products_emulated(struct eco_gpu_run *run, const struct eco_product products[2],
                                int32_t begin);
 
-/* The tiles that a step's product may use. */
-struct eco_emulated_choices eco_gpu_step_choices(enum eco_emulated_form form,
-                                                 const struct eco_problem *problem);
-
 /* A product of steps with an operand that was prepared earlier, whose rows are those of B for any
- * kind of product. from_end: adds terms in reverse. The rows of A may be prepared in `room`. */
-void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product *product,
-                              const struct eco_emulated_operand *prepared, void *room,
-                              bool from_end);
+ * kind of product. */
+struct eco_prepared_product {
+    const struct eco_product *product;
+    struct eco_emulated_operand prepared;
+    void *room; /* the rows of A may be prepared there */
+    const struct eco_emulated_cut *cut;
+    bool from_end; /* adds terms in reverse */
+};
+void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_prepared_product *product);
 
 #endif /* ECO_GPU_GEMM_EMULATED_F32_EMULATED_F32_H */

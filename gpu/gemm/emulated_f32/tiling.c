@@ -7,53 +7,13 @@
 
 #include <math.h>
 
-static int32_t tiles(int32_t rows)
-{
-    return eco_ceil_div(rows, ECO_EMULATED_TILE);
-}
-
-static int32_t steps_of(int32_t k)
-{
-    return eco_ceil_div(k, ECO_EMULATED_DEPTH);
-}
-
-/* ---- operands -------------------------------------------------------------------------------- */
-
-static size_t scale_bytes(int32_t rows)
-{
-    return (size_t)tiles(rows) * ECO_EMULATED_TILE * sizeof(float);
-}
-
-static size_t piece_bytes(enum eco_emulated_form form, int32_t rows, int32_t k)
-{
-    const size_t planes = form == ECO_EMULATED_PAIRS ? 2 : 1;
-    return (size_t)tiles(rows) * (size_t)steps_of(k) * planes * ECO_EMULATED_PLANE_BYTES;
-}
-
-size_t eco_emulated_bytes(enum eco_emulated_form form, int32_t rows, int32_t k)
-{
-    return scale_bytes(rows) + piece_bytes(form, rows, k);
-}
-
-void eco_emulated_place(struct eco_emulated_operand *operand, void *at)
-{
-    operand->scales = at;
-    operand->k_tiles = (char *)at + scale_bytes(operand->rows);
-}
-
 double eco_emulated_prepare_time(const struct eco_gpu_rates *rates, enum eco_emulated_form form,
                                  int32_t rows, int32_t k)
 {
-    return (double)piece_bytes(form, rows, k) / rates->split_bytes;
+    return (double)eco_emulated_piece_bytes(form, rows, k) / rates->split_bytes;
 }
 
 /* ---- large products -------------------------------------------------------------------------- */
-
-/* Pairs of tiles of C, below each other. */
-static int64_t pairs_of(struct eco_emulated_size size)
-{
-    return (int64_t)eco_ceil_div(tiles(size.m), ECO_EMULATED_PAIR) * tiles(size.n);
-}
 
 static size_t part_bytes(int32_t processors)
 {
@@ -63,15 +23,16 @@ static size_t part_bytes(int32_t processors)
 /* The largest part of k for which there is room, in even pieces; 0: none. */
 static int32_t length(struct eco_emulated_size size, size_t room)
 {
-    const size_t scales = scale_bytes(size.m) + scale_bytes(size.n),
-                 step = piece_bytes(ECO_EMULATED_PAIRS, size.m, 1) +
-                        piece_bytes(ECO_EMULATED_PAIRS, size.n, 1);
+    const size_t scales = eco_emulated_scale_bytes(size.m) + eco_emulated_scale_bytes(size.n),
+                 step = eco_emulated_piece_bytes(ECO_EMULATED_PAIRS, size.m, 1) +
+                        eco_emulated_piece_bytes(ECO_EMULATED_PAIRS, size.n, 1);
     if (room < scales + step)
         return 0;
     const size_t steps = (room - scales) / step,
                  most_steps = ECO_EMULATED_MOST_K / ECO_EMULATED_DEPTH;
     const int32_t most = (int32_t)(steps < most_steps ? steps : most_steps) * ECO_EMULATED_DEPTH;
-    return steps_of(eco_ceil_div(size.k, eco_ceil_div(size.k, most))) * ECO_EMULATED_DEPTH;
+    return eco_emulated_stages(eco_ceil_div(size.k, eco_ceil_div(size.k, most))) *
+           ECO_EMULATED_DEPTH;
 }
 
 /* Seconds of a piece of `steps` stages: launches and the end of the last tile; a stage; how much
@@ -96,7 +57,7 @@ static struct eco_emulated_plan plan_of(const struct eco_gpu_rates *rates,
                                      .shared = shared};
     if (plan.k > 0)
         plan.time = eco_ceil_div(size.k, plan.k) *
-                    (piece_time(rates, pairs_of(size), steps_of(plan.k),
+                    (piece_time(rates, eco_emulated_pairs(size), eco_emulated_stages(plan.k),
                                 processors / ECO_EMULATED_PAIR, shared) +
                      eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.m, plan.k) +
                      eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.n, plan.k));
@@ -114,14 +75,6 @@ struct eco_emulated_plan eco_emulated_plan(const struct eco_gpu_rates *rates,
     return together.k > 0 && together.time < apart.time ? together : apart;
 }
 
-int32_t eco_emulated_clusters(const struct eco_emulated_plan *plan, struct eco_emulated_size size,
-                              int32_t k, int32_t processors)
-{
-    const int64_t busy = pairs_of(size) * (plan->shared ? steps_of(k) : 1);
-    const int32_t most = processors / ECO_EMULATED_PAIR;
-    return busy < most ? (int32_t)busy : most;
-}
-
 /* ---- products of steps ----------------------------------------------------------------------- */
 
 /* Launches, including the cell's; stages, copied and multiplied; bytes from memory. */
@@ -137,9 +90,10 @@ static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_s
     const int64_t tiles_of_c = (int64_t)eco_ceil_div(size.n, eco_emulated_rows(cut)) *
                                eco_ceil_div(size.m, eco_emulated_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
-                 multiplying = waves * eco_ceil_div(steps_of(size.k), cut->slices) *
+                 multiplying = waves * eco_ceil_div(eco_emulated_stages(size.k), cut->slices) *
                                rates->split_step[cut->kind].stage[cut->height][cut->width],
-                 reading = (double)piece_bytes(form, size.n, size.k) / rates->split_step_bytes;
+                 reading = (double)eco_emulated_piece_bytes(form, size.n, size.k) /
+                           rates->split_step_bytes;
     return rates->split_step[cut->kind].launch + rates->split_step_slice * cut->slices +
            rates->split_step_wave * (waves - 1) + (reading > multiplying ? reading : multiplying);
 }
@@ -160,7 +114,7 @@ static void try_slices(struct eco_emulated_cut cut, unsigned slices,
                        struct eco_emulated_step *best)
 {
     static const int8_t measured[] = {1, 2, 3, 4, 6, 8};
-    for (size_t i = 0; i < sizeof measured && measured[i] <= steps_of(size.k); i++) {
+    for (size_t i = 0; i < sizeof measured && measured[i] <= eco_emulated_stages(size.k); i++) {
         cut.slices = measured[i];
         const int32_t all = on->clusters[cut.slices - 1], share = all / on->lanes;
         if (all == 0 || !(slices >> (cut.slices - 1) & 1))

@@ -5,6 +5,7 @@
 #ifndef ECO_GPU_GEMM_EMULATED_F32_TILING_H
 #define ECO_GPU_GEMM_EMULATED_F32_TILING_H
 
+#include "common/util.h"
 #include "gpu/gemm/emulated_f32/args.h"
 
 struct eco_gpu_rates;
@@ -14,7 +15,34 @@ enum { ECO_EMULATED_LEAST_TERMS = 64 };
 /* Preferred room, for both operands and parts of C. */
 enum { ECO_EMULATED_ROOM_BYTES = 64 << 20 };
 
-/* ---- operands -------------------------------------------------------------------------------- */
+/* ---- operands, operands.c ---------------------------------------------------------------------
+ */
+
+/* C[m,n] = A[m,k] B[n,k]^T */
+struct eco_emulated_size {
+    int32_t m, n, k;
+};
+
+/* Tiles of an operand's rows, stages of k, and pairs of tiles of C. */
+static inline int32_t eco_emulated_tiles(int32_t rows)
+{
+    return eco_ceil_div(rows, ECO_EMULATED_TILE);
+}
+
+static inline int32_t eco_emulated_stages(int32_t k)
+{
+    return eco_ceil_div(k, ECO_EMULATED_DEPTH);
+}
+
+static inline int64_t eco_emulated_pairs(struct eco_emulated_size size)
+{
+    return (int64_t)eco_ceil_div(eco_emulated_tiles(size.m), ECO_EMULATED_PAIR) *
+           eco_emulated_tiles(size.n);
+}
+
+/* Bytes of the scales of an operand, and of its k tiles for k terms. */
+size_t eco_emulated_scale_bytes(int32_t rows);
+size_t eco_emulated_piece_bytes(enum eco_emulated_form form, int32_t rows, int32_t k);
 
 /* Bytes of a prepared operand: its scales, then its k tiles. */
 size_t eco_emulated_bytes(enum eco_emulated_form form, int32_t rows, int32_t k);
@@ -25,11 +53,6 @@ double eco_emulated_prepare_time(const struct eco_gpu_rates *rates, enum eco_emu
                                  int32_t rows, int32_t k);
 
 /* ---- large products -------------------------------------------------------------------------- */
-
-/* C[m,n] = A[m,k] B[n,k]^T */
-struct eco_emulated_size {
-    int32_t m, n, k;
-};
 
 /* Pieces of k, multiples of ECO_EMULATED_DEPTH except the last; 0: there is no room. Clusters share
  * tiles of C, or each has its own. */

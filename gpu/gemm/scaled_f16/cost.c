@@ -10,33 +10,14 @@
 
 /* ---- which products -------------------------------------------------------------------------- */
 
-/* A matrix of weights in the layout, and the op's rows that are multiplied by it. */
-struct size {
-    int32_t rows, accs, row; /* accs: rows of the matrix */
-};
-
-static struct size size_of(const struct eco_problem *problem, int layer, int part, int32_t rows)
-{
-    const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
-    const struct eco_matrix matrix = eco_stored_matrix(problem, &aligned, layer, part);
-    return (struct size){rows, matrix.n * matrix.height, matrix.row};
-}
-
-static double elements(struct size size)
+static double elements(struct eco_scaled_f16_size size)
 {
     return (double)size.rows * size.row;
 }
 
-static int64_t dacc_columns(const struct eco_problem *problem)
-{
-    const struct eco_layout_request aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
-    const struct eco_lowered *lowered = &problem->cell->lowered;
-    return (int64_t)(lowered->n_accs + lowered->n_extra) *
-           (int64_t)eco_request_row(&aligned, (size_t)problem->H);
-}
-
 /* Seconds that a product saves over TF32 with cuBLAS's kernels. */
-static double saved(const struct eco_gpu_rates *rates, enum eco_product_kind kind, struct size size)
+static double saved(const struct eco_gpu_rates *rates, enum eco_product_kind kind,
+                    struct eco_scaled_f16_size size)
 {
     _Static_assert(sizeof rates->f16 / sizeof *rates->f16 == ECO_PRODUCT_KINDS, "one of each");
     const double work = (double)size.accs * elements(size);
@@ -59,7 +40,8 @@ static double gain_forward(const struct eco_problem *problem, const struct eco_c
                            int layer, int32_t rows)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const struct size input = size_of(problem, layer, ECO_WEIGHT_INPUT, rows);
+    const struct eco_scaled_f16_size input =
+        eco_scaled_f16_size(problem, layer, ECO_WEIGHT_INPUT, rows);
     return saved(rates, ECO_NT, input) -
            brought(rates, elements(input) + (double)input.accs * input.row);
 }
@@ -73,9 +55,11 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
                         int32_t rows, struct wanted wanted)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const struct size input = size_of(problem, layer, ECO_WEIGHT_INPUT, rows);
+    const struct eco_scaled_f16_size input =
+        eco_scaled_f16_size(problem, layer, ECO_WEIGHT_INPUT, rows);
     /* dacc is read for its column sums in any case */
-    double gain = -passed(rates, 3. * rows * dacc_columns(problem)), numbers = elements(input);
+    double gain = -passed(rates, 3. * rows * eco_scaled_f16_columns(problem)),
+           numbers = elements(input);
     if (wanted.dx)
         gain += saved(rates, ECO_NN, input) - brought(rates, (double)input.accs * input.row) -
                 passed(rates, 12 * elements(input));
@@ -83,7 +67,8 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
         return gain;
     gain += saved(rates, ECO_TN, input);
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
-        const struct size operand = size_of(problem, layer, ECO_WEIGHT_RECURRENT + o, rows);
+        const struct eco_scaled_f16_size operand =
+            eco_scaled_f16_size(problem, layer, ECO_WEIGHT_RECURRENT + o, rows);
         gain += saved(rates, ECO_TN, operand);
         numbers += elements(operand);
     }
@@ -96,61 +81,7 @@ static bool may_scale(const struct eco_problem *problem, const struct eco_caps *
 {
     return problem->type == ECORNN_F32 && problem->fast && caps->gpu.splits &&
            !request->wavefront && !problem->row_invariant &&
-           dacc_columns(problem) <= ECO_SCALED_F16_MOST_COLUMNS;
-}
-
-/* ---- room ------------------------------------------------------------------------------------ */
-
-size_t eco_scaled_f16_take(size_t *at, size_t bytes)
-{
-    const size_t taken = *at;
-    *at += (bytes + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
-    return taken;
-}
-
-struct eco_scaled_f16_places eco_scaled_f16_places(const struct eco_problem *problem,
-                                                   const struct eco_caps *caps, int32_t rows)
-{
-    const int32_t columns = (int32_t)dacc_columns(problem);
-    /* so that all are resident at once */
-    const int32_t most = caps->threads * (columns <= 2048 ? 4 : columns <= 4096 ? 2 : 1);
-    struct eco_scaled_f16_places p = {.columns = columns, .blocks = rows < most ? rows : most};
-    const size_t sums = problem->training ? (size_t)p.blocks * (size_t)columns : 0;
-    size_t at = ECO_ROOM_OF_MANY;
-    p.scalars = eco_scaled_f16_take(&at, sizeof(struct eco_scaled_f16_scalars));
-    p.most =
-        eco_scaled_f16_take(&at, sizeof(float) * ECO_SCALED_F16_MATRICES * ECO_SCALED_F16_BLOCKS);
-    p.scales = eco_scaled_f16_take(&at, sizeof(float) * (size_t)rows);
-    p.sums = eco_scaled_f16_take(&at, sizeof(float) * sums);
-    p.rest = at;
-    return p;
-}
-
-size_t eco_scaled_f16_copy_bytes(int32_t rows, int32_t row)
-{
-    size_t bytes = 0;
-    eco_scaled_f16_take(&bytes, (size_t)rows * (size_t)row * 2);
-    return bytes;
-}
-
-/* Bytes for an op with these rows. */
-static size_t bytes_of(const struct eco_problem *problem, const struct eco_caps *caps, int layer,
-                       int32_t rows, bool backward)
-{
-    const struct size input = size_of(problem, layer, ECO_WEIGHT_INPUT, rows);
-    const size_t weights = eco_scaled_f16_copy_bytes(input.accs, input.row),
-                 x = eco_scaled_f16_copy_bytes(rows, input.row);
-    const size_t fixed = ECO_ROOM_ALIGNMENT + eco_scaled_f16_places(problem, caps, rows).rest;
-    if (!backward)
-        return fixed + weights + x;
-    const size_t dx = weights + 2 * x;
-    size_t gradients = x;
-    for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
-        const int32_t row = size_of(problem, layer, ECO_WEIGHT_RECURRENT + o, rows).row;
-        gradients += eco_scaled_f16_copy_bytes(rows, row) +
-                     eco_scaled_f16_copy_bytes(problem->N, row); /* for the first step */
-    }
-    return fixed + (dx > gradients ? dx : gradients);
+           eco_scaled_f16_columns(problem) <= ECO_SCALED_F16_MOST_COLUMNS;
 }
 
 static int32_t rows_of(const struct eco_problem *problem, int32_t chunk)
@@ -208,7 +139,8 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
         for (int backward = 0; backward <= (int)problem->training; backward++) {
             const struct choice choice = choose(&planned, layer, backward);
-            const size_t bytes = bytes_of(problem, caps, layer, choice.rows, backward);
+            const size_t bytes =
+                eco_scaled_f16_op_bytes(problem, caps, layer, choice.rows, backward);
             if (choice.gain != 0 && bytes > most)
                 most = bytes;
         }
@@ -238,46 +170,54 @@ void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *te
     }
 }
 
-/* ---- of a run -------------------------------------------------------------------------------- */
+/* ---- for runs -------------------------------------------------------------------------------- */
 
-static int32_t rows_of_op(const struct eco_gpu_run *run, const struct eco_op *op)
+/* What an op's gain depends on, but for its rows. */
+struct op {
+    const struct planned *planned;
+    int layer;
+    bool backward;
+    struct wanted wanted;
+};
+
+static bool gains(const struct op *op, int32_t rows)
 {
-    return (op->t1 - op->t0) * run->args->N;
+    const struct planned *p = op->planned;
+    return (op->backward ? gain_back(p->problem, p->caps, op->layer, rows, op->wanted)
+                         : gain_forward(p->problem, p->caps, op->layer, rows)) > 0;
 }
 
-/* A run may have fewer rows than its plan has room for. */
-static bool fits(const struct eco_gpu_run *run, const struct eco_op *op, double gain)
+/* The rows for which an op gains: a gain rises or falls steadily with the rows. */
+static struct eco_rows_range rows_that_gain(const struct op *op)
 {
-    const struct eco_caps *caps = &run->plan->device->caps;
-    const enum eco_use use = eco_gpu_use_scaled_f16(run->problem);
-    return may_scale(run->problem, caps, &run->layout->request) && use != ECO_USE_NEVER &&
-           (gain > 0 || use >= ECO_USE_ALWAYS) &&
-           bytes_of(run->problem, caps, op->layer, rows_of_op(run, op), run->args->backward) <=
-               run->layout->request.gpu.product_bytes;
+    int32_t low = 1, high = INT32_MAX;
+    const bool at_low = gains(op, low), at_high = gains(op, high);
+    if (op->planned->use >= ECO_USE_ALWAYS || (at_low && at_high))
+        return (struct eco_rows_range){1, INT32_MAX};
+    if (!at_low && !at_high)
+        return (struct eco_rows_range){1, 0};
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (gains(op, middle) == at_low)
+            low = middle;
+        else
+            high = middle;
+    }
+    return at_high ? (struct eco_rows_range){high, INT32_MAX} : (struct eco_rows_range){1, low};
 }
 
-bool eco_gpu_wants_dx(const struct eco_gpu_run *run, const struct eco_op *op)
+void eco_scaled_f16_choose(const struct ecornn_plan *plan, struct eco_gpu_plan *own)
 {
-    return op->layer > 0 || run->args->dx != NULL;
-}
-
-static struct wanted wanted_of(const struct eco_gpu_run *run, const struct eco_op *op)
-{
-    return (struct wanted){eco_gpu_wants_dx(run, op), run->args->dweights != NULL};
-}
-
-bool eco_gpu_scales_input(const struct eco_gpu_run *run, const struct eco_op *op)
-{
-    return fits(
-        run, op,
-        gain_forward(run->problem, &run->plan->device->caps, op->layer, rows_of_op(run, op)));
-}
-
-bool eco_gpu_scales_back(const struct eco_gpu_run *run, const struct eco_op *op)
-{
-    /* F16 overwrites dacc, but dx needs its floats if x is an accumulator */
-    return run->lowered->raw < 0 &&
-           fits(run, op,
-                gain_back(run->problem, &run->plan->device->caps, op->layer, rows_of_op(run, op),
-                          wanted_of(run, op)));
+    const struct eco_problem *problem = &plan->problem;
+    const struct planned planned = {problem, &plan->device->caps, &plan->request,
+                                    eco_gpu_use_scaled_f16(problem)};
+    const bool may =
+        may_scale(problem, planned.caps, planned.request) && planned.use != ECO_USE_NEVER;
+    for (int upper = 0; upper < 2 && upper < problem->L && may; upper++) {
+        own->scaled_input[upper] =
+            rows_that_gain(&(struct op){.planned = &planned, .layer = upper});
+        for (int k = 0; k < 4; k++)
+            own->scaled_back[upper][k / 2][k % 2] = rows_that_gain(
+                &(struct op){&planned, upper, true, {.dx = k / 2, .dweights = k % 2}});
+    }
 }

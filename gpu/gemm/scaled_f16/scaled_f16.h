@@ -20,6 +20,22 @@ double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_c
                            const struct eco_layout_request *request, int32_t layer, bool backward);
 /* Prints which products use F16, and the estimated saving. */
 void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *text);
+/* At plan creation: for which rows of an op. */
+void eco_scaled_f16_choose(const struct ecornn_plan *plan, struct eco_gpu_plan *own);
+
+/* ---- sizes and room, room.c ------------------------------------------------------------------ */
+
+/* A matrix of weights in the layout, and the op's rows that are multiplied by it. */
+struct eco_scaled_f16_size {
+    int32_t rows, accs, row; /* accs: rows of the matrix */
+};
+struct eco_scaled_f16_size eco_scaled_f16_size(const struct eco_problem *problem, int layer,
+                                               int part, int32_t rows);
+/* Elements of a row of dacc. */
+int64_t eco_scaled_f16_columns(const struct eco_problem *problem);
+/* Bytes for an op with these rows. */
+size_t eco_scaled_f16_op_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                               int layer, int32_t rows, bool backward);
 /* Does an op's input product use F16; do its products with dacc? */
 bool eco_gpu_scales_input(const struct eco_gpu_run *run, const struct eco_op *op);
 bool eco_gpu_scales_back(const struct eco_gpu_run *run, const struct eco_op *op);

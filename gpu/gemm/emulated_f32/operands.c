@@ -1,0 +1,35 @@
+/*
+ * Split operands in memory, and the blocks of a large product; see tiling.h.
+ */
+#include "gpu/gemm/emulated_f32/tiling.h"
+
+size_t eco_emulated_scale_bytes(int32_t rows)
+{
+    return (size_t)eco_emulated_tiles(rows) * ECO_EMULATED_TILE * sizeof(float);
+}
+
+size_t eco_emulated_piece_bytes(enum eco_emulated_form form, int32_t rows, int32_t k)
+{
+    const size_t planes = form == ECO_EMULATED_PAIRS ? 2 : 1;
+    return (size_t)eco_emulated_tiles(rows) * (size_t)eco_emulated_stages(k) * planes *
+           ECO_EMULATED_PLANE_BYTES;
+}
+
+size_t eco_emulated_bytes(enum eco_emulated_form form, int32_t rows, int32_t k)
+{
+    return eco_emulated_scale_bytes(rows) + eco_emulated_piece_bytes(form, rows, k);
+}
+
+void eco_emulated_place(struct eco_emulated_operand *operand, void *at)
+{
+    operand->scales = at;
+    operand->k_tiles = (char *)at + eco_emulated_scale_bytes(operand->rows);
+}
+
+int32_t eco_emulated_clusters(const struct eco_emulated_plan *plan, struct eco_emulated_size size,
+                              int32_t k, int32_t processors)
+{
+    const int64_t busy = eco_emulated_pairs(size) * (plan->shared ? eco_emulated_stages(k) : 1);
+    const int32_t most = processors / ECO_EMULATED_PAIR;
+    return busy < most ? (int32_t)busy : most;
+}
