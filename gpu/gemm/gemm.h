@@ -65,10 +65,16 @@ cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
 /* With this much room cuBLAS chooses its fastest kernels, which need a quarter of it and less; room
  * for other products with many rows. */
 enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_OF_MANY = 2 << 20, ECO_ROOM_ALIGNMENT = 256 };
+/* More rows than this has a product over many steps. */
+enum { ECO_MANY_ROWS = 512 };
 /* Is a product of these rows and multiply-adds too short for such kernels? */
 bool eco_gpu_is_short(int32_t rows, double work);
 /* The part of the run's room (run->blas.room) for a product over many steps. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *scaled);
+/* How much of the room cublas.c gives the product. */
+size_t eco_gpu_room_for(const struct eco_gpu_run *run, const struct eco_product *product);
+/* Has the product less room than ECO_SPLITTING_BYTES, which may still be enough for its kernel? */
+bool eco_gpu_has_some_room(const struct eco_gpu_run *run, const struct eco_product *product);
 /* Room of the op's lane, aligned to ECO_ROOM_ALIGNMENT. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);
 /* Sets the stream and the room of the run's next products. */

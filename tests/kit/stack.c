@@ -99,6 +99,7 @@ void stack_open(struct stack *stack, const char *device, const struct stack_case
     char pieces[300], words[300], *rest = pieces;
     uint64_t seed = 5;
     *stack = (struct stack){.T = is->T, .N = is->N, .ragged = is->lengths};
+    ck_assert_int_le(is->T * is->N, MOST_ROWS);
     check_ok(ecornn_device_open(&stack->device, device));
     snprintf(stack->text, sizeof stack->text, "%s/T%d/N%d/I%d; %s", common, stack->T, stack->N,
              is->I, is->pieces);

@@ -18,7 +18,7 @@ struct stack_case {
 };
 
 /* FIRST_STEP is a multiple of every join in the tests. */
-enum { LAYERS = 8, PIECES = 8, PARAMS = 256, SEED = 11, FIRST_STEP = 120 };
+enum { LAYERS = 8, PIECES = 8, PARAMS = 256, SEED = 11, FIRST_STEP = 120, MOST_ROWS = 2048 };
 
 struct layer {
     char problem[200];
@@ -38,7 +38,7 @@ struct piece {
     int32_t T, input, output; /* T: steps of its input, */
     int32_t before;           /* each of which stands for this number of steps of x */
     int32_t lengths[64];
-    uint8_t reset[1024], mask[1024]; /* [T,N] */
+    uint8_t reset[MOST_ROWS], mask[MOST_ROWS]; /* [T,N] */
 };
 
 /* Arrays of the host: inputs, then results. */
