@@ -43,11 +43,11 @@ struct eco_cpu_team {
     bool helps;
 };
 /* Teams are chosen for the planned size, and for smaller runs: of at most 1/2, 1/4 and 1/8 of its
- * rows, and of at most 1/8 of its steps. */
-enum { ECO_TEAM_ROWS = 4, ECO_TEAM_STEPS = 2 };
+ * rows, and of at most T/8, T/128, T/4096 and T/262144 steps. */
+enum { ECO_TEAM_ROWS = 4, ECO_TEAM_STEPS = 5 };
 static inline int32_t eco_team_steps(int32_t T, int index)
 {
-    return T >> 3 * index;
+    return T >> index * (index + 5) / 2;
 }
 
 /* The backend's data of a plan: what runs look up. */

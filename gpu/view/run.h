@@ -94,7 +94,7 @@ uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run);
 /* Copies y for backward steps, if they cannot read y itself. */
 void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound);
 
-/* ---- resets, view/resets.c ------------------------------------------------------------------- */
+/* ---- resets, view/move.c --------------------------------------------------------------------- */
 
 /* The bytes of step t, or NULL. The starts of a lane; NULL: zeros. */
 const uint8_t *eco_gpu_resets(const struct eco_gpu_run *run, int32_t t);
