@@ -169,11 +169,15 @@ static bool shares_rows(const struct eco_gpu_run *run, const struct eco_bound *b
     return shared;
 }
 
-/* Does the op follow products of another chunk, which wrote to the exchange's memory? */
-static bool follows_products(const struct eco_gpu_run *run, const struct eco_op *op)
+/* Does one of the ops follow products of another chunk, which wrote to the exchange's memory? */
+static bool follows_products(const struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    return run->args->backward && eco_layout_shares_exchange(run->layout) &&
-           (op->reversed ? op->t0 > 0 : op->t1 < run->args->T);
+    bool follows = false;
+    for (int i = 0; i < n; i++) {
+        const struct eco_op *op = bounds[i].op;
+        follows |= op->reversed ? op->t0 > 0 : op->t1 < run->args->T;
+    }
+    return follows && run->args->backward && eco_layout_shares_exchange(run->layout);
 }
 
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
@@ -184,7 +188,7 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
         eco_persistent_run(run, bounds + n / 2, n - n / 2);
         return;
     }
-    if (follows_products(run, bounds->op))
+    if (follows_products(run, bounds, n))
         eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
     for (int i = 0; i < n && run->args->backward; i++) {
         eco_gpu_copy_history(run, &bounds[i]);
