@@ -33,7 +33,7 @@ size_t eco_arena_take(struct eco_arena *arena, struct eco_size bytes);
 size_t eco_arena_share(struct eco_arena *arena, struct eco_size bytes, int from, int to);
 /* An array [a,b,c] of elements. */
 struct eco_size eco_arena_numbers(size_t element, size_t a, size_t b, size_t c);
-/* Where an array is in a block; a block that is NULL has none. */
+/* The array that begins `bytes` after the start of a block; NULL if the block is NULL. */
 static inline void *eco_after(const void *block, size_t bytes)
 {
     return block == NULL ? NULL : (char *)(uintptr_t)block + bytes;

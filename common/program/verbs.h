@@ -13,7 +13,7 @@
 
 #include "common/bound.h"
 
-/* Which rows n of a step t take part in a MOVE.  Rows with t >= lengths[n] have ended. */
+/* The rows n of step t that a MOVE copies.  Rows with t >= lengths[n] have ended. */
 enum eco_move_rows {
     ECO_ROWS_ALL,     /* every row, at the step that is given */
     ECO_ROWS_AT_LAST, /* every row, in both arrays at its own last step, lengths[n] - 1 */

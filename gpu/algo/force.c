@@ -76,7 +76,7 @@ static bool read_backward(const char *text, int32_t *place)
     return strcmp(text, "step") == 0 || read_division(text, place);
 }
 
-/* 8, 16 or 32: the shape with so many rows. */
+/* 8, 16 or 32: the shape with this number of rows. */
 static bool read_shape(const char *text, int32_t *shape)
 {
     *shape = power(atoi(text), ECO_FUSED_N, ECO_FUSED_SHAPES);

@@ -1,5 +1,4 @@
-"""The peak of a GPU's memory in training, beside torch.nn's, for the layers that bench/python/layers.py
-times."""
+"""Training takes no more GPU memory than torch.nn does: the layers that bench/python/layers.py times."""
 
 from __future__ import annotations
 
@@ -20,16 +19,14 @@ def _problems():
     return text.split("\n\n")[0].split()
 
 
-# 1.06 on an H100.
+# Ratios above the limit of 1.05: 1.058 and 1.061 on an H100.  They must not grow.
 MORE = ("LSTM/L2/T35/N20/I650/H650/amp", "LSTM/L4/T200/N128/I512/H1024/amp")
 PROBLEMS = [*_problems(), "LSTM/bi/L2/T100/N64/I256/H256", "RNN/T200/N64/I256/H512",
             "LSTM/T128/N1024/I64/H128", "GRU/T300/N128/I512/H512", MORE[1]]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: cuda")
-@pytest.mark.parametrize("problem", [
-    pytest.param(problem, marks=[pytest.mark.xfail] if problem in MORE else [])
-    for problem in PROBLEMS])
+@pytest.mark.parametrize("problem", PROBLEMS)
 def test_training_takes_no_more_memory_than_torch(problem):
     spec = importlib.util.spec_from_file_location("layers", BENCH / "python" / "layers.py")
     layers = importlib.util.module_from_spec(spec)
@@ -38,4 +35,4 @@ def test_training_takes_no_more_memory_than_torch(problem):
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=True):
         theirs, ours = (layers.peak(layers.calls(package, problem, "cuda")[1])
                         for package in (torch.nn, et))
-    assert ours <= 1.05 * theirs
+    assert ours <= (1.065 if problem in MORE else 1.05) * theirs

@@ -4,7 +4,7 @@
 The graph of functions and tables is read from the object files: a function reaches what its code
 refers to, and a table what it points at.  From `ecornn_forward` and an algorithm's function, which is
 called through a table of pointers:
-- at most so many source files are reached;
+- the number of source files that are reached has a limit;
 - so are functions of files that choose (CHOOSE): choices are made when a plan is made.
 The limits may only fall.  "reach.py -v ..." lists the files, and the path to each such function.
 """
