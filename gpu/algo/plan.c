@@ -39,6 +39,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
         eco_scan_prepare(plan);
     own->wide = eco_wide_kernels(&plan->problem);
     eco_wide_choose_replays(plan, own);
+    eco_gpu_choose_splits(plan, own);
     eco_gpu_choose_prepared(plan, own);
     eco_scaled_f16_choose(plan, own);
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
@@ -114,6 +115,7 @@ void eco_gpu_release(struct ecornn_plan *plan)
 {
     struct eco_gpu_plan *own = plan->context;
     eco_gpu_free_graphs(own->graphs);
+    eco_free(own->splits);
     eco_free(own);
 }
 

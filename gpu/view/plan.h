@@ -66,6 +66,27 @@ struct eco_prepared_cuts {
     struct eco_prepared_cut of[ECO_PREPARED_CUTS];
 };
 
+/* Which large products in full F32 split their operands: those with more than `least_work`
+ * multiply-adds and at most `rows` rows, which are more than the choice before it has.  shared:
+ * clusters share tiles. */
+struct eco_split_choice {
+    int32_t rows;
+    bool shared;
+    double least_work;
+};
+/* Products that differ in their rows only: C[rows,a] of b terms; or, of weight gradients, C[a,b] of
+ * `rows` terms. */
+enum { ECO_SPLIT_ROWS = 80, ECO_SPLIT_CLASSES = 48 };
+struct eco_split_class {
+    bool gradient;
+    int32_t a, b;
+    struct eco_split_choice choice[ECO_SPLIT_ROWS];
+};
+struct eco_split_choices {
+    int n, n_rows; /* classes; choices of each */
+    struct eco_split_class of[ECO_SPLIT_CLASSES];
+};
+
 /* Numbers of rows from..to; none if from > to. */
 struct eco_rows_range {
     int32_t from, to;
@@ -100,6 +121,7 @@ struct eco_gpu_plan {
     struct eco_scan_kernels scan;
     const void *const *wide; /* kernels of steps of many rows, [ECO_WIDE_SHAPES]; or NULL */
     struct eco_step_shapes replays[2]; /* of the first layer, of others; by rows of all steps */
+    struct eco_split_choices *splits;  /* NULL: no product is split */
     struct eco_prepared_cuts prepared[2][ECO_MAX_OPERANDS]; /* [backward][operand] */
     /* Ops whose large products use F16, by rows of all steps: [of an upper layer]; with dacc also
      * [wants dx][wants dweights]. */

@@ -18,15 +18,15 @@ from pathlib import Path
 # name: (functions that a run begins with, most source files, most functions that choose)
 RUNS = {
     "cpu": ("ecornn_forward eco_cpu_run_tape", 61, 0),
-    "persistent": ("ecornn_forward eco_gpu_run_persistent", 70, 3),
-    "fused": ("ecornn_forward eco_gpu_run_fused", 68, 3),
-    "scan": ("ecornn_forward eco_gpu_run_scan", 68, 3),
-    "step": ("ecornn_forward eco_gpu_run_step", 67, 3),
+    "persistent": ("ecornn_forward eco_gpu_run_persistent", 68, 0),
+    "fused": ("ecornn_forward eco_gpu_run_fused", 66, 0),
+    "scan": ("ecornn_forward eco_gpu_run_scan", 66, 0),
+    "step": ("ecornn_forward eco_gpu_run_step", 65, 0),
 }
 # Models run the plan of one model, by threads of their own.
 WITHOUT = {"common/compose/models.c", "common/compose/models_run.c"}
 CHOOSE = re.compile(r"cpu/algo/(?!run\.c)|common/(force|plan/(planner|strategy)|tune/.*)\.c|"
-                    r"gpu/(algo/(?!run\.c)|.*/(cost|kernels|rates|requirements|tiling)\.c)")
+                    r"gpu/(algo/(?!run\.c)|.*/(choose|cost|kernels|rates|requirements|tiling)\.c)")
 LEAF = re.compile(r"cpu/isa/")  # kernels, which call nothing of ours
 
 

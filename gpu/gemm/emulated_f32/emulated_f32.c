@@ -3,20 +3,12 @@
  */
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
 
-#include "gpu/device/rates.h"
-
 static size_t room_bytes(const struct eco_gpu_run *run)
 {
     return run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
 }
 
 /* ---- products of any operands ---------------------------------------------------------------- */
-
-/* Seconds with fused multiply-adds, by cuBLAS. */
-static double time_of_fma(const struct eco_gpu_rates *rates, const struct eco_product *p)
-{
-    return rates->full_launch + (double)p->m * p->n * p->k / rates->full_multiply_adds;
-}
 
 /* One or two products with the same A. The second one's B is zero for the first `begin` numbers of
  * k. */
@@ -87,26 +79,43 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
     eco_launch_concurrent(&run->launch);
 }
 
-/* Should all of them be split? Plans them if so. */
+/* The plan's choice for a product of `terms` terms, or for more rows; NULL: none. */
+static const struct eco_split_choice *choice_for(const struct eco_split_choices *splits,
+                                                 const struct eco_product *p, int32_t terms)
+{
+    const bool gradient = p->kind == ECO_TN;
+    const int32_t rows = gradient ? terms : p->m, a = gradient ? p->m : p->n,
+                  b = gradient ? p->n : terms;
+    for (int i = 0; i < splits->n; i++) {
+        const struct eco_split_class *of = &splits->of[i];
+        if (of->gradient != gradient || of->a != a || of->b != b)
+            continue;
+        int k = 0;
+        while (k + 1 < splits->n_rows && of->choice[k].rows < rows)
+            k++;
+        return &of->choice[k];
+    }
+    return NULL;
+}
+
+/* Are all of them split? Plans them if so. */
 static bool is_split(const struct eco_gpu_run *run, struct products *products)
 {
-    const struct eco_caps *caps = &run->plan->device->caps;
-    const enum eco_use use = eco_gpu_use(run->problem, ECO_FORCE_EMULATED_F32);
+    const struct eco_gpu_plan *own = run->plan->context;
     const struct eco_product *first = products->of[0];
-    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->gpu.splits ||
-        use == ECO_USE_NEVER)
-        return false;
     for (int j = 0; j < products->n; j++) {
         const struct eco_product *p = products->of[j];
         struct eco_emulated_plan *plan = &products->plan[j];
-        if (p->m == 0 || p->n == 0 || p->k < ECO_EMULATED_LEAST_TERMS)
+        if (own->splits == NULL || p->m == 0 || p->n == 0 || p->k < ECO_EMULATED_LEAST_TERMS)
             return false;
-        *plan = eco_emulated_plan(rates, (struct eco_emulated_size){p->m, p->n, first->k},
-                                  caps->threads, room_bytes(run),
-                                  eco_forced(run->problem, ECO_FORCE_STREAM_K, ECO_NOT_FORCED));
-        if (plan->k == 0 || plan->k != products->plan[0].k ||
-            (plan->time >= time_of_fma(rates, p) && use < ECO_USE_ALWAYS))
+        const struct eco_split_choice *choice = choice_for(own->splits, p, first->k);
+        if (choice == NULL || (double)p->m * p->n * p->k <= choice->least_work)
+            return false;
+        plan->shared = choice->shared;
+        plan->k =
+            eco_emulated_length((struct eco_emulated_size){p->m, p->n, first->k},
+                                run->plan->device->caps.threads, room_bytes(run), plan->shared);
+        if (plan->k == 0 || plan->k != products->plan[0].k)
             return false;
     }
     return true;

@@ -7,6 +7,9 @@
 #include "gpu/gemm/gemm.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
 
+/* At plan creation, choose.c: which products of runs are split. */
+void eco_gpu_choose_splits(const struct ecornn_plan *plan, struct eco_gpu_plan *own);
+
 /* A method (gemm.h): takes a product of full F32 if the device supports it and it is faster. */
 bool eco_gpu_product_emulated(struct eco_gpu_run *run, const struct eco_product *product);
 

@@ -33,3 +33,25 @@ int32_t eco_emulated_clusters(const struct eco_emulated_plan *plan, struct eco_e
     const int32_t most = processors / ECO_EMULATED_PAIR;
     return busy < most ? (int32_t)busy : most;
 }
+
+/* The largest part of k for which there is room, in even pieces; 0: none. */
+static int32_t length(struct eco_emulated_size size, size_t room)
+{
+    const size_t scales = eco_emulated_scale_bytes(size.m) + eco_emulated_scale_bytes(size.n),
+                 step = eco_emulated_piece_bytes(ECO_EMULATED_PAIRS, size.m, 1) +
+                        eco_emulated_piece_bytes(ECO_EMULATED_PAIRS, size.n, 1);
+    if (room < scales + step)
+        return 0;
+    const size_t steps = (room - scales) / step,
+                 most_steps = ECO_EMULATED_MOST_K / ECO_EMULATED_DEPTH;
+    const int32_t most = (int32_t)(steps < most_steps ? steps : most_steps) * ECO_EMULATED_DEPTH;
+    return eco_emulated_stages(eco_ceil_div(size.k, eco_ceil_div(size.k, most))) *
+           ECO_EMULATED_DEPTH;
+}
+
+int32_t eco_emulated_length(struct eco_emulated_size size, int32_t processors, size_t room,
+                            bool shared)
+{
+    const size_t aside = shared ? (size_t)processors * ECO_EMULATED_PART_BYTES : 0;
+    return room > aside ? length(size, room - aside) : 0;
+}

@@ -15,26 +15,6 @@ double eco_emulated_prepare_time(const struct eco_gpu_rates *rates, enum eco_emu
 
 /* ---- large products -------------------------------------------------------------------------- */
 
-static size_t part_bytes(int32_t processors)
-{
-    return (size_t)processors * ECO_EMULATED_PART_BYTES;
-}
-
-/* The largest part of k for which there is room, in even pieces; 0: none. */
-static int32_t length(struct eco_emulated_size size, size_t room)
-{
-    const size_t scales = eco_emulated_scale_bytes(size.m) + eco_emulated_scale_bytes(size.n),
-                 step = eco_emulated_piece_bytes(ECO_EMULATED_PAIRS, size.m, 1) +
-                        eco_emulated_piece_bytes(ECO_EMULATED_PAIRS, size.n, 1);
-    if (room < scales + step)
-        return 0;
-    const size_t steps = (room - scales) / step,
-                 most_steps = ECO_EMULATED_MOST_K / ECO_EMULATED_DEPTH;
-    const int32_t most = (int32_t)(steps < most_steps ? steps : most_steps) * ECO_EMULATED_DEPTH;
-    return eco_emulated_stages(eco_ceil_div(size.k, eco_ceil_div(size.k, most))) *
-           ECO_EMULATED_DEPTH;
-}
-
 /* Seconds of a piece of `steps` stages: launches and the end of the last tile; a stage; how much
  * longer other ends are than the stages that overlap them; the cost of partial sums. */
 static double piece_time(const struct eco_gpu_rates *rates, int64_t pairs, int32_t steps,
@@ -52,8 +32,7 @@ static struct eco_emulated_plan plan_of(const struct eco_gpu_rates *rates,
                                         struct eco_emulated_size size, int32_t processors,
                                         size_t room, bool shared)
 {
-    const size_t aside = shared ? part_bytes(processors) : 0;
-    struct eco_emulated_plan plan = {.k = room > aside ? length(size, room - aside) : 0,
+    struct eco_emulated_plan plan = {.k = eco_emulated_length(size, processors, room, shared),
                                      .shared = shared};
     if (plan.k > 0)
         plan.time = eco_ceil_div(size.k, plan.k) *

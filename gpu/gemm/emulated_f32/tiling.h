@@ -61,6 +61,9 @@ struct eco_emulated_plan {
     bool shared;
     double time; /* s */
 };
+/* operands.c: the part of k for which there is room; 0: none. */
+int32_t eco_emulated_length(struct eco_emulated_size size, int32_t processors, size_t room,
+                            bool shared);
 /* On `processors` multiprocessors. shared: clusters share tiles (0 or 1), or whatever is faster. */
 struct eco_emulated_plan eco_emulated_plan(const struct eco_gpu_rates *rates,
                                            struct eco_emulated_size size, int32_t processors,
