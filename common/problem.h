@@ -35,6 +35,7 @@ struct eco_problem {
     bool repeats;       /* ECORNN_REPEAT_PADDING */
     bool states;        /* ECORNN_ALL_STATES */
     bool shared;        /* ECORNN_SHARED_INPUT */
+    bool int8;          /* ECORNN_INT8 */
     int32_t models;     /* 1 or more */
     ecornn_direction direction;
     ecornn_order order;

@@ -12,7 +12,10 @@
 
 #include "ecornn.h"
 
-enum { ECO_TYPES = 4 };
+enum { ECO_TYPES = 4 }; /* of rows and parameters; */
+enum {
+    ECO_WEIGHT_TYPES = 5
+}; /* of packed matrices: S8 too (quantise.h), which nothing here converts */
 
 /* The properties of a type, except conversions (type.c). */
 struct eco_type_form {
@@ -23,11 +26,12 @@ struct eco_type_form {
     int least;        /* binary logarithm of the smallest positive number */
     double most;      /* the largest number */
 };
-static const struct eco_type_form eco_type_form[ECO_TYPES] = {
+static const struct eco_type_form eco_type_form[ECO_WEIGHT_TYPES] = {
     [ECORNN_F32] = {"f32", 4, ECORNN_F32, 24, -149, 0x1.fffffep127},
     [ECORNN_F64] = {"f64", 8, ECORNN_F64, 53, -1074, 0x1.fffffffffffffp1023},
     [ECORNN_BF16] = {"bf16", 2, ECORNN_F32, 8, -133, 0x1.fep127},
     [ECORNN_F16] = {"f16", 2, ECORNN_F32, 11, -24, 65504},
+    [ECORNN_S8] = {"int8", 1, ECORNN_F32, 7, 0, 127},
 };
 
 static inline size_t eco_type_bytes(ecornn_type type)

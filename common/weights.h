@@ -85,6 +85,19 @@ static inline size_t eco_panels_offset(const struct eco_panels *panels, int32_t 
     return ((size_t)block * vectors + (size_t)eco_panels_vector(panels, panel)) * vector;
 }
 
+/* S8: behind the panels there are for each vector of each block, in this order, the scales of its
+ * lanes [lanes] as floats and the sums of their integers [lanes] as int32_t. */
+static inline size_t eco_panels_elements(const struct eco_panels *panels)
+{
+    return eco_panels_offset(panels, panels->blocks, 0);
+}
+static inline size_t eco_panels_scales(const struct eco_panels *panels, int32_t block, int32_t v)
+{
+    const size_t vector = (size_t)block * (size_t)(panels->n * panels->lane_groups) + (size_t)v;
+    return eco_panels_elements(panels) +
+           vector * (size_t)panels->lanes * (sizeof(float) + sizeof(int32_t));
+}
+
 /* The results of eco_stored_matrix and eco_panels_of, kept since the layout was built. */
 const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer,
                                            int weight_id);

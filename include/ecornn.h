@@ -174,8 +174,8 @@ ECORNN_API void ecornn_cell_free(ecornn_cell *cell);
 /** @defgroup ecornn_describe Descriptions
  * @{ */
 
-/** Number types. */
-typedef enum { ECORNN_F32, ECORNN_F64, ECORNN_BF16, ECORNN_F16 } ecornn_type;
+/** Number types.  S8 is for packed matrices only: integers of 8 bits with a scale for each row. */
+typedef enum { ECORNN_F32, ECORNN_F64, ECORNN_BF16, ECORNN_F16, ECORNN_S8 } ecornn_type;
 /** The order in which layers take the steps. */
 typedef enum { ECORNN_FORWARD, ECORNN_REVERSE, ECORNN_BIDIRECTIONAL } ecornn_direction;
 /** Memory order of x and y: [T,N,*] or [N,T,*]. */
@@ -213,6 +213,9 @@ enum {
     /** With heads: W also reads only its head's part of the layer's input, and is stored as
      * [H,I/heads], above the first layer as [H,D*P/heads]. */
     ECORNN_GROUPED_INPUT = 1u << 8,
+    /** F32 inference with weight_type S8: products read rows as integers of 8 bits too, made in
+     * each step with a scale and a zero for each row.  Their sums are exact (doc/numerics.md). */
+    ECORNN_INT8 = 1u << 9,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */
@@ -230,7 +233,8 @@ typedef struct {
      * product reads are F32; with F64 everything is F64. */
     ecornn_type type;
     ecornn_type param_type; /**< type of the parameter block; 0: F32, or F64 if type is F64 */
-    /** Type of packed matrices; 0: as type.  BF16 or F16 with type F32 halves the bytes read. */
+    /** Type of packed matrices; 0: as type, or S8 with ECORNN_INT8.  BF16 or F16 with type F32
+     * halves the bytes read; S8, in inference on a CPU, quarters them. */
     ecornn_type weight_type;
     /** Dropout on the input of layers 1..L-1 in training, 0 <= p < 1; scales by 1/(1-p). */
     float dropout;
@@ -260,7 +264,7 @@ typedef struct {
  * Parses a problem string, as ecornn_plan_print shows one, to a description.  After the cell, parts
  * come in any order; defaults may be omitted:
  *
- *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
+ *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights|int8-weights|int8][/bf16-params|f16-params][/fast]
  *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#[/grouped-input]][/batch-major]
  *     [/resets][/mask][/repeat-padding][/all-states][/dropout:#][/save:states|save:every:#]
  *     [/bf16-save|f16-save][/memory:#[K|M|G]][/models:#][/shared-x]
@@ -336,7 +340,8 @@ typedef struct {
 ECORNN_API int ecornn_param_count(const ecornn_plan *plan);
 /** Name, offset and shape of parameter number index, counted from 0. */
 ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param);
-/** Writes the packed weights (ecornn_sizes.weights bytes), with matrices rounded to weight_type.
+/** Writes the packed weights (ecornn_sizes.weights bytes), with matrices rounded to weight_type.  A
+ * row of S8 whose numbers are multiples of one number, at most 127 times it, is stored exactly.
  * params[k] is parameter k in device memory, of param_type, at any address: a framework's tensors
  * need no copy into one block. */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,

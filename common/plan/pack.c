@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/plan/lanes.h"
+#include "common/plan/pack_bytes.h"
 
 /* A thread's range of n things. */
 struct share {
@@ -72,6 +73,12 @@ static void pack_units(const struct pack *pack, const struct eco_panels *panels,
         const int32_t v = from > first ? from : first, next = to < end ? to : end;
         if (v >= next)
             continue;
+        if (pack->to == ECORNN_S8) {
+            eco_pack_bytes(panels,
+                           &(struct eco_bytes_source){&source->from, block, panel, v, next, first},
+                           weights);
+            continue;
+        }
         struct eco_lanes lanes = lanes_of(pack, panels, to - from);
         const int32_t unit = (block * panels->lane_groups + v - first) * panels->lanes;
         const struct eco_lanes_source rows =

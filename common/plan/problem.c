@@ -11,6 +11,7 @@
 
 #include "common/cell/scan.h"
 #include "common/grammar.h"
+#include "common/quantise.h"
 #include "common/type.h"
 #include "common/util.h"
 
@@ -78,7 +79,7 @@ static const struct eco_extent extents[] = {
     {0, FIELD(order), 0, 1},
     {0, FIELD(type), 0, ECO_TYPES - 1},
     {0, FIELD(param_type), 0, ECO_TYPES - 1},
-    {0, FIELD(weight_type), 0, ECO_TYPES - 1},
+    {0, FIELD(weight_type), 0, ECO_WEIGHT_TYPES - 1},
     {0, FIELD(save), 0, ECORNN_SAVE_EVERY},
     {0, FIELD(save_type), 0, ECO_TYPES - 1},
     {0, FIELD(models), 0, ECO_MAX_MODELS},
@@ -119,6 +120,8 @@ static const struct eco_word words[] = {
     {"f16", TYPE, FIELD(type), ECORNN_F16},
     {"bf16-weights", WEIGHTS, FIELD(weight_type), ECORNN_BF16},
     {"f16-weights", WEIGHTS, FIELD(weight_type), ECORNN_F16},
+    {"int8-weights", WEIGHTS, FIELD(weight_type), ECORNN_S8},
+    {"int8", WEIGHTS, FIELD(flags), ECORNN_INT8},
     {"bf16-params", PARAMS, FIELD(param_type), ECORNN_BF16},
     {"f16-params", PARAMS, FIELD(param_type), ECORNN_F16},
     {"fast", MATH, FIELD(flags), ECORNN_FAST_MATH},
@@ -149,6 +152,31 @@ static const struct eco_grammar grammar = {.words = words,
                                            .flags = offsetof(ecornn_desc, flags)};
 _Static_assert(SAYINGS + sizeof extents / sizeof *extents <= ECO_SAYINGS, "room for what is said");
 
+/* Sums of int8 products must fit 32 bits. */
+static bool is_too_wide(const ecornn_desc *desc)
+{
+    const int64_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    return desc->input > ECO_QUANTISED_COLUMNS || D * desc->hidden > ECO_QUANTISED_COLUMNS;
+}
+
+static ecornn_status check_int8(const ecornn_desc *desc)
+{
+    const bool rows = (desc->flags & ECORNN_INT8) != 0, weights = desc->weight_type == ECORNN_S8;
+    if (rows && (desc->type != ECORNN_F32 || (desc->weight_type != ECORNN_F32 && !weights)))
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "type is %s and weight_type %s, must be f32 and int8 with ECORNN_INT8",
+                        eco_type_name(desc->type), eco_type_name(desc->weight_type));
+    if ((rows || weights) && (desc->flags & ECORNN_TRAINING) != 0)
+        return eco_fail(ECORNN_UNSUPPORTED, "weight_type is int8, which training does not support: "
+                                            "train with f32 weights and pack those");
+    if (rows && is_too_wide(desc))
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "input is %d and hidden %d, must be at most %d, with two directions half "
+                        "of it, with ECORNN_INT8",
+                        desc->input, desc->hidden, ECO_QUANTISED_COLUMNS);
+    return ECORNN_OK;
+}
+
 /* Called after the extents are checked, so every type is valid. */
 static ecornn_status check_types(const ecornn_desc *desc)
 {
@@ -158,9 +186,10 @@ static ecornn_status check_types(const ecornn_desc *desc)
                         eco_type_name(param), eco_type_name(type), eco_type_name(type));
     if (weight != ECORNN_F32 && weight != type && !(type == ECORNN_F32 && eco_type_narrow(weight)))
         return eco_fail(ECORNN_BAD_ARGUMENT, "weight_type is %s, must be %s with type %s",
-                        eco_type_name(weight), type == ECORNN_F32 ? "f32, bf16 or f16" : "0",
+                        eco_type_name(weight), type == ECORNN_F32 ? "f32, bf16, f16 or int8" : "0",
                         eco_type_name(type));
-    return eco_saving_check(desc);
+    const ecornn_status status = check_int8(desc);
+    return status == ECORNN_OK ? eco_saving_check(desc) : status;
 }
 
 static bool is_dropout(float value)
@@ -201,7 +230,7 @@ static ecornn_status check_desc(const ecornn_desc *desc)
                         (double)desc->dropout);
     const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
                            ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES |
-                           ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT;
+                           ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT | ECORNN_INT8;
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
@@ -258,7 +287,9 @@ static void write_text(struct eco_problem *problem)
     static const char *const direction[] = {"", "/rev", "/bi"};
     struct eco_text text = {problem->text, sizeof problem->text, 0};
     eco_text_add(&text, "%s/%s", problem->cell->recipe.name, eco_type_name(problem->type));
-    if (problem->weight_type != problem->type)
+    if (problem->int8)
+        eco_text_add(&text, "/int8");
+    else if (problem->weight_type != problem->type)
         eco_text_add(&text, "/%s-weights", eco_type_name(problem->weight_type));
     if (eco_type_narrow(problem->param_type))
         eco_text_add(&text, "/%s-params", eco_type_name(problem->param_type));
@@ -330,12 +361,15 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .repeats = (desc->flags & ECORNN_REPEAT_PADDING) != 0,
         .states = (desc->flags & ECORNN_ALL_STATES) != 0,
         .shared = (desc->flags & ECORNN_SHARED_INPUT) != 0,
+        .int8 = (desc->flags & ECORNN_INT8) != 0,
         .models = desc->models != 0 ? desc->models : 1,
         .direction = desc->direction,
         .order = desc->order,
         .type = desc->type,
         .param_type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type,
-        .weight_type = desc->weight_type != ECORNN_F32 ? desc->weight_type : desc->type,
+        .weight_type = (desc->flags & ECORNN_INT8) != 0  ? ECORNN_S8
+                       : desc->weight_type != ECORNN_F32 ? desc->weight_type
+                                                         : desc->type,
         .dropout = desc->dropout,
         .saving = eco_saving_of(desc),
         .memory_limit = desc->memory_limit,

@@ -158,7 +158,13 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
     }
     const ecornn_type type =
         form == ECO_FORM_DENSE || weight_id == ECO_WEIGHT_VECTORS ? layout->sum : layout->weight;
-    return eco_size_align(eco_size_mul(elements, eco_type_bytes(type)));
+    struct eco_size bytes = eco_size_mul(elements, eco_type_bytes(type));
+    if (type == ECORNN_S8 && form == ECO_FORM_FORWARD) {
+        const struct eco_panels *panels = eco_layout_panels(layout, layer, weight_id, false);
+        bytes = eco_size_add(bytes, eco_size_of(eco_panels_scales(panels, panels->blocks, 0) -
+                                                eco_panels_elements(panels)));
+    }
+    return eco_size_align(bytes);
 }
 
 struct eco_matrix eco_stored_matrix(const struct eco_problem *problem,

@@ -81,6 +81,9 @@ bool eco_reference_repeats(const struct eco_reference *run, int32_t t, int32_t n
 uint32_t eco_reference_number(const struct eco_reference *run, int32_t t, int32_t n);
 /* Are the row's states reset before step t? */
 bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n);
+/* Copies n numbers of a row of a parameter, rounded to a type; S8: to integers times a scale. */
+void eco_reference_round_row(void *to, ecornn_type to_type, const void *from, ecornn_type from_type,
+                             size_t n, ecornn_type rounding);
 void eco_reference_load_weights(struct eco_reference *run);
 /* Loads x or dy to time order [T,N,width], with 0 for uncounted steps; stores y or dx. */
 void eco_reference_load_sequence(const struct eco_reference *run, double *to, const void *array,

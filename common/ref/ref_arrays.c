@@ -3,6 +3,8 @@
  */
 #include "common/ref/ref.h"
 
+#include "common/quantise.h"
+
 /* The index of row (t,n) in the caller's order of x, y and their gradients. */
 static size_t callers_row(const struct eco_reference *run, int32_t t, int32_t n)
 {
@@ -63,20 +65,38 @@ static void store(const struct eco_reference *run, void *array, size_t to, const
         eco_type_set(array, to + i, run->problem->type, from[i]);
 }
 
+void eco_reference_round_row(void *to, ecornn_type to_type, const void *from, ecornn_type from_type,
+                             size_t n, ecornn_type rounding)
+{
+    if (rounding == ECORNN_F64) {
+        eco_type_move(to, to_type, from, from_type, n);
+        return;
+    }
+    const float scale = rounding == ECORNN_S8 ? eco_weight_scale(from, from_type, n) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const double value = eco_type_get(from, i, from_type);
+        eco_type_set(to, i, to_type,
+                     rounding == ECORNN_S8 ? (double)scale * eco_weight_integer(scale, (float)value)
+                                           : eco_type_round(value, rounding));
+    }
+}
+
 /* Loads the packed weights, with matrices rounded to their type. */
 void eco_reference_load_weights(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
     const ecornn_type sum = eco_type_sum(problem->type);
-    size_t j = 0;
+    const char *from = run->args->weights;
+    double *to = run->weights;
     for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_position position;
         eco_problem_param_position(problem, i, &position);
-        for (size_t k = 0; k < position.elements; k++, j++) {
-            const double value = eco_type_get(run->args->weights, j, sum);
-            run->weights[j] =
-                position.vector ? value : eco_type_round(value, run->arithmetic.weight_type);
-        }
+        const size_t cols = (size_t)position.cols;
+        for (size_t k = 0; k < position.elements; k += cols)
+            eco_reference_round_row(to + k, ECORNN_F64, from + k * eco_type_bytes(sum), sum, cols,
+                                    position.vector ? ECORNN_F64 : run->arithmetic.weight_type);
+        to += position.elements;
+        from += position.elements * eco_type_bytes(sum);
     }
 }
 

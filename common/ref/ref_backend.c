@@ -59,6 +59,7 @@ void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding roun
                                 machine.saved,
                                 machine.lean,
                                 machine.chained,
+                                machine.int8,
                                 (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
 }
 
@@ -77,8 +78,11 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for the reference device");
     eco_reference_rounding(device, ECO_ROUND_NOT,
                            (struct eco_machine){.type = ECORNN_F64, .weight_type = ECORNN_F64}, 0);
-    device->caps = (struct eco_caps){
-        .threads = 1, .flops = 5e8, .bytes_per_s = 5e9, .cpu.cache_bytes = (size_t)1 << 20};
+    device->caps = (struct eco_caps){.threads = 1,
+                                     .flops = 5e8,
+                                     .bytes_per_s = 5e9,
+                                     .int8 = true,
+                                     .cpu.cache_bytes = (size_t)1 << 20};
     device->info = (ecornn_device_info){.name = "double precision reference",
                                         .backend = "reference",
                                         .variant = "plain",
@@ -101,11 +105,11 @@ static void pack(const struct eco_pack *call)
     for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_position position;
         eco_problem_param_position(problem, i, &position);
-        for (size_t j = 0; j < position.elements; j++) {
-            const double value = eco_type_get(params[i], j, from);
-            eco_type_set(to, j, sum,
-                         position.vector ? value : eco_type_round(value, problem->weight_type));
-        }
+        const size_t cols = (size_t)position.cols;
+        for (size_t j = 0; j < position.elements; j += cols)
+            eco_reference_round_row(to + j * eco_type_bytes(sum), sum,
+                                    (const char *)params[i] + j * eco_type_bytes(from), from, cols,
+                                    position.vector ? ECORNN_F64 : problem->weight_type);
         if (added && added[i])
             eco_type_add(to, sum, added[i], from, position.elements);
         to += position.elements * eco_type_bytes(sum);

@@ -3,8 +3,40 @@
  */
 #include "common/ref/ref.h"
 
+#include "common/quantise.h"
+
+/* The operand as integers times a scale, if products read integers.  exact: a machine has the same
+ * numbers. */
+static const double *integers(struct eco_reference *run, const double *value, int32_t width,
+                              bool exact)
+{
+    const bool random = run->arithmetic.rounding == ECO_ROUND_RANDOM && !exact;
+    float least = 0, most = 0, odd = 0;
+    for (int32_t j = 0; j < width; j++) {
+        const float x = (float)value[j];
+        least = x < least ? x : least;
+        most = x > most ? x : most;
+        odd += x * 0;
+    }
+    const struct eco_row_scale row = eco_row_scale(least, most, odd);
+    for (int32_t j = 0; j < width; j++) {
+        float product = (float)value[j] * eco_row_factor(row.scale);
+        if (random && eco_arithmetic_random(&run->arithmetic) >> 56 == 0)
+            product += eco_arithmetic_random(&run->arithmetic) >> 63 ? 1 : -1;
+        run->operand[j] = (double)row.scale * (eco_row_integer(row, product) - row.zero);
+    }
+    return run->operand;
+}
+
+static bool reads_integers(const struct eco_reference *run)
+{
+    return run->problem->int8 || run->arithmetic.int8;
+}
+
 const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width)
 {
+    if (reads_integers(run))
+        return integers(run, value, width, false);
     for (int32_t j = 0; j < width; j++)
         run->operand[j] = eco_round_stored(&run->arithmetic, value[j]);
     return run->operand;
@@ -13,6 +45,8 @@ const double *eco_reference_operand(struct eco_reference *run, const double *val
 /* Values of the type draw no random numbers: all rows of 16-bit runs. */
 const double *eco_reference_input_operand(struct eco_reference *run, const double *x)
 {
+    if (reads_integers(run))
+        return integers(run, x, run->input, run->layer == 0);
     for (int32_t k = 0; k < run->input; k++) {
         const bool is_kept = eco_type_round(x[k], run->arithmetic.type) == x[k];
         run->operand[k] = is_kept ? x[k] : eco_round_stored(&run->arithmetic, x[k]);

@@ -34,17 +34,19 @@ enum eco_rounding {
  * does not round; and matrices to weight_type, always to the nearest.  Other types round nothing.
  * chained: an accumulator is one chain of additions, from its bias through W x and R h; otherwise
  * each product is summed by itself first.  saved: type of the states other than the output state
- * from which backward repeats forward.
+ * from which backward repeats forward.  weight_type S8, int8: matrices, and operands of products,
+ * are integers of common/quantise.h; random rounding then also turns one operand in 256 into a
+ * neighbour, as a machine does whose state is near the middle between two integers.
  */
 struct eco_machine {
     ecornn_type type, weight_type, saved;
-    bool lean, chained;
+    bool lean, chained, int8;
 };
 
 struct eco_arithmetic {
     enum eco_rounding rounding;
     ecornn_type type, weight_type, saved;
-    bool lean, chained;
+    bool lean, chained, int8;
     uint64_t random;
 };
 

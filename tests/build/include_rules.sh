@@ -12,7 +12,7 @@ common/number.h  :                                                              
 common/util.h    : include/                                                               : immintrin omp.h cblas cuda
 common/util.c    : include/ common/util.h config.h                                        : immintrin omp.h cblas cuda
 common/cell/     : include/ common/number.h common/util.h                                 : immintrin omp.h cblas cuda
-common/ref/      : include/ common/cell/ common/problem.h common/backend.h common/host.h common/type.h common/util.h common/number.h : immintrin omp.h cblas cuda
+common/ref/      : include/ common/cell/ common/problem.h common/backend.h common/host.h common/type.h common/util.h common/number.h common/quantise.h : immintrin omp.h cblas cuda
 common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 cpu/isa/         : include/ common/                                                       : omp.h cblas cuda
 cpu/attention/   : include/ common/ cpu/cpu.h cpu/isa/vec.h                               : immintrin omp.h cblas cuda

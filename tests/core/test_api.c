@@ -263,9 +263,18 @@ START_TEST(desc_misuse)
     BAD_DESC(param_type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "param_type is bf16");
     BAD_DESC(weight_type = (ecornn_type)9, ECORNN_BAD_ARGUMENT, "weight_type is 9");
     BAD_DESC(weight_type = ECORNN_F64, ECORNN_BAD_ARGUMENT, "weight_type is f64");
+    BAD_DESC(flags = ECORNN_INT8 | ECORNN_TRAINING, ECORNN_UNSUPPORTED,
+             "training does not support");
+    BAD_DESC(weight_type = ECORNN_S8;
+             changed.flags = ECORNN_TRAINING, ECORNN_UNSUPPORTED, "training");
+    BAD_DESC(flags = ECORNN_INT8; changed.type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "type is bf16");
+    BAD_DESC(flags = ECORNN_INT8;
+             changed.weight_type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "type bf16");
+    BAD_DESC(flags = ECORNN_INT8; changed.input = 65537, ECORNN_UNSUPPORTED, "input is 65537");
+    BAD_DESC(type = ECORNN_S8, ECORNN_BAD_ARGUMENT, "type is 4");
     BAD_DESC(dropout = 1, ECORNN_BAD_ARGUMENT, "dropout is 1");
     BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
-    BAD_DESC(flags = 0x200, ECORNN_BAD_ARGUMENT, "0x200");
+    BAD_DESC(flags = 0x400, ECORNN_BAD_ARGUMENT, "0x400");
     BAD_DESC(reserved[0] = 5, ECORNN_BAD_ARGUMENT, "reserved[0] is 5");
     BAD_DESC(save = (ecornn_save)3, ECORNN_BAD_ARGUMENT, "save is 3");
     BAD_DESC(save = ECORNN_SAVE_EVERY, ECORNN_BAD_ARGUMENT, "save_every is 0, must be 1 to");
