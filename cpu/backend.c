@@ -28,7 +28,7 @@ static double peak_flops(const struct eco_isa *isa)
     static const struct {
         const char *name;
         double flops;
-    } rate[] = {{"amx", 192e9}, {"avx512bf16", 192e9}, {"avx512", 192e9},
+    } rate[] = {{"amx", 192e9}, {"avx512bf16", 192e9}, {"avx512vnni", 192e9}, {"avx512", 192e9},
                 {"avx2", 96e9}, {"neon", 48e9},        {"sse2", 36e9}};
     for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
         if (strcmp(isa->name, rate[i].name) == 0)
@@ -73,6 +73,7 @@ static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
     device->caps = (struct eco_caps){.threads = cpu->threads,
                                      .flops = peak_flops(cpu->isa),
                                      .bytes_per_s = 20e9,
+                                     .int8 = true,
                                      .cpu.lanes = cpu->isa->tile->lanes,
                                      .cpu.vectors = cpu->isa->tile->vectors,
                                      .cpu.sums = cpu->isa->tile->sums,
@@ -120,12 +121,12 @@ static void close_device(struct ecornn_device *device)
 static ecornn_status prepare(struct ecornn_plan *plan)
 {
     const struct eco_cpu *cpu = plan->device->context;
-    const bool narrow =
-        plan->problem.type == ECORNN_BF16 && plan->problem.weight_type == ECORNN_BF16;
+    const bool tiles = plan->problem.int8 || (plan->problem.type == ECORNN_BF16 &&
+                                              plan->problem.weight_type == ECORNN_BF16);
     struct eco_cpu_plan *own = eco_alloc_zeroed(sizeof *own);
     if (own == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *own);
-    own->isa = narrow ? eco_isa_with_tiles(cpu->isa) : cpu->isa;
+    own->isa = tiles ? eco_isa_with_tiles(cpu->isa) : cpu->isa;
     own->grid = cpu->grid;
     const int32_t grid = eco_forced(&plan->problem, ECO_FORCE_GRID, 0);
     if (grid != 0)

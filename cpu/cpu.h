@@ -336,12 +336,14 @@ void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply 
 
 /* Up to this number of rows a product with BF16 weights waits for memory, and does not use AMX. */
 enum { ECO_FEW_ROWS = 4 };
-/* Do products with this number of rows use tiles of BF16, whose sums have other bits? */
+/* Do products with this number of rows use tiles? Those of BF16 have other bits. */
 static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
 {
+    const struct eco_problem *problem = run->problem;
+    if (problem->int8)
+        return run->isa->byte_tiles != NULL && rows > ECO_FEW_ROWS;
     return run->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
-           run->layout->weight == ECORNN_BF16 &&
-           (rows > ECO_FEW_ROWS || run->problem->row_invariant);
+           run->layout->weight == ECORNN_BF16 && (rows > ECO_FEW_ROWS || problem->row_invariant);
 }
 
 /* ---- pointwise passes, ops/pointwise_pass.c -------------------------------------------------- */

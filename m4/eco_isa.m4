@@ -24,6 +24,7 @@ AC_DEFUN([_ECO_ISA_WANTED], [
     eco_macros=`$CC -march=native -dM -E - < /dev/null 2> /dev/null | tr '\n' ' '`
     AS_CASE([$eco_macros], [*__AVX512VL__*], [eco_isa_wanted=avx512], [*__AVX2__*], [eco_isa_wanted=avx2],
       [*__SSE2__*], [eco_isa_wanted=sse2], [*__ARM_NEON*], [eco_isa_wanted=neon], [eco_isa_wanted=all])
+    AS_CASE([$eco_macros], [*__AVX512VNNI__*], [AS_VAR_APPEND([eco_isa_wanted], [" avx512vnni"])])
     AS_CASE([$eco_macros], [*__AVX512BF16__*], [AS_VAR_APPEND([eco_isa_wanted], [" avx512bf16"])])
     AS_CASE([$eco_macros], [*__AMX_BF16__*], [AS_VAR_APPEND([eco_isa_wanted], [" amx"])])],
     [AC_MSG_ERROR([--with-isa=$with_isa: must be all or native])])
@@ -40,9 +41,12 @@ AC_DEFUN([ECO_ISA], [
     [__m256 f(__m256 a); __m256 f(__m256 a) { return _mm256_fmadd_ps(a, a, a); }])
   _ECO_ISA_ONE([avx512], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma], [immintrin.h],
     [__m512 f(__m512 a); __m512 f(__m512 a) { return _mm512_and_ps(a, a); }])
+  _ECO_ISA_ONE([avx512vnni], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mavx512vnni],
+    [immintrin.h], [__m512i f(__m512i a);
+__m512i f(__m512i a) { return _mm512_dpbusd_epi32(a, a, a); }])
   _ECO_ISA_ONE([avx512bf16], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mavx512bf16],
     [immintrin.h], [__m512 f(__m512 a, __m512i b);
 __m512 f(__m512 a, __m512i b) { return _mm512_dpbf16_ps(a, (__m512bh)b, (__m512bh)b); }])
-  _ECO_ISA_ONE([amx], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mamx-tile -mamx-bf16],
-    [immintrin.h], [void f(void); void f(void) { _tile_dpbf16ps(0, 1, 2); }])
+  _ECO_ISA_ONE([amx], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mamx-tile -mamx-bf16 -mamx-int8],
+    [immintrin.h], [void f(void); void f(void) { _tile_dpbf16ps(0, 1, 2); _tile_dpbusd(0, 1, 2); }])
 ])

@@ -205,7 +205,8 @@ static void limit_isa(void)
 {
     static const char *const names[][2] = {{"amx", "AVX512_CORE_AMX"},
                                            {"avx512bf16", "AVX512_CORE_BF16"},
-                                           {"avx512", "AVX512_CORE_VNNI"},
+                                           {"avx512vnni", "AVX512_CORE_VNNI"},
+                                           {"avx512", "AVX512_CORE"},
                                            {"avx2", "AVX2"},
                                            {"sse2", "SSE41"}};
     const char *set = getenv("ECORNN_ISA");

@@ -23,7 +23,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     const bool same = problem->weight_type == problem->type;
     return same && !eco_type_narrow(problem->type)
                ? eco_cpu_force_refuses(problem, ECO_FORCED_BLAS, false)
-               : "does not support 16-bit types";
+               : "does not support 16-bit types and int8";
 }
 
 /* Enough rows for the input product to run at full speed, few enough for its result to stay in the

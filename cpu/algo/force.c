@@ -107,7 +107,7 @@ void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     add(text, "own-units", request->cpu.own_units);
     add(text, "fuse", request->fuse_input);
     add(text, "copy", request->cpu.threads > 0);
-    if (eco_type_narrow(plan->problem.weight_type))
+    if (plan->problem.weight_type == ECORNN_BF16)
         add(text, "wide", request->cpu.wide);
     eco_force_write(&plan->problem.force, eco_cpu_keys, true, text);
 }

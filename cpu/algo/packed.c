@@ -18,10 +18,11 @@ static bool is_wide(const struct eco_problem *problem)
            eco_forced(problem, ECO_FORCE_WIDE, elements * sizeof(float) <= FIRST_CACHE);
 }
 
-/* Weights in BF16, with any rows. */
+/* Weights in BF16 or 8 bits, with any rows. */
 static bool is_narrow(const struct eco_problem *problem)
 {
-    return problem->weight_type == ECORNN_BF16 && !is_wide(problem);
+    return problem->weight_type == ECORNN_S8 ||
+           (problem->weight_type == ECORNN_BF16 && !is_wide(problem));
 }
 
 /* Can a thread finish the units that it multiplies? */
@@ -35,7 +36,8 @@ static const char *panels_refuse(const struct eco_problem *problem, const struct
 {
     const int32_t vectors = eco_forced(problem, ECO_FORCE_VECTORS, ECO_TILE_VECTORS);
     if (is_narrow(problem))
-        return vectors % 2 == 0 ? NULL : "ECORNN_FORCE: vectors is not 2 or 4, with BF16 weights";
+        return vectors % 2 == 0 ? NULL
+                                : "ECORNN_FORCE: vectors is not 2 or 4, with BF16 or int8 weights";
     return vectors >= caps->cpu.vectors
                ? NULL
                : "ECORNN_FORCE: vectors is less than the instruction set's products have";
@@ -110,7 +112,7 @@ static int32_t acc_units(const struct eco_problem *problem, const struct eco_cap
     return units;
 }
 
-enum { ACC_LANES = 4 }; /* with weights in BF16 */
+enum { ACC_LANES = 4 }; /* with weights in BF16 or 8 bits */
 
 /* One layout of panels, with and without AMX: vectors that are read together are in one stream. */
 static void request_narrow(struct eco_layout_request *request, const struct eco_problem *problem,
@@ -119,8 +121,9 @@ static void request_narrow(struct eco_layout_request *request, const struct eco_
     request->cpu.lane_groups = 1;
     request->cpu.vectors =
         eco_forced(problem, ECO_FORCE_VECTORS, problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
-    request->cpu.group = ECO_NARROW_GROUP;
-    request->cpu.pair = 2;
+    const bool bytes = problem->weight_type == ECORNN_S8;
+    request->cpu.group = bytes ? ECO_BYTE_GROUP : ECO_NARROW_GROUP;
+    request->cpu.pair = bytes ? 4 : 2;
     request->cpu.acc_units = acc_units(problem, caps, ACC_LANES * caps->cpu.lanes);
     request->cpu.threads = caps->threads;
 }

@@ -21,9 +21,12 @@ extern const struct eco_tile_kernel eco_narrow_plain, eco_narrow_sse2, eco_narro
 extern const struct eco_tile_kernel eco_narrow_avx2, eco_narrow_avx512;
 extern const struct eco_narrow_rows eco_rows_plain, eco_rows_sse2, eco_rows_neon;
 extern const struct eco_narrow_rows eco_rows_avx2, eco_rows_avx512;
+extern const struct eco_byte_kernels eco_bytes_plain, eco_bytes_sse2, eco_bytes_neon;
+extern const struct eco_byte_kernels eco_bytes_avx2, eco_bytes_avx512;
+extern const struct eco_byte_kernels eco_bytes_avx512vnni; /* if ECO_HAVE_AVX512VNNI */
 extern const struct eco_lanes_code eco_lanes_plain, eco_lanes_sse2, eco_lanes_neon;
 extern const struct eco_lanes_code eco_lanes_avx2, eco_lanes_avx512;
-extern const struct eco_tile_kernel eco_tile_amx; /* tile_amx.c, if ECO_HAVE_AMX */
+extern const struct eco_tile_kernel eco_tile_amx, eco_bytes_amx; /* tile_amx.c, if ECO_HAVE_AMX */
 extern const struct eco_pair_rows eco_rows_amx;
 extern const struct eco_tile_kernel eco_tile_avx512bf16; /* tile_dot.c, if ECO_HAVE_AVX512BF16 */
 extern const struct eco_pair_rows eco_rows_avx512bf16;

@@ -107,17 +107,20 @@ struct eco_pointwise_kernels {
 
 struct eco_tile_kernel; /* tile.h */
 struct eco_narrow_rows;
+struct eco_byte_kernels;
 struct eco_pair_rows;
 struct eco_lanes_code;        /* common/plan/lanes.h */
 struct eco_attention_kernels; /* cpu/attention/attention.h */
 
 /* An instruction set: isa.h lists them. f64 is the same plain C in all of them. */
 struct eco_isa {
-    const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" "avx512bf16" "amx" */
+    const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" "avx512vnni" "avx512bf16" "amx" */
     const struct eco_pointwise_kernels *f32, *f64, *bf16;
     const struct eco_tile_kernel *tile;
-    const struct eco_tile_kernel *narrow;    /* for BF16 weights */
-    const struct eco_tile_kernel *dot, *amx; /* for BF16 weights and rows; or NULL */
+    const struct eco_tile_kernel *narrow;     /* for BF16 weights */
+    const struct eco_tile_kernel *dot, *amx;  /* for BF16 weights and rows; or NULL */
+    const struct eco_byte_kernels *bytes;     /* for weights of 8 bits */
+    const struct eco_tile_kernel *byte_tiles; /* for those and rows of bytes; or NULL */
     const struct eco_narrow_rows *narrow_rows;
     const struct eco_lanes_code *lanes;
     const struct eco_pair_rows *pair_rows; /* for dot, amx */

@@ -1,7 +1,8 @@
 /*
  * The call between an algorithm and the product kernel of an instruction set: rows of A times one
  * panel of packed weights, added to C. A kernel knows pointers, sizes and strides only. tile.c
- * multiplies weights in F32; tile_narrow.c, tile_dot.c and tile_amx.c weights in BF16.
+ * multiplies weights in F32; tile_narrow.c, tile_dot.c and tile_amx.c weights in BF16; tile_bytes.c
+ * and tile_amx.c weights of 8 bits.
  */
 #ifndef ECO_TILE_H
 #define ECO_TILE_H
@@ -24,17 +25,26 @@ enum {
     ECO_NARROW_TALL = 16,  /* rows of a tile of A */
     ECO_NARROW_TILE = ECO_NARROW_TALL * ECO_NARROW_GROUP
 };
+/* A panel of bytes has the same form with quads for pairs: [groups of 64 k, vectors, 16, lanes, 4].
+ */
+enum { ECO_BYTE_GROUP = 64 };
+
+struct eco_row_scale; /* common/quantise.h */
 
 /* A[rows, k] and panel[k, vectors * lanes]. */
 struct eco_tile_pair {
     int32_t k;
-    const void *a; /* floats; for tile_dot.c BF16; for AMX BF16 tiles [ceil(rows / height), groups,
-                      16, 32] */
+    const void *a; /* floats; for tile_dot.c BF16; for tile_bytes.c bytes, or floats; for AMX BF16
+                      tiles [ceil(rows / height), groups, 16, 32], or of bytes [.., 16, 64] */
     size_t a_row, a_k;    /* elements from row to row, from k to k; tile_narrow.c: a_k is 1;
                              tile_dot.c: k + 1 is next to an even k, and 0 after the last */
     const void *panel;    /* [k, vectors, lanes] or that of BF16, aligned to 64 bytes */
     size_t panel_k;       /* elements between k, or groups of k */
     const void *prefetch; /* panel of the next tile, or NULL */
+    /* weights of 8 bits: for each vector of the panel scales [lanes] as floats, and sums [lanes] of
+     * the integers; how rows of 8 bits were made [rows] */
+    const char *scales;
+    const struct eco_row_scale *rows;
 };
 
 /*
@@ -44,7 +54,8 @@ struct eco_tile_pair {
  * and those of h R^T are small compared with accumulators. Bits do not depend on rows, vectors or
  * lanes. tile_narrow.c: one chain from start through all pairs; tile_dot.c too, but odd k before
  * even ones; AMX sums over the k of all pairs first, then adds start. The last two treat denormals
- * as 0.
+ * as 0. Weights of 8 bits: sums are integers, or of floats times integers from 0; then scaled, and
+ * added like those of tile.c.
  */
 struct eco_tile {
     int32_t rows, pairs;
@@ -76,6 +87,8 @@ struct eco_row {
     int32_t k, panels, vectors;
     const void *a, *panel;      /* see struct eco_tile_pair; a_k is 1 */
     size_t panel_k, panel_step; /* elements between k, or groups of k; from panel to panel */
+    const char *scales;         /* see struct eco_tile_pair; for all panels */
+    const struct eco_row_scale *rows;
     float *c;
     struct eco_vector vector[ECO_ROW_VECTORS];
 };
@@ -110,6 +123,15 @@ struct eco_narrow_rows {
     /* to[0 .. n) = from; and rounded, added to the destination if `add` */
     void (*widen)(float *to, const uint16_t *from, int32_t n);
     void (*round)(uint16_t *to, const float *from, int32_t n, bool add);
+};
+
+/* Weights of 8 bits: kernels for rows of bytes and of floats. */
+struct eco_byte_kernels {
+    struct eco_tile_kernel bytes, floats;
+    /* Makes n floats bytes (common/quantise.h), in groups of ECO_BYTE_GROUP, `group` bytes apart,
+     * the last one filled up. */
+    void (*quantise)(uint8_t *to, size_t group, const float *from, int32_t n,
+                     struct eco_row_scale *scale);
 };
 
 /* For gradients: 16 columns of 32 rows, in pairs of rows, as a vector of a panel, [16, 16, 2]; or

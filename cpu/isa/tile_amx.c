@@ -1,13 +1,19 @@
 /*
- * The product kernel for BF16 in AMX tiles: two tiles of rows by two of units at a time, or one by
- * four; sums in float. Compiled with flags of its own; run/cpuid.c decides when it is used.
+ * The product kernels in AMX tiles: two tiles of rows by two of units at a time, or one by four;
+ * BF16 with sums in float, and bytes with sums in int32_t. Compiled with flags of its own;
+ * run/cpuid.c decides when it is used.
  */
 #include <immintrin.h>
 
 #include "cpu/isa/isa.h"
+
+#include "common/quantise.h"
 #include "cpu/isa/vec_pairs.h"
 
-enum { TILE = ECO_NARROW_TILE, LANES = 16, ROW_BYTES = 64 };
+enum { LANES = 16, ROW_BYTES = 64, TILE = ECO_NARROW_TALL * ROW_BYTES };
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 /* Tile registers: 0 to 3 sums, 4 and 5 A, 6 and 7 weights. */
 enum { TILES = 8, FIRST_WEIGHT = 6 };
 enum { TALLEST = 2 * ECO_NARROW_TALL }; /* rows of two tiles */
@@ -39,32 +45,44 @@ static void end(void)
  * prefetches panels, which are one stream, faster than instructions could. */
 struct walk {
     struct stream {
-        const uint16_t *a, *b;
-        size_t a_block; /* elements between tiles of rows */
-        size_t b_group; /* elements between groups of weights */
+        const char *a, *b;
+        size_t a_block; /* bytes between tiles of rows */
+        size_t b_group; /* bytes between groups of weights */
         int32_t groups;
     } pair[ECO_TILE_PAIRS];
     int32_t pairs;
 };
 
+/* sum: floats or int32_t. The instruction needs numbers of tiles as constants. */
+typedef float tile_sums[ECO_NARROW_TALL * LANES];
+/* clang-format off */
+#define ADD(bytes, sum, a, b)                                                                      \
+    do                                                                                             \
+        if (bytes)                                                                                 \
+            _tile_dpbusd(sum, a, b);                                                               \
+        else                                                                                       \
+            _tile_dpbf16ps(sum, a, b);                                                             \
+    while (0)
+/* clang-format on */
+
 /* Sums of tile i are stored in sum[i]. */
-static void two_by_two(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
+ALWAYS_INLINE void two_by_two(const struct walk *w, tile_sums *sum, const bool bytes)
 {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
     for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
-        const uint16_t *a = s->a, *b = s->b;
+        const char *a = s->a, *b = s->b;
         for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
             _tile_loadd(6, b, ROW_BYTES);
             _tile_loadd(4, a, ROW_BYTES);
-            _tile_dpbf16ps(0, 4, 6);
+            ADD(bytes, 0, 4, 6);
             _tile_loadd(7, b + TILE, ROW_BYTES);
-            _tile_dpbf16ps(1, 4, 7);
+            ADD(bytes, 1, 4, 7);
             _tile_loadd(5, a + s->a_block, ROW_BYTES);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
+            ADD(bytes, 2, 5, 6);
+            ADD(bytes, 3, 5, 7);
         }
     }
     _tile_stored(0, sum[0], ROW_BYTES);
@@ -73,18 +91,18 @@ static void two_by_two(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANE
     _tile_stored(3, sum[3], ROW_BYTES);
 }
 
-static void two_by_one(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
+ALWAYS_INLINE void two_by_one(const struct walk *w, tile_sums *sum, const bool bytes)
 {
     _tile_zero(0);
     _tile_zero(2);
     for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
-        const uint16_t *a = s->a, *b = s->b;
+        const char *a = s->a, *b = s->b;
         for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
             _tile_loadd(6, b, ROW_BYTES);
             _tile_loadd(4, a, ROW_BYTES);
             _tile_loadd(5, a + s->a_block, ROW_BYTES);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(2, 5, 6);
+            ADD(bytes, 0, 4, 6);
+            ADD(bytes, 2, 5, 6);
         }
     }
     _tile_stored(0, sum[0], ROW_BYTES);
@@ -92,29 +110,29 @@ static void two_by_one(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANE
 }
 
 /* wide: 1 to 4; the branches are the same for all groups. */
-static void one_by(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES], int32_t wide)
+ALWAYS_INLINE void one_by(const struct walk *w, tile_sums *sum, int32_t wide, const bool bytes)
 {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
     for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
-        const uint16_t *a = s->a, *b = s->b;
+        const char *a = s->a, *b = s->b;
         for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
             _tile_loadd(4, a, ROW_BYTES);
             _tile_loadd(6, b, ROW_BYTES);
-            _tile_dpbf16ps(0, 4, 6);
+            ADD(bytes, 0, 4, 6);
             if (wide > 1) {
                 _tile_loadd(7, b + TILE, ROW_BYTES);
-                _tile_dpbf16ps(1, 4, 7);
+                ADD(bytes, 1, 4, 7);
             }
             if (wide > 2) {
                 _tile_loadd(6, b + 2 * TILE, ROW_BYTES);
-                _tile_dpbf16ps(2, 4, 6);
+                ADD(bytes, 2, 4, 6);
             }
             if (wide > 3) {
                 _tile_loadd(7, b + 3 * TILE, ROW_BYTES);
-                _tile_dpbf16ps(3, 4, 7);
+                ADD(bytes, 3, 4, 7);
             }
         }
     }
@@ -139,44 +157,84 @@ static void add_up(const struct eco_tile *n, int32_t row, int32_t v, const float
     }
 }
 
-/* From tile `block` of rows and vector v on. Filled in place, because a copy would wait for
- * stores. */
-static void start_walk(const struct eco_tile *n, int32_t block, int32_t v, struct walk *w)
+/* The same for the integers of a pair, with their scales; put_sum of tile_bytes.c. */
+static void add_up_bytes(const struct eco_tile *n, const struct eco_tile_pair *pair, int32_t row,
+                         int32_t v, const float *sum)
 {
-    w->pairs = n->pairs;
-    for (int32_t p = 0; p < n->pairs; p++) {
-        const struct eco_tile_pair *pair = &n->pair[p];
-        struct stream *s = &w->pair[p];
-        s->groups = (pair->k + ECO_NARROW_GROUP - 1) / ECO_NARROW_GROUP;
-        s->a_block = (size_t)s->groups * TILE;
-        s->b_group = pair->panel_k;
-        s->a = (const uint16_t *)pair->a + (size_t)block * s->a_block;
-        s->b = (const uint16_t *)pair->panel + (size_t)v * TILE;
+    const int32_t left = n->rows - row, rows = left < n->height ? left : n->height;
+    const __mmask16 mask = (__mmask16)((1u << n->count[v]) - 1);
+    const float *start = pair == n->pair ? n->start[v] : NULL;
+    const char *scales = pair->scales + (size_t)v * 2 * ROW_BYTES;
+    const __m512 first = start ? _mm512_maskz_loadu_ps(mask, start) : _mm512_setzero_ps(),
+                 scale = _mm512_loadu_ps(scales);
+    const __m512i weights = _mm512_loadu_si512(scales + ROW_BYTES);
+    float *c = n->c + (size_t)row * n->c_row + n->c_vector[v];
+    for (int32_t r = 0; r < rows; r++, c += n->c_row) {
+        const struct eco_row_scale of = pair->rows[row + r];
+        const __m512 before = start ? first : _mm512_maskz_loadu_ps(mask, c);
+        const __m512i zero = _mm512_mullo_epi32(_mm512_set1_epi32(of.zero), weights);
+        const __m512i s = _mm512_sub_epi32(_mm512_load_si512(sum + (size_t)r * LANES), zero);
+        const __m512 product =
+            _mm512_mul_ps(_mm512_cvtepi32_ps(s), _mm512_mul_ps(_mm512_set1_ps(of.scale), scale));
+        _mm512_mask_storeu_ps(c, mask, _mm512_add_ps(before, product));
     }
 }
 
-static void multiply(const struct eco_tile *n)
+/* From tile `block` of rows and vector v on. Filled in place, because a copy would wait for
+ * stores. */
+ALWAYS_INLINE void start_stream(const struct eco_tile_pair *pair, int32_t block, int32_t v,
+                                struct stream *s, const bool bytes)
 {
-    _Alignas(64) float sum[4][ECO_NARROW_TALL * LANES];
-    struct walk w;
+    const int32_t group = bytes ? (int)ECO_BYTE_GROUP : (int)ECO_NARROW_GROUP;
+    s->groups = (pair->k + group - 1) / group;
+    s->a_block = (size_t)s->groups * TILE;
+    s->b_group = pair->panel_k * (bytes ? sizeof(int8_t) : sizeof(uint16_t));
+    s->a = (const char *)pair->a + (size_t)block * s->a_block;
+    s->b = (const char *)pair->panel + (size_t)v * TILE;
+}
+
+/* All rows of some pairs; BF16 adds them up in one sum. */
+ALWAYS_INLINE void multiply_pairs(const struct eco_tile *n, const struct eco_tile_pair *pair,
+                                  int32_t pairs, const bool bytes)
+{
+    _Alignas(64) tile_sums sum[4];
+    struct walk w = {.pairs = pairs};
     const int32_t blocks = (n->rows + n->height - 1) / n->height;
     for (int32_t block = 0; block < blocks; block += 2) {
         const bool two = block + 1 < blocks;
         const int32_t row = block * n->height, most = two ? 2 : 4;
         for (int32_t v = 0, wide; v < n->vectors; v += wide) {
-            start_walk(n, block, v, &w);
+            for (int32_t p = 0; p < pairs; p++)
+                start_stream(&pair[p], block, v, &w.pair[p], bytes);
             wide = n->vectors - v < most ? n->vectors - v : most;
             if (!two)
-                one_by(&w, sum, wide);
+                one_by(&w, sum, wide, bytes);
+            else if (wide == 2)
+                two_by_two(&w, sum, bytes);
             else
-                (wide == 2 ? two_by_two : two_by_one)(&w, sum);
-            for (int32_t i = 0; i < wide; i++) {
-                add_up(n, row, v + i, sum[i]);
-                if (two)
-                    add_up(n, row + n->height, v + i, sum[2 + i]);
+                two_by_one(&w, sum, bytes);
+            for (int32_t i = 0; i < 2 * wide; i++) {
+                const int32_t at = i / wide * n->height + row, tile = i / wide * 2 + i % wide;
+                if (i >= wide && !two)
+                    break;
+                if (bytes)
+                    add_up_bytes(n, pair, at, v + i % wide, sum[tile]);
+                else
+                    add_up(n, at, v + i % wide, sum[tile]);
             }
         }
     }
+}
+
+static void multiply(const struct eco_tile *n)
+{
+    multiply_pairs(n, n->pair, n->pairs, false);
+}
+
+static void multiply_bytes(const struct eco_tile *n)
+{
+    for (int32_t p = 0; p < n->pairs; p++)
+        multiply_pairs(n, &n->pair[p], 1, true);
 }
 
 /* ---- copies for gradients -------------------------------------------------------------------- */
@@ -222,5 +280,11 @@ const struct eco_tile_kernel eco_tile_amx = {.lanes = LANES,
                                              .multiply = multiply,
                                              .begin = begin,
                                              .end = end};
+
+const struct eco_tile_kernel eco_bytes_amx = {.lanes = LANES,
+                                              .most = {TALLEST, TALLEST, TALLEST, TALLEST},
+                                              .multiply = multiply_bytes,
+                                              .begin = begin,
+                                              .end = end};
 
 const struct eco_pair_rows eco_rows_amx = {pair, transpose};

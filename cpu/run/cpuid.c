@@ -36,12 +36,13 @@ enum rank {
     RANK_NEON,
     RANK_AVX2,
     RANK_AVX512,
+    RANK_AVX512VNNI,
     RANK_AVX512BF16,
     RANK_AMX,
     RANKS
 };
-static const char *const rank_name[RANKS] = {"plain",  "sse2",       "neon", "avx2",
-                                             "avx512", "avx512bf16", "amx"};
+static const char *const rank_name[RANKS] = {"plain",  "sse2",       "neon",       "avx2",
+                                             "avx512", "avx512vnni", "avx512bf16", "amx"};
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -83,7 +84,8 @@ static enum rank best_rank(void)
     enum { SSE2 = 1 << 26 };                                                             /* 1.edx */
     enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                            /* 1.ecx */
     enum { AVX2 = 1 << 5, AVX512 = 1 << 16 | 1 << 17 | 1 << 30, AVX512_VL = INT32_MIN }; /* 7.ebx */
-    enum { AMX = 1 << 22 | 1 << 24 };              /* 7.edx: bf16, tile */
+    enum { VNNI = 1 << 11 };                                                             /* 7.ecx */
+    enum { AMX = 1 << 22 | 1 << 24 | 1 << 25 };    /* 7.edx: bf16, tile, int8 */
     enum { YMM = 0x6, ZMM = 0xe6, TMM = 0x60000 }; /* XCR0 */
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d))
@@ -96,11 +98,14 @@ static enum rank best_rank(void)
     const unsigned all = (unsigned)AVX512 | (unsigned)AVX512_VL;
     if ((saved & ZMM) != ZMM || (b & all) != all)
         return RANK_AVX2;
+    if (!(c & VNNI))
+        return RANK_AVX512;
     const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && tiles_offered();
     if (amx)
         return RANK_AMX;
     enum { BF16 = 1 << 5 }; /* 7.1.eax */
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & BF16) ? RANK_AVX512BF16 : RANK_AVX512;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & BF16) ? RANK_AVX512BF16
+                                                                 : RANK_AVX512VNNI;
 }
 
 static void model_name(char name[49])
@@ -138,9 +143,11 @@ static void model_name(char name[49])
 
 /* The kernels compiled for a set. */
 /* clang-format off */
-#define KERNELS(set, fused_)                                                                       \
+#define KERNELS(set, fused_) SET(set, set, fused_)
+#define SET(set, bytes_, fused_)                                                                   \
     .f32 = &eco_kernels_##set, .f64 = &eco_kernels_f64, .bf16 = &eco_kernels_narrow_##set,         \
     .tile = &eco_tile_##set, .narrow = &eco_narrow_##set, .narrow_rows = &eco_rows_##set,          \
+    .bytes = &eco_bytes_##bytes_,                                                                  \
     .lanes = &eco_lanes_##set, .attention = &eco_attention_##set, .fused = fused_
 /* clang-format on */
 
@@ -149,16 +156,24 @@ static const struct {
     enum rank rank;
     struct eco_isa isa;
 } built[] = {
-#if ECO_HAVE_AVX512 && ECO_HAVE_AMX
-    {RANK_AMX, /* those of avx512, and tiles for BF16 */
-     {.name = "amx", KERNELS(avx512, true), .amx = &eco_tile_amx, .pair_rows = &eco_rows_amx}},
+#if ECO_HAVE_AVX512VNNI && ECO_HAVE_AMX
+    {RANK_AMX, /* those of avx512vnni, and tiles */
+     {.name = "amx",
+      SET(avx512, avx512vnni, true),
+      .amx = &eco_tile_amx,
+      .byte_tiles = &eco_bytes_amx,
+      .pair_rows = &eco_rows_amx}},
 #endif
-#if ECO_HAVE_AVX512 && ECO_HAVE_AVX512BF16
-    {RANK_AVX512BF16, /* those of avx512, and dot products for BF16 */
+#if ECO_HAVE_AVX512VNNI && ECO_HAVE_AVX512BF16
+    {RANK_AVX512BF16, /* those of avx512vnni, and dot products for BF16 */
      {.name = "avx512bf16",
-      KERNELS(avx512, true),
+      SET(avx512, avx512vnni, true),
       .dot = &eco_tile_avx512bf16,
       .pair_rows = &eco_rows_avx512bf16}},
+#endif
+#if ECO_HAVE_AVX512 && ECO_HAVE_AVX512VNNI
+    {RANK_AVX512VNNI, /* those of avx512, and dot products of bytes */
+     {.name = "avx512vnni", SET(avx512, avx512vnni, true)}},
 #endif
 #if ECO_HAVE_AVX512
     {RANK_AVX512, {.name = "avx512", KERNELS(avx512, true)}},

@@ -9,15 +9,17 @@ command -v objdump > /dev/null && command -v nm > /dev/null || { echo "no binuti
 avx='%[yz]mm|%k[0-7]|[[:space:]]v[a-z0-9]+ .*%xmm'
 avx512='%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])'
 amx='%tmm|[[:space:]]tile'
-vnni='[[:space:]]v(dp|cvtne)[a-z0-9]*bf16'
+bf16='[[:space:]]v(dp|cvtne)[a-z0-9]*bf16'
+vnni='[[:space:]]vpdp'
 
 # For each set, the instructions that its objects must not contain.  Objects of no set count as "base".
 forbidden() {
     case $1 in
     amx) echo 'no such text' ;;
     avx512bf16) echo "$amx" ;;
-    avx512) echo "$amx|$vnni" ;;
-    avx2) echo "$avx512|$amx|$vnni" ;;
+    avx512vnni) echo "$amx|$bf16" ;;
+    avx512) echo "$amx|$bf16|$vnni" ;;
+    avx2) echo "$avx512|$amx|$bf16|$vnni" ;;
     base | plain | f64 | sse2) echo "$avx|$amx" ;;
     *) echo "unknown set $1: give it a row in $0" >&2; exit 99 ;;
     esac

@@ -102,8 +102,12 @@ static void set_rounding(const struct test_case *test, const struct machine *ref
     const ecornn_desc *desc = &test->desc;
     /* TF32 has as many significant bits as F16. */
     const ecornn_type type = is_fast(test) && rounding != ECO_ROUND_NOT ? ECORNN_F16 : desc->type;
+    const bool int8 = (desc->flags & ECORNN_INT8) != 0;
     const struct eco_machine machine = {.type = type,
-                                        .weight_type = desc->weight_type ? desc->weight_type : type,
+                                        .weight_type = int8                ? ECORNN_S8
+                                                       : desc->weight_type ? desc->weight_type
+                                                                           : type,
+                                        .int8 = int8,
                                         .saved = saved_type(test),
                                         .lean = test->lean,
                                         .chained = run >= ROUNDED_RUNS};

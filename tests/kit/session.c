@@ -222,8 +222,10 @@ bool session_open(struct session *session)
     const struct test_case *test = session->test;
     ecornn_desc desc = test->desc;
     desc.type = session->machine->type;
-    if (desc.type != test->desc.type)
+    if (desc.type != test->desc.type) {
         desc.param_type = desc.weight_type = desc.save_type = ECORNN_F32; /* defaults */
+        desc.flags &= ~(uint32_t)ECORNN_INT8;
+    }
     if (!memory_succeeded(&session->memory,
                           ecornn_plan_create(&session->plan, session->machine->device, &desc),
                           "plan"))

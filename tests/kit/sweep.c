@@ -175,6 +175,20 @@ static const char *const chosen[] = {
     "gru/f32/bf16-weights/train/L2/bi/T4/N4/I5/H19/states/dropout:0.3",
     "lstm/f32/bf16-weights/train/L2/bi/T4/N5/I6/H65/P34/states/lengths:random",
     "gru-reset-first/f32/bf16-weights/train/T3/N6/I5/H75/states/lengths:random",
+    /* Weights of 8 bits, and rows too: one row and strips, blocks of rows, tiles; sums of two
+     * products; heads; an accumulator that is x itself. */
+    "lstm/f32/int8/infer/T5/N1/I7/H33/states",
+    "lstm/f32/int8/infer/L2/bi/T4/N4/I70/H100/states/lengths:random",
+    "lstm/f32/int8/infer/T4/N33/I130/H100/states/lengths:random/resets:20",
+    "lstm/f32/int8/infer/L2/bi/T4/N5/I6/H65/P34/states/batch-major",
+    "gru/f32/int8/infer/L2/rev/T6/N40/I3/H130/states/alias",
+    "gru-reset-first/f32/int8/infer/L2/bi/T4/N9/I33/H70/states/lengths:random",
+    "lstm/f32/int8/infer/bi/T4/N5/I3/H150/heads:6",
+    "sru/f32/int8/infer/L2/rev/T9/N5/I33/H33/states/lengths:random",
+    "zoneout-lstm/f32/int8/infer/T6/N4/I4/H17/states/mask:30",
+    "lstm/f32/int8-weights/infer/T5/N1/I7/H33/states",
+    "gru/f32/int8-weights/infer/L2/bi/T4/N33/I70/H100/states/lengths:random",
+    "lstm/f32/int8-weights/infer/T4/N5/I10/H75/heads:5/batch-major",
     /* copies of x and dx whose rows would begin at multiples of 4 KB */
     "lstm/f32/train/T3/N9/I1024/H24/batch-major",
     "gru/f32/train/bi/T4/N10/I1024/H19/lengths:random/states",
@@ -182,10 +196,17 @@ static const char *const chosen[] = {
 };
 
 static const char *const edge[] = {
-    "f32/train/T1/N1/I1/H1/states",       "f32/train/bi/T2/N1/I1/H2/states/lengths:random",
-    "f32/train/T1/N7/I3/H15/states",      "f32/train/L2/T3/N1/I13/H31/states",
-    "f64/train/L2/bi/T3/N2/I1/H9/states", "f32/train/rev/T4/N17/I2/H3/lengths:random/batch-major",
-    "bf16/train/T1/N1/I1/H1/states",      "bf16/train/bi/T3/N17/I33/H31/states/lengths:random",
+    "f32/train/T1/N1/I1/H1/states",
+    "f32/train/bi/T2/N1/I1/H2/states/lengths:random",
+    "f32/train/T1/N7/I3/H15/states",
+    "f32/train/L2/T3/N1/I13/H31/states",
+    "f64/train/L2/bi/T3/N2/I1/H9/states",
+    "f32/train/rev/T4/N17/I2/H3/lengths:random/batch-major",
+    "bf16/train/T1/N1/I1/H1/states",
+    "bf16/train/bi/T3/N17/I33/H31/states/lengths:random",
+    "f32/int8/infer/T1/N1/I3/H3/states",
+    "f32/int8/infer/bi/T3/N17/I33/H33/states/lengths:random",
+    "f32/int8-weights/infer/L2/T3/N3/I5/H5",
 };
 
 enum {

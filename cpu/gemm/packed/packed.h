@@ -16,6 +16,7 @@ struct eco_packed_form {
     void (*bring)(const struct eco_cpu_run *run, struct eco_packed_product *p,
                   struct eco_range rows, void *room);
     size_t copied; /* bytes of an element of the copy; 0: no copy */
+    size_t apart;  /* bytes of a row besides its elements */
     bool together; /* columns of A that are not adjacent become so */
 };
 
@@ -48,7 +49,8 @@ struct eco_packed_product {
     /* of the current rows */
     const void *a;
     size_t a_row;
-    float *rounded; /* [rows, vectors * lanes] of C before rounding, or NULL */
+    const struct eco_row_scale *scaled; /* rows of bytes: how they were made */
+    float *rounded;                     /* [rows, vectors * lanes] of C before rounding, or NULL */
     struct eco_packed_number number[ECO_MAX_ACCS];
 };
 
@@ -138,6 +140,13 @@ static inline struct eco_vector eco_packed_vector(const struct eco_packed_produc
                                .start = number->add                ? NULL
                                         : number->bias && left > 0 ? number->bias + unit
                                                                    : eco_packed_zeros};
+}
+
+/* Weights of 8 bits: the scales from vector number v of a block on; else NULL. */
+static inline const char *eco_packed_scales(const struct eco_packed_product *p, int32_t block,
+                                            int32_t v)
+{
+    return p->element == 1 ? p->weights + eco_panels_scales(p->panels, block, v) : NULL;
 }
 
 /* Elements of a vector's k, or group of k. */

@@ -48,9 +48,10 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->later = p->later_end = NULL;
     p->rounds = m->c_type == ECORNN_BF16;
     p->rounded = NULL;
+    p->scaled = NULL;
     p->number[0] = (struct eco_packed_number){.add = false};
     eco_packed_choose(run, p);
-    p->a_element = p->kernel == run->isa->dot ? sizeof(uint16_t) : sizeof(float);
+    p->a_element = p->form->copied == 0 ? sizeof(float) : p->form->copied;
     p->head = head_of(run, p);
     p->number_k = 0;
 }

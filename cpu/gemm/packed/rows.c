@@ -1,12 +1,13 @@
 /*
  * Rows of A as the product kernels of algorithm packed read them: in place; or, for weights in
- * BF16, copied to the thread's scratch as floats, in whole pairs, or as AMX's tiles.
+ * BF16, copied to the thread's scratch as floats, in whole pairs, or as AMX's tiles; or as bytes.
  */
 #include "cpu/gemm/packed/packed.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "common/quantise.h"
 #include "cpu/isa/isa.h"
 
 enum { TILE = ECO_NARROW_TILE };
@@ -14,7 +15,8 @@ enum { TILE = ECO_NARROW_TILE };
 enum { ROWS_BYTES = 640 << 10 };
 /* Two tiles of rows: copies of rows are multiplied in such groups. */
 enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
-/* Floats between copied rows: rows at a distance of 4 KB would use the same sets of every cache. */
+/* Elements between copied rows: rows at a distance of 4 KB would use the same sets of every
+ * cache. */
 enum { APART = ECO_ALIGNMENT / sizeof(float) };
 
 int32_t eco_packed_height(int32_t rows)
@@ -181,14 +183,47 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
     }
 }
 
+/* ---- as bytes -------------------------------------------------------------------------------- */
+
+/* How they are made comes first, then rows of whole groups; or tiles [groups, 16, 64], whose last
+ * rows are multiplied and ignored. */
+static void bring_bytes(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                        struct eco_range rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    const bool tiles = p->kernel->begin != NULL;
+    const int32_t n = rows.to - rows.from, height = tiles ? eco_packed_height(n) : 1;
+    const int32_t all = (n + height - 1) / height * height;
+    const size_t depth = (size_t)p->panels->depth;
+    struct eco_row_scale *const scaled = room;
+    uint8_t *const to = (uint8_t *)room + ((size_t)all * sizeof *scaled + ECO_ALIGNMENT - 1) /
+                                              ECO_ALIGNMENT * ECO_ALIGNMENT;
+    p->scaled = scaled;
+    p->a = to;
+    p->a_row = depth + ECO_ALIGNMENT;
+    for (int32_t r = 0; r < all; r++) {
+        const float *from = (const float *)m->a + (size_t)(rows.from + (r < n ? r : 0)) * m->a_row;
+        uint8_t *const tile = to + (size_t)(r / height) * depth * ECO_NARROW_TALL +
+                              (size_t)(r % height) * ECO_BYTE_GROUP;
+        run->isa->bytes->quantise(tiles ? tile : to + (size_t)r * p->a_row,
+                                  tiles ? ECO_BYTE_GROUP * ECO_NARROW_TALL : ECO_BYTE_GROUP, from,
+                                  p->panels->k, &scaled[r]);
+    }
+}
+
 /* ---- the form of a product ------------------------------------------------------------------- */
 
 void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product *p)
 {
-    static const struct eco_packed_form in_place = {bring_nothing, 0, false};
-    static const struct eco_packed_form floats = {bring_floats, sizeof(float), true};
-    static const struct eco_packed_form pairs = {bring_pairs, sizeof(uint16_t), true};
-    static const struct eco_packed_form tiles = {bring_tiles, sizeof(uint16_t), true};
+    static const struct eco_packed_form in_place = {bring_nothing, 0, 0, false};
+    static const struct eco_packed_form floats = {bring_floats, sizeof(float),
+                                                  APART * sizeof(float), true};
+    static const struct eco_packed_form pairs = {bring_pairs, sizeof(uint16_t),
+                                                 APART * sizeof(uint16_t), true};
+    static const struct eco_packed_form tiles = {bring_tiles, sizeof(uint16_t),
+                                                 APART * sizeof(uint16_t), true};
+    static const struct eco_packed_form bytes = {
+        bring_bytes, sizeof(uint8_t), ECO_ALIGNMENT + sizeof(struct eco_row_scale), true};
     const struct eco_isa *isa = run->isa;
     p->form = &in_place;
     p->kernel = isa->tile;
@@ -198,6 +233,13 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
         return;
     }
     const bool amx = eco_cpu_has_tiles(run, p->multiply->rows);
+    if (run->layout->weight == ECORNN_S8) {
+        p->form = run->problem->int8 ? &bytes : &floats;
+        p->kernel = amx                  ? isa->byte_tiles
+                    : run->problem->int8 ? &isa->bytes->bytes
+                                         : &isa->bytes->floats;
+        return;
+    }
     const bool dot = !amx && isa->dot != NULL && run->layout->type == ECORNN_BF16;
     p->form = amx ? &tiles : dot ? &pairs : &floats;
     p->kernel = amx ? isa->amx : dot ? isa->dot : isa->narrow;
@@ -209,7 +251,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
 static size_t scratch_row(const struct eco_packed_product *p)
 {
     const size_t rounded = p->rounds ? sizeof(float) * ECO_TILE_VECTORS * ECO_TILE_LANES : 0;
-    return (p->panels->depth + APART) * p->form->copied + rounded;
+    return (size_t)p->panels->depth * p->form->copied + p->form->apart + rounded;
 }
 
 void eco_packed_bring(struct eco_packed_work *w, struct eco_range rows)
@@ -222,9 +264,10 @@ void eco_packed_bring(struct eco_packed_work *w, struct eco_range rows)
         p->form->bring(w->run, p, rows, room);
         if (p->form->copied == 0 && !p->rounds)
             continue;
-        const size_t copy = groups * ROWS_OF_TILES * (p->panels->depth + APART) * p->form->copied;
+        const size_t all = groups * ROWS_OF_TILES,
+                     copy = all * ((size_t)p->panels->depth * p->form->copied + p->form->apart);
         p->rounded = p->rounds ? (float *)(void *)(room + copy) : NULL;
-        room += groups * ROWS_OF_TILES * scratch_row(p);
+        room += all * scratch_row(p);
     }
 }
 

@@ -28,6 +28,7 @@ static void put_strip(struct eco_packed_product *p, struct run run, struct eco_p
     strip->row.panels = run.to - run.from;
     strip->row.vectors = run.vectors;
     strip->row.panel = eco_packed_panel(p, block, panel);
+    strip->row.scales = eco_packed_scales(p, block, eco_panels_vector(panels, panel));
     strip->row.panel_k = (size_t)run.vectors * eco_packed_step(p);
     strip->row.panel_step = (size_t)(run.vectors * panels->lanes) * (size_t)panels->depth;
     for (int32_t i = run.from; i < run.to; i++) {
@@ -175,6 +176,7 @@ static void follow_block(const struct eco_packed_work *w, const struct eco_packe
     for (struct eco_packed_strip *strip = block->first; strip < block->end; strip++) {
         const struct eco_packed_product *p = strip->product;
         strip->row.a = p->a;
+        strip->row.rows = p->scaled;
         strip->row.c = (float *)p->multiply->c + (size_t)w->rows.from * p->multiply->c_row;
         p->kernel->row(&strip->row);
     }

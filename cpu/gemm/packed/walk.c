@@ -105,16 +105,18 @@ static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const
     const struct eco_range k = block_k(p, block);
     const size_t step = (size_t)panel_vectors(p, panel) * (size_t)p->panels->lanes * p->element;
     tile->next = fetch ? starts_at(p, tile, next_block, next) : NULL;
-    tile->pair[tile->pairs++] =
-        (struct eco_tile_pair){.k = k.to - k.from,
-                               .a = (const char *)p->a + (size_t)k.from * p->a_element,
-                               .a_row = p->a_row,
-                               .a_k = 1,
-                               .panel = eco_packed_panel(p, block, panel) + (size_t)k.from * step,
-                               .panel_k = (size_t)panel_vectors(p, panel) * eco_packed_step(p),
-                               .prefetch = p->cached ? some_later(p)
-                                           : more    ? eco_packed_panel(p, next_block, next)
-                                                     : NULL};
+    tile->pair[tile->pairs++] = (struct eco_tile_pair){
+        .k = k.to - k.from,
+        .a = (const char *)p->a + (size_t)k.from * p->a_element,
+        .a_row = p->a_row,
+        .a_k = 1,
+        .panel = eco_packed_panel(p, block, panel) + (size_t)k.from * step,
+        .panel_k = (size_t)panel_vectors(p, panel) * eco_packed_step(p),
+        .scales = eco_packed_scales(p, block, eco_panels_vector(p->panels, panel)),
+        .rows = p->scaled,
+        .prefetch = p->cached ? some_later(p)
+                    : more    ? eco_packed_panel(p, next_block, next)
+                              : NULL};
 }
 
 /* Rounds the tile's floats to C, from a row and a unit on. */
@@ -175,6 +177,10 @@ static void multiply_panel(const struct eco_packed_work *w, const struct eco_pac
             const size_t before = (size_t)(first - begin) * eco_packed_step(p) * p->element;
             some.pair[i].panel = (const char *)tile->pair[i].panel + before;
             some.pair[i].prefetch = NULL;
+            if (tile->pair[i].scales != NULL)
+                some.pair[i].scales =
+                    tile->pair[i].scales + (eco_panels_scales(p->panels, 0, first) -
+                                            eco_panels_scales(p->panels, 0, begin));
         }
         multiply_vectors(w, p, &some, row, block, (struct eco_range){first, v});
     }

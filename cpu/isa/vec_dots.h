@@ -1,0 +1,135 @@
+/*
+ * Sums of products of quads, four unsigned by four signed bytes, in every lane of a vector: exact
+ * in 32 bits. AVX-512 VNNI has an instruction; the pair products of other sets saturate, so these
+ * widen to 16 bits, or plain vectors to 32.
+ */
+#ifndef ECO_VEC_DOTS_H
+#define ECO_VEC_DOTS_H
+
+#include <string.h>
+
+/* quad: four bytes of a row in every lane. dots: the sums of a vector. d_sums: of each lane. */
+#if defined(__AVX512VNNI__)
+
+enum { DOTS_SUMS = 24 };
+typedef __m512i quad, dots;
+
+static inline quad d_quad(const uint8_t *from)
+{
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+static inline dots d_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+
+static inline dots d_add(dots sum, quad a, const int8_t *weights)
+{
+    return _mm512_dpbusd_epi32(sum, a, _mm512_load_si512(weights));
+}
+
+static inline veci d_sums(dots sum)
+{
+    return (veci)sum;
+}
+
+#elif defined(__AVX512BW__) || defined(__AVX2__)
+
+/* Two sums of each lane, of the first two and the last two of its products, lower lanes first. */
+enum { DOTS_SUMS = VEC_LANES == 16 ? 12 : 6 };
+typedef veci quad;
+typedef struct {
+    veci low, high;
+} dots;
+
+#ifdef __AVX512BW__
+static inline quad d_quad(const uint8_t *from)
+{
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return (quad)_mm512_cvtepu8_epi16(_mm256_set1_epi32(four));
+}
+
+static inline veci d_pairs(quad a, const int8_t *weights)
+{
+    return (veci)_mm512_madd_epi16((__m512i)a,
+                                   _mm512_cvtepi8_epi16(_mm256_load_si256((const void *)weights)));
+}
+
+static inline veci d_sums(dots sum)
+{
+    const __m512i even =
+        _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i low = _mm512_permutex2var_epi32((__m512i)sum.low, even, (__m512i)sum.high);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512i high = _mm512_permutex2var_epi32((__m512i)sum.low, odd, (__m512i)sum.high);
+    return (veci)_mm512_add_epi32(low, high);
+}
+#else
+static inline quad d_quad(const uint8_t *from)
+{
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return (quad)_mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+}
+
+static inline veci d_pairs(quad a, const int8_t *weights)
+{
+    return (veci)_mm256_madd_epi16((__m256i)a,
+                                   _mm256_cvtepi8_epi16(_mm_load_si128((const void *)weights)));
+}
+
+static inline veci d_sums(dots sum)
+{
+    const __m256i both = _mm256_hadd_epi32((__m256i)sum.low, (__m256i)sum.high);
+    return (veci)_mm256_permute4x64_epi64(both, 0xd8); /* 0 2 1 3 */
+}
+#endif
+
+static inline dots d_zero(void)
+{
+    return (dots){{0}, {0}};
+}
+
+static inline dots d_add(dots sum, quad a, const int8_t *weights)
+{
+    return (dots){sum.low + d_pairs(a, weights), sum.high + d_pairs(a, weights + 2 * VEC_LANES)};
+}
+
+#else
+
+enum { DOTS_SUMS = VEC_REGISTERS == 32 ? 16 : 8 };
+typedef veci dots;
+typedef struct {
+    int32_t byte[4];
+} quad;
+
+static inline quad d_quad(const uint8_t *from)
+{
+    return (quad){{from[0], from[1], from[2], from[3]}};
+}
+
+static inline dots d_zero(void)
+{
+    return (dots){0};
+}
+
+static inline dots d_add(dots sum, quad a, const int8_t *weights)
+{
+    veci w;
+    memcpy(&w, weights, sizeof w);
+    for (int k = 0; k < 4; k++)
+        sum += ((veci)((vecu)w << (24 - 8 * k)) >> 24) * a.byte[k];
+    return sum;
+}
+
+static inline veci d_sums(dots sum)
+{
+    return sum;
+}
+#endif
+
+#endif /* ECO_VEC_DOTS_H */
