@@ -1,9 +1,12 @@
 /*
- * Prints a cell for people: its recipe, its gradient, its stages, and what a training run keeps.
- * Programs read eco_cell_emit's text instead.
+ * Prints a cell: its recipe, its gradient, its stages, and what a training run keeps. People read
+ * it, and so does python/ecornn/export.py, which makes C of the stages; kernels include
+ * eco_cell_emit's text instead.
  */
 #include "common/cell/cell.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -29,19 +32,45 @@ static bool stores(int op)
     return op >= ECO_OP_STORE_OPERAND && op <= ECO_OP_STORE_DSTATE;
 }
 
+/* Prints as few digits as give the number back. */
+static void print_number(struct eco_text *text, double value)
+{
+    char digits[32];
+    for (int n = 9; n <= 17; n += 8) {
+        snprintf(digits, sizeof digits, "%.*g", n, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    eco_text_add(text, "%s", digits);
+}
+
+/* The name of a stage's vector: stages count from the first of the recipe's vectors, which are its
+ * last parameters. */
+static const char *vector_name(const struct eco_recipe *recipe, int number)
+{
+    int first = 0;
+    while (recipe->param[first].kind != ECO_PARAM_VECTOR)
+        first++;
+    return recipe->param[first + number].name;
+}
+
 static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
-                        const struct eco_node *node)
+                        const struct eco_node *node, bool stage)
 {
     const int16_t argument[] = {node->a, node->b, node->c};
-    if (node->op == ECO_OP_CONST)
-        eco_text_add(text, "%.9g", node->value);
-    else if (node->op == ECO_OP_BERNOULLI)
-        eco_text_add(text, "bernoulli(%.9g%s)", node->value,
-                     node->index & ECO_DRAW_ONCE ? ", once" : "");
-    else if (node->op == ECO_OP_STATE)
+    if (node->op == ECO_OP_CONST) {
+        print_number(text, node->value);
+    } else if (node->op == ECO_OP_BERNOULLI) {
+        eco_text_add(text, "bernoulli(");
+        print_number(text, node->value);
+        eco_text_add(text, "%s)", node->index & ECO_DRAW_ONCE ? ", once" : "");
+    } else if (node->op == ECO_OP_STATE)
         eco_text_add(text, "%s", recipe->state[node->index]);
     else if (node->op == ECO_OP_VECTOR)
-        eco_text_add(text, "%s", recipe->param[node->index].name);
+        eco_text_add(text, "%s",
+                     stage ? vector_name(recipe, node->index) : recipe->param[node->index].name);
+    else if (node->op == ECO_OP_MEAN && stage)
+        eco_text_add(text, "mean(%d", node->index);
     else if (node->op == ECO_OP_X)
         eco_text_add(text, "x");
     else if (node->op == ECO_OP_INPUT)
@@ -60,8 +89,9 @@ static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
         eco_text_add(text, ")");
 }
 
+/* Nodes of the recipe, or a stage's instructions. */
 static void print_nodes(struct eco_text *text, const struct eco_recipe *recipe,
-                        const struct eco_node *node, int from, int to)
+                        const struct eco_node *node, int from, int to, bool stage)
 {
     for (int i = from; i < to; i++) {
         if (node[i].op == ECO_OP_STORE_LINEAR) {
@@ -74,7 +104,7 @@ static void print_nodes(struct eco_text *text, const struct eco_recipe *recipe,
             continue;
         }
         eco_text_add(text, "  v%d = ", i);
-        print_value(text, recipe, &node[i]);
+        print_value(text, recipe, &node[i], stage);
         eco_text_add(text, "\n");
     }
 }
@@ -83,8 +113,10 @@ static void print_nodes(struct eco_text *text, const struct eco_recipe *recipe,
 static void print_state(struct eco_text *text, const struct eco_recipe *recipe, int s)
 {
     eco_text_add(text, "%s%s", s == 0 ? " states " : ", ", recipe->state[s]);
-    if (recipe->start[s] != 0)
-        eco_text_add(text, " = %.9g", recipe->start[s]);
+    if (recipe->start[s] != 0) {
+        eco_text_add(text, " = ");
+        print_number(text, recipe->start[s]);
+    }
 }
 
 static void print_recipe(struct eco_text *text, const struct eco_recipe *recipe)
@@ -96,7 +128,7 @@ static void print_recipe(struct eco_text *text, const struct eco_recipe *recipe)
     for (int k = 0; k < recipe->n_params; k++)
         eco_text_add(text, " %s", recipe->param[k].name);
     eco_text_add(text, "%s\n\nrecipe\n", recipe->n_params == 0 ? " none" : "");
-    print_nodes(text, recipe, recipe->node, 0, recipe->n_nodes);
+    print_nodes(text, recipe, recipe->node, 0, recipe->n_nodes, false);
     for (int s = 0; s < recipe->n_states; s++)
         eco_text_add(text, "  %s' = v%d\n", recipe->state[s], recipe->next[s]);
 }
@@ -105,7 +137,7 @@ static void print_gradient(struct eco_text *text, const struct eco_recipe *recip
                            const struct eco_adjoint *adjoint)
 {
     eco_text_add(text, "\ngradient\n");
-    print_nodes(text, recipe, recipe->node, recipe->n_nodes, adjoint->n_nodes);
+    print_nodes(text, recipe, recipe->node, recipe->n_nodes, adjoint->n_nodes, false);
     for (int k = 0; k < recipe->n_params; k++)
         if (adjoint->product[k] >= 0)
             eco_text_add(text, "  d %s from v%d\n", recipe->param[k].name, adjoint->product[k]);
@@ -152,7 +184,7 @@ static void print_stages(struct eco_text *text, const struct eco_recipe *recipe,
 {
     for (int k = 0; k < count; k++) {
         eco_text_add(text, "\n%s, stage %d\n", pass, k);
-        print_nodes(text, recipe, stage[k].code, 0, stage[k].n);
+        print_nodes(text, recipe, stage[k].code, 0, stage[k].n, true);
     }
 }
 
