@@ -1,6 +1,5 @@
 """``python -m ecornn``: prints what is installed, and checks each device against the reference.
-
-Exits with 0 if every device agrees with the reference.
+Exits with 0 if every device agrees with the reference.  ``python -m ecornn export`` writes C.
 """
 
 from __future__ import annotations
@@ -8,15 +7,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from . import export
 from ._errors import Error
 from ._info import info, self_check
 
 
 def main(words: Sequence[str] = ()) -> int:
-    """Prints the report.  Returns 0, 1 if a check failed, 2 if there are arguments."""
+    """Prints the report.  Returns 0, 1 if a check failed, 2 if there are other arguments."""
+    if words[:1] == ["export"]:
+        return export.main(words[1:])
     if words:
-        print(f"python -m ecornn takes no argument, not {words[0]!r}; the command ecornn does",
-              file=sys.stderr)
+        print(f"python -m ecornn takes export or no argument, not {words[0]!r}; the command ecornn "
+              "does", file=sys.stderr)
         return 2
     found = info()
     print(f"ecornn {found['version']}, Python {found['python']}, numpy {found['numpy']}")

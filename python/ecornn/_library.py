@@ -79,6 +79,7 @@ _FUNCTIONS = {
     "ecornn_cell_find": (c_void_p, [c_char_p]),
     "ecornn_cell_name": (c_char_p, [c_int]),
     "ecornn_cell_parse": (_STATUS, [POINTER(c_void_p), c_char_p]),
+    "ecornn_cell_print": (c_int, [c_void_p, c_char_p, c_size_t]),
     "ecornn_cell_states": (c_int, [c_void_p]),
     "ecornn_cell_start": (c_double, [c_void_p, c_int]),
     "ecornn_cell_free": (None, [c_void_p]),

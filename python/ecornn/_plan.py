@@ -66,6 +66,19 @@ def _find_cell(text: str) -> int:
     return parsed.value
 
 
+def _printed(function, handle: int) -> str:
+    """What one of the library's functions prints of an object."""
+    size = function(handle, None, 0) + 1
+    text = ctypes.create_string_buffer(size)
+    function(handle, text, size)
+    return text.value.decode("utf-8", "replace")
+
+
+def cell_print(text: str) -> str:
+    """What the library prints of a cell: its recipe, and the stages that it was compiled to."""
+    return _printed(library.ecornn_cell_print, cell(text))
+
+
 def cell_names() -> list[str]:
     """The names of the built-in cells."""
     names = []
@@ -204,10 +217,7 @@ class Plan:
 
     def __str__(self) -> str:
         """The plan in words: the choices, and the reasons."""
-        size = library.ecornn_plan_print(self.handle, None, 0) + 1
-        text = ctypes.create_string_buffer(size)
-        library.ecornn_plan_print(self.handle, text, size)
-        return text.value.decode("utf-8", "replace")
+        return _printed(library.ecornn_plan_print, self.handle)
 
 
 class Plans:

@@ -1,0 +1,157 @@
+"""The C with which every exported file computes: products, and functions of one number.
+
+They do what cpu/isa/tile.c and cpu/isa/vec_math.h do in the instruction set `plain`, in their order.
+Loops have no branches, so that compilers can use vectors; and arrays are cleared by loops, because for
+an initializer a compiler may call memset.
+"""
+
+from __future__ import annotations
+
+# Values that are written as expressions.
+EXPRESSIONS = {
+    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}",
+    "min": "{0} < {1} ? {0} : {1}", "max": "{0} > {1} ? {0} : {1}",
+    "select": "{} > 0 ? {} : {}", "relu": "{0} < 0 ? 0 : {0}"}
+
+# Functions: the others they need, and their text.
+_FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "v_bits": ((), """\
+static inline uint32_t v_bits(float x)
+{
+    const union { float number; uint32_t bits; } both = {.number = x};
+    return both.bits;
+}
+"""),
+    "v_float": ((), """\
+static inline float v_float(uint32_t bits)
+{
+    const union { uint32_t bits; float number; } both = {.bits = bits};
+    return both.number;
+}
+"""),
+    "v_abs": (("v_bits", "v_float"), """\
+static inline float v_abs(float x)
+{
+    return v_float(v_bits(x) & 0x7fffffffu);
+}
+"""),
+    "v_sqrt": ((), """\
+float sqrtf(float); /* of the C library */
+static inline float v_sqrt(float x)
+{
+    return sqrtf(x);
+}
+"""),
+    "v_expm1": ((), """\
+/* exp(r) - 1 of r = x - n ln 2; n = *shifted - 0x1.8p23 is whole. */
+static inline float v_expm1(float x, float *shifted)
+{
+    *shifted = x * 0x1.715476p+0f + 0x1.8p23f;
+    const float n = *shifted - 0x1.8p23f;
+    float r = n * -0x1.62e4p-1f + x;
+    r = n * -0x1.7f7d1cp-20f + r;
+    float q = 0x1.6b9c4ap-10f;
+    q = q * r + 0x1.12253ep-7f;
+    q = q * r + 0x1.5556f2p-5f;
+    q = q * r + 0x1.5554b4p-3f;
+    q = q * r + 0x1.fffffep-2f;
+    return r * r * q + r;
+}
+"""),
+    "v_exp_above": (("v_bits", "v_float", "v_expm1"), """\
+/* exp(x) for -104 <= x <= 89. */
+static inline float v_exp_above(float x)
+{
+    float shifted;
+    const float m = v_expm1(x, &shifted);
+    const uint32_t n = v_bits(shifted) - 0x4b400000u, half = ((n + 1024) >> 1) - 512;
+    return (1 + m) * v_float((half + 127) << 23) * v_float((n - half + 127) << 23);
+}
+"""),
+    "v_exp": (("v_exp_above",), """\
+static inline float v_exp(float x)
+{
+    const float low = -104 > x ? -104 : x;
+    return v_exp_above(89 < low ? 89 : low);
+}
+"""),
+    "v_sigmoid": (("v_abs", "v_exp_above"), """\
+static inline float v_sigmoid(float x)
+{
+    const float y = -v_abs(x), e = v_exp_above(-104 > y ? -104 : y);
+    return (x < 0 ? e : 1) / (1 + e);
+}
+"""),
+    "v_tanh": (("v_abs", "v_expm1"), """\
+static inline float v_tanh(float x)
+{
+    float shifted;
+    const float y = -2 * v_abs(x), reduced = v_expm1(-40 > y ? -40 : y, &shifted);
+    const float power = v_float((v_bits(shifted) << 23) + 0x3f800000u);
+    const float m = power * reduced + (power - 1);
+    return v_float(v_bits(v_abs(m / (2 + m))) | (v_bits(x) & 0x80000000u));
+}
+"""),
+    "v_log": (("v_bits", "v_float"), """\
+static inline float v_log(float x)
+{
+    const float normal = x < 0x1p-126f ? x * 0x1p24f : x;
+    const int32_t k = (int32_t)((v_bits(normal) - 0x3f3504f3u + 0x80000000u) >> 23) - 256;
+    const float n = (float)k + (x < 0x1p-126f ? -24.0f : 0.0f);
+    const float f = v_float(v_bits(normal) - ((uint32_t)k << 23)) - 1, square = f * f;
+    float p = -0x1.38ceb6p-4f;
+    p = p * f + 0x1.056016p-3f;
+    p = p * f + -0x1.0d81f6p-3f;
+    p = p * f + 0x1.22d8fap-3f;
+    p = p * f + -0x1.54728cp-3f;
+    p = p * f + 0x1.99a01ep-3f;
+    p = p * f + -0x1.000226p-2f;
+    p = p * f + 0x1.555554p-2f;
+    float low = n * 0x1.7f7d1cp-20f + square * f * p;
+    low = square * -0.5f + low;
+    const float infinity = v_float(0x7f800000u);
+    const float other = x < 0 ? v_float(0x7fc00000u) : -infinity;
+    const float finite = 0 < x ? n * 0x1.62e4p-1f + (f + low) : other;
+    return x < infinity ? finite : x;
+}
+"""),
+    "mean_of": ((), """\
+static float mean_of(const double sum[16])
+{
+    double total = 0;
+    for (int k = 0; k < 16; k++)
+        total += sum[k];
+    return (float)(total / HIDDEN);
+}
+"""),
+}
+
+_SUMS = """\
+    for (; units - u >= {n}; u += {n}) {{
+        float sum[{n}];
+        for (int j = 0; j < {n}; j++)
+            sum[j] = 0;
+        for (int k = 0; k < count; k++)
+            for (int j = 0; j < {n}; j++)
+                sum[j] += x[k] * w[k * units + u + j];
+        for (int j = 0; j < {n}; j++)
+            to[u + j] = from[u + j] + sum[j];
+    }}
+"""
+PRODUCT = """\
+/* to[units] = from[units] + x[count] times w [count][units]: each element is a sum in ascending k
+ * from 0, to which `from` is added. */
+static void product(float *to, const float *from, const float *x, const float *w, int count,
+                    int units)
+{
+    int u = 0;
+""" + "".join(_SUMS.format(n=n) for n in (16, 4, 1)) + "}\n"
+
+
+def functions(names: set[str]) -> str:
+    """The text of some functions and of those they need."""
+    needed, more = set(names), set(names)
+    while more:
+        more = {other for name in more for other in _FUNCTIONS[name][0]} - needed
+        needed |= more
+    return "\n".join(text for name, (_, text) in _FUNCTIONS.items() if name in needed)

@@ -1,0 +1,510 @@
+"""``python -m ecornn export``: a trained stack of layers as one C file and its header.
+
+The file is C11 without allocation and without the C library (sqrtf apart, if the text of a cell has
+sqrt), for systems that the library is not built for.  It computes what the library's instruction set
+`plain` does, in the same order (doc/numerics.md), so with -ffp-contract=off it has the same bits,
+denormals apart.  doc/guide/export.md is its manual.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy
+
+from . import _c_words, _files, _names, _plan
+from ._errors import BadArgument, Error, Unsupported
+from ._library import version
+from .cell import Cell
+from .layer import Layer
+
+# ---- the compiled cell -------------------------------------------------------------------------
+
+
+@dataclass
+class Accumulator:
+    """A sum that a step starts from: the names of its parameters."""
+
+    input: str | None = None
+    recurrent: dict[int, str] = field(default_factory=dict)  # by operand
+    vector: str | None = None
+    raw: bool = False  # it is x itself
+
+
+@dataclass
+class Compiled:
+    """A cell's forward pass, read from what the library prints of it."""
+
+    states: list[str]
+    accumulators: list[Accumulator]
+    operands: dict[int, int]  # those that are states: operand, state; others are computed
+    stages: list[list[tuple[str, str]]]  # instructions: what each sets, and its value
+
+    def stage_of(self, operand: int) -> int:
+        """The stage that begins with the products of an operand."""
+        if operand in self.operands:
+            return 0
+        name = f"operand {self.slot(operand)}"
+        return 1 + next(k for k, stage in enumerate(self.stages) if any(to == name for to, _ in stage))
+
+    def slot(self, operand: int) -> int:
+        """The number of a computed operand among these."""
+        return sum(other not in self.operands for other in range(operand))
+
+
+def compiled(cell: Cell) -> Compiled:
+    """What a step of the cell computes."""
+    head, _, rest = _plan.cell_print(cell.text).partition("\naccumulators\n")
+    sums, *stages = re.split(r"\n\nforward, stage \d+\n", rest.partition("\n\nbackward, stage ")[0])
+    states = [name.partition(" = ")[0]
+              for name in head.partition("\n")[0].partition(": states ")[2].split(", ")]
+    lines = [[line.strip().split(" = ") for line in stage.splitlines()] for stage in stages]
+    found = Compiled(states, [], {}, [[(to, value) for to, value in stage] for stage in lines])
+    for line in sums.splitlines():
+        if state := re.fullmatch(r"  operand (\d+) is state (.*)", line):
+            found.operands[int(state[1])] = states.index(state[2])
+            continue
+        acc = Accumulator()
+        for term in line.partition(" = ")[2].rpartition(", read from")[0].split(" + "):
+            name, _, by = term.partition(" ")
+            if by.startswith("operand "):
+                acc.recurrent[int(by.partition(" ")[2])] = name
+            elif by:
+                acc.input = name
+            elif name == "x":
+                acc.raw = True
+            else:
+                acc.vector = name
+        found.accumulators.append(acc)
+    return found
+
+
+# ---- one stage ---------------------------------------------------------------------------------
+
+def _number(value: float) -> str:
+    """A float that C reads back exactly."""
+    single = numpy.float32(value)
+    if numpy.isfinite(single):
+        return re.sub(r"\.?0*p", "p", float(single).hex(), count=1) + "f"
+    return f"v_float(0x{int(single.view(numpy.uint32)):08x}u)"
+
+
+class _Stage:
+    """One stage as a C function: a loop over units."""
+
+    def __init__(self, made: Compiled, vectors: list[str], number: int):
+        self._made, self._vectors, self._number = made, vectors, number
+        self.functions: set[str] = set()
+        self.means = [int(to.split()[-1]) for to, _ in made.stages[number] if to.startswith("to the")]
+        if self.means:
+            self.functions.add("mean_of")
+        self._lines: list[str] = []
+        used: set[str] = set()
+        for to, value in reversed(made.stages[number]):
+            line = self._line(to, value, used)
+            if line is not None:
+                used |= set(re.findall(r"\bv\d+\b", value))
+                self._lines.insert(0, line)
+
+    def writes_states(self) -> bool:
+        return any(re.match(r"next\d", line) for line in self._lines)
+
+    def _line(self, to: str, value: str, used: set[str]) -> str | None:
+        """An instruction in C; None if nothing uses it."""
+        kind, _, index = to.rpartition(" ")
+        if kind == "":
+            return f"const float {to} = {self._value(value)};" if to in used else None
+        if kind == "saved value":
+            return None
+        if kind == "to the mean":
+            return f"sum{index}[u % 16] += (double){value};"
+        place = f"next{index}[u]" if kind == "next state" else self._at("operand", int(index))
+        return f"{place} = {value};"
+
+    @staticmethod
+    def _at(array: str, index: int) -> str:
+        return f"{array}[{f'{index} * HIDDEN + ' if index else ''}u]"
+
+    def _value(self, value: str) -> str:
+        if acc := re.fullmatch(r"accumulator (\d+)", value):
+            return self._at("acc", int(acc[1]))
+        if value in self._made.states:
+            return f"state{self._made.states.index(value)}[u]"
+        if value in self._vectors:
+            return self._at("vector", self._vectors.index(value))
+        call = re.fullmatch(r"(\w+)\((.*)\)", value)
+        name, words = (call[1], call[2].split(", ")) if call else ("", [value])
+        if name == "mean":
+            return f"mean[{words[0]}]"
+        if name in _c_words.EXPRESSIONS:
+            return _c_words.EXPRESSIONS[name].format(*words)
+        if name not in ("", "bernoulli"):  # which has its expectation, as out of training
+            self.functions.add(f"v_{name}")
+            return f"v_{name}({', '.join(words)})"
+        constant = _number(float(words[0]))
+        self.functions |= {"v_float"} & {constant.partition("(")[0]}
+        return constant
+
+    def text(self, in_place: set[int]) -> tuple[str, list[str]]:
+        """The function, and the names of its arguments.  in_place: states that it may overwrite."""
+        lines = "".join(f"        {line}\n" for line in self._lines)
+        for state in in_place:
+            lines = lines.replace(f"next{state}[", f"state{state}[")
+        arrays = sorted(set(re.findall(r"(?<!v_)\b(acc|vector|state\d|next\d|operand|mean)\[", lines)))
+        written = set(re.findall(r"^ +(\w+)\[[^=]*\] = ", lines, re.M))
+        arguments = [f"{'' if name in written else 'const '}float *restrict {name}" for name in arrays]
+        if self.means and "mean" not in arrays:
+            arrays.append("mean")
+            arguments.append("float *mean")
+        before = "".join(f"    double sum{m}[16];\n    for (int k = 0; k < 16; k++)\n"
+                         f"        sum{m}[k] = 0;\n" for m in self.means)
+        after = "".join(f"    mean[{m}] = mean_of(sum{m});\n" for m in self.means)
+        if after:
+            arguments = [each.replace("const float *restrict mean", "float *restrict mean")
+                         for each in arguments]
+        return (f"static void stage_{self._number}({', '.join(arguments)})\n{{\n{before}"
+                f"    for (int u = 0; u < HIDDEN; u++) {{\n{lines}    }}\n{after}}}\n"), arrays
+
+
+# ---- the file ----------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Head:
+    """A dense layer after the others, y = weight h + bias, and what models of amplifiers add to it."""
+
+    weight: numpy.ndarray  # [O,P]
+    bias: numpy.ndarray  # [O]
+    in_gain: float = 1.0  # a factor of x's first number, which is sound
+    skip: bool = False  # this number, with its gain, is added to y
+    out_gain: float = 1.0  # a factor of y
+    initial: tuple[numpy.ndarray, ...] | None = None  # states [L,P], then [L,H], at the beginning
+
+
+class _Writer:
+    """The C text of one stack of layers."""
+
+    def __init__(self, layer: Layer, head: Head | None):
+        self.layer, self.head = layer, head
+        self.made = compiled(layer.cell)
+        self.vectors = [f"{kind}.{line}" for kind, line in layer.cell.parameters if kind in "bp"]
+        self.stages = [_Stage(self.made, self.vectors, k) for k in range(len(self.made.stages))]
+        self.states = range(layer.cell.states)
+        # A state is overwritten, unless a later stage reads it or the projection makes it.
+        early = any(stage.writes_states() for stage in self.stages[:-1])
+        self.in_place = set() if early else {s for s in self.states if s > 0 or not layer.proj}
+        self.texts = [stage.text(self.in_place) for stage in self.stages]
+        self.constants: list[str] = []
+        self.weight_bytes = 0
+        self.widths = [layer.width, *[layer.hidden] * (layer.cell.states - 1)]
+        self.offsets = [sum(self.widths[:s]) for s in self.states]
+        self.layer_floats = sum(self.widths)
+
+    def constant(self, name: str, values: Any) -> str:
+        """Adds an array of weights; returns its name."""
+        flat = numpy.ravel(values).astype(numpy.float32)
+        self.weight_bytes += flat.nbytes
+        words = [_number(value) for value in flat]
+        lines = ",\n    ".join(", ".join(words[k:k + 6]) for k in range(0, len(words), 6))
+        self.constants.append(f"static const float {name}[{len(words)}] = {{\n    {lines}}};\n")
+        return name
+
+    def _parameter(self, layer: int, name: str) -> numpy.ndarray:
+        return self.layer.parameters[f"{layer}.fwd.{name}"]
+
+    def _products(self, layer: int, names: dict[int, str], by: str, count: int,
+                  started: set[int]) -> list[str]:
+        """A matrix for some accumulators times a vector: a call for each run of neighbours, whose
+        first product begins with the bias."""
+        runs = [list(run) for _, run in groupby(
+            names, key=lambda a: (a - list(names).index(a), a in started))]
+        calls = []
+        for run in runs:
+            matrix = numpy.concatenate([self._parameter(layer, names[a]).T for a in run], axis=1)
+            weights = self.constant(f"{names[run[0]][0]}{layer}_{by.split()[0]}_{run[0]}", matrix)
+            at = f" + {run[0]} * HIDDEN" if run[0] else ""
+            calls.append(f"product(acc{at}, {'acc' if run[0] in started else f'bias{layer}'}{at}, "
+                         f"{by}, {weights}, {count}, {len(run)} * HIDDEN);")
+        started |= set(names)
+        return calls
+
+    def _stage_products(self, layer: int, stage: int, started: set[int]) -> list[str]:
+        made, shape = self.made, self.layer
+        calls = []
+        if stage == 0:
+            names = {a: acc.input for a, acc in enumerate(made.accumulators) if acc.input}
+            calls += self._products(layer, names, "x", shape.input if layer == 0 else shape.width,
+                                    started)
+        for operand in sorted({o for acc in made.accumulators for o in acc.recurrent}):
+            if made.stage_of(operand) != stage:
+                continue
+            names = {a: acc.recurrent[operand] for a, acc in enumerate(made.accumulators)
+                     if operand in acc.recurrent}
+            state = made.operands.get(operand)
+            by = f"operand + {made.slot(operand)} * HIDDEN" if state is None else f"state{state}"
+            calls += self._products(layer, names, by, shape.width if state == 0 else shape.hidden,
+                                    started)
+        return calls
+
+    def layer_text(self, layer: int) -> str:
+        """The function of one layer's step."""
+        accs, shape = self.made.accumulators, self.layer
+        bias = [self._parameter(layer, acc.vector) if acc.vector else numpy.zeros(shape.hidden)
+                for acc in accs]
+        if any(acc.input or acc.recurrent for acc in accs):
+            self.constant(f"bias{layer}", bias)
+        if any("vector" in arrays for _, arrays in self.texts):
+            self.constant(f"vector{layer}", [self._parameter(layer, name) for name in self.vectors])
+        lines = [f"for (int u = 0; u < HIDDEN; u++)\n        acc[{a} * HIDDEN + u] = x[u];"
+                 for a, acc in enumerate(accs) if acc.raw]
+        started: set[int] = set()
+        for k, (_, arrays) in enumerate(self.texts):
+            lines += self._stage_products(layer, k, started)
+            words = [f"vector{layer}" if name == "vector" else name for name in arrays]
+            lines.append(f"stage_{k}({', '.join(words)});")
+        if shape.proj:
+            zero = self.constant(f"zero{layer}", numpy.zeros(shape.proj))
+            matrix = self.constant(f"P{layer}", self._parameter(layer, "proj").T)
+            lines.append(f"product(state0, {zero}, next0, {matrix}, HIDDEN, {shape.proj});")
+        lines += [f"for (int u = 0; u < HIDDEN; u++)\n        state{s}[u] = next{s}[u];"
+                  for s in self.states if s not in self.in_place and (s > 0 or not shape.proj)]
+        body = "\n".join(lines)
+        sizes = {"acc": f"{len(accs)} * HIDDEN", "mean": "MEANS",
+                 "operand": f"{sum(o not in self.made.operands for a in accs for o in a.recurrent)}"
+                            " * HIDDEN", **{f"next{s}": "HIDDEN" for s in self.states}}
+        own = [f"float *const state{s} = state + {self.offsets[s]};" for s in self.states
+               if f"state{s}" in body]
+        own += [f"float {name}[{size}];" for name, size in sizes.items()
+                if re.search(rf"\b{name}\b", body)]
+        inside = "\n    ".join([*own, *lines])
+        return f"static void layer_{layer}(float *state, const float *x)\n{{\n    {inside}\n}}\n"
+
+    def run_text(self, name: str) -> str:
+        """The public functions."""
+        shape, head, size = self.layer, self.head, self.layer_floats
+        gained = head is not None and head.in_gain != 1
+        source = "in" if gained else "x"
+        inside = ["float in[INPUT];\n        for (int i = 0; i < INPUT; i++)\n            in[i] = x[i];\n"
+                  f"        in[0] *= {_number(head.in_gain)};"] if gained else []
+        for k in range(shape.layers):
+            inside.append(f"layer_{k}(net->state + {k * size}, "
+                          f"{source if k == 0 else f'net->state + {(k - 1) * size}'});")
+        h = f"net->state + {(shape.layers - 1) * size}"
+        if head is None:
+            inside.append(f"for (int o = 0; o < OUTPUT; o++)\n            y[o] = ({h})[o];")
+        else:
+            bias, weight = self.constant("head_bias", head.bias), self.constant("head", head.weight.T)
+            inside.append(f"product(y, {bias}, {h}, {weight}, {shape.width}, OUTPUT);")
+            end = f" + {source}[0]" * head.skip
+            if end or head.out_gain != 1:
+                gain = "" if head.out_gain == 1 else f" * {_number(head.out_gain)}"
+                inside.append("for (int o = 0; o < OUTPUT; o++)\n            "
+                              f"y[o] = (y[o]{end}){gain};")
+        steps = "\n        ".join(inside)
+        return _RUN.format(name=name, steps=steps, floats=shape.layers * size, start=self._start())
+
+    def _start(self) -> str:
+        """Number i of the initial states."""
+        shape = self.layer
+        starts = self.head.initial if self.head and self.head.initial else [
+            numpy.full((shape.layers, width), start)
+            for start, width in zip(shape.cell.starts, self.widths)]
+        flat = numpy.concatenate(starts, axis=1).ravel()
+        return f"{self.constant('start', flat)}[i]" if flat.any() else "0"
+
+
+_RUN = """\
+void {name}_reset(struct {name} *net)
+{{
+    for (int i = 0; i < {floats}; i++)
+        net->state[i] = {start};
+}}
+
+void {name}_run(struct {name} *net, const float *x, float *y, int steps)
+{{
+    for (int t = 0; t < steps; t++, x += INPUT, y += OUTPUT) {{
+        {steps}
+    }}
+}}
+
+struct {name}_sizes {name}_sizes(void)
+{{
+    return (struct {name}_sizes){{INPUT, OUTPUT, (int)sizeof(struct {name}), WEIGHTS}};
+}}
+"""
+_HEADER = """\
+/* {about} */
+#ifndef {guard}
+#define {guard}
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* The states of one stream.  Several may run at the same time, each with its own. */
+struct {name} {{
+    float state[{floats}];
+}};
+/* Numbers in a step of x and y; bytes of struct {name}, and of the weights, which are constant. */
+struct {name}_sizes {{
+    int input, output, state_bytes, weight_bytes;
+}};
+
+/* Begins a stream: must be called before the first run. */
+void {name}_reset(struct {name} *net);
+/* Runs the next steps of a stream: x [steps,{input}], y [steps,{output}], which must not overlap. */
+void {name}_run(struct {name} *net, const float *x, float *y, int steps);
+struct {name}_sizes {name}_sizes(void);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _check(layer: Layer, name: str, head: Head | None) -> None:
+    refused = {
+        "runs forward only": layer.bidirectional or layer.direction != "forward",
+        "has heads=1": layer.heads > 1 or layer.grouped_input,
+        "has one model": layer.models is not None,
+        "has dtype='f32' and weights=None": layer.dtype != "f32" or layer.weights not in (None, "f32")}
+    for need, missing in refused.items():
+        if missing:
+            raise Unsupported(f"the layer is {layer!r}: a C file needs one that {need}")
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+        raise BadArgument(f"name is {name!r}, must be one of C")
+    if head is None:
+        return
+    if head.weight.ndim != 2 or head.weight.shape[1] != layer.width or (
+            head.bias.shape != head.weight.shape[:1]):
+        raise BadArgument(f"the head has weights {list(head.weight.shape)} and biases "
+                          f"{list(head.bias.shape)}, must have [O,{layer.width}] and [O]")
+
+
+def source(layer: Layer, name: str = "net", head: Head | None = None) -> tuple[str, str]:
+    """The texts of NAME.c and NAME.h for a layer of F32 that runs forward, with a dense head or
+    without.  Raises Unsupported for what a C file does not offer.
+
+    >>> header = source(Layer("gru", 1, 4), "amp")[1]
+    >>> "void amp_run(struct amp *net, const float *x, float *y, int steps);" in header
+    True
+    """
+    _check(layer, name, head)
+    writer = _Writer(layer, head)
+    layers = [writer.layer_text(k) for k in range(layer.layers)]
+    public = writer.run_text(name)
+    output = layer.width if head is None else len(head.bias)
+    about = (f"Made by ecornn {version().split()[0]}: {layer.layers} x {layer.cell.name}, "
+             f"I {layer.input}, H {layer.hidden}" + (f", P {layer.proj}" if layer.proj else "")
+             + (f", head {output}" if head else "") + ".  C11; -ffp-contract=off gives the library's bits.")
+    means = 1 + max((m for stage in writer.stages for m in stage.means), default=-1)
+    needed = set().union(*(stage.functions for stage in writer.stages))
+    sizes = (f"enum {{ HIDDEN = {layer.hidden}, INPUT = {layer.input}, OUTPUT = {output}, "
+             f"WEIGHTS = {writer.weight_bytes}{f', MEANS = {means}' if means else ''} }};\n")
+    parts = [f'/* {about} */\n#include "{name}.h"\n\n#include <stdint.h>\n', sizes,
+             "".join(writer.constants), _c_words.functions(needed), _c_words.PRODUCT,
+             *(text for text, _ in writer.texts), *layers, public]
+    header = _HEADER.format(about=about, guard=f"{name.upper()}_H", name=name, output=output,
+                            input=layer.input, floats=layer.layers * writer.layer_floats)
+    return "\n".join(part for part in parts if part), header
+
+
+def export(layer: Layer, path: str | os.PathLike, head: Head | None = None) -> None:
+    """Writes ``source`` to a path that ends with .c, and the header beside it; their names are those
+    of the C functions."""
+    stem, suffix = os.path.splitext(os.fspath(path))
+    if suffix != ".c":
+        raise BadArgument(f"path is {os.fspath(path)!r}, must end with .c")
+    for end, text in zip((".c", ".h"), source(layer, os.path.basename(stem), head)):
+        with open(stem + end, "w", encoding="ascii", newline="\n") as file:
+            file.write(text)
+
+
+# ---- the command -------------------------------------------------------------------------------
+
+def _dense(path: str, prefix: str) -> Head:
+    """The dense layer below a prefix: torch's weight [O,P] or Keras's kernel [P,O], and bias."""
+    found = _names.chosen(_names.flattened(_files.read(path, prefix)), prefix)
+    arrays = {name: numpy.asarray(value, numpy.float32) for name, (_, value) in found.items()}
+    weight = arrays.get("weight", arrays["kernel"].T if "kernel" in arrays else None)
+    if weight is None or weight.ndim != 2 or arrays.keys() - {"weight", "kernel", "bias"}:
+        raise BadArgument(f"{path!r} has {', '.join(arrays)} below {prefix!r}, must have a dense "
+                          "layer's weight or kernel, and bias")
+    return Head(weight, arrays.get("bias", numpy.zeros(len(weight), numpy.float32)))
+
+
+def _shapes(cell: Cell, path: str, prefix: str | None) -> dict[str, int]:
+    """Sizes of the layer that a file of torch or of ecornn holds; none for other systems."""
+    if path.lower().endswith(".onnx"):
+        return {}
+    found = {name: numpy.shape(value) for name, (_, value) in _names.chosen(
+        _names.flattened(_files.read(path, prefix)), prefix).items()}
+    system = _names.system_of(found)
+    if system == "torch" and {"weight_ih_l0", "weight_hh_l0"} <= found.keys():
+        proj = "weight_hr_l0" in found
+        width = found["weight_hh_l0"][1]
+        return {"input": found["weight_ih_l0"][1], "layers": sum("weight_ih" in name for name in found),
+                "hidden": found["weight_hr_l0"][1] if proj else width, "proj": width if proj else 0}
+    if system == "ecornn":
+        _, line = next(each for each in cell.parameters if each[0] == "W")
+        shape = found.get(f"0.fwd.W.{line}", ())
+        if len(shape) == 2:
+            return {"input": shape[1], "hidden": shape[0],
+                    "layers": len({name.partition(".")[0] for name in found}),
+                    "proj": found.get("0.fwd.proj", (0,))[0]}
+    return {}
+
+
+def loaded(options: argparse.Namespace) -> tuple[Layer, Head | None]:
+    """The layer and the head that the options name."""
+    if options.weights.lower().endswith((".nam", ".json")):
+        from .amp import load_amp
+
+        amp = load_amp(options.weights)
+        return amp.layer, amp.head
+    if options.cell is None:
+        raise BadArgument(f"{options.weights!r} needs --cell")
+    text = options.cell
+    if os.path.exists(text):
+        with open(text, encoding="utf-8") as file:
+            text = file.read()
+    cell = Cell(text)
+    sizes = _shapes(cell, options.weights, options.prefix)
+    sizes |= {name: value for name in ("input", "hidden", "layers", "proj")
+              if (value := getattr(options, name)) is not None}
+    if "input" not in sizes or "hidden" not in sizes:
+        raise BadArgument(f"{options.weights!r} does not tell its sizes: needs --input, --hidden, and "
+                          "--layers unless it is 1")
+    layer = Layer(cell, **sizes)
+    layer.load(options.weights, prefix=options.prefix)
+    return layer, _dense(options.weights, options.head) if options.head else None
+
+
+def main(words: Sequence[str]) -> int:
+    """The command ``python -m ecornn export``.  Returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m ecornn export", description=__doc__.partition(
+        ": ")[2].partition(".\n")[0].capitalize() + ".", allow_abbrev=False)
+    parser.add_argument("--cell", help="a built-in cell's name, or a file with a cell's text")
+    parser.add_argument("--weights", required=True, help="a file that Layer.load or load_amp reads")
+    parser.add_argument("-o", "--output", required=True, help="NAME.c; NAME.h is written beside it")
+    parser.add_argument("--prefix", help="takes only the weights below this path")
+    parser.add_argument("--head", help="the path of a dense layer in the same file")
+    for name in ("input", "hidden", "layers", "proj"):
+        parser.add_argument(f"--{name}", type=int, help="if the file's names do not tell it")
+    options = parser.parse_args(words)
+    try:
+        layer, head = loaded(options)
+        export(layer, options.output, head)
+    except (Error, ImportError, OSError, UnicodeError) as error:
+        print(f"python -m ecornn export: {error}", file=sys.stderr)
+        return 1
+    print(f"{options.output}: {layer.parameters.block.size} parameters of {layer!r}")
+    return 0
