@@ -14,16 +14,18 @@ from ._library import version
 
 if TYPE_CHECKING:
     from ._info import info
+    from .amp import Amp, load_amp
     from .cell import Cell, cells
     from .layer import Gradients, Layer, Parameters, Run
     from .results import Array
 
-_PLACES = {"Array": "results", "Cell": "cell", "cells": "cell", "Gradients": "layer",
-           "Layer": "layer", "Parameters": "layer", "Run": "layer", "info": "_info"}
+_PLACES = {"Amp": "amp", "Array": "results", "Cell": "cell", "cells": "cell", "Gradients": "layer",
+           "Layer": "layer", "Parameters": "layer", "Run": "layer", "info": "_info",
+           "load_amp": "amp"}
 
 __version__ = version().split()[0]
-__all__ = ["Array", "BadArgument", "BadCell", "Cell", "Error", "Gradients", "Layer", "NoDevice",
-           "NoMemory", "Parameters", "Run", "Unsupported", "cells", "info"]
+__all__ = ["Amp", "Array", "BadArgument", "BadCell", "Cell", "Error", "Gradients", "Layer", "NoDevice",
+           "NoMemory", "Parameters", "Run", "Unsupported", "cells", "info", "load_amp"]
 
 
 def __getattr__(name: str) -> Any:

@@ -54,6 +54,7 @@ bench/gpu/       : include/ bench/core/say.h                                    
 bench/versus/cudnn.c : include/ bench/core/ bench/gpu/clock.h bench/versus/versus.h       : immintrin omp.h cblas
 bench/versus/    : include/ bench/core/ bench/cpu/passes.h                                : immintrin cuda
 bench/           : include/ bench/core/program.h bench/gpu/clock.h bench/versus/versus.h  : immintrin omp.h cblas cuda
+examples/amp.c   : net.h                                                                  : cuda
 examples/        : include/                                                               : cuda
 '
 # Device code includes at its top, and has machine instructions in gpu/arch only.
