@@ -15,6 +15,7 @@
 #endif
 
 #include "bench/cpu/peak.h"
+#include "gpu_bound.h"
 #include "ours.h"
 #include "program.h"
 #include "say.h"
@@ -251,6 +252,8 @@ static bool time_way(struct bout *bout, struct measurement *m)
         m->peak_after = peak_gflops(type, threads, PEAK_SECONDS);
         machine.flops = 1e9 * fmax(m->peak_before, m->peak_after);
         m->bound = bound_of(bout->problem, bout->ours.plan, &machine);
+    } else if (m->way != ON_CPU) {
+        m->bound = gpu_bound_of(bout->problem, bout->ours.plan);
     }
     if (m->rounds)
         keep(bout, m);

@@ -23,8 +23,8 @@ struct measurement {
     enum way way;
     int rounds;
     struct spread total, core;       /* seconds of a run; core: without packing and unpacking */
-    struct bound bound;              /* zero without bounds, and on a GPU */
-    double peak_before, peak_after;  /* GFLOP/s of multiply-adds, around the rounds; 0 likewise */
+    struct bound bound;              /* on a CPU zero without bounds */
+    double peak_before, peak_after;  /* GFLOP/s of multiply-adds, around a CPU's rounds; or 0 */
     const struct opponent *opponent; /* NULL: alone, or it does not support the problem */
     struct side side;                /* the opponent's detail and bytes */
     struct spread other, other_core,

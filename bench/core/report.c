@@ -104,8 +104,8 @@ int report_fields(const struct measurement *m, struct field fields[MOST_FIELDS])
     put_number(&row, "gflops", true, 2, m->problem ? gflops(m) : 0);
     /* relative to the higher peak, because other programs may have slowed either measurement */
     put_number(&row, "percent", bounds, 2, bounds ? 100 * gflops(m) / peak : 0);
-    put_number(&row, "floor_ms", bounds, 6, 1e3 * m->bound.floor);
-    put_number(&row, "bound_ms", bounds, 6, 1e3 * m->bound.bound);
+    put_number(&row, "floor_ms", m->bound.bound > 0, 6, 1e3 * m->bound.floor);
+    put_number(&row, "bound_ms", m->bound.bound > 0, 6, 1e3 * m->bound.bound);
     put_opponent(&row, m);
     put(&row, "params", false, "%zu", m->sizes.params);
     put(&row, "weights_bytes", false, "%zu", m->sizes.weights);
@@ -167,6 +167,15 @@ static void print_calls(const struct measurement *m)
                1e6 * m->calls[1].tail);
 }
 
+/* The bound of a GPU, and how much of it the run from a graph reaches. */
+static void print_bound(const struct measurement *m, double us)
+{
+    if (m->way != ON_CPU)
+        printf(" | %s at least %.2f, %.0f %% reached",
+               m->bound.bound > m->bound.floor ? "bytes" : "FLOPs", us * m->bound.bound,
+               100 * m->bound.bound / m->total.median);
+}
+
 void report_line(const struct measurement *list, int n)
 {
     const ecornn_desc *desc = &list->problem->desc;
@@ -178,6 +187,7 @@ void report_line(const struct measurement *list, int n)
                us * list[k].total.low, us * list[k].total.high);
     print_opponent(list, n, us);
     print_calls(list);
+    print_bound(&list[n > 1], us);
     printf(" | %.1f GFLOP/s, %s %s | MiB workspace %.1f reserve %.1f", gflops(&list[n > 1]),
            list->info.backend, list->info.variant, mebibytes(list->sizes.workspace),
            mebibytes(list->sizes.reserve));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/core/gpu_bound.h"
 #include "bench/core/program.h"
 #include "bench/core/remote.h"
 #include "bench/core/report.h"
@@ -192,13 +193,48 @@ START_TEST(a_row_has_no_comma)
 }
 END_TEST
 
+/* Many rows are bound by products at the rate of their type, one row by the bytes of the matrices,
+ * and a large R is read in each step. */
+START_TEST(a_gpu_has_a_bound)
+{
+    static const struct {
+        const char *problem;
+        double floor, bound; /* seconds */
+    } all[] = {{"lstm/bf16/T1/N512/I512/H512", 2 * 512 * 8 * 512. * 512 / 850e12, 0},
+               {"lstm/fast/T1/N512/I512/H512", 2 * 512 * 8 * 512. * 512 / 425e12, 0},
+               {"lstm/T1/N1/I256/H256", 2 * 8 * 256. * 256 / (850e12 / 6),
+                4 * (8 * 256. * 256 + 4 * 256 + 2 * 256) / 3e12},
+               {"gru/f64/T3/N1/I8/H2048", 2 * 3 * 3 * 2048. * 2056 / 57e12,
+                8 * (3 * 2048. * 2056 + 6 * 2048 + 3 * (2048 + 8) + 2 * (3 * 2048. * 2048)) / 3e12 -
+                    2 * 96e6 / 3e12}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        struct problem problem;
+        ecornn_device *device;
+        ecornn_plan *plan;
+        ck_assert(problem_parse(&problem, all[k].problem, NULL));
+        ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
+        ck_assert_int_eq(ecornn_plan_create(&plan, device, &problem.desc), ECORNN_OK);
+        ck_assert(problem_fill(&problem, plan, 1));
+        const struct bound bound = gpu_bound_of(&problem, plan);
+        problem_free(&problem);
+        ecornn_plan_free(plan);
+        ecornn_device_close(device);
+        const double should = all[k].bound > 0 ? all[k].bound : bound.bound;
+        ck_assert_double_eq_tol(bound.floor, all[k].floor, 1e-9 * all[k].floor);
+        ck_assert_double_eq_tol(bound.bound, should, 1e-3 * should);
+        ck_assert_double_ge(bound.bound, bound.floor);
+    }
+}
+END_TEST
+
 /* Not TEST_MAIN, whose variable would hide `program`. */
 int main(void)
 {
     const struct suite_program suite = {.name = "bench-sides"};
-    return suite_run(
-        &suite,
-        SUITE_TESTS({a_cpu_has_one_way, 1}, {a_gpu_is_timed_eager_by_graph_and_with_packing, 1},
-                    {what_is_refused_is_measured_alone, 1}, {what_differs_is_not_timed, 1},
-                    {a_child_serves_one_problem_after_the_other, 1}, {a_row_has_no_comma, 1}));
+    return suite_run(&suite, SUITE_TESTS({a_cpu_has_one_way, 1},
+                                         {a_gpu_is_timed_eager_by_graph_and_with_packing, 1},
+                                         {what_is_refused_is_measured_alone, 1},
+                                         {what_differs_is_not_timed, 1},
+                                         {a_child_serves_one_problem_after_the_other, 1},
+                                         {a_row_has_no_comma, 1}, {a_gpu_has_a_bound, 1}));
 }
