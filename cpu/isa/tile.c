@@ -47,11 +47,11 @@ ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_
 enum { AHEAD = 2048, AHEAD_ROWS = 6 };
 enum { LINE_VECTORS = 64 / sizeof(vec) }; /* of a cache line */
 
-/* The sums of a block over all k of a pair; fetch: prefetch is not NULL. */
+/* The sums of a block over all k of a pair. */
 ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
-                             int32_t row, const char *prefetch, const int R, const int V,
-                             const bool fetch)
+                             int32_t row, const char *prefetch, const int R, const int V)
 {
+    const bool fetch = prefetch != NULL;
     const size_t a_row = pair->a_row, a_k = pair->a_k, panel_k = pair->panel_k;
     const float *a[TILE_ROWS / 4]; /* every fourth row, so that the addresses fit in registers */
 #pragma GCC unroll 3
@@ -116,16 +116,23 @@ ALWAYS_INLINE void tile_clear(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const int R,
             sum[r][v] = v_const(0);
 }
 
-/* Adds the sums of a block to C, or for the first pair to `start`; whole: all vectors exist in C,
- * which is the usual case, without tests between loads and stores. */
-ALWAYS_INLINE void tile_add(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
-                            const float *c, const int R, const int V, const bool whole,
-                            const bool first)
+/* Where the sums of a block are added: to C, or for the first pair to `start`. */
+struct tile_result {
+    const struct eco_tile *tile;
+    float *c;
+    bool first;
+};
+
+/* whole: all vectors exist in C, which is the usual case, without tests between loads and stores.
+ */
+ALWAYS_INLINE void tile_add(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct tile_result *to,
+                            const int R, const int V, const bool whole)
 {
+    const struct eco_tile *tile = to->tile;
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++) {
         const int32_t count = whole ? VEC_LANES : tile->count[v];
-        if (first && tile->start[v]) {
+        if (to->first && tile->start[v]) {
             const vec start = tile_load(tile->start[v], count);
 #pragma GCC unroll 12
             for (int r = 0; r < R; r++)
@@ -134,20 +141,21 @@ ALWAYS_INLINE void tile_add(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct e
         }
 #pragma GCC unroll 12
         for (int r = 0; r < R; r++)
-            sum[r][v] =
-                v_add(tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], count), sum[r][v]);
+            sum[r][v] = v_add(tile_load(to->c + (size_t)r * tile->c_row + tile->c_vector[v], count),
+                              sum[r][v]);
     }
 }
 
-ALWAYS_INLINE void tile_end(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
-                            float *c, const int R, const int V, const bool whole, const bool first)
+ALWAYS_INLINE void tile_end(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct tile_result *to,
+                            const int R, const int V, const bool whole)
 {
-    tile_add(sum, tile, c, R, V, whole, first);
+    const struct eco_tile *tile = to->tile;
+    tile_add(sum, to, R, V, whole);
 #pragma GCC unroll 12
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < V; v++)
-            tile_store(c + (size_t)r * tile->c_row + tile->c_vector[v], sum[r][v],
+            tile_store(to->c + (size_t)r * tile->c_row + tile->c_vector[v], sum[r][v],
                        whole ? VEC_LANES : tile->count[v]);
 }
 
@@ -169,13 +177,14 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
         const char *prefetch = tile_prefetch(pair, i, R, V);
         tile_clear(sum, R, V);
         if (prefetch) /* a loop of its own, because even prefetching cached data takes time */
-            tile_sums(sum, pair, row, prefetch, R, V, true);
+            tile_sums(sum, pair, row, prefetch, R, V);
         else
-            tile_sums(sum, pair, row, NULL, R, V, false);
+            tile_sums(sum, pair, row, NULL, R, V);
+        const struct tile_result to = {tile, c, p == 0};
         if (whole)
-            tile_end(sum, tile, c, R, V, true, p == 0);
+            tile_end(sum, &to, R, V, true);
         else
-            tile_end(sum, tile, c, R, V, false, p == 0);
+            tile_end(sum, &to, R, V, false);
     }
 }
 

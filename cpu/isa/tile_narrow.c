@@ -49,23 +49,19 @@ ALWAYS_INLINE void narrow_add(vec (*sum)[ECO_TILE_VECTORS], const float *a, size
     }
 }
 
-ALWAYS_INLINE void narrow_pair(vec (*sum)[ECO_TILE_VECTORS], const float *a, size_t a_row,
-                               const uint16_t *panel, const int R, const int V, const bool both)
+ALWAYS_INLINE void narrow_load(vecu *raw, const uint16_t *panel, const int V)
 {
-    vecu raw[ECO_TILE_VECTORS];
-    vec weight[ECO_TILE_VECTORS];
-#pragma GCC unroll 4
-    for (int v = 0; v < V; v++) {
-        memcpy(&raw[v], panel + v * VECTOR, sizeof *raw);
-        weight[v] = (vec)(raw[v] << 16);
-    }
-    narrow_add(sum, a, a_row, weight, R, V);
-    if (!both)
-        return;
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++)
-        weight[v] = (vec)(raw[v] & 0xffff0000u);
-    narrow_add(sum, a + 1, a_row, weight, R, V);
+        memcpy(&raw[v], panel + v * VECTOR, sizeof *raw);
+}
+
+/* The weights of the first or the second k of pairs. */
+ALWAYS_INLINE void narrow_widened(vec *weight, const vecu *raw, const int V, const bool second)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++)
+        weight[v] = (vec)(second ? raw[v] & 0xffff0000u : raw[v] << 16);
 }
 
 /* The current block of rows: vectors from `first` on; some blocks prefetch the next panel. */
@@ -88,16 +84,25 @@ ALWAYS_INLINE void narrow_sums(vec (*sum)[ECO_TILE_VECTORS], const struct eco_ti
     for (int32_t left = pair->k; left > 0; left -= ECO_NARROW_GROUP, panel += pair->panel_k) {
         const int32_t k = left < ECO_NARROW_GROUP ? left : ECO_NARROW_GROUP;
         const uint16_t *at = panel;
+        vecu raw[ECO_TILE_VECTORS];
+        vec weight[ECO_TILE_VECTORS];
         for (int32_t i = 1; i < k; i += 2, a += 2, at += PAIR) {
 #pragma GCC unroll 4
             for (int v = 0; fetch && v < V; v++)
                 __builtin_prefetch(next + LINE * v, 0, 2);
             if (fetch)
                 next += LINE * V;
-            narrow_pair(sum, a, a_row, at, R, V, true);
+            narrow_load(raw, at, V);
+            narrow_widened(weight, raw, V, false);
+            narrow_add(sum, a, a_row, weight, R, V);
+            narrow_widened(weight, raw, V, true);
+            narrow_add(sum, a + 1, a_row, weight, R, V);
         }
-        if (k % 2 != 0)
-            narrow_pair(sum, a, a_row, at, R, V, false);
+        if (k % 2 == 0)
+            continue;
+        narrow_load(raw, at, V);
+        narrow_widened(weight, raw, V, false);
+        narrow_add(sum, a, a_row, weight, R, V);
     }
 }
 
@@ -179,15 +184,22 @@ static void narrow_multiply(const struct eco_tile *tile)
 /* Registers for sums; others have packed weights, widened ones and two of A. */
 enum { ROW_SUMS = MANY_REGISTERS ? ECO_ROW_VECTORS : 8 };
 
+/* Numbers of A and the weights that they are multiplied by, in panels `step` apart. */
+struct row_terms {
+    const float *a;
+    const uint16_t *panel;
+    size_t step;
+};
+
 /* sum += two of A, or one, times pairs of weights. */
-ALWAYS_INLINE void row_pair(vec *sum, const float *a, const uint16_t *panel, size_t step,
-                            const int P, const int V, const bool both)
+ALWAYS_INLINE void row_pair(vec *sum, const struct row_terms *at, const int P, const int V,
+                            const bool both)
 {
-    const vec even = v_const((double)a[0]), odd = v_const(both ? (double)a[1] : 0);
+    const vec even = v_const((double)at->a[0]), odd = v_const(both ? (double)at->a[1] : 0);
 #pragma GCC unroll 16
     for (int i = 0; i < P * V; i++) {
         vecu raw;
-        memcpy(&raw, panel + (size_t)(i / V) * step + i % V * VECTOR, sizeof raw);
+        memcpy(&raw, at->panel + (size_t)(i / V) * at->step + i % V * VECTOR, sizeof raw);
         sum[i] = v_fma(even, (vec)(raw << 16), sum[i]);
         if (both)
             sum[i] = v_fma(odd, (vec)(raw & 0xffff0000u), sum[i]);
@@ -198,7 +210,7 @@ ALWAYS_INLINE void row_pair(vec *sum, const float *a, const uint16_t *panel, siz
 ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
 {
     vec sum[ECO_ROW_VECTORS];
-    const float *a = row->a;
+    struct row_terms at = {row->a, row->panel, row->panel_step};
     const uint16_t *panel = row->panel;
     if (P * V > ROW_SUMS) /* never called */
         return;
@@ -212,11 +224,11 @@ ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V
     }
     for (int32_t left = row->k; left > 0; left -= ECO_NARROW_GROUP, panel += row->panel_k) {
         const int32_t k = left < ECO_NARROW_GROUP ? left : ECO_NARROW_GROUP;
-        const uint16_t *at = panel;
-        for (int32_t i = 1; i < k; i += 2, a += 2, at += PAIR)
-            row_pair(sum, a, at, row->panel_step, P, V, true);
+        at.panel = panel;
+        for (int32_t i = 1; i < k; i += 2, at.a += 2, at.panel += PAIR)
+            row_pair(sum, &at, P, V, true);
         if (k % 2 != 0)
-            row_pair(sum, a, at, row->panel_step, P, V, false);
+            row_pair(sum, &at, P, V, false);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < P * V; i++) {

@@ -176,15 +176,16 @@ ECO_DEVICE void leave_gradients(const struct eco_scan_call *call,
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
-/* Folds all steps of unit w into a factor and a term. */
+/* Folds all steps of each unit into a factor and a term. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void
-fold_steps_back(const struct eco_scan_call *call, const struct scan_position *position, int w,
+fold_steps_back(const struct eco_scan_call *call, const struct scan_position *position,
                 struct scan_step step[STEPS][ECO_SCAN_WIDE], const vec dy[STEPS][ECO_SCAN_WIDE],
                 vec factor[SCAN_STATES][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
 {
 #pragma unroll
-    for (int k = 0; k < STEPS; k++) {
+    for (int i = 0; i < STEPS * ECO_SCAN_WIDE; i++) {
+        const int k = i % STEPS, w = i / STEPS;
         struct scan_step *at = &step[k][w];
         if (!WHOLE && !counts(position, position->first + k))
             continue;
@@ -236,7 +237,7 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
     else
         read_states_around<STEPS>(call, position, step);
 #pragma unroll
-    for (int w = 0; w < ECO_SCAN_WIDE; w++) {
+    for (int w = 0; w < ECO_SCAN_WIDE; w++)
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++) {
             const bool begins = position->tile == 0 && is_linear(s) && !(call->zero_carry >> s & 1);
@@ -244,8 +245,7 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
             term[s][w] = 0;
             carry[s][w] = begins ? *plane_at<const real>(&call->carry[s], position, w) : (real)0;
         }
-        fold_steps_back<STEPS, WHOLE>(call, position, w, step, dy, factor, term);
-    }
+    fold_steps_back<STEPS, WHOLE>(call, position, step, dy, factor, term);
     pass_on(call, position, shared, factor, term, carry);
 #pragma unroll
     for (int w = 0; w < ECO_SCAN_WIDE; w++)

@@ -37,7 +37,7 @@ COUNTS = {
     "words in doc/measurements": (500, 3000, ["split", "doc/measurements/*.md"]),
     "tables in doc/measurements": (12, 12, ["files", "doc/measurements/*.csv"]),
     "lines in NEWS": (40, 40, ["splitlines", "NEWS"]),
-    "functions with more than six parameters": (32, 8, lambda: sum(n > 6 for _, n in functions())),
+    "functions with more than six parameters": (25, 8, lambda: sum(n > 6 for _, n in functions())),
     "functions of more than 60 lines": (4, 0, lambda: sum(lines > 60 for lines, _ in functions())),
 }
 wrong = []

@@ -161,9 +161,10 @@ ECO_DEVICE void store_all(float *c, size_t row, bool add, int lane, struct gradi
 }
 
 /* A piece with fewer rows and columns. */
-ECO_DEVICE void store_some(float *c, size_t row, bool add, int rows, int columns, int lane,
+ECO_DEVICE void store_some(float *c, size_t row, bool add, int rows, int columns,
                            const struct gradient_sums &sums)
 {
+    const int lane = (int)threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -211,7 +212,7 @@ ECO_DEVICE void multiply_gradient(const struct eco_grouped_job *job, int block, 
         (uintptr_t)c % sizeof(struct run) == 0 && job->c_row % RUN == 0)
         store_all(c, job->c_row, job->add, lane, &sums);
     else
-        store_some(c, job->c_row, job->add, rows, columns, lane, sums);
+        store_some(c, job->c_row, job->add, rows, columns, sums);
 }
 
 #endif /* ECO_GPU_GEMM_GROUPED_WGRAD_CUH */
