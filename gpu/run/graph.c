@@ -6,7 +6,7 @@
 #include "gpu/run/patch.h"
 #include "gpu/run/run.h"
 
-enum { ENTRIES = 4 }; /* forward and backward, each on two streams or of two sizes */
+enum { ENTRIES = 24 }; /* forward and backward of twelve sizes */
 
 /* A run that was seen before. One thread uses an entry at a time; others queue kernel by kernel. */
 struct entry {

@@ -158,7 +158,7 @@ class Plan:
     """
 
     __slots__ = ("handle", "weights", "dweights", "steps", "batch", "workspace",
-                 "reserve", "_fits")
+                 "reserve", "_fits", "_sizes")
 
     def __init__(self, on: str, shape: Shape, steps: int, batch: int, type: int, params: int,
                  training: bool, flags: int = 0):
@@ -181,6 +181,7 @@ class Plan:
         self.steps, self.batch = steps, batch
         self.workspace, self.reserve = sizes.workspace, sizes.reserve
         self._fits: tuple[Plan | None, bool] = (None, False)  # the last answer
+        self._sizes: dict[tuple[int, int], tuple[int, int]] = {}  # of smaller runs
 
     def __del__(self, free=library.ecornn_plan_free):
         handle = getattr(self, "handle", None)
@@ -193,9 +194,12 @@ class Plan:
         steps, batch = max(steps, 1), max(batch, 1)
         if (steps, batch) == (self.steps, self.batch):
             return self.workspace, self.reserve
-        sizes = lib.Sizes()
-        check(library.ecornn_run_sizes(self.handle, steps, batch, ctypes.byref(sizes)))
-        return sizes.workspace, sizes.reserve
+        found = self._sizes.get((steps, batch))
+        if found is None:
+            sizes = lib.Sizes()
+            check(library.ecornn_run_sizes(self.handle, steps, batch, ctypes.byref(sizes)))
+            found = self._sizes[steps, batch] = sizes.workspace, sizes.reserve
+        return found
 
     def takes(self, packed: Plan) -> bool:
         """Can runs of this plan take weights that were packed for that one?"""

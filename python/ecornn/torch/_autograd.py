@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import torch
 
 from .. import _library as lib
-from . import _run
+from . import _pieces, _run
 from ._packing import Packing
 from ._spec import Spec
 
@@ -16,7 +17,7 @@ class Call(NamedTuple):
     """The arguments of a run that are not tensors."""
 
     spec: Spec
-    job: _run.Job
+    job: _run.Job | None
     batch_major: bool
     seed: int
     drop: bool
@@ -26,6 +27,7 @@ class Call(NamedTuple):
     resets: torch.Tensor | None = None  # [T,N] bytes
     mask: torch.Tensor | None = None
     flags: int = 0  # flags of the plan
+    works: list[_pieces.Work] | None = None  # packed sequences run in pieces; then job is None
 
     @property
     def shows(self) -> bool:
@@ -104,23 +106,31 @@ class Run(torch.autograd.Function):
         if x.dtype is not dtype or any(state is not None for state in states):
             ctx.types = x.dtype, *[None if state is None else state.dtype for state in states]
             states = [in_run(state, dtype) for state in states]
-        rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
-        y, final, reserve, packed = _run.forward(
-            spec, job, rows, lengths, states[:spec.states], weights, True, call.seed,
-            not job.on_gpu, call.resets, states[spec.states:], call.mask, call.shows)
-        out = y if call.packing is None else call.packing.pack(y)
-        ctx.call = call
-        # If backward reads y, it must be as the run left it; the caller alone owns a packed copy.
-        ctx.save_for_backward(rows, reserve, packed, y if job.reads_y else None, lengths,
-                              x if rows is not x else None, call.resets, call.mask, *states,
-                              *weights)
+        starts = states[spec.states:]
+        if call.works:
+            rows = in_run(x, dtype)
+            y, final, kept = _pieces.forward(call.works, rows, states, weights, True,
+                                             x.is_cpu)
+            out, reads_y = y, call.works[0].job.reads_y
+        else:
+            rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
+            y, final, *kept = _run.forward(
+                spec, job, rows, lengths, states[:spec.states], weights, True, call.seed,
+                not job.on_gpu, call.resets, starts, call.mask, call.shows)
+            # If backward reads y, it must be as the run left it; the caller alone owns a packed copy.
+            out, reads_y = y if call.packing is None else call.packing.pack(y), job.reads_y
+            kept = [kept]
+        ctx.call, ctx.kept = call, [len(each) for each in kept]
+        ctx.save_for_backward(rows, y if reads_y else None, lengths, x if rows is not x else None,
+                              call.resets, call.mask, *states, *weights, *itertools.chain(*kept))
         return as_results(call, (out, *final))
 
     @staticmethod
     def backward(ctx, dy, *dfinal):
         call = ctx.call
         spec, dtype = call.spec, call.dtype
-        rows, reserve, packed, y, lengths, x, _, _, *tensors = ctx.saved_tensors
+        rows, y, lengths, x, _, _, *tensors = ctx.saved_tensors
+        kept = [[tensors.pop() for _ in range(count)][::-1] for count in reversed(ctx.kept)][::-1]
         states, weights = tensors[:call.given], tensors[call.given:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
         refuse(weights, any(d is not None for d in dfinal), "make the loss of y, not of h or c")
@@ -128,13 +138,15 @@ class Run(torch.autograd.Function):
         if torch.is_grad_enabled() or forward_mode() or many and not _vmap_level():
             from . import _transforms
 
-            found = _transforms.gradients(call, (reserve, packed), y, rows if x is None else x,
+            # A run in pieces is repeated as one.
+            found = _transforms.gradients(call, None if call.works else kept[0],
+                                          None if call.works else y, rows if x is None else x,
                                           lengths, states, weights, (dy, *dfinal), wanted)
             return (None, found[0], None, *found[1:])
 
         def work(outputs):
-            dx, dstates, dweights = _backward(call, (reserve, packed, y), rows, lengths, states,
-                                              weights, outputs, wanted)
+            dx, dstates, dweights = _backward(call, kept, y, rows, lengths, states, weights,
+                                              outputs, wanted)
             if ctx.types is not None:
                 dx = _back(dx, ctx.types[0])
                 dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
@@ -144,16 +156,18 @@ class Run(torch.autograd.Function):
         return (None, found[0], None, *found[1:])
 
 
-def _backward(call: Call, kept, rows, lengths, states, weights, outputs, wanted):
-    """dx in the form of x, dstates and dweights of a run; kept: reserve, packed weights, and y or
-    None; rows: x in the run; outputs: gradients of y and the final states."""
-    reserve, packed, y = kept
+def _backward(call: Call, kept, y, rows, lengths, states, weights, outputs, wanted):
+    """dx in the form of x, dstates and dweights of a run; kept: reserve and packed weights; rows: x
+    in the run; y: or None; outputs: gradients of y and the final states."""
     spec, dtype, dy = call.spec, call.dtype, outputs[0]
+    if call.works:
+        return _pieces.backward(call.works, rows, y, kept, states, weights,
+                                *[in_run(d, dtype) for d in outputs], wanted)
     if dy is not None:
         dy = in_run(dy, dtype) if call.packing is None else call.packing.pad(dy).to(dtype)
     dx, dstates, dweights = _run.backward(
-        spec, call.job, rows, y, lengths, states[:spec.states], weights, reserve, packed,
-        call.seed, dy, [in_run(d, dtype) for d in outputs[1:]], wanted, call.resets,
+        spec, call.job, rows, y, lengths, states[:spec.states], weights, *kept[0], call.seed, dy,
+        [in_run(d, dtype) for d in outputs[1:]], wanted, call.resets,
         states[spec.states:], call.mask)
     if dx is not None and call.packing is not None:
         dx = call.packing.pack(dx)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _run, _transforms
+from . import _pieces, _run, _transforms
 from ._autograd import Call, apply, as_results, forward_mode, in_run
 from ._packing import Packing
 from ._spec import Spec
@@ -102,17 +102,18 @@ def draw_seed() -> int:
 
 
 def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: bool,
-          packing: Packing | None = None, resets=None, starts=(), mask=None,
-          more: int = 0):
+          packing: Packing | None = None, resets=None, starts=(), mask=None, more: int = 0,
+          types=None):
     """y and final states, or None if torch's own code should run or report what is wrong.
 
     x: [T,N,I], [N,T,I] if batch_major, or [sum of lengths,I] with a packing.  states: [L*D,N,*]
     each, or None.  train: draws dropout and bernoulli.  resets: [T,N] bytes on x's device; starts:
     reset states, shaped as states; mask: shaped as resets.  more: flags of the plan; with
-    ALL_STATES the states of every step follow the final states.
+    ALL_STATES the states of every step follow the final states.  types: those of number_types.
     """
     kind = "cpu" if x.is_cpu else "cuda"
-    types = number_types(spec.cell, kind, x, weights, states, packing is not None, spec.proj)
+    types = types or number_types(spec.cell, kind, x, weights, states, packing is not None,
+                                  spec.proj)
     if types is None or (train and spec.drops_all):
         return None
     dtype, params, result = types
@@ -130,19 +131,44 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     if transformed():
         return _transforms.layer(spec, x, lengths, states, weights, batch_major, drop, packing,
                                  resets, mask, flags, types)
-    first = x.shape[-3:-1] if packing is None else (packing.steps, packing.batch)
-    if packing is not None:
-        lengths = packing.lengths
-    job = _run.job_of(spec, x, dtype, params, first, batch_major, gradient or drop, drop, flags)
+    if packing is not None and _pieces.one_by_one(spec, packing):
+        return _each_layer(spec, x, states, weights, train, packing, more, types)
+    first, works, job = x.shape[-3:-1], None, None
     seed = draw_seed() if drop else 0
-    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result, resets, mask, flags)
+    if packing is not None:
+        first, lengths = (packing.steps, packing.batch), packing.lengths
+        works = _pieces.works(spec, packing, x, dtype, params, gradient or drop, drop, flags, seed)
+    if works is None:
+        job = _run.job_of(spec, x, dtype, params, first, batch_major, gradient or drop, drop, flags)
+    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result, resets, mask, flags,
+                works)
     if gradient:
         return apply(call, x, lengths, *states, *weights)
     return run(call, x, lengths, states, weights)
 
 
+def _each_layer(spec: Spec, x, states, weights, train: bool, packing: Packing, more: int, types):
+    """Packed sequences in pieces by bidirectional layers: a layer has to end before the next."""
+    dtype, params, (last, *others) = types
+    pairs, tensors, found = spec.directions, len(weights) // spec.layers, []
+    for k in range(spec.layers):
+        kinds = dtype, params, (last if k + 1 == spec.layers else dtype, *others)
+        out = layer(_pieces.layer_of(spec, k), x, None, [
+            None if state is None else state[k * pairs:(k + 1) * pairs] for state in states],
+            weights[k * tensors:(k + 1) * tensors], False, train, packing, more=more, types=kinds)
+        x, *final = out
+        if train and spec.dropout > 0 and k + 1 < spec.layers:
+            x = torch.dropout(x, spec.dropout, True)
+        found.append(final)
+    return x, *[torch.cat(each) for each in zip(*found)]
+
+
 def run(call: Call, x, lengths, states, weights):
     """The run without gradients."""
+    if call.works:
+        y, final, _ = _pieces.forward(call.works, in_run(x, call.dtype), [
+            in_run(state, call.dtype) for state in states], weights, call.drop, True)
+        return as_results(call, (y, *final))
     rows = in_run(x if call.packing is None else call.packing.pad(x), call.dtype)
     states = [in_run(state, call.dtype) for state in states]
     count = call.spec.states

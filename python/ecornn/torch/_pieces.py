@@ -1,0 +1,235 @@
+"""Packed sequences in pieces, so that they cost the sum of their lengths instead of T times N.
+
+Rows of a packed batch are sorted by length: later steps have fewer rows.  So its steps are cut into
+pieces.  Each piece is a run of as many rows as its first step has; the next one goes on with the
+states of the rows that are left.  For example lengths of 1 to 128, drawn uniformly, for 256 rows,
+become the pieces [32,256], [32,192], [32,128] and [32,64]: 20 480 steps, of which 16 512 count;
+padded to [128,256] they would be 32 768.  Only within a piece is there padding.  Backward goes
+through the pieces from last to first.
+
+The second direction of bidirectional layers is a run over reversed sequences, in the same pieces;
+such layers run one by one (_call.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import torch
+
+from .._library import check, library, pack_gradient, pack_io
+from . import _reserve, _run, _weights
+from ._packing import Packing, Piece
+from ._spec import Spec, spec_of
+from ._stream import capturing, stream_of
+
+_ALIGNED = 256
+
+
+@functools.lru_cache(maxsize=None)
+def _directions(spec: Spec) -> list[Spec]:
+    """A spec for each direction of a layer."""
+    if spec.directions == 1:
+        return [spec]
+    return [spec_of(spec.cell, spec.input, spec.hidden, 1, spec.bias, 0.0, False, spec.proj,
+                    spec.saving, 0, None, spec.heads, spec.grouped_input)] * 2
+
+
+def layer_of(spec: Spec, layer: int) -> Spec:
+    """The spec of one layer of a stack."""
+    return spec_of(spec.cell, spec.out if layer else spec.input, spec.hidden, 1, spec.bias, 0.0,
+                   spec.directions == 2, spec.proj, spec.saving, 0, None, spec.heads,
+                   spec.grouped_input)
+
+
+class Work(NamedTuple):
+    """The runs of one call in one direction."""
+
+    spec: Spec
+    job: _run.Job  # its plan is for the longest piece and all rows
+    packing: Packing
+    pieces: list[Piece]
+    seed: int
+
+
+class _Memory:
+    """The addresses of what all runs of a direction share."""
+
+    def __init__(self, work: Work, packed, reserve):
+        job = work.job
+        sizes = [job.plan.sizes(piece.steps, piece.rows) for piece in work.pieces]
+        self.sizes, self.packed, self.reserve = sizes, packed, reserve
+        self.device = job.device if job.on_gpu else None
+        self.workspace = _run._scratch(max(size for size, _ in sizes), self.device, "workspace")
+        self.stream = stream_of(job.index) if job.on_gpu else 0
+        self.at = [0]
+        for _, size in sizes:
+            self.at.append(self.at[-1] + -(-size // _ALIGNED) * _ALIGNED)
+
+    def io(self, work: Work, k: int, x, y, states, final) -> bytes:
+        piece, size, pad = work.pieces[k], self.sizes[k][1], work.job.pad
+        reserve = 0 if self.reserve is None else self.reserve.data_ptr() + self.at[k]
+        return pack_io(
+            piece.steps, piece.rows, _run._address(piece.lengths), x.data_ptr(), _run._address(y),
+            *map(_run._address, states), *pad, *map(_run._address, final),
+            *(pad if final else _run._NONE),
+            _run._address(self.packed), self.workspace.data_ptr(), reserve, work.seed, self.stream,
+            self.workspace.numel(), size if reserve else 0, first=(piece.first, 0))
+
+
+def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
+    """y [sum,P], final states, and what backward needs: reserve, packed weights, and the states
+    before each piece but the first.  x: [sum,I]."""
+    spec, job, pieces = work.spec, work.job, work.pieces
+    stream = stream_of(job.index) if job.on_gpu else 0
+    packed = _weights.packed(spec, job, weights, stream, cached)
+    memory = _Memory(work, packed, None)
+    if keep:
+        memory.reserve = (torch.empty(memory.at[-1], dtype=torch.uint8, device=job.device)
+                          if job.on_gpu else _reserve.lend(weights, memory.at[-1]))
+    y = x.new_empty((len(x), spec.out))
+    before, done = [], []
+    for k, piece in enumerate(pieces):
+        if k:
+            states = [state[:, :piece.rows].contiguous() for state in final]
+            before += states
+        rows, out = piece.take(x), piece.room(y)
+        final = [x.new_empty((spec.pairs, piece.rows, width)) for width in spec.widths]
+        check(library.ecornn_forward(job.plan.handle, memory.io(work, k, rows, out, states, final)))
+        piece.put(y, out)
+        done.append(final)
+        del rows, out  # before those of the next piece are made
+    return y, _gathered(pieces, done), [memory.reserve, packed, *before]
+
+
+def _gathered(pieces: list[Piece], done):
+    """The final states of all rows from those of each piece, of which the next has fewer rows."""
+    left = [piece.rows for piece in pieces[1:]] + [0]
+    return [torch.cat([final[:, rows:] for final, rows in zip(each, left)][::-1], 1)
+            for each in zip(*done)]
+
+
+def _backward(work: Work, x, y, kept, states, weights, dy, dfinal, wanted):
+    """dx [sum,I], dstates and dweights; None for those that are not wanted."""
+    spec, job, pieces = work.spec, work.job, work.pieces
+    reserve, packed, *before = kept
+    memory, count = _Memory(work, packed, reserve), spec.states
+    want_weights = wanted[1 + count:]
+    dweights = None
+    if any(want_weights):
+        dweights = _run._scratch(job.plan.dweights, memory.device, "dweights")
+    dx = x.new_empty(x.shape) if wanted[0] else None
+    left, dstates = 0, [None] * count
+    for k in reversed(range(len(pieces))):
+        piece = pieces[k]
+        given = before[(k - 1) * count:k * count] if k else states
+        dfinal_k = [_joined(d, end, left, piece.rows) for d, end in zip(dstates, dfinal)]
+        rows, out, dout = (None if d is None else piece.take(d) for d in (x, y, dy))
+        din = None if dx is None else piece.room(dx)
+        dstates = [x.new_empty((spec.pairs, piece.rows, width)) if k or want else None
+                   for width, want in zip(spec.widths, wanted[1:])]
+        gradient = pack_gradient(
+            _run._address(dout), *map(_run._address, dfinal_k), *job.pad, _run._address(din),
+            *map(_run._address, dstates), *job.pad,
+            _run._address(dweights) if job.plan.dweights else 0, int(k + 1 < len(pieces)))
+        check(library.ecornn_backward(job.plan.handle, memory.io(work, k, rows, out, given, ()),
+                                      gradient))
+        if dx is not None:
+            piece.put(dx, din)
+        left = piece.rows
+        del rows, out, dout, din  # before those of the next piece are made
+    found = [None] * len(weights)
+    if dweights is not None:
+        memory.workspace = None  # as _run.backward
+        found = _weights.gradients(spec, job.plan, dweights, weights, want_weights, memory.stream)
+    return dx, dstates, found
+
+
+def _joined(later, end, left: int, rows: int):
+    """The gradient of a piece's final states: of `left` rows from the next piece, `later`, of the
+    others from the caller, `end` [.., N,..] or None."""
+    if later is None:
+        return None if end is None else end[:, :rows].contiguous()
+    if left == rows:
+        return later
+    tail = (later.new_zeros((later.shape[0], rows - left, later.shape[2])) if end is None
+            else end[:, left:rows])
+    return torch.cat((later, tail), 1)
+
+
+# ---- both directions ----------------------------------------------------------------------------
+
+
+def _cut(spec: Spec, packing: Packing) -> bool:
+    """Does a call run in pieces?  The two directions of a cell that draws would draw the same."""
+    return (len(packing.pieces(spec.hidden)) > 1 and not spec.memory_limit
+            and not (spec.directions == 2 and spec.random))
+
+
+def one_by_one(spec: Spec, packing: Packing) -> bool:
+    """Do the layers of a call run one by one?"""
+    return spec.layers > 1 and spec.directions == 2 and _cut(spec, packing)
+
+
+def works(spec: Spec, packing: Packing, x, dtype: torch.dtype, params: torch.dtype, training: bool,
+          drop: bool, flags: int, seed: int) -> list[Work] | None:
+    """The work of a call for each direction; None: the call has to be one padded run."""
+    if not _cut(spec, packing):
+        return None
+    pieces = packing.pieces(spec.hidden)
+    first = max(piece.steps for piece in pieces), packing.batch
+    return [Work(one, _run.job_of(one, x, dtype, params, first, False, training, drop, flags),
+                 packing, pieces, seed) for one in _directions(spec)]
+
+
+def _half(tensors, d: int):
+    """A direction's part of a layer's weights."""
+    size = len(tensors) // 2
+    return tensors[d * size:(d + 1) * size]
+
+
+def _of(states, d: int):
+    """A direction's part of a layer's states."""
+    return [None if state is None else state[d:d + 1] for state in states]
+
+
+def forward(works: list[Work], x, states, weights, keep: bool, cached: bool):
+    """y [sum,D*P], final states, and for each direction what backward needs.  x: [sum,I]."""
+    if works[0].job.on_gpu and capturing():
+        cached, weights = False, getattr(weights, "of", weights)
+    if len(works) == 1:
+        y, final, kept = _forward(works[0], x, states, weights, keep, cached)
+        return y, final, [kept]
+    turned, found = works[0].packing.turned, []
+    for d, work in enumerate(works):
+        found.append(_forward(work, x.index_select(0, turned) if d else x,
+                              _of(states, d), _half(weights, d), keep, cached))
+    (y, final, kept), (y_back, final_back, kept_back) = found
+    return (torch.cat((y, y_back.index_select(0, turned)), 1),
+            [torch.cat(pair) for pair in zip(final, final_back)], [kept, kept_back])
+
+
+def backward(works: list[Work], x, y, kept, states, weights, dy, *more):
+    """dx [sum,I], dstates and dweights of one forward; None for gradients that are not wanted.
+    more: gradients of the final states, and what is wanted."""
+    *dfinal, wanted = more
+    if len(works) == 1:
+        return _backward(works[0], x, y, kept[0], states, weights, dy, dfinal, wanted)
+    turned, width, count = works[0].packing.turned, works[0].spec.width, works[0].spec.states
+    found = []
+    for d, work in enumerate(works):
+        def own(tensor, d=d):
+            if tensor is None:
+                return None
+            part = tensor[:, d * width:(d + 1) * width]
+            return part.index_select(0, turned) if d else part.contiguous()
+        found.append(_backward(
+            work, x.index_select(0, turned) if d else x, own(y), kept[d],
+            _of(states, d), _half(weights, d), own(dy), _of(dfinal, d),
+            (*wanted[:1 + count], *_half(wanted[1 + count:], d))))
+    (dx, dstates, dweights), (dx_back, dstates_back, dweights_back) = found
+    if dx is not None:
+        dx += dx_back.index_select(0, turned)
+    return dx, [None if one is None else torch.cat((one, other))
+                for one, other in zip(dstates, dstates_back)], [*dweights, *dweights_back]
