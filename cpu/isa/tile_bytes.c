@@ -277,13 +277,33 @@ ALWAYS_INLINE vec floats_at(const float *from, int32_t n, int32_t k)
 
 static struct eco_row_scale scale_of(const float *from, int32_t n)
 {
+    enum { CHAINS = 4 };
     vec least = v_const(0), most = v_const(0), odd = v_const(0);
+    vec low4[CHAINS], high4[CHAINS], odd4[CHAINS];
     float low[VEC_LANES], high[VEC_LANES], other[VEC_LANES];
-    for (int32_t k = 0; k < n; k += VEC_LANES) {
+    int32_t k = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < CHAINS; i++)
+        low4[i] = high4[i] = odd4[i] = v_const(0);
+    for (; n - k >= CHAINS * VEC_LANES; k += CHAINS * VEC_LANES)
+#pragma GCC unroll 4
+        for (int i = 0; i < CHAINS; i++) {
+            const vec x = v_load(from + k + i * VEC_LANES);
+            low4[i] = v_min(x, low4[i]);
+            high4[i] = v_max(x, high4[i]);
+            odd4[i] = v_fma(x, v_const(0), odd4[i]);
+        }
+#pragma GCC unroll 4
+    for (int i = 0; i < CHAINS; i++) {
+        least = v_min(low4[i], least);
+        most = v_max(high4[i], most);
+        odd = v_add(odd, odd4[i]);
+    }
+    for (; k < n; k += VEC_LANES) {
         const vec x = floats_at(from, n, k);
         least = v_min(x, least);
         most = v_max(x, most);
-        odd = v_add(odd, v_mul(x, v_const(0)));
+        odd = v_fma(x, v_const(0), odd);
     }
     v_store(low, least);
     v_store(high, most);
@@ -296,8 +316,6 @@ static struct eco_row_scale scale_of(const float *from, int32_t n)
     return eco_row_scale(low[0], high[0], other[0]);
 }
 
-typedef uint8_t bytes __attribute__((vector_size(VEC_LANES)));
-
 static void quantise(uint8_t *to, size_t group, const float *from, int32_t n,
                      struct eco_row_scale *scale)
 {
@@ -305,13 +323,18 @@ static void quantise(uint8_t *to, size_t group, const float *from, int32_t n,
     const vec factor = v_const((double)eco_row_factor(row.scale)), low = v_const(-row.zero),
               high = v_const(255 - row.zero), shift = v_const(VEC_SHIFT);
     const veci offset = row.zero - (veci)shift;
-    for (int32_t k = 0; k < n; to += group)
+    int32_t k = 0;
+    for (; n - k >= GROUP; to += group)
+#pragma GCC unroll 4
         for (int32_t i = 0; i < GROUP; i += VEC_LANES, k += VEC_LANES) {
-            const vec at = v_mul(floats_at(from, n, k), factor);
-            const vec whole = v_add(v_min(v_max(at, low), high), shift);
-            const bytes some = __builtin_convertvector((vecu)((veci)whole + offset), bytes);
-            memcpy(to + i, &some, sizeof some);
+            const vec at = v_mul(v_load(from + k), factor);
+            v_store_bytes(to + i, (veci)v_add(v_min(v_max(at, low), high), shift) + offset);
         }
+    const bool more = k < n;
+    for (int32_t i = 0; more && i < GROUP; i += VEC_LANES, k += VEC_LANES) {
+        const vec at = v_mul(floats_at(from, n, k), factor);
+        v_store_bytes(to + i, (veci)v_add(v_min(v_max(at, low), high), shift) + offset);
+    }
 }
 
 #ifndef ECO_BYTES

@@ -1,12 +1,27 @@
 /*
- * Sums of products of quads, four unsigned by four signed bytes, in every lane of a vector: exact
- * in 32 bits. AVX-512 VNNI has an instruction; the pair products of other sets saturate, so these
- * widen to 16 bits, or plain vectors to 32.
+ * Bytes: the low bytes of a vector's lanes, and sums of products of quads, four unsigned by four
+ * signed bytes, in every lane of a vector: exact in 32 bits. AVX-512 VNNI has an instruction; the
+ * pair products of other sets saturate, so these widen to 16 bits, or plain vectors to 32.
  */
 #ifndef ECO_VEC_DOTS_H
 #define ECO_VEC_DOTS_H
 
 #include <string.h>
+
+/* Stores the low bytes of all lanes; compilers generate longer code for it. */
+static inline void v_store_bytes(uint8_t *to, veci v)
+{
+#if defined(__AVX512F__)
+    _mm_storeu_si128((void *)to, _mm512_cvtepi32_epi8((__m512i)v));
+#elif defined(__AVX2__)
+    const __m256i four = _mm256_shuffle_epi8((__m256i)v, _mm256_set1_epi32(0x0c080400));
+    const __m128i low = _mm256_castsi256_si128(four), high = _mm256_extracti128_si256(four, 1);
+    _mm_storel_epi64((void *)to, _mm_unpacklo_epi32(low, high));
+#else
+    for (int j = 0; j < VEC_LANES; j++)
+        to[j] = (uint8_t)v[j];
+#endif
+}
 
 /* quad: four bytes of a row in every lane. dots: the sums of a vector. d_sums: of each lane. */
 #if defined(__AVX512VNNI__)

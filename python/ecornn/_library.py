@@ -19,9 +19,9 @@ from ._errors import BY_STATUS, Error
 from ._structs import (ALL, ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, AttentionDesc,
                        AttentionSizes, BATCH_MAJOR, BF16, BIDIRECTIONAL, Desc,
                        DeviceInfo, F16, F32, F64, FAST_MATH, FORWARD, GRADIENT,
-                       GROUPED_INPUT, IO, MASK, MAX_STATES, NetLayer, NetSizes,
+                       GROUPED_INPUT, INT8, IO, MASK, MAX_STATES, NetLayer, NetSizes,
                        NetStates, Param, REPEAT_PADDING, RESETS, REVERSE,
-                       ROW_INVARIANT, SAVE_ALL, SAVE_EVERY, SAVE_STATES,
+                       ROW_INVARIANT, S8, SAVE_ALL, SAVE_EVERY, SAVE_STATES,
                        SHARED_INPUT, Sizes, TANGENT_IO, TIME_MAJOR, TRAINING,
                        TangentSizes)
 

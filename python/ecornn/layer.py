@@ -23,6 +23,9 @@ from .cell import Cell
 
 _DIRECTIONS = {"forward": lib.FORWARD, "reverse": lib.REVERSE, "both": lib.BIDIRECTIONAL}
 _TYPES = {"f32": lib.F32, "f64": lib.F64, "bf16": lib.BF16, "f16": lib.F16}
+# Weights: flags and type.
+_WEIGHTS = {name: (0, number) for name, number in _TYPES.items()}
+_WEIGHTS |= {"int8": (lib.INT8, 0), "int8-weights": (0, lib.S8)}
 _LARGEST = 2**31 - 1
 # Plans and arrays depend on these; changing one later would have no effect.
 _FIXED = {"cell", "input", "hidden", "layers", "direction", "bidirectional", "proj", "batch_first",
@@ -30,7 +33,7 @@ _FIXED = {"cell", "input", "hidden", "layers", "direction", "bidirectional", "pr
           "memory_limit", "heads", "grouped_input", "models"}
 
 
-def _one_of(name: str, value: Any, table: dict[str, int]) -> int:
+def _one_of(name: str, value: Any, table: dict[str, Any]) -> Any:
     found = table.get(value) if isinstance(value, str) else None
     if found is None:
         raise BadArgument(f"{name} is {value!r}, must be one of {', '.join(table)}")
@@ -66,7 +69,8 @@ class Layer:
     batch_first: x and y are [N,T,*].
     dropout: on the input of layers 1 to L-1, in training.  dtype of arrays: f32, f64, bf16 or f16.
     device: cpu, cpu:K with K threads, cuda:K, reference (slow, double), None: the fastest.
-    weights: the type of packed matrices, None: dtype; bf16 halves the bytes read with f32.
+    weights: the type of packed matrices, None: dtype; bf16 halves the bytes read with f32.  int8:
+    f32 inference on a CPU by products of 8 bits; int8-weights: only matrices have 8 bits.
     fast_math, row_invariant: as in ecornn.h.  seed: for the initial parameters.
     saving: what forward saves for backward: all, states, or every:K; the rest is recomputed.
     memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.
@@ -119,13 +123,13 @@ class Layer:
             raise BadArgument("direction is 'reverse', must be 'forward' with bidirectional")
         self._type = _one_of("dtype", dtype, _TYPES)
         self.device = arrays.device_name(device)
+        more_flags, weight_type = self._weight_type(weights)
         shape = Shape(
             self.cell.text, self.input, self.hidden, self.proj, self.layers,
             _one_of("direction", "both" if self.bidirectional else direction, _DIRECTIONS),
             self.batch_first, self.dropout,
             lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant |
-            lib.GROUPED_INPUT * self.grouped_input,
-            0 if weights in (None, dtype) else self._weight_type(weights), *saving_of(saving),
+            lib.GROUPED_INPUT * self.grouped_input | more_flags, weight_type, *saving_of(saving),
             self.memory_limit, self.heads, self.models or 1)
         self.directions, self.width = shape.directions, shape.width
         self._param_type = lib.F64 if self._type == lib.F64 else lib.F32
@@ -143,11 +147,13 @@ class Layer:
             raise AttributeError(f"{name} of a layer cannot be changed: make another one")
         super().__setattr__(name, value)
 
-    def _weight_type(self, weights: Any) -> int:
-        number = _one_of("weights", weights, _TYPES)
-        if number == lib.F32:  # to the library 0 means "as dtype"
+    def _weight_type(self, weights: Any) -> tuple[int, int]:
+        if weights in (None, self.dtype):
+            return 0, 0
+        found = _one_of("weights", weights, _WEIGHTS)
+        if found == (0, lib.F32):  # to the library 0 means "as dtype"
             raise BadArgument(f"weights are f32, must be {self.dtype} like dtype, or bf16 or f16")
-        return number
+        return found
 
     def _initial(self, seed: int) -> numpy.ndarray:
         bound = 1 / math.sqrt(self.hidden)
