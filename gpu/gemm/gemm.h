@@ -28,28 +28,10 @@ struct eco_product {
     int32_t piece;     /* terms added at once; 0: eco_gpu_piece() */
 };
 
-/* A method of multiplying. take: queues the product; or returns false, because it does not support
- * it or another method is faster, and queues nothing. */
-struct eco_gemm {
-    const char *name;
-    bool biased;      /* may take products with a bias; others are not offered any */
-    bool first_piece; /* takes only the first eco_gpu_piece() terms */
-    bool (*take)(struct eco_gpu_run *run, const struct eco_product *product);
-};
-
-/* product.c: offers the product to every method in turn. False, only with a bias: none takes it. */
+/* product.c: queues the product, by the first method that takes it. False, only with a bias: none
+ * does, and nothing is queued. A method's function returns false if it does not support the product
+ * or another is faster. */
 bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
-/* cublaslt.c: queues the product by the kernel that cuBLAS chooses if it has ECO_SPLITTING_BYTES.
- * False if that kernel needs more than `room` bytes. */
-bool eco_gpu_product_splitting(struct eco_gpu_run *run, const struct eco_product *product,
-                               size_t room);
-/* cublaslt.c: a method for products with a bias, which cuBLASLt adds as it writes the sums. */
-bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *product);
-/* The last method, cublas.c: every product without a bias, in pieces. */
-bool eco_gpu_product_cublas(struct eco_gpu_run *run, const struct eco_product *product);
-/* The product without its first k terms, added to C. */
-struct eco_product eco_gpu_product_after(const struct eco_gpu_run *run,
-                                         const struct eco_product *product, int32_t k);
 
 /* Multiprocessors for a product of steps, or over many steps; 0: all. */
 int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows);
@@ -71,7 +53,7 @@ enum { ECO_MANY_ROWS = 512 };
 bool eco_gpu_is_short(int32_t rows, double work);
 /* The part of the run's room (run->blas.room) for a product over many steps. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *scaled);
-/* How much of the room cublas.c gives the product. */
+/* How much of the room cuBLAS gets for the product. */
 size_t eco_gpu_room_for(const struct eco_gpu_run *run, const struct eco_product *product);
 /* Has the product less room than ECO_SPLITTING_BYTES, which may still be enough for its kernel? */
 bool eco_gpu_has_some_room(const struct eco_gpu_run *run, const struct eco_product *product);
