@@ -1,6 +1,6 @@
 /*
  * The layout: the offset, strides and type of every array in weights, workspace and reserve, a pure
- * function of problem, request, T and N.  plan/layout.c, planes.c, scratch.c, arrays.c.
+ * function of problem, request, T and N.  plan/layout.c, scratch.c, arrays.c.
  *
  * Example, "lstm/f32/train/L2/T100/N32/I512/H512" on a CPU.  The reserve has for each layer the
  * planes of both states, [102,32,512], and the saved values [100,32,saves,512].  Step t reads plane
@@ -157,7 +157,7 @@ struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, i
  * t + 1. */
 struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer);
 
-/* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c; planes and lean: planes.c */
+/* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c ------- */
 
 /* The states of all steps of (layer, d), in T+2 planes [N, width] with both directions side by side
  * in a row.  Step t writes plane t+1 and reads plane t (t+2 in a reversed direction), so that

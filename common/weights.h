@@ -1,6 +1,6 @@
 /*
  * Packed weights and their gradient: the matrices and vectors of a layer and direction, as products
- * see them and as they are stored.  plan/weights.c, plan/acc_range.c.
+ * see them and as they are stored.  plan/weights.c.
  */
 #ifndef ECO_WEIGHTS_H
 #define ECO_WEIGHTS_H

@@ -126,16 +126,16 @@ ecornn_status eco_cpu_fork(struct ecornn_device *device, const struct eco_jobs *
 /* Waits for every thread of the team; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Does OpenMP count on threads that this process, a fork, does not have? Then the calling thread
- * does everything. run/fork.c. */
+ * does everything. run/openmp.c. */
 bool eco_cpu_forked(void);
 /* Threads for a region that wants `threads`: fewer if the system does not give more; or up to
- * `most` if the last region had more, which are better kept. run/try_threads.c. */
+ * `most` if the last region had more, which are better kept. run/openmp.c. */
 int eco_cpu_try_threads(int threads, int most);
 /* Bytes of the workspace that a team of `threads` threads shares, eco_layout_request.team_bytes. */
 size_t eco_cpu_team_bytes(int threads);
 
 /* Has this CBLAS threads of its own? Between these two calls it does not use them.
- * run/blas_threads.c. */
+ * run/blas.c. */
 bool eco_cpu_blas_has_threads(void);
 void eco_cpu_blas_alone(void);
 void eco_cpu_blas_as_before(void);
@@ -143,7 +143,7 @@ void eco_cpu_blas_as_before(void);
 void eco_cpu_blas_forked(void);
 /* Before a run of `threads` threads multiplies with the CBLAS: returns how many of them have memory
  * for it, 0 for none. The run gives as many back after it; in the child of a fork all are given
- * back. run/blas_memory.c. */
+ * back. run/blas.c. */
 int eco_cpu_blas_take(int threads);
 void eco_cpu_blas_give(int threads);
 void eco_cpu_blas_give_all(void);
@@ -205,13 +205,13 @@ static inline void *eco_cpu_row_at(const struct eco_cpu_run *run, const struct e
 /* Does an op that is no claim. */
 void eco_cpu_expand(const struct eco_cpu_run *run, const struct eco_bound *bound);
 extern const struct eco_verbs eco_cpu_verbs;
-void eco_cpu_move(void *run, const struct eco_move *move); /* ops/move.c */
-void eco_cpu_cut(void *run, const struct eco_cut *cut);    /* ops/resets.c */
-/* ops/products.c */
+void eco_cpu_move(void *run, const struct eco_move *move); /* ops/verbs.c */
+void eco_cpu_cut(void *run, const struct eco_cut *cut);    /* ops/states.c */
+/* ops/verbs.c */
 void eco_cpu_weight_product(void *run, const struct eco_weight_product *product);
 void eco_cpu_gradients(void *run, const struct eco_gradients *gradients);
 
-/* ---- resets, ops/resets.c ------------------------------------------------------------------- */
+/* ---- resets, ops/states.c ------------------------------------------------------------------- */
 
 /* Does step t restart any of the team's rows? False outside of the run. */
 bool eco_cpu_resets(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t);
@@ -320,7 +320,7 @@ struct eco_dense_product {
     bool add;                   /* to C; else C is overwritten */
 };
 
-/* ops/products.c: the bias of an accumulator, [H], or NULL. */
+/* ops/verbs.c: the bias of an accumulator, [H], or NULL. */
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
 /* For a C that is not an accumulator: its units are contiguous. */
 extern const struct eco_blocks eco_cpu_one_block;
@@ -328,7 +328,7 @@ extern const struct eco_blocks eco_cpu_one_block;
  * n and k alone, so that bits do not depend on the number of threads. The caller waits before it
  * reads C. */
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_dense_product *product);
-/* gemm/row_invariant.c: F64, NT and NN, without CBLAS: rows of C do not depend on m either. */
+/* gemm/cblas.c: F64, NT and NN, without CBLAS: rows of C do not depend on m either. */
 void eco_cpu_product_row_invariant(const struct eco_cpu_run *run,
                                    const struct eco_dense_product *product);
 /* gemm/dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* ---- the stages of cells, cell/stages.cuh and device/launch.c -------------------------------- */
+/* ---- the stages of cells, cell/stages.cuh and device/device.c -------------------------------- */
 
 typedef void (*eco_stage_kernel)(const struct eco_stage_call call);
 typedef void (*eco_interpreter_kernel)(const struct eco_interpreted_call call);

@@ -18,9 +18,9 @@ import sys
 import tempfile
 
 FILES = """cpu/isa/tile.c cpu/isa/tile_narrow.c cpu/isa/words.h cpu/isa/vec_math.h cpu/isa/pointwise.inc
-cpu/isa/interpret.inc cpu/isa/isa.c cpu/ops/forward.c cpu/ops/backward.c cpu/ops/products.c
+cpu/isa/interpret.inc cpu/isa/isa.c cpu/ops/forward.c cpu/ops/backward.c
 cpu/gemm/packed/walk.c cpu/gemm/packed/rows.c cpu/gemm/packed/product.c cpu/gemm/packed/gradient.c
-cpu/gemm/packed/gradient_copies.c cpu/ops/pointwise_pass.c cpu/ops/move.c cpu/ops/row_order.c
+cpu/gemm/packed/gradient_copies.c cpu/ops/pointwise_pass.c cpu/ops/verbs.c cpu/ops/row_order.c
 cpu/gemm/dense.c cpu/gemm/cblas.c""".split()
 
 FLIPS = [(r" \+ ", " - "), (r" - ", " + "), (r" \* ", " + "), (r" / ", " * "), (r" < ", " <= "),

@@ -14,7 +14,7 @@ struct eco_layout_rows {
     size_t width;  /* 0: there is no such array */
 };
 
-/* planes.c: the length of a row that products read, with alias padding if it needs some. */
+/* arrays.c: the length of a row that products read, with alias padding if it needs some. */
 size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width);
 /* `count` planes of a state, both directions side by side; ... */
 struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state, int32_t count);

@@ -17,7 +17,7 @@
 #include "gpu/device/cuda_compat.h"
 #include "gpu/device/tensor_map.h"
 
-/* ---- errors, device/status.c ----------------------------------------------------------------- */
+/* ---- errors, device/device.c ----------------------------------------------------------------- */
 
 extern const struct eco_services *eco_gpu_services; /* set once, by eco_module_open */
 
@@ -33,7 +33,7 @@ ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing);
 #define ECO_CUBLAS(call)                                                                           \
     eco_cublas_error(ECO_FAILS() ? CUBLAS_STATUS_INTERNAL_ERROR : (call), #call)
 
-/* ---- device, device/scope.c and device/handle_pool.c ----------------------------------------- */
+/* ---- device, device/device.c and device/handle_pool.c ---------------------------------------- */
 
 /* Most streams of a run; further lanes of the tape share them. */
 enum { ECO_MAX_STREAMS = 8 };

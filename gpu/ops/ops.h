@@ -38,7 +38,7 @@ void eco_gpu_expand(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_expand_without(struct eco_gpu_run *run, const struct eco_bound *bound,
                             uint16_t without);
 extern const struct eco_verbs eco_gpu_verbs;
-void eco_gpu_weight_product(void *run, const struct eco_weight_product *product); /* products.c */
+void eco_gpu_weight_product(void *run, const struct eco_weight_product *product); /* verbs.c */
 void eco_gpu_gradients(void *run, const struct eco_gradients *gradients); /* weight_gradients.c */
 void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/replay.c */
 void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound);   /* ops/step.c */
@@ -48,7 +48,7 @@ void eco_gpu_d_step(struct eco_gpu_run *run,
  * as zero. */
 uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
 
-/* ---- what fills up rows, ops/zero_padding.c -------------------------------------------------- */
+/* ---- what fills up rows, ops/verbs.c -------------------------------------------------- */
 
 /* Fill the padding of rows that products read with zeros, before the first step of forward, and of
  * backward if its products read whole rows. */

@@ -57,12 +57,12 @@ static inline bool eco_gpu_begins_itself(const struct eco_gpu_run *run, enum eco
 /* Keeps the run's first failure; nothing more is queued after it. */
 void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing);
 
-/* ---- addresses, view/arrays.c ---------------------------------------------------------------- */
+/* ---- addresses, view/run.c ---------------------------------------------------------------- */
 
 void *eco_gpu_after(const void *p, size_t elements, ecornn_type type);
 /* Rows of a view from step t on, as kernels address them. */
 struct eco_plane eco_gpu_plane(const struct eco_view *view, int32_t t);
-/* The verbs MOVE and CUT, view/move.c. */
+/* The verbs MOVE and CUT, view/run.c. */
 void eco_gpu_move(void *run, const struct eco_move *move);
 void eco_gpu_cut(void *run, const struct eco_cut *cut);
 /* A part of the packed weights for products, in the type of rows. */
@@ -76,7 +76,7 @@ int eco_gpu_bias(const struct eco_gpu_run *run, int a);
 /* Do rows of a state's planes end with zeros, as products of whole groups require? */
 bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_view *planes);
 
-/* ---- stages, view/states.c and ops/step.c ---------------------------------------------------- */
+/* ---- stages, view/run.c and ops/step.c ---------------------------------------------------- */
 
 /* The fields of a stage's call that are the same for every step of an op. */
 struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_bound *bound);
@@ -94,7 +94,7 @@ uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run);
 /* Copies y for backward steps, if they cannot read y itself. */
 void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound);
 
-/* ---- resets, view/move.c --------------------------------------------------------------------- */
+/* ---- resets, view/run.c --------------------------------------------------------------------- */
 
 /* The bytes of step t, or NULL. The starts of a lane; NULL: zeros. */
 const uint8_t *eco_gpu_resets(const struct eco_gpu_run *run, int32_t t);

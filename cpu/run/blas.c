@@ -1,11 +1,7 @@
-/*
- * Memory of the CBLAS. OpenBLAS takes a buffer of up to 128 MB of address space for each thread
- * that multiplies, keeps it for the next product, and retries for ever if it gets none. So before a
- * run multiplies, its buffers are allocated here, each after a check for room, and the run uses as
- * many threads as have one. Buffers stay allocated, so later runs only count: a run with 4 threads
- * allocates 4, then one with 2 allocates none, and both at once need 2 more.
- */
+/* What a run does to a CBLAS that has threads or buffers of its own. */
 #include "cpu/cpu.h"
+#include "common/locks.h"
+#include "common/util.h"
 
 #include <cblas.h>
 #include <stdatomic.h>
@@ -13,8 +9,79 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/locks.h"
-#include "common/util.h"
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/*
+ * A CBLAS with threads of its own (OpenBLAS built for POSIX threads, which Debian prefers if it is
+ * installed). While runs call it from their threads it must not use its own, which would divide a
+ * product and change its rounding. Its number of threads is global, so the first such run sets it
+ * to one and the last restores it.
+ */
+
+#ifdef OPENBLAS_VERSION
+/* Under ECO_LOCK_BLAS. */
+static int runs;
+static bool is_one;        /* its number of threads */
+static int threads_before; /* the first run set it */
+
+bool eco_cpu_blas_has_threads(void)
+{
+    return openblas_get_parallel() == 1;
+}
+
+void eco_cpu_blas_alone(void)
+{
+    eco_lock(ECO_LOCK_BLAS);
+    if (runs++ == 0 && !is_one) {
+        threads_before = openblas_get_num_threads();
+        openblas_set_num_threads(1);
+        is_one = true;
+    }
+    eco_unlock(ECO_LOCK_BLAS);
+}
+
+void eco_cpu_blas_as_before(void)
+{
+    eco_lock(ECO_LOCK_BLAS);
+    if (--runs == 0) {
+        openblas_set_num_threads(threads_before);
+        is_one = false;
+    }
+    eco_unlock(ECO_LOCK_BLAS);
+}
+
+void eco_cpu_blas_forked(void)
+{
+    runs = 0;
+}
+#else
+bool eco_cpu_blas_has_threads(void)
+{
+    return false;
+}
+
+void eco_cpu_blas_alone(void)
+{
+}
+
+void eco_cpu_blas_as_before(void)
+{
+}
+
+void eco_cpu_blas_forked(void)
+{
+}
+#endif
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/*
+ * Memory of the CBLAS. OpenBLAS takes a buffer of up to 128 MB of address space for each thread
+ * that multiplies, keeps it for the next product, and retries for ever if it gets none. So before a
+ * run multiplies, its buffers are allocated here, each after a check for room, and the run uses as
+ * many threads as have one. Buffers stay allocated, so later runs only count: a run with 4 threads
+ * allocates 4, then one with 2 allocates none, and both at once need 2 more.
+ */
 
 #ifdef OPENBLAS_VERSION
 /* Internal functions of OpenBLAS, in no header; a build may hide them. */
