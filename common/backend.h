@@ -43,6 +43,8 @@ struct eco_caps {
 };
 
 struct ecornn_device {
+    _Atomic int holders; /* plans, and the program until it closes the device */
+    _Atomic bool closed;
     const struct eco_backend *backend;
     struct eco_caps caps;
     ecornn_device_info info;

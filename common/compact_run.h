@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ecornn.h"
+#include "ecornn/types.h"
 
 #ifndef ECO_DEVICE_FUNCTION
 #define ECO_DEVICE_FUNCTION static inline

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ecornn.h"
+#include "ecornn/types.h"
 
 /* The number of steps after joining `steps` at a time; the last may have fewer. */
 static inline int32_t eco_joined(int32_t T, int32_t steps)

@@ -131,7 +131,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
 
 /* ---- replay: replay.c -------------------------------------------------------------------------
  *
- * With a policy other than ECORNN_SAVE_ALL the reserve keeps y of all layers but the last, and
+ * With a policy other than ECO_SAVE_ALL the reserve keeps y of all layers but the last, and
  * checkpoints of the other states.  Forward uses alternating planes of states in the workspace.
  * Backward has states, saved values and u of one chunk in the workspace: ECO_REPLAY fills them, and
  * later ops read them as they would read the reserve. */
@@ -170,6 +170,11 @@ size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t,
  * because planes then hold states as the next step reads them, not as the next layer does; and if
  * the caller may ask for the states of every step. */
 bool eco_layout_is_lean(const struct eco_layout *layout);
+/* Does backward read the y that a run of this layout wrote? */
+static inline bool eco_layout_reads_y(const struct eco_layout *layout)
+{
+    return eco_layout_replays(layout) || (layout->training && eco_layout_is_lean(layout));
+}
 /* Does a lean run keep copies of states other than the output state? */
 bool eco_layout_copies_states(const struct eco_layout *layout);
 /* lean: the states [T,N,D*width] after each step.  For the output state only layers below the last

@@ -23,7 +23,7 @@ struct eco_build {
 #define ECO_BUILD                                                                                  \
     ((struct eco_build){PACKAGE_VERSION, sizeof(struct ecornn_plan), sizeof(struct eco_layout),    \
                         sizeof(struct ecornn_device), sizeof(struct eco_args),                     \
-                        sizeof(struct eco_backend), sizeof(struct ecornn_attention_plan),          \
+                        sizeof(struct eco_backend), sizeof(struct eco_attention_plan),             \
                         sizeof(struct eco_attention_args)})
 
 struct eco_module {

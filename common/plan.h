@@ -22,7 +22,22 @@ struct eco_lanes_code;
 
 enum { ECO_MAX_REASON = 600, ECO_MAX_NOTE = 800 };
 
+/* What a plan is: layers of one problem, or plans that run as one.  Freed memory rarely has one of
+ * these values. */
+enum eco_plan_kind {
+    ECO_PLAN_LAYERS = 0x65636f31,
+    ECO_PLAN_NET,
+    ECO_PLAN_TANGENT,
+    ECO_PLAN_ATTENTION
+};
+
 struct ecornn_plan {
+    enum eco_plan_kind kind;
+    union { /* what it consists of; only device and sizes are set besides */
+        struct eco_net_plan *net;
+        struct eco_tangent_plan *tangent;
+        struct eco_attention_plan *attention;
+    };
     struct eco_problem problem;
     /* For several models, the plan of one of them; `concurrent` models run at a time. Else NULL. */
     struct ecornn_plan *one;

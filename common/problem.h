@@ -15,9 +15,11 @@
 enum { ECO_MAX_PROBLEM_TEXT = 320, ECO_MAX_LAYERS = 255, ECO_MAX_MODELS = 4096 };
 
 /* What a training run keeps for its backward. */
+enum eco_save { ECO_SAVE_ALL, ECO_SAVE_STATES, ECO_SAVE_EVERY };
 struct eco_saving {
-    ecornn_save policy;
-    int32_t every;    /* checkpoint interval in steps; 0 with ECORNN_SAVE_ALL */
+    enum eco_save policy;
+    bool fixed;       /* ECO_SAVE_ALL may not be replaced by another policy to keep a limit */
+    int32_t every;    /* checkpoint interval in steps; 0 with ECO_SAVE_ALL */
     ecornn_type type; /* type of checkpoints; default filled in */
 };
 
@@ -28,17 +30,17 @@ struct eco_problem {
     bool grouped;   /* ECORNN_GROUPED_INPUT: W reads one head's part of the input */
     bool projected; /* there is a projection; otherwise P == H */
     bool training;
-    bool fast;          /* ECORNN_FAST_MATH */
-    bool row_invariant; /* ECORNN_ROW_INVARIANT */
-    bool resets;        /* ECORNN_RESETS */
-    bool masks;         /* ECORNN_MASK */
-    bool repeats;       /* ECORNN_REPEAT_PADDING */
-    bool states;        /* ECORNN_ALL_STATES */
-    bool shared;        /* ECORNN_SHARED_INPUT */
-    bool int8;          /* ECORNN_INT8 */
-    int32_t models;     /* 1 or more */
-    ecornn_direction direction;
-    ecornn_order order;
+    bool fast;                                 /* ECORNN_FAST_MATH */
+    bool row_invariant;                        /* ECORNN_ROW_INVARIANT */
+    bool resets;                               /* ECORNN_RESETS */
+    bool masks;                                /* ECORNN_MASK */
+    bool repeats;                              /* ECORNN_REPEAT_PADDING */
+    bool states;                               /* ECORNN_ALL_STATES */
+    bool shared;                               /* ECORNN_SHARED_INPUT */
+    bool int8;                                 /* ECORNN_INT8 */
+    int32_t models;                            /* 1 or more */
+    bool reverse;                              /* one direction, from the last step to the first */
+    bool batch_major;                          /* ECORNN_BATCH_MAJOR */
     ecornn_type type, param_type, weight_type; /* as in ecornn_desc, with defaults filled in */
     float dropout;
     struct eco_saving saving;
@@ -75,6 +77,8 @@ bool eco_problem_writes_y(const struct eco_problem *problem);
 /* Does a training run use random numbers, for dropout or a bernoulli() in the text? */
 bool eco_problem_draws(const struct eco_problem *problem);
 
+/* The type of x and y of a description; 0 is F32. */
+ecornn_type eco_problem_type(const ecornn_desc *desc);
 /* Checks a description completely and makes it a problem; BAD_ARGUMENT or UNSUPPORTED. */
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc);
 /* The problem of one of several models. */
@@ -94,7 +98,7 @@ int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps);
 ecornn_status eco_saving_check(const ecornn_desc *desc);
 struct eco_saving eco_saving_of(const ecornn_desc *desc);
 /* ... writes a policy as strings have it: "all", "states", "every:16"; ... */
-void eco_saving_name(struct eco_text *text, ecornn_save policy, int32_t every);
+void eco_saving_name(struct eco_text *text, enum eco_save policy, int32_t every);
 /* ... writes these parts of a problem string, ... */
 void eco_saving_write(struct eco_text *text, const struct eco_problem *problem);
 /* ... and parses "save:..." or "memory:...".  False: it is something else, or malformed. */

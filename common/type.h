@@ -10,11 +10,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "ecornn.h"
+#include "ecornn/types.h"
 
-enum { ECO_TYPES = 4 }; /* of rows and parameters; */
+enum { ECO_TYPES = ECORNN_F16 + 1 }; /* of rows and parameters; */
 enum {
-    ECO_WEIGHT_TYPES = 5
+    ECO_WEIGHT_TYPES = ECORNN_S8 + 1
 }; /* of packed matrices: S8 too (quantise.h), which nothing here converts */
 
 /* The properties of a type, except conversions (type.c). */
@@ -27,11 +27,13 @@ struct eco_type_form {
     double most;      /* the largest number */
 };
 static const struct eco_type_form eco_type_form[ECO_WEIGHT_TYPES] = {
-    [ECORNN_F32] = {"f32", 4, ECORNN_F32, 24, -149, 0x1.fffffep127},
-    [ECORNN_F64] = {"f64", 8, ECORNN_F64, 53, -1074, 0x1.fffffffffffffp1023},
-    [ECORNN_BF16] = {"bf16", 2, ECORNN_F32, 8, -133, 0x1.fep127},
-    [ECORNN_F16] = {"f16", 2, ECORNN_F32, 11, -24, 65504},
-    [ECORNN_S8] = {"int8", 1, ECORNN_F32, 7, 0, 127},
+    /* 0, as in an array that is not there; in order, since C++ compiles this, too */
+    {"f32", 4, ECORNN_F32, 24, -149, 0x1.fffffep127},
+    {"f32", 4, ECORNN_F32, 24, -149, 0x1.fffffep127},
+    {"f64", 8, ECORNN_F64, 53, -1074, 0x1.fffffffffffffp1023},
+    {"bf16", 2, ECORNN_F32, 8, -133, 0x1.fep127},
+    {"f16", 2, ECORNN_F32, 11, -24, 65504},
+    {"int8", 1, ECORNN_F32, 7, 0, 127},
 };
 
 static inline size_t eco_type_bytes(ecornn_type type)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ecornn.h"
+#include "ecornn/types.h"
 
 #if defined(__GNUC__)
 #define ECO_PRINTF(text, first) __attribute__((format(printf, text, first)))

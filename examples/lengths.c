@@ -62,28 +62,24 @@ int main(void)
     const void *params[PARAMS];
     void *dparams[PARAMS];
     ecornn_device *device;
-    ecornn_desc desc;
     ecornn_plan *plan;
-    ecornn_sizes sizes;
+    ecornn_sizes sizes = {.size = sizeof sizes};
     check(ecornn_device_open(&device, "cpu:1"));
-    check(ecornn_desc_parse(&desc, "gru/train/T12/N32/I1/H16", NULL));
-    check(ecornn_plan_create(&plan, device, &desc));
-    ecornn_plan_sizes(plan, &sizes);
+    check(ecornn_plan_create(&plan, device, "gru/train/T12/N32/I1/H16", NULL));
+    check(ecornn_plan_sizes(plan, &sizes));
     for (int k = 0; k < BLOCK; k++)
         block[k] = (float)(random_below(2001) - 1000) / 4000;
     for (int k = 0; k < PARAMS; k++) {
-        ecornn_param param;
+        ecornn_param param = {.size = sizeof param};
         check(ecornn_param_get(plan, k, &param));
         params[k] = block + param.offset;
         dparams[k] = dblock + param.offset;
     }
-    void *weights = ecornn_alloc(device, sizes.weights);
-    void *dweights = ecornn_alloc(device, sizes.dweights);
-    void *workspace = ecornn_alloc(device, sizes.workspace);
-    void *reserve = ecornn_alloc(device, sizes.reserve);
+    void *weights = ecornn_alloc(device, sizes.weight_bytes);
+    void *dweights = ecornn_alloc(device, sizes.dweight_bytes);
+    void *workspace = ecornn_alloc(device, sizes.workspace_bytes);
+    void *reserve = ecornn_alloc(device, sizes.reserve_bytes);
     const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
                           .lengths = lengths,
                           .x = x,
                           .final = {final}, /* at each row's own last step; y is not needed */
@@ -94,10 +90,10 @@ int main(void)
         .size = sizeof gradient, .dfinal = {dfinal}, .dweights = dweights};
     for (int round = 0; round <= ROUNDS; round++) {
         make_batch(x, lengths, target);
-        check(ecornn_pack(plan, params, weights, NULL));
-        check(ecornn_forward(plan, &io));
+        check(ecornn_pack(plan, params, NULL, weights, NULL));
+        check(ecornn_forward(plan, T, N, &io));
         const double loss = measure(final, target, dfinal);
-        check(ecornn_backward(plan, &io, &gradient));
+        check(ecornn_backward(plan, T, N, &io, &gradient));
         check(ecornn_unpack(plan, dweights, dparams, 0, NULL));
         for (int k = 0; k < BLOCK; k++)
             block[k] -= 0.5f * dblock[k];

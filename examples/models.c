@@ -19,6 +19,7 @@ static void check(ecornn_status status)
 /* A plan, and arrays of all models: x [M,T,N,I], y [M,T,N,D*P]. */
 struct run {
     ecornn_plan *plan;
+    int32_t steps, batch;
     ecornn_io io;
     ecornn_gradient gradient;
 };
@@ -34,31 +35,31 @@ static float *numbers(size_t n)
 static struct run make(ecornn_device *device, const ecornn_desc *desc)
 {
     struct run run = {.io.size = sizeof run.io, .gradient.size = sizeof run.gradient};
-    ecornn_sizes sizes;
-    check(ecornn_plan_create(&run.plan, device, desc));
-    ecornn_plan_sizes(run.plan, &sizes);
+    ecornn_sizes sizes = {.size = sizeof sizes};
+    check(ecornn_plan_create_desc(&run.plan, device, desc));
+    check(ecornn_plan_sizes(run.plan, &sizes));
+    run.steps = sizes.steps;
+    run.batch = sizes.batch;
     const size_t rows = (size_t)MODELS * (size_t)desc->steps * (size_t)desc->batch;
     const size_t width = 2 * (size_t)(desc->proj ? desc->proj : desc->hidden);
-    const int count = ecornn_param_count(run.plan);
+    const int count = sizes.param_count;
     const void **params = malloc((size_t)count * sizeof *params);
-    const float *block = numbers(sizes.params);
-    for (int k = 0; k < count;
-         k++) { /* the parameters of a model follow those of the model before it */
-        ecornn_param param;
+    const float *block = numbers(sizes.param_elements);
+    for (int k = 0; k < count; k++) { /* a model's parameters follow those of the model before */
+        ecornn_param param = {.size = sizeof param};
         check(ecornn_param_get(run.plan, k, &param));
         params[k] = block + param.offset;
     }
-    void *weights = ecornn_alloc(device, sizes.weights);
-    check(ecornn_pack(run.plan, params, weights, NULL));
-    run.io.steps = run.io.batch = ECORNN_ALL;
+    void *weights = ecornn_alloc(device, sizes.weight_bytes);
+    check(ecornn_pack(run.plan, params, NULL, weights, NULL));
     run.io.x = numbers(rows * (size_t)desc->input);
     run.io.y = numbers(rows * width);
     run.io.weights = weights;
-    run.io.workspace = ecornn_alloc(device, sizes.workspace);
-    run.io.reserve = ecornn_alloc(device, sizes.reserve);
+    run.io.workspace = ecornn_alloc(device, sizes.workspace_bytes);
+    run.io.reserve = ecornn_alloc(device, sizes.reserve_bytes);
     run.gradient.dy = numbers(rows * width);
     run.gradient.dx = numbers(rows * (size_t)desc->input);
-    run.gradient.dweights = ecornn_alloc(device, sizes.dweights);
+    run.gradient.dweights = ecornn_alloc(device, sizes.dweight_bytes);
     return run;
 }
 
@@ -68,8 +69,8 @@ static double train(const struct run *run, int times)
     struct timespec begin, end;
     timespec_get(&begin, TIME_UTC);
     for (int k = 0; k < times; k++) {
-        check(ecornn_forward(run->plan, &run->io));
-        check(ecornn_backward(run->plan, &run->io, &run->gradient));
+        check(ecornn_forward(run->plan, run->steps, run->batch, &run->io));
+        check(ecornn_backward(run->plan, run->steps, run->batch, &run->io, &run->gradient));
     }
     timespec_get(&end, TIME_UTC);
     return 1e3 * (double)(end.tv_sec - begin.tv_sec) + 1e-6 * (double)(end.tv_nsec - begin.tv_nsec);
@@ -84,7 +85,7 @@ static int compare(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     ecornn_device *device;
-    ecornn_desc desc;
+    ecornn_desc desc = {.size = sizeof desc};
     double together[ROUNDS], apart[ROUNDS];
     check(ecornn_device_open(&device, "cpu"));
     check(ecornn_desc_parse(&desc, argc > 1 ? argv[1] : "lstm/train/T50/N32/I32/H128", NULL));

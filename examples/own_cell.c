@@ -39,16 +39,15 @@ struct net {
 
 static void net_open(struct net *net, const ecornn_cell *cell)
 {
-    ecornn_desc desc;
-    ecornn_sizes sizes;
+    ecornn_sizes sizes = {.size = sizeof sizes};
     check(ecornn_device_open(&net->device, "cpu"));
-    check(ecornn_desc_parse(&desc, "leaky/f64/train/T8/N2/I3/H5", cell));
-    check(ecornn_plan_create(&net->plan, net->device, &desc));
-    ecornn_plan_sizes(net->plan, &sizes);
-    net->weights = ecornn_alloc(net->device, sizes.weights);
-    net->dweights = ecornn_alloc(net->device, sizes.dweights);
-    net->workspace = ecornn_alloc(net->device, sizes.workspace);
-    net->reserve = ecornn_alloc(net->device, sizes.reserve);
+    check(ecornn_plan_create(&net->plan, net->device, "leaky/f64/train/T8/N2/I3/H5",
+                             (const ecornn_cell *[]){cell, NULL}));
+    check(ecornn_plan_sizes(net->plan, &sizes));
+    net->weights = ecornn_alloc(net->device, sizes.weight_bytes);
+    net->dweights = ecornn_alloc(net->device, sizes.dweight_bytes);
+    net->workspace = ecornn_alloc(net->device, sizes.workspace_bytes);
+    net->reserve = ecornn_alloc(net->device, sizes.reserve_bytes);
 }
 
 static void net_close(struct net *net)
@@ -77,31 +76,29 @@ int main(void)
     for (int k = 0; k < T * N * I; k++)
         x[k] = 0.2 * (k % 5 - 2);
     for (int k = 0; k < PARAMS; k++) {
-        ecornn_param param;
+        ecornn_param param = {.size = sizeof param};
         check(ecornn_param_get(net.plan, k, &param));
         printf("%-8s [%d,%d]\n", param.name, (int)param.rows, (int)param.cols);
         params[k] = block + param.offset;
         dparams[k] = dblock + param.offset;
     }
     const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
                           .x = x,
                           .y = y,
                           .weights = net.weights,
                           .workspace = net.workspace,
                           .reserve = net.reserve};
     const ecornn_gradient gradient = {.size = sizeof gradient, .dy = y, .dweights = net.dweights};
-    check(ecornn_pack(net.plan, params, net.weights, NULL));
-    check(ecornn_forward(net.plan, &io));
-    check(ecornn_backward(net.plan, &io, &gradient));
+    check(ecornn_pack(net.plan, params, NULL, net.weights, NULL));
+    check(ecornn_forward(net.plan, T, N, &io));
+    check(ecornn_backward(net.plan, T, N, &io, &gradient));
     check(ecornn_unpack(net.plan, net.dweights, dparams, 0, NULL));
     const double step = 1e-5;
     double side[2];
     for (int k = 0; k < 2; k++) {
         block[0] += k ? -2 * step : step;
-        check(ecornn_pack(net.plan, params, net.weights, NULL));
-        check(ecornn_forward(net.plan, &io));
+        check(ecornn_pack(net.plan, params, NULL, net.weights, NULL));
+        check(ecornn_forward(net.plan, T, N, &io));
         side[k] = loss(y);
     }
     printf("gradient of the first weight: %.8f, by differences %.8f\n", dblock[0],

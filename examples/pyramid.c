@@ -29,18 +29,14 @@ static float *numbers(size_t n)
     return array;
 }
 
-/* Pointers to the parameters of all layers. `block` has room for all of them. */
-static void **pointers(const ecornn_net_plan *plan, const ecornn_net_sizes *sizes, float *block)
+/* Pointers to the parameters of all layers.  `block` has room for all of them. */
+static void **pointers(const ecornn_plan *plan, const ecornn_sizes *sizes, float *block)
 {
-    void **params = malloc((size_t)sizes->params * sizeof *params);
-    for (int k = 0; k < sizes->layers; k++) {
-        ecornn_net_layer layer;
-        ecornn_param param;
-        check(ecornn_net_layer_get(plan, k, &layer));
-        for (int i = 0; i < ecornn_param_count(layer.plan); i++) {
-            check(ecornn_param_get(layer.plan, i, &param));
-            params[layer.first_param + i] = block + layer.params + param.offset;
-        }
+    void **params = malloc((size_t)sizes->param_count * sizeof *params);
+    for (int k = 0; k < sizes->param_count; k++) {
+        ecornn_param param = {.size = sizeof param};
+        check(ecornn_param_get(plan, k, &param));
+        params[k] = block + param.offset;
     }
     return params;
 }
@@ -51,37 +47,35 @@ int main(int argc, char **argv)
                                : "train/T400/N16/I40; lstm/H128/bi; join:2; lstm/H128/bi; join:2; "
                                  "lstm/H128/bi; join:2; lstm/H128/bi";
     ecornn_device *device;
-    ecornn_net_plan *plan;
-    ecornn_net_sizes sizes;
+    ecornn_plan *plan;
+    ecornn_sizes sizes = {.size = sizeof sizes};
     check(ecornn_device_open(&device, "cpu"));
-    check(ecornn_net_plan_create(&plan, device, net, NULL));
-    ecornn_net_plan_sizes(plan, &sizes);
+    check(ecornn_plan_create(&plan, device, net, NULL));
+    check(ecornn_plan_sizes(plan, &sizes));
     const size_t steps = (size_t)((sizes.steps + sizes.joined - 1) / sizes.joined);
     const size_t x = (size_t)sizes.steps * (size_t)sizes.batch * (size_t)sizes.input;
     const size_t y = steps * (size_t)sizes.batch * (size_t)sizes.output;
-    void **params = pointers(plan, &sizes, numbers(sizes.blocks.params));
-    void **dparams = pointers(plan, &sizes, numbers(sizes.blocks.params));
-    void *weights = ecornn_alloc(device, sizes.blocks.weights);
+    void **params = pointers(plan, &sizes, numbers(sizes.param_elements));
+    void **dparams = pointers(plan, &sizes, numbers(sizes.param_elements));
+    void *weights = ecornn_alloc(device, sizes.weight_bytes);
     const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
                           .x = numbers(x),
                           .y = numbers(y),
                           .weights = weights,
-                          .workspace = ecornn_alloc(device, sizes.blocks.workspace),
-                          .reserve = ecornn_alloc(device, sizes.blocks.reserve)};
+                          .workspace = ecornn_alloc(device, sizes.workspace_bytes),
+                          .reserve = ecornn_alloc(device, sizes.reserve_bytes)};
     const ecornn_gradient gradient = {.size = sizeof gradient,
                                       .dy = numbers(y),
                                       .dx = numbers(x),
-                                      .dweights = ecornn_alloc(device, sizes.blocks.dweights)};
+                                      .dweights = ecornn_alloc(device, sizes.dweight_bytes)};
     double begin = 0, forward = 0, end = 0;
     for (int k = 0; k < 3; k++) { /* the first also starts threads and touches pages */
         begin = now();
-        check(ecornn_net_pack(plan, (const void *const *)params, weights, NULL));
-        check(ecornn_net_forward(plan, &io, NULL));
+        check(ecornn_pack(plan, (const void *const *)params, NULL, weights, NULL));
+        check(ecornn_forward(plan, sizes.steps, sizes.batch, &io));
         forward = now();
-        check(ecornn_net_backward(plan, &io, &gradient, NULL));
-        check(ecornn_net_unpack(plan, gradient.dweights, dparams, 0, NULL));
+        check(ecornn_backward(plan, sizes.steps, sizes.batch, &io, &gradient));
+        check(ecornn_unpack(plan, gradient.dweights, dparams, 0, NULL));
         end = now();
     }
     printf("%d steps to %zu: %.1f ms forward, %.1f ms back\n", sizes.steps, steps, forward - begin,

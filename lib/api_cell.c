@@ -10,33 +10,61 @@
 #include "lib/check.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <string.h>
-
-const ecornn_cell *ecornn_cell_find(const char *name)
-{
-    const struct ecornn_cell *cell = NULL;
-    for (int k = 0; name && (cell = eco_cell_builtin(k)); k++)
-        if (strcmp(cell->recipe.name, name) == 0)
-            break;
-    return cell;
-}
-
-const char *ecornn_cell_name(int index)
-{
-    const struct ecornn_cell *cell = index < 0 ? NULL : eco_cell_builtin(index);
-    return cell ? cell->recipe.name : NULL;
-}
 
 /* A user's cell, followed by its text. */
 enum { WITH_TEXT = -2 }; /* its `builtin`, instead of a place in the list */
 struct parsed {
     struct ecornn_cell cell;
+    atomic_int holders; /* plans, and the program until it frees the cell */
+    atomic_bool freed;
     char text[];
 };
 
+static struct parsed *parsed_of(const ecornn_cell *cell)
+{
+    return cell && cell->builtin == WITH_TEXT ? (struct parsed *)(uintptr_t)cell : NULL;
+}
+
+void eco_cell_hold(const ecornn_cell *cell)
+{
+    struct parsed *const parsed = parsed_of(cell);
+    if (parsed)
+        atomic_fetch_add(&parsed->holders, 1);
+}
+
+void eco_cell_release(const ecornn_cell *cell)
+{
+    struct parsed *const parsed = parsed_of(cell);
+    if (parsed && atomic_fetch_sub(&parsed->holders, 1) == 1)
+        eco_free(parsed);
+}
+
 const char *eco_cell_source_text(const ecornn_cell *cell)
 {
-    return cell->builtin == WITH_TEXT ? ((const struct parsed *)cell)->text : NULL;
+    return parsed_of(cell) ? parsed_of(cell)->text : NULL;
+}
+
+static const ecornn_cell *find_builtin(const char *name)
+{
+    const ecornn_cell *cell;
+    for (int k = 0; (cell = eco_cell_builtin(k)) != NULL; k++)
+        if (strcmp(cell->recipe.name, name) == 0)
+            return cell;
+    return NULL;
+}
+
+ecornn_status ecornn_cell_name(int index, const char **name)
+{
+    if (!name)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "name is NULL");
+    const ecornn_cell *const cell = index < 0 ? NULL : eco_cell_builtin(index);
+    if (!cell)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, but there is no such built-in cell",
+                        index);
+    *name = cell->recipe.name;
+    return ECORNN_OK;
 }
 
 ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
@@ -45,6 +73,11 @@ ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
         return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
     if (!text)
         return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
+    const ecornn_cell *const builtin = find_builtin(text);
+    if (builtin) {
+        *cell = (ecornn_cell *)(uintptr_t)builtin; /* nobody changes a cell */
+        return ECORNN_OK;
+    }
     const size_t length = strlen(text), bytes = sizeof(struct parsed) + length + 1;
     struct parsed *parsed = eco_alloc_zeroed(bytes);
     if (!parsed)
@@ -59,6 +92,7 @@ ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
         return eco_fail(ECORNN_BAD_CELL, "%d:%d: %s", error.line, error.column, error.message);
     }
     parsed->cell.builtin = WITH_TEXT;
+    parsed->holders = 1;
     memcpy(parsed->text, text, length + 1);
     *cell = &parsed->cell;
     return ECORNN_OK;
@@ -69,27 +103,30 @@ int ecornn_cell_print(const ecornn_cell *cell, char *text, size_t size)
     struct eco_text words = {text, size, 0};
     if (!cell)
         eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
-    else if (!text && size > 0)
-        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
-    else if (!eco_cell_print(cell, &words))
+    else if (eco_check_text(text, size) && !eco_cell_print(cell, &words))
         eco_fail(ECORNN_NO_MEMORY, "no memory to print a cell");
-    else
+    else if (text || size == 0)
         return words.length > INT_MAX ? INT_MAX : (int)words.length;
     return -1;
 }
 
-int ecornn_cell_states(const ecornn_cell *cell)
+ecornn_status ecornn_cell_states(const ecornn_cell *cell, int *count, double *start)
 {
-    return cell ? cell->recipe.n_states : 0;
-}
-
-double ecornn_cell_start(const ecornn_cell *cell, int state)
-{
-    return state >= 0 && state < ecornn_cell_states(cell) ? cell->recipe.start[state] : 0;
+    if (!cell || !count)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", cell ? "count" : "cell");
+    *count = cell->recipe.n_states;
+    for (int s = 0; start && s < ECORNN_MAX_STATES; s++)
+        start[s] = s < *count ? cell->recipe.start[s] : 0;
+    return ECORNN_OK;
 }
 
 void ecornn_cell_free(ecornn_cell *cell)
 {
-    if (cell && cell->builtin < 0)
-        eco_free(cell);
+    struct parsed *const parsed = parsed_of(cell);
+    if (!parsed)
+        return;
+    if (atomic_exchange(&parsed->freed, true))
+        eco_fail(ECORNN_BAD_ARGUMENT, "cell %s was freed before", cell->recipe.name);
+    else
+        eco_cell_release(cell);
 }

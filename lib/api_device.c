@@ -7,8 +7,10 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
+#include "lib/check.h"
 
 #include <ctype.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* In order of preference for a NULL name. */
@@ -89,6 +91,7 @@ static ecornn_status open_device(ecornn_device **device, int index, int argument
     if (!opened)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a device", sizeof *opened);
     opened->backend = backend;
+    opened->holders = 1;
     const ecornn_status status = backend->open(opened, argument);
     if (status != ECORNN_OK) {
         eco_free(opened);
@@ -127,9 +130,15 @@ ecornn_status ecornn_device_open(ecornn_device **device, const char *name)
     return status;
 }
 
-void ecornn_device_close(ecornn_device *device)
+/* The program's hold ends when it closes the device, a plan's when it is freed. */
+void eco_device_hold(ecornn_device *device)
 {
-    if (!device)
+    atomic_fetch_add(&device->holders, 1);
+}
+
+void eco_device_release(ecornn_device *device)
+{
+    if (atomic_fetch_sub(&device->holders, 1) != 1)
         return;
     struct eco_caller caller;
     eco_caller_begin(&caller);
@@ -138,49 +147,56 @@ void ecornn_device_close(ecornn_device *device)
     eco_caller_end(&caller);
 }
 
-int ecornn_device_count(const char *backend)
+ecornn_status eco_check_device(const ecornn_device *device)
 {
-    const int index = backend ? find_backend(backend, strlen(backend)) : -1;
-    if (index < 0)
-        return 0;
-    struct eco_caller caller;
-    eco_caller_begin(&caller);
-    const int count = backends[index].backend->count();
-    eco_caller_end(&caller);
-    return count;
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    return !device->closed ? ECORNN_OK
+                           : eco_fail(ECORNN_BAD_ARGUMENT,
+                                      "device %s is closed: only its plans may still be used",
+                                      device->backend->name);
 }
 
-const char *ecornn_device_algorithm(const ecornn_device *device, int index)
+void ecornn_device_close(ecornn_device *device)
 {
-    if (!device) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-        return NULL;
-    }
-    for (int k = 0; k <= index && device->backend->algos[k]; k++)
-        if (k == index)
-            return device->backend->algos[k]->name;
-    return NULL;
+    if (!device || eco_check_device(device) != ECORNN_OK)
+        return;
+    device->closed = true;
+    eco_device_release(device);
+}
+
+ecornn_status ecornn_device_count(const char *backend, int *count)
+{
+    if (!backend || !count)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", backend ? "count" : "backend");
+    const int index = find_backend(backend, strlen(backend));
+    if (index < 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "backend is '%.40s', must be cpu, cuda or reference",
+                        backend);
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
+    *count = backends[index].backend->count();
+    eco_caller_end(&caller);
+    return ECORNN_OK;
 }
 
 ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info)
 {
-    if (!device)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    if (!info)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "info is NULL");
-    *info = device->info;
+    const ecornn_status status = eco_check_device(device);
+    if (status != ECORNN_OK)
+        return status;
+    ecornn_device_info found = device->info;
+    struct eco_text algorithms = {found.algorithms, sizeof found.algorithms, 0};
     if (device->backend->threads)
-        info->threads = device->backend->threads(device);
-    return ECORNN_OK;
+        found.threads = device->backend->threads(device);
+    for (int k = 0; device->backend->algos[k]; k++)
+        eco_text_add(&algorithms, "%s%s", k > 0 ? " " : "", device->backend->algos[k]->name);
+    return eco_give("info", info, &found, sizeof found);
 }
 
 void *ecornn_alloc(ecornn_device *device, size_t bytes)
 {
-    if (!device) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-        return NULL;
-    }
-    if (bytes == 0)
+    if (eco_check_device(device) != ECORNN_OK || bytes == 0)
         return NULL;
     struct eco_caller caller;
     eco_caller_begin(&caller);
@@ -204,10 +220,9 @@ void ecornn_free(ecornn_device *device, void *memory)
 static ecornn_status copy(ecornn_device *device, void *to, const void *from, size_t bytes,
                           bool to_device)
 {
-    if (!device)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    if (bytes == 0)
-        return ECORNN_OK;
+    const ecornn_status checked = eco_check_device(device);
+    if (checked != ECORNN_OK || bytes == 0)
+        return checked;
     if (!to)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes",
                         to_device ? "to" : "to_host", bytes);
@@ -233,8 +248,9 @@ ecornn_status ecornn_download(ecornn_device *device, void *to_host, const void *
 
 ecornn_status ecornn_wait(ecornn_device *device, void *stream)
 {
-    if (!device)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    const ecornn_status checked = eco_check_device(device);
+    if (checked != ECORNN_OK)
+        return checked;
     struct eco_caller caller;
     eco_caller_begin(&caller);
     const ecornn_status status = device->backend->wait(device, stream);

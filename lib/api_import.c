@@ -146,8 +146,12 @@ static void walk_block(struct walk *walk)
 
 static ecornn_status begin(struct walk *walk, const struct ecornn_plan *plan, const char *system)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    const ecornn_status status = eco_check_plan(plan);
+    if (status != ECORNN_OK)
+        return status;
+    if (plan->kind != ECO_PLAN_LAYERS)
+        return eco_fail(ECORNN_UNSUPPORTED, "only the weights of layers are exchanged: take the "
+                                            "layers of a net by ecornn_plan_layer");
     if (!system)
         return eco_fail(ECORNN_BAD_ARGUMENT, "system is NULL");
     *walk = (struct walk){.problem = &plan->problem, .system = eco_foreign_find(system)};
@@ -176,16 +180,16 @@ ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system, si
 /* Imports or exports between `elements` of a block of this type and the parameters. */
 static ecornn_status move(struct walk *walk, enum action action, ecornn_type type, size_t elements)
 {
-    if ((unsigned)type >= ECO_TYPES)
+    if (type < ECORNN_F32 || type > ECORNN_F16)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "type is %d, must be ECORNN_F32, ECORNN_F64, ECORNN_BF16 or ECORNN_F16",
                         (int)type);
     const ecornn_type params = walk->problem->param_type;
     ecornn_status status =
-        eco_check_pointer(action == IMPORT ? "block" : "params", walk->from, true,
+        eco_check_pointer(action == IMPORT ? "block" : "param_block", walk->from, true,
                           eco_type_bytes(action == IMPORT ? type : params));
     if (status == ECORNN_OK)
-        status = eco_check_pointer(action == IMPORT ? "params" : "block", walk->to, true,
+        status = eco_check_pointer(action == IMPORT ? "param_block" : "block", walk->to, true,
                                    eco_type_bytes(action == IMPORT ? params : type));
     if (status != ECORNN_OK)
         return status;
@@ -204,21 +208,21 @@ static ecornn_status move(struct walk *walk, enum action action, ecornn_type typ
 }
 
 ecornn_status ecornn_import(const ecornn_plan *plan, const char *system, const void *block,
-                            ecornn_type type, size_t elements, void *params)
+                            ecornn_type type, size_t elements, void *param_block)
 {
     struct walk walk;
     const ecornn_status status = begin(&walk, plan, system);
     walk.from = block;
-    walk.to = params;
+    walk.to = param_block;
     return status == ECORNN_OK ? move(&walk, IMPORT, type, elements) : status;
 }
 
-ecornn_status ecornn_export(const ecornn_plan *plan, const char *system, const void *params,
+ecornn_status ecornn_export(const ecornn_plan *plan, const char *system, const void *param_block,
                             void *block, ecornn_type type, size_t elements)
 {
     struct walk walk;
     const ecornn_status status = begin(&walk, plan, system);
-    walk.from = params;
+    walk.from = param_block;
     walk.to = block;
     return status == ECORNN_OK ? move(&walk, EXPORT, type, elements) : status;
 }

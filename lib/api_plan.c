@@ -1,16 +1,21 @@
 /*
- * Descriptions and plans.  This file checks the pointers; plan/problem.c checks the fields of a
- * description.
+ * Plans: makes one of any kind from a text or a description, and answers what all of them have.
+ * plan/problem.c checks the fields of a description.
  */
 #include "ecornn.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "common/caller.h"
 #include "common/compose/models.h"
+#include "common/compose/net.h"
+#include "common/compose/tangent.h"
 #include "common/util.h"
 #include "lib/check.h"
 #include "lib/wisdom_files.h"
+
+/* ---- layers of one problem ------------------------------------------------------------------- */
 
 ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ecornn_cell *cell)
 {
@@ -23,19 +28,11 @@ ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ec
     eco_caller_begin(&caller);
     const ecornn_status status = eco_problem_parse(&parsed, problem, cell);
     eco_caller_end(&caller);
-    if (status == ECORNN_OK)
-        *desc = parsed;
-    return status;
+    return status == ECORNN_OK ? eco_give("desc", desc, &parsed, sizeof parsed) : status;
 }
 
-ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, const ecornn_desc *desc)
+ecornn_status eco_layers_create(ecornn_plan **plan, ecornn_device *device, const ecornn_desc *desc)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    if (!device)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    if (!desc)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
     struct eco_problem problem;
     struct ecornn_plan *created;
     struct eco_caller caller;
@@ -51,38 +48,204 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
         const char *cell = eco_cell_source_text(one->problem.cell);
         if (cell || one->problem.cell->builtin >= 0) /* a tangent has a cell that no user knows */
             eco_record(one->problem.text, cell, &note);
+        eco_cell_hold(created->problem.cell);
         *plan = created;
     }
     eco_caller_end(&caller);
     return status;
 }
 
-void ecornn_plan_free(ecornn_plan *plan)
+void eco_layers_free(ecornn_plan *plan)
 {
+    if (!plan)
+        return;
+    const ecornn_cell *const cell = plan->problem.cell;
     struct eco_caller caller;
     eco_caller_begin(&caller);
     eco_plan_free(plan);
     eco_caller_end(&caller);
+    eco_cell_release(cell);
 }
 
-void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes)
+/* ---- plans of other kinds -------------------------------------------------------------------- */
+
+/* Makes the plan that the program has of another one, whose sizes it shows. */
+static ecornn_status wrap(ecornn_plan **plan, enum eco_plan_kind kind, ecornn_device *device,
+                          const ecornn_sizes *sizes)
 {
-    if (eco_check_sizes(plan, sizes))
-        *sizes = plan->sizes;
+    struct ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
+    if (!made)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made);
+    made->kind = kind;
+    made->device = device;
+    made->sizes = *sizes;
+    *plan = made;
+    return ECORNN_OK;
+}
+
+static ecornn_status create_net(ecornn_plan **plan, ecornn_device *device, const char *text,
+                                const ecornn_cell *const *cells)
+{
+    struct eco_net_plan *net;
+    ecornn_status status = eco_net_plan_create(&net, device, text, cells);
+    if (status != ECORNN_OK)
+        return status;
+    status = wrap(plan, ECO_PLAN_NET, device, &net->sizes);
+    if (status == ECORNN_OK)
+        (*plan)->net = net;
+    else
+        eco_net_plan_free(net);
+    return status;
+}
+
+static ecornn_status create_tangent(ecornn_plan **plan, ecornn_device *device,
+                                    const ecornn_desc *desc)
+{
+    struct eco_tangent_plan *tangent;
+    ecornn_status status = eco_tangent_plan_create(&tangent, device, desc);
+    if (status != ECORNN_OK)
+        return status;
+    status = wrap(plan, ECO_PLAN_TANGENT, device, &tangent->sizes);
+    if (status == ECORNN_OK)
+        (*plan)->tangent = tangent;
+    else
+        eco_tangent_plan_free(tangent);
+    return status;
+}
+
+static ecornn_status create_attention(ecornn_plan **plan, ecornn_device *device, const char *text)
+{
+    struct eco_attention_desc desc = {0};
+    struct eco_attention problem;
+    struct eco_attention_plan *attention = NULL;
+    struct eco_caller caller;
+    eco_caller_begin(&caller);
+    ecornn_status status = eco_attention_parse(&desc, text);
+    if (status == ECORNN_OK)
+        status = eco_attention_build(&problem, &desc);
+    if (status == ECORNN_OK)
+        status = eco_attention_plan_create(&attention, device, &problem);
+    if (status == ECORNN_OK)
+        status = wrap(plan, ECO_PLAN_ATTENTION, device, &attention->sizes);
+    if (status == ECORNN_OK)
+        (*plan)->attention = attention;
+    else
+        eco_attention_plan_free(attention);
+    eco_caller_end(&caller);
+    return status;
+}
+
+static ecornn_status create_desc(ecornn_plan **plan, ecornn_device *device, const ecornn_desc *desc)
+{
+    return ((desc->flags & ECORNN_TANGENT) != 0 ? create_tangent : eco_layers_create)(plan, device,
+                                                                                      desc);
+}
+
+static const ecornn_cell *find_cell(const ecornn_cell *const *cells, const char *text)
+{
+    const size_t length = strcspn(text, "/");
+    while (cells && *cells &&
+           !(strlen((*cells)->recipe.name) == length &&
+             memcmp((*cells)->recipe.name, text, length) == 0))
+        cells++;
+    return cells ? *cells : NULL;
+}
+
+static ecornn_status create_text(ecornn_plan **plan, ecornn_device *device, const char *text,
+                                 const ecornn_cell *const *cells)
+{
+    static const char attention[] = "attention/";
+    if (strncmp(text, attention, sizeof attention - 1) == 0)
+        return create_attention(plan, device, text);
+    if (strchr(text, ';'))
+        return create_net(plan, device, text, cells);
+    ecornn_desc desc = {.size = sizeof desc};
+    const ecornn_status status = ecornn_desc_parse(&desc, text, find_cell(cells, text));
+    return status == ECORNN_OK ? create_desc(plan, device, &desc) : status;
+}
+
+/* ---- the program's plan ---------------------------------------------------------------------- */
+
+ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, const char *text,
+                                 const ecornn_cell *const *cells)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!text)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
+    ecornn_device *cpu = NULL;
+    ecornn_plan *made;
+    ecornn_status status = device ? eco_check_device(device) : ecornn_device_open(&cpu, "cpu");
+    if (status == ECORNN_OK)
+        status = create_text(&made, device ? device : cpu, text, cells);
+    if (status == ECORNN_OK) {
+        eco_device_hold(made->device);
+        *plan = made;
+    }
+    ecornn_device_close(cpu);
+    return status;
+}
+
+ecornn_status ecornn_plan_create_desc(ecornn_plan **plan, ecornn_device *device,
+                                      const ecornn_desc *desc)
+{
+    ecornn_desc own;
+    ecornn_plan *made;
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    ecornn_status status = eco_check_device(device);
+    if (status != ECORNN_OK)
+        return status;
+    desc = eco_take("desc", desc, &own, sizeof own);
+    status = desc ? create_desc(&made, device, desc) : ECORNN_BAD_ARGUMENT;
+    if (status == ECORNN_OK) {
+        eco_device_hold(made->device);
+        *plan = made;
+    }
+    return status;
+}
+
+void ecornn_plan_free(ecornn_plan *plan)
+{
+    if (!plan || eco_check_plan(plan) != ECORNN_OK)
+        return;
+    ecornn_device *const device = plan->device;
+    if (plan->kind == ECO_PLAN_LAYERS) {
+        eco_layers_free(plan);
+    } else {
+        if (plan->kind == ECO_PLAN_NET)
+            eco_net_plan_free(plan->net);
+        else if (plan->kind == ECO_PLAN_TANGENT)
+            eco_tangent_plan_free(plan->tangent);
+        else
+            eco_attention_plan_free(plan->attention);
+        plan->kind = 0;
+        eco_free(plan);
+    }
+    eco_device_release(device);
+}
+
+ecornn_status ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes)
+{
+    const ecornn_status status = eco_check_plan(plan);
+    return status == ECORNN_OK ? eco_give("sizes", sizes, &plan->sizes, sizeof *sizes) : status;
 }
 
 ecornn_status ecornn_run_sizes(const ecornn_plan *plan, int32_t steps, int32_t batch,
                                ecornn_sizes *sizes)
 {
-    int32_t T = 0, N = 0;
-    if (!eco_check_sizes(plan, sizes))
-        return ECORNN_BAD_ARGUMENT;
-    ecornn_status status = eco_check_count("steps", steps, plan->problem.T, &T);
+    ecornn_status status = eco_check_plan(plan);
+    if (status == ECORNN_OK && plan->kind != ECO_PLAN_LAYERS)
+        return eco_fail(ECORNN_UNSUPPORTED, "only plans of layers have sizes of smaller runs");
     if (status == ECORNN_OK)
-        status = eco_check_count("batch", batch, plan->problem.N, &N);
+        status = eco_check_count("steps", steps, plan->sizes.steps);
     if (status == ECORNN_OK)
-        *sizes = plan->one ? eco_models_sizes(plan, T, N) : eco_plan_sizes(plan, T, N);
-    return status;
+        status = eco_check_count("batch", batch, plan->sizes.batch);
+    if (status != ECORNN_OK)
+        return status;
+    const ecornn_sizes smaller =
+        plan->one ? eco_models_sizes(plan, steps, batch) : eco_plan_sizes(plan, steps, batch);
+    return eco_give("sizes", sizes, &smaller, sizeof smaller);
 }
 
 int32_t ecornn_bucket(int32_t size)
@@ -95,19 +258,63 @@ int32_t ecornn_bucket(int32_t size)
     return size <= EXACT || rounded > INT32_MAX ? size : (int32_t)rounded;
 }
 
+ecornn_status ecornn_plan_layer(const ecornn_plan *plan, int index, const ecornn_plan **layer)
+{
+    const ecornn_status status = eco_check_plan(plan);
+    if (status != ECORNN_OK)
+        return status;
+    if (!layer)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "layer is NULL");
+    if (index < 0 || index >= plan->sizes.layers)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index,
+                        plan->sizes.layers - 1);
+    *layer = plan->kind == ECO_PLAN_NET ? plan->net->layer[index].plan : plan;
+    return ECORNN_OK;
+}
+
+/* ---- print ----------------------------------------------------------------------------------- */
+
+bool eco_check_text(const char *text, size_t size)
+{
+    if (text || size == 0)
+        return true;
+    eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
+    return false;
+}
+
+static void add_layers(const ecornn_plan *plan, struct eco_text *text)
+{
+    if (plan->one)
+        eco_text_add(text, "%s: %d at once, each as\n", plan->problem.text, plan->concurrent);
+    const bool fits = text->length < text->size;
+    const int length =
+        eco_plan_describe(plan->one ? plan->one : plan, fits ? text->data + text->length : NULL,
+                          fits ? text->size - text->length : 0);
+    text->length += length > 0 ? (size_t)length : 0;
+}
+
+void eco_plan_add_text(const ecornn_plan *plan, struct eco_text *text)
+{
+    if (plan->kind == ECO_PLAN_LAYERS) {
+        add_layers(plan, text);
+    } else if (plan->kind == ECO_PLAN_NET) {
+        eco_net_plan_describe(plan->net, text);
+    } else if (plan->kind == ECO_PLAN_TANGENT) {
+        eco_tangent_plan_describe(plan->tangent, text);
+    } else {
+        const int length = eco_attention_plan_describe(plan->attention, text->data, text->size);
+        text->length += length > 0 ? (size_t)length : 0;
+    }
+}
+
 int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
 {
-    if (!eco_check_print(plan, text, size))
+    if (eco_check_plan(plan) != ECORNN_OK || !eco_check_text(text, size))
         return -1;
     struct eco_caller caller;
-    eco_caller_begin(&caller);
     struct eco_text words = {text, size, 0};
-    if (plan->one)
-        eco_text_add(&words, "%s: %d at once, each as\n", plan->problem.text, plan->concurrent);
-    const bool fits = words.length < size;
-    const int length =
-        eco_plan_describe(plan->one ? plan->one : plan, fits ? text + words.length : NULL,
-                          fits ? size - words.length : 0);
+    eco_caller_begin(&caller);
+    eco_plan_add_text(plan, &words);
     eco_caller_end(&caller);
-    return length < 0 ? length : length + (int)words.length;
+    return words.length > INT_MAX ? INT_MAX : (int)words.length;
 }

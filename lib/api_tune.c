@@ -8,25 +8,15 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
+#include "lib/check.h"
 #include "lib/tune.h"
 #include "lib/wisdom_files.h"
 
-static ecornn_status check(const ecornn_device *device, const ecornn_desc *desc,
-                           const ecornn_tuning *tuning, const ecornn_tuned *tuned)
+static ecornn_status check(const ecornn_device *device, const ecornn_tuning *tuning)
 {
-    if (!device)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    if (!desc)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
-    if (!tuned)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "tuned is NULL");
-    if (tuning && tuning->size != sizeof *tuning)
-        return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "tuning.size is %zu, must be sizeof(ecornn_tuning), %zu", tuning->size,
-                        sizeof *tuning);
-    if (tuning && !(tuning->seconds >= 0 && tuning->seconds <= 1e6))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "tuning.seconds is %g, must be 0 to 1000000",
-                        tuning->seconds);
+    if (!(tuning->limit_seconds >= 0 && tuning->limit_seconds <= 1e6))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "tuning.limit_seconds is %g, must be 0 to 1000000",
+                        tuning->limit_seconds);
     if (!device->backend->choices)
         return eco_fail(ECORNN_UNSUPPORTED, "device %s has no choices to tune",
                         device->backend->name);
@@ -53,25 +43,33 @@ static ecornn_status check_limit(const struct eco_problem *problem)
                     problem->memory_limit);
 }
 
-ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
-                          const ecornn_tuning *tuning, ecornn_tuned *tuned)
+ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc, ecornn_tuning *tuning)
 {
-    static const ecornn_tuning usual = {.size = sizeof usual};
+    ecornn_tuning usual = {.size = sizeof usual}, own;
+    ecornn_desc own_desc;
     struct eco_problem problem;
-    ecornn_tuned found = {0};
-    ecornn_status status = check(device, desc, tuning, tuned);
+    const ecornn_tuning *const asked =
+        eco_take("tuning", tuning ? tuning : &usual, &own, sizeof own);
+    ecornn_status status = eco_check_device(device);
+    if (status != ECORNN_OK || !asked)
+        return ECORNN_BAD_ARGUMENT;
+    if (!(desc = eco_take("desc", desc, &own_desc, sizeof own_desc)))
+        return ECORNN_BAD_ARGUMENT;
+    ecornn_tuning found = *asked;
+    status = check(device, &found);
     if (status != ECORNN_OK)
         return status;
     struct eco_caller caller;
     eco_caller_begin(&caller);
     eco_wisdom_open();
     status = eco_problem_build(&problem, desc);
+    if (status == ECORNN_OK && (desc->flags & ECORNN_TANGENT) != 0)
+        status = eco_fail(ECORNN_UNSUPPORTED, "tangents are not tuned");
     if (status == ECORNN_OK)
         status = check_limit(&problem);
     if (status == ECORNN_OK)
-        status = eco_tune(device, &problem, eco_choices, tuning ? tuning : &usual, &found);
+        status = eco_tune(device, &problem, eco_choices, asked, &found);
     eco_caller_end(&caller);
-    if (status == ECORNN_OK)
-        *tuned = found;
-    return status;
+    return status == ECORNN_OK ? eco_give("tuning", tuning ? tuning : &usual, &found, sizeof found)
+                               : status;
 }

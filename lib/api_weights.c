@@ -5,7 +5,9 @@
 #include "ecornn.h"
 
 #include "common/compose/models.h"
+#include "common/compose/net.h"
 #include "common/compose/sequence.h"
+#include "common/compose/tangent.h"
 #include "lib/check.h"
 
 static ecornn_status check_weights(const char *name, const void *weights, size_t bytes,
@@ -20,15 +22,6 @@ static ecornn_status check_weights(const char *name, const void *weights, size_t
     return ECORNN_OK;
 }
 
-int ecornn_param_count(const ecornn_plan *plan)
-{
-    if (!plan) {
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-        return 0;
-    }
-    return plan->problem.models * eco_problem_params(&plan->problem);
-}
-
 /* Model 3's parameters are named "3:" and their name, and follow the blocks of models 0 to 2. */
 static void get_of_models(const ecornn_plan *plan, int index, ecornn_param *param)
 {
@@ -36,28 +29,54 @@ static void get_of_models(const ecornn_plan *plan, int index, ecornn_param *para
     ecornn_param one;
     eco_problem_param(&plan->problem, index % each, &one);
     *param = one;
-    param->offset += (size_t)model * plan->one->sizes.params;
+    param->offset += (size_t)model * plan->one->sizes.param_elements;
     struct eco_text name = {param->name, sizeof param->name, 0};
     eco_text_add(&name, "%d:%s", model, one.name);
 }
 
-ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param)
+static void get_of_layers(const ecornn_plan *plan, int index, ecornn_param *param)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    if (!param)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "param is NULL");
-    const int count = plan->problem.models * eco_problem_params(&plan->problem);
-    if (count == 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, but %s has no parameters", index,
-                        plan->problem.text);
-    if (index < 0 || index >= count)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index, count - 1);
     if (plan->one)
         get_of_models(plan, index, param);
     else
         eco_problem_param(&plan->problem, index, param);
-    return ECORNN_OK;
+}
+
+/* Layer 2's parameters have the names that its own plan gives them. */
+static void get_of_net(const struct eco_net_plan *net, int index, ecornn_param *param)
+{
+    int k = net->layers - 1;
+    while (net->layer[k].plan->sizes.first_param > index)
+        k--;
+    const ecornn_plan *const layer = net->layer[k].plan;
+    get_of_layers(layer, index - layer->sizes.first_param, param);
+    param->offset += layer->sizes.param_offset;
+}
+
+/* A tangent's are those of its problem. */
+static void get_of_tangent(const struct eco_tangent_plan *tangent, int index, ecornn_param *param)
+{
+    eco_problem_param(&tangent->problem, index, param);
+}
+
+ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param)
+{
+    ecornn_param found = {0};
+    const ecornn_status status = eco_check_plan(plan);
+    if (status != ECORNN_OK)
+        return status;
+    const int count = plan->sizes.param_count;
+    if (count == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, but the plan has no parameters", index);
+    if (index < 0 || index >= count)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index, count - 1);
+    if (plan->kind == ECO_PLAN_NET)
+        get_of_net(plan->net, index, &found);
+    else if (plan->kind == ECO_PLAN_TANGENT)
+        get_of_tangent(plan->tangent, index, &found);
+    else
+        get_of_layers(plan, index, &found);
+    return eco_give("param", param, &found, sizeof found);
 }
 
 static bool is_aligned_param(const ecornn_plan *plan, const void *param)
@@ -108,19 +127,17 @@ static ecornn_status pack_one(const ecornn_plan *plan, const void *const *params
 /* Bytes from one model's part of the block to the next; 0 for one model. */
 static size_t stride_of(const ecornn_plan *plan)
 {
-    return plan->one ? eco_models_stride(plan->one->sizes.weights) : 0;
+    return plan->one ? eco_models_stride(plan->one->sizes.weight_bytes) : 0;
 }
 
 /* Blocks of the models follow each other, and so do their parameters. */
 static ecornn_status pack(const ecornn_plan *plan, const void *const *params,
                           const void *const *added, void *weights, void *stream)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
     const int count = eco_problem_params(&plan->problem);
     if (!params && count > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
-    ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
+    ecornn_status status = check_weights("weights", weights, plan->sizes.weight_bytes, plan);
     if (count == 0)
         return status; /* a cell without parameters */
     for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++) {
@@ -132,18 +149,38 @@ static ecornn_status pack(const ecornn_plan *plan, const void *const *params,
     return status;
 }
 
-ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, void *weights,
-                          void *stream)
+/* Plans of tangents and of attention have no packed weights. */
+static ecornn_status check_packs(const ecornn_plan *plan)
 {
-    return pack(plan, params, NULL, weights, stream);
+    const ecornn_status status = eco_check_plan(plan);
+    return status == ECORNN_OK && plan->kind > ECO_PLAN_NET
+               ? eco_fail(ECORNN_BAD_ARGUMENT, "the plan has no packed weights")
+               : status;
 }
 
-ecornn_status ecornn_pack_sums(const ecornn_plan *plan, const void *const *params,
-                               const void *const *added, void *weights, void *stream)
+static char *part_of(const void *block, size_t bytes)
 {
-    if (!added)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "added is NULL");
-    return pack(plan, params, added, weights, stream);
+    return (char *)(uintptr_t)block + bytes;
+}
+
+ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
+                          const void *const *added, void *weights, void *stream)
+{
+    ecornn_status status = check_packs(plan);
+    if (status != ECORNN_OK || plan->kind == ECO_PLAN_LAYERS)
+        return status == ECORNN_OK ? pack(plan, params, added, weights, stream) : status;
+    if (!params && plan->sizes.param_count > 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
+    status = check_weights("weights", weights, plan->sizes.weight_bytes, plan);
+    for (int k = 0; status == ECORNN_OK && k < plan->net->layers; k++) {
+        const ecornn_plan *const layer = plan->net->layer[k].plan;
+        const int first = layer->sizes.first_param;
+        status = pack(layer, params ? params + first : NULL, added ? added + first : NULL,
+                      part_of(weights, layer->sizes.weight_offset), stream);
+        if (status != ECORNN_OK)
+            return eco_net_fail(status, k);
+    }
+    return status;
 }
 
 ecornn_status eco_args_take_params(struct eco_args *args, const ecornn_plan *plan,
@@ -154,7 +191,7 @@ ecornn_status eco_args_take_params(struct eco_args *args, const ecornn_plan *pla
     void *weights = (void *)(uintptr_t)args->weights;
     /* backward reads what is packed */
     if (plan->one || args->reserve || !plan->device->backend->packs_in_runs ||
-        ecornn_param_count(plan) == 0 || !params)
+        plan->sizes.param_count == 0 || !params)
         return pack(plan, params, added, weights, args->stream);
     args->params = params;
     args->added = added;
@@ -165,6 +202,14 @@ ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *u
 {
     if (!packed || !used)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", packed ? "used" : "packed");
+    ecornn_status status = eco_check_plan(packed);
+    if (status == ECORNN_OK)
+        status = eco_check_plan(used);
+    if (status == ECORNN_OK && (packed->kind != ECO_PLAN_LAYERS || used->kind != ECO_PLAN_LAYERS))
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "only weights of layers fit other plans: compare the layers of nets");
+    if (status != ECORNN_OK)
+        return status;
     char data[200] = "";
     struct eco_text why = {data, sizeof data, 0};
     const struct ecornn_device *from = packed->device, *to = used->device;
@@ -199,24 +244,41 @@ static ecornn_status unpack_one(const ecornn_plan *plan, const void *dweights, v
     return eco_run_call(plan->device, &call, stream);
 }
 
-ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
+static ecornn_status unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
                             int add, void *stream)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
     if (!plan->problem.training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
                         plan->problem.text);
     const int count = eco_problem_params(&plan->problem);
     if (!dparams && count > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
-    ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweights, plan);
-    const size_t stride = plan->one ? eco_models_stride(plan->one->sizes.dweights) : 0;
+    ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweight_bytes, plan);
+    const size_t stride = plan->one ? eco_models_stride(plan->one->sizes.dweight_bytes) : 0;
     if (count == 0)
         return status;
     for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++)
         status =
             unpack_one(plan->one ? plan->one : plan, (const char *)dweights + (size_t)m * stride,
                        dparams + (size_t)m * (size_t)count, add, stream);
+    return status;
+}
+
+ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
+                            int add, void *stream)
+{
+    ecornn_status status = check_packs(plan);
+    if (status != ECORNN_OK || plan->kind == ECO_PLAN_LAYERS)
+        return status == ECORNN_OK ? unpack(plan, dweights, dparams, add, stream) : status;
+    if (!dparams && plan->sizes.param_count > 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
+    status = check_weights("dweights", dweights, plan->sizes.dweight_bytes, plan);
+    for (int k = 0; status == ECORNN_OK && k < plan->net->layers; k++) {
+        const ecornn_plan *const layer = plan->net->layer[k].plan;
+        status = unpack(layer, part_of(dweights, layer->sizes.dweight_offset),
+                        dparams ? dparams + layer->sizes.first_param : NULL, add, stream);
+        if (status != ECORNN_OK)
+            return eco_net_fail(status, k);
+    }
     return status;
 }

@@ -1,5 +1,6 @@
 /*
- * Argument checks shared by several public functions.
+ * What public functions share: checks of arguments, holders of devices and cells, and the plans of
+ * each kind.
  */
 #ifndef ECO_LIB_CHECK_H
 #define ECO_LIB_CHECK_H
@@ -10,6 +11,7 @@
 #include "ecornn.h"
 
 #include "common/plan.h"
+#include "lib/sized.h"
 
 /* For a power of two; avoids a division, which would be noticeable in a call of one short step. */
 static inline bool eco_is_aligned(const void *pointer, size_t alignment)
@@ -29,60 +31,79 @@ static inline ecornn_status eco_check_pointer(const char *name, const void *poin
     return ECORNN_OK;
 }
 
-/* ---- plans of any kind ----------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
-/* Checks that both are given; a failure is recorded as the thread's last failure, because functions
- * that return sizes have no status. */
-static inline bool eco_check_sizes(const void *plan, const void *sizes)
-{
-    if (plan && sizes)
-        return true;
-    eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", sizes ? "plan" : "sizes");
-    return false;
-}
-
-/* The same for the print of a plan, which returns -1 on failure. */
-static inline bool eco_check_print(const void *plan, const char *text, size_t size)
+/* Is it a plan?  A freed one often is not. */
+static inline ecornn_status eco_check_plan(const ecornn_plan *plan)
 {
     if (!plan)
-        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    else if (!text && size > 0)
-        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
-    return plan && (text || size == 0);
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (plan->kind < ECO_PLAN_LAYERS || plan->kind > ECO_PLAN_ATTENTION)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is %p, which is no plan: was it freed?",
+                        (const void *)plan);
+    return ECORNN_OK;
 }
 
-/* api_cell.c: the text of a user's cell; NULL for a built-in cell or a tangent. */
+/* Does the program still have the device open? */
+ecornn_status eco_check_device(const ecornn_device *device);
+/* The arguments of a print, which returns -1 if they are wrong. */
+bool eco_check_text(const char *text, size_t size);
+
+/* api_device.c, api_cell.c: a device is closed and a cell from text freed when the last holder lets
+ * it go. */
+void eco_device_hold(ecornn_device *device);
+void eco_device_release(ecornn_device *device);
+void eco_cell_hold(const ecornn_cell *cell);
+void eco_cell_release(const ecornn_cell *cell);
+/* The text of a user's cell; NULL for a built-in cell or a tangent. */
 const char *eco_cell_source_text(const ecornn_cell *cell);
+
+/* ---- plans of each kind ---------------------------------------------------------------------- */
+
+/* api_plan.c: the plan of one problem, as a part of another plan or to be given to the program. */
+ecornn_status eco_layers_create(ecornn_plan **plan, ecornn_device *device, const ecornn_desc *desc);
+void eco_layers_free(ecornn_plan *plan);
+/* net.c, tangent.c, attention.c */
+ecornn_status eco_net_plan_create(struct eco_net_plan **net, ecornn_device *device,
+                                  const char *text, const ecornn_cell *const *cells);
+void eco_net_plan_free(struct eco_net_plan *net);
+void eco_net_plan_describe(const struct eco_net_plan *net, struct eco_text *text);
+ecornn_status eco_tangent_plan_create(struct eco_tangent_plan **tangent, ecornn_device *device,
+                                      const ecornn_desc *desc);
+void eco_tangent_plan_free(struct eco_tangent_plan *tangent);
+void eco_tangent_plan_describe(const struct eco_tangent_plan *tangent, struct eco_text *text);
+/* Adds what ecornn_plan_print prints. */
+void eco_plan_add_text(const ecornn_plan *plan, struct eco_text *text);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* A run's number of steps or rows, which is at most the planned one. */
-static inline ecornn_status eco_check_count(const char *name, int32_t given, int32_t planned,
-                                            int32_t *count)
+static inline ecornn_status eco_check_count(const char *name, int32_t given, int32_t planned)
 {
-    if (given != ECORNN_ALL && (given < 0 || given > planned))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be 0 to %d or ECORNN_ALL", name,
-                        (int)given, (int)planned);
-    *count = given == ECORNN_ALL ? planned : given;
+    if (given < 0 || given > planned)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be 0 to %d", name, (int)given,
+                        (int)planned);
     return ECORNN_OK;
 }
 
-/* check_run.c: read a run's arguments and check all of them. */
-ecornn_status eco_args_read_forward(struct eco_args *args, const ecornn_plan *plan,
-                                    const ecornn_io *io);
-ecornn_status eco_args_read_backward(struct eco_args *args, const ecornn_plan *plan,
-                                     const ecornn_io *io, const ecornn_gradient *gradient);
-/* The parts of both: copy what the caller gives, without T and N; take T and N of the run, which
- * are the plan's if the caller has set neither, unless it gives states; and check all but these. */
-ecornn_status eco_args_read_io(struct eco_args *args, const ecornn_io *io);
-ecornn_status eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient);
-ecornn_status eco_args_count(struct eco_args *args, const ecornn_io *io, int32_t T, int32_t N,
-                             bool states);
+/* check_run.c: copy what the caller gives, T and N included. */
+void eco_args_read_io(struct eco_args *args, int32_t T, int32_t N, const ecornn_io *io);
+void eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient);
+/* Checks steps and batch, and what only nets or tangents have.  gradient: NULL forward. */
+ecornn_status eco_check_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                            const ecornn_io *io, const ecornn_gradient *gradient);
+/* Checks all arguments of a run of layers but these. */
 ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args);
 ecornn_status eco_check_lengths(const int32_t *lengths, int32_t T, int64_t count);
 /* api_weights.c: checks the parameters that are given to a run; packs them, or leaves that to the
  * run. */
 ecornn_status eco_args_take_params(struct eco_args *args, const ecornn_plan *plan,
                                    const void *const *params, const void *const *added);
+
+/* Forward, or, with a gradient, backward; steps and batch have been checked. */
+ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                               const ecornn_io *io, const ecornn_gradient *gradient);
+ecornn_status eco_tangent_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                                   const ecornn_io *io, const ecornn_gradient *gradient);
 
 #endif /* ECO_LIB_CHECK_H */

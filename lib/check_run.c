@@ -45,30 +45,6 @@ static ecornn_status check_all_states(const char *name, const void *const *state
     return check_states(name, state, problem);
 }
 
-static bool has_states(const struct eco_args *args)
-{
-    for (int s = 0; s < ECORNN_MAX_STATES; s++)
-        if (args->initial[s] || args->final[s])
-            return true;
-    return false;
-}
-
-ecornn_status eco_args_count(struct eco_args *args, const ecornn_io *io, int32_t T, int32_t N,
-                             bool states)
-{
-    const bool unset = io->steps == 0 && io->batch == 0;
-    if (unset && (states || has_states(args)))
-        return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.steps and io.batch are both 0 in a run with states: write ECORNN_ALL "
-                        "for the plan's %d and %d, or the batch of an empty run",
-                        (int)T, (int)N);
-    const ecornn_status status =
-        eco_check_count("io.steps", unset ? ECORNN_ALL : io->steps, T, &args->T);
-    return status == ECORNN_OK
-               ? eco_check_count("io.batch", unset ? ECORNN_ALL : io->batch, N, &args->N)
-               : status;
-}
-
 /* A run of no steps or no rows accesses only states and gradients of weights. */
 static bool is_empty(const struct eco_args *args)
 {
@@ -119,11 +95,11 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const struct e
     if (status == ECORNN_OK)
         status = check_all_states("io.states", (const void *const *)args->states, &plan->problem);
     if (status == ECORNN_OK)
-        status =
-            eco_check_pointer("io.weights", args->weights, runs && plan->sizes.weights > 0, block);
+        status = eco_check_pointer("io.weights", args->weights,
+                                   runs && plan->sizes.weight_bytes > 0, block);
     if (status == ECORNN_OK)
         status = eco_check_pointer("io.workspace", args->workspace,
-                                   runs && plan->sizes.workspace > 0, block);
+                                   runs && plan->sizes.workspace_bytes > 0, block);
     if (status == ECORNN_OK)
         status = check_reserve(plan, args, runs && args->backward);
     return status;
@@ -165,13 +141,11 @@ ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_ar
 
 /* ---- what the caller gives ------------------------------------------------------------------- */
 
-ecornn_status eco_args_read_io(struct eco_args *args, const ecornn_io *io)
+void eco_args_read_io(struct eco_args *args, int32_t T, int32_t N, const ecornn_io *io)
 {
-    if (!io)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io is NULL");
-    if (io->size != sizeof *io)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.size is %zu, must be %zu", io->size, sizeof *io);
-    *args = (struct eco_args){.lengths = io->lengths,
+    *args = (struct eco_args){.T = T,
+                              .N = N,
+                              .lengths = io->lengths,
                               .x = io->x,
                               .y = io->y,
                               .resets = io->resets,
@@ -191,57 +165,53 @@ ecornn_status eco_args_read_io(struct eco_args *args, const ecornn_io *io)
         args->reset_state[s] = io->reset_state[s];
         args->states[s] = io->states[s];
     }
-    return ECORNN_OK;
 }
 
-ecornn_status eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient)
+void eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient)
 {
-    if (!gradient)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient is NULL");
-    if (gradient->size != sizeof *gradient)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.size is %zu, must be %zu", gradient->size,
-                        sizeof *gradient);
     args->backward = true;
     args->dy = gradient->dy;
     args->dx = gradient->dx;
     args->dweights = gradient->dweights;
-    args->accumulate = gradient->accumulate != 0;
+    args->accumulate = gradient->add != 0;
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         args->dfinal[s] = gradient->dfinal[s];
         args->dinitial[s] = gradient->dinitial[s];
         args->dreset_state[s] = gradient->dreset_state[s];
         args->dstates[s] = gradient->dstates[s];
     }
+}
+
+/* Fields that plans of this kind do not have must be NULL. */
+static ecornn_status check_kind(const ecornn_plan *plan, const ecornn_io *io,
+                                const ecornn_gradient *gradient)
+{
+    static const ecornn_gradient none = {0};
+    const ecornn_gradient *const g = gradient ? gradient : &none;
+    const struct {
+        const char *name;
+        const void *at;
+        enum eco_plan_kind kind;
+    } fields[] = {{"io.layers", io->layers, ECO_PLAN_NET},
+                  {"io.tangent", io->tangent, ECO_PLAN_TANGENT},
+                  {"gradient.layers", g->layers, ECO_PLAN_NET},
+                  {"gradient.tangent", g->tangent, ECO_PLAN_TANGENT},
+                  {"gradient.dparams", g->dparams, ECO_PLAN_TANGENT}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].at && plan->kind != fields[i].kind)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL: the plan is not %s",
+                            fields[i].name, fields[i].at,
+                            fields[i].kind == ECO_PLAN_NET ? "a net" : "of tangents");
+    if (g->reserved != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.reserved is %d, must be 0", g->reserved);
     return ECORNN_OK;
 }
 
-ecornn_status eco_args_read_forward(struct eco_args *args, const ecornn_plan *plan,
-                                    const ecornn_io *io)
+ecornn_status eco_check_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                            const ecornn_io *io, const ecornn_gradient *gradient)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    ecornn_status status = eco_args_read_io(args, io);
+    ecornn_status status = eco_check_count("steps", steps, plan->sizes.steps);
     if (status == ECORNN_OK)
-        status = eco_args_count(args, io, plan->problem.T, plan->problem.N, false);
-    return status == ECORNN_OK ? eco_args_check(plan, args) : status;
-}
-
-ecornn_status eco_args_read_backward(struct eco_args *args, const ecornn_plan *plan,
-                                     const ecornn_io *io, const ecornn_gradient *gradient)
-{
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    if (!plan->problem.training)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
-                        plan->problem.text);
-    ecornn_status status = eco_args_read_io(args, io);
-    if (status == ECORNN_OK)
-        status = eco_args_read_gradient(args, gradient);
-    if (status == ECORNN_OK)
-        status = eco_args_count(args, io, plan->problem.T, plan->problem.N, false);
-    if (status == ECORNN_OK)
-        status = eco_args_check(plan, args);
-    for (int s = 0; s < ECORNN_MAX_STATES; s++)
-        args->states[s] = NULL; /* backward reads none */
-    return status;
+        status = eco_check_count("batch", batch, plan->sizes.batch);
+    return status == ECORNN_OK ? check_kind(plan, io, gradient) : status;
 }

@@ -8,6 +8,7 @@
 #include "common/caller.h"
 #include "common/compose/models.h"
 #include "common/compose/net.h"
+#include "lib/check.h"
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
@@ -40,8 +41,11 @@ static ecornn_status parse_layer(ecornn_desc *desc, const struct making *making,
     struct eco_text text = {problem, sizeof problem, 0};
     eco_text_add(&text, "%.*s%s/T%d/I%d%s", (int)length, layer, making->text->common, making->T,
                  making->input, layer + length);
+    desc->size = sizeof *desc;
     const ecornn_status status =
         ecornn_desc_parse(desc, problem, find_cell(making->cells, layer, length));
+    if (status == ECORNN_OK && (desc->flags & ECORNN_TANGENT) != 0)
+        return eco_fail(ECORNN_UNSUPPORTED, "nets have no tangents");
     if (status == ECORNN_OK && !making->shared)
         desc->flags &= ~(uint32_t)ECORNN_SHARED_INPUT;
     return status;
@@ -57,7 +61,7 @@ static ecornn_status check_layer(const struct eco_problem *problem, const struct
         {"batch", problem->N, first->N},
         {"type", problem->type, first->type},
         {"param_type", problem->param_type, first->param_type},
-        {"order", problem->order, first->order},
+        {"batch-major", problem->batch_major, first->batch_major},
         {"train", problem->training, first->training},
         {"resets", problem->resets, first->resets},
         {"mask", problem->masks, first->masks},
@@ -92,7 +96,7 @@ static ecornn_status parse_problem(struct eco_problem *problem, const struct mak
     return status;
 }
 
-static ecornn_status plan_in_part(struct ecornn_net_plan *plan, const struct making *making, int k)
+static ecornn_status plan_in_part(struct eco_net_plan *plan, const struct making *making, int k)
 {
     struct eco_problem problem;
     struct eco_caller caller;
@@ -102,18 +106,20 @@ static ecornn_status plan_in_part(struct ecornn_net_plan *plan, const struct mak
     eco_caller_begin(&caller);
     status = eco_models_plan_in_part(&plan->layer[k].plan, plan->device, &problem, &making->share);
     eco_caller_end(&caller);
+    if (status == ECORNN_OK)
+        eco_cell_hold(problem.cell);
     return status;
 }
 
-static ecornn_status plan_alone(struct ecornn_net_plan *plan, const struct making *making, int k)
+static ecornn_status plan_alone(struct eco_net_plan *plan, const struct making *making, int k)
 {
     ecornn_desc desc;
     const ecornn_status status = parse_layer(&desc, making, making->text->layer[k]);
-    return status == ECORNN_OK ? ecornn_plan_create(&plan->layer[k].plan, plan->device, &desc)
+    return status == ECORNN_OK ? eco_layers_create(&plan->layer[k].plan, plan->device, &desc)
                                : status;
 }
 
-static ecornn_status make_layer(struct ecornn_net_plan *plan, const struct making *making)
+static ecornn_status make_layer(struct eco_net_plan *plan, const struct making *making)
 {
     const int k = plan->layers;
     struct eco_net_layer *const layer = &plan->layer[k];
@@ -132,7 +138,7 @@ static ecornn_status make_layer(struct ecornn_net_plan *plan, const struct makin
 
 /* Decides whether layers side by side get a partition of the device each. Errors in their texts are
  * reported later, when the layers are made. */
-static ecornn_status share_device(const struct ecornn_net_plan *plan, struct making *making,
+static ecornn_status share_device(const struct eco_net_plan *plan, struct making *making,
                                   const struct eco_net_piece_text *text)
 {
     const struct eco_problem *layer[ECO_NET_LAYERS];
@@ -162,8 +168,7 @@ static ecornn_status share_device(const struct ecornn_net_plan *plan, struct mak
     return ECORNN_OK;
 }
 
-static ecornn_status make_layers(struct ecornn_net_plan *plan, const struct making *making,
-                                 int layers)
+static ecornn_status make_layers(struct eco_net_plan *plan, const struct making *making, int layers)
 {
     ecornn_status status = ECORNN_OK;
     for (int i = 0; status == ECORNN_OK && i < layers; i++)
@@ -172,7 +177,7 @@ static ecornn_status make_layers(struct ecornn_net_plan *plan, const struct maki
 }
 
 /* If one layer does not fit a partition, all have the whole device. */
-static ecornn_status make_beside(struct ecornn_net_plan *plan, struct making *making,
+static ecornn_status make_beside(struct eco_net_plan *plan, struct making *making,
                                  const struct eco_net_piece_text *text)
 {
     char before[ECO_MAX_DETAIL];
@@ -183,7 +188,7 @@ static ecornn_status make_beside(struct ecornn_net_plan *plan, struct making *ma
     if (status != ECORNN_UNSUPPORTED || making->share.algo == NULL)
         return status;
     for (; plan->layers > text->first; plan->layers--) {
-        ecornn_plan_free(plan->layer[plan->layers - 1].plan);
+        eco_layers_free(plan->layer[plan->layers - 1].plan);
         plan->layer[plan->layers - 1].plan = NULL;
     }
     making->share.algo = NULL;
@@ -204,7 +209,7 @@ static ecornn_status check_width(int64_t width)
                           "a piece of a net gives %" PRId64 " columns, at most %d", width, MOST);
 }
 
-static ecornn_status make_piece(struct ecornn_net_plan *plan, struct making *making,
+static ecornn_status make_piece(struct eco_net_plan *plan, struct making *making,
                                 const struct eco_net_piece_text *text)
 {
     struct eco_net_piece *const piece = &plan->piece[plan->pieces++];
@@ -237,7 +242,7 @@ static ecornn_status make_piece(struct ecornn_net_plan *plan, struct making *mak
 
 /* ---- a net ----------------------------------------------------------------------------------- */
 
-ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
+ecornn_status eco_net_create(struct eco_net_plan *plan, const char *text,
                              const ecornn_cell *const *cells)
 {
     struct eco_net_text *const parsed = eco_alloc(sizeof *parsed);

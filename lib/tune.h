@@ -110,6 +110,6 @@ ecornn_status eco_trials_race_again(struct eco_trial *const trials[], int n,
 /* choices: the table to try, usually eco_choices. */
 ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
                        const struct eco_choice *choices, const ecornn_tuning *tuning,
-                       ecornn_tuned *tuned);
+                       ecornn_tuning *tuned);
 
 #endif /* ECO_LIB_TUNE_H */

@@ -48,7 +48,7 @@ static struct eco_problem small_of(const struct eco_problem *problem)
     made.P = least(problem->P, made.H);
     made.L = least(problem->L, LAYERS);
     made.type = made.param_type = made.weight_type = ECORNN_F64;
-    made.saving = (struct eco_saving){.policy = ECORNN_SAVE_ALL, .type = ECORNN_F64};
+    made.saving = (struct eco_saving){.policy = ECO_SAVE_ALL, .type = ECORNN_F64};
     made.fast = made.row_invariant = false;
     made.memory_limit = 0;
     made.force = (struct eco_force){.keys = 0};
@@ -64,7 +64,7 @@ static bool is_fast(const struct eco_problem *problem)
 static struct eco_machine machine_of(const struct eco_problem *problem)
 {
     const ecornn_type type = is_fast(problem) ? ECORNN_F16 : problem->type;
-    const bool replays = problem->saving.policy != ECORNN_SAVE_ALL;
+    const bool replays = problem->saving.policy != ECO_SAVE_ALL;
     return (struct eco_machine){
         .type = type,
         .weight_type = is_fast(problem) ? ECORNN_F16 : problem->weight_type,
@@ -91,7 +91,7 @@ static ecornn_status open_model(struct model *model, const struct eco_problem *p
         status = eco_plan_make(&plan, model->reference, &model->problem);
     if (status == ECORNN_OK)
         status = eco_tune_data_make(&model->data, plan, &model->problem);
-    ecornn_plan_free(plan);
+    eco_plan_free(plan);
     return status == ECORNN_OK ? eco_trial_make(&model->trial, &model->data, "") : status;
 }
 

@@ -55,7 +55,7 @@ static void *random_block(const struct eco_tune_data *data, size_t elements, eco
 
 static bool make_pointers(struct eco_tune_data *data, const struct ecornn_plan *plan)
 {
-    const int count = ecornn_param_count(plan);
+    const int count = plan->sizes.param_count;
     const size_t room = (size_t)count + 1; /* a cell may have no parameters */
     const size_t bytes = eco_type_bytes(data->problem->param_type);
     data->pointers = eco_alloc_zeroed(room * sizeof *data->pointers);
@@ -63,7 +63,7 @@ static bool make_pointers(struct eco_tune_data *data, const struct ecornn_plan *
     if (data->pointers == NULL || data->dpointers == NULL)
         return false;
     for (int k = 0; k < count; k++) {
-        ecornn_param param;
+        ecornn_param param = {.size = sizeof param};
         ecornn_param_get(plan, k, &param);
         data->pointers[k] = (char *)data->block + param.offset * bytes;
         if (data->dparams != NULL)
@@ -109,7 +109,7 @@ ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn
     *data = (struct eco_tune_data){.device = plan->device, .problem = problem};
     data->x_elements = rows * (size_t)problem->I;
     data->y_elements = rows * (size_t)(problem->D * problem->P);
-    data->params = plan->sizes.params;
+    data->params = plan->sizes.param_elements;
     data->sets = sets_of(data->device, data->x_elements * element);
     data->x = random_block(data, data->x_elements * (size_t)data->sets, problem->type, 1);
     data->y = ecornn_alloc(data->device, data->y_elements * element);

@@ -27,7 +27,7 @@ struct search {
     const struct eco_problem *problem;
     const struct eco_choice *choices;
     const ecornn_tuning *tuning;
-    ecornn_tuned *tuned;
+    ecornn_tuning *tuned;
     double end;     /* of the time that the caller gave */
     bool late;      /* the last pass left out candidates for lack of time */
     bool no_memory; /* some candidate did not fit into memory */
@@ -42,20 +42,20 @@ struct search {
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static void report(const struct search *search, const ecornn_candidate *candidate)
+static void report(const struct search *search, const char *choices, const char *refusal,
+                   const double seconds[4])
 {
+    static const double none[4] = {0};
     if (search->tuning->report != NULL)
-        search->tuning->report(search->tuning->own, candidate);
+        search->tuning->report(search->tuning->own, choices, refusal,
+                               seconds != NULL ? seconds : none);
 }
 
 static void report_time(const struct search *search, const struct eco_trial *trial)
 {
     const struct eco_spread spread = eco_trial_spread(trial);
-    report(search, &(ecornn_candidate){.choices = trial->choices,
-                                       .seconds = spread.median,
-                                       .low = spread.low,
-                                       .high = spread.high,
-                                       .estimate = trial->estimate});
+    report(search, trial->choices, NULL,
+           (const double[]){spread.median, spread.low, spread.high, trial->estimate});
 }
 
 static bool is_seen(const struct search *search, const char *choices)
@@ -78,7 +78,7 @@ static ecornn_status refuse(struct search *search, const char *choices, ecornn_s
 {
     search->no_memory = search->no_memory || failure == ECORNN_NO_MEMORY;
     search->tuned->refused++;
-    report(search, &(ecornn_candidate){.choices = choices, .refusal = ecornn_error_detail()});
+    report(search, choices, ecornn_error_detail(), NULL);
     see(search, choices);
     return failure == ECORNN_FAILED ? failure : ECORNN_OK;
 }
@@ -101,7 +101,7 @@ static ecornn_status check(struct search *search, struct eco_trial *trial)
     if (difference == NULL)
         return status;
     search->tuned->wrong++;
-    report(search, &(ecornn_candidate){.choices = trial->choices, .refusal = difference});
+    report(search, trial->choices, difference, NULL);
     eco_trial_free(trial);
     return status;
 }
@@ -197,8 +197,8 @@ static int make_guesses(struct search *search, const struct eco_choice *choice,
 static int group_size(const struct search *search)
 {
     const ecornn_sizes *sizes = &search->planned.plan->sizes;
-    const double bytes = (double)sizes->weights + (double)sizes->dweights +
-                         (double)sizes->workspace + (double)sizes->reserve;
+    const double bytes = (double)sizes->weight_bytes + (double)sizes->dweight_bytes +
+                         (double)sizes->workspace_bytes + (double)sizes->reserve_bytes;
     return bytes * GROUP < GROUP_BYTES ? GROUP : (int)fmax(1, GROUP_BYTES / bytes);
 }
 
@@ -288,7 +288,7 @@ static ecornn_status begin(struct search *search)
     memcpy(forced, plan->problem.force.text, sizeof forced); /* by wisdom, or nothing */
     search->tuned->by_wisdom = plan->by_wisdom;
     status = eco_tune_data_make(&search->data, plan, search->problem);
-    ecornn_plan_free(plan);
+    eco_plan_free(plan);
     if (status == ECORNN_OK)
         status = eco_trial_make(&search->planned, &search->data, forced);
     if (status == ECORNN_OK)
@@ -310,7 +310,7 @@ static ecornn_status begin(struct search *search)
 static ecornn_status decide(struct search *search)
 {
     struct eco_trial *trials[2] = {&search->planned, &search->best}, times[2];
-    ecornn_tuned *tuned = search->tuned;
+    ecornn_tuning *tuned = search->tuned;
     double ratio = 1;
     const bool two = strcmp(search->planned.choices, search->best.choices) != 0;
     const ecornn_status status = eco_trials_race_again(trials, 1 + two, times);
@@ -336,7 +336,7 @@ static ecornn_status decide(struct search *search)
 
 static ecornn_status run(struct search *search)
 {
-    const double asked = search->tuning->seconds;
+    const double asked = search->tuning->limit_seconds;
     ecornn_status status = begin(search);
     search->end =
         eco_tune_now() +
@@ -353,7 +353,7 @@ static ecornn_status run(struct search *search)
 
 ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
                        const struct eco_choice *choices, const ecornn_tuning *tuning,
-                       ecornn_tuned *tuned)
+                       ecornn_tuning *tuned)
 {
     const double start = eco_tune_now();
     char before[ECO_MAX_DETAIL];

@@ -15,8 +15,6 @@ static ecornn_status run(struct eco_trial *trial, int set)
     const struct eco_tune_data *data = trial->data;
     const size_t bytes = data->x_elements * eco_type_bytes(data->problem->type);
     ecornn_io io = {.size = sizeof io,
-                    .steps = ECORNN_ALL,
-                    .batch = ECORNN_ALL,
                     .x = data->x + (size_t)set * bytes,
                     .y = data->y,
                     .weights = trial->weights,
@@ -25,11 +23,12 @@ static ecornn_status run(struct eco_trial *trial, int set)
                     .seed = 1};
     for (int s = 0; s < data->problem->cell->recipe.n_states; s++)
         io.initial[s] = data->states;
+    const int32_t T = data->problem->T, N = data->problem->N;
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dy = data->dy, .dx = data->dx, .dweights = trial->dweights};
-    const ecornn_status status = ecornn_forward(trial->plan, &io);
+    const ecornn_status status = ecornn_forward(trial->plan, T, N, &io);
     return status == ECORNN_OK && data->problem->training
-               ? ecornn_backward(trial->plan, &io, &gradient)
+               ? ecornn_backward(trial->plan, T, N, &io, &gradient)
                : status;
 }
 
@@ -40,16 +39,16 @@ static ecornn_status make_blocks(struct eco_trial *trial)
     struct {
         void **block;
         size_t bytes;
-    } blocks[] = {{&trial->weights, sizes->weights},
-                  {&trial->workspace, sizes->workspace},
-                  {&trial->reserve, sizes->reserve},
-                  {&trial->dweights, sizes->dweights}};
+    } blocks[] = {{&trial->weights, sizes->weight_bytes},
+                  {&trial->workspace, sizes->workspace_bytes},
+                  {&trial->reserve, sizes->reserve_bytes},
+                  {&trial->dweights, sizes->dweight_bytes}};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
         if (blocks[k].bytes > 0 &&
             (*blocks[k].block = ecornn_alloc(device, blocks[k].bytes)) == NULL)
             return ECORNN_NO_MEMORY;
-    return ecornn_pack(trial->plan, (const void *const *)trial->data->pointers, trial->weights,
-                       NULL);
+    return ecornn_pack(trial->plan, (const void *const *)trial->data->pointers, NULL,
+                       trial->weights, NULL);
 }
 
 /* Otherwise a plan that writes nothing would leave the results of the plan before it. */
@@ -60,7 +59,7 @@ static ecornn_status clear_results(const struct eco_trial *trial)
     const struct eco_fill fills[] = {
         {.name = "y", .to = data->y, .bytes = data->y_elements * element},
         {.name = "dx", .to = data->dx, .bytes = data->x_elements * element},
-        {.name = "dweights", .to = trial->dweights, .bytes = trial->plan->sizes.dweights},
+        {.name = "dweights", .to = trial->dweights, .bytes = trial->plan->sizes.dweight_bytes},
         {.name = "dparams",
          .to = data->dparams,
          .bytes = data->params * eco_type_bytes(data->problem->param_type)}};
@@ -150,7 +149,7 @@ void eco_trial_free(struct eco_trial *trial)
     void *const blocks[] = {trial->weights, trial->workspace, trial->reserve, trial->dweights};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
         ecornn_free(trial->data->device, blocks[k]);
-    ecornn_plan_free(trial->plan);
+    eco_plan_free(trial->plan);
     *trial = (struct eco_trial){.data = NULL};
 }
 

@@ -5,14 +5,16 @@
     python/mirrors.py --check    says whether it is up to date
 
 The file is committed, since wheels are installed without a compiler; tests/build/mirrors.sh compares it.
-A structure that begins with `size` is packed by one call of struct.pack and becomes a struct.Struct: a
-ctypes.Structure costs as much for every field. All others become ctypes.Structures.
+A structure of runs is packed by one call of struct.pack and becomes a struct.Struct: a ctypes.Structure
+costs as much for every field. All others become ctypes.Structures, which know their size.
 """
 import os
 import re
 import sys
 
-HEADERS = ["ecornn.h", "ecornn/attention.h", "ecornn/net.h", "ecornn/tangent.h"]
+HEADERS = ["ecornn/types.h", "ecornn.h", "ecornn/experimental.h"]
+# Structures of runs, which are packed by one call.
+PACKED = {"io", "gradient", "attention_io", "attention_gradient"}
 # For each type of C the one of ctypes and struct's letter for it.
 TYPES = {"char": ("c_char", "s"), "float": ("c_float", "f"), "int32_t": ("c_int32", "i"),
          "uint32_t": ("c_uint32", "I"), "uint64_t": ("c_uint64", "Q"), "size_t": ("c_size_t", "N")}
@@ -21,7 +23,15 @@ POINTER, ENUM = ("c_void_p", "P"), ("c_int", "i")
 HEAD = '''"""Constants and structures of the public headers, written by python/mirrors.py: do not edit."""
 
 import struct
-from ctypes import Structure, c_char, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import Structure, c_char, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+
+
+class Sized(Structure):
+    """A structure whose first field is its size."""
+
+    def __init__(self, **fields):
+        super().__init__(size=sizeof(self), **fields)
+
 
 '''
 
@@ -29,11 +39,13 @@ from ctypes import Structure, c_char, c_float, c_int, c_int32, c_size_t, c_uint3
 def read(folder):
     """The text of the headers without comments."""
     text = "".join(open(os.path.join(folder, name), encoding="utf-8").read() for name in HEADERS)
-    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S).replace("struct ecornn_", "ecornn_")
 
 
 def enumerators(text):
     """(name, value) of every enumerator, in order."""
+    for name, value in re.findall(r"#define ECORNN_(\w+) (\d+)\n", text):
+        yield name, int(value)
     for body in re.findall(r"\benum \{(.*?)\}", text, re.S):
         value = -1
         for item in filter(None, (part.strip() for part in body.split(","))):
@@ -61,17 +73,17 @@ def write(text):
     constants, known = dict(enumerators(text)), {}
     enums = re.findall(r"typedef enum \{[^}]*\} (\w+);", text)
     lines = [f"{name} = {value}" for name, value in constants.items()]
-    for body, name in re.findall(r"typedef struct \{([^}]*)\} (\w+);", text):
+    for body, name in re.findall(r"typedef (?:struct|ecornn_\w+) \{([^}]*)\} (\w+);", text):
         listed = list(fields(body, constants, enums, known))
         short = name.removeprefix("ecornn_")
-        if listed[0][0] == "size":
+        if short in PACKED:
             names = ", ".join(field for field, *_ in listed)
             # 0P: the structure ends at a multiple of its alignment.
             letters = "".join(letter for *_, letter in listed) + "0P"
             lines += ["", f"# {name}: {names}", f'{short.upper()} = struct.Struct("@{letters}")']
             continue
         known[name] = "".join(word.capitalize() for word in short.split("_"))
-        lines += ["", "", f"class {known[name]}(Structure):", f'    """{name}."""', "", "    _fields_ = ["]
+        lines += ["", "", f"class {known[name]}(Sized):", f'    """{name}."""', "", "    _fields_ = ["]
         lines += [f'        ("{field}", {type_}),' for field, type_, _ in listed] + ["    ]", ""]
     return re.sub(r"\n\n\n+", "\n\n\n", HEAD + "\n".join(lines) + "\n")
 

@@ -38,27 +38,26 @@ def forward(device):
     library, address = lib.library, ctypes.c_void_p
     opened, plan, sizes = address(), address(), lib.Sizes()
     lib.check(library.ecornn_device_open(ctypes.byref(opened), device))
-    shape = lib.Desc(cell=library.ecornn_cell_find(b"lstm"), input=INPUT, hidden=HIDDEN, layers=1,
-                     steps=STEPS, batch=BATCH)  # fmt: skip
-    lib.check(library.ecornn_plan_create(ctypes.byref(plan), opened, ctypes.byref(shape)))
-    library.ecornn_plan_sizes(plan, ctypes.byref(sizes))
-    count = library.ecornn_param_count(plan)
-    block = (ctypes.c_float * sizes.params)(*((k * 37 % 101 - 50) / 500 for k in range(sizes.params)))
+    problem = f"lstm/T{STEPS}/N{BATCH}/I{INPUT}/H{HIDDEN}"
+    lib.check(library.ecornn_plan_create(ctypes.byref(plan), opened, problem.encode(), None))
+    lib.check(library.ecornn_plan_sizes(plan, ctypes.byref(sizes)))
+    count = sizes.param_count
+    block = (ctypes.c_float * sizes.param_elements)(*((k * 37 % 101 - 50) / 500 for k in range(sizes.param_elements)))
     params = (address * count)()
     for k in range(count):
         param = lib.Param()
         lib.check(library.ecornn_param_get(plan, k, ctypes.byref(param)))
         params[k] = ctypes.addressof(block) + 4 * param.offset
-    weights = library.ecornn_alloc(opened, sizes.weights)
-    workspace = library.ecornn_alloc(opened, max(sizes.workspace, 1))
-    lib.check(library.ecornn_pack(plan, params, weights, None))
+    weights = library.ecornn_alloc(opened, sizes.weight_bytes)
+    workspace = library.ecornn_alloc(opened, max(sizes.workspace_bytes, 1))
+    lib.check(library.ecornn_pack(plan, params, None, weights, None))
     items = STEPS * BATCH
     x = (ctypes.c_float * (items * INPUT))(*(k * 13 % 29 / 29 for k in range(items * INPUT)))
     y = (ctypes.c_float * (items * HIDDEN))()
     states = [0] * 8
-    io = lib.pack_io(STEPS, BATCH, 0, ctypes.addressof(x), ctypes.addressof(y), *states, weights,
-                     workspace, 0, 0, 0, sizes.workspace, 0)  # fmt: skip
-    lib.check(library.ecornn_forward(plan, io))
+    io = lib.pack_io(0, ctypes.addressof(x), ctypes.addressof(y), *states, weights,
+                     workspace, 0, 0, 0, sizes.workspace_bytes, 0)  # fmt: skip
+    lib.check(library.ecornn_forward(plan, STEPS, BATCH, io))
     return list(y)
 
 

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "bench/core/named.h"
+
 static const double BYTES_A_SECOND = 3e12;
 /* Shared memory, registers and the second cache together hold at most this much of R. */
 static const double ON_CHIP_BYTES = 96e6;
@@ -27,8 +29,8 @@ static double param_bytes(const struct problem *problem, const ecornn_plan *plan
 {
     double all = 0;
     *recurrent = 0;
-    for (int k = 0; k < ecornn_param_count(plan); k++) {
-        ecornn_param param;
+    for (int k = 0; k < count_of_params(plan); k++) {
+        ecornn_param param = {.size = sizeof param};
         if (ecornn_param_get(plan, k, &param) != ECORNN_OK)
             continue;
         const double bytes =
@@ -54,10 +56,10 @@ static double bytes_of(const struct problem *problem, const ecornn_plan *plan)
     const double streamed =
         (desc->steps - 1.0) * lanes * fmax(0, recurrent / lanes - ON_CHIP_BYTES);
     const double forward = x + y + params + streamed;
-    ecornn_sizes sizes;
+    ecornn_sizes sizes = {.size = sizeof sizes};
     ecornn_plan_sizes(plan, &sizes);
-    const double saved = valid * (double)sizes.reserve, dy = y, dx = x,
-                 dweights = (double)(sizes.params * problem->param_element);
+    const double saved = valid * (double)sizes.reserve_bytes, dy = y, dx = x,
+                 dweights = (double)(sizes.param_elements * problem->param_element);
     return problem->training ? 2 * (forward + saved) + dy + dx + dweights : forward;
 }
 

@@ -8,6 +8,7 @@
 
 #include "say.h"
 #include "stats.h"
+#include "bench/core/named.h"
 
 static bool check(const struct ours *ours, ecornn_status status)
 {
@@ -18,10 +19,11 @@ static bool check(const struct ours *ours, ecornn_status status)
 
 bool ours_plan(struct ours *ours, const struct problem *problem, const char *device)
 {
-    *ours = (struct ours){.problem = problem};
+    *ours = (struct ours){
+        .problem = problem, .sizes.size = sizeof ours->sizes, .info.size = sizeof ours->info};
     if (!check(ours, ecornn_device_open(&ours->device, device)) ||
         !check(ours, ecornn_device_query(ours->device, &ours->info)) ||
-        !check(ours, ecornn_plan_create(&ours->plan, ours->device, &problem->desc)))
+        !check(ours, ecornn_plan_create_desc(&ours->plan, ours->device, &problem->desc)))
         return false;
     ecornn_plan_sizes(ours->plan, &ours->sizes);
     return true;
@@ -50,11 +52,11 @@ static bool upload(struct ours *ours, void **to, const void *from, size_t bytes)
 
 static bool make_pointers(struct ours *ours)
 {
-    const int count = ecornn_param_count(ours->plan);
+    const int count = count_of_params(ours->plan);
     ours->pointers = calloc((size_t)count, sizeof *ours->pointers);
     ours->dpointers = calloc((size_t)count, sizeof *ours->dpointers);
     for (int k = 0; ours->pointers && ours->dpointers && k < count; k++) {
-        ecornn_param param;
+        ecornn_param param = {.size = sizeof param};
         if (!check(ours, ecornn_param_get(ours->plan, k, &param)))
             return false;
         const size_t offset = param.offset * ours->problem->param_element;
@@ -67,8 +69,8 @@ static bool make_pointers(struct ours *ours)
 
 static bool pack(const struct ours *ours, void *stream)
 {
-    return check(
-        ours, ecornn_pack(ours->plan, (const void *const *)ours->pointers, ours->weights, stream));
+    return check(ours, ecornn_pack(ours->plan, (const void *const *)ours->pointers, NULL,
+                                   ours->weights, stream));
 }
 
 static bool unpack(const struct ours *ours, void *stream)
@@ -88,7 +90,7 @@ static bool make_states(struct ours *ours)
     const size_t bytes = rows * width * ours->problem->element;
     void *zeros = calloc(1, bytes);
     bool good = zeros != NULL;
-    for (int s = 0; good && s < ecornn_cell_states(desc->cell); s++)
+    for (int s = 0; good && s < states_of_cell(desc->cell); s++)
         good = upload(ours, &ours->states[s], zeros, bytes);
     free(zeros);
     return good;
@@ -97,8 +99,8 @@ static bool make_states(struct ours *ours)
 bool ours_upload(struct ours *ours)
 {
     const struct problem *p = ours->problem;
-    const size_t workspace = ours->sizes.workspace ? ours->sizes.workspace : 1;
-    ours->weights = array(ours, ours->sizes.weights);
+    const size_t workspace = ours->sizes.workspace_bytes ? ours->sizes.workspace_bytes : 1;
+    ours->weights = array(ours, ours->sizes.weight_bytes);
     ours->workspace = array(ours, workspace);
     bool good = ours->weights && ours->workspace &&
                 upload(ours, &ours->x, p->x, p->x_elements * (size_t)p->sets * p->element) &&
@@ -111,8 +113,8 @@ bool ours_upload(struct ours *ours)
     if (good && p->streaming)
         good = make_states(ours);
     if (good && p->training) {
-        ours->dweights = array(ours, ours->sizes.dweights);
-        ours->reserve = array(ours, ours->sizes.reserve);
+        ours->dweights = array(ours, ours->sizes.dweight_bytes);
+        ours->reserve = array(ours, ours->sizes.reserve_bytes);
         good = ours->dweights && ours->reserve &&
                upload(ours, &ours->dy, p->dy, p->y_elements * p->element) &&
                upload(ours, &ours->dx, NULL, p->x_elements * p->element) &&
@@ -129,8 +131,6 @@ static bool compute(const struct ours *ours, int set, void *stream)
 {
     const struct problem *p = ours->problem;
     ecornn_io io = {.size = sizeof io,
-                    .steps = ECORNN_ALL,
-                    .batch = ECORNN_ALL,
                     .lengths = ours->lengths,
                     .x = (const char *)moved(ours, ours->x) +
                          (size_t)set * p->x_elements * p->element,
@@ -147,8 +147,9 @@ static bool compute(const struct ours *ours, int set, void *stream)
                                       .dy = moved(ours, ours->dy),
                                       .dx = moved(ours, ours->dx),
                                       .dweights = moved(ours, ours->dweights)};
-    return check(ours, ecornn_forward(ours->plan, &io)) &&
-           (!p->training || check(ours, ecornn_backward(ours->plan, &io, &gradient)));
+    return check(ours, ecornn_forward(ours->plan, ours->sizes.steps, ours->sizes.batch, &io)) &&
+           (!p->training || check(ours, ecornn_backward(ours->plan, ours->sizes.steps,
+                                                        ours->sizes.batch, &io, &gradient)));
 }
 
 bool ours_run(struct ours *ours, int set)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "say.h"
+#include "bench/core/named.h"
 
 static const char UNIFORM[] = "/lengths:uniform", RESETS[] = "/resets:";
 /* A real program finds its input outside the inner caches.  So do runs that take several inputs in
@@ -47,15 +48,18 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
     }
     if (!take_resets(problem, rest))
         return say("%s: /resets: needs a percentage", problem->text);
+    problem->desc.size = sizeof problem->desc;
     if (ecornn_desc_parse(&problem->desc, rest, cell) != ECORNN_OK)
         return say("%s: %s", problem->text, ecornn_error_detail());
     const ecornn_desc *desc = &problem->desc;
     problem->training = (desc->flags & ECORNN_TRAINING) != 0;
     problem->streaming = desc->steps == 1 && !problem->training;
-    problem->directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    problem->directions = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
     problem->width = problem->directions * (desc->proj ? desc->proj : desc->hidden);
     problem->type = desc->type;
-    problem->param_type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type;
+    problem->param_type = desc->param_type           ? desc->param_type
+                          : desc->type == ECORNN_F64 ? ECORNN_F64
+                                                     : ECORNN_F32;
     problem->weight_type = desc->weight_type ? desc->weight_type : desc->type;
     problem->element = type_bytes(problem->type);
     problem->param_element = type_bytes(problem->param_type);
@@ -117,8 +121,8 @@ static bool draw_resets(struct problem *problem, uint64_t *state)
 static double matrix_elements(const ecornn_plan *plan)
 {
     double elements = 0;
-    for (int k = 0; k < ecornn_param_count(plan); k++) {
-        ecornn_param param;
+    for (int k = 0; k < count_of_params(plan); k++) {
+        ecornn_param param = {.size = sizeof param};
         if (ecornn_param_get(plan, k, &param) == ECORNN_OK &&
             (strstr(param.name, ".W.") || strstr(param.name, ".R.") || strstr(param.name, "proj")))
             elements += (double)param.rows * param.cols;
@@ -131,18 +135,18 @@ bool problem_fill(struct problem *problem, const ecornn_plan *plan, uint64_t see
     const ecornn_desc *desc = &problem->desc;
     const size_t models = desc->models > 1 ? (size_t)desc->models : 1,
                  rows = (size_t)desc->steps * (size_t)desc->batch;
-    ecornn_sizes sizes;
+    ecornn_sizes sizes = {.size = sizeof sizes};
     ecornn_plan_sizes(plan, &sizes);
     problem->reset_rows = rows * (desc->flags & ECORNN_SHARED_INPUT ? 1 : models);
     problem->x_elements = problem->reset_rows * (size_t)desc->input;
     problem->y_elements = models * rows * (size_t)problem->width;
-    problem->param_elements = sizes.params;
+    problem->param_elements = sizes.param_elements;
     const size_t fit = SETS_BYTES / (problem->x_elements * problem->element);
     problem->sets = fit < 1 ? 1 : fit > (size_t)problem->most_sets ? problem->most_sets : (int)fit;
     problem->x = random_array(problem->type, problem->x_elements * (size_t)problem->sets, 1, &seed);
     problem->dy = random_array(problem->type, problem->y_elements, 1, &seed);
     problem->params =
-        random_array(problem->param_type, sizes.params, 1 / sqrt(desc->hidden), &seed);
+        random_array(problem->param_type, sizes.param_elements, 1 / sqrt(desc->hidden), &seed);
     const bool good = draw_lengths(problem, &seed) && draw_resets(problem, &seed) && problem->x &&
                       problem->dy && problem->params;
     if (!good)

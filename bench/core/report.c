@@ -107,10 +107,10 @@ int report_fields(const struct measurement *m, struct field fields[MOST_FIELDS])
     put_number(&row, "floor_ms", m->bound.bound > 0, 6, 1e3 * m->bound.floor);
     put_number(&row, "bound_ms", m->bound.bound > 0, 6, 1e3 * m->bound.bound);
     put_opponent(&row, m);
-    put(&row, "params", false, "%zu", m->sizes.params);
-    put(&row, "weights_bytes", false, "%zu", m->sizes.weights);
-    put(&row, "workspace_bytes", false, "%zu", m->sizes.workspace);
-    put(&row, "reserve_bytes", false, "%zu", m->sizes.reserve);
+    put(&row, "params", false, "%zu", m->sizes.param_elements);
+    put(&row, "weights_bytes", false, "%zu", m->sizes.weight_bytes);
+    put(&row, "workspace_bytes", false, "%zu", m->sizes.workspace_bytes);
+    put(&row, "reserve_bytes", false, "%zu", m->sizes.reserve_bytes);
     put(&row, "way", true, "%s", way_name(m, name));
     return row.n;
 }
@@ -189,8 +189,8 @@ void report_line(const struct measurement *list, int n)
     print_calls(list);
     print_bound(&list[n > 1], us);
     printf(" | %.1f GFLOP/s, %s %s | MiB workspace %.1f reserve %.1f", gflops(&list[n > 1]),
-           list->info.backend, list->info.variant, mebibytes(list->sizes.workspace),
-           mebibytes(list->sizes.reserve));
+           list->info.backend, list->info.variant, mebibytes(list->sizes.workspace_bytes),
+           mebibytes(list->sizes.reserve_bytes));
     if (list->opponent && list->side.workspace + list->side.reserve > 0)
         printf(", %s %.1f %.1f", list->opponent->name, mebibytes(list->side.workspace),
                mebibytes(list->side.reserve));
@@ -216,7 +216,7 @@ void means_add(struct means *means, const struct measurement *m)
 {
     static const char *const types[] = {"f32", "f64", "bf16", "f16"};
     const ecornn_desc *desc = &m->problem->desc;
-    const int deep = desc->layers > 1 || desc->direction == ECORNN_BIDIRECTIONAL;
+    const int deep = desc->layers > 1 || (desc->flags & ECORNN_BIDIRECTIONAL);
     char name[64], way[32];
     if (!m->opponent)
         return;

@@ -13,7 +13,8 @@
 static const struct {
     size_t bytes;
     double tolerance[3];
-} rows[] = {{4, {1e-4, 1e-3, 1e-3}},
+} rows[] = {{0, {0}}, /* 0 is no type */
+            {4, {1e-4, 1e-3, 1e-3}},
             {8, {1e-4, 1e-3, 1e-3}},
             {2, {2e-2, 4e-2, 4e-2}},
             {2, {4e-3, 1e-2, 1e-2}}};

@@ -16,6 +16,7 @@
 #include "passes.h"
 #include "peak.h"
 #include "bench/core/stats.h"
+#include "bench/core/named.h"
 
 static const double LOOP_SECONDS = 0.03;
 enum { INNER_BYTES = 1 << 20, OUTER_BYTES = 1 << 24, QUOTIENTS = 1 << 11 };
@@ -204,7 +205,7 @@ static void count_quotients(const struct problem *problem, double *forward, doub
 {
     *forward = *backward = 0;
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
-        if (problem->desc.cell == ecornn_cell_find(counts[k].cell)) {
+        if (problem->desc.cell == cell_named(counts[k].cell)) {
             *forward = counts[k].forward;
             *backward = counts[k].backward;
         }
@@ -239,8 +240,8 @@ struct bound bound_of(const struct problem *problem, const ecornn_plan *plan,
     const int layers = problem->desc.layers ? problem->desc.layers : 1;
     const double steps = (double)problem->desc.steps * layers * problem->directions;
     double input = 0, recurrent = 0, forward, backward;
-    for (int k = 0; k < ecornn_param_count(plan); k++) {
-        ecornn_param param;
+    for (int k = 0; k < count_of_params(plan); k++) {
+        ecornn_param param = {.size = sizeof param};
         if (ecornn_param_get(plan, k, &param) != ECORNN_OK)
             continue;
         const double elements = (double)param.rows * param.cols;

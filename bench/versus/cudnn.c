@@ -79,9 +79,8 @@ static const struct mode *find_mode(const struct problem *problem)
 static const char *refuses(const struct problem *problem)
 {
     const ecornn_desc *desc = &problem->desc;
-    const bool plain = desc->models <= 1 && desc->order == ECORNN_TIME_MAJOR &&
-                       desc->direction != ECORNN_REVERSE && !problem->uniform &&
-                       problem->resets < 0;
+    const bool plain = desc->models <= 1 && !(desc->flags & ECORNN_BATCH_MAJOR) &&
+                       !(desc->flags & ECORNN_REVERSE) && !problem->uniform && problem->resets < 0;
     return plain && find_mode(problem)
                ? NULL
                : "supports lstm, gru, rnn-tanh and rnn-relu, forward or bi, time major, without "
@@ -114,7 +113,7 @@ static bool set_rnn(struct net *net, cudnnRNNAlgo_t algo, const struct mode *mod
            GOOD(cudnnCreateRNNDescriptor(&net->rnn)) &&
            GOOD(cudnnSetRNNDescriptor_v8(
                net->rnn, algo, mode->mode, CUDNN_RNN_SINGLE_INP_BIAS,
-               desc->direction == ECORNN_BIDIRECTIONAL ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
+               (desc->flags & ECORNN_BIDIRECTIONAL) ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                CUDNN_LINEAR_INPUT, data_type(desc->type), sums, math_type(desc), desc->input,
                desc->hidden, desc->proj ? desc->proj : desc->hidden,
                desc->layers ? desc->layers : 1, net->dropout, 0)) &&
@@ -126,7 +125,7 @@ static bool set_shapes(struct net *net)
 {
     const ecornn_desc *desc = &net->problem->desc;
     const cudnnDataType_t type = data_type(desc->type);
-    const int directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const int directions = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
     const int width = desc->proj ? desc->proj : desc->hidden;
     int *lengths = malloc((size_t)desc->batch * sizeof *lengths);
     double zero = 0;

@@ -11,6 +11,7 @@
 #include "bench/core/say.h"
 #include "bench/core/stats.h"
 #include "versus.h"
+#include "bench/core/named.h"
 
 #undef I /* of complex.h, which some cblas.h include */
 
@@ -162,7 +163,7 @@ static void loop_run(struct loop *loop, int set)
 static const struct loop_cell *find_cell(const struct problem *problem)
 {
     for (int k = 0; k < loop_cell_count; k++)
-        if (problem->desc.cell == ecornn_cell_find(loop_cells[k].name))
+        if (problem->desc.cell == cell_named(loop_cells[k].name))
             return &loop_cells[k];
     return NULL;
 }
@@ -203,9 +204,10 @@ static bool allocate(struct loop *loop)
 static const char *refuses(const struct problem *problem)
 {
     const ecornn_desc *desc = &problem->desc;
-    const bool plain = desc->layers <= 1 && desc->direction == ECORNN_FORWARD && !desc->proj &&
+    const bool plain = desc->layers <= 1 &&
+                       !(desc->flags & (ECORNN_REVERSE | ECORNN_BIDIRECTIONAL)) && !desc->proj &&
                        desc->models <= 1 && !problem->uniform && problem->resets < 0 &&
-                       desc->order == ECORNN_TIME_MAJOR && desc->type == ECORNN_F32 &&
+                       !(desc->flags & ECORNN_BATCH_MAJOR) && desc->type == ECORNN_F32 &&
                        problem->weight_type == ECORNN_F32;
     return plain && find_cell(problem)
                ? NULL

@@ -12,6 +12,7 @@
 #include "bench/core/say.h"
 #include "bench/core/stats.h"
 #include "versus.h"
+#include "bench/core/named.h"
 
 /* clang-format off */
 static const struct onednn_cell cells[] = {
@@ -28,7 +29,7 @@ static const struct onednn_cell cells[] = {
 static const struct onednn_cell *find_cell(const struct problem *problem)
 {
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
-        if (problem->desc.cell == ecornn_cell_find(cells[k].name))
+        if (problem->desc.cell == cell_named(cells[k].name))
             return &cells[k];
     return NULL;
 }
@@ -37,7 +38,7 @@ static const char *refuses(const struct problem *problem)
 {
     const ecornn_desc *desc = &problem->desc;
     const bool plain = !desc->proj && !problem->uniform && problem->resets < 0 &&
-                       desc->models <= 1 && desc->order == ECORNN_TIME_MAJOR &&
+                       desc->models <= 1 && !(desc->flags & ECORNN_BATCH_MAJOR) &&
                        !(desc->dropout > 0) && problem->param_type == ECORNN_F32 &&
                        (problem->type == ECORNN_F32 || problem->type == ECORNN_BF16);
     return plain && find_cell(problem)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bench/core/say.h"
+#include "bench/core/named.h"
 
 const enum onednn_array onednn_matrices[ONEDNN_MATRICES] = {ONEDNN_WEIGHTS, ONEDNN_R, ONEDNN_BIAS};
 static const int argument[ONEDNN_ARRAYS] = {
@@ -216,7 +217,7 @@ static dnnl_status_t make_backward(const struct onednn_net *net, struct onednn_l
 static bool make_primitives(struct onednn_net *net, struct onednn_layer *layer)
 {
     const dnnl_rnn_direction_t direction = net->problem->directions == 2 ? dnnl_bidirectional_concat
-                                           : net->problem->desc.direction == ECORNN_REVERSE
+                                           : (net->problem->desc.flags & ECORNN_REVERSE)
                                                ? dnnl_unidirectional_right2left
                                                : dnnl_unidirectional_left2right;
     return make_mds(net, layer) && make_forward(net, layer, direction) == dnnl_success &&
@@ -337,8 +338,8 @@ static bool make_scratchpads(struct onednn_net *net)
 
 static size_t offset_of(const ecornn_plan *plan, const char *name)
 {
-    for (int k = 0; k < ecornn_param_count(plan); k++) {
-        ecornn_param param;
+    for (int k = 0; k < count_of_params(plan); k++) {
+        ecornn_param param = {.size = sizeof param};
         if (ecornn_param_get(plan, k, &param) == ECORNN_OK && !strcmp(param.name, name))
             return param.offset;
     }
@@ -354,7 +355,7 @@ static bool find_params(struct onednn_net *net, const ecornn_plan *plan)
     net->offsets = calloc((size_t)(L * D * each), sizeof *net->offsets);
     for (int k = 0; net->offsets && k < L * D * each; k++) {
         const int pair = k / each, g = k % each, r = g - cell->gates, b = r - cell->gates;
-        const bool back = pair % D || net->problem->desc.direction == ECORNN_REVERSE;
+        const bool back = pair % D || (net->problem->desc.flags & ECORNN_REVERSE);
         char name[64];
         snprintf(name, sizeof name, "%d.%s.%s.%s", pair / D, back ? "rev" : "fwd",
                  r < 0   ? "W"

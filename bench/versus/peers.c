@@ -10,8 +10,8 @@ static const char *refuses(const struct problem *problem)
     const bool plain = desc->type == ECORNN_F32 && problem->param_type == ECORNN_F32 &&
                        problem->weight_type == ECORNN_F32 && !problem->uniform &&
                        problem->resets < 0 && desc->proj == 0 && desc->models <= 1 &&
-                       !(desc->dropout > 0) && desc->order == ECORNN_TIME_MAJOR &&
-                       desc->direction != ECORNN_REVERSE;
+                       !(desc->dropout > 0) && !(desc->flags & ECORNN_BATCH_MAJOR) &&
+                       !(desc->flags & ECORNN_REVERSE);
     return plain ? NULL
                  : "is measured in f32 alone, forward or bi, time major, without lengths, resets, "
                    "projection and dropout";

@@ -1,6 +1,6 @@
 /*
  * Attention: the canonical description, a plan, the arguments of a run, and the interface of a
- * backend.  attention_problem.c, attention_plan.c, attention_mark.c; lib/api_attention.c.
+ * backend.  attention_problem.c, attention_plan.c, attention_mark.c; lib/attention.c.
  */
 #ifndef ECO_ATTENTION_H
 #define ECO_ATTENTION_H
@@ -23,15 +23,22 @@ enum { ECO_ATTENTION_TEXT = 192 };
 struct eco_attention {
     int32_t T, S, N, H, V;
     bool training;
-    ecornn_order order;
+    bool batch_major;
     ecornn_type type;
     char text[ECO_ATTENTION_TEXT]; /* "attention/additive/f32/train/T50/S50/N128/H512" */
 };
 
+/* What a problem string says; 0: the default. */
+struct eco_attention_desc {
+    int32_t steps, source, batch, hidden, value;
+    ecornn_type type;
+    uint32_t flags; /* ECORNN_TRAINING, ECORNN_BATCH_MAJOR */
+};
 /* Checks a description completely and makes it a problem. */
-ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_attention_desc *desc);
+ecornn_status eco_attention_build(struct eco_attention *problem,
+                                  const struct eco_attention_desc *desc);
 /* Parses a problem string to a description. */
-ecornn_status eco_attention_parse(ecornn_attention_desc *desc, const char *text);
+ecornn_status eco_attention_parse(struct eco_attention_desc *desc, const char *text);
 
 /* ---- plans and runs -------------------------------------------------------------------------- */
 
@@ -51,10 +58,10 @@ struct eco_attention_args {
     bool accumulate;
 };
 
-struct ecornn_attention_plan {
+struct eco_attention_plan {
     struct eco_attention problem;
     struct ecornn_device *device;
-    ecornn_attention_sizes sizes;
+    ecornn_sizes sizes;
     uint64_t mark; /* fingerprint of its runs */
 };
 
@@ -66,25 +73,25 @@ struct eco_attention_backend {
     struct eco_size (*workspace)(const struct eco_attention *problem, const struct eco_caps *caps,
                                  const struct eco_attention_args *sizes);
     /* args have been checked; T, S and N are not 0. */
-    ecornn_status (*run)(const struct ecornn_attention_plan *plan,
+    ecornn_status (*run)(const struct eco_attention_plan *plan,
                          const struct eco_attention_args *args);
     /* Prints how it runs, in one or more lines. */
-    void (*describe)(const struct ecornn_attention_plan *plan, struct eco_text *text);
+    void (*describe)(const struct eco_attention_plan *plan, struct eco_text *text);
 };
 
-ecornn_status eco_attention_plan_create(struct ecornn_attention_plan **plan,
+ecornn_status eco_attention_plan_create(struct eco_attention_plan **plan,
                                         struct ecornn_device *device,
                                         const struct eco_attention *problem);
-void eco_attention_plan_free(struct ecornn_attention_plan *plan);
-int eco_attention_plan_describe(const struct ecornn_attention_plan *plan, char *text, size_t size);
+void eco_attention_plan_free(struct eco_attention_plan *plan);
+int eco_attention_plan_describe(const struct eco_attention_plan *plan, char *text, size_t size);
 /* Bytes of the blocks for a run of this T, S and N, with a reserve and a backward pass. */
-struct eco_size eco_attention_workspace(const struct ecornn_attention_plan *plan,
+struct eco_size eco_attention_workspace(const struct eco_attention_plan *plan,
                                         const struct eco_attention_args *sizes);
 struct eco_size eco_attention_reserve(const struct eco_attention *problem,
                                       const struct eco_attention_args *sizes);
 
 /* A run of no steps, positions or rows: every result is 0. */
-ecornn_status eco_attention_run_empty(const struct ecornn_attention_plan *plan,
+ecornn_status eco_attention_run_empty(const struct eco_attention_plan *plan,
                                       const struct eco_attention_args *args);
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -94,8 +101,8 @@ static inline size_t eco_attention_row(const struct eco_attention *problem,
                                        const struct eco_attention_args *args, int32_t steps,
                                        int32_t i, int32_t n)
 {
-    return problem->order == ECORNN_TIME_MAJOR ? (size_t)i * (size_t)args->N + (size_t)n
-                                               : (size_t)n * (size_t)steps + (size_t)i;
+    return !problem->batch_major ? (size_t)i * (size_t)args->N + (size_t)n
+                                 : (size_t)n * (size_t)steps + (size_t)i;
 }
 
 /* Positions of source n. */
@@ -113,12 +120,12 @@ static inline void *eco_attention_saved(const struct eco_attention_args *args)
 
 /* ---- the mark of a run in its reserve, attention_mark.c -------------------------------------- */
 
-uint64_t eco_attention_mark_of_plan(const struct ecornn_attention_plan *plan);
+uint64_t eco_attention_mark_of_plan(const struct eco_attention_plan *plan);
 /* Writes the mark after a forward run; checks it before a backward run, BAD_ARGUMENT if the reserve
  * belongs to another run. */
-void eco_attention_mark_write(const struct ecornn_attention_plan *plan,
+void eco_attention_mark_write(const struct eco_attention_plan *plan,
                               const struct eco_attention_args *args);
-ecornn_status eco_attention_mark_check(const struct ecornn_attention_plan *plan,
+ecornn_status eco_attention_mark_check(const struct eco_attention_plan *plan,
                                        const struct eco_attention_args *args);
 
 #endif /* ECO_ATTENTION_H */

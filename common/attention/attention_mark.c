@@ -16,12 +16,12 @@ struct mark {
 };
 _Static_assert(sizeof(struct mark) <= ECO_ATTENTION_MARK, "room for a mark");
 
-uint64_t eco_attention_mark_of_plan(const struct ecornn_attention_plan *plan)
+uint64_t eco_attention_mark_of_plan(const struct eco_attention_plan *plan)
 {
     return eco_hash(ECO_HASH, plan->problem.text, strlen(plan->problem.text));
 }
 
-static struct mark mark_of(const struct ecornn_attention_plan *plan,
+static struct mark mark_of(const struct eco_attention_plan *plan,
                            const struct eco_attention_args *args)
 {
     struct mark mark = {.magic = MAGIC,
@@ -35,13 +35,13 @@ static struct mark mark_of(const struct ecornn_attention_plan *plan,
     return mark;
 }
 
-void eco_attention_mark_write(const struct ecornn_attention_plan *plan,
+void eco_attention_mark_write(const struct eco_attention_plan *plan,
                               const struct eco_attention_args *args)
 {
     *(struct mark *)args->reserve = mark_of(plan, args);
 }
 
-ecornn_status eco_attention_mark_check(const struct ecornn_attention_plan *plan,
+ecornn_status eco_attention_mark_check(const struct eco_attention_plan *plan,
                                        const struct eco_attention_args *args)
 {
     const struct mark now = mark_of(plan, args);
@@ -56,7 +56,7 @@ ecornn_status eco_attention_mark_check(const struct ecornn_attention_plan *plan,
                         plan->problem.text);
     if (then->T != now.T || then->S != now.S || then->N != now.N)
         return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.steps, io.source and io.batch are %d, %d and %d, but %d, %d and %d in "
+                        "steps, source and batch are %d, %d and %d, but %d, %d and %d in "
                         "the forward run of io.reserve",
                         now.T, now.S, now.N, then->T, then->S, then->N);
     if (then->ragged != now.ragged)

@@ -17,7 +17,7 @@ struct eco_size eco_attention_reserve(const struct eco_attention *problem,
     return eco_size_align(eco_size_add(bytes, eco_size_of(ECO_ATTENTION_MARK)));
 }
 
-struct eco_size eco_attention_workspace(const struct ecornn_attention_plan *plan,
+struct eco_size eco_attention_workspace(const struct eco_attention_plan *plan,
                                         const struct eco_attention_args *sizes)
 {
     const struct ecornn_device *device = plan->device;
@@ -40,7 +40,7 @@ static bool too_large(struct eco_size bytes)
 }
 
 /* A training plan may run inference too. */
-static ecornn_status fix_sizes(struct ecornn_attention_plan *plan)
+static ecornn_status fix_sizes(struct eco_attention_plan *plan)
 {
     const struct eco_attention *problem = &plan->problem;
     struct eco_attention_args run = {.T = problem->T, .S = problem->S, .N = problem->N};
@@ -58,13 +58,22 @@ static ecornn_status fix_sizes(struct ecornn_attention_plan *plan)
     if (overflow)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s needs more than %td bytes in one block",
                         problem->text, PTRDIFF_MAX);
-    plan->sizes = (ecornn_attention_sizes){.workspace = workspace.value,
-                                           .reserve = problem->training ? reserve.value : 0,
-                                           .alignment = ECO_ALIGNMENT};
+    plan->sizes = (ecornn_sizes){.workspace_bytes = workspace.value,
+                                 .reserve_bytes = problem->training ? reserve.value : 0,
+                                 .alignment = ECO_ALIGNMENT,
+                                 .steps = problem->T,
+                                 .batch = problem->N,
+                                 .input = problem->H,
+                                 .output = problem->V,
+                                 .checks_lengths = !plan->device->caps.own_memory,
+                                 .models = 1,
+                                 .source = problem->S,
+                                 .layers = 1,
+                                 .joined = 1};
     return ECORNN_OK;
 }
 
-ecornn_status eco_attention_plan_create(struct ecornn_attention_plan **plan,
+ecornn_status eco_attention_plan_create(struct eco_attention_plan **plan,
                                         struct ecornn_device *device,
                                         const struct eco_attention *problem)
 {
@@ -74,7 +83,7 @@ ecornn_status eco_attention_plan_create(struct ecornn_attention_plan **plan,
     if (refusal != NULL)
         return eco_fail(ECORNN_UNSUPPORTED, "device %s does not run %s: %s", device->backend->name,
                         problem->text, refusal);
-    struct ecornn_attention_plan *made = eco_alloc_zeroed(sizeof *made);
+    struct eco_attention_plan *made = eco_alloc_zeroed(sizeof *made);
     if (made == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
     made->problem = *problem;
@@ -88,20 +97,20 @@ ecornn_status eco_attention_plan_create(struct ecornn_attention_plan **plan,
     return status;
 }
 
-void eco_attention_plan_free(struct ecornn_attention_plan *plan)
+void eco_attention_plan_free(struct eco_attention_plan *plan)
 {
     eco_free(plan);
 }
 
-int eco_attention_plan_describe(const struct ecornn_attention_plan *plan, char *data, size_t size)
+int eco_attention_plan_describe(const struct eco_attention_plan *plan, char *data, size_t size)
 {
     struct eco_text text = {data, size, 0};
     const ecornn_device_info *info = &plan->device->info;
     eco_text_add(&text, "%s on %s (%s, %s, %d threads)\n", plan->problem.text, info->name,
                  info->backend, info->variant, info->threads);
     plan->device->backend->attention->describe(plan, &text);
-    eco_text_add(&text, "bytes: workspace %zu, reserve %zu\n", plan->sizes.workspace,
-                 plan->sizes.reserve);
+    eco_text_add(&text, "bytes: workspace %zu, reserve %zu\n", plan->sizes.workspace_bytes,
+                 plan->sizes.reserve_bytes);
     return text.length > INT_MAX ? INT_MAX : (int)text.length;
 }
 
@@ -112,7 +121,7 @@ static size_t row_bytes(const struct eco_attention *problem, int32_t rows, int32
     return (size_t)rows * (size_t)N * (size_t)width * eco_type_bytes(problem->type);
 }
 
-ecornn_status eco_attention_run_empty(const struct ecornn_attention_plan *plan,
+ecornn_status eco_attention_run_empty(const struct eco_attention_plan *plan,
                                       const struct eco_attention_args *args)
 {
     const struct eco_attention *problem = &plan->problem;

@@ -15,11 +15,10 @@ enum { MAX_EXTENT = 1 << 24 };
 /* ---- from a description ---------------------------------------------------------------------- */
 
 static const struct eco_extent extents[] = {
-#define FIELD(name) #name, offsetof(ecornn_attention_desc, name)
+#define FIELD(name) #name, offsetof(struct eco_attention_desc, name)
     {'T', FIELD(steps), 1, MAX_EXTENT}, {'S', FIELD(source), 1, MAX_EXTENT},
     {'N', FIELD(batch), 1, MAX_EXTENT}, {'H', FIELD(hidden), 1, MAX_EXTENT},
-    {'V', FIELD(value), 0, MAX_EXTENT}, {0, FIELD(order), 0, ECORNN_BATCH_MAJOR},
-    {0, FIELD(type), 0, ECO_TYPES - 1},
+    {'V', FIELD(value), 0, MAX_EXTENT}, {0, FIELD(type), 0, ECO_TYPES - 1},
 #undef FIELD
 };
 
@@ -27,14 +26,14 @@ static const struct eco_extent extents[] = {
 enum saying { TYPE, PASS, ORDER, SAYINGS };
 
 static const struct eco_word words[] = {
-#define FIELD(name) offsetof(ecornn_attention_desc, name)
+#define FIELD(name) offsetof(struct eco_attention_desc, name)
     {"f32", TYPE, FIELD(type), ECORNN_F32},
     {"f64", TYPE, FIELD(type), ECORNN_F64},
     {"bf16", TYPE, FIELD(type), ECORNN_BF16},
     {"f16", TYPE, FIELD(type), ECORNN_F16},
     {"infer", PASS, FIELD(flags), 0},
     {"train", PASS, FIELD(flags), ECORNN_TRAINING},
-    {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
+    {"batch-major", ORDER, FIELD(flags), ECORNN_BATCH_MAJOR},
 #undef FIELD
 };
 
@@ -43,21 +42,17 @@ static const struct eco_grammar grammar = {.words = words,
                                            .n_words = sizeof words / sizeof *words,
                                            .n_extents = sizeof extents / sizeof *extents,
                                            .sayings = SAYINGS,
-                                           .flags = offsetof(ecornn_attention_desc, flags)};
+                                           .flags = offsetof(struct eco_attention_desc, flags)};
 _Static_assert(SAYINGS + sizeof extents / sizeof *extents <= ECO_SAYINGS, "room for what is said");
 
-static ecornn_status check_desc(const ecornn_attention_desc *desc)
+static ecornn_status check_desc(const struct eco_attention_desc *desc)
 {
     const ecornn_status status = eco_extents_check(&grammar, desc);
     if (status != ECORNN_OK)
         return status;
-    if ((desc->flags & ~(uint32_t)ECORNN_TRAINING) != 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags,
-                        ECORNN_TRAINING);
-    for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
-        if (desc->reserved[i] != 0)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "reserved[%zu] is %u, must be 0", i,
-                            desc->reserved[i]);
+    const uint32_t known = ECORNN_TRAINING | ECORNN_BATCH_MAJOR;
+    if ((desc->flags & ~known) != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     return ECORNN_OK;
 }
 
@@ -69,11 +64,12 @@ static void write_text(struct eco_attention *problem)
                  problem->H);
     if (problem->V != problem->H)
         eco_text_add(&text, "/V%d", problem->V);
-    if (problem->order == ECORNN_BATCH_MAJOR)
+    if (problem->batch_major)
         eco_text_add(&text, "/batch-major");
 }
 
-ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_attention_desc *desc)
+ecornn_status eco_attention_build(struct eco_attention *problem,
+                                  const struct eco_attention_desc *desc)
 {
     const ecornn_status status = check_desc(desc);
     if (status != ECORNN_OK)
@@ -85,8 +81,8 @@ ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_at
         .H = desc->hidden,
         .V = desc->value != 0 ? desc->value : desc->hidden,
         .training = (desc->flags & ECORNN_TRAINING) != 0,
-        .order = desc->order,
-        .type = desc->type,
+        .batch_major = (desc->flags & ECORNN_BATCH_MAJOR) != 0,
+        .type = desc->type != 0 ? desc->type : ECORNN_F32,
     };
     write_text(problem);
     return ECORNN_OK;
@@ -100,7 +96,7 @@ static ecornn_status parse_part(struct eco_reading *reading, const char *part)
     return eco_reading_word(reading, part, &status) ? status : eco_reading_extent(reading, part);
 }
 
-ecornn_status eco_attention_parse(ecornn_attention_desc *desc, const char *text)
+ecornn_status eco_attention_parse(struct eco_attention_desc *desc, const char *text)
 {
     static const char first[] = "attention/additive/", dot[] = "attention/dot/";
     char copy[ECO_ATTENTION_TEXT];
@@ -116,7 +112,7 @@ ecornn_status eco_attention_parse(ecornn_attention_desc *desc, const char *text)
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem string \"%s\" must begin with %s", text,
                         first);
     strcpy(copy, text);
-    ecornn_attention_desc parsed = {0};
+    struct eco_attention_desc parsed = {0};
     struct eco_reading reading = {.grammar = &grammar, .desc = &parsed, .text = text};
     char *rest = copy + sizeof first - 1;
     while (rest != NULL) {
@@ -128,6 +124,8 @@ ecornn_status eco_attention_parse(ecornn_attention_desc *desc, const char *text)
         if (status != ECORNN_OK)
             return status;
     }
+    if (parsed.type == 0)
+        parsed.type = ECORNN_F32;
     const ecornn_status status = check_desc(&parsed);
     if (status == ECORNN_OK)
         *desc = parsed;

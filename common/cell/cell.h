@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ecornn.h"
+#include "ecornn/types.h"
 #include "common/cell/limits.h"
 
 /* ---- the graph ------------------------------------------------------------------------------ */

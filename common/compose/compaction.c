@@ -83,7 +83,7 @@ static struct eco_compact_move rows_of(const struct eco_layout *layout, enum eco
     const struct eco_problem *problem = layout->problem;
     const int32_t lanes = output ? problem->D : 1, width = output ? problem->P : problem->I;
     const size_t row = (size_t)lanes * (size_t)width;
-    const bool time_major = problem->order == ECORNN_TIME_MAJOR;
+    const bool time_major = !problem->batch_major;
     return (struct eco_compact_move){.kind = kind,
                                      .type = layout->type,
                                      .step = time_major ? (size_t)layout->N * row : row,

@@ -45,6 +45,6 @@ void eco_compose_empty(struct eco_sequence *sequence, const struct ecornn_plan *
     if (args->backward && !args->accumulate)
         add(&list, (struct eco_fill){.name = "gradient.dweights",
                                      .to = args->dweights,
-                                     .bytes = plan->sizes.dweights});
+                                     .bytes = plan->sizes.dweight_bytes});
     eco_sequence_calls(sequence, list.fill, list.count);
 }

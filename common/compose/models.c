@@ -33,15 +33,17 @@ static ecornn_sizes sizes_of(const struct ecornn_plan *plan, const ecornn_sizes 
 {
     const int models = plan->problem.models;
     const size_t shared = shared_bytes(&plan->problem, T, N, overflow);
-    const struct eco_size params = eco_size_mul(eco_size_of(one->params), (size_t)models);
+    const struct eco_size params = eco_size_mul(eco_size_of(one->param_elements), (size_t)models);
+    ecornn_sizes all = *one;
     *overflow |= params.overflow;
-    return (ecornn_sizes){.params = params.value,
-                          .weights = block_bytes(one->weights, models, 0, overflow),
-                          .dweights = block_bytes(one->dweights, models, 0, overflow),
-                          .workspace =
-                              block_bytes(one->workspace, plan->concurrent, shared, overflow),
-                          .reserve = block_bytes(one->reserve, models, 0, overflow),
-                          .alignment = one->alignment};
+    all.param_elements = params.value;
+    all.weight_bytes = block_bytes(one->weight_bytes, models, 0, overflow);
+    all.dweight_bytes = block_bytes(one->dweight_bytes, models, 0, overflow);
+    all.workspace_bytes = block_bytes(one->workspace_bytes, plan->concurrent, shared, overflow);
+    all.reserve_bytes = block_bytes(one->reserve_bytes, models, 0, overflow);
+    all.param_count = one->param_count * models;
+    all.models = models;
+    return all;
 }
 
 ecornn_sizes eco_models_sizes(const struct ecornn_plan *plan, int32_t T, int32_t N)
@@ -137,6 +139,7 @@ ecornn_status eco_models_create(struct ecornn_plan **plan, struct ecornn_device 
     struct ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
     if (made == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
+    made->kind = ECO_PLAN_LAYERS;
     made->problem = *problem;
     made->device = device;
     eco_problem_of_one(&one, problem);

@@ -66,10 +66,10 @@ static struct eco_args args_of(const struct models *models, size_t m, size_t lan
     args.y = eco_after(args.y, m * y);
     args.dy = eco_after(args.dy, m * y);
     args.dx = eco_after(models->dx != NULL ? models->dx : args.dx, m * x);
-    args.weights = eco_after(args.weights, m * eco_models_stride(one->weights));
-    args.dweights = eco_after(args.dweights, m * eco_models_stride(one->dweights));
-    args.reserve = eco_after(args.reserve, m * eco_models_stride(one->reserve));
-    args.workspace = eco_after(args.workspace, lane * eco_models_stride(one->workspace));
+    args.weights = eco_after(args.weights, m * eco_models_stride(one->weight_bytes));
+    args.dweights = eco_after(args.dweights, m * eco_models_stride(one->dweight_bytes));
+    args.reserve = eco_after(args.reserve, m * eco_models_stride(one->reserve_bytes));
+    args.workspace = eco_after(args.workspace, lane * eco_models_stride(one->workspace_bytes));
     args.workspace_bytes = args.reserve_bytes = 0; /* checked for all */
     args.seed = eco_seed_of(args.seed, ECO_SEED_MODEL, (uint32_t)m);
     take_states(models, m, &args);
@@ -113,9 +113,9 @@ void eco_compose_models(struct eco_sequence *sequence, const struct ecornn_plan 
     struct models models = {
         .plan = plan, .args = args, .one = eco_plan_sizes(plan->one, args->T, args->N)};
     if (args->dx != NULL && plan->problem.shared && args->T > 0 && args->N > 0)
-        models.dx = eco_after(args->workspace,
-                              eco_models_stride(models.one.workspace) * (size_t)plan->concurrent);
-    sequence->status = eco_args_check_bytes(args, sizes.workspace, sizes.reserve);
+        models.dx = eco_after(args->workspace, eco_models_stride(models.one.workspace_bytes) *
+                                                   (size_t)plan->concurrent);
+    sequence->status = eco_args_check_bytes(args, sizes.workspace_bytes, sizes.reserve_bytes);
     eco_sequence_jobs(sequence, &(struct eco_program_jobs){.jobs = plan->problem.models,
                                                            .lanes = plan->concurrent,
                                                            .one = run_model,

@@ -15,8 +15,6 @@ struct eco_net_layer {
     struct ecornn_plan *plan;
     int32_t width;  /* of y */
     int32_t column; /* first column of its y in the output of its piece */
-    int first_param;
-    size_t params; /* elements before its parameters in the block */
     size_t weights, dweights, reserve, workspace;
     /* If other layers are side by side with it: its y in the reserve, or in the workspace, where dy
      * has the same place; and dx, for all such layers but the first. */
@@ -41,42 +39,54 @@ struct eco_net_piece {
     size_t lengths, mask, resets;
 };
 
-struct ecornn_net_plan {
+struct eco_net_plan {
     struct ecornn_device *device;
     int pieces, layers;
     struct eco_net_piece piece[ECO_NET_PIECES];
     struct eco_net_layer layer[ECO_NET_LAYERS];
-    ecornn_net_sizes sizes;
+    ecornn_sizes sizes;
     char text[ECO_NET_TEXT]; /* as the user wrote it */
 };
 
 /* The problem whose type, order, batch and flags all layers share. */
-static inline const struct eco_problem *eco_net_problem(const struct ecornn_net_plan *plan)
+static inline const struct eco_problem *eco_net_problem(const struct eco_net_plan *plan)
 {
     return &plan->layer[0].plan->problem;
 }
 
 /* Copies of the input of piece p; p = pieces: of y. */
-static inline int32_t eco_net_copies(const struct ecornn_net_plan *plan, int p)
+static inline int32_t eco_net_copies(const struct eco_net_plan *plan, int p)
 {
     return p < plan->pieces ? plan->piece[p].copies : eco_net_problem(plan)->models;
 }
 
 /* lib/net_plan.c: fills in a plan that is zero except for its device. */
-ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
+ecornn_status eco_net_create(struct eco_net_plan *plan, const char *text,
                              const ecornn_cell *const *cells);
 /* net_run.c: adds to the error detail that it is about this layer. */
 ecornn_status eco_net_fail(ecornn_status status, int layer);
 /* net_blocks.c: places all blocks of a plan whose layers have plans. */
-ecornn_status eco_net_place(struct ecornn_net_plan *plan);
+ecornn_status eco_net_place(struct eco_net_plan *plan);
 
 /* ---- run: net_run.c -------------------------------------------------------------------------- */
 
+/* States of one layer and their gradients as in ecornn_io, with the layer's T. */
+struct eco_net_states {
+    const void *initial[ECO_MAX_STATES];
+    void *final[ECO_MAX_STATES];
+    const void *reset_state[ECO_MAX_STATES];
+    void *states[ECO_MAX_STATES];
+    const void *dfinal[ECO_MAX_STATES]; /* this and the next three are for backward */
+    void *dinitial[ECO_MAX_STATES];
+    void *dreset_state[ECO_MAX_STATES];
+    const void *dstates[ECO_MAX_STATES];
+};
+
 struct eco_net_run {
-    const struct ecornn_net_plan *plan;
-    struct eco_args args;              /* of the net, checked */
-    const ecornn_net_states *states;   /* of each layer, or NULL */
-    int32_t steps[ECO_NET_PIECES + 1]; /* steps of each piece's input, then of y */
+    const struct eco_net_plan *plan;
+    struct eco_args args;                /* of the net, checked */
+    const struct eco_net_states *states; /* of each layer, or NULL */
+    int32_t steps[ECO_NET_PIECES + 1];   /* steps of each piece's input, then of y */
     const int32_t *lengths[ECO_NET_PIECES + 1];
     const uint8_t *mask[ECO_NET_PIECES + 1], *resets[ECO_NET_PIECES + 1];
     void *value[ECO_NET_PIECES + 1];  /* each piece's input, beginning with x, then y */

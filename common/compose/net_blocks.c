@@ -14,7 +14,7 @@ struct turns {
     int first[ECO_NET_PIECES], last[ECO_NET_PIECES];
 };
 
-static void count_turns(struct turns *turns, const struct ecornn_net_plan *plan)
+static void count_turns(struct turns *turns, const struct eco_net_plan *plan)
 {
     int turn = 0;
     for (int p = 0; p < plan->pieces; p++) {
@@ -32,7 +32,7 @@ static int turn_of(const struct turns *turns, const struct eco_net_piece *piece,
 
 /* Bytes of an array [copies,T,N,width] of elements; p: the piece whose input has these copies and
  * steps. */
-static struct eco_size bytes_of(const struct ecornn_net_plan *plan, int p, size_t element,
+static struct eco_size bytes_of(const struct eco_net_plan *plan, int p, size_t element,
                                 int32_t width)
 {
     const int32_t before = p < plan->pieces ? plan->piece[p].before : plan->sizes.joined,
@@ -48,25 +48,29 @@ struct blocks {
     struct eco_arena weights, dweights, reserve;
 };
 
-static void place_layers(struct ecornn_net_plan *plan, struct blocks *blocks)
+static void place_layers(struct eco_net_plan *plan, struct blocks *blocks)
 {
     int first_param = 0;
     for (int k = 0; k < plan->layers; k++) {
         struct eco_net_layer *const layer = &plan->layer[k];
-        const ecornn_sizes *const sizes = &layer->plan->sizes;
-        layer->first_param = first_param;
-        first_param += layer->plan->problem.models * eco_problem_params(&layer->plan->problem);
-        layer->params = blocks->params.value;
-        blocks->params = eco_size_add(blocks->params, eco_size_of(sizes->params));
-        layer->weights = eco_arena_take(&blocks->weights, eco_size_of(sizes->weights));
-        layer->dweights = eco_arena_take(&blocks->dweights, eco_size_of(sizes->dweights));
-        layer->reserve = eco_arena_take(&blocks->reserve, eco_size_of(sizes->reserve));
+        ecornn_sizes *const sizes = &layer->plan->sizes;
+        sizes->first_param = first_param;
+        first_param += sizes->param_count;
+        sizes->param_offset = blocks->params.value;
+        blocks->params = eco_size_add(blocks->params, eco_size_of(sizes->param_elements));
+        layer->weights = eco_arena_take(&blocks->weights, eco_size_of(sizes->weight_bytes));
+        layer->dweights = eco_arena_take(&blocks->dweights, eco_size_of(sizes->dweight_bytes));
+        layer->reserve = eco_arena_take(&blocks->reserve, eco_size_of(sizes->reserve_bytes));
+        sizes->weight_offset = layer->weights;
+        sizes->dweight_offset = layer->dweights;
+        plan->sizes.reads_y |= sizes->reads_y;
     }
-    plan->sizes.params = first_param;
+    plan->sizes.checks_lengths = !plan->device->caps.own_memory;
+    plan->sizes.param_count = first_param;
 }
 
 /* Places what a layer of piece p needs in its turn, and its y in the reserve. */
-static void place_layer(struct ecornn_net_plan *plan, int p, int k, int turn,
+static void place_layer(struct eco_net_plan *plan, int p, int k, int turn,
                         struct eco_arena *workspace, struct eco_arena *reserve)
 {
     const struct eco_net_piece *const piece = &plan->piece[p];
@@ -78,7 +82,7 @@ static void place_layer(struct ecornn_net_plan *plan, int p, int k, int turn,
                           (size_t)plan->sizes.batch, (size_t)layer->width),
         (size_t)eco_net_copies(plan, p + 1));
     layer->workspace =
-        eco_arena_share(workspace, eco_size_of(layer->plan->sizes.workspace), turn, turn);
+        eco_arena_share(workspace, eco_size_of(layer->plan->sizes.workspace_bytes), turn, turn);
     if (piece->layers == 1)
         return;
     layer->half = eco_arena_share(workspace, y, turn, turn);
@@ -91,7 +95,7 @@ static void place_layer(struct ecornn_net_plan *plan, int p, int k, int turn,
 
 /* Places the array after piece p.  A piece without layers may leave its input where it is, so its
  * input and output are in use as long as either is. */
-static void place_slot(struct ecornn_net_plan *plan, const struct turns *turns, int p,
+static void place_slot(struct eco_net_plan *plan, const struct turns *turns, int p,
                        struct eco_arena *workspace, struct eco_arena *reserve)
 {
     struct eco_net_piece *const piece = &plan->piece[p];
@@ -109,7 +113,7 @@ static void place_slot(struct ecornn_net_plan *plan, const struct turns *turns, 
 
 /* Counts the copies of every piece's input, and places lengths, masks and resets where they change:
  * after a join, and after the first layers if models share what these read. */
-static void place_counts(struct ecornn_net_plan *plan, struct eco_arena *workspace)
+static void place_counts(struct eco_net_plan *plan, struct eco_arena *workspace)
 {
     const struct eco_problem *const problem = eco_net_problem(plan);
     bool shared = problem->shared;
@@ -133,7 +137,7 @@ static void place_counts(struct ecornn_net_plan *plan, struct eco_arena *workspa
     }
 }
 
-static void place_pieces(struct ecornn_net_plan *plan, struct eco_arena *workspace,
+static void place_pieces(struct eco_net_plan *plan, struct eco_arena *workspace,
                          struct eco_arena *reserve)
 {
     struct turns turns;
@@ -148,20 +152,21 @@ static void place_pieces(struct ecornn_net_plan *plan, struct eco_arena *workspa
     }
 }
 
-ecornn_status eco_net_place(struct ecornn_net_plan *plan)
+ecornn_status eco_net_place(struct eco_net_plan *plan)
 {
     struct eco_shared_array shared[MOST_ARRAYS];
     struct eco_arena workspace = {.shared = shared, .most = MOST_ARRAYS};
     struct blocks blocks = {.params = {0}};
     plan->sizes.batch = eco_net_problem(plan)->N;
+    plan->sizes.models = eco_net_problem(plan)->models;
     place_layers(plan, &blocks);
     place_pieces(plan, &workspace, &blocks.reserve);
-    plan->sizes.blocks = (ecornn_sizes){.params = blocks.params.value,
-                                        .weights = blocks.weights.end.value,
-                                        .dweights = blocks.dweights.end.value,
-                                        .workspace = workspace.end.value,
-                                        .reserve = blocks.reserve.end.value,
-                                        .alignment = ECO_ALIGNMENT};
+    plan->sizes.param_elements = blocks.params.value;
+    plan->sizes.weight_bytes = blocks.weights.end.value;
+    plan->sizes.dweight_bytes = blocks.dweights.end.value;
+    plan->sizes.workspace_bytes = workspace.end.value;
+    plan->sizes.reserve_bytes = blocks.reserve.end.value;
+    plan->sizes.alignment = ECO_ALIGNMENT;
     return blocks.params.overflow || blocks.weights.end.overflow || blocks.dweights.end.overflow ||
                    workspace.end.overflow || blocks.reserve.end.overflow
                ? eco_fail(ECORNN_UNSUPPORTED,

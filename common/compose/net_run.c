@@ -26,7 +26,7 @@ static bool is_view(const struct eco_net_run *run, int p)
 {
     const struct eco_net_piece *const piece = &run->plan->piece[p];
     const struct eco_problem *const problem = eco_net_problem(run->plan);
-    const bool dense = problem->order == ECORNN_BATCH_MAJOR || run->args.N == 1,
+    const bool dense = problem->batch_major || run->args.N == 1,
                zeros = run->mask[p] == NULL && !(problem->repeats && run->lengths[p] != NULL);
     if (piece->layers > 0 || is_last(run, p))
         return false;
@@ -53,7 +53,7 @@ static void *counts_of(const struct eco_net_run *run, int p, const void *of_inpu
 
 void eco_net_begin(struct eco_net_run *run)
 {
-    const struct ecornn_net_plan *const plan = run->plan;
+    const struct eco_net_plan *const plan = run->plan;
     const struct eco_args *const args = &run->args;
     const bool runs = args->T > 0 && args->N > 0;
     run->steps[0] = args->T;
@@ -85,7 +85,7 @@ static void *dinput_of(const struct eco_net_run *run, int p)
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
-static int piece_of(const struct ecornn_net_plan *plan, int k)
+static int piece_of(const struct eco_net_plan *plan, int k)
 {
     int p = 0;
     while (k >= plan->piece[p].first + plan->piece[p].layers)
@@ -121,7 +121,7 @@ static void *dx_of(const struct eco_net_run *run, int p, int k)
 static void take_states(const struct eco_net_run *run, int k, struct eco_args *args)
 {
     for (int s = 0; run->states != NULL && s < ECORNN_MAX_STATES; s++) {
-        const ecornn_net_states *const states = &run->states[k];
+        const struct eco_net_states *const states = &run->states[k];
         args->initial[s] = states->initial[s];
         args->final[s] = states->final[s];
         args->reset_state[s] = states->reset_state[s];
@@ -191,7 +191,7 @@ static void join(const struct eco_net_run *run, int p, struct eco_join join, int
     join.T = run->steps[p];
     join.U = eco_joined(join.T, join.steps);
     join.N = run->args.N;
-    join.batch_major = problem->order == ECORNN_BATCH_MAJOR;
+    join.batch_major = problem->batch_major;
     join.type = problem->type;
     join.back = run->args.backward;
     for (int m = 0; rows > 0 && m < copies; m++) {
@@ -234,7 +234,7 @@ static void drop(const struct eco_net_run *run, int p, void *const *value,
                                      .T = run->steps[p],
                                      .N = run->args.N,
                                      .width = piece->input,
-                                     .batch_major = problem->order == ECORNN_BATCH_MAJOR,
+                                     .batch_major = problem->batch_major,
                                      .type = problem->type,
                                      .p = run->args.reserve != NULL ? piece->dropout : 0,
                                      .seed = eco_seed_of(seed, ECO_SEED_MODEL, m),

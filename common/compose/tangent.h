@@ -1,5 +1,5 @@
 /*
- * Plans of tangents, and their runs.  lib/api_tangent.c makes plans and checks arguments,
+ * Plans of tangents, and their runs.  lib/tangent.c makes plans and checks arguments,
  * tangent_run.c runs layer after layer, tangent_weights.c moves parameters.
  */
 #ifndef ECO_TANGENT_PLAN_H
@@ -21,8 +21,9 @@ struct eco_tangent_layer {
     struct eco_tangent_part both; /* and its tangent, whose input is twice as wide */
 };
 
-struct ecornn_tangent_plan {
+struct eco_tangent_plan {
     struct ecornn_device *device;
+    struct eco_problem problem; /* of all layers, without their tangents */
     struct eco_tangent *tangent;
     int32_t T, N, H, L, D;
     int states, params; /* of the cell */
@@ -31,7 +32,7 @@ struct ecornn_tangent_plan {
     double dropout; /* between layers, in training; 0: none */
     bool batch_major;
     struct eco_tangent_layer layer[2]; /* for the first layer, and for all others */
-    ecornn_tangent_sizes sizes;
+    ecornn_sizes sizes;
 };
 
 /* The arrays in the workspace of a run. */
@@ -52,11 +53,34 @@ struct eco_tangent_areas {
     char *x;             /* [T,N,D*H]: what dropout leaves of y of the layer below */
 };
 
+/* The arguments of a run, as in ecornn_io and ecornn_gradient; NULL: zeros, or an unneeded output.
+ */
+struct eco_tangent_io {
+    const int32_t *lengths;
+    const void *x, *x_tangent;
+    const void *initial[ECO_MAX_STATES], *initial_tangent[ECO_MAX_STATES];
+    const void *const *params, *const *param_tangents;
+    void *y, *y_tangent;
+    void *final[ECO_MAX_STATES], *final_tangent[ECO_MAX_STATES];
+    const void *dy, *dy_tangent;
+    const void *dfinal[ECO_MAX_STATES], *dfinal_tangent[ECO_MAX_STATES];
+    void *dx, *dinitial[ECO_MAX_STATES]; /* only for plans with ECORNN_TRAINING */
+    void *const *dparams;
+    void *workspace;
+    uint64_t seed;
+    void *stream;
+    const uint8_t *resets, *mask;
+    const void *reset_state[ECO_MAX_STATES], *reset_state_tangent[ECO_MAX_STATES];
+    void *dreset_state[ECO_MAX_STATES];
+    uint32_t first_step, first_row;
+};
+
 /* A run, and the layer that it has reached. */
 struct eco_tangent_run {
-    const struct ecornn_tangent_plan *plan;
-    const ecornn_tangent_io *io;
-    int32_t T, N; /* of this run */
+    const struct eco_tangent_plan *plan;
+    const struct eco_tangent_io *io;
+    int32_t T, N;           /* of this run */
+    size_t workspace_bytes; /* as the caller states it; 0: not stated */
     int layer;
     const struct eco_tangent_layer *kind; /* of the layer */
     struct eco_tangent_areas at;
@@ -65,7 +89,7 @@ struct eco_tangent_run {
 
 /* tangent_run.c: the areas of a layer in a workspace that begins at base.  Returns the bytes up to
  * their end. */
-struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *base, int layer,
+struct eco_size eco_tangent_place(const struct eco_tangent_plan *plan, char *base, int layer,
                                   struct eco_tangent_areas *areas);
 /* Computes a run whose arguments have been checked. */
 ecornn_status eco_tangent_compute(struct eco_tangent_run *run);

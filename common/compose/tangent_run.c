@@ -22,13 +22,13 @@ static char *take(struct blocks *blocks, struct eco_size bytes)
     return eco_after(blocks->base, eco_arena_take(&blocks->arena, bytes));
 }
 
-static char *take_numbers(struct blocks *blocks, const struct ecornn_tangent_plan *plan, size_t a,
+static char *take_numbers(struct blocks *blocks, const struct eco_tangent_plan *plan, size_t a,
                           size_t b, size_t c)
 {
     return take(blocks, eco_arena_numbers(eco_type_bytes(plan->type), a, b, c));
 }
 
-static void take_shared(struct blocks *blocks, const struct ecornn_tangent_plan *plan,
+static void take_shared(struct blocks *blocks, const struct eco_tangent_plan *plan,
                         struct eco_tangent_areas *areas)
 {
     const size_t T = (size_t)plan->T, N = (size_t)plan->N, H = (size_t)plan->H, D = (size_t)plan->D;
@@ -36,10 +36,10 @@ static void take_shared(struct blocks *blocks, const struct ecornn_tangent_plan 
     size_t workspace = 0, dweights = 0;
     for (int k = 0; k < 2; k++) {
         const struct eco_tangent_layer *kind = &plan->layer[k];
-        workspace = eco_larger(workspace,
-                               eco_larger(kind->cell.sizes.workspace, kind->both.sizes.workspace));
-        dweights =
-            eco_larger(dweights, eco_larger(kind->cell.sizes.dweights, kind->both.sizes.dweights));
+        workspace = eco_larger(workspace, eco_larger(kind->cell.sizes.workspace_bytes,
+                                                     kind->both.sizes.workspace_bytes));
+        dweights = eco_larger(
+            dweights, eco_larger(kind->cell.sizes.dweight_bytes, kind->both.sizes.dweight_bytes));
     }
     areas->workspace = take(blocks, eco_size_of(workspace));
     areas->zeros = take_numbers(blocks, plan, H, H, 1);
@@ -58,7 +58,7 @@ static void take_shared(struct blocks *blocks, const struct ecornn_tangent_plan 
     areas->dinitial = take_numbers(blocks, plan, (size_t)plan->states * D, N, H);
 }
 
-struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *base, int layer,
+struct eco_size eco_tangent_place(const struct eco_tangent_plan *plan, char *base, int layer,
                                   struct eco_tangent_areas *areas)
 {
     const size_t T = (size_t)plan->T, N = (size_t)plan->N;
@@ -67,10 +67,10 @@ struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *
     take_shared(&blocks, plan, areas);
     for (int l = 0; l <= layer; l++) {
         const struct eco_tangent_layer *kind = &plan->layer[l > 0];
-        areas->both_weights = take(&blocks, eco_size_of(kind->both.sizes.weights));
-        areas->cell_weights = take(&blocks, eco_size_of(kind->cell.sizes.weights));
-        areas->both_reserve = take(&blocks, eco_size_of(kind->both.sizes.reserve));
-        areas->cell_reserve = take(&blocks, eco_size_of(kind->cell.sizes.reserve));
+        areas->both_weights = take(&blocks, eco_size_of(kind->both.sizes.weight_bytes));
+        areas->cell_weights = take(&blocks, eco_size_of(kind->cell.sizes.weight_bytes));
+        areas->both_reserve = take(&blocks, eco_size_of(kind->both.sizes.reserve_bytes));
+        areas->cell_reserve = take(&blocks, eco_size_of(kind->cell.sizes.reserve_bytes));
         areas->input = take_numbers(&blocks, plan, T, N, 2 * (size_t)kind->input);
         areas->y = take_numbers(&blocks, plan, T, N, width);
         areas->y_tangent = take_numbers(&blocks, plan, T, N, width);
@@ -127,7 +127,7 @@ static bool is_last(const struct eco_tangent_run *run)
     return run->layer == run->plan->L - 1;
 }
 
-static bool goes_back(const ecornn_tangent_io *io)
+static bool goes_back(const struct eco_tangent_io *io)
 {
     bool wanted = io->dx != NULL || io->dparams != NULL;
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
@@ -138,14 +138,14 @@ static bool goes_back(const ecornn_tangent_io *io)
 /* Does the cell itself run, in addition to its tangent? */
 static bool runs_cell(const struct eco_tangent_run *run)
 {
-    const ecornn_tangent_io *io = run->io;
+    const struct eco_tangent_io *io = run->io;
     return !is_last(run) || io->y != NULL || (goes_back(io) && io->dy != NULL);
 }
 
 /* The layer's part of a state [L*D,N,H]; NULL stays NULL. */
 static void *layer_of(const struct eco_tangent_run *run, const void *states)
 {
-    const struct ecornn_tangent_plan *plan = run->plan;
+    const struct eco_tangent_plan *plan = run->plan;
     const size_t rows = (size_t)(run->layer * plan->D) * (size_t)run->N;
     return states == NULL
                ? NULL
@@ -208,7 +208,7 @@ static bool drops(const struct eco_tangent_run *run)
 /* The dropout before this layer, with the draws that a plan of all layers has. */
 static void drop(struct eco_tangent_run *run, void *to, const void *from)
 {
-    const struct ecornn_tangent_plan *plan = run->plan;
+    const struct eco_tangent_plan *plan = run->plan;
     const struct eco_drop all = {.to = to,
                                  .from = from,
                                  .T = run->T,
@@ -283,7 +283,7 @@ static void backward_both(struct eco_tangent_run *run, const void *dy_tangent)
 /* Runs the cell backward and adds its gradients to those of the tangent. */
 static void backward_cell(struct eco_tangent_run *run, const void *dy)
 {
-    const struct ecornn_tangent_plan *plan = run->plan;
+    const struct eco_tangent_plan *plan = run->plan;
     const size_t rows = (size_t)plan->D * (size_t)run->N, H = (size_t)plan->H;
     struct eco_args args = cell_args(run, input_of(run));
     args.backward = true;
@@ -328,7 +328,7 @@ static void backward(struct eco_tangent_run *run, const void *dy, const void *dy
 
 ecornn_status eco_tangent_compute(struct eco_tangent_run *run)
 {
-    const ecornn_tangent_io *io = run->io;
+    const struct eco_tangent_io *io = run->io;
     const int last = run->plan->L - 1;
     const size_t H = (size_t)run->plan->H;
     struct eco_caller caller;

@@ -21,7 +21,7 @@ static int count(const struct eco_tangent_run *run)
 
 static struct param param_of(const struct eco_tangent_run *run, int number)
 {
-    const struct ecornn_tangent_plan *plan = run->plan;
+    const struct eco_tangent_plan *plan = run->plan;
     const struct eco_recipe *recipe = &plan->tangent->cell.recipe;
     const int d = number / recipe->n_params, k = number % recipe->n_params;
     const struct eco_tangent_param *origin = &plan->tangent->param[k];
@@ -74,7 +74,7 @@ static void unpack(struct eco_tangent_run *run, const struct ecornn_plan *plan,
 
 void eco_tangent_pack(struct eco_tangent_run *run)
 {
-    const ecornn_tangent_io *io = run->io;
+    const struct eco_tangent_io *io = run->io;
     const void *given[MOST];
     for (int i = 0; i < count(run); i++) {
         const struct param param = param_of(run, i);
@@ -93,7 +93,7 @@ void eco_tangent_pack(struct eco_tangent_run *run)
 
 void eco_tangent_pack_cell(struct eco_tangent_run *run)
 {
-    const struct ecornn_tangent_plan *plan = run->plan;
+    const struct eco_tangent_plan *plan = run->plan;
     pack(run, run->kind->cell.plan, run->io->params + run->layer * plan->D * plan->params,
          run->at.cell_weights);
 }
@@ -144,6 +144,6 @@ void eco_tangent_unpack(struct eco_tangent_run *run)
 
 void eco_tangent_unpack_cell(struct eco_tangent_run *run)
 {
-    const struct ecornn_tangent_plan *plan = run->plan;
+    const struct eco_tangent_plan *plan = run->plan;
     unpack(run, run->kind->cell.plan, run->io->dparams + run->layer * plan->D * plan->params, true);
 }

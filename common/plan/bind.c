@@ -63,7 +63,7 @@ static struct eco_view sequence(const struct binding *b, const void *data, size_
                                 size_t column)
 {
     const size_t T = (size_t)b->args->T, N = (size_t)b->args->N;
-    const bool time_major = b->problem->order == ECORNN_TIME_MAJOR;
+    const bool time_major = !b->problem->batch_major;
     const ecornn_type type = b->layout->type;
     struct eco_view view = {.first = (char *)(uintptr_t)data,
                             .step = (time_major ? N * width : width) * eco_type_bytes(type),
@@ -204,8 +204,8 @@ static struct eco_view copies_of(const struct binding *b, int s)
 static bool copies_y(const struct binding *b)
 {
     const struct eco_problem *problem = b->problem;
-    const bool falls = problem->direction != ECORNN_FORWARD;
-    return (problem->order == ECORNN_BATCH_MAJOR && b->args->N > 1) ||
+    const bool falls = (problem->reverse || problem->D == 2);
+    return (problem->batch_major && b->args->N > 1) ||
            eco_request_needs_copy(&b->layout->request, (size_t)problem->P) ||
            (falls && b->args->lengths != NULL && b->args->initial[0] != NULL);
 }

@@ -81,7 +81,7 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
     if (problem->training)
         describe_tape(&text, plan, true);
     eco_text_add(&text, "bytes: weights %zu, workspace %zu, reserve %zu; parameters %zu\n",
-                 plan->sizes.weights, plan->sizes.workspace, plan->sizes.reserve,
-                 plan->sizes.params);
+                 plan->sizes.weight_bytes, plan->sizes.workspace_bytes, plan->sizes.reserve_bytes,
+                 plan->sizes.param_elements);
     return text.length > INT_MAX ? INT_MAX : (int)text.length;
 }

@@ -14,7 +14,7 @@ uint64_t eco_mark_of_plan(const struct ecornn_plan *plan)
 {
     const uint64_t problem = eco_hash(ECO_HASH, plan->problem.text, strlen(plan->problem.text));
     const uint64_t algo = eco_hash(problem, plan->algo->name, strlen(plan->algo->name));
-    return eco_hash(algo, &plan->sizes.reserve, sizeof plan->sizes.reserve);
+    return eco_hash(algo, &plan->sizes.reserve_bytes, sizeof plan->sizes.reserve_bytes);
 }
 
 /* One multiplication per row, which is negligible in a short run. */
@@ -88,10 +88,10 @@ static ecornn_status fail_bytes(const char *name, uint64_t forward, uint64_t bac
 static const char *name_saving(uint64_t saving, char text[32])
 {
     struct eco_text to = {text, 32, 0};
-    if (saving >> 32 > ECORNN_SAVE_EVERY)
+    if (saving >> 32 > ECO_SAVE_EVERY)
         eco_text_add(&to, "?");
     else
-        eco_saving_name(&to, (ecornn_save)(saving >> 32), (int32_t)(uint32_t)saving);
+        eco_saving_name(&to, (enum eco_save)(saving >> 32), (int32_t)(uint32_t)saving);
     return text;
 }
 
@@ -119,7 +119,7 @@ ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_ar
                         plan->problem.text);
     if (then->T != now.T || then->N != now.N)
         return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.steps and io.batch are %d and %d, but %d and %d in the forward run of "
+                        "steps and batch are %d and %d, but %d and %d in the forward run of "
                         "io.reserve",
                         now.T, now.N, then->T, then->N);
     if (then->ragged != now.ragged)

@@ -75,8 +75,8 @@ static void build_tapes(struct ecornn_plan *plan)
 static void add_run(ecornn_sizes *sizes, const struct eco_layout layout[ECO_LAYOUTS])
 {
     for (int i = 0; i < ECO_LAYOUTS; i++) {
-        sizes->workspace = eco_larger(sizes->workspace, layout[i].workspace_bytes);
-        sizes->reserve = eco_larger(sizes->reserve, layout[i].reserve_bytes);
+        sizes->workspace_bytes = eco_larger(sizes->workspace_bytes, layout[i].workspace_bytes);
+        sizes->reserve_bytes = eco_larger(sizes->reserve_bytes, layout[i].reserve_bytes);
     }
 }
 
@@ -86,7 +86,7 @@ ecornn_sizes eco_plan_sizes(const struct ecornn_plan *plan, int32_t T, int32_t N
     ecornn_sizes sizes = plan->sizes;
     if (T == plan->problem.T && N == plan->problem.N)
         return sizes;
-    sizes.workspace = sizes.reserve = 0;
+    sizes.workspace_bytes = sizes.reserve_bytes = 0;
     for (int i = 0; i < ECO_LAYOUTS; i++)
         if (T > 0 && N > 0 && plan->layout[i].problem != NULL)
             eco_layout_resize(&layout[i], &plan->layout[i], T, N);
@@ -101,19 +101,30 @@ static ecornn_status fix_sizes(struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
     const struct eco_layout *infer = &plan->layout[ECO_LAYOUT_INFER];
-    const bool replays = problem->saving.policy != ECORNN_SAVE_ALL;
+    const bool replays = problem->saving.policy != ECO_SAVE_ALL;
     for (int i = 0; i < ECO_LAYOUTS && (i < ECO_LAYOUT_BACK || replays); i++)
         eco_layout_build(&plan->layout[i], problem, &plan->request, problem->T, problem->N,
                          problem->training ? i : ECO_LAYOUT_INFER);
     plan->sizes = (ecornn_sizes){
-        .params = eco_problem_param_elements(problem),
-        .weights = infer->weights_bytes,
-        .dweights = problem->training ? infer->dweights_bytes : 0,
+        .param_elements = eco_problem_param_elements(problem),
+        .weight_bytes = infer->weights_bytes,
+        .dweight_bytes = problem->training ? infer->dweights_bytes : 0,
         .alignment = ECO_ALIGNMENT,
+        .param_count = eco_problem_params(problem),
+        .steps = problem->T,
+        .batch = problem->N,
+        .input = problem->I,
+        .output = problem->D * problem->P,
+        .reads_y = problem->training && eco_layout_reads_y(&plan->layout[ECO_LAYOUT_TRAIN]),
+        .checks_lengths = !plan->device->caps.own_memory,
+        .models = 1,
+        .layers = 1,
+        .joined = 1,
     };
     add_run(&plan->sizes, plan->layout);
-    const size_t most = eco_larger(eco_larger(plan->sizes.params, plan->sizes.weights),
-                                   eco_larger(plan->sizes.workspace, plan->sizes.reserve));
+    const size_t most =
+        eco_larger(eco_larger(plan->sizes.param_elements, plan->sizes.weight_bytes),
+                   eco_larger(plan->sizes.workspace_bytes, plan->sizes.reserve_bytes));
     if (most > PTRDIFF_MAX)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s needs more than %td bytes in one block",
                         problem->text, PTRDIFF_MAX);
@@ -149,6 +160,7 @@ static ecornn_status make(struct ecornn_plan **plan, struct ecornn_device *devic
     struct ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
     if (made == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
+    made->kind = ECO_PLAN_LAYERS;
     made->problem = *problem;
     made->device = device;
     made->by_wisdom = by_wisdom;
@@ -273,5 +285,6 @@ void eco_plan_free(struct ecornn_plan *plan)
     if (plan->context != NULL)
         plan->device->backend->release(plan);
     eco_free(plan->owned_device);
+    plan->kind = 0;
     eco_free(plan);
 }

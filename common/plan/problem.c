@@ -46,7 +46,7 @@ int32_t eco_problem_head(const struct eco_problem *problem)
 
 bool eco_problem_reversed(const struct eco_problem *problem, int d)
 {
-    return d == 1 || problem->direction == ECORNN_REVERSE;
+    return d == 1 || problem->reverse;
 }
 
 bool eco_problem_wide_output(const struct eco_problem *problem)
@@ -75,12 +75,9 @@ static const struct eco_extent extents[] = {
     {'L', FIELD(layers), 0, ECO_MAX_LAYERS},
     {'T', FIELD(steps), 1, ECO_MAX_EXTENT},
     {'N', FIELD(batch), 1, ECO_MAX_EXTENT},
-    {0, FIELD(direction), 0, 2},
-    {0, FIELD(order), 0, 1},
     {0, FIELD(type), 0, ECO_TYPES - 1},
     {0, FIELD(param_type), 0, ECO_TYPES - 1},
     {0, FIELD(weight_type), 0, ECO_WEIGHT_TYPES - 1},
-    {0, FIELD(save), 0, ECORNN_SAVE_EVERY},
     {0, FIELD(save_type), 0, ECO_TYPES - 1},
     {0, FIELD(models), 0, ECO_MAX_MODELS},
     {0, FIELD(heads), 0, ECO_MAX_EXTENT},
@@ -109,6 +106,7 @@ enum saying {
     MEMORY,
     MODELS,
     SHARING,
+    TANGENT,
     SAYINGS
 };
 
@@ -128,17 +126,18 @@ static const struct eco_word words[] = {
     {"row-invariant", ROWS, FIELD(flags), ECORNN_ROW_INVARIANT},
     {"infer", PASS, FIELD(flags), 0},
     {"train", PASS, FIELD(flags), ECORNN_TRAINING},
-    {"rev", DIRECTION, FIELD(direction), ECORNN_REVERSE},
-    {"bi", DIRECTION, FIELD(direction), ECORNN_BIDIRECTIONAL},
-    {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
+    {"rev", DIRECTION, FIELD(flags), ECORNN_REVERSE},
+    {"bi", DIRECTION, FIELD(flags), ECORNN_BIDIRECTIONAL},
+    {"batch-major", ORDER, FIELD(flags), ECORNN_BATCH_MAJOR},
     {"resets", RESETS, FIELD(flags), ECORNN_RESETS},
     {"mask", MASKS, FIELD(flags), ECORNN_MASK},
     {"shared-x", SHARING, FIELD(flags), ECORNN_SHARED_INPUT},
     {"grouped-input", GROUPS, FIELD(flags), ECORNN_GROUPED_INPUT},
     {"repeat-padding", PADDING, FIELD(flags), ECORNN_REPEAT_PADDING},
     {"all-states", STATES, FIELD(flags), ECORNN_ALL_STATES},
-    {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
-    {"save:states", SAVE, FIELD(save), ECORNN_SAVE_STATES},
+    {"tangent", TANGENT, FIELD(flags), ECORNN_TANGENT},
+    {"save:all", SAVE, FIELD(flags), ECORNN_SAVE_ALL},
+    {"save:states", SAVE, FIELD(flags), ECORNN_SAVE_STATES},
     {"bf16-save", SAVE_TYPE, FIELD(save_type), ECORNN_BF16},
     {"f16-save", SAVE_TYPE, FIELD(save_type), ECORNN_F16},
 #undef FIELD
@@ -152,20 +151,26 @@ static const struct eco_grammar grammar = {.words = words,
                                            .flags = offsetof(ecornn_desc, flags)};
 _Static_assert(SAYINGS + sizeof extents / sizeof *extents <= ECO_SAYINGS, "room for what is said");
 
+/* The type of x and y; 0 is F32. */
+ecornn_type eco_problem_type(const ecornn_desc *desc)
+{
+    return desc->type != 0 ? desc->type : ECORNN_F32;
+}
+
 /* Sums of int8 products must fit 32 bits. */
 static bool is_too_wide(const ecornn_desc *desc)
 {
-    const int64_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const int64_t D = (desc->flags & ECORNN_BIDIRECTIONAL) != 0 ? 2 : 1;
     return desc->input > ECO_QUANTISED_COLUMNS || D * desc->hidden > ECO_QUANTISED_COLUMNS;
 }
 
 static ecornn_status check_int8(const ecornn_desc *desc)
 {
     const bool rows = (desc->flags & ECORNN_INT8) != 0, weights = desc->weight_type == ECORNN_S8;
-    if (rows && (desc->type != ECORNN_F32 || (desc->weight_type != ECORNN_F32 && !weights)))
+    if (rows && (eco_problem_type(desc) != ECORNN_F32 || (desc->weight_type != 0 && !weights)))
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "type is %s and weight_type %s, must be f32 and int8 with ECORNN_INT8",
-                        eco_type_name(desc->type), eco_type_name(desc->weight_type));
+                        eco_type_name(eco_problem_type(desc)), eco_type_name(desc->weight_type));
     if ((rows || weights) && (desc->flags & ECORNN_TRAINING) != 0)
         return eco_fail(ECORNN_UNSUPPORTED, "weight_type is int8, which training does not support: "
                                             "train with f32 weights and pack those");
@@ -180,13 +185,16 @@ static ecornn_status check_int8(const ecornn_desc *desc)
 /* Called after the extents are checked, so every type is valid. */
 static ecornn_status check_types(const ecornn_desc *desc)
 {
-    const ecornn_type type = desc->type, param = desc->param_type, weight = desc->weight_type;
-    if (param != ECORNN_F32 && param != type)
+    const ecornn_type type = eco_problem_type(desc), param = desc->param_type,
+                      weight = desc->weight_type;
+    if (param != 0 && param != type && (param != ECORNN_F32 || type == ECORNN_F64))
         return eco_fail(ECORNN_BAD_ARGUMENT, "param_type is %s, must be %s or 0 with type %s",
-                        eco_type_name(param), eco_type_name(type), eco_type_name(type));
-    if (weight != ECORNN_F32 && weight != type && !(type == ECORNN_F32 && eco_type_narrow(weight)))
+                        eco_type_name(param), type == ECORNN_F64 ? "f64" : "f32",
+                        eco_type_name(type));
+    if (weight != 0 && weight != type && !(type == ECORNN_F32 && eco_type_narrow(weight)))
         return eco_fail(ECORNN_BAD_ARGUMENT, "weight_type is %s, must be %s with type %s",
-                        eco_type_name(weight), type == ECORNN_F32 ? "f32, bf16, f16 or int8" : "0",
+                        eco_type_name(weight),
+                        type == ECORNN_F32 ? "f32, bf16, f16 or int8" : eco_type_name(type),
                         eco_type_name(type));
     const ecornn_status status = check_int8(desc);
     return status == ECORNN_OK ? eco_saving_check(desc) : status;
@@ -200,7 +208,7 @@ static bool is_dropout(float value)
 /* A cell that reads x unit by unit needs as many inputs as units in every layer. */
 static ecornn_status check_raw_input(const ecornn_desc *desc)
 {
-    const int32_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1,
+    const int32_t D = (desc->flags & ECORNN_BIDIRECTIONAL) != 0 ? 2 : 1,
                   P = desc->proj != 0 ? desc->proj : desc->hidden;
     if (desc->cell->lowered.raw < 0)
         return ECORNN_OK;
@@ -230,13 +238,22 @@ static ecornn_status check_desc(const ecornn_desc *desc)
                         (double)desc->dropout);
     const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
                            ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES |
-                           ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT | ECORNN_INT8;
+                           ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT | ECORNN_REVERSE |
+                           ECORNN_BIDIRECTIONAL | ECORNN_BATCH_MAJOR | ECORNN_SAVE_ALL |
+                           ECORNN_SAVE_STATES | ECORNN_TANGENT | ECORNN_INT8;
+    static const struct {
+        uint32_t flags;
+        const char *text;
+    } apart[] = {{ECORNN_REVERSE | ECORNN_BIDIRECTIONAL, "ECORNN_REVERSE and ECORNN_BIDIRECTIONAL"},
+                 {ECORNN_SAVE_ALL | ECORNN_SAVE_STATES, "ECORNN_SAVE_ALL and ECORNN_SAVE_STATES"}};
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
-    for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
-        if (desc->reserved[i] != 0)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "reserved[%zu] is %u, must be 0", i,
-                            desc->reserved[i]);
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        if ((desc->flags & apart[i].flags) == apart[i].flags)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, but %s exclude each other",
+                            desc->flags, apart[i].text);
+    if (desc->reserved != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "reserved is %d, must be 0", desc->reserved);
     if (desc->heads > 1 && desc->hidden % desc->heads != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "heads is %d, must divide hidden, which is %d",
                         desc->heads, desc->hidden);
@@ -284,7 +301,6 @@ void eco_problem_write_decimal(struct eco_text *text, float value)
 
 static void write_text(struct eco_problem *problem)
 {
-    static const char *const direction[] = {"", "/rev", "/bi"};
     struct eco_text text = {problem->text, sizeof problem->text, 0};
     eco_text_add(&text, "%s/%s", problem->cell->recipe.name, eco_type_name(problem->type));
     if (problem->int8)
@@ -300,14 +316,17 @@ static void write_text(struct eco_problem *problem)
     eco_text_add(&text, "/%s", problem->training ? "train" : "infer");
     if (problem->L > 1)
         eco_text_add(&text, "/L%d", problem->L);
-    eco_text_add(&text, "%s/T%d/N%d/I%d/H%d", direction[problem->direction], problem->T, problem->N,
-                 problem->I, problem->H);
+    eco_text_add(&text, "%s/T%d/N%d/I%d/H%d",
+                 problem->D == 2    ? "/bi"
+                 : problem->reverse ? "/rev"
+                                    : "",
+                 problem->T, problem->N, problem->I, problem->H);
     if (problem->projected)
         eco_text_add(&text, "/P%d", problem->P);
     if (problem->heads > 1)
         eco_text_add(&text, "/heads:%d%s", problem->heads,
                      problem->grouped ? "/grouped-input" : "");
-    if (problem->order == ECORNN_BATCH_MAJOR)
+    if (problem->batch_major)
         eco_text_add(&text, "/batch-major");
     if (problem->resets)
         eco_text_add(&text, "/resets");
@@ -338,6 +357,7 @@ void eco_problem_of_one(struct eco_problem *one, const struct eco_problem *probl
 
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc)
 {
+    const ecornn_type type = eco_problem_type(desc);
     const ecornn_status status = check_desc(desc);
     if (status != ECORNN_OK)
         return status;
@@ -351,7 +371,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .grouped = (desc->flags & ECORNN_GROUPED_INPUT) != 0,
         .P = desc->proj != 0 ? desc->proj : desc->hidden,
         .L = desc->layers != 0 ? desc->layers : 1,
-        .D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1,
+        .D = (desc->flags & ECORNN_BIDIRECTIONAL) != 0 ? 2 : 1,
         .projected = desc->proj != 0,
         .training = (desc->flags & ECORNN_TRAINING) != 0,
         .fast = (desc->flags & ECORNN_FAST_MATH) != 0,
@@ -363,13 +383,15 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .shared = (desc->flags & ECORNN_SHARED_INPUT) != 0,
         .int8 = (desc->flags & ECORNN_INT8) != 0,
         .models = desc->models != 0 ? desc->models : 1,
-        .direction = desc->direction,
-        .order = desc->order,
-        .type = desc->type,
-        .param_type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type,
-        .weight_type = (desc->flags & ECORNN_INT8) != 0  ? ECORNN_S8
-                       : desc->weight_type != ECORNN_F32 ? desc->weight_type
-                                                         : desc->type,
+        .reverse = (desc->flags & ECORNN_REVERSE) != 0,
+        .batch_major = (desc->flags & ECORNN_BATCH_MAJOR) != 0,
+        .type = type,
+        .param_type = type == ECORNN_F64      ? ECORNN_F64
+                      : desc->param_type != 0 ? desc->param_type
+                                              : ECORNN_F32,
+        .weight_type = (desc->flags & ECORNN_INT8) != 0 ? ECORNN_S8
+                       : desc->weight_type != 0         ? desc->weight_type
+                                                        : type,
         .dropout = desc->dropout,
         .saving = eco_saving_of(desc),
         .memory_limit = desc->memory_limit,
@@ -474,6 +496,7 @@ ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecorn
         if (status != ECORNN_OK)
             return status;
     }
+    parsed.type = eco_problem_type(&parsed);
     const ecornn_status status = check_desc(&parsed);
     if (status == ECORNN_OK)
         *desc = parsed;

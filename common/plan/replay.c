@@ -5,7 +5,7 @@
 
 bool eco_layout_replays(const struct eco_layout *layout)
 {
-    return layout->training && layout->problem->saving.policy != ECORNN_SAVE_ALL &&
+    return layout->training && layout->problem->saving.policy != ECO_SAVE_ALL &&
            !layout->request.plain;
 }
 
@@ -69,7 +69,7 @@ struct eco_layout_rows eco_layout_checkpoint_rows(const struct eco_layout *layou
     const struct eco_problem *problem = layout->problem;
     const struct eco_saving *saving = &problem->saving;
     const int32_t steps = (layout->T - 1) / saving->every;
-    const bool exact = saving->policy == ECORNN_SAVE_EVERY && saving->type == problem->type;
+    const bool exact = saving->policy == ECO_SAVE_EVERY && saving->type == problem->type;
     const size_t width = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
     return (struct eco_layout_rows){exact ? layout->sum : saving->type, steps,
                                     steps > 0 ? width : 0};

@@ -14,20 +14,28 @@
 
 static const char *const policy_name[] = {"all", "states", "every"};
 
-void eco_saving_name(struct eco_text *text, ecornn_save policy, int32_t every)
+void eco_saving_name(struct eco_text *text, enum eco_save policy, int32_t every)
 {
     eco_text_add(text, "%s", policy_name[policy]);
-    if (policy == ECORNN_SAVE_EVERY)
+    if (policy == ECO_SAVE_EVERY)
         eco_text_add(text, ":%d", every);
+}
+
+static enum eco_save policy_of(const ecornn_desc *desc)
+{
+    return desc->save_every != 0                     ? ECO_SAVE_EVERY
+           : (desc->flags & ECORNN_SAVE_STATES) != 0 ? ECO_SAVE_STATES
+                                                     : ECO_SAVE_ALL;
 }
 
 static ecornn_status check_every(const ecornn_desc *desc)
 {
-    if (desc->save != ECORNN_SAVE_EVERY && desc->save_every != 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "save_every is %d, must be 0 with save %s",
-                        desc->save_every, policy_name[desc->save]);
-    if (desc->save == ECORNN_SAVE_EVERY && (desc->save_every < 1 || desc->save_every > desc->steps))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "save_every is %d, must be 1 to %d, the steps",
+    const uint32_t others = desc->flags & (ECORNN_SAVE_ALL | ECORNN_SAVE_STATES);
+    if (desc->save_every != 0 && others != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save_every is %d, must be 0 with ECORNN_SAVE_%s",
+                        desc->save_every, others == ECORNN_SAVE_ALL ? "ALL" : "STATES");
+    if (desc->save_every < 0 || desc->save_every > desc->steps)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save_every is %d, must be 0 to %d, the steps",
                         desc->save_every, desc->steps);
     return ECORNN_OK;
 }
@@ -35,16 +43,19 @@ static ecornn_status check_every(const ecornn_desc *desc)
 /* Called after the extents are checked. */
 ecornn_status eco_saving_check(const ecornn_desc *desc)
 {
-    const ecornn_type type = desc->type, save = desc->save_type;
-    if (desc->save != ECORNN_SAVE_ALL && (desc->flags & ECORNN_TRAINING) == 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "save is %s, which requires ECORNN_TRAINING",
-                        policy_name[desc->save]);
-    if (save != ECORNN_F32 && save != type && !(type == ECORNN_F32 && eco_type_narrow(save)))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be %s with type %s",
-                        eco_type_name(save), type == ECORNN_F32 ? "f32, bf16 or f16" : "0",
-                        eco_type_name(type));
-    if (save != ECORNN_F32 && save != type && desc->save == ECORNN_SAVE_ALL &&
-        desc->memory_limit == 0)
+    const ecornn_type type = eco_problem_type(desc), save = desc->save_type;
+    const enum eco_save policy = policy_of(desc);
+    const bool all = (desc->flags & ECORNN_SAVE_ALL) != 0;
+    if ((policy != ECO_SAVE_ALL || all) && (desc->flags & ECORNN_TRAINING) == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "saving %s requires ECORNN_TRAINING",
+                        all                         ? "all"
+                        : policy == ECO_SAVE_STATES ? "states"
+                                                    : "every K-th step");
+    if (save != 0 && save != type && !(type == ECORNN_F32 && eco_type_narrow(save)))
+        return eco_fail(
+            ECORNN_BAD_ARGUMENT, "save_type is %s, must be %s with type %s", eco_type_name(save),
+            type == ECORNN_F32 ? "f32, bf16 or f16" : eco_type_name(type), eco_type_name(type));
+    if (save != 0 && save != type && policy == ECO_SAVE_ALL && (all || desc->memory_limit == 0))
         return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be 0 with save all",
                         eco_type_name(save));
     return check_every(desc);
@@ -53,7 +64,7 @@ ecornn_status eco_saving_check(const ecornn_desc *desc)
 int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps)
 {
     const int32_t every = problem->saving.every;
-    if (problem->saving.policy != ECORNN_SAVE_EVERY)
+    if (problem->saving.policy != ECO_SAVE_EVERY)
         return steps;
     const int32_t most = steps < problem->T ? steps : problem->T + every - 1; /* a whole run */
     return most < every ? every : most / every * every;
@@ -62,9 +73,10 @@ int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps)
 struct eco_saving eco_saving_of(const ecornn_desc *desc)
 {
     return (struct eco_saving){
-        .policy = desc->save,
-        .every = desc->save == ECORNN_SAVE_STATES ? 1 : desc->save_every,
-        .type = desc->save_type != ECORNN_F32 ? desc->save_type : desc->type,
+        .policy = policy_of(desc),
+        .fixed = (desc->flags & ECORNN_SAVE_ALL) != 0 && desc->memory_limit > 0,
+        .every = policy_of(desc) == ECO_SAVE_STATES ? 1 : desc->save_every,
+        .type = desc->save_type != 0 ? desc->save_type : eco_problem_type(desc),
     };
 }
 
@@ -79,7 +91,7 @@ enum { UNITS = sizeof unit / sizeof *unit };
 void eco_saving_write(struct eco_text *text, const struct eco_problem *problem)
 {
     const struct eco_saving *saving = &problem->saving;
-    if (saving->policy != ECORNN_SAVE_ALL) {
+    if (saving->policy != ECO_SAVE_ALL || saving->fixed) {
         eco_text_add(text, "/save:");
         eco_saving_name(text, saving->policy, saving->every);
     }
@@ -133,7 +145,6 @@ bool eco_saving_parse(ecornn_desc *desc, const char *part)
     part += sizeof every - 1;
     if (!parse_number(&part, INT32_MAX, &number) || part[0] != '\0')
         return false;
-    desc->save = ECORNN_SAVE_EVERY;
     desc->save_every = (int32_t)number;
     return true;
 }

@@ -61,8 +61,7 @@ static bool may_copy_history(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     return eco_layout_is_lean(layout) &&
-           (problem->direction != ECORNN_FORWARD ||
-            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
+           ((problem->reverse || problem->D == 2) || (problem->batch_major && problem->N > 1) ||
             eco_request_needs_copy(&layout->request, (size_t)problem->P));
 }
 
@@ -74,7 +73,7 @@ bool eco_layout_copies_dx(const struct eco_problem *problem)
 bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_layout_request *request,
                         bool backward)
 {
-    const bool ordered = problem->order == ECORNN_BATCH_MAJOR && problem->N > 1,
+    const bool ordered = problem->batch_major && problem->N > 1,
                ragged = problem->N > 1 || problem->training || !request->cpu.by_length;
     return ordered || eco_request_needs_copy(request, (size_t)problem->I) ||
            (backward && eco_layout_copies_dx(problem)) ||

@@ -46,8 +46,8 @@ static double seconds_of(const struct eco_problem *problem, const struct eco_cap
     struct eco_problem forward = *problem;
     forward.training = false;
     const double seconds = algo->estimate(problem, caps);
-    return problem->saving.policy == ECORNN_SAVE_ALL ? seconds
-                                                     : seconds + algo->estimate(&forward, caps);
+    return problem->saving.policy == ECO_SAVE_ALL ? seconds
+                                                  : seconds + algo->estimate(&forward, caps);
 }
 
 static void count_bytes(struct eco_strategy *strategy, const struct ecornn_plan *plan)
@@ -55,7 +55,7 @@ static void count_bytes(struct eco_strategy *strategy, const struct ecornn_plan 
     struct eco_problem with = plan->problem;
     const struct eco_problem *problem = &with;
     with.saving = strategy->saving;
-    const bool replays = problem->saving.policy != ECORNN_SAVE_ALL;
+    const bool replays = problem->saving.policy != ECO_SAVE_ALL;
     for (int i = 0; i < ECO_LAYOUTS && (i < ECO_LAYOUT_BACK || replays); i++) {
         struct eco_layout layout;
         eco_layout_build(&layout, problem, &strategy->request, problem->T, problem->N,
@@ -128,11 +128,11 @@ static bool policy_of(const struct ecornn_plan *plan, int k, struct eco_saving *
 {
     const struct eco_problem *problem = &plan->problem;
     *saving = problem->saving;
-    if (saving->policy != ECORNN_SAVE_ALL || k == 0)
+    if (saving->policy != ECO_SAVE_ALL || saving->fixed || k == 0)
         return k == 0;
     if (!problem->training)
         return false;
-    saving->policy = k == 1 ? ECORNN_SAVE_STATES : ECORNN_SAVE_EVERY;
+    saving->policy = k == 1 ? ECO_SAVE_STATES : ECO_SAVE_EVERY;
     saving->every = k == 1 ? 1 : k < 26 ? 1 << k : INT32_MAX;
     return saving->every <= problem->T;
 }
@@ -241,7 +241,7 @@ void eco_strategies_describe(struct eco_text *text, const struct ecornn_plan *pl
         return;
     eco_text_add(text, "what training saves: reserve, workspace, predicted time\n");
     for (size_t k = 0; k < sizeof every / sizeof *every && every[k] <= problem->T; k++) {
-        const struct eco_saving saving = {.policy = k < 2 ? (ecornn_save)k : ECORNN_SAVE_EVERY,
+        const struct eco_saving saving = {.policy = k < 2 ? (enum eco_save)k : ECO_SAVE_EVERY,
                                           .every = every[k],
                                           .type = problem->saving.type};
         struct eco_strategy strategy = eco_strategy_of(plan, plan->algo, saving);
@@ -251,8 +251,8 @@ void eco_strategies_describe(struct eco_text *text, const struct ecornn_plan *pl
         describe_strategy(text, &strategy, false);
     }
     const struct eco_strategy chosen = {.saving = problem->saving,
-                                        .reserve = plan->sizes.reserve,
-                                        .workspace = plan->sizes.workspace,
+                                        .reserve = plan->sizes.reserve_bytes,
+                                        .workspace = plan->sizes.workspace_bytes,
                                         .seconds = plan->seconds};
     describe_strategy(text, &chosen, true);
 }

@@ -38,7 +38,7 @@ static bool reads_gathered(const struct eco_problem *problem,
         return (problem->training && problem->dropout > 0) ||
                (eco_problem_writes_y(problem) && copy);
     return (ragged && eco_layout_gathers(problem, request, backward)) ||
-           (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) || copy;
+           (problem->batch_major && problem->N > 1) || copy;
 }
 
 /* Does dx go through a copy? */
@@ -48,7 +48,7 @@ static bool writes_gathered(const struct eco_problem *problem,
     if (layer > 0)
         return problem->training && problem->dropout > 0;
     return (ragged && request->cpu.by_length) || eco_layout_copies_dx(problem) ||
-           (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
+           (problem->batch_major && problem->N > 1) ||
            eco_request_needs_copy(request, (size_t)eco_problem_input(problem, layer));
 }
 
@@ -89,13 +89,12 @@ static struct eco_course course_of(const struct eco_tape *tape, int later, int d
 void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
                     const struct eco_layout_request *request, bool backward, bool ragged)
 {
-    *tape =
-        (struct eco_tape){.problem = problem,
-                          .requested_chunk = backward ? request->chunk_backward : request->chunk,
-                          .backward = backward,
-                          .replays = problem->training && !request->plain &&
-                                     problem->saving.policy != ECORNN_SAVE_ALL,
-                          .wavefront = request->wavefront && problem->D == 1};
+    *tape = (struct eco_tape){
+        .problem = problem,
+        .requested_chunk = backward ? request->chunk_backward : request->chunk,
+        .backward = backward,
+        .replays = problem->training && !request->plain && problem->saving.policy != ECO_SAVE_ALL,
+        .wavefront = request->wavefront && problem->D == 1};
     for (int d = 0; d < problem->D; d++)
         tape->reversed[d] = eco_problem_reversed(problem, d);
     for (int later = 0; later < 2 && later < problem->L; later++) {

@@ -8,8 +8,8 @@
 /* The index of row (t,n) in the caller's order of x, y and their gradients. */
 static size_t callers_row(const struct eco_reference *run, int32_t t, int32_t n)
 {
-    return run->problem->order == ECORNN_TIME_MAJOR ? (size_t)t * (size_t)run->N + (size_t)n
-                                                    : (size_t)n * (size_t)run->T + (size_t)t;
+    return !run->problem->batch_major ? (size_t)t * (size_t)run->N + (size_t)n
+                                      : (size_t)n * (size_t)run->T + (size_t)t;
 }
 
 bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_t n)

@@ -188,7 +188,7 @@ static void store_gradients(struct run *run)
                          (args->accumulate ? eco_type_get(args->dvector, h, sum) : 0));
 }
 
-static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
+static ecornn_status run_attention(const struct eco_attention_plan *plan,
                                    const struct eco_attention_args *args)
 {
     struct run run = {.problem = &plan->problem, .args = args};
@@ -228,7 +228,7 @@ static struct eco_size workspace(const struct eco_attention *problem, const stru
     return eco_size_of(0);
 }
 
-static void describe(const struct ecornn_attention_plan *plan, struct eco_text *text)
+static void describe(const struct eco_attention_plan *plan, struct eco_text *text)
 {
     (void)plan;
     eco_text_add(text, "in double, one query after the other\n");

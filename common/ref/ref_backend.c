@@ -54,9 +54,9 @@ void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding roun
     /* the generator's state must not be 0, and similar seeds must give different numbers */
     *(struct eco_arithmetic *)device->context =
         (struct eco_arithmetic){rounding,
-                                machine.type,
-                                machine.weight_type,
-                                machine.saved,
+                                machine.type != 0 ? machine.type : ECORNN_F32,
+                                machine.weight_type != 0 ? machine.weight_type : ECORNN_F32,
+                                machine.saved != 0 ? machine.saved : ECORNN_F32,
                                 machine.lean,
                                 machine.chained,
                                 machine.int8,

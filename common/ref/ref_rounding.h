@@ -36,7 +36,8 @@ enum eco_rounding {
  * each product is summed by itself first.  saved: type of the states other than the output state
  * from which backward repeats forward.  weight_type S8, int8: matrices, and operands of products,
  * are integers of common/quantise.h; random rounding then also turns one operand in 256 into a
- * neighbour, as a machine does whose state is near the middle between two integers.
+ * neighbour, as a machine does whose state is near the middle between two integers.  Types that are
+ * 0 count as F32.
  */
 struct eco_machine {
     ecornn_type type, weight_type, saved;

@@ -42,7 +42,7 @@ static bool may_block(const struct eco_problem *problem)
     return problem->N <= FEW_ROWS && (int64_t)problem->N * problem->H <= ECO_SCAN_MOST &&
            !problem->row_invariant && !problem->resets && !problem->states &&
            !draws(lowered->forward) && !draws(lowered->backward) &&
-           problem->saving.policy == ECORNN_SAVE_ALL;
+           problem->saving.policy == ECO_SAVE_ALL;
 }
 
 static void request_blocks(const struct eco_problem *problem, struct eco_layout_request *request)

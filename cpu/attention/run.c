@@ -51,7 +51,7 @@ static int threads_for(const struct eco_attention_run *run, int threads)
     return worth < threads ? (int)worth : threads;
 }
 
-static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
+static ecornn_status run_attention(const struct eco_attention_plan *plan,
                                    const struct eco_attention_args *args)
 {
     const struct eco_attention *problem = &plan->problem;
@@ -91,7 +91,7 @@ static const char *refuses(const struct eco_attention *problem, const struct eco
     return NULL;
 }
 
-static void describe(const struct ecornn_attention_plan *plan, struct eco_text *text)
+static void describe(const struct eco_attention_plan *plan, struct eco_text *text)
 {
     struct eco_attention_sizes sizes;
     const struct eco_attention *problem = &plan->problem;

@@ -63,9 +63,9 @@ static size_t bytes_of(const struct eco_call *call)
         return (size_t)compact->run->T * (size_t)compact->run->N * (size_t)compact->move->lanes *
                (size_t)compact->move->width * eco_type_bytes(compact->move->type);
     case ECO_CALL_PACK:
-        return call->pack.plan->sizes.weights;
+        return call->pack.plan->sizes.weight_bytes;
     case ECO_CALL_UNPACK:
-        return call->unpack.plan->sizes.dweights;
+        return call->unpack.plan->sizes.dweight_bytes;
     default:
         return 0;
     }

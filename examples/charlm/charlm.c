@@ -125,14 +125,14 @@ static long settle(const char *name, double asked, long resumed, long normal)
 
 /* The cell, by the name of a built-in one or from its text, which becomes part of the model's file.
  * Returns a cell to free, or NULL for a built-in one. */
-static ecornn_cell *find_cell(struct file *file, const ecornn_cell **cell)
+static ecornn_cell *choose_cell(struct file *file, const ecornn_cell **cell)
 {
     const char *name = options.resume ? file->cell_name : options.cell ? options.cell : "lstm";
     ecornn_cell *parsed = NULL;
     size_t bytes = 0;
     if (options.resume && options.cell && strcmp(options.cell, name) != 0)
         die(1, "--cell is %.60s, but the resumed file has %.60s", options.cell, name);
-    *cell = file->cell_text && *file->cell_text ? NULL : ecornn_cell_find(name);
+    *cell = file->cell_text && *file->cell_text ? NULL : find_cell(name);
     if (!*cell) {
         if (!options.resume)
             file->cell_text = file_load(name, &bytes);
@@ -178,7 +178,7 @@ static ecornn_device *make_model(struct model *model, const struct file *file,
                                       .dropout = (float)options.dropout,
                                       .memory = (uint64_t)options.memory};
     ecornn_device *device = NULL;
-    ecornn_device_info info;
+    ecornn_device_info info = {.size = sizeof info};
     check(ecornn_device_open(&device, options.device));
     check(ecornn_device_query(device, &info));
 #ifdef _OPENMP
@@ -241,7 +241,7 @@ int main(int count, char **arguments)
     file.hidden = settle("hidden", options.hidden, file.hidden, 256);
     file.layers = settle("layers", options.layers, file.layers, 1);
     file.embedding = settle("embedding", options.embedding, file.embedding, 64);
-    ecornn_cell *parsed = find_cell(&file, &cell);
+    ecornn_cell *parsed = choose_cell(&file, &cell);
     if (options.steps != 0)
         read_text(&text, &file, arguments + optind);
     ecornn_device *device = make_model(&model, &file, cell);

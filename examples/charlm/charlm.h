@@ -24,6 +24,8 @@
 _Noreturn void die(int status, const char *format, ...) CHARLM_PRINTF(2, 3);
 /* Ends the program with the library's error text unless the status is ECORNN_OK. */
 void check(ecornn_status status);
+/* A built-in cell; NULL if there is none of this name. */
+const ecornn_cell *find_cell(const char *name);
 /* count * size bytes, all zero; never NULL. */
 void *allocate(size_t count, size_t size);
 /* SplitMix64 (Steele, Lea and Flood 2014): 64 random bits; uniform: a number in [0,1). */

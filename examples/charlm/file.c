@@ -36,9 +36,9 @@ static void print_head(FILE *to, const struct file *file, const struct model *mo
     for (int k = 0; k < file->alphabet.size; k++)
         fprintf(to, "%02x", file->alphabet.byte[k]);
     fprintf(to, "\ncell_bytes %zu\n%s", strlen(file->cell_text), file->cell_text);
-    for (int k = 0; k < ecornn_param_count(model->plan); k++) {
+    for (int k = 0; k < model->sizes.param_count; k++) {
         char name[80];
-        ecornn_param param;
+        ecornn_param param = {.size = sizeof param};
         check(ecornn_param_get(model->plan, k, &param));
         snprintf(name, sizeof name, "rnn.%s", param.name);
         print_tensor(to, name, param.rows, param.cols);

@@ -48,8 +48,9 @@ static void download(const struct array *array, const struct model *model)
 
 void model_plan(struct model *model, ecornn_device *device, const struct model_shape *shape)
 {
-    ecornn_device_info info;
-    const ecornn_desc desc = {.cell = shape->cell,
+    ecornn_device_info info = {.size = sizeof info};
+    const ecornn_desc desc = {.size = sizeof desc,
+                              .cell = shape->cell,
                               .input = shape->embedding,
                               .hidden = shape->hidden,
                               .layers = shape->layers,
@@ -58,23 +59,24 @@ void model_plan(struct model *model, ecornn_device *device, const struct model_s
                               .dropout = shape->dropout,
                               .flags = ECORNN_TRAINING,
                               .memory_limit = shape->memory};
-    *model = (struct model){.shape = *shape, .device = device};
+    *model = (struct model){.shape = *shape, .device = device, .sizes.size = sizeof model->sizes};
     check(ecornn_device_query(device, &info));
-    check(ecornn_plan_create(&model->plan, device, &desc));
+    check(ecornn_plan_create_desc(&model->plan, device, &desc));
     ecornn_plan_sizes(model->plan, &model->sizes);
     model->on_host = !strcmp(info.backend, "cpu") || !strcmp(info.backend, "reference");
-    model->states = ecornn_cell_states(shape->cell);
-    model->params = model->sizes.params + (size_t)shape->alphabet * ((size_t)shape->embedding +
-                                                                     (size_t)shape->hidden + 1);
+    check(ecornn_cell_states(shape->cell, &model->states, NULL));
+    model->params =
+        model->sizes.param_elements +
+        (size_t)shape->alphabet * ((size_t)shape->embedding + (size_t)shape->hidden + 1);
 }
 
 /* Pointers to the parameters of the plan in a block of them. */
 static void **point_into(const struct model *model, const struct array *block)
 {
-    const int count = ecornn_param_count(model->plan);
+    const int count = model->sizes.param_count;
     void **pointers = allocate((size_t)count, sizeof *pointers);
     for (int k = 0; k < count; k++) {
-        ecornn_param param;
+        ecornn_param param = {.size = sizeof param};
         check(ecornn_param_get(model->plan, k, &param));
         pointers[k] = block->device + param.offset;
     }
@@ -88,23 +90,23 @@ void model_allocate(struct model *model)
     const size_t H = (size_t)shape->hidden, rows = (size_t)shape->steps * (size_t)shape->batch;
     model->theta = allocate(model->params, sizeof(float));
     model->dtheta = allocate(model->params, sizeof(float));
-    model->embedding = model->theta + model->sizes.params;
-    model->dembedding = model->dtheta + model->sizes.params;
+    model->embedding = model->theta + model->sizes.param_elements;
+    model->dembedding = model->dtheta + model->sizes.param_elements;
     model->weight = model->embedding + V * E;
     model->dweight = model->dembedding + V * E;
     model->bias = model->weight + V * H;
     model->dbias = model->dweight + V * H;
     model->logits = allocate(rows * V, sizeof(float));
     model->losses = allocate(rows, sizeof(double));
-    model->packed = on_device(model, model->sizes.weights);
-    model->workspace = on_device(model, model->sizes.workspace);
-    model->block = array_of(model, model->sizes.params);
+    model->packed = on_device(model, model->sizes.weight_bytes);
+    model->workspace = on_device(model, model->sizes.workspace_bytes);
+    model->block = array_of(model, model->sizes.param_elements);
     model->pointers = point_into(model, &model->block);
     model->x = array_of(model, rows * E);
     model->y = array_of(model, rows * H);
-    model->dpacked = on_device(model, model->sizes.dweights);
-    model->reserve = on_device(model, model->sizes.reserve);
-    model->dblock = array_of(model, model->sizes.params);
+    model->dpacked = on_device(model, model->sizes.dweight_bytes);
+    model->reserve = on_device(model, model->sizes.reserve_bytes);
+    model->dblock = array_of(model, model->sizes.param_elements);
     model->dpointers = point_into(model, &model->dblock);
     model->dx = array_of(model, rows * E);
     model->dy = array_of(model, rows * H);
@@ -175,10 +177,10 @@ void model_initialise(struct model *model, uint64_t seed)
     const size_t V = (size_t)model->shape.alphabet, E = (size_t)model->shape.embedding;
     const size_t H = (size_t)model->shape.hidden;
     const ecornn_cell *cell = model->shape.cell;
-    const bool lstm = cell == ecornn_cell_find("lstm") || cell == ecornn_cell_find("lstm-peephole");
+    const bool lstm = cell == find_cell("lstm") || cell == find_cell("lstm-peephole");
     const float bound = 1 / sqrtf((float)H);
-    for (int k = 0; k < ecornn_param_count(model->plan); k++) {
-        ecornn_param param;
+    for (int k = 0; k < model->sizes.param_count; k++) {
+        ecornn_param param = {.size = sizeof param};
         check(ecornn_param_get(model->plan, k, &param));
         float *to = model->theta + param.offset;
         const size_t count = (size_t)param.rows * (size_t)param.cols;
@@ -196,7 +198,8 @@ void model_pack(struct model *model)
 {
     memcpy(model->block.host, model->theta, model->block.bytes);
     upload(&model->block, model);
-    check(ecornn_pack(model->plan, (const void *const *)model->pointers, model->packed, NULL));
+    check(
+        ecornn_pack(model->plan, (const void *const *)model->pointers, NULL, model->packed, NULL));
 }
 
 /* ---- a window -------------------------------------------------------------------------------- */
@@ -205,8 +208,6 @@ static ecornn_io io_of(const struct model *model, const struct carry *carry, int
                        const struct window *window)
 {
     ecornn_io io = {.size = sizeof io,
-                    .steps = window->steps,
-                    .batch = window->batch,
                     .x = model->x.device,
                     .y = model->y.device,
                     .weights = model->packed,
@@ -230,7 +231,7 @@ void model_forward(struct model *model, struct carry *carry, const struct window
         memcpy(model->x.host + row * E, model->embedding + window->input[row] * E,
                E * sizeof(float));
     upload(&model->x, model);
-    check(ecornn_forward(model->plan, &io));
+    check(ecornn_forward(model->plan, window->steps, window->batch, &io));
     download(&model->y, model);
     carry->now = !carry->now;
     for (size_t row = 0; row < (size_t)rows; row++)
@@ -284,7 +285,7 @@ void model_backward(struct model *model, const struct window *window)
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, H, V, 1, model->logits, V,
                 model->weight, H, 0, model->dy.host, H);
     upload(&model->dy, model);
-    check(ecornn_backward(model->plan, &io, &gradient));
+    check(ecornn_backward(model->plan, window->steps, window->batch, &io, &gradient));
     check(ecornn_unpack(model->plan, model->dpacked, model->dpointers, 0, NULL));
     download(&model->dx, model);
     download(&model->dblock, model);

@@ -28,6 +28,16 @@ void die(int status, const char *format, ...)
     exit(status);
 }
 
+const ecornn_cell *find_cell(const char *name)
+{
+    const char *other;
+    ecornn_cell *cell = NULL;
+    for (int k = 0; !cell && ecornn_cell_name(k, &other) == ECORNN_OK; k++)
+        if (strcmp(other, name) == 0)
+            check(ecornn_cell_parse(&cell, name));
+    return cell;
+}
+
 void check(ecornn_status status)
 {
     if (status != ECORNN_OK)

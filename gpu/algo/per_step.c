@@ -187,7 +187,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS),
         .chunk = chunks.chunk,
         .chunk_backward = back,
-        .gpu.weights_chunks = wavefront && problem->saving.policy == ECORNN_SAVE_ALL
+        .gpu.weights_chunks = wavefront && problem->saving.policy == ECO_SAVE_ALL
                                   ? (int32_t)(ECO_STEP_ROWS / ((int64_t)back * problem->N))
                                   : 0,
     };

@@ -22,9 +22,8 @@ static double step_time(const struct eco_problem *problem, const struct eco_caps
 /* Kernels compute offsets within a step in 32 bits; the caller's rows may be T apart. */
 static bool fits_32bit(const struct eco_problem *problem)
 {
-    const double state = (double)problem->D * problem->H, row = problem->order == ECORNN_BATCH_MAJOR
-                                                                    ? problem->T * state
-                                                                    : ECO_MAX_ACCS * state;
+    const double state = (double)problem->D * problem->H,
+                 row = problem->batch_major ? problem->T * state : ECO_MAX_ACCS * state;
     return problem->N * row < UINT32_MAX;
 }
 
@@ -186,7 +185,7 @@ static int32_t steps_back(const struct eco_problem *problem, const struct eco_ca
     const int32_t steps = steps_for(problem, caps, true);
     const double step = (double)problem->cell->lowered.n_saves * problem->H * problem->N *
                         (double)eco_type_bytes(problem->type);
-    if (problem->saving.policy == ECORNN_SAVE_ALL || eco_step_asked(problem, true) > 0 ||
+    if (problem->saving.policy == ECO_SAVE_ALL || eco_step_asked(problem, true) > 0 ||
         step * steps <= FITS_L2_BYTES)
         return steps;
     const int32_t fitting = (int32_t)(FITS_L2_BYTES / step);

@@ -21,7 +21,7 @@ static bool has_stages(const struct ecornn_plan *plan)
     const struct eco_gpu_plan *own = plan->context;
     return !(own->persistent[0].used || own->fused.used || own->scan.used) ||
            (plan->problem.training && !(own->persistent[1].used || own->scan.used)) ||
-           (plan->problem.training && plan->problem.saving.policy != ECORNN_SAVE_ALL);
+           (plan->problem.training && plan->problem.saving.policy != ECO_SAVE_ALL);
 }
 
 /* Finds kernels. Without compiled kernels a cell is interpreted: slower, with the same results. */

@@ -85,7 +85,7 @@ static struct eco_attention_rows rows_of(const struct run *run, const void *data
                                          int32_t width)
 {
     const size_t row = (size_t)width;
-    const bool time_major = run->problem->order == ECORNN_TIME_MAJOR;
+    const bool time_major = !run->problem->batch_major;
     return (struct eco_attention_rows){.data = (void *)(uintptr_t)data,
                                        .step = time_major ? (size_t)run->args->N * row : row,
                                        .row = time_major ? row : (size_t)steps * row};
@@ -310,7 +310,7 @@ static ecornn_status check_pointers(const struct eco_gpu *gpu,
     return status;
 }
 
-static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
+static ecornn_status run_attention(const struct eco_attention_plan *plan,
                                    const struct eco_attention_args *args)
 {
     static const struct eco_gpu_attention_kernels *const kernels[ECO_TYPES] = {
@@ -340,7 +340,7 @@ static ecornn_status run_attention(const struct ecornn_attention_plan *plan,
     return status;
 }
 
-static void describe(const struct ecornn_attention_plan *plan, struct eco_text *text)
+static void describe(const struct eco_attention_plan *plan, struct eco_text *text)
 {
     (void)plan;
     eco_text_add(text, "scores by warps of two queries; gradients by blocks of %d columns\n",

@@ -196,7 +196,7 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
         return status;
     status = eco_gpu_check_pointer(plan->device->context, "weights", weights);
     if (status == ECORNN_OK && has_gaps(&plan->layout[0]))
-        status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
+        status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weight_bytes, stream),
                                  "clearing packed weights");
     struct mover mover = {.plan = plan, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {

@@ -49,37 +49,26 @@ ECORNN_API int ecornn_wisdom_to_text(char *text, size_t size);
 /** @defgroup ecornn_tuning Tuning
  * @{ */
 
-/** One set of choices that tuning tried. */
-typedef struct {
-    const char *choices; /**< as ECORNN_FORCE takes them */
-    const char *refusal; /**< why it was not timed; NULL: it was */
-    double seconds;      /**< median time of a run: forward, in training also backward */
-    double low, high;    /**< its quartiles */
-    double estimate;     /**< the planner's estimate, seconds */
-} ecornn_candidate;
-
-/** Options of ecornn_tune. */
+/** Options of ecornn_tune, then its results. */
 typedef struct {
     size_t size; /**< sizeof(ecornn_tuning) */
     /** Approximate time for candidates; 0: 2 to 30 seconds, depending on the run.  Each algorithm
      * is measured, and at least three candidates if there are that many, even if that takes
      * longer. */
-    double seconds;
+    double limit_seconds;
+    /** Called with each set of choices that tuning tried, as ECORNN_FORCE takes them; refusal says
+     * why it was not timed, NULL: it was.  seconds: median and quartiles of a run (forward, in
+     * training also backward), and the planner's estimate.  All are valid during the call.  The
+     * planned choices and the best ones come last, once more.  May be NULL. */
+    void (*report)(void *own, const char *choices, const char *refusal, const double seconds[4]);
+    void *own;      /**< passed to report as its first argument */
     int32_t forget; /**< nonzero: do not store the result as wisdom */
     /** 0: start from the planner's own plan, whatever wisdom says.  Nonzero: start from the plan
      * that ecornn_plan_create returns; if that came from wisdom, the planner's own is the first
      * candidate. */
     int32_t wisdom;
-    /** Called with each candidate, which is valid during the call.  The planned choices and the
-     * best ones come last, once more.  May be NULL. */
-    void (*report)(void *own, const ecornn_candidate *candidate);
-    void *own; /**< passed to report as its first argument */
-} ecornn_tuning;
-
-/** Results of ecornn_tune. */
-typedef struct {
-    char planned[256],
-        best[256]; /**< choices of the plan tuning started from, and of the fastest */
+    char planned[256];                    /**< result: choices of the plan tuning started from, */
+    char best[256];                       /**< and of the fastest */
     double planned_seconds, best_seconds; /**< medians of interleaved runs */
     double best_low, best_high;           /**< quartiles */
     double seconds;                       /**< duration of tuning */
@@ -92,19 +81,18 @@ typedef struct {
     int32_t complete;   /**< nonzero: no candidate was skipped for lack of time or memory */
     int32_t measured;   /**< nonzero: at least three candidates, or all there are and at least one,
                            were measured; otherwise regret means nothing */
-    uint32_t reserved[2]; /**< for later versions */
-} ecornn_tuned;
+} ecornn_tuning;
 
 /**
  * Measures which choices make the fastest plan for a problem, on random data, and adds them to the
  * process's wisdom: later plans use them, and ecornn_wisdom_save stores them.  Candidates are timed
  * in turn and their results compared.  Needs memory for several plans and several copies of x, and
- * a machine with no other load.  tuning NULL: defaults.  BAD_ARGUMENT if a variable such as
- * ECORNN_FORCE is set, because it would override the choices.  UNSUPPORTED with a memory_limit:
- * such plans use no wisdom.
+ * a machine with no other load.  tuning NULL: defaults, and no results.  BAD_ARGUMENT if a variable
+ * such as ECORNN_FORCE is set, because it would override the choices.  UNSUPPORTED with a
+ * memory_limit: such plans use no wisdom.
  */
 ECORNN_API ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
-                                     const ecornn_tuning *tuning, ecornn_tuned *tuned);
+                                     ecornn_tuning *tuning);
 
 /** @} */
 

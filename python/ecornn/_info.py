@@ -71,7 +71,7 @@ def info() -> dict[str, Any]:
     no_gpu = None
     try:
         _plan.device("cuda:0")
-        names += [f"cuda:{k}" for k in range(library.ecornn_device_count(b"cuda"))]
+        names += [f"cuda:{k}" for k in range(lib.device_count("cuda"))]
     except Error as error:
         no_gpu = str(error)
     file = library_file()

@@ -16,50 +16,51 @@ from ctypes import (POINTER, byref, c_char_p, c_double, c_int, c_int32, c_size_t
 
 from ._errors import BY_STATUS, Error
 # Other modules find these here, too.
-from ._structs import (ALL, ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, AttentionDesc,
-                       AttentionSizes, BATCH_MAJOR, BF16, BIDIRECTIONAL, Desc,
-                       DeviceInfo, F16, F32, F64, FAST_MATH, FORWARD, GRADIENT,
-                       GROUPED_INPUT, INT8, IO, MASK, MAX_STATES, NetLayer, NetSizes,
-                       NetStates, Param, REPEAT_PADDING, RESETS, REVERSE,
-                       ROW_INVARIANT, S8, SAVE_ALL, SAVE_EVERY, SAVE_STATES,
-                       SHARED_INPUT, Sizes, TANGENT_IO, TIME_MAJOR, TRAINING,
-                       TangentSizes)
+from ._structs import (ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, BATCH_MAJOR, BF16,
+                       BIDIRECTIONAL, Desc, DeviceInfo, F16, F32, F64, FAST_MATH, GRADIENT,
+                       GROUPED_INPUT, INT8, IO, MASK, MAX_STATES, Param, REPEAT_PADDING, RESETS,
+                       REVERSE, ROW_INVARIANT, S8, SAVE_STATES, SHARED_INPUT, Sizes, TANGENT, TRAINING)
 
 NAME = "libecornn.so.0"
 # Each of these is one call of struct.pack.  A pointer of 0 is NULL.
 IO_BYTES, GRADIENT_BYTES = IO.size, GRADIENT.size
 
 
-def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4,
-            first=(0, 0)) -> bytes:
-    """ecornn_io: steps, batch, lengths, x, y, initial[4], final[4], weights, workspace, reserve,
-    seed, stream, workspace_bytes, reserve_bytes; resets: resets, reset_state[4]; mask; states[4]; first: first_step, first_row."""
-    return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first)
+def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4, first=(0, 0), params=0, layers=0,
+            tangent=0) -> bytes:
+    """ecornn_io: lengths, x, y, initial[4], final[4], weights, workspace, reserve, seed, stream,
+    workspace_bytes, reserve_bytes; resets: resets, reset_state[4]; mask; states[4]; first:
+    first_step, first_row; params; layers; tangent."""
+    return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first, params, 0, layers, tangent)
 
 
-def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4) -> bytes:
-    """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, accumulate; dreset_state[4]; dstates[4]."""
-    return GRADIENT.pack(GRADIENT_BYTES, *fields, *dreset_state, *dstates)
+def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4, layers=0, tangent=0,
+                  dparams=0) -> bytes:
+    """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, add; dreset_state[4]; dstates[4];
+    layers; tangent; dparams."""
+    return GRADIENT.pack(GRADIENT_BYTES, *fields, 0, *dreset_state, *dstates, layers, tangent,
+                         dparams)
 
 
-def pack_tangent_io(*fields) -> bytes:
-    """ecornn_tangent_io: steps, batch, lengths, x, x_tangent, initial[4], initial_tangent[4],
-    params, param_tangents, y, y_tangent, final[4], final_tangent[4], dy, dy_tangent, dfinal[4],
-    dfinal_tangent[4], dx, dinitial[4], dparams, workspace, seed, stream, resets, mask,
-    reset_state[4], reset_state_tangent[4], dreset_state[4], first_step, first_row."""
-    return TANGENT_IO.pack(TANGENT_IO.size, *fields)
+def address_of(packed: bytes) -> int:
+    """Where a packed structure is, as long as the bytes live."""
+    return ctypes.cast(c_char_p(packed), c_void_p).value
+
+
+def layers_of(structures: list[bytes]):
+    """io.layers or gradient.layers: an array of the addresses of packed structures."""
+    return (c_void_p * len(structures))(*map(address_of, structures))
 
 
 def pack_attention_io(*fields) -> bytes:
-    """ecornn_attention_io: steps, source, batch, lengths, query, keys, values, vector, context,
-    weights, workspace, reserve, stream, workspace_bytes, reserve_bytes."""
+    """ecornn_attention_io: lengths, query, keys, values, vector, context, probs, workspace, reserve,
+    stream, workspace_bytes, reserve_bytes."""
     return ATTENTION_IO.pack(ATTENTION_IO.size, *fields)
 
 
 def pack_attention_gradient(*fields) -> bytes:
-    """ecornn_attention_gradient: dcontext, dweights, dquery, dkeys, dvalues, dvector,
-    accumulate."""
-    return ATTENTION_GRADIENT.pack(ATTENTION_GRADIENT.size, *fields)
+    """ecornn_attention_gradient: dcontext, dprobs, dquery, dkeys, dvalues, dvector, add."""
+    return ATTENTION_GRADIENT.pack(ATTENTION_GRADIENT.size, *fields, 0)
 
 
 # Result, arguments.  c_char_p takes the bytes of pack_io as they are.
@@ -69,57 +70,38 @@ _FUNCTIONS = {
     "ecornn_error_detail": (c_char_p, []),
     "ecornn_device_open": (_STATUS, [POINTER(c_void_p), c_char_p]),
     "ecornn_device_close": (None, [c_void_p]),
-    "ecornn_device_count": (c_int, [c_char_p]),
+    "ecornn_device_count": (_STATUS, [c_char_p, POINTER(c_int)]),
     "ecornn_device_query": (_STATUS, [c_void_p, POINTER(DeviceInfo)]),
     "ecornn_alloc": (c_void_p, [c_void_p, c_size_t]),
     "ecornn_free": (None, [c_void_p, c_void_p]),
     "ecornn_upload": (_STATUS, [c_void_p, c_void_p, c_void_p, c_size_t]),
     "ecornn_download": (_STATUS, [c_void_p, c_void_p, c_void_p, c_size_t]),
     "ecornn_wait": (_STATUS, [c_void_p, c_void_p]),
-    "ecornn_cell_find": (c_void_p, [c_char_p]),
-    "ecornn_cell_name": (c_char_p, [c_int]),
     "ecornn_cell_parse": (_STATUS, [POINTER(c_void_p), c_char_p]),
     "ecornn_cell_print": (c_int, [c_void_p, c_char_p, c_size_t]),
-    "ecornn_cell_states": (c_int, [c_void_p]),
-    "ecornn_cell_start": (c_double, [c_void_p, c_int]),
+    "ecornn_cell_name": (_STATUS, [c_int, POINTER(c_char_p)]),
+    "ecornn_cell_states": (_STATUS, [c_void_p, POINTER(c_int), POINTER(c_double)]),
     "ecornn_cell_free": (None, [c_void_p]),
-    "ecornn_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, POINTER(Desc)]),
+    "ecornn_desc_parse": (_STATUS, [POINTER(Desc), c_char_p, c_void_p]),
+    "ecornn_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, c_char_p, c_void_p]),
+    "ecornn_plan_create_desc": (_STATUS, [POINTER(c_void_p), c_void_p, POINTER(Desc)]),
     "ecornn_plan_free": (None, [c_void_p]),
-    "ecornn_plan_sizes": (None, [c_void_p, POINTER(Sizes)]),
+    "ecornn_plan_sizes": (_STATUS, [c_void_p, POINTER(Sizes)]),
     "ecornn_plan_print": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "ecornn_plan_layer": (_STATUS, [c_void_p, c_int, POINTER(c_void_p)]),
     "ecornn_run_sizes": (_STATUS, [c_void_p, c_int32, c_int32, POINTER(Sizes)]),
     "ecornn_bucket": (c_int32, [c_int32]),
-    "ecornn_param_count": (c_int, [c_void_p]),
     "ecornn_param_get": (_STATUS, [c_void_p, c_int, POINTER(Param)]),
-    "ecornn_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
-    "ecornn_pack_sums": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "ecornn_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "ecornn_unpack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_int, c_void_p]),
-    "ecornn_desc_parse": (_STATUS, [POINTER(Desc), c_char_p, c_void_p]),
     "ecornn_weights_fit": (_STATUS, [c_void_p, c_void_p]),
     "ecornn_import_size": (_STATUS, [c_void_p, c_char_p, POINTER(c_size_t)]),
     "ecornn_import": (_STATUS, [c_void_p, c_char_p, c_void_p, c_int, c_size_t, c_void_p]),
     "ecornn_export": (_STATUS, [c_void_p, c_char_p, c_void_p, c_void_p, c_int, c_size_t]),
-    "ecornn_forward": (_STATUS, [c_void_p, c_char_p]),
-    "ecornn_backward": (_STATUS, [c_void_p, c_char_p, c_char_p]),
-    "ecornn_attention_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p,
-                                               POINTER(AttentionDesc)]),
-    "ecornn_attention_plan_free": (None, [c_void_p]),
-    "ecornn_attention_plan_sizes": (None, [c_void_p, POINTER(AttentionSizes)]),
-    "ecornn_attention_forward": (_STATUS, [c_void_p, c_char_p]),
-    "ecornn_attention_backward": (_STATUS, [c_void_p, c_char_p, c_char_p]),
-    "ecornn_net_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, c_char_p, c_void_p]),
-    "ecornn_net_plan_free": (None, [c_void_p]),
-    "ecornn_net_plan_sizes": (None, [c_void_p, POINTER(NetSizes)]),
-    "ecornn_net_plan_print": (c_int, [c_void_p, c_char_p, c_size_t]),
-    "ecornn_net_layer_get": (_STATUS, [c_void_p, c_int, POINTER(NetLayer)]),
-    "ecornn_net_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
-    "ecornn_net_unpack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_int, c_void_p]),
-    "ecornn_net_forward": (_STATUS, [c_void_p, c_char_p, c_void_p]),
-    "ecornn_net_backward": (_STATUS, [c_void_p, c_char_p, c_char_p, c_void_p]),
-    "ecornn_tangent_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, POINTER(Desc)]),
-    "ecornn_tangent_plan_free": (None, [c_void_p]),
-    "ecornn_tangent_plan_sizes": (None, [c_void_p, POINTER(TangentSizes)]),
-    "ecornn_tangent_run": (_STATUS, [c_void_p, c_char_p]),
+    "ecornn_forward": (_STATUS, [c_void_p, c_int32, c_int32, c_char_p]),
+    "ecornn_backward": (_STATUS, [c_void_p, c_int32, c_int32, c_char_p, c_char_p]),
+    "ecornn_attention_forward": (_STATUS, [c_void_p, c_int32, c_int32, c_int32, c_char_p]),
+    "ecornn_attention_backward": (_STATUS, [c_void_p, c_int32, c_int32, c_int32, c_char_p, c_char_p]),
 }
 
 
@@ -219,10 +201,32 @@ def check(status: int) -> None:
         fail(status)
 
 
+def device_count(backend: str) -> int:
+    """The number of devices of a backend."""
+    count = c_int()
+    check(library.ecornn_device_count(backend.encode(), byref(count)))
+    return count.value
+
+
+def cell_states(cell: int) -> tuple[float, ...]:
+    """The values at which the states of a cell begin, one for each state."""
+    count, start = c_int(), (c_double * MAX_STATES)()
+    check(library.ecornn_cell_states(cell, byref(count), start))
+    return tuple(start[:count.value])
+
+
+def print_of(function, handle: int) -> str:
+    """What one of the library's functions prints of a plan or a cell."""
+    size = function(handle, None, 0) + 1
+    text = ctypes.create_string_buffer(size)
+    function(handle, text, size)
+    return text.value.decode("utf-8", "replace")
+
+
 def version() -> str:
     """The library's version and instruction set, e.g. ``0.1.0 cpu:avx512``."""
     return library.ecornn_version().decode()
 
 
 __all__ = ["byref", "check", "fail", "library", "pack_attention_gradient", "pack_attention_io",
-           "pack_gradient", "pack_io", "pack_tangent_io", "path", "version"]
+           "pack_gradient", "pack_io", "path", "version"]

@@ -129,7 +129,7 @@ class Packed:
             wait(self._device, 0)  # the copy may finish after its call
             at = block.address
         blocks = addresses(at, self._table, source.itemsize)
-        check(library.ecornn_pack(plan.handle, blocks, memory.address, 0))
+        check(library.ecornn_pack(plan.handle, blocks, None, memory.address, 0))
         if self._on_gpu:
             wait(self._device, 0)  # runs on any stream may read it from now on
         return memory

@@ -55,50 +55,37 @@ def cell(text: str) -> int:
 
 
 def _find_cell(text: str) -> int:
-    if "\n" not in text.strip():
-        found = library.ecornn_cell_find(text.encode())
-        if not found:
-            names = ", ".join(cell_names())
-            raise lib.BY_STATUS[1](f"cell is {text!r}, must be one of {names}, or a cell's text")
-        return found
+    if "\n" not in text.strip() and text not in cell_names():
+        names = ", ".join(cell_names())
+        raise lib.BY_STATUS[1](f"cell is {text!r}, must be one of {names}, or a cell's text")
     parsed = ctypes.c_void_p()
     check(library.ecornn_cell_parse(ctypes.byref(parsed), text.encode()))
     return parsed.value
 
 
-def _printed(function, handle: int) -> str:
-    """What one of the library's functions prints of an object."""
-    size = function(handle, None, 0) + 1
-    text = ctypes.create_string_buffer(size)
-    function(handle, text, size)
-    return text.value.decode("utf-8", "replace")
-
-
 def cell_print(text: str) -> str:
     """What the library prints of a cell: its recipe, and the stages that it was compiled to."""
-    return _printed(library.ecornn_cell_print, cell(text))
+    return lib.print_of(library.ecornn_cell_print, cell(text))
 
 
 def cell_names() -> list[str]:
     """The names of the built-in cells."""
-    names = []
-    while True:
-        name = library.ecornn_cell_name(len(names))
-        if name is None:
-            return names
-        names.append(name.decode())
+    names, name = [], ctypes.c_char_p()
+    while library.ecornn_cell_name(len(names), ctypes.byref(name)) == 0:
+        names.append(name.value.decode())
+    return names
 
 
 def saving_of(saving: object) -> tuple[int, int]:
-    """What training saves, in the form of ecornn_desc: the policy, and the K of ``every:K``, else
-    0."""
+    """What training saves, in the form of ecornn_desc: a flag, 0: all, and the K of ``every:K``,
+    else 0."""
     if saving == "all":
-        return lib.SAVE_ALL, 0
+        return 0, 0
     if saving == "states":
         return lib.SAVE_STATES, 0
     name, _, number = saving.partition(":") if isinstance(saving, str) else ("", "", "")
     if name == "every" and number.isdecimal() and 1 <= int(number) < 2**31:
-        return lib.SAVE_EVERY, int(number)
+        return 0, int(number)
     raise lib.BY_STATUS[1](f"saving is {saving!r}, must be all, states, or every:K with K at least 1")
 
 
@@ -120,12 +107,12 @@ class Shape:
     hidden: int
     proj: int = 0
     layers: int = 1
-    direction: int = lib.FORWARD
+    direction: int = 0  # lib.REVERSE or lib.BIDIRECTIONAL
     batch_major: bool = False
     dropout: float = 0.0
     flags: int = 0
     weight_type: int = 0
-    save: int = lib.SAVE_ALL
+    save: int = 0  # lib.SAVE_STATES
     save_every: int = 0
     memory_limit: int = 0
     heads: int = 1
@@ -157,29 +144,29 @@ class Plan:
     steps, batch: the largest run; workspace, reserve: bytes of such a run.
     """
 
-    __slots__ = ("handle", "weights", "dweights", "steps", "batch", "workspace",
+    __slots__ = ("handle", "count", "weights", "dweights", "steps", "batch", "workspace",
                  "reserve", "_fits", "_sizes")
 
     def __init__(self, on: str, shape: Shape, steps: int, batch: int, type: int, params: int,
                  training: bool, flags: int = 0):
         desc = lib.Desc(
             cell=cell(shape.cell), input=shape.input, hidden=shape.hidden, proj=shape.proj,
-            layers=shape.layers, steps=steps, batch=batch, direction=shape.direction,
-            order=lib.BATCH_MAJOR if shape.batch_major else lib.TIME_MAJOR, type=type,
-            param_type=params, weight_type=shape.weight_type,
-            heads=shape.heads, models=shape.models, dropout=shape.dropout if training else 0.0,
-            flags=shape.flags | flags | (lib.TRAINING if training else 0))
+            layers=shape.layers, steps=steps, batch=batch, type=type, param_type=params,
+            weight_type=shape.weight_type, heads=shape.heads, models=shape.models,
+            dropout=shape.dropout if training else 0.0,
+            flags=shape.flags | flags | shape.direction | lib.BATCH_MAJOR * shape.batch_major
+            | (lib.TRAINING | shape.save if training else 0))
         if training:
-            desc.save, desc.memory_limit = shape.save, shape.memory_limit
+            desc.memory_limit = shape.memory_limit
             # T differs between runs: a run shorter than K saves the first step's state.
             desc.save_every = min(shape.save_every, steps)
         handle, sizes = ctypes.c_void_p(), lib.Sizes()
-        check(library.ecornn_plan_create(ctypes.byref(handle), device(on), ctypes.byref(desc)))
-        library.ecornn_plan_sizes(handle, ctypes.byref(sizes))
-        self.handle = handle.value
-        self.weights, self.dweights = sizes.weights, sizes.dweights
+        check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(desc)))
+        check(library.ecornn_plan_sizes(handle, ctypes.byref(sizes)))
+        self.handle, self.count = handle.value, sizes.param_count
+        self.weights, self.dweights = sizes.weight_bytes, sizes.dweight_bytes
         self.steps, self.batch = steps, batch
-        self.workspace, self.reserve = sizes.workspace, sizes.reserve
+        self.workspace, self.reserve = sizes.workspace_bytes, sizes.reserve_bytes
         self._fits: tuple[Plan | None, bool] = (None, False)  # the last answer
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}  # of smaller runs
 
@@ -198,7 +185,7 @@ class Plan:
         if found is None:
             sizes = lib.Sizes()
             check(library.ecornn_run_sizes(self.handle, steps, batch, ctypes.byref(sizes)))
-            found = self._sizes[steps, batch] = sizes.workspace, sizes.reserve
+            found = self._sizes[steps, batch] = sizes.workspace_bytes, sizes.reserve_bytes
         return found
 
     def takes(self, packed: Plan) -> bool:
@@ -214,14 +201,14 @@ class Plan:
     def parameters(self) -> list[Parameter]:
         """Names and offsets of all parameters, in the order of the block."""
         found, param = [], lib.Param()
-        for index in range(library.ecornn_param_count(self.handle)):
+        for index in range(self.count):
             check(library.ecornn_param_get(self.handle, index, ctypes.byref(param)))
             found.append(Parameter(param.name.decode(), param.offset, param.rows, param.cols))
         return found
 
     def __str__(self) -> str:
         """The plan in words: the choices, and the reasons."""
-        return _printed(library.ecornn_plan_print, self.handle)
+        return lib.print_of(library.ecornn_plan_print, self.handle)
 
 
 class Plans:

@@ -157,7 +157,7 @@ class Job:
         space = scratch(self.layer.device, self.workspace, self.stream, "workspace")
         pad = (0,) * (lib.MAX_STATES - len(self.initial))
         return space, pack_io(
-            self.steps, self.batch, _address(self.lengths), self.x.address, y,
+            _address(self.lengths), self.x.address, y,
             *map(_address, self.initial), *pad, *final, *pad,
             _address(self.weights), space.address, _address(reserve), self.seed, self.stream,
             space.bytes, reserve.bytes if reserve else 0,
@@ -238,7 +238,7 @@ def infer(job: Job) -> tuple[Any, ...]:
     out = Outputs(job)
     y, final, shown = out.addresses
     _space, io = job.io(y, final, None, shown)
-    check(library.ecornn_forward(job.plan.handle, io))
+    check(library.ecornn_forward(job.plan.handle, job.steps, job.batch, io))
     return out.give()
 
 
@@ -258,7 +258,7 @@ class Run:
         self._reserve = reserve(job.layer.device, job.reserve, job.stream)
         y, final, shown = self._out.addresses
         _space, io = job.io(y, final, self._reserve, shown)
-        check(library.ecornn_forward(job.plan.handle, io))
+        check(library.ecornn_forward(job.plan.handle, job.steps, job.batch, io))
         self.y, self.final, *rest = self._out.give()
         self.states = rest[0] if rest else None
 
@@ -338,7 +338,7 @@ class Run:
                                  _address(dweights), 0,
                                  dreset_state=(*([at for _, at in starts] or none), *pad),
                                  dstates=(*([*map(_address, shown)] or none), *pad))
-        check(library.ecornn_backward(job.plan.handle, io, gradient))
+        check(library.ecornn_backward(job.plan.handle, job.steps, job.batch, io, gradient))
         return {"dx": dx, "dinitial": [holder for holder, _ in states], "dweights": dweights,
                 "dstart": [holder for holder, _ in starts]}
 

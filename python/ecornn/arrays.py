@@ -29,7 +29,7 @@ _KINDS = {_dlpack.INT: "int", _dlpack.UINT: "uint", _dlpack.FLOAT: "float",
 def device_name(name: str | None) -> str:
     """The canonical name of a device; None: the fastest one.  The device need not exist."""
     if name is None:
-        return "cuda:0" if lib.library.ecornn_device_count(b"cuda") > 0 else "cpu"
+        return "cuda:0" if lib.device_count("cuda") > 0 else "cpu"
     if not isinstance(name, str):
         raise TypeError(f"device is {name!r}, must be a str such as cpu, cuda:0 or reference")
     if "\0" in name or not name.isascii():

@@ -51,9 +51,8 @@ class Cell:
         except UnicodeEncodeError:
             raise BadArgument(f"cell is {text[:40]!r}, must be a text of UTF-8") from None
         self.text = text
-        self.states: int = lib.library.ecornn_cell_states(handle)
-        self.starts: tuple[float, ...] = tuple(lib.library.ecornn_cell_start(handle, state)
-                                               for state in range(self.states))
+        self.starts: tuple[float, ...] = lib.cell_states(handle)
+        self.states: int = len(self.starts)
         lines = (line.partition("#")[0].strip() for line in text.splitlines())
         header = _HEADER.match(next((line for line in lines if line), ""))
         self.name: str = header.group(1) if header else text

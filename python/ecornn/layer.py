@@ -21,7 +21,7 @@ from ._plan import Plan, Plans, Shape, limit_of, saving_of
 from ._run import Gradients, Run
 from .cell import Cell
 
-_DIRECTIONS = {"forward": lib.FORWARD, "reverse": lib.REVERSE, "both": lib.BIDIRECTIONAL}
+_DIRECTIONS = {"forward": 0, "reverse": lib.REVERSE, "both": lib.BIDIRECTIONAL}
 _TYPES = {"f32": lib.F32, "f64": lib.F64, "bf16": lib.BF16, "f16": lib.F16}
 # Weights: flags and type.
 _WEIGHTS = {name: (0, number) for name, number in _TYPES.items()}
@@ -151,7 +151,7 @@ class Layer:
         if weights in (None, self.dtype):
             return 0, 0
         found = _one_of("weights", weights, _WEIGHTS)
-        if found == (0, lib.F32):  # to the library 0 means "as dtype"
+        if found == (0, lib.F32):
             raise BadArgument(f"weights are f32, must be {self.dtype} like dtype, or bf16 or f16")
         return found
 

@@ -21,14 +21,14 @@ struct cell_call {
 static float *next(struct cell_call *call, int64_t rows, int64_t cols)
 {
     const struct shape shape = {.rank = cols ? 2 : 1, .size = {rows, cols}};
-    return next_if(&call->in, 1, &on_cpu, &shape, torch_number.type[ECORNN_F32], &call->ok);
+    return next_if(&call->in, 1, &on_cpu, &shape, torch_type(ECORNN_F32), &call->ok);
 }
 
 static torch_tensor *new_tensor(int64_t rows, int64_t cols)
 {
     const struct shape shape = {
         .rank = cols ? 2 : 1, .size = {rows, cols}, .stride = {cols ? cols : 1, 1}};
-    return make(&on_cpu, &shape, torch_number.type[ECORNN_F32]);
+    return make(&on_cpu, &shape, torch_type(ECORNN_F32));
 }
 
 static float *made(struct cell_call *call, int64_t rows, int64_t cols)

@@ -76,7 +76,7 @@ static void job_read(struct job *job, struct reader *reader)
     job->zeros = as_pointer(take(reader));
     reader->wrong |= job->states < 1 || job->states > ECORNN_MAX_STATES || job->weights < 0 ||
                      job->params < 0 || job->weights > MOST_WEIGHTS || job->params > MOST_PARAMS ||
-                     job->type < 0 || job->type > ECORNN_F16 || job->param_type < 0 ||
+                     job->type < 1 || job->type > ECORNN_F16 || job->param_type < 1 ||
                      job->param_type > ECORNN_F16;
 }
 

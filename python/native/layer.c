@@ -90,15 +90,15 @@ static const char *refusal(const struct arguments *is, const struct wish *wish)
     return NULL;
 }
 
-/* The library's number of a tensor's type; -1: it has none. */
+/* The library's number of a tensor's type; 0: it has none. */
 static int64_t type_of(torch_tensor *tensor)
 {
     int32_t type = -1;
     torch.aoti_torch_get_dtype(tensor, &type);
     for (int64_t i = 0; i < 4; i++)
         if (torch_number.type[i] == type)
-            return i;
-    return -1;
+            return i + 1;
+    return 0;
 }
 
 /* Numbers that a description of layers can have. */
@@ -144,7 +144,7 @@ static const char *read_wish(const struct arguments *is, struct wish *wish, int6
     wish->type = type_of(x);
     wish->param_type = type_of(first);
     wish->cuda = device_type == torch_number.device[1];
-    if (wish->type < 0 || wish->param_type < 0 ||
+    if (wish->type < 1 || wish->param_type < 1 ||
         (!wish->cuda && device_type != torch_number.device[0]))
         return "x and weights must be of floats on a CPU or CUDA device";
     if (wish->param_type != wish->type &&
@@ -222,7 +222,7 @@ static void run(struct call *call, const struct stack *stack, struct arguments *
     const bool locked = !job->cuda && job->packed > 0 && pthread_mutex_trylock(&block->lock) == 0;
     call->ok = is->weights.count == (size_t)job->weights;
     for (size_t i = 0; i < is->weights.count; i++)
-        push(call, is->weights.tensor[i], torch_number.type[job->param_type]);
+        push(call, is->weights.tensor[i], torch_type(job->param_type));
     if (locked && call->ok && fill(job, block, call->in.tensor + first)) {
         for (size_t i = first; i < call->in.count; i++)
             drop(call->in.tensor[i]);
@@ -239,7 +239,7 @@ static void run(struct call *call, const struct stack *stack, struct arguments *
 static const char *forward(struct call *call, struct arguments *is, const struct stack *stack)
 {
     const struct job *const job = call->job;
-    const int32_t type = torch_number.type[job->type];
+    const int32_t type = torch_type(job->type);
     if (is->states.count != 0 && is->states.count != (size_t)job->states)
         return "wrong number of initial states";
     call->ok = !job->cuda || torch_stream((int32_t)job->device, &call->stream);

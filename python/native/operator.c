@@ -11,7 +11,7 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { VERSION = 3 }; /* version of the interface between Python and this module */
+enum { VERSION = 4 }; /* version of the interface between Python and this module */
 struct library library;
 
 /* Called by Python, which has loaded libecornn, with the addresses of struct library's functions in

@@ -9,13 +9,12 @@
 
 /* The functions of the library that Python has loaded. */
 struct library {
-    ecornn_status (*forward)(const ecornn_plan *, const ecornn_io *);
-    ecornn_status (*backward)(const ecornn_plan *, const ecornn_io *, const ecornn_gradient *);
-    ecornn_status (*pack_sums)(const ecornn_plan *, const void *const *, const void *const *,
-                               void *, void *);
+    ecornn_status (*forward)(const ecornn_plan *, int32_t, int32_t, const ecornn_io *);
+    ecornn_status (*backward)(const ecornn_plan *, int32_t, int32_t, const ecornn_io *,
+                              const ecornn_gradient *);
+    ecornn_status (*pack)(const ecornn_plan *, const void *const *, const void *const *, void *,
+                          void *);
     ecornn_status (*unpack)(const ecornn_plan *, const void *, void *const *, int, void *);
-    ecornn_status (*forward_params)(const ecornn_plan *, const ecornn_io *, const void *const *,
-                                    const void *const *);
 };
 extern struct library library;
 

@@ -58,7 +58,7 @@ void operator_pack(torch_value *stack, uint64_t arguments, uint64_t count)
 
 static int32_t type_of(const struct call *call)
 {
-    return torch_number.type[call->job->type];
+    return torch_type(call->job->type);
 }
 
 static void *read_rows(struct call *call, int64_t given, const struct shape *shape)
@@ -86,11 +86,7 @@ static void *make_block(struct call *call, int64_t bytes)
 
 static ecornn_io io_of(const struct call *call, torch_value seed)
 {
-    return (ecornn_io){.size = sizeof(ecornn_io),
-                       .steps = (int32_t)call->job->steps,
-                       .batch = (int32_t)call->job->batch,
-                       .seed = seed,
-                       .stream = call->stream};
+    return (ecornn_io){.size = sizeof(ecornn_io), .seed = seed, .stream = call->stream};
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -139,7 +135,8 @@ void run_forward(struct call *call, torch_value seed)
         io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
     if (call->ok)
         call->ok = call->weights ? forward_with(job, call->weights, io)
-                                 : library.forward(job->plan, io) == ECORNN_OK;
+                                 : library.forward(job->plan, (int32_t)job->steps,
+                                                   (int32_t)job->batch, io) == ECORNN_OK;
     drop(workspace);
 }
 
@@ -197,7 +194,8 @@ static void backward(struct call *call, ecornn_io *io)
         gradient.dweights = scratch(job, SCRATCH_DWEIGHTS, job->dpacked, &dweights);
     if (call->ok)
         io->workspace = scratch(job, SCRATCH_WORKSPACE, job->workspace, &workspace);
-    call->ok = call->ok && library.backward(job->plan, io, &gradient) == ECORNN_OK;
+    call->ok = call->ok && library.backward(job->plan, (int32_t)job->steps, (int32_t)job->batch, io,
+                                            &gradient) == ECORNN_OK;
     drop(workspace); /* its memory may be reused by work queued after the run */
     if (call->given & WANT_DWEIGHTS)
         unpack_weights(job, gradient.dweights, &call->out, call->stream, &call->ok);

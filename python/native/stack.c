@@ -15,12 +15,11 @@
 #include "python/native/operator.h"
 
 static const char *const planning_names[] = {
-    "ecornn_cell_find",   "ecornn_cell_parse",  "ecornn_cell_states", "ecornn_device_open",
-    "ecornn_plan_create", "ecornn_plan_free",   "ecornn_cell_free",   "ecornn_plan_sizes",
-    "ecornn_run_sizes",   "ecornn_bucket",      "ecornn_param_count", "ecornn_param_get",
-    "ecornn_weights_fit", "ecornn_error_detail"};
-static const char *const library_names[] = {"ecornn_forward", "ecornn_backward", "ecornn_pack_sums",
-                                            "ecornn_unpack", "ecornn_forward_params"};
+    "ecornn_cell_parse", "ecornn_cell_states", "ecornn_device_open", "ecornn_plan_create_desc",
+    "ecornn_plan_free",  "ecornn_cell_free",   "ecornn_plan_sizes",  "ecornn_run_sizes",
+    "ecornn_bucket",     "ecornn_param_get",   "ecornn_weights_fit", "ecornn_error_detail"};
+static const char *const library_names[] = {"ecornn_forward", "ecornn_backward", "ecornn_pack",
+                                            "ecornn_unpack"};
 static struct planning planning;
 static bool planning_found;
 
@@ -99,6 +98,7 @@ struct param {
 
 static bool read_param(const struct stack *stack, int index, ecornn_param *is, struct param *param)
 {
+    is->size = sizeof *is;
     int layer = 0;
     char direction[4] = "", kind[8] = "";
     if (planning.param_get(stack->plan, index, is) != ECORNN_OK ||
@@ -171,8 +171,8 @@ static void place(const struct stack *stack, const struct pair *pair, const stru
 static bool find_places(struct stack *stack)
 {
     const int64_t pairs = stack->wish.shape[SHAPE_LAYERS] * (1 + stack->wish.shape[SHAPE_BOTH]);
-    static const int64_t sizes[] = {4, 8, 2, 2};
-    const int count = planning.param_count(stack->plan); /* may be 0 */
+    static const int64_t sizes[] = {0, 4, 8, 2, 2}; /* of each ecornn_type */
+    const int count = (int)stack->params;           /* may be 0 */
     struct pair *const pair = calloc((size_t)pairs, sizeof *pair);
     int64_t(*const turns)[TENSORS] = calloc((size_t)pairs, sizeof *turns);
     struct param *const param = calloc((size_t)count + 1, sizeof *param);
@@ -204,7 +204,6 @@ static bool find_places(struct stack *stack)
               sizes[stack->wish.param_type], next + 2 * i, next + 2 * (count + i));
         next[2 * (2 * count + i)] = next[2 * (3 * count + i)] = -1;
     }
-    stack->params = count;
     if (next)
         stack->some = next - stack->numbers + 8 * (int64_t)count;
     free(pair);
@@ -231,17 +230,12 @@ static bool is_text(const char *cell)
 
 static bool find_cell(struct stack *stack)
 {
-    if (!is_text(stack->cell)) {
-        stack->recipe = planning.cell_find(stack->cell);
-        return stack->recipe != NULL;
-    }
     char *const text = strdup(stack->cell);
     for (char *at = text; at && (at = strchr(at, '\v'));)
         *at = '\n';
-    if (text && planning.cell_parse(&stack->parsed, text) == ECORNN_OK)
-        stack->recipe = stack->parsed;
+    const bool found = text && planning.cell_parse(&stack->recipe, text) == ECORNN_OK;
     free(text);
-    return stack->recipe != NULL;
+    return found;
 }
 
 static bool plan(struct stack *stack)
@@ -250,29 +244,33 @@ static bool plan(struct stack *stack)
     char name[32];
     snprintf(name, sizeof name, wish->cuda ? "cuda:%d" : "cpu:%d",
              (int)(wish->cuda ? wish->device : wish->threads));
-    const ecornn_desc desc = {
-        .cell = stack->recipe,
-        .input = (int32_t)wish->shape[SHAPE_INPUT],
-        .hidden = (int32_t)wish->shape[SHAPE_HIDDEN],
-        .proj = (int32_t)wish->shape[SHAPE_PROJ],
-        .layers = (int32_t)wish->shape[SHAPE_LAYERS],
-        .steps = (int32_t)wish->steps,
-        .batch = (int32_t)wish->batch,
-        .direction = wish->shape[SHAPE_BOTH] ? ECORNN_BIDIRECTIONAL : ECORNN_FORWARD,
-        .order = wish->batch_major ? ECORNN_BATCH_MAJOR : ECORNN_TIME_MAJOR,
-        .type = (ecornn_type)wish->type,
-        .param_type = (ecornn_type)wish->param_type,
-        .flags = (uint32_t)wish->flags |
-                 (wish->shape[SHAPE_GROUPED] ? (uint32_t)ECORNN_GROUPED_INPUT : 0),
-        .heads = (int32_t)wish->shape[SHAPE_HEADS]};
+    const ecornn_desc desc = {.size = sizeof desc,
+                              .cell = stack->recipe,
+                              .input = (int32_t)wish->shape[SHAPE_INPUT],
+                              .hidden = (int32_t)wish->shape[SHAPE_HIDDEN],
+                              .proj = (int32_t)wish->shape[SHAPE_PROJ],
+                              .layers = (int32_t)wish->shape[SHAPE_LAYERS],
+                              .steps = (int32_t)wish->steps,
+                              .batch = (int32_t)wish->batch,
+                              .type = (ecornn_type)wish->type,
+                              .param_type = (ecornn_type)wish->param_type,
+                              .flags =
+                                  (uint32_t)wish->flags |
+                                  (wish->shape[SHAPE_BOTH] ? (uint32_t)ECORNN_BIDIRECTIONAL : 0) |
+                                  (wish->batch_major ? (uint32_t)ECORNN_BATCH_MAJOR : 0) |
+                                  (wish->shape[SHAPE_GROUPED] ? (uint32_t)ECORNN_GROUPED_INPUT : 0),
+                              .heads = (int32_t)wish->shape[SHAPE_HEADS]};
     ecornn_device *device = NULL;
-    ecornn_sizes sizes = {0};
+    ecornn_sizes sizes = {.size = sizeof sizes};
+    int states = 0;
     if (planning.device_open(&device, name) != ECORNN_OK ||
-        planning.plan_create(&stack->plan, device, &desc) != ECORNN_OK)
+        planning.plan_create(&stack->plan, device, &desc) != ECORNN_OK ||
+        planning.plan_sizes(stack->plan, &sizes) != ECORNN_OK ||
+        planning.cell_states(desc.cell, &states, NULL) != ECORNN_OK)
         return false;
-    planning.plan_sizes(stack->plan, &sizes);
-    stack->packed = sizes.weights;
-    stack->states = planning.cell_states(desc.cell);
+    stack->packed = sizes.weight_bytes;
+    stack->params = sizes.param_count;
+    stack->states = states;
     return find_places(stack);
 }
 
@@ -301,7 +299,7 @@ static void free_stack(struct stack *stack)
     if (!stack->wish.cuda) /* else a queued run may still read them: some bytes are left */
         drop(stack->zeros);
     planning.plan_free(stack->plan);
-    planning.cell_free(stack->parsed);
+    planning.cell_free(stack->recipe);
     free(stack->numbers);
     free(stack->cell);
     free(stack);
@@ -398,14 +396,14 @@ int64_t stack_job(const struct stack *stack, const int64_t *x, int64_t steps, in
     const int64_t *const shape = stack->wish.shape;
     const int64_t directions = 1 + shape[SHAPE_BOTH];
     const int64_t width = shape[SHAPE_PROJ] ? shape[SHAPE_PROJ] : shape[SHAPE_HIDDEN];
-    ecornn_sizes sizes = {0};
+    ecornn_sizes sizes = {.size = sizeof sizes};
     void *zeros = data_of(stack->zeros);
     int64_t head[23 + 4 * ECORNN_MAX_STATES] = {0};
     if (planning.run_sizes(stack->plan, (int32_t)steps, (int32_t)batch, &sizes) != ECORNN_OK)
         return 0;
     const int64_t first[] = {(int64_t)(intptr_t)stack->plan,
                              0, /* no reserve */
-                             (int64_t)sizes.workspace,
+                             (int64_t)sizes.workspace_bytes,
                              (int64_t)stack->packed,
                              0, /* no gradient */
                              stack->wish.cuda,

@@ -11,17 +11,15 @@
 
 /* The functions of the library that make plans. */
 struct planning {
-    const ecornn_cell *(*cell_find)(const char *);
     ecornn_status (*cell_parse)(ecornn_cell **, const char *);
-    int (*cell_states)(const ecornn_cell *);
+    ecornn_status (*cell_states)(const ecornn_cell *, int *, double *);
     ecornn_status (*device_open)(ecornn_device **, const char *);
     ecornn_status (*plan_create)(ecornn_plan **, ecornn_device *, const ecornn_desc *);
     void (*plan_free)(ecornn_plan *);
     void (*cell_free)(ecornn_cell *);
-    void (*plan_sizes)(const ecornn_plan *, ecornn_sizes *);
+    ecornn_status (*plan_sizes)(const ecornn_plan *, ecornn_sizes *);
     ecornn_status (*run_sizes)(const ecornn_plan *, int32_t, int32_t, ecornn_sizes *);
     int32_t (*bucket)(int32_t);
-    int (*param_count)(const ecornn_plan *);
     ecornn_status (*param_get)(const ecornn_plan *, int, ecornn_param *);
     ecornn_status (*weights_fit)(const ecornn_plan *, const ecornn_plan *);
     const char *(*error_detail)(void);
@@ -62,8 +60,7 @@ struct stack {
     struct wish wish;
     int users; /* calls that hold it, and the table */
     char *cell;
-    const ecornn_cell *recipe;
-    ecornn_cell *parsed; /* NULL: the recipe is built in */
+    ecornn_cell *recipe;
     ecornn_plan *plan;
     struct block *block;
     torch_tensor *zeros;    /* for parameters that are in no tensor */

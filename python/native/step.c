@@ -36,7 +36,7 @@ static torch_tensor *view(struct matrix m)
     const int64_t size[] = {m.rows, m.cols}, stride[] = {m.row_stride, m.col_stride};
     torch_tensor *made = NULL;
     const int32_t error = torch.aoti_torch_create_tensor_from_blob(
-        (void *)(uintptr_t)m.data, 2, size, stride, 0, torch_number.type[ECORNN_F32],
+        (void *)(uintptr_t)m.data, 2, size, stride, 0, torch_type(ECORNN_F32),
         torch_number.device[0], -1, &made);
     return error == TORCH_OK ? made : NULL;
 }

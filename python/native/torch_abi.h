@@ -91,6 +91,12 @@ struct torch_numbers {
 };
 extern struct torch_numbers torch_number;
 
+/* torch's number of an ecornn_type, which begin at 1. */
+static inline int32_t torch_type(int64_t type)
+{
+    return torch_number.type[type - 1];
+}
+
 /* Looks up all functions; false: this torch lacks one. */
 bool torch_abi_find(void);
 

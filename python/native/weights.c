@@ -39,7 +39,7 @@ static void sources_of(const struct job *job, char *const *start, struct sources
 static bool starts_of(const struct job *job, torch_tensor *const *weights, char **start)
 {
     for (int64_t i = 0; i < job->weights; i++) {
-        if (!tensor_is(job, weights[i], &job->weight[i], torch_number.type[job->param_type]))
+        if (!tensor_is(job, weights[i], &job->weight[i], torch_type(job->param_type)))
             return false;
         start[i] = data_of(weights[i]);
     }
@@ -60,8 +60,8 @@ bool pack_weights(const struct job *job, torch_tensor *const *weights, struct pa
     }
     struct sources sources;
     sources_of(job, start, &sources);
-    return library.pack_sums(job->plan, (const void *const *)sources.params,
-                             (const void *const *)sources.added, packed.data, stream) == ECORNN_OK;
+    return library.pack(job->plan, (const void *const *)sources.params,
+                        (const void *const *)sources.added, packed.data, stream) == ECORNN_OK;
 }
 
 bool forward_with(const struct job *job, torch_tensor *const *weights, const ecornn_io *io)
@@ -71,8 +71,10 @@ bool forward_with(const struct job *job, torch_tensor *const *weights, const eco
     if (!starts_of(job, weights, start))
         return false;
     sources_of(job, start, &sources);
-    return library.forward_params(job->plan, io, (const void *const *)sources.params,
-                                  (const void *const *)sources.added) == ECORNN_OK;
+    ecornn_io with = *io;
+    with.params = (const void *const *)sources.params;
+    with.added = (const void *const *)sources.added;
+    return library.forward(job->plan, (int32_t)job->steps, (int32_t)job->batch, &with) == ECORNN_OK;
 }
 
 bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed)
@@ -96,8 +98,8 @@ void unpack_weights(const struct job *job, const void *packed, struct results *o
     char *start[MOST_TENSORS];
     void *params[MOST_PARAMS];
     for (int64_t i = 0; i < job->weights; i++)
-        start[i] = data_of(result(
-            out, *ok ? make(job, &job->weight[i], torch_number.type[job->param_type]) : NULL, ok));
+        start[i] = data_of(
+            result(out, *ok ? make(job, &job->weight[i], torch_type(job->param_type)) : NULL, ok));
     if (!*ok)
         return;
     point_at(job, start, job->to, params);

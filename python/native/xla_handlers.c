@@ -9,7 +9,7 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { VERSION = 2 }; /* version of the interface between Python and this module */
+enum { VERSION = 3 }; /* version of the interface between Python and this module */
 enum { MARK = 64 };   /* bytes behind a reserve */
 
 /* Called by Python with the addresses of struct xla_library's functions in order.  0: done. */
@@ -57,10 +57,10 @@ static void **read_parameters(struct xla_call *call, bool results)
 /* arguments: the parameters; result: packed weights */
 static void pack(struct xla_call *call)
 {
-    void *const packed = xla_out(call, XLA_U8, call->plan->sizes.weights);
+    void *const packed = xla_out(call, XLA_U8, call->plan->sizes.weight_bytes);
     void **const params = read_parameters(call, false);
     if (params)
-        xla_ok(call, xla_library.pack(call->plan->plan, (const void *const *)params, packed,
+        xla_ok(call, xla_library.pack(call->plan->plan, (const void *const *)params, NULL, packed,
                                       call->stream));
     free(params);
 }
@@ -80,7 +80,7 @@ static size_t width(const struct xla_call *call)
 
 static size_t directions(const struct xla_call *call)
 {
-    return call->plan->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    return (call->plan->desc.flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
 }
 
 static size_t x_bytes(const struct xla_call *call)
@@ -109,7 +109,7 @@ static void find_shape(struct xla_call *call, int64_t index)
         xla_fail(call, XLA_BAD_ARGUMENT, "x of a program is not [T,N,I]");
         return;
     }
-    const bool batch_first = call->plan->desc.order == ECORNN_BATCH_MAJOR;
+    const bool batch_first = (call->plan->desc.flags & ECORNN_BATCH_MAJOR) != 0;
     call->steps = (int32_t)x->dims[x->rank - 3 + batch_first];
     call->batch = (int32_t)x->dims[x->rank - 2 - batch_first];
 }
@@ -131,8 +131,6 @@ static void read_inputs(struct xla_call *call, ecornn_io *io)
     const size_t n = rows(call), steps = (size_t)call->steps;
     const int type = call->plan->xla_type;
     io->size = sizeof *io;
-    io->steps = call->steps;
-    io->batch = call->batch;
     io->stream = call->stream;
     io->x = xla_in(call, type, x_bytes(call));
     if (call->given & XLA_LENGTHS)
@@ -167,7 +165,7 @@ static void forward(struct xla_call *call)
     ecornn_io io = {0};
     unsigned char *reserve = NULL;
     find_shape(call, 1);
-    io.weights = xla_in(call, XLA_U8, plan->sizes.weights);
+    io.weights = xla_in(call, XLA_U8, plan->sizes.weight_bytes);
     read_inputs(call, &io);
     io.workspace = xla_out(call, XLA_U8, 0);
     io.workspace_bytes = block_bytes(call->frame->out.buffer[0]);
@@ -180,7 +178,8 @@ static void forward(struct xla_call *call)
         if (reserve)
             io.reserve_bytes = block_bytes(call->frame->out.buffer[index]) - MARK;
     }
-    if (call->error || !xla_ok(call, xla_library.forward(plan->plan, &io)))
+    if (call->error ||
+        !xla_ok(call, xla_library.forward(plan->plan, call->steps, call->batch, &io)))
         return;
     if (reserve && !call->on_gpu)
         reserve[io.reserve_bytes] = 1;
@@ -197,7 +196,7 @@ static void backward(struct xla_call *call)
     ecornn_gradient gradient = {.size = sizeof gradient};
     void **params = NULL;
     find_shape(call, 3);
-    io.weights = xla_in(call, XLA_U8, plan->sizes.weights);
+    io.weights = xla_in(call, XLA_U8, plan->sizes.weight_bytes);
     unsigned char *const reserve = xla_in(call, XLA_U8, MARK);
     if (!reserve)
         return;
@@ -216,7 +215,7 @@ static void backward(struct xla_call *call)
     io.workspace = xla_out(call, XLA_U8, 0);
     io.workspace_bytes = block_bytes(call->frame->out.buffer[0]);
     if (call->given & XLA_DPARAMS) {
-        gradient.dweights = xla_out(call, XLA_U8, plan->sizes.dweights);
+        gradient.dweights = xla_out(call, XLA_U8, plan->sizes.dweight_bytes);
         params = read_parameters(call, true);
     }
     if (call->given & XLA_DX)
@@ -228,7 +227,8 @@ static void backward(struct xla_call *call)
         if (call->given & XLA_DSTARTS << i)
             gradient.dreset_state[i] = xla_out(call, type, state_bytes(call, i));
     if (!call->error && !call->zero &&
-        xla_ok(call, xla_library.backward(plan->plan, &io, &gradient)) && params)
+        xla_ok(call, xla_library.backward(plan->plan, call->steps, call->batch, &io, &gradient)) &&
+        params)
         xla_ok(call, xla_library.unpack(plan->plan, gradient.dweights, params, 0, call->stream));
     free(params);
 }

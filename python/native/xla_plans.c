@@ -70,23 +70,28 @@ static ecornn_status describe(struct xla_plan *plan)
                                 [ECORNN_BF16] = XLA_BF16,
                                 [ECORNN_F16] = XLA_F16};
     ecornn_desc *const desc = &plan->desc;
-    const ecornn_type param =
-        desc->type == ECORNN_F64 && !desc->param_type ? ECORNN_F64 : desc->param_type;
+    const ecornn_type param = desc->param_type           ? desc->param_type
+                              : desc->type == ECORNN_F64 ? ECORNN_F64
+                                                         : ECORNN_F32;
     desc->layers = desc->layers > 0 ? desc->layers : 1;
     desc->models = desc->models > 0 ? desc->models : 1;
-    xla_library.plan_sizes(plan->plan, &plan->sizes);
-    plan->states = xla_library.cell_states(desc->cell);
+    plan->sizes.size = sizeof plan->sizes;
+    ecornn_status status = xla_library.plan_sizes(plan->plan, &plan->sizes);
+    if (status == ECORNN_OK)
+        status = xla_library.cell_states(desc->cell, &plan->states, NULL);
+    if (status != ECORNN_OK)
+        return status;
     plan->type = bytes[desc->type];
     plan->xla_type = types[desc->type];
     plan->param = bytes[param];
     plan->xla_param = types[param];
-    plan->count = xla_library.param_count(plan->plan) / desc->models;
+    plan->count = plan->sizes.param_count / desc->models;
     plan->bytes = calloc((size_t)plan->count + 1, sizeof *plan->bytes);
     if (!plan->bytes)
         return ECORNN_NO_MEMORY;
     for (int i = 0; i < plan->count; i++) {
-        ecornn_param found;
-        const ecornn_status status = xla_library.param_get(plan->plan, i, &found);
+        ecornn_param found = {.size = sizeof found};
+        status = xla_library.param_get(plan->plan, i, &found);
         if (status != ECORNN_OK)
             return status;
         plan->bytes[i] = (size_t)found.rows * (size_t)found.cols * plan->param;
@@ -111,6 +116,7 @@ static ecornn_status make(struct entry *entry)
     if (status == ECORNN_OK && entry->bytes[2] > 0)
         status = xla_library.cell_parse(&cell, entry->text[2]);
     if (status == ECORNN_OK)
+        plan->desc.size = sizeof plan->desc,
         status = xla_library.desc_parse(&plan->desc, entry->text[1], cell);
     if (status == ECORNN_OK)
         status = xla_library.plan_create(&plan->plan, plan->device, &plan->desc);

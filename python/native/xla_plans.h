@@ -14,14 +14,15 @@ struct xla_library {
     ecornn_status (*cell_parse)(ecornn_cell **, const char *);
     ecornn_status (*desc_parse)(ecornn_desc *, const char *, const ecornn_cell *);
     ecornn_status (*plan_create)(ecornn_plan **, ecornn_device *, const ecornn_desc *);
-    void (*plan_sizes)(const ecornn_plan *, ecornn_sizes *);
-    int (*cell_states)(const ecornn_cell *);
-    int (*param_count)(const ecornn_plan *);
+    ecornn_status (*plan_sizes)(const ecornn_plan *, ecornn_sizes *);
+    ecornn_status (*cell_states)(const ecornn_cell *, int *, double *);
     ecornn_status (*param_get)(const ecornn_plan *, int, ecornn_param *);
-    ecornn_status (*pack)(const ecornn_plan *, const void *const *, void *, void *);
+    ecornn_status (*pack)(const ecornn_plan *, const void *const *, const void *const *, void *,
+                          void *);
     ecornn_status (*unpack)(const ecornn_plan *, const void *, void *const *, int, void *);
-    ecornn_status (*forward)(const ecornn_plan *, const ecornn_io *);
-    ecornn_status (*backward)(const ecornn_plan *, const ecornn_io *, const ecornn_gradient *);
+    ecornn_status (*forward)(const ecornn_plan *, int32_t, int32_t, const ecornn_io *);
+    ecornn_status (*backward)(const ecornn_plan *, int32_t, int32_t, const ecornn_io *,
+                              const ecornn_gradient *);
     ecornn_status (*wait)(ecornn_device *, void *);
     ecornn_status (*download)(ecornn_device *, void *, const void *, size_t);
     const char *(*error_detail)(void);

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from ecornn import Layer
-from ecornn._library import library
+from ecornn._library import device_count
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 from ecornn.jax import parameters, run  # noqa: E402
 
-if not library.ecornn_device_count(b"cuda"):
+if not device_count("cuda"):
     pytest.skip("no GPU", allow_module_level=True)
 if not any(device.platform == "gpu" for device in jax.devices()):
     pytest.skip("no GPU for jax", allow_module_level=True)

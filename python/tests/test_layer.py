@@ -574,7 +574,7 @@ def test_many_shapes_that_cannot_share_packed_weights(monkeypatch):
 
 def test_no_memory_is_an_exception():
     with pytest.raises(ecornn.NoMemory, match=str(2**52)):
-        ecornn.Array(ecornn.arrays.Place("cpu"), (2**50,), 0)
+        ecornn.Array(ecornn.arrays.Place("cpu"), (2**50,), ecornn._library.F32)
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -69,7 +69,7 @@ def test_wrong_numbers_make_no_job(monkeypatch):
     written, begin = [], _native.Handle.__init__
     monkeypatch.setattr(_native.Handle, "__init__", lambda self, numbers, keeps: (
         written.append(numbers), begin(self, numbers, keeps))[1])
-    _native.handle(spec, job, torch.device("cpu"), 0, 0, 4, (2, 1, 3), (2, 1, 4),
+    _native.handle(spec, job, torch.device("cpu"), 1, 1, 4, (2, 1, 3), (2, 1, 4),
                    [(1, 1, 4), (1, 1, 4)])
     numbers = list(struct.unpack(f"@{len(written[0]) // 8}q", written[0]))
 

@@ -26,49 +26,43 @@ static int plausible(const float *y, size_t n)
 }
 
 /* Some weights. */
-static ecornn_status pack(const ecornn_plan *plan, size_t elements, void *weights)
+static ecornn_status pack(const ecornn_plan *plan, int count, size_t elements, void *weights)
 {
     const void *params[64];
     float *block = malloc(elements * sizeof *block);
-    const int count = ecornn_param_count(plan);
     ecornn_status status = block && count <= 64 ? ECORNN_OK : ECORNN_NO_MEMORY;
     for (size_t i = 0; block && i < elements; i++)
         block[i] = (float)(i % 11) / 20 - 0.2f;
     for (int k = 0; status == ECORNN_OK && k < count; k++) {
-        ecornn_param param;
+        ecornn_param param = {.size = sizeof param};
         status = ecornn_param_get(plan, k, &param);
         params[k] = block + param.offset;
     }
     if (status == ECORNN_OK)
-        status = ecornn_pack(plan, params, weights, NULL);
+        status = ecornn_pack(plan, params, NULL, weights, NULL);
     free(block);
     return status;
 }
 
 static int run(ecornn_device *device, const ecornn_plan *plan)
 {
-    ecornn_sizes sizes;
+    ecornn_sizes sizes = {.size = sizeof sizes};
     ecornn_plan_sizes(plan, &sizes);
     float *x = ecornn_alloc(device, STEPS * BATCH * INPUT * sizeof *x);  /* [T,N,I] */
     float *y = ecornn_alloc(device, STEPS * BATCH * HIDDEN * sizeof *y); /* [T,N,H] */
-    void *weights = ecornn_alloc(device, sizes.weights);
-    void *workspace = ecornn_alloc(device, sizes.workspace);
+    void *weights = ecornn_alloc(device, sizes.weight_bytes);
+    void *workspace = ecornn_alloc(device, sizes.workspace_bytes);
     int result = EXIT_FAILURE;
-    if (x && y && weights && (workspace || !sizes.workspace)) {
+    if (x && y && weights && (workspace || !sizes.workspace_bytes)) {
         for (int i = 0; i < STEPS * BATCH * INPUT; i++)
             x[i] = (float)(i % 7) - 3.0f;
         for (int i = 0; i < STEPS * BATCH * HIDDEN; i++)
             y[i] = NAN;
-        const ecornn_io io = {.size = sizeof io,
-                              .steps = ECORNN_ALL,
-                              .batch = ECORNN_ALL,
-                              .x = x,
-                              .y = y,
-                              .weights = weights,
-                              .workspace = workspace};
-        if (pack(plan, sizes.params, weights) != ECORNN_OK)
+        const ecornn_io io = {
+            .size = sizeof io, .x = x, .y = y, .weights = weights, .workspace = workspace};
+        if (pack(plan, sizes.param_count, sizes.param_elements, weights) != ECORNN_OK)
             fail("pack");
-        else if (ecornn_forward(plan, &io) != ECORNN_OK)
+        else if (ecornn_forward(plan, STEPS, BATCH, &io) != ECORNN_OK)
             fail("forward");
         else if (!plausible(y, STEPS * BATCH * HIDDEN))
             fprintf(stderr, "y is wrong\n");
@@ -86,7 +80,11 @@ int main(void)
 {
     ecornn_device *device = NULL;
     ecornn_plan *plan = NULL;
-    const ecornn_desc desc = {.cell = ecornn_cell_find("lstm"),
+    ecornn_cell *cell = NULL;
+    if (ecornn_cell_parse(&cell, "lstm") != ECORNN_OK)
+        return fail("cell");
+    const ecornn_desc desc = {.size = sizeof desc,
+                              .cell = cell,
                               .input = INPUT,
                               .hidden = HIDDEN,
                               .steps = STEPS,
@@ -96,7 +94,7 @@ int main(void)
     if (ecornn_device_open(&device, "cpu") != ECORNN_OK)
         return fail("device");
     int result = EXIT_FAILURE;
-    if (ecornn_plan_create(&plan, device, &desc) != ECORNN_OK)
+    if (ecornn_plan_create_desc(&plan, device, &desc) != ECORNN_OK)
         fail("plan");
     else
         result = run(device, plan);

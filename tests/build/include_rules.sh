@@ -102,7 +102,7 @@ function check_quoted(path, row,    i, n, list)
 }
 function check_angled(path, row,    i, n, list)
 {
-    if (path == "ecornn/version.h" || path == "ecornn/attention.h" || path == "ecornn/net.h" || path == "ecornn/params.h" || path == "ecornn/tangent.h" || path == "ecornn/wisdom.h")
+    if (path == "ecornn/version.h" || path == "ecornn/experimental.h" || path == "ecornn/types.h" || path == "ecornn/wisdom.h")
         return
     n = split(never[row], list, " ")
     for (i = 1; i <= n; i++)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 
 int main(int argc, char **argv)
 {
@@ -15,7 +16,7 @@ int main(int argc, char **argv)
         return 1;
     }
     ecornn_device_info info;
-    ecornn_device_query(device, &info);
+    query_device(device, &info);
     printf("%s %s: %s\n", info.backend, info.variant, info.name);
     ecornn_device_close(device);
     return 0;

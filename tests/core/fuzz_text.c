@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kit/attention_calls.h"
 #include "common/attention/attention.h"
 #include "common/cell/cell.h"
 #include "common/net_text.h"
@@ -14,7 +15,7 @@
 
 static void fuzz_attention(const char *text)
 {
-    ecornn_attention_desc desc;
+    struct eco_attention_desc desc;
     struct eco_attention problem, again;
     if (eco_attention_parse(&desc, text) != ECORNN_OK ||
         eco_attention_build(&problem, &desc) != ECORNN_OK)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -44,7 +45,7 @@ static void check_text(int (*print)(char *text, size_t size))
 
 static int print_cell(char *text, size_t size)
 {
-    return ecornn_cell_print(ecornn_cell_find("gru-reset-first"), text, size);
+    return ecornn_cell_print(builtin_cell("gru-reset-first"), text, size);
 }
 
 START_TEST(texts_for_people)
@@ -57,13 +58,13 @@ START_TEST(texts_for_people)
     ck_assert(strstr(text, "version: " ECORNN_VERSION_STRING "\n") == text);
     ck_assert(strstr(text, "\ninstruction sets: ") && strstr(text, " plain\n"));
     ck_assert_ptr_nonnull(strstr(text, "\nCUDA: "));
-    for (int k = 0; ecornn_cell_name(k) != NULL; k++) {
-        const ecornn_cell *cell = ecornn_cell_find(ecornn_cell_name(k));
+    for (int k = 0; cell_name(k) != NULL; k++) {
+        const ecornn_cell *cell = builtin_cell(cell_name(k));
         ck_assert_int_lt(ecornn_cell_print(cell, text, sizeof text), (int)sizeof text);
         ck_assert(strstr(text, "recipe\n") && strstr(text, "gradient\n") &&
                   strstr(text, "forward, stage 0\n") && strstr(text, "backward, stage 0\n"));
     }
-    ecornn_cell_print(ecornn_cell_find("rnn-tanh"), text, sizeof text);
+    ecornn_cell_print(builtin_cell("rnn-tanh"), text, sizeof text);
     ck_assert_ptr_nonnull(strstr(text, "  v5 = add(v3, v4)\n  v6 = tanh(v5)\n  h' = v6\n"));
     ck_assert_ptr_nonnull(strstr(text, "saved in training, besides states: nothing\n"));
 }
@@ -73,13 +74,9 @@ START_TEST(algorithms_of_devices)
 {
     ecornn_device *device;
     ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
-    ck_assert_str_eq(ecornn_device_algorithm(device, 0), "packed");
-    ck_assert_str_eq(ecornn_device_algorithm(device, 1), "blas");
-    ck_assert_str_eq(ecornn_device_algorithm(device, 2), "scan");
-    ck_assert_ptr_null(ecornn_device_algorithm(device, 3));
-    ck_assert_ptr_null(ecornn_device_algorithm(device, 99));
-    ck_assert_ptr_null(ecornn_device_algorithm(device, -1));
-    ck_assert_ptr_null(ecornn_device_algorithm(NULL, 0));
+    ecornn_device_info info = {.size = sizeof info};
+    check_ok(ecornn_device_query(device, &info));
+    ck_assert_str_eq(info.algorithms, "packed blas scan");
     ecornn_device_close(device);
 }
 END_TEST
@@ -110,10 +107,10 @@ START_TEST(device_misuse)
         ck_assert_ptr_eq(device, ANY);
     }
     REFUSES(ecornn_device_open(NULL, "cpu"), "device is NULL");
-    ck_assert_int_ge(ecornn_device_count("cpu"), 1);
-    ck_assert_int_eq(ecornn_device_count("reference"), 1);
-    ck_assert_int_eq(ecornn_device_count("cpu:1"), 0);
-    ck_assert_int_eq(ecornn_device_count(NULL), 0);
+    ck_assert_int_ge(count_devices("cpu"), 1);
+    ck_assert_int_eq(count_devices("reference"), 1);
+    ck_assert_int_eq(count_devices("cpu:1"), 0);
+    ck_assert_int_eq(count_devices(NULL), 0);
     ecornn_device_close(NULL);
 }
 END_TEST
@@ -125,9 +122,9 @@ START_TEST(memory_misuse)
     ecornn_device_info info;
     ecornn_device *device;
     check_ok(ecornn_device_open(&device, name[_i]));
-    REFUSES(ecornn_device_query(NULL, &info), "device is NULL");
+    REFUSES(query_device(NULL, &info), "device is NULL");
     REFUSES(ecornn_device_query(device, NULL), "info is NULL");
-    check_ok(ecornn_device_query(device, &info));
+    check_ok(query_device(device, &info));
     ck_assert_int_ge(info.threads, 1);
     ck_assert_str_eq(info.backend, _i == 3 ? "reference" : "cpu");
     ck_assert_ptr_null(ecornn_alloc(NULL, 8));
@@ -163,21 +160,21 @@ START_TEST(cell_misuse)
     check_refused(ecornn_cell_parse(&cell, "cell a(h)\nh' = W y\n"), ECORNN_BAD_CELL, "2:");
     check_refused(ecornn_cell_parse(&cell, ""), ECORNN_BAD_CELL, "1:1");
     ck_assert_ptr_eq(cell, ANY);
-    ck_assert_ptr_null(ecornn_cell_find(NULL));
-    ck_assert_ptr_null(ecornn_cell_find(""));
-    ck_assert_ptr_null(ecornn_cell_find("lst"));
-    ck_assert_ptr_null(ecornn_cell_name(-1));
+    ck_assert_ptr_null(builtin_cell(NULL));
+    ck_assert_ptr_null(builtin_cell(""));
+    ck_assert_ptr_null(builtin_cell("lst"));
+    ck_assert_ptr_null(cell_name(-1));
     int count = 0;
-    while (ecornn_cell_name(count))
-        ck_assert_ptr_nonnull(ecornn_cell_find(ecornn_cell_name(count++)));
+    while (cell_name(count))
+        ck_assert_ptr_nonnull(builtin_cell(cell_name(count++)));
     ck_assert_int_eq(count, 13);
-    ck_assert_ptr_null(ecornn_cell_name(count + 1));
-    const ecornn_cell *lstm = ecornn_cell_find("lstm");
+    ck_assert_ptr_null(cell_name(count + 1));
+    const ecornn_cell *lstm = builtin_cell("lstm");
     memcpy(&cell, &lstm, sizeof cell); /* freeing a built-in cell leaves it alone */
     ecornn_cell_free(cell);
     ecornn_cell_free(NULL);
-    ck_assert_ptr_eq(ecornn_cell_find("lstm"), lstm);
-    ck_assert(ecornn_cell_start(NULL, 0) == 0);
+    ck_assert_ptr_eq(builtin_cell("lstm"), lstm);
+    ck_assert_int_eq(count_states(NULL), 0);
 }
 END_TEST
 
@@ -185,7 +182,7 @@ END_TEST
     do {                                                                                           \
         ecornn_desc changed = good;                                                                \
         changed.change;                                                                            \
-        check_refused(ecornn_plan_create(&plan, device, &changed), status, word);                  \
+        check_refused(ecornn_plan_create_desc(&plan, device, &changed), status, word);             \
         ck_assert_ptr_eq(plan, ANY);                                                               \
     } while (0)
 
@@ -219,7 +216,7 @@ START_TEST(desc_misuse)
                {"lstm/T1/N1/I1/H1/dropout:0,5", "\"dropout:0,5\""},
                {"lstm/T1/N1/I1/H1/L-1", "\"L-1\""},
                {"lstm/train/T9/N1/I1/H1/save:every:0", "\"save:every:0\""},
-               {"lstm/train/T9/N1/I1/H1/save:every:10", "save_every is 10, must be 1 to 9"},
+               {"lstm/train/T9/N1/I1/H1/save:every:10", "save_every is 10, must be 0 to 9"},
                {"lstm/train/T9/N1/I1/H1/save:every:99999999999", "\"save:every:99999999999\""},
                {"lstm/train/T9/N1/I1/H1/save:every", "\"save:every\""},
                {"lstm/train/T9/N1/I1/H1/save:some", "\"save:some\""},
@@ -235,20 +232,20 @@ START_TEST(desc_misuse)
     ecornn_device *device;
     ecornn_plan *plan = ANY;
     memset(&good, 7, sizeof good);
+    good.size = sizeof good;
     const ecornn_desc before = good;
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
-        REFUSES(ecornn_desc_parse(&good, bad[k].problem, NULL), bad[k].word);
-    REFUSES(ecornn_desc_parse(&good, "lstm/f64/bf16-weights/T1/N1/I1/H1", NULL), "weight_type");
-    REFUSES(ecornn_desc_parse(&good, "lstm/bf16/f16-params/T1/N1/I1/H1", NULL),
-            "param_type is f16");
-    REFUSES(ecornn_desc_parse(NULL, NET_PROBLEM, NULL), "desc is NULL");
-    REFUSES(ecornn_desc_parse(&good, NULL, NULL), "problem is NULL");
+        REFUSES(parse_desc(&good, bad[k].problem, NULL), bad[k].word);
+    REFUSES(parse_desc(&good, "lstm/f64/bf16-weights/T1/N1/I1/H1", NULL), "weight_type");
+    REFUSES(parse_desc(&good, "lstm/bf16/f16-params/T1/N1/I1/H1", NULL), "param_type is f16");
+    REFUSES(parse_desc(NULL, NET_PROBLEM, NULL), "desc is NULL");
+    REFUSES(parse_desc(&good, NULL, NULL), "problem is NULL");
     ck_assert_mem_eq(&good, &before, sizeof good);
-    check_ok(ecornn_desc_parse(&good, NET_PROBLEM, NULL));
+    check_ok(parse_desc(&good, NET_PROBLEM, NULL));
     check_ok(ecornn_device_open(&device, "cpu:1"));
-    REFUSES(ecornn_plan_create(NULL, device, &good), "plan is NULL");
-    REFUSES(ecornn_plan_create(&plan, NULL, &good), "device is NULL");
-    REFUSES(ecornn_plan_create(&plan, device, NULL), "desc is NULL");
+    REFUSES(ecornn_plan_create_desc(NULL, device, &good), "plan is NULL");
+    REFUSES(ecornn_plan_create_desc(&plan, NULL, &good), "device is NULL");
+    REFUSES(ecornn_plan_create_desc(&plan, device, NULL), "desc is NULL");
     BAD_DESC(cell = NULL, ECORNN_BAD_ARGUMENT, "cell is NULL");
     BAD_DESC(input = 0, ECORNN_BAD_ARGUMENT, "input is 0");
     BAD_DESC(hidden = -3, ECORNN_BAD_ARGUMENT, "hidden is -3");
@@ -256,9 +253,11 @@ START_TEST(desc_misuse)
     BAD_DESC(layers = 256, ECORNN_BAD_ARGUMENT, "layers is 256");
     BAD_DESC(steps = 0, ECORNN_BAD_ARGUMENT, "steps is 0");
     BAD_DESC(batch = INT32_MAX, ECORNN_BAD_ARGUMENT, "batch is 2147483647");
-    BAD_DESC(direction = (ecornn_direction)3, ECORNN_BAD_ARGUMENT, "direction is 3");
-    BAD_DESC(order = (ecornn_order)2, ECORNN_BAD_ARGUMENT, "order is 2");
-    BAD_DESC(type = (ecornn_type)4, ECORNN_BAD_ARGUMENT, "type is 4");
+    BAD_DESC(size = 0, ECORNN_BAD_ARGUMENT, "desc.size is 0, must be its sizeof");
+    BAD_DESC(flags |= ECORNN_REVERSE, ECORNN_BAD_ARGUMENT,
+             "ECORNN_BIDIRECTIONAL exclude each other");
+    BAD_DESC(flags |= ECORNN_SAVE_ALL | ECORNN_SAVE_STATES, ECORNN_BAD_ARGUMENT,
+             "ECORNN_SAVE_STATES exclude");
     BAD_DESC(param_type = (ecornn_type)-1, ECORNN_BAD_ARGUMENT, "param_type is -1");
     BAD_DESC(param_type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "param_type is bf16");
     BAD_DESC(weight_type = (ecornn_type)9, ECORNN_BAD_ARGUMENT, "weight_type is 9");
@@ -271,63 +270,44 @@ START_TEST(desc_misuse)
     BAD_DESC(flags = ECORNN_INT8;
              changed.weight_type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "type bf16");
     BAD_DESC(flags = ECORNN_INT8; changed.input = 65537, ECORNN_UNSUPPORTED, "input is 65537");
-    BAD_DESC(type = ECORNN_S8, ECORNN_BAD_ARGUMENT, "type is 4");
+    BAD_DESC(type = ECORNN_S8, ECORNN_BAD_ARGUMENT, "type is 5");
     BAD_DESC(dropout = 1, ECORNN_BAD_ARGUMENT, "dropout is 1");
     BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
-    BAD_DESC(flags = 0x400, ECORNN_BAD_ARGUMENT, "0x400");
-    BAD_DESC(reserved[0] = 5, ECORNN_BAD_ARGUMENT, "reserved[0] is 5");
-    BAD_DESC(save = (ecornn_save)3, ECORNN_BAD_ARGUMENT, "save is 3");
-    BAD_DESC(save = ECORNN_SAVE_EVERY, ECORNN_BAD_ARGUMENT, "save_every is 0, must be 1 to");
-    BAD_DESC(save_every = 2, ECORNN_BAD_ARGUMENT, "save_every is 2, must be 0 with save all");
+    BAD_DESC(flags = 0x80000, ECORNN_BAD_ARGUMENT, "0x80000");
+    BAD_DESC(reserved = 5, ECORNN_BAD_ARGUMENT, "reserved is 5");
+    BAD_DESC(save_every = -2, ECORNN_BAD_ARGUMENT, "save_every is -2, must be 0 to 5, the steps");
+    good.flags |= ECORNN_SAVE_ALL;
+    BAD_DESC(save_every = 2, ECORNN_BAD_ARGUMENT,
+             "save_every is 2, must be 0 with ECORNN_SAVE_ALL");
+    good.flags &= ~(uint32_t)ECORNN_SAVE_ALL;
     BAD_DESC(save_type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "save_type is bf16");
     BAD_DESC(save_type = ECORNN_F64, ECORNN_BAD_ARGUMENT, "save_type is f64");
     BAD_DESC(save_type = (ecornn_type)7, ECORNN_BAD_ARGUMENT, "save_type is 7");
-    good.cell = ecornn_cell_find("gru");
+    good.cell = builtin_cell("gru");
     BAD_DESC(proj = 2, ECORNN_UNSUPPORTED, "proj is 2");
     ecornn_cell *raw;
     check_ok(ecornn_cell_parse(&raw, "cell raw(h)\nh' = tanh(R h + b) + x"));
     good.cell = raw, good.input = 4, good.hidden = 4, good.layers = 2;
     BAD_DESC(input = 3, ECORNN_UNSUPPORTED, "input is 3, but cell raw reads x unit by unit: must");
-    BAD_DESC(direction = ECORNN_BIDIRECTIONAL, ECORNN_UNSUPPORTED, "a layer's output is 8 wide");
+    BAD_DESC(flags |= ECORNN_BIDIRECTIONAL, ECORNN_UNSUPPORTED, "a layer's output is 8 wide");
     ecornn_cell_free(raw);
     ecornn_plan_free(NULL);
     ecornn_device_close(device);
 }
 END_TEST
 
-/* The function writes nothing, and its failure is the thread's last error. */
-#define TELLS_NONE(tell, sizes_of)                                                                 \
-    do {                                                                                           \
-        sizes_of sizes, before;                                                                    \
-        memset(&sizes, 7, sizeof sizes);                                                           \
-        memset(&before, 7, sizeof before);                                                         \
-        tell(NULL, NULL);                                                                          \
-        ck_assert_str_eq(ecornn_error_detail(), "sizes is NULL");                                  \
-        tell(NULL, &sizes);                                                                        \
-        ck_assert_str_eq(ecornn_error_detail(), "plan is NULL");                                   \
-        ck_assert_mem_eq(&sizes, &before, sizeof sizes);                                           \
-    } while (0)
-
-START_TEST(sizes_of_no_plan)
-{
-    TELLS_NONE(ecornn_plan_sizes, ecornn_sizes);
-    TELLS_NONE(ecornn_net_plan_sizes, ecornn_net_sizes);
-    TELLS_NONE(ecornn_attention_plan_sizes, ecornn_attention_sizes);
-    TELLS_NONE(ecornn_tangent_plan_sizes, ecornn_tangent_sizes);
-    ck_assert_int_eq(ecornn_tangent_plan_print(NULL, NULL, 0), -1);
-    ck_assert_str_eq(ecornn_error_detail(), "plan is NULL");
-}
-END_TEST
-
 START_TEST(plan_misuse)
 {
-    static const ecornn_sizes marked = {1, 2, 3, 4, 5, 6};
+    static const ecornn_sizes marked = {.size = sizeof marked, .steps = 6};
     struct net net;
     net_open(&net, "cpu:1", NET_PROBLEM);
     ecornn_sizes sizes = marked;
-    ecornn_plan_sizes(NULL, &sizes);
+    REFUSES(get_sizes(NULL, &sizes), "plan is NULL");
     ck_assert_mem_eq(&sizes, &marked, sizeof sizes);
-    ecornn_plan_sizes(net.plan, NULL);
+    REFUSES(ecornn_plan_sizes(net.plan, NULL), "sizes is NULL");
+    sizes.size = 12;
+    REFUSES(ecornn_plan_sizes(net.plan, &sizes), "sizes.size is 12, must be its sizeof");
+    ck_assert_int_eq(sizes.steps, 6);
     char text[8] = "marked";
     ck_assert_int_eq(ecornn_plan_print(NULL, text, sizeof text), -1);
     ck_assert_int_eq(ecornn_plan_print(net.plan, NULL, 1), -1);
@@ -336,11 +316,11 @@ START_TEST(plan_misuse)
     ck_assert_int_eq(ecornn_plan_print(net.plan, text, sizeof text), length);
     ck_assert_str_eq(text, "lstm/f3");
     ecornn_param param = {.rows = 77};
-    ck_assert_int_eq(ecornn_param_count(NULL), 0);
-    REFUSES(ecornn_param_get(NULL, 0, &param), "plan is NULL");
+    ck_assert_int_eq(count_params(NULL), 0);
+    REFUSES(param_at(NULL, 0, &param), "plan is NULL");
     REFUSES(ecornn_param_get(net.plan, 0, NULL), "param is NULL");
-    REFUSES(ecornn_param_get(net.plan, -1, &param), "index is -1");
-    REFUSES(ecornn_param_get(net.plan, 48, &param), "0 to 47");
+    REFUSES(param_at(net.plan, -1, &param), "index is -1");
+    REFUSES(param_at(net.plan, 48, &param), "0 to 47");
     ck_assert_int_eq(param.rows, 77);
     net_close(&net);
 }
@@ -356,15 +336,15 @@ START_TEST(pack_misuse)
     for (int k = 0; k < PARAMS; k++)
         given[k] = params[k] = value;
     char *weights = net.weights;
-    REFUSES(ecornn_pack(NULL, given, weights, NULL), "plan is NULL");
-    REFUSES(ecornn_pack(net.plan, NULL, weights, NULL), "params is NULL");
-    REFUSES(ecornn_pack(net.plan, given, NULL, NULL), "weights is NULL");
-    REFUSES(ecornn_pack(net.plan, given, weights + 8, NULL), "64 bytes");
+    REFUSES(ecornn_pack(NULL, given, NULL, weights, NULL), "plan is NULL");
+    REFUSES(ecornn_pack(net.plan, NULL, NULL, weights, NULL), "params is NULL");
+    REFUSES(ecornn_pack(net.plan, given, NULL, NULL, NULL), "weights is NULL");
+    REFUSES(ecornn_pack(net.plan, given, NULL, weights + 8, NULL), "64 bytes");
     given[46] = (char *)value + 2;
-    REFUSES(ecornn_pack(net.plan, given, weights, NULL), "must be aligned to 4 bytes");
+    REFUSES(ecornn_pack(net.plan, given, NULL, weights, NULL), "must be aligned to 4 bytes");
     given[46] = value;
     given[47] = NULL;
-    REFUSES(ecornn_pack(net.plan, given, weights, NULL), "params[47] is NULL");
+    REFUSES(ecornn_pack(net.plan, given, NULL, weights, NULL), "params[47] is NULL");
     struct buffers *b = buffers_open(&net);
     char *dweights = b->dweights;
     REFUSES(ecornn_unpack(NULL, dweights, params, 0, NULL), "plan is NULL");
@@ -402,11 +382,13 @@ START_TEST(import_misuse)
     REFUSES(ecornn_import(net.plan, NULL, block, ECORNN_F32, elements, params), "system is NULL");
     REFUSES(ecornn_import(net.plan, "", block, ECORNN_F32, elements, params), "onnx");
     REFUSES(ecornn_import(net.plan, "onnx", NULL, ECORNN_F32, elements, params), "block is NULL");
-    REFUSES(ecornn_import(net.plan, "onnx", block, ECORNN_F32, elements, NULL), "params is NULL");
+    REFUSES(ecornn_import(net.plan, "onnx", block, ECORNN_F32, elements, NULL),
+            "param_block is NULL");
     REFUSES(ecornn_export(NULL, "torch", params, block, ECORNN_F32, elements), "plan is NULL");
     REFUSES(ecornn_export(net.plan, NULL, params, block, ECORNN_F32, elements), "system is NULL");
     REFUSES(ecornn_export(net.plan, "tf", params, block, ECORNN_F32, elements), "'tf'");
-    REFUSES(ecornn_export(net.plan, "keras", NULL, block, ECORNN_F32, elements), "params is NULL");
+    REFUSES(ecornn_export(net.plan, "keras", NULL, block, ECORNN_F32, elements),
+            "param_block is NULL");
     REFUSES(ecornn_import(net.plan, "onnx", (char *)block + 1, ECORNN_F32, elements, params),
             "block is");
     REFUSES(ecornn_export(net.plan, "keras", params, (char *)block + 2, ECORNN_F32, elements),
@@ -444,16 +426,16 @@ START_TEST(detail_is_one_line)
     char problem[160];
     for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
         snprintf(problem, sizeof problem, "lstm/T1/N1/I1/H1/%s", text[k].part);
-        REFUSES(ecornn_desc_parse(&desc, problem, NULL), text[k].shown);
+        REFUSES(parse_desc(&desc, problem, NULL), text[k].shown);
     }
     char name[600];
     memset(name, '\n', sizeof name);
     name[sizeof name - 1] = '\0';
     REFUSES(ecornn_device_open(&device, name), "\\x0A");
-    REFUSES(ecornn_desc_parse(&desc, "\n/T1", NULL), "called \"\\x0A\"");
+    REFUSES(parse_desc(&desc, "\n/T1", NULL), "called \"\\x0A\"");
     check_ok(ecornn_device_open(&device, "cpu:1"));
-    check_ok(ecornn_desc_parse(&desc, "lstm/f16/T1/N1/I1/H1", NULL));
-    check_refused(ecornn_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED, "; blas: ");
+    check_ok(parse_desc(&desc, "lstm/f16/T1/N1/I1/H1", NULL));
+    check_refused(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_UNSUPPORTED, "; blas: ");
     ck_assert_ptr_null(strpbrk(ecornn_error_detail(), "\n\\"));
     ecornn_device_close(device);
 }
@@ -495,33 +477,29 @@ START_TEST(sizes_are_counted)
         const int extent = (int)(pow(2, k / 5.) + 0.5);
         char text[3][160];
         ecornn_desc desc;
-        ecornn_sizes sizes = {0};
-        ecornn_net_sizes of_net = {0};
-        ecornn_tangent_sizes of_tangent = {0};
-        ecornn_plan *plan = NULL;
-        ecornn_net_plan *net = NULL;
-        ecornn_tangent_plan *tangent = NULL;
+        ecornn_sizes sizes = {0}, of_net = {0}, of_tangent = {0};
+        ecornn_plan *plan = NULL, *net = NULL, *tangent = NULL;
         snprintf(text[0], sizeof text[0], "gru/f32/T1/N1/I%d/H%d/models:4000", extent, extent);
         snprintf(text[1], sizeof text[1], "f64/train/T16777216/N16777216/I%d; gru/H1; gru/H%d",
                  extent, extent / 2 + 1);
-        snprintf(text[2], sizeof text[2], "gru/f32/train/L2/T16777216/N16777216/I1/H%d", extent);
-        check_ok(ecornn_desc_parse(&desc, text[0], NULL));
-        ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+        snprintf(text[2], sizeof text[2], "gru/f32/train/L2/T16777216/N16777216/I1/H%d/tangent",
+                 extent);
+        check_ok(parse_desc(&desc, text[0], NULL));
+        ecornn_status status = ecornn_plan_create_desc(&plan, device, &desc);
         if (status == ECORNN_OK)
-            ecornn_plan_sizes(plan, &sizes);
-        check_block(text[0], status, sizes.weights, &refused[0]);
-        status = ecornn_net_plan_create(&net, device, text[1], NULL);
+            get_sizes(plan, &sizes);
+        check_block(text[0], status, sizes.weight_bytes, &refused[0]);
+        status = ecornn_plan_create(&net, device, text[1], NULL);
         if (status == ECORNN_OK)
-            ecornn_net_plan_sizes(net, &of_net);
-        check_block(text[1], status, of_net.blocks.reserve, &refused[1]);
-        check_ok(ecornn_desc_parse(&desc, text[2], NULL));
-        status = ecornn_tangent_plan_create(&tangent, device, &desc);
+            get_sizes(net, &of_net);
+        check_block(text[1], status, of_net.reserve_bytes, &refused[1]);
+        status = ecornn_plan_create(&tangent, device, text[2], NULL);
         if (status == ECORNN_OK)
-            ecornn_tangent_plan_sizes(tangent, &of_tangent);
-        check_block(text[2], status, of_tangent.workspace, &refused[2]);
+            get_sizes(tangent, &of_tangent);
+        check_block(text[2], status, of_tangent.workspace_bytes, &refused[2]);
         ecornn_plan_free(plan);
-        ecornn_net_plan_free(net);
-        ecornn_tangent_plan_free(tangent);
+        ecornn_plan_free(net);
+        ecornn_plan_free(tangent);
     }
     for (int k = 0; k < 3; k++)
         ck_assert_msg(refused[k] > 0 && refused[k] < 120, "%d: %d of 120", k, refused[k]);
@@ -531,5 +509,5 @@ END_TEST
 
 TEST_MAIN("api", 120, {status_names, 1}, {texts_for_people, 1}, {algorithms_of_devices, 1},
           {device_misuse, 1}, {memory_misuse, 4}, {cell_misuse, 1}, {desc_misuse, 1},
-          {sizes_of_no_plan, 1}, {plan_misuse, 1}, {pack_misuse, 1}, {import_misuse, 1},
-          {sizes_are_counted, 1}, {detail_is_one_line, 1}, {detail_is_per_thread, 1})
+          {plan_misuse, 1}, {pack_misuse, 1}, {import_misuse, 1}, {sizes_are_counted, 1},
+          {detail_is_one_line, 1}, {detail_is_per_thread, 1})

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -16,15 +17,21 @@
     do {                                                                                           \
         struct buffers b = *good;                                                                  \
         b.change;                                                                                  \
-        REFUSES(ecornn_forward(net.plan, &b.io), word);                                            \
-        REFUSES(ecornn_backward(net.plan, &b.io, &b.gradient), word);                              \
+        REFUSES(forward_all(net.plan, &b.io), word);                                               \
+        REFUSES(backward_all(net.plan, &b.io, &b.gradient), word);                                 \
+    } while (0)
+
+#define BAD_COUNTS(steps, batch, word)                                                             \
+    do {                                                                                           \
+        REFUSES(ecornn_forward(net.plan, steps, batch, &good->io), word);                          \
+        REFUSES(ecornn_backward(net.plan, steps, batch, &good->io, &good->gradient), word);        \
     } while (0)
 
 #define BAD_BACKWARD(change, word)                                                                 \
     do {                                                                                           \
         struct buffers b = *good;                                                                  \
         b.change;                                                                                  \
-        REFUSES(ecornn_backward(net.plan, &b.io, &b.gradient), word);                              \
+        REFUSES(backward_all(net.plan, &b.io, &b.gradient), word);                                 \
     } while (0)
 
 START_TEST(run_misuse)
@@ -34,16 +41,16 @@ START_TEST(run_misuse)
     struct buffers *good = buffers_open(&net), before = *good;
     const int32_t below[N] = {5, -1, 0}, above[N] = {0, 1, 6};
     char *odd = (char *)good->x + 1;
-    REFUSES(ecornn_forward(NULL, &good->io), "plan is NULL");
-    REFUSES(ecornn_forward(net.plan, NULL), "io is NULL");
+    REFUSES(ecornn_forward(NULL, T, N, &good->io), "plan is NULL");
+    REFUSES(forward_all(net.plan, NULL), "io is NULL");
     BAD_RUN(io.size = 0, "io.size is 0");
     BAD_RUN(io.size--, "must be");
-    BAD_RUN(io.size += 8, "must be");
-    BAD_RUN(io.steps = -2, "io.steps is -2");
-    BAD_RUN(io.steps = T + 1, "io.steps is 6, must be 0 to 5 or ECORNN_ALL");
-    BAD_RUN(io.batch = N + 1, "io.batch is 4, must be 0 to 3 or ECORNN_ALL");
-    BAD_RUN(io.steps = b.io.batch = 0, "write ECORNN_ALL for the plan's 5 and 3");
-    BAD_RUN(io.batch = -7, "io.batch is -7");
+    BAD_RUN(io.size = 8, "must be");
+    BAD_RUN(io.size = (size_t)1 << 40, "must be");
+    BAD_COUNTS(-2, N, "steps is -2, must be 0 to 5");
+    BAD_COUNTS(T + 1, N, "steps is 6, must be 0 to 5");
+    BAD_COUNTS(T, N + 1, "batch is 4, must be 0 to 3");
+    BAD_COUNTS(T, -7, "batch is -7, must be 0 to 3");
     BAD_RUN(io.lengths = below, "io.lengths[1] is -1, must be 0 to 5");
     BAD_RUN(io.lengths = (const int32_t *)(const void *)((const char *)above + 1),
             "must be aligned to 4 bytes");
@@ -62,12 +69,12 @@ START_TEST(run_misuse)
     BAD_RUN(io.reset_state[1] = odd, "io.reset_state[1]");
     BAD_RUN(io.weights = NULL, "io.weights is NULL");
     BAD_RUN(io.weights = (char *)net.weights + 32, "64 bytes");
-    if (net.sizes.workspace > 0)
+    if (net.sizes.workspace_bytes > 0)
         BAD_RUN(io.workspace = NULL, "io.workspace is NULL");
     BAD_RUN(io.workspace = odd, "io.workspace");
-    if (net.sizes.workspace > 0)
+    if (net.sizes.workspace_bytes > 0)
         BAD_RUN(io.workspace_bytes = 1, "io.workspace_bytes is 1, must be at least");
-    BAD_RUN(io.reserve_bytes = net.sizes.reserve - 1, "io.reserve_bytes");
+    BAD_RUN(io.reserve_bytes = net.sizes.reserve_bytes - 1, "io.reserve_bytes");
     BAD_RUN(io.reserve = (char *)b.reserve + 4, "io.reserve");
     BAD_BACKWARD(io.reserve = NULL, "io.reserve is NULL");
     BAD_BACKWARD(gradient.size = 0, "gradient.size is 0");
@@ -81,9 +88,9 @@ START_TEST(run_misuse)
     BAD_BACKWARD(gradient.dstates[1] = b.x, "without ECORNN_ALL_STATES");
     BAD_BACKWARD(gradient.dstates[2] = b.x, "gradient.dstates[2]");
     BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
-    REFUSES(ecornn_backward(NULL, &good->io, &good->gradient), "plan is NULL");
-    REFUSES(ecornn_backward(net.plan, NULL, &good->gradient), "io is NULL");
-    REFUSES(ecornn_backward(net.plan, &good->io, NULL), "gradient is NULL");
+    REFUSES(backward_all(NULL, &good->io, &good->gradient), "plan is NULL");
+    REFUSES(backward_all(net.plan, NULL, &good->gradient), "io is NULL");
+    REFUSES(backward_all(net.plan, &good->io, NULL), "gradient is NULL");
     ck_assert_mem_eq(good->y, before.y, sizeof before.y);
     ck_assert_mem_eq(good->dx, before.dx, sizeof before.dx);
     net_train(&net, good);
@@ -104,7 +111,7 @@ START_TEST(run_optional)
     float y[Y];
     memcpy(y, b->y, sizeof y);
     b->io.reserve = NULL;
-    check_ok(ecornn_forward(net.plan, &b->io)); /* inference, no dropout: the same numbers */
+    check_ok(forward_all(net.plan, &b->io)); /* inference, no dropout: the same numbers */
     for (int k = 0; k < Y; k++)
         ck_assert_float_eq_tol(y[k], b->y[k], 1e-6f);
     b->io.reserve = b->reserve;
@@ -113,8 +120,8 @@ START_TEST(run_optional)
     b->gradient = (ecornn_gradient){.size = sizeof b->gradient};
     struct buffers *before = malloc(sizeof *before);
     memcpy(before, b, sizeof *b);
-    check_ok(ecornn_forward(net.plan, &b->io));
-    check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    check_ok(forward_all(net.plan, &b->io));
+    check_ok(backward_all(net.plan, &b->io, &b->gradient));
     ck_assert_mem_eq(b, before, sizeof *b); /* arrays that were not passed are not written */
     free(before);
     buffers_close(&net, b);
@@ -130,7 +137,7 @@ START_TEST(backward_of_another_run)
     net_open(&other, net_device[_i], NET_PROBLEM "/dropout:0.25");
     struct buffers *good = buffers_open(&net);
     const int32_t lengths[N] = {5, 2, 0}, others[N] = {5, 0, 2};
-    memset(good->reserve, 0xFF, net.sizes.reserve);
+    memset(good->reserve, 0xFF, net.sizes.reserve_bytes);
     BAD_BACKWARD(io.seed = 0, "no forward run");
     good->io.initial[1] = good->final[1];
     good->io.final[1] = NULL;
@@ -138,21 +145,22 @@ START_TEST(backward_of_another_run)
     net_train(&net, good);
     float *const dx = malloc(sizeof good->dx);
     memcpy(dx, good->dx, sizeof good->dx);
-    BAD_BACKWARD(io.steps = 4, "io.steps and io.batch are 4 and 3, but 5 and 3");
-    BAD_BACKWARD(io.batch = 2, "are 5 and 2, but 5 and 3");
+    REFUSES(ecornn_backward(net.plan, 4, N, &good->io, &good->gradient),
+            "steps and batch are 4 and 3, but 5 and 3");
+    REFUSES(ecornn_backward(net.plan, T, 2, &good->io, &good->gradient),
+            "are 5 and 2, but 5 and 3");
     BAD_BACKWARD(io.lengths = lengths, "io.lengths is given");
     BAD_BACKWARD(io.initial[0] = good->final[0], "io.initial[0] is given");
     BAD_BACKWARD(io.initial[1] = NULL, "io.initial[1] is NULL");
     BAD_BACKWARD(io.seed = 1, "io.seed is 1, but 1099511627776");
-    REFUSES(ecornn_backward(other.plan, &good->io, &good->gradient), "another plan");
-    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient)); /* refusing changed nothing */
+    REFUSES(backward_all(other.plan, &good->io, &good->gradient), "another plan");
+    check_ok(backward_all(net.plan, &good->io, &good->gradient)); /* refusing changed nothing */
     ck_assert_mem_eq(good->dx, dx, sizeof good->dx);
     good->io.lengths = lengths;
-    good->io.steps = T; /* the same as ECORNN_ALL */
     net_train(&net, good);
     BAD_BACKWARD(io.lengths = NULL, "io.lengths is NULL");
     BAD_BACKWARD(io.lengths = others, "other values");
-    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    check_ok(backward_all(net.plan, &good->io, &good->gradient));
     free(dx);
     buffers_close(&net, good);
     net_close(&other);
@@ -177,11 +185,11 @@ START_TEST(backward_with_other_resets)
     BAD_BACKWARD(io.reset_state[0] = good->x, "io.reset_state[0] is given");
     BAD_BACKWARD(gradient.dreset_state[2] = good->dx, "gradient.dreset_state[2]");
     BAD_BACKWARD(gradient.dreset_state[0] = (char *)good->dx + 1, "4 bytes");
-    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    check_ok(backward_all(net.plan, &good->io, &good->gradient));
     good->io.resets = NULL; /* without resets, starts are ignored */
     net_train(&net, good);
     good->io.reset_state[1] = NULL;
-    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    check_ok(backward_all(net.plan, &good->io, &good->gradient));
     buffers_close(&net, good);
     net_close(&net);
 }
@@ -197,7 +205,7 @@ START_TEST(backward_with_another_mask)
     net_train(&net, good);
     BAD_BACKWARD(io.mask = NULL, "io.mask is given differently");
     BAD_BACKWARD(io.mask = other, "io.mask has other values");
-    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    check_ok(backward_all(net.plan, &good->io, &good->gradient));
     buffers_close(&net, good);
     net_close(&net);
 }
@@ -212,7 +220,7 @@ START_TEST(backward_of_another_piece)
     net_train(&net, good);
     BAD_BACKWARD(io.first_step = 0, "io.first_step and io.first_row are 0 and 0, but 3 and 0");
     BAD_BACKWARD(io.first_row = 1, "are 3 and 1, but 3 and 0");
-    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    check_ok(backward_all(net.plan, &good->io, &good->gradient));
     buffers_close(&net, good);
     net_close(&net);
 }
@@ -227,7 +235,7 @@ START_TEST(seed_of_nothing)
     net_train(&net, b);
     b->io.seed = 7;
     b->io.first_step = 7;
-    check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    check_ok(backward_all(net.plan, &b->io, &b->gradient));
     buffers_close(&net, b);
     net_close(&net);
 }
@@ -237,14 +245,14 @@ START_TEST(inference_plan)
 {
     struct net net;
     net_open(&net, net_device[_i], "lstm/f32/L2/bi/T5/N3/I4/H110");
-    ck_assert_uint_eq(net.sizes.reserve, 0);
+    ck_assert_uint_eq(net.sizes.reserve_bytes, 0);
     struct buffers *b = buffers_open(&net);
-    check_ok(ecornn_forward(net.plan, &b->io));
-    REFUSES(ecornn_backward(net.plan, &b->io, &b->gradient), "without ECORNN_TRAINING");
+    check_ok(forward_all(net.plan, &b->io));
+    REFUSES(backward_all(net.plan, &b->io, &b->gradient), "without ECORNN_TRAINING");
     void *dparams[PARAMS] = {NULL};
     REFUSES(ecornn_unpack(net.plan, net.weights, dparams, 0, NULL), "without ECORNN_TRAINING");
     b->io.reserve = net.weights;
-    REFUSES(ecornn_forward(net.plan, &b->io), "io.reserve");
+    REFUSES(forward_all(net.plan, &b->io), "io.reserve");
     buffers_close(&net, b);
     net_close(&net);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kit/attention_calls.h"
 #include "tests/kit/attention.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
@@ -85,10 +86,10 @@ END_TEST
 START_TEST(known_weights)
 {
     ecornn_device *device = open_device("reference");
-    ecornn_attention_plan *plan;
-    ecornn_attention_desc desc;
-    check_ok(ecornn_attention_desc_parse(&desc, "attention/additive/f64/T1/S3/N1/H2/V1"));
-    check_ok(ecornn_attention_plan_create(&plan, device, &desc));
+    ecornn_plan *plan;
+    struct eco_attention_desc desc;
+    check_ok(eco_attention_parse(&desc, "attention/additive/f64/T1/S3/N1/H2/V1"));
+    check_ok(attention_create(&plan, device, &desc));
     const double query[] = {0.5, -1}, keys[] = {1, 2, -0.5, 0.25, 7, 7}, values[] = {3, 5, 9};
     double vector[] = {0, 0}, context, weights[3];
     const int32_t lengths[] = {2};
@@ -99,19 +100,19 @@ START_TEST(known_weights)
                               .values = values,
                               .vector = vector,
                               .context = &context,
-                              .weights = weights};
-    check_ok(ecornn_attention_forward(plan, &io));
+                              .probs = weights};
+    check_ok(attention_forward_all(plan, &io));
     ck_assert_double_eq_tol(weights[0], 0.5, 1e-15);
     ck_assert_double_eq_tol(context, 4, 1e-15);
     ck_assert_double_eq(weights[2], 0);
     vector[0] = 2;
     vector[1] = -1;
-    check_ok(ecornn_attention_forward(plan, &io));
+    check_ok(attention_forward_all(plan, &io));
     const double e0 = 2 * tanh(1.5) - tanh(1), e1 = 2 * tanh(0) - tanh(-0.75);
     const double w0 = exp(e0) / (exp(e0) + exp(e1));
     ck_assert_double_eq_tol(weights[0], w0, 1e-15);
     ck_assert_double_eq_tol(context, 3 * w0 + 5 * (1 - w0), 1e-14);
-    ecornn_attention_plan_free(plan);
+    ecornn_plan_free(plan);
     ecornn_device_close(device);
 }
 END_TEST
@@ -150,65 +151,55 @@ START_TEST(strings)
                {"attention/additive/T1/S1/N1/H1/scale:2", "\"scale:2\" is not a valid part"},
                {"attention/dot/T1/S1/N1/H1", "only additive scores are supported"}};
     ecornn_device *device = open_device("reference");
-    ecornn_attention_desc desc;
+    struct eco_attention_desc desc;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        ecornn_attention_plan *plan;
+        ecornn_plan *plan;
         char text[1024];
-        check_ok(ecornn_attention_desc_parse(&desc, good[i]));
-        check_ok(ecornn_attention_plan_create(&plan, device, &desc));
-        const int length = ecornn_attention_plan_print(plan, text, sizeof text);
+        check_ok(eco_attention_parse(&desc, good[i]));
+        check_ok(attention_create(&plan, device, &desc));
+        const int length = ecornn_plan_print(plan, text, sizeof text);
         ck_assert_int_eq(length, (int)strlen(text));
         ck_assert_msg(strncmp(text, good[i], strlen(good[i])) == 0, "%s", text);
-        ck_assert_int_eq(ecornn_attention_plan_print(plan, NULL, 0), length);
-        ecornn_attention_plan_free(plan);
+        ck_assert_int_eq(ecornn_plan_print(plan, NULL, 0), length);
+        ecornn_plan_free(plan);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        REFUSES(ecornn_attention_desc_parse(&desc, bad[i].text), bad[i].word);
+        REFUSES(eco_attention_parse(&desc, bad[i].text), bad[i].word);
     ecornn_device_close(device);
 }
 END_TEST
 
 START_TEST(descriptions)
 {
-    const ecornn_attention_desc good = {.steps = 1, .source = 1, .batch = 1, .hidden = 1};
+    const struct eco_attention_desc good = {.steps = 1, .source = 1, .batch = 1, .hidden = 1};
     ecornn_device *device = open_device(device_name[_i]);
-    ecornn_attention_plan *plan = NULL;
-    ecornn_attention_desc desc = good;
-    REFUSES(ecornn_attention_plan_create(NULL, device, &desc), "plan is NULL");
-    REFUSES(ecornn_attention_plan_create(&plan, NULL, &desc), "device is NULL");
-    REFUSES(ecornn_attention_plan_create(&plan, device, NULL), "desc is NULL");
-    REFUSES(ecornn_attention_desc_parse(NULL, "attention/additive/T1/S1/N1/H1"), "desc is NULL");
-    REFUSES(ecornn_attention_desc_parse(&desc, NULL), "problem is NULL");
+    ecornn_plan *plan = NULL;
+    struct eco_attention_desc desc = good;
 #define BAD(change, word)                                                                          \
     desc = good;                                                                                   \
     desc.change;                                                                                   \
-    REFUSES(ecornn_attention_plan_create(&plan, device, &desc), word)
+    REFUSES(attention_create(&plan, device, &desc), word)
     BAD(steps = 0, "steps is 0, must be 1 to 16777216");
     BAD(source = -1, "source is -1");
     BAD(batch = (1 << 24) + 1, "batch is 16777217");
     BAD(hidden = INT32_MIN, "hidden is");
     BAD(value = -1, "value is -1, must be 0");
-    BAD(order = (ecornn_order)2, "order is 2");
-    BAD(type = (ecornn_type)4, "type is 4");
-    BAD(flags = ECORNN_FAST_MATH, "flags is 0x2, known are 0x1");
-    BAD(reserved[3] = 1, "reserved[3] is 1");
+    BAD(type = (ecornn_type)5, "type is 5");
+    BAD(flags = ECORNN_FAST_MATH, "flags is 0x2, known are 0x801");
 #undef BAD
     /* Sizes beyond any memory are refused, whichever of them overflows. */
-    desc = (ecornn_attention_desc){.steps = 1 << 24,
-                                   .source = 1 << 24,
-                                   .batch = 1 << 24,
-                                   .hidden = 1 << 24,
-                                   .flags = ECORNN_TRAINING};
-    REFUSES(ecornn_attention_plan_create(&plan, device, &desc), "in one block");
+    desc = (struct eco_attention_desc){.steps = 1 << 24,
+                                       .source = 1 << 24,
+                                       .batch = 1 << 24,
+                                       .hidden = 1 << 24,
+                                       .flags = ECORNN_TRAINING};
+    REFUSES(attention_create(&plan, device, &desc), "in one block");
     desc.hidden = 1;
-    REFUSES(ecornn_attention_plan_create(&plan, device, &desc), "in one block");
+    REFUSES(attention_create(&plan, device, &desc), "in one block");
     desc.source = 1;
     desc.hidden = 1 << 24;
-    REFUSES(ecornn_attention_plan_create(&plan, device, &desc), "in one block");
+    REFUSES(attention_create(&plan, device, &desc), "in one block");
     ck_assert_ptr_null(plan);
-    ecornn_attention_plan_free(NULL);
-    ecornn_attention_plan_sizes(NULL, NULL);
-    ck_assert_int_eq(ecornn_attention_plan_print(NULL, NULL, 0), -1);
     ecornn_device_close(device);
 }
 END_TEST
@@ -219,8 +210,8 @@ enum { WIDTH = 8, ROWS = 15 };
 
 /* A run of T5 S4 N3 H8. */
 struct attention {
-    ecornn_attention_plan *plan;
-    ecornn_attention_sizes sizes;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
     float in[4][ROWS * WIDTH], out[6][ROWS * WIDTH];
     int32_t lengths[3];
     void *workspace, *reserve;
@@ -231,23 +222,23 @@ struct attention {
 static struct attention *open_attention(ecornn_device *device, const char *problem)
 {
     struct attention *a = calloc(1, sizeof *a);
-    ecornn_attention_desc desc;
+    struct eco_attention_desc desc;
     uint64_t state = 1;
-    check_ok(ecornn_attention_desc_parse(&desc, problem));
-    check_ok(ecornn_attention_plan_create(&a->plan, device, &desc));
-    ecornn_attention_plan_sizes(a->plan, &a->sizes);
+    check_ok(eco_attention_parse(&desc, problem));
+    check_ok(attention_create(&a->plan, device, &desc));
+    get_sizes(a->plan, &a->sizes);
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < ROWS * WIDTH; i++)
             a->in[k][i] = (float)uniform(&state);
-    a->workspace = ecornn_alloc(device, a->sizes.workspace);
-    a->reserve = ecornn_alloc(device, a->sizes.reserve);
+    a->workspace = ecornn_alloc(device, a->sizes.workspace_bytes);
+    a->reserve = ecornn_alloc(device, a->sizes.reserve_bytes);
     a->io = (ecornn_attention_io){.size = sizeof a->io,
                                   .query = a->in[0],
                                   .keys = a->in[1],
                                   .values = a->in[2],
                                   .vector = a->in[3],
                                   .context = a->out[0],
-                                  .weights = a->out[1],
+                                  .probs = a->out[1],
                                   .workspace = a->workspace,
                                   .reserve = a->reserve};
     a->gradient = (ecornn_attention_gradient){.size = sizeof a->gradient,
@@ -263,7 +254,7 @@ static void close_attention(ecornn_device *device, struct attention *a)
 {
     ecornn_free(device, a->workspace);
     ecornn_free(device, a->reserve);
-    ecornn_attention_plan_free(a->plan);
+    ecornn_plan_free(a->plan);
     free(a);
 }
 
@@ -274,7 +265,7 @@ static void close_attention(ecornn_device *device, struct attention *a)
         ecornn_attention_io io = a->io;                                                            \
         ecornn_attention_gradient gradient = a->gradient;                                          \
         change;                                                                                    \
-        REFUSES(ecornn_attention_backward(a->plan, &io, &gradient), word);                         \
+        REFUSES(attention_backward_all(a->plan, &io, &gradient), word);                            \
         (void)gradient;                                                                            \
     } while (0)
 #define BAD_RUN(change, word)                                                                      \
@@ -282,7 +273,7 @@ static void close_attention(ecornn_device *device, struct attention *a)
         {                                                                                          \
             ecornn_attention_io io = a->io;                                                        \
             change;                                                                                \
-            REFUSES(ecornn_attention_forward(a->plan, &io), word);                                 \
+            REFUSES(attention_forward_all(a->plan, &io), word);                                    \
         }                                                                                          \
         BAD_BACKWARD(change, word);                                                                \
     } while (0)
@@ -294,14 +285,15 @@ START_TEST(run_misuse)
     const int32_t below[] = {4, -1, 0}, above[] = {0, 1, 5};
     void *odd = (char *)a->in[0] + 1;
     memcpy(before, a, sizeof *a);
-    REFUSES(ecornn_attention_forward(NULL, &a->io), "plan is NULL");
-    REFUSES(ecornn_attention_forward(a->plan, NULL), "io is NULL");
-    REFUSES(ecornn_attention_backward(a->plan, NULL, &a->gradient), "io is NULL");
-    REFUSES(ecornn_attention_backward(a->plan, &a->io, NULL), "gradient is NULL");
+    REFUSES(attention_forward_all(NULL, &a->io), "plan is NULL");
+    REFUSES(attention_forward_all(a->plan, NULL), "io is NULL");
+    REFUSES(attention_backward_all(a->plan, NULL, &a->gradient), "io is NULL");
+    REFUSES(attention_backward_all(a->plan, &a->io, NULL), "gradient is NULL");
     BAD_RUN(io.size--, "io.size is");
-    BAD_RUN(io.steps = -2, "io.steps is -2, must be 0 to 5 or ECORNN_ALL");
-    BAD_RUN(io.source = 5, "io.source is 5, must be 0 to 4 or ECORNN_ALL");
-    BAD_RUN(io.batch = 4, "io.batch is 4, must be 0 to 3 or ECORNN_ALL");
+    REFUSES(ecornn_attention_forward(a->plan, -2, 4, 3, &a->io), "steps is -2, must be 0 to 5");
+    REFUSES(ecornn_attention_forward(a->plan, 5, 5, 3, &a->io), "source is 5, must be 0 to 4");
+    REFUSES(ecornn_attention_backward(a->plan, 5, 4, 4, &a->io, &a->gradient),
+            "batch is 4, must be 0 to 3");
     BAD_RUN(io.lengths = below, "io.lengths[1] is -1, must be 0 to 4");
     BAD_RUN(io.lengths = above, "io.lengths[2] is 5, must be 0 to 4");
     BAD_RUN(io.lengths = odd, "io.lengths is");
@@ -310,10 +302,10 @@ START_TEST(run_misuse)
     BAD_RUN(io.values = NULL, "io.values is NULL");
     BAD_RUN(io.vector = NULL, "io.vector is NULL");
     BAD_RUN(io.context = odd, "io.context");
-    BAD_RUN(io.weights = odd, "4 bytes");
+    BAD_RUN(io.probs = odd, "4 bytes");
     BAD_RUN(io.reserve = (char *)a->reserve + 4, "64 bytes");
-    BAD_RUN(io.reserve_bytes = a->sizes.reserve - 1, "io.reserve_bytes is");
-    if (a->sizes.workspace > 0) {
+    BAD_RUN(io.reserve_bytes = a->sizes.reserve_bytes - 1, "io.reserve_bytes is");
+    if (a->sizes.workspace_bytes > 0) {
         BAD_RUN(io.workspace = NULL, "io.workspace is NULL");
         BAD_RUN(io.workspace_bytes = 1, "io.workspace_bytes is 1, must be at least");
     }
@@ -321,14 +313,14 @@ START_TEST(run_misuse)
     BAD_BACKWARD(gradient.size = 0, "gradient.size is 0");
     BAD_BACKWARD(gradient.dcontext = odd, "gradient.dcontext");
     BAD_BACKWARD(gradient.dvalues = gradient.dkeys, "gradient.dvalues");
-    BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
+    BAD_BACKWARD(gradient.dprobs = odd, "gradient.dprobs");
     BAD_BACKWARD(gradient.dquery = odd, "gradient.dquery");
     BAD_BACKWARD(gradient.dkeys = odd, "gradient.dkeys");
     BAD_BACKWARD(gradient.dvalues = odd, "gradient.dvalues");
     BAD_BACKWARD(gradient.dvector = odd, "gradient.dvector");
     ck_assert_mem_eq(a->out, before->out, sizeof a->out);
-    check_ok(ecornn_attention_forward(a->plan, &a->io));
-    check_ok(ecornn_attention_backward(a->plan, &a->io, &a->gradient));
+    check_ok(attention_forward_all(a->plan, &a->io));
+    check_ok(attention_backward_all(a->plan, &a->io, &a->gradient));
     ck_assert_mem_ne(a->out, before->out, sizeof a->out);
     free(before);
     close_attention(device, a);
@@ -340,11 +332,11 @@ START_TEST(other_plans)
 {
     ecornn_device *device = open_device(device_name[_i]);
     struct attention *a = open_attention(device, "attention/additive/f32/infer/T5/S4/N3/H8");
-    ck_assert_uint_eq(a->sizes.reserve, 0);
-    check_ok(ecornn_attention_forward(a->plan, &a->io));
-    REFUSES(ecornn_attention_backward(a->plan, &a->io, &a->gradient), "without ECORNN_TRAINING");
+    ck_assert_uint_eq(a->sizes.reserve_bytes, 0);
+    check_ok(attention_forward_all(a->plan, &a->io));
+    REFUSES(attention_backward_all(a->plan, &a->io, &a->gradient), "without ECORNN_TRAINING");
     a->io.reserve = a->workspace ? a->workspace : (void *)((uintptr_t)a->out & ~(uintptr_t)63);
-    REFUSES(ecornn_attention_forward(a->plan, &a->io), "io.reserve");
+    REFUSES(attention_forward_all(a->plan, &a->io), "io.reserve");
     close_attention(device, a);
     ecornn_device_close(device);
 }
@@ -357,17 +349,18 @@ START_TEST(backward_of_another_run)
     struct attention *a = open_attention(device, PROBLEM);
     struct attention *other = open_attention(device, PROBLEM "/V7");
     const int32_t lengths[] = {4, 0, 3}, others[] = {3, 0, 4};
-    memset(a->reserve, 0xFF, a->sizes.reserve);
+    memset(a->reserve, 0xFF, a->sizes.reserve_bytes);
     BAD_BACKWARD(io.stream = NULL, "no forward run");
-    check_ok(ecornn_attention_forward(a->plan, &a->io));
-    BAD_BACKWARD((io.steps = 4, io.source = io.batch = ECORNN_ALL), "are 4, 4 and 3, but 5, 4");
+    check_ok(attention_forward_all(a->plan, &a->io));
+    REFUSES(ecornn_attention_backward(a->plan, 4, 4, 3, &a->io, &a->gradient),
+            "are 4, 4 and 3, but 5, 4");
     BAD_BACKWARD(io.lengths = lengths, "io.lengths is given");
-    REFUSES(ecornn_attention_backward(other->plan, &a->io, &a->gradient), "another plan");
+    REFUSES(attention_backward_all(other->plan, &a->io, &a->gradient), "another plan");
     a->io.lengths = lengths;
-    check_ok(ecornn_attention_forward(a->plan, &a->io));
+    check_ok(attention_forward_all(a->plan, &a->io));
     BAD_BACKWARD(io.lengths = NULL, "io.lengths is NULL");
     BAD_BACKWARD(io.lengths = others, "other values");
-    check_ok(ecornn_attention_backward(a->plan, &a->io, &a->gradient));
+    check_ok(attention_backward_all(a->plan, &a->io, &a->gradient));
     close_attention(device, other);
     close_attention(device, a);
     ecornn_device_close(device);

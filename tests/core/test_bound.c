@@ -220,7 +220,7 @@ static void check_tape(const struct eco_layout *layout, const char *text, bool b
 static struct eco_layout_request request_of(const struct eco_problem *problem, int k)
 {
     struct eco_layout_request request = requests[k];
-    if (problem->saving.policy == ECORNN_SAVE_EVERY)
+    if (problem->saving.policy == ECO_SAVE_EVERY)
         request.chunk_backward = problem->saving.every;
     return request;
 }
@@ -231,7 +231,7 @@ START_TEST(ops_meet)
     struct eco_problem problem;
     problem_of(&problem, problems[_i / REQUESTS]);
     const struct eco_layout_request request = request_of(&problem, _i % REQUESTS);
-    const bool replays = problem.saving.policy != ECORNN_SAVE_ALL;
+    const bool replays = problem.saving.policy != ECO_SAVE_ALL;
     if (request.plain ||
         (replays && request.gpu.weights_chunks > 1)) /* a replay shares no weight gradients */
         return;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -92,9 +93,9 @@ static ecornn_plan *plan_of(ecornn_device *device, const struct shape *shape, in
     ecornn_desc desc;
     ecornn_plan *plan;
     snprintf(problem, sizeof problem, "%s/T%d/N%d/%s", shape->head, (int)T, (int)N, shape->tail);
-    ck_assert_msg(ecornn_desc_parse(&desc, problem, NULL) == ECORNN_OK, "%s: %s", problem,
+    ck_assert_msg(parse_desc(&desc, problem, NULL) == ECORNN_OK, "%s: %s", problem,
                   ecornn_error_detail());
-    return ecornn_plan_create(&plan, device, &desc) == ECORNN_OK ? plan : NULL;
+    return ecornn_plan_create_desc(&plan, device, &desc) == ECORNN_OK ? plan : NULL;
 }
 
 /* Memory of all runs on a device. A bucket's plan may choose another algorithm than the plan of a
@@ -110,17 +111,18 @@ static void compare(ecornn_device *device, const struct shape *shape, struct mem
     ecornn_plan *exact = plan_of(device, shape, shape->T, shape->N),
                 *near = plan_of(device, shape, ecornn_bucket(shape->T), ecornn_bucket(shape->N));
     if (exact != NULL && near != NULL) {
-        ecornn_plan_sizes(exact, &own);
-        ecornn_plan_sizes(near, &all);
-        ck_assert_int_eq(ecornn_run_sizes(near, shape->T, shape->N, &run), ECORNN_OK);
-        ck_assert(run.workspace <= all.workspace && run.reserve <= all.reserve);
-        ck_assert(run.weights == all.weights && run.dweights == all.dweights);
-        const double ratio =
-            (double)(run.workspace + run.reserve) / ((double)own.workspace + (double)own.reserve);
+        get_sizes(exact, &own);
+        get_sizes(near, &all);
+        ck_assert_int_eq(get_run_sizes(near, shape->T, shape->N, &run), ECORNN_OK);
+        ck_assert(run.workspace_bytes <= all.workspace_bytes &&
+                  run.reserve_bytes <= all.reserve_bytes);
+        ck_assert(run.weight_bytes == all.weight_bytes && run.dweight_bytes == all.dweight_bytes);
+        const double ratio = (double)(run.workspace_bytes + run.reserve_bytes) /
+                             ((double)own.workspace_bytes + (double)own.reserve_bytes);
         if (ratio > 1.05)
             printf("# %s/T%d/N%d/%s: %zu + %zu bytes, alone %zu + %zu\n", shape->head,
-                   (int)shape->T, (int)shape->N, shape->tail, run.workspace, run.reserve,
-                   own.workspace, own.reserve);
+                   (int)shape->T, (int)shape->N, shape->tail, run.workspace_bytes,
+                   run.reserve_bytes, own.workspace_bytes, own.reserve_bytes);
         memory->more += ratio > 1.05;
         memory->most = ratio > memory->most ? ratio : memory->most;
     }
@@ -163,18 +165,17 @@ START_TEST(sizes_of_a_run)
     const struct shape shape = {"lstm/f32/train", "I8/H8", 20, 6};
     ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
     ecornn_plan *plan = plan_of(device, &shape, shape.T, shape.N);
-    ecornn_plan_sizes(plan, &all);
-    ck_assert_int_eq(ecornn_run_sizes(plan, ECORNN_ALL, ECORNN_ALL, &run), ECORNN_OK);
-    ck_assert(run.workspace == all.workspace && run.reserve == all.reserve);
-    ck_assert_int_eq(ecornn_run_sizes(plan, 10, 6, &run), ECORNN_OK);
-    ck_assert(run.reserve < all.reserve && run.params == all.params);
-    ck_assert_int_eq(ecornn_run_sizes(plan, 0, 6, &run), ECORNN_OK);
-    ck_assert(run.reserve == 0 && run.workspace == 0 && run.weights == all.weights);
-    check_refused(ecornn_run_sizes(plan, 21, 6, &run),
-                  "steps is 21, must be 0 to 20 or ECORNN_ALL");
-    check_refused(ecornn_run_sizes(plan, 20, -2, &run),
-                  "batch is -2, must be 0 to 6 or ECORNN_ALL");
-    check_refused(ecornn_run_sizes(NULL, 1, 1, &run), "plan is NULL");
+    get_sizes(plan, &all);
+    ck_assert_int_eq(get_run_sizes(plan, 20, 6, &run), ECORNN_OK);
+    ck_assert(run.workspace_bytes == all.workspace_bytes && run.reserve_bytes == all.reserve_bytes);
+    ck_assert_int_eq(get_run_sizes(plan, 10, 6, &run), ECORNN_OK);
+    ck_assert(run.reserve_bytes < all.reserve_bytes && run.param_elements == all.param_elements);
+    ck_assert_int_eq(get_run_sizes(plan, 0, 6, &run), ECORNN_OK);
+    ck_assert(run.reserve_bytes == 0 && run.workspace_bytes == 0 &&
+              run.weight_bytes == all.weight_bytes);
+    check_refused(get_run_sizes(plan, 21, 6, &run), "steps is 21, must be 0 to 20");
+    check_refused(get_run_sizes(plan, 20, -2, &run), "batch is -2, must be 0 to 6");
+    check_refused(get_run_sizes(NULL, 1, 1, &run), "plan is NULL");
     check_refused(ecornn_run_sizes(plan, 1, 1, NULL), "sizes is NULL");
     ecornn_plan_free(plan);
     ecornn_device_close(device);

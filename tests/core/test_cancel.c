@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/wisdom.h"
@@ -30,16 +31,16 @@ static ecornn_status open_close(void)
     ecornn_device *device;
     const ecornn_status status = ecornn_device_open(&device, "cpu");
     ecornn_device_close(status == ECORNN_OK ? device : NULL);
-    return ecornn_device_count("cuda") < 0 ? ECORNN_FAILED : status;
+    return count_devices("cuda") < 0 ? ECORNN_FAILED : status;
 }
 
 static ecornn_status plan(void)
 {
     ecornn_desc desc;
     ecornn_plan *made;
-    ecornn_status status = ecornn_desc_parse(&desc, LSTM, NULL);
+    ecornn_status status = parse_desc(&desc, LSTM, NULL);
     if (status == ECORNN_OK)
-        status = ecornn_plan_create(&made, wisdom_device, &desc);
+        status = ecornn_plan_create_desc(&made, wisdom_device, &desc);
     if (status == ECORNN_OK)
         ecornn_plan_free(made);
     return status;
@@ -80,18 +81,17 @@ static ecornn_status memory(void)
 
 static ecornn_status train(void)
 {
-    const ecornn_status status = ecornn_forward(net.plan, &buffers->io);
-    return status == ECORNN_OK ? ecornn_backward(net.plan, &buffers->io, &buffers->gradient)
-                               : status;
+    const ecornn_status status = forward_all(net.plan, &buffers->io);
+    return status == ECORNN_OK ? backward_all(net.plan, &buffers->io, &buffers->gradient) : status;
 }
 
 static ecornn_status tune(void)
 {
-    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 0.02};
-    ecornn_tuned tuned;
+    const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 0.02};
+    ecornn_tuning tuned;
     ecornn_desc desc;
-    const ecornn_status status = ecornn_desc_parse(&desc, "gru/f32/infer/T2/N2/I3/H4", NULL);
-    return status == ECORNN_OK ? ecornn_tune(wisdom_device, &desc, &tuning, &tuned) : status;
+    const ecornn_status status = parse_desc(&desc, "gru/f32/infer/T2/N2/I3/H4", NULL);
+    return status == ECORNN_OK ? tune_into(wisdom_device, &desc, &tuning, &tuned) : status;
 }
 
 static ecornn_status (*const calls[])(void) = {open_close, plan,   load,  save, text,

@@ -9,6 +9,7 @@
 
 #include "common/type.h"
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -32,7 +33,7 @@ static const struct {
 enum { PROBLEMS_ = sizeof problem / sizeof *problem };
 static const struct {
     int steps, batch;
-} sizes[] = {{0, 3}, {0, 2}, {0, ECORNN_ALL}, {5, 0}, {ECORNN_ALL, 0}, {1, 0}};
+} sizes[] = {{0, 3}, {0, 2}, {0, 3}, {5, 0}, {4, 0}, {1, 0}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 enum { ROOM = 3 * 28 * 8, GUARD = 64 };
@@ -87,9 +88,10 @@ static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int
     struct states states;
     const int32_t lengths[3] = {0};
     states_make(&states, on);
-    const int S = problem[which].state[1] > 0 ? 2 : 1, rows = sizes[size].batch;
+    const int S = problem[which].state[1] > 0 ? 2 : 1, steps = sizes[size].steps,
+              rows = sizes[size].batch;
     const bool resets = strstr(problem[which].problem, "resets") != NULL;
-    ecornn_io io = {.size = sizeof io, .steps = sizes[size].steps, .batch = sizes[size].batch};
+    ecornn_io io = {.size = sizeof io};
     ecornn_gradient gradient = {.size = sizeof gradient};
     for (int s = 0; s < S; s++) {
         io.initial[s] = given ? states.initial[s].device : NULL;
@@ -99,13 +101,13 @@ static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int
         gradient.dreset_state[s] = resets ? states.dstart[s].device : NULL;
     }
     io.lengths = given ? lengths : NULL; /* not read */
-    check_ok(ecornn_forward(plan, &io));
+    check_ok(ecornn_forward(plan, steps, rows, &io));
     if (strstr(problem[which].problem, "train") != NULL)
-        check_ok(ecornn_backward(plan, &io, &gradient));
+        check_ok(ecornn_backward(plan, steps, rows, &io, &gradient));
     check_ok(ecornn_wait(on, NULL));
     for (int s = 0; s < 2; s++) {
-        const size_t bytes = (size_t)problem[which].state[s] * (size_t)problem[which].bytes *
-                             (size_t)(rows == ECORNN_ALL ? 3 : rows);
+        const size_t bytes =
+            (size_t)problem[which].state[s] * (size_t)problem[which].bytes * (size_t)rows;
         block_holds(&states.final[s], on, given ? &states.initial[s] : NULL, bytes);
         block_holds(&states.dinitial[s], on, given ? &states.dfinal[s] : NULL,
                     strstr(problem[which].problem, "train") != NULL ? bytes : 0);
@@ -114,7 +116,7 @@ static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int
         block_holds(&states.dfinal[s], on, &states.dfinal[s], 0);
         io.initial[s] = io.final[s]; /* the same memory */
     }
-    check_ok(ecornn_forward(plan, &io));
+    check_ok(ecornn_forward(plan, steps, rows, &io));
     check_ok(ecornn_wait(on, NULL));
     states_free(&states, on);
 }
@@ -123,20 +125,22 @@ static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int
 static void check_dweights(ecornn_device *on, const ecornn_plan *plan)
 {
     ecornn_sizes bytes;
-    ecornn_plan_sizes(plan, &bytes);
-    unsigned char *host = malloc(bytes.dweights);
-    memset(host, 77, bytes.dweights);
-    void *dweights = ecornn_alloc(on, bytes.dweights);
-    check_ok(ecornn_upload(on, dweights, host, bytes.dweights));
-    const ecornn_io io = {.size = sizeof io, .steps = 0, .batch = 2};
-    ecornn_gradient gradient = {.size = sizeof gradient, .dweights = dweights, .accumulate = 1};
+    get_sizes(plan, &bytes);
+    unsigned char *host = malloc(bytes.dweight_bytes);
+    memset(host, 77, bytes.dweight_bytes);
+    void *dweights = ecornn_alloc(on, bytes.dweight_bytes);
+    check_ok(ecornn_upload(on, dweights, host, bytes.dweight_bytes));
+    const ecornn_io io = {
+        .size = sizeof io,
+    };
+    ecornn_gradient gradient = {.size = sizeof gradient, .dweights = dweights, .add = 1};
     for (int k = 0; k < 2; k++) {
-        check_ok(ecornn_backward(plan, &io, &gradient));
+        check_ok(ecornn_backward(plan, 0, 2, &io, &gradient));
         check_ok(ecornn_wait(on, NULL));
-        check_ok(ecornn_download(on, host, dweights, bytes.dweights));
-        for (size_t i = 0; i < bytes.dweights; i++)
+        check_ok(ecornn_download(on, host, dweights, bytes.dweight_bytes));
+        for (size_t i = 0; i < bytes.dweight_bytes; i++)
             ck_assert(host[i] == (k == 0 ? 77 : 0));
-        gradient.accumulate = 0;
+        gradient.add = 0;
     }
     ecornn_free(on, dweights);
     free(host);
@@ -149,11 +153,11 @@ START_TEST(empty_runs)
     ecornn_device *on;
     ecornn_desc desc;
     ecornn_plan *plan;
-    if (strcmp(name, "cuda") == 0 && ecornn_device_count("cuda") == 0)
+    if (strcmp(name, "cuda") == 0 && count_devices("cuda") == 0)
         return;
     check_ok(ecornn_device_open(&on, name));
-    check_ok(ecornn_desc_parse(&desc, problem[which].problem, NULL));
-    const ecornn_status status = ecornn_plan_create(&plan, on, &desc);
+    check_ok(parse_desc(&desc, problem[which].problem, NULL));
+    const ecornn_status status = ecornn_plan_create_desc(&plan, on, &desc);
     if (status != ECORNN_UNSUPPORTED) { /* a CPU does not support F16 */
         check_ok(status);
         for (int size = 0; size < SIZES; size++)
@@ -178,18 +182,17 @@ START_TEST(empty_among_others)
     net_train(&net, b);
     memcpy(before, b, sizeof *b);
     ecornn_io io = b->io;
-    io.steps = 0;
     io.initial[0] = b->final[0];
     io.initial[1] = b->final[1];
-    check_ok(ecornn_forward(net.plan, &io));
+    check_ok(ecornn_forward(net.plan, 0, N, &io));
     io.lengths = lengths;
-    REFUSES(ecornn_forward(net.plan, &io), "io.lengths[1] is 1, must be 0 to 0");
+    REFUSES(ecornn_forward(net.plan, 0, N, &io), "io.lengths[1] is 1, must be 0 to 0");
     io.lengths = NULL;
     io.weights = (char *)net.weights + 1;
-    REFUSES(ecornn_forward(net.plan, &io), "io.weights");
+    REFUSES(ecornn_forward(net.plan, 0, N, &io), "io.weights");
     ck_assert_mem_eq(b, before, sizeof *b);
-    memset(b->dweights, 0, net.sizes.dweights);
-    check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    memset(b->dweights, 0, net.sizes.dweight_bytes);
+    check_ok(backward_all(net.plan, &b->io, &b->gradient));
     ck_assert_mem_eq(b, before, sizeof *b);
     free(before);
     buffers_close(&net, b);
@@ -217,14 +220,13 @@ static void check_half(ecornn_device *on, const ecornn_plan *plan, ecornn_type t
     enum { SEQUENCE = 3 * 2 * 2 * 4 };
     const size_t element = eco_type_bytes(type);
     ecornn_sizes bytes;
-    ecornn_plan_sizes(plan, &bytes);
+    get_sizes(plan, &bytes);
     unsigned char host[STATES * 8];
     void *from = ecornn_alloc(on, STATES * element), *to = ecornn_alloc(on, STATES * element);
     void *x = ecornn_alloc(on, SEQUENCE * element), *y = ecornn_alloc(on, SEQUENCE * element);
-    void *workspace = ecornn_alloc(on, bytes.workspace), *reserve = ecornn_alloc(on, bytes.reserve);
+    void *workspace = ecornn_alloc(on, bytes.workspace_bytes),
+         *reserve = ecornn_alloc(on, bytes.reserve_bytes);
     ecornn_io io = {.size = sizeof io,
-                    .steps = ECORNN_ALL,
-                    .batch = ECORNN_ALL,
                     .x = x,
                     .y = y,
                     .initial = {from},
@@ -237,16 +239,15 @@ static void check_half(ecornn_device *on, const ecornn_plan *plan, ecornn_type t
         eco_type_set(host, k, type, 8);
     check_ok(ecornn_upload(on, from, host, STATES * element));
     for (int backward = 0; backward < 2; backward++) {
-        check_ok(backward ? ecornn_backward(plan, &io, &gradient) : ecornn_forward(plan, &io));
+        check_ok(backward ? backward_all(plan, &io, &gradient) : forward_all(plan, &io));
         check_states(on, to, type, 1);
         memset(host, 0, sizeof host);
         check_ok(ecornn_upload(on, to, host, STATES * element));
     }
     io.initial[0] = NULL;
-    check_ok(ecornn_forward(plan, &io));
+    check_ok(forward_all(plan, &io));
     check_states(on, to, type, 1);
-    io.steps = 0;
-    check_ok(ecornn_forward(plan, &io));
+    check_ok(ecornn_forward(plan, 0, 2, &io));
     check_states(on, to, type, 8);
     void *const all[] = {from, to, x, y, workspace, reserve};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
@@ -265,22 +266,22 @@ START_TEST(no_parameters)
     ecornn_plan *plan;
     ecornn_sizes bytes;
     ecornn_param param;
-    if (strcmp(device[_i / FORMS], "cuda") == 0 && ecornn_device_count("cuda") == 0)
+    if (strcmp(device[_i / FORMS], "cuda") == 0 && count_devices("cuda") == 0)
         return;
     check_ok(ecornn_device_open(&on, device[_i / FORMS]));
     check_ok(ecornn_cell_parse(&cell, "cell half(h = 8)\nh' = 0.5 * h\n"));
     snprintf(text, sizeof text, "half%s/train/bi/L2/T3/N2/I1/H4", form[_i % FORMS]);
-    check_ok(ecornn_desc_parse(&desc, text, cell));
-    check_ok(ecornn_plan_create(&plan, on, &desc));
-    ecornn_plan_sizes(plan, &bytes);
-    ck_assert_uint_eq(bytes.weights, 0);
-    ck_assert_int_eq(ecornn_param_count(plan), 0);
-    REFUSES(ecornn_param_get(plan, 0, &param), "no parameters");
+    check_ok(parse_desc(&desc, text, cell));
+    check_ok(ecornn_plan_create_desc(&plan, on, &desc));
+    get_sizes(plan, &bytes);
+    ck_assert_uint_eq(bytes.weight_bytes, 0);
+    ck_assert_int_eq(count_params(plan), 0);
+    REFUSES(param_at(plan, 0, &param), "no parameters");
     const void *none = NULL;
     void *dnone = NULL;
-    check_ok(ecornn_pack(plan, &none, ecornn_alloc(on, bytes.weights), NULL));
-    check_ok(ecornn_pack(plan, NULL, NULL, NULL));
-    check_ok(ecornn_unpack(plan, ecornn_alloc(on, bytes.dweights), &dnone, 0, NULL));
+    check_ok(ecornn_pack(plan, &none, NULL, ecornn_alloc(on, bytes.weight_bytes), NULL));
+    check_ok(ecornn_pack(plan, NULL, NULL, NULL, NULL));
+    check_ok(ecornn_unpack(plan, ecornn_alloc(on, bytes.dweight_bytes), &dnone, 0, NULL));
     check_half(on, plan, desc.type);
     ecornn_plan_free(plan);
     ecornn_cell_free(cell);

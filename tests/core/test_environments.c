@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/fp.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -62,7 +63,7 @@ static void results_equal(const struct net *net, const struct buffers *a, const 
     ck_assert_mem_eq(a->final, b->final, sizeof a->final);
     ck_assert_mem_eq(a->dx, b->dx, sizeof a->dx);
     ck_assert_mem_eq(a->dinitial, b->dinitial, sizeof a->dinitial);
-    ck_assert_mem_eq(a->dweights, b->dweights, net->sizes.dweights);
+    ck_assert_mem_eq(a->dweights, b->dweights, net->sizes.dweight_bytes);
 }
 
 /* Small inputs, so that some numbers of the run are denormal. */
@@ -116,18 +117,18 @@ START_TEST(environment_of_other_calls)
     const int rounding = fegetround();
     net_open(&other, "cpu:2", NET_PROBLEM);
     check_ok(ecornn_cell_parse(&cell, text));
-    check_ok(ecornn_desc_parse(&desc, "c/train/L2/T3/N2/I4/H5/dropout:0.1", cell));
-    check_ok(ecornn_plan_create(&plan, net.device, &desc));
+    check_ok(parse_desc(&desc, "c/train/L2/T3/N2/I4/H5/dropout:0.1", cell));
+    check_ok(ecornn_plan_create_desc(&plan, net.device, &desc));
     ecornn_plan_print(other.plan, odd, sizeof odd);
-    (void)ecornn_forward(plan, NULL);
-    (void)ecornn_plan_create(&plan, NULL, NULL);
+    (void)forward_all(plan, NULL);
+    (void)ecornn_plan_create_desc(&plan, NULL, NULL);
     const int rounded = fegetround();
     const struct eco_fp after = eco_fp_get();
     fesetenv(FE_DFL_ENV);
     ck_assert_uint_eq(before.word, after.word);
     ck_assert_int_eq(rounding, rounded);
     ck_assert_str_eq(plain, odd);
-    ck_assert_mem_eq(net.weights, other.weights, net.sizes.weights);
+    ck_assert_mem_eq(net.weights, other.weights, net.sizes.weight_bytes);
     ecornn_plan_free(plan);
     ecornn_cell_free(cell);
     net_close(&other);
@@ -178,9 +179,9 @@ static void *train_from_text(void *own)
     net_train(&net, b);
     /* A cell of the same parameters, whose stages are interpreted. */
     check_ok(ecornn_cell_parse(&cell, text));
-    check_ok(ecornn_desc_parse(&desc, NET_PROBLEM, cell));
+    check_ok(parse_desc(&desc, NET_PROBLEM, cell));
     ecornn_plan_free(net.plan);
-    check_ok(ecornn_plan_create(&net.plan, net.device, &desc));
+    check_ok(ecornn_plan_create_desc(&net.plan, net.device, &desc));
     struct buffers *interpreted = buffers_open(&net);
     net_train(&net, interpreted);
     results_equal(&net, b, interpreted);
@@ -211,7 +212,7 @@ END_TEST
 static int threads_of(const ecornn_device *device)
 {
     ecornn_device_info info;
-    check_ok(ecornn_device_query(device, &info));
+    check_ok(query_device(device, &info));
     return info.threads;
 }
 

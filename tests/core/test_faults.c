@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -149,9 +150,9 @@ static ecornn_status make_plan_of(const char *problem)
 {
     ecornn_desc desc;
     ecornn_plan *plan = NULL;
-    ecornn_status status = ecornn_desc_parse(&desc, problem, NULL);
+    ecornn_status status = parse_desc(&desc, problem, NULL);
     if (status == ECORNN_OK)
-        status = ecornn_plan_create(&plan, net.device, &desc);
+        status = ecornn_plan_create_desc(&plan, net.device, &desc);
     ck_assert_int_eq(plan == NULL, status != ECORNN_OK);
     ecornn_plan_free(plan);
     return status;
@@ -169,13 +170,11 @@ static ecornn_status make_plan_of_models(void)
 
 static ecornn_status make_tangent_plan(void)
 {
-    ecornn_desc desc;
-    ecornn_tangent_plan *plan = NULL;
-    ecornn_status status = ecornn_desc_parse(&desc, NET_PROBLEM, NULL);
-    if (status == ECORNN_OK)
-        status = ecornn_tangent_plan_create(&plan, net.device, &desc);
+    ecornn_plan *plan = NULL;
+    const ecornn_status status =
+        ecornn_plan_create(&plan, net.device, NET_PROBLEM "/tangent", NULL);
     ck_assert_int_eq(plan == NULL, status != ECORNN_OK);
-    ecornn_tangent_plan_free(plan);
+    ecornn_plan_free(plan);
     return status;
 }
 
@@ -191,14 +190,14 @@ static ecornn_status allocate(void)
  * uses. */
 static ecornn_status train(void)
 {
-    memset(io->dweights, 0, net.sizes.dweights);
-    ecornn_status status = ecornn_forward(net.plan, &io->io);
+    memset(io->dweights, 0, net.sizes.dweight_bytes);
+    ecornn_status status = forward_all(net.plan, &io->io);
     if (status == ECORNN_OK)
-        status = ecornn_backward(net.plan, &io->io, &io->gradient);
+        status = backward_all(net.plan, &io->io, &io->gradient);
     if (status == ECORNN_OK) {
         ck_assert_mem_eq(io->y, good->y, sizeof io->y);
         ck_assert_mem_eq(io->dx, good->dx, sizeof io->dx);
-        ck_assert_mem_eq(io->dweights, good->dweights, net.sizes.dweights);
+        ck_assert_mem_eq(io->dweights, good->dweights, net.sizes.dweight_bytes);
     }
     return status;
 }

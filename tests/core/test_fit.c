@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -33,7 +34,8 @@ static void side_open(struct side *side, const char *device, const char *problem
 {
     snprintf(side->problem, sizeof side->problem, "%s", problem);
     planned_open(&side->of, device, problem, cell);
-    memset(side->of.weights, 0, side->of.sizes.weights); /* so that gaps between parts are equal */
+    memset(side->of.weights, 0,
+           side->of.sizes.weight_bytes); /* so that gaps between parts are equal */
     planned_pack(&side->of, numbers, side->of.weights);
 }
 
@@ -43,25 +45,25 @@ static size_t side_run(const struct planned *side, const void *weights, char *re
     const ecornn_desc *desc = &side->desc;
     const size_t element = desc->type == ECORNN_F64 ? 8 : desc->type == ECORNN_F32 ? 4 : 2;
     const size_t rows = (size_t)desc->steps * (size_t)desc->batch;
-    const size_t directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const size_t directions = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
     const size_t P = (size_t)(desc->proj ? desc->proj : desc->hidden);
     const size_t models = (size_t)(desc->models ? desc->models : 1);
     const size_t y = models * rows * directions * P * element,
                  x = models * rows * (size_t)desc->input * element;
-    ck_assert_uint_le(y + x + side->sizes.dweights, room);
+    ck_assert_uint_le(y + x + side->sizes.dweight_bytes, room);
     ck_assert(y <= sizeof numbers && x <= sizeof numbers);
     memset(results, 0, room);
     ecornn_io io = planned_io(side);
     io.x = numbers, io.y = results, io.weights = weights;
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dy = numbers, .dx = results + y, .dweights = side->dweights};
-    check_ok(ecornn_forward(side->plan, &io));
+    check_ok(forward_all(side->plan, &io));
     if (desc->flags & ECORNN_TRAINING) {
-        memset(side->dweights, 0, side->sizes.dweights);
-        check_ok(ecornn_backward(side->plan, &io, &gradient));
-        memcpy(results + y + x, side->dweights, side->sizes.dweights);
+        memset(side->dweights, 0, side->sizes.dweight_bytes);
+        check_ok(backward_all(side->plan, &io, &gradient));
+        memcpy(results + y + x, side->dweights, side->sizes.dweight_bytes);
     }
-    return y + x + side->sizes.dweights;
+    return y + x + side->sizes.dweight_bytes;
 }
 
 /* Tests weights packed by `packed` in runs of `used`. */
@@ -70,8 +72,9 @@ static bool check_pair(const struct side *packing, const struct side *using)
     const struct planned *packed = &packing->of, *used = &using->of;
     static char own[1 << 22], foreign[1 << 22];
     const bool fits = ecornn_weights_fit(packed->plan, used->plan) == ECORNN_OK;
-    const bool larger = packed->sizes.weights >= used->sizes.weights;
-    const bool same = larger && memcmp(packed->weights, used->weights, used->sizes.weights) == 0;
+    const bool larger = packed->sizes.weight_bytes >= used->sizes.weight_bytes;
+    const bool same =
+        larger && memcmp(packed->weights, used->weights, used->sizes.weight_bytes) == 0;
     /* a small BF16 matrix is one group of k, which all panels store in the same way */
     const bool differ = !fits && strstr(ecornn_error_detail(), "its panels have") &&
                         !strstr(using->problem, "bf16");

@@ -9,6 +9,7 @@
 
 #include "common/force.h"
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/choices.h"
 #include "tests/kit/suite.h"
 
@@ -77,9 +78,9 @@ START_TEST(forced_choices_are_printed)
     ecornn_desc desc;
     ecornn_plan *plan;
     ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/train/T9/N3/I8/H40", NULL), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, "lstm/train/T9/N3/I8/H40", NULL), ECORNN_OK);
     ck_assert_int_eq(setenv("ECORNN_FORCE", forced, 1), 0);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
     ecornn_plan_print(plan, print, sizeof print);
     snprintf(wanted, sizeof wanted, "ECORNN_FORCE=%s\n", forced);
@@ -96,11 +97,11 @@ START_TEST(too_long_to_force)
     ecornn_desc desc;
     ecornn_plan *plan;
     ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/T1/N1/I8/H8", NULL), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, "lstm/T1/N1/I8/H8", NULL), ECORNN_OK);
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     ck_assert_int_eq(setenv("ECORNN_FORCE", text, 1), 0);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
     ck_assert_ptr_nonnull(strstr(ecornn_error_detail(), "299 characters"));
     ecornn_device_close(device);

@@ -12,6 +12,7 @@
 
 #include "common/type.h"
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -28,7 +29,7 @@ static struct {
 static void open_plan(const char *device, const char *problem, const ecornn_cell *cell)
 {
     planned_open(&my, device, problem, cell);
-    ck_assert_uint_le(my.sizes.params, MOST);
+    ck_assert_uint_le(my.sizes.param_elements, MOST);
 }
 
 static void close_plan(void)
@@ -48,8 +49,8 @@ static size_t block_size(const char *system)
 static double get_param(const char *name, int row, int column)
 {
     ecornn_param param;
-    for (int k = 0; k < ecornn_param_count(my.plan); k++) {
-        check_ok(ecornn_param_get(my.plan, k, &param));
+    for (int k = 0; k < count_params(my.plan); k++) {
+        check_ok(param_at(my.plan, k, &param));
         if (strcmp(param.name, name) == 0)
             return foreign.params[param.offset + (size_t)(row * param.cols + column)];
     }
@@ -156,11 +157,12 @@ START_TEST(small_block)
     ck_assert_int_eq((int)size, count_numbers(small[_k].exported));
     for (size_t k = 0; k < size; k++)
         foreign.block[k] = (double)(k + 1);
-    for (size_t k = 0; k < my.sizes.params + 1; k++)
+    for (size_t k = 0; k < my.sizes.param_elements + 1; k++)
         foreign.params[k] = NAN;
     check_ok(ecornn_import(my.plan, system, foreign.block, ECORNN_F64, size, foreign.params));
-    ck_assert_int_eq(count_numbers(list), (int)my.sizes.params);
-    ck_assert(isnan(foreign.params[my.sizes.params])); /* nothing was written past the end */
+    ck_assert_int_eq(count_numbers(list), (int)my.sizes.param_elements);
+    ck_assert(
+        isnan(foreign.params[my.sizes.param_elements])); /* nothing was written past the end */
     for (int used; *list; list += used) {
         double value;
         strcpy(name, "0.fwd.");
@@ -248,7 +250,7 @@ static void round_trip(const char *system, const char *cell, const char *rest, b
                       ECORNN_UNSUPPORTED, system);
     } else {
         const size_t bytes = single ? sizeof(float) : sizeof(double);
-        for (size_t k = 0; k < my.sizes.params; k++) {
+        for (size_t k = 0; k < my.sizes.param_elements; k++) {
             const float value = (float)k - 100.5f;
             foreign.params[k] = single ? foreign.params[k] : (double)k - 100.25;
             if (single)
@@ -259,7 +261,7 @@ static void round_trip(const char *system, const char *cell, const char *rest, b
         size = block_size(system);
         check_ok(ecornn_export(my.plan, system, foreign.params, foreign.block, type, size));
         check_ok(ecornn_import(my.plan, system, foreign.block, type, size, back));
-        ck_assert_mem_eq(back, foreign.params, my.sizes.params * bytes);
+        ck_assert_mem_eq(back, foreign.params, my.sizes.param_elements * bytes);
     }
     close_plan();
 }
@@ -267,7 +269,7 @@ static void round_trip(const char *system, const char *cell, const char *rest, b
 START_TEST(round_trips)
 {
     const char *cell;
-    for (int k = 0; (cell = ecornn_cell_name(k)); k++)
+    for (int k = 0; (cell = cell_name(k)); k++)
         for (int single = 0; single < 2; single++) {
             if (strcmp(cell, "sru") == 0) { /* reads x unit by unit */
                 round_trip(systems[_i], cell, "/L3/T1/N1/I3/H3", single);
@@ -359,7 +361,7 @@ static void run_plan(const double *x, double *result)
     planned_pack(&my, foreign.params, my.weights);
     ecornn_io io = planned_io(&my);
     io.x = x, io.y = result;
-    check_ok(ecornn_forward(my.plan, &io));
+    check_ok(forward_all(my.plan, &io));
 }
 
 static void compare_run(const double *x, const double *y, size_t n)
@@ -418,8 +420,8 @@ START_TEST(sizes)
             ecornn_export(my.plan, "torch", foreign.params, foreign.block, ECORNN_F64, wrong[k]),
             words);
     }
-    REFUSES(ecornn_import(my.plan, "torch", foreign.block, (ecornn_type)4, 144, foreign.params),
-            "type is 4");
+    REFUSES(ecornn_import(my.plan, "torch", foreign.block, (ecornn_type)5, 144, foreign.params),
+            "type is 5");
     REFUSES(ecornn_export(my.plan, "torch", foreign.params, foreign.block, (ecornn_type)-1, 144),
             "type is -1");
     close_plan();

@@ -266,7 +266,7 @@ static bool may_copy(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     return eco_layout_is_lean(layout) &&
-           (problem->direction != ECORNN_FORWARD || problem->order == ECORNN_BATCH_MAJOR ||
+           ((problem->reverse || problem->D == 2) || problem->batch_major ||
             eco_request_needs_copy(&layout->request, (size_t)problem->P));
 }
 

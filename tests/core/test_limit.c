@@ -9,6 +9,7 @@
 
 #include "common/backend.h"
 #include "common/util.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -43,8 +44,8 @@ static int draw(uint64_t *state, int most)
 static ecornn_desc draw_problem(uint64_t *state)
 {
     static const ecornn_type type[] = {ECORNN_F32, ECORNN_F32, ECORNN_F32, ECORNN_BF16, ECORNN_F64};
-    ecornn_desc desc = {.cell =
-                            ecornn_cell_find(ecornn_cell_name(draw(state, builtin_count()) - 1)),
+    ecornn_desc desc = {.size = sizeof desc,
+                        .cell = builtin_cell(cell_name(draw(state, builtin_count()) - 1)),
                         .type = type[draw(state, 5) - 1],
                         .input = draw(state, 2) == 1 ? draw(state, 200) : 64 * draw(state, 16),
                         .hidden = draw(state, 2) == 1 ? draw(state, 200) : 1 << draw(state, 9),
@@ -55,7 +56,8 @@ static ecornn_desc draw_problem(uint64_t *state)
                         .memory_limit = UINT64_C(1) << (11 + draw(state, 17))};
     desc.memory_limit += (uint64_t)(uniform(state) * (double)desc.memory_limit);
     desc.weight_type = desc.type == ECORNN_F32 && draw(state, 4) == 1 ? ECORNN_BF16 : desc.type;
-    desc.direction = draw(state, 4) == 1 ? ECORNN_BIDIRECTIONAL : ECORNN_FORWARD;
+    if (draw(state, 4) == 1)
+        desc.flags |= ECORNN_BIDIRECTIONAL;
     return desc;
 }
 
@@ -74,7 +76,7 @@ static void check_one(const ecornn_desc *desc, int *made)
     ecornn_plan *plan[DEVICES] = {NULL};
     char text[DEVICES][200], problem[320];
     for (int d = 0; d < DEVICES; d++) {
-        const ecornn_status status = ecornn_plan_create(&plan[d], device[d], desc);
+        const ecornn_status status = ecornn_plan_create_desc(&plan[d], device[d], desc);
         ck_assert_msg((status == ECORNN_OK) == (d == 0 || plan[0] != NULL) || d == 0,
                       "%s: %s, but %s has a plan or none", name[d], ecornn_error_detail(), name[0]);
         if (status != ECORNN_OK)
@@ -85,7 +87,8 @@ static void check_one(const ecornn_desc *desc, int *made)
                       text[0], name[d], text[d]);
         ck_assert_msg(desc->type != ECORNN_F32 || strcmp(plan[d]->algo->name, "blas") != 0,
                       "%s: blas on %s", problem, name[d]);
-        ck_assert_uint_le(plan[d]->sizes.workspace + plan[d]->sizes.reserve, desc->memory_limit);
+        ck_assert_uint_le(plan[d]->sizes.workspace_bytes + plan[d]->sizes.reserve_bytes,
+                          desc->memory_limit);
         *made += d == 0;
     }
     for (int d = 0; d < DEVICES; d++)
@@ -110,15 +113,15 @@ START_TEST(threads_take_what_room_is_left)
     static const char wide[] = "gru/f32/train/T60/N9/I512/H128";
     ecornn_desc desc;
     ecornn_plan *plan;
-    check_ok(ecornn_desc_parse(&desc, wide, NULL));
+    check_ok(parse_desc(&desc, wide, NULL));
     desc.memory_limit = 1;
-    ck_assert_int_eq(ecornn_plan_create(&plan, device[3], &desc), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device[3], &desc), ECORNN_BAD_ARGUMENT);
     const char *named = strstr(ecornn_error_detail(), "at least ");
     ck_assert_ptr_nonnull(named);
     const uint64_t least = strtoull(named + strlen("at least "), NULL, 10);
     for (int more = 0; more < 2; more++) {
         desc.memory_limit = least + (uint64_t)more * 8192;
-        check_ok(ecornn_plan_create(&plan, device[3], &desc));
+        check_ok(ecornn_plan_create_desc(&plan, device[3], &desc));
         ck_assert_int_eq(plan->request.cpu.run_threads, more ? 4 : 1);
         ecornn_plan_free(plan);
     }
@@ -170,8 +173,8 @@ START_TEST(wisdom_does_not_take_the_cblas)
              (unsigned long long)device[0]->id, device[0]->identity, problem,
              (unsigned long long)device[0]->id);
     check_ok(ecornn_wisdom_from_text(text));
-    check_ok(ecornn_desc_parse(&desc, problem, NULL));
-    check_ok(ecornn_plan_create(&plan, device[0], &desc));
+    check_ok(parse_desc(&desc, problem, NULL));
+    check_ok(ecornn_plan_create_desc(&plan, device[0], &desc));
     ck_assert_str_eq(plan->algo->name, "packed");
     ecornn_plan_print(plan, plan_text, sizeof plan_text);
     ck_assert_ptr_nonnull(strstr(plan_text, "another order for other numbers of rows"));

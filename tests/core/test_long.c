@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 
@@ -42,9 +43,9 @@ START_TEST(is_made_at_once)
         ecornn_plan *plan;
         char text[4096];
         check_ok(ecornn_device_open(&opened, device[i]));
-        check_ok(ecornn_desc_parse(&desc, longest[_i], NULL));
+        check_ok(parse_desc(&desc, longest[_i], NULL));
         const double from = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-        check_ok(ecornn_plan_create(&plan, opened, &desc));
+        check_ok(ecornn_plan_create_desc(&plan, opened, &desc));
         ecornn_plan_print(plan, text, sizeof text);
         ecornn_plan_free(plan);
         ck_assert_double_lt(seconds_of(CLOCK_PROCESS_CPUTIME_ID) - from, 1);
@@ -59,8 +60,8 @@ START_TEST(is_refused_at_once)
     ecornn_desc desc;
     ecornn_plan *plan;
     check_ok(ecornn_device_open(&device, "cpu:1"));
-    check_ok(ecornn_desc_parse(&desc, "lstm/T16777216/N16777216/L255/I4194304/H4194304", NULL));
-    REFUSES(ecornn_plan_create(&plan, device, &desc), "bytes in one block");
+    check_ok(parse_desc(&desc, "lstm/T16777216/N16777216/L255/I4194304/H4194304", NULL));
+    REFUSES(ecornn_plan_create_desc(&plan, device, &desc), "bytes in one block");
     ecornn_device_close(device);
 }
 END_TEST
@@ -86,8 +87,8 @@ static struct piece *piece_open(const char *device, const char *more, int32_t mo
     char text[120];
     snprintf(text, sizeof text, "lstm/T%d/N%d/I%d/H%d/%s", most, ROWS, WIDTH, WIDTH, more);
     planned_open(&piece->of, device, text, NULL);
-    float *block = malloc(piece->of.sizes.params * sizeof *block);
-    for (size_t k = 0; k < piece->of.sizes.params; k++)
+    float *block = malloc(piece->of.sizes.param_elements * sizeof *block);
+    for (size_t k = 0; k < piece->of.sizes.param_elements; k++)
         block[k] = 0.01f * (float)(k % 61) - 0.3f;
     planned_pack(&piece->of, block, piece->of.weights);
     free(block);
@@ -98,7 +99,6 @@ static struct piece *piece_open(const char *device, const char *more, int32_t mo
     for (int k = 0; k < ROWS; k++)
         piece->lengths[k] = k % (STEPS + 1);
     piece->io = planned_io(&piece->of);
-    piece->io.steps = STEPS;
     piece->io.lengths = ragged ? piece->lengths : NULL;
     piece->io.x = piece->x, piece->io.y = piece->y;
     piece->gradient = (ecornn_gradient){.size = sizeof piece->gradient,
@@ -116,8 +116,8 @@ static void piece_close(struct piece *piece)
 
 static void piece_run(struct piece *piece)
 {
-    check_ok(ecornn_forward(piece->of.plan, &piece->io));
-    check_ok(ecornn_backward(piece->of.plan, &piece->io, &piece->gradient));
+    check_ok(ecornn_forward(piece->of.plan, STEPS, ROWS, &piece->io));
+    check_ok(ecornn_backward(piece->of.plan, STEPS, ROWS, &piece->io, &piece->gradient));
 }
 
 static const struct {
@@ -137,10 +137,11 @@ START_TEST(gives_the_same_bits)
         piece[i] = piece_open(kinds[_i].device, kinds[_i].more, i ? MOST : STEPS, kinds[_i].ragged);
         piece_run(piece[i]);
     }
-    ck_assert_uint_eq(piece[0]->of.sizes.dweights, piece[1]->of.sizes.dweights);
+    ck_assert_uint_eq(piece[0]->of.sizes.dweight_bytes, piece[1]->of.sizes.dweight_bytes);
     ck_assert_mem_eq(piece[0]->y, piece[1]->y, sizeof piece[0]->y);
     ck_assert_mem_eq(piece[0]->dx, piece[1]->dx, sizeof piece[0]->dx);
-    ck_assert_mem_eq(piece[0]->of.dweights, piece[1]->of.dweights, piece[0]->of.sizes.dweights);
+    ck_assert_mem_eq(piece[0]->of.dweights, piece[1]->of.dweights,
+                     piece[0]->of.sizes.dweight_bytes);
     piece_close(piece[0]);
     piece_close(piece[1]);
 }

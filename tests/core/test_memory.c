@@ -11,6 +11,7 @@
 
 #include "common/util.h"
 #include "ecornn.h"
+#include "tests/kit/attention_calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -162,19 +163,19 @@ static ecornn_status make_cell(void **made)
 static ecornn_status make_plan(void **made)
 {
     ecornn_desc desc;
-    const ecornn_status status = ecornn_desc_parse(&desc, NET_PROBLEM, NULL);
-    return status != ECORNN_OK ? status
-                               : ecornn_plan_create((ecornn_plan **)made, tested_device, &desc);
+    const ecornn_status status = parse_desc(&desc, NET_PROBLEM, NULL);
+    return status != ECORNN_OK
+               ? status
+               : ecornn_plan_create_desc((ecornn_plan **)made, tested_device, &desc);
 }
 
 static ecornn_status make_attention(void **made)
 {
-    ecornn_attention_desc desc;
+    struct eco_attention_desc desc;
     const ecornn_status status =
-        ecornn_attention_desc_parse(&desc, "attention/additive/f32/train/T40/S41/N4/H256");
-    return status != ECORNN_OK
-               ? status
-               : ecornn_attention_plan_create((ecornn_attention_plan **)made, tested_device, &desc);
+        eco_attention_parse(&desc, "attention/additive/f32/train/T40/S41/N4/H256");
+    return status != ECORNN_OK ? status
+                               : attention_create((ecornn_plan **)made, tested_device, &desc);
 }
 
 static ecornn_status make_memory(void **made)
@@ -202,7 +203,7 @@ static void free_plan(void *made)
 
 static void free_attention(void *made)
 {
-    ecornn_attention_plan_free(made);
+    ecornn_plan_free(made);
 }
 
 static void free_memory(void *made)
@@ -221,7 +222,7 @@ static const struct {
 START_TEST(allocations_fail)
 {
     check_ok(ecornn_device_open(&tested_device, "cpu:2"));
-    ecornn_cell_find("lstm"); /* makes what is made only once per process */
+    builtin_cell("lstm"); /* makes what is made only once per process */
     int k = 1;
     for (;; k++) {
         void *made = &tested_device;
@@ -255,8 +256,8 @@ START_TEST(runs_allocate_nothing)
         b->io.lengths = ragged ? lengths : NULL;
         atomic_store(&counted, 0);
         atomic_store(&counting, 1);
-        const ecornn_status forward = ecornn_forward(net.plan, &b->io);
-        const ecornn_status backward = ecornn_backward(net.plan, &b->io, &b->gradient);
+        const ecornn_status forward = forward_all(net.plan, &b->io);
+        const ecornn_status backward = backward_all(net.plan, &b->io, &b->gradient);
         atomic_store(&counting, 0);
         check_ok(forward);
         check_ok(backward);
@@ -272,11 +273,11 @@ END_TEST
 START_TEST(attention_allocates_nothing)
 {
     enum { ROWS = 41 * 4 * 256, INPUTS = 5, RESULTS = 5 };
-    ecornn_attention_sizes sizes;
+    ecornn_sizes sizes;
     void *plan;
     check_ok(ecornn_device_open(&tested_device, net_device[_i]));
     check_ok(make_attention(&plan));
-    ecornn_attention_plan_sizes(plan, &sizes);
+    get_sizes(plan, &sizes);
     float *in = calloc(INPUTS * ROWS, sizeof *in), *out = calloc(RESULTS * ROWS, sizeof *out);
     const ecornn_attention_io io = {.size = sizeof io,
                                     .query = in,
@@ -284,8 +285,8 @@ START_TEST(attention_allocates_nothing)
                                     .values = in + 2 * ROWS,
                                     .vector = in + 3 * ROWS,
                                     .context = out,
-                                    .workspace = ecornn_alloc(tested_device, sizes.workspace),
-                                    .reserve = ecornn_alloc(tested_device, sizes.reserve)};
+                                    .workspace = ecornn_alloc(tested_device, sizes.workspace_bytes),
+                                    .reserve = ecornn_alloc(tested_device, sizes.reserve_bytes)};
     const ecornn_attention_gradient gradient = {.size = sizeof gradient,
                                                 .dcontext = in + 4 * ROWS,
                                                 .dquery = out + ROWS,
@@ -295,8 +296,8 @@ START_TEST(attention_allocates_nothing)
     for (int count = 0; count < 2; count++) { /* the first run may start the threads */
         atomic_store(&counted, 0);
         atomic_store(&counting, count);
-        const ecornn_status forward = ecornn_attention_forward(plan, &io);
-        const ecornn_status backward = ecornn_attention_backward(plan, &io, &gradient);
+        const ecornn_status forward = attention_forward_all(plan, &io);
+        const ecornn_status backward = attention_backward_all(plan, &io, &gradient);
         atomic_store(&counting, 0);
         check_ok(forward);
         check_ok(backward);
@@ -345,7 +346,7 @@ START_TEST(threads_share_a_plan)
         ck_assert_mem_eq(b->final, alone->final, sizeof b->final);
         ck_assert_mem_eq(b->dx, alone->dx, sizeof b->dx);
         ck_assert_mem_eq(b->dinitial, alone->dinitial, sizeof b->dinitial);
-        ck_assert_mem_eq(b->dweights, alone->dweights, net.sizes.dweights);
+        ck_assert_mem_eq(b->dweights, alone->dweights, net.sizes.dweight_bytes);
         buffers_close(&net, worker[k].buffers);
     }
     buffers_close(&net, alone);

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "tests/kit/calls.h"
 #include "tests/kit/models.h"
 #include "tests/kit/suite.h"
 
@@ -53,40 +54,36 @@ START_TEST(what_is_wrong_is_said)
     ecornn_plan *plan = NULL;
     ecornn_param param;
     char text[4000];
-    REFUSES(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:0", NULL),
-            "models is 0, must be 1 to 4096");
-    REFUSES(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:x", NULL),
+    REFUSES(parse_desc(&desc, "lstm/T2/N2/I2/H2/models:0", NULL), "models is 0, must be 1 to 4096");
+    REFUSES(parse_desc(&desc, "lstm/T2/N2/I2/H2/models:x", NULL),
             "\"models:x\" is not a valid part");
-    REFUSES(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/models:2/models:3", NULL),
+    REFUSES(parse_desc(&desc, "lstm/T2/N2/I2/H2/models:2/models:3", NULL),
             "\"models:3\" contradicts \"models:2\"");
     models_open(&run, "cpu:2", "lstm/train/T2/N2/I2/H2/models:3/shared-x");
-    REFUSES(ecornn_desc_parse(&desc, "lstm/T2/N2/I2/H2/shared-x", NULL),
-            "models is 0, must be 2 or more");
-    check_refused(ecornn_desc_parse(&desc, "lstm/train/T2/N2/I2/H2/models:2/memory:1M", NULL),
+    REFUSES(parse_desc(&desc, "lstm/T2/N2/I2/H2/shared-x", NULL), "models is 0, must be 2 or more");
+    check_refused(parse_desc(&desc, "lstm/train/T2/N2/I2/H2/models:2/memory:1M", NULL),
                   ECORNN_UNSUPPORTED, "must be 0 with models, which are 2");
     desc = run.desc;
     desc.models = -1;
-    REFUSES(ecornn_plan_create(&plan, run.device, &desc), "models is -1, must be 0 to 4096");
+    REFUSES(ecornn_plan_create_desc(&plan, run.device, &desc), "models is -1, must be 0 to 4096");
     ck_assert_int_gt(ecornn_plan_print(run.plan, text, sizeof text), 100);
     ck_assert_ptr_nonnull(strstr(text, "/models:3/shared-x: 2 at once, each as\nlstm/f32/train"));
-    check_ok(ecornn_param_get(run.plan, 12, &param));
+    check_ok(param_at(run.plan, 12, &param));
     ck_assert_str_eq(param.name, "1:0.fwd.W.i");
-    ck_assert_int_eq((int)param.offset, (int)run.sizes.params / 3);
-    REFUSES(ecornn_param_get(run.plan, 36, &param), "must be 0 to 35");
+    ck_assert_int_eq((int)param.offset, (int)run.sizes.param_elements / 3);
+    REFUSES(param_at(run.plan, 36, &param), "must be 0 to 35");
     ecornn_io io = {.size = sizeof io,
-                    .steps = ECORNN_ALL,
-                    .batch = ECORNN_ALL,
                     .x = run.array[X],
                     .weights = run.weights,
                     .workspace = run.workspace,
                     .workspace_bytes = 8};
-    REFUSES(ecornn_forward(run.plan, &io), "io.workspace_bytes is 8");
+    REFUSES(forward_all(run.plan, &io), "io.workspace_bytes is 8");
     io.workspace_bytes = 0;
     io.reserve =
         run.reserve; /* of no run; the thread of the first or of the second model finds this */
-    memset(run.reserve, 0, run.sizes.reserve);
+    memset(run.reserve, 0, run.sizes.reserve_bytes);
     const ecornn_gradient gradient = {.size = sizeof gradient};
-    REFUSES(ecornn_backward(run.plan, &io, &gradient), "reserve");
+    REFUSES(backward_all(run.plan, &io, &gradient), "reserve");
     models_close(&run);
 }
 END_TEST

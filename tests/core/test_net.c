@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/stack.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -56,13 +57,13 @@ START_TEST(bits_are_those_of_layers_by_hand)
 {
     struct stack stack;
     struct arrays in = {NULL}, is, must;
-    ecornn_net_plan *plan;
-    if (strcmp(devices[_i % DEVICES], "cuda") == 0 && ecornn_device_count("cuda") == 0)
+    ecornn_plan *plan;
+    if (strcmp(devices[_i % DEVICES], "cuda") == 0 && count_devices("cuda") == 0)
         return;
     stack_open(&stack, devices[_i % DEVICES], &list[_i / DEVICES]);
     /* layers in order, as one by one; tests/gpu/test_gpu_net tests concurrent layers */
     setenv("ECORNN_FORCE", "at-once=1", 1);
-    check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
+    check_ok(ecornn_plan_create(&plan, stack.device, stack.text, NULL));
     unsetenv("ECORNN_FORCE");
     stack_arrays(&stack, &in);
     stack_run(&stack, plan, &in, &is);
@@ -78,7 +79,7 @@ START_TEST(bits_are_those_of_layers_by_hand)
                  stack_state_bytes(&stack.layer[k]));
     }
     stack_free(&in), stack_free(&is), stack_free(&must);
-    ecornn_net_plan_free(plan);
+    ecornn_plan_free(plan);
     stack_close(&stack);
 }
 END_TEST
@@ -102,7 +103,7 @@ static void add(char *a, double scale, const char *b, size_t bytes)
 
 /* The loss <dy, y> + <dfinal, final> after x and the parameters moved this far along a direction.
  */
-static double loss(const struct stack *stack, const ecornn_net_plan *plan, struct arrays *in,
+static double loss(const struct stack *stack, const ecornn_plan *plan, struct arrays *in,
                    const struct arrays *direction, double step)
 {
     struct arrays out;
@@ -128,9 +129,9 @@ START_TEST(gradients_are_differences)
     const double step = 1e-5;
     struct stack stack;
     struct arrays in = {NULL}, direction = {NULL}, out;
-    ecornn_net_plan *plan;
+    ecornn_plan *plan;
     stack_open(&stack, "reference", &differences[_i]);
-    check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
+    check_ok(ecornn_plan_create(&plan, stack.device, stack.text, NULL));
     stack_arrays(&stack, &in), stack_arrays(&stack, &direction);
     stack_run(&stack, plan, &in, &out);
     const double slope =
@@ -141,7 +142,7 @@ START_TEST(gradients_are_differences)
     ck_assert_double_eq_tol(slope, gradient, 1e-8 * (1 + fabs(gradient)));
     ck_assert_double_gt(fabs(gradient), 0.01);
     stack_free(&in), stack_free(&direction), stack_free(&out);
-    ecornn_net_plan_free(plan);
+    ecornn_plan_free(plan);
     stack_close(&stack);
 }
 END_TEST
@@ -177,17 +178,17 @@ static size_t run_models(ecornn_device *device, int net, struct model_arrays *al
                          int models)
 {
     char text[300];
-    ecornn_net_plan *plan;
-    ecornn_net_sizes sizes;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
     struct stack up = {.device = device};
     const bool shared = of_models[net].shared;
     const size_t inputs = shared ? 1 : (size_t)models, from = shared ? 0 : (size_t)first;
     snprintf(text, sizeof text, "%s/T%d/N%d/I%d/models:%d%s; %s", of_models[net].common, STEPS,
              ROWS, WIDE, models, shared && models > 1 ? "/shared-x" : "", of_models[net].pieces);
-    check_ok(ecornn_net_plan_create(&plan, device, text, NULL));
-    ecornn_net_plan_sizes(plan, &sizes);
+    check_ok(ecornn_plan_create(&plan, device, text, NULL));
+    get_sizes(plan, &sizes);
     const size_t y = (size_t)((STEPS + sizes.joined - 1) / sizes.joined * ROWS * sizes.output),
-                 each = sizes.blocks.params / (size_t)models;
+                 each = sizes.param_elements / (size_t)models;
     char *const x = stack_up(&up, all->x + from * X, inputs * X * sizeof(float)),
                 *const dx = stack_up(&up, NULL, inputs * X * sizeof(float)),
                 *const out = stack_up(&up, NULL, (size_t)models * y * sizeof(float)),
@@ -196,32 +197,33 @@ static size_t run_models(ecornn_device *device, int net, struct model_arrays *al
                 *const lengths = stack_up(&up, all->lengths + from * ROWS, inputs * ROWS * 4),
                 *const reset = stack_up(&up, all->reset + from * BYTES, inputs * BYTES),
                 *const mask = stack_up(&up, all->mask + from * BYTES, inputs * BYTES);
-    float *const params = stack_up(&up, NULL, sizes.blocks.params * sizeof(float)),
-                 *const dparams = stack_up(&up, NULL, sizes.blocks.params * sizeof(float));
+    float *const params = stack_up(&up, NULL, sizes.param_elements * sizeof(float)),
+                 *const dparams = stack_up(&up, NULL, sizes.param_elements * sizeof(float));
     void *pointer[200], *dpointer[200];
     size_t done = 0; /* of one model's parameters, layer by layer */
     for (int k = 0; k < sizes.layers; k++) {
-        ecornn_net_layer layer;
+        struct net_layer layer;
         ecornn_sizes of_layer;
-        check_ok(ecornn_net_layer_get(plan, k, &layer));
-        ecornn_plan_sizes(layer.plan, &of_layer);
-        const size_t count = of_layer.params / (size_t)models;
+        check_ok(net_layer_at(plan, k, &layer));
+        get_sizes(layer.plan, &of_layer);
+        const size_t count = of_layer.param_elements / (size_t)models;
         for (int m = 0; m < models; m++)
-            check_ok(ecornn_upload(device, params + layer.params + (size_t)m * count,
+            check_ok(ecornn_upload(device, params + layer.sizes.param_offset + (size_t)m * count,
                                    all->params + (size_t)(first + m) * each + done,
                                    count * sizeof(float)));
-        for (int i = 0; i < ecornn_param_count(layer.plan); i++) {
+        for (int i = 0; i < count_params(layer.plan); i++) {
             ecornn_param param;
-            check_ok(ecornn_param_get(layer.plan, i, &param));
-            pointer[layer.first_param + i] = params + layer.params + param.offset;
-            dpointer[layer.first_param + i] = dparams + layer.params + param.offset;
+            check_ok(param_at(layer.plan, i, &param));
+            pointer[layer.sizes.first_param + i] = params + layer.sizes.param_offset + param.offset;
+            dpointer[layer.sizes.first_param + i] =
+                dparams + layer.sizes.param_offset + param.offset;
         }
         done += count;
     }
-    void *const weights = stack_up(&up, NULL, sizes.blocks.weights),
-                *const dweights = stack_up(&up, NULL, sizes.blocks.dweights),
-                *const workspace = stack_scratch(&up, sizes.blocks.workspace),
-                *const reserve = stack_scratch(&up, sizes.blocks.reserve);
+    void *const weights = stack_up(&up, NULL, sizes.weight_bytes),
+                *const dweights = stack_up(&up, NULL, sizes.dweight_bytes),
+                *const workspace = stack_scratch(&up, sizes.workspace_bytes),
+                *const reserve = stack_scratch(&up, sizes.reserve_bytes);
     const ecornn_io io = {.size = sizeof io,
                           .x = x,
                           .y = out,
@@ -234,24 +236,24 @@ static size_t run_models(ecornn_device *device, int net, struct model_arrays *al
                           .reserve = reserve};
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dy = dy, .dx = dx, .dweights = dweights};
-    check_ok(ecornn_net_pack(plan, (const void *const *)pointer, weights, NULL));
-    check_ok(ecornn_net_forward(plan, &io, NULL));
-    check_ok(ecornn_net_backward(plan, &io, &gradient, NULL));
-    check_ok(ecornn_net_unpack(plan, dweights, dpointer, 0, NULL));
+    check_ok(ecornn_pack(plan, (const void *const *)pointer, NULL, weights, NULL));
+    check_ok(net_forward_all(plan, &io, NULL));
+    check_ok(net_backward_all(plan, &io, &gradient, NULL));
+    check_ok(ecornn_unpack(plan, dweights, dpointer, 0, NULL));
     check_ok(ecornn_wait(device, NULL));
     check_ok(ecornn_download(device, all->y + (size_t)first * y, out,
                              (size_t)models * y * sizeof(float)));
     check_ok(ecornn_download(device, all->dx + (size_t)first * X, dx, inputs * X * sizeof(float)));
     done = 0;
     for (int k = 0; k < sizes.layers; k++) {
-        ecornn_net_layer layer;
+        struct net_layer layer;
         ecornn_sizes of_layer;
-        check_ok(ecornn_net_layer_get(plan, k, &layer));
-        ecornn_plan_sizes(layer.plan, &of_layer);
-        const size_t count = of_layer.params / (size_t)models;
+        check_ok(net_layer_at(plan, k, &layer));
+        get_sizes(layer.plan, &of_layer);
+        const size_t count = of_layer.param_elements / (size_t)models;
         for (int m = 0; m < models; m++)
             check_ok(ecornn_download(device, all->dparams + (size_t)(first + m) * each + done,
-                                     dparams + layer.params + (size_t)m * count,
+                                     dparams + layer.sizes.param_offset + (size_t)m * count,
                                      count * sizeof(float)));
         done += count;
     }
@@ -259,7 +261,7 @@ static size_t run_models(ecornn_device *device, int net, struct model_arrays *al
                             params, dparams, weights, dweights, workspace, reserve};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         ecornn_free(device, memory[i]);
-    ecornn_net_plan_free(plan);
+    ecornn_plan_free(plan);
     return (size_t)models * y;
 }
 
@@ -270,7 +272,7 @@ START_TEST(models_are_nets)
     const char *const name = devices[_i % DEVICES];
     ecornn_device *device;
     uint64_t seed = 9;
-    if (strcmp(name, "cuda") == 0 && ecornn_device_count("cuda") == 0)
+    if (strcmp(name, "cuda") == 0 && count_devices("cuda") == 0)
         return;
     check_ok(ecornn_device_open(&device, name));
     setenv("ECORNN_FORCE", "at-once=1", 1);
@@ -306,65 +308,63 @@ enum { T = 12, N = 3, I = 4, H = 5, FIRST = 8 };
 
 /* A run in parts of the steps; states pass from one part to the next. */
 struct stream {
-    ecornn_net_plan *plan;
+    ecornn_plan *plan;
     float x[T * N * I], y[T / 2 * N * H], h[2][2][N * 2 * H];
     void *weights, *workspace;
 };
 
 static void run_part(struct stream *stream, int32_t from, int32_t to)
 {
-    ecornn_net_states states[2];
+    struct net_states states[2];
     const ecornn_io io = {.size = sizeof io,
-                          .steps = to - from,
-                          .batch = N,
                           .x = stream->x + from * N * I,
                           .y = stream->y + from / 2 * N * H,
                           .weights = stream->weights,
                           .workspace = stream->workspace,
                           .first_step = (uint32_t)from};
     for (int k = 0; k < 2; k++) {
-        states[k] = (ecornn_net_states){.initial = {NULL}};
+        states[k] = (struct net_states){.initial = {NULL}};
         for (int s = 0; s < 2 - k; s++)
             states[k].initial[s] = states[k].final[s] = stream->h[k][s];
     }
-    check_ok(ecornn_net_forward(stream->plan, &io, states));
+    check_ok(net_run(stream->plan, to - from, N, &io, NULL, states));
 }
 
 START_TEST(parts_are_the_whole)
 {
     static float y[T / 2 * N * H], params[2000];
     ecornn_device *device;
-    ecornn_net_sizes sizes;
+    ecornn_sizes sizes;
     struct stream stream = {.plan = NULL};
     const void *pointer[40];
     uint64_t seed = 1;
     check_ok(ecornn_device_open(&device, "cpu:2"));
-    check_ok(ecornn_net_plan_create(&stream.plan, device,
-                                    "f32/infer/T12/N3/I4; lstm/H10; join:2; gru/H5", NULL));
-    ecornn_net_plan_sizes(stream.plan, &sizes);
+    check_ok(ecornn_plan_create(&stream.plan, device,
+                                "f32/infer/T12/N3/I4; lstm/H10; join:2; gru/H5", NULL));
+    get_sizes(stream.plan, &sizes);
     ck_assert_int_eq(sizes.joined, 2);
     ck_assert_int_eq(sizes.output, H);
     ck_assert(sizes.steps == T && sizes.batch == N && sizes.input == I);
     ck_assert_int_eq(sizes.layers, 2);
-    ck_assert_uint_le(sizes.blocks.params, sizeof params / sizeof *params);
-    stream.weights = ecornn_alloc(device, sizes.blocks.weights);
-    stream.workspace = ecornn_alloc(device, sizes.blocks.workspace);
+    ck_assert_uint_le(sizes.param_elements, sizeof params / sizeof *params);
+    stream.weights = ecornn_alloc(device, sizes.weight_bytes);
+    stream.workspace = ecornn_alloc(device, sizes.workspace_bytes);
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
         params[i] = (float)(uniform(&seed) - 0.5);
     for (int i = 0; i < T * N * I; i++)
         stream.x[i] = (float)(uniform(&seed) - 0.5);
     for (int k = 0; k < sizes.layers; k++) {
-        ecornn_net_layer layer;
+        struct net_layer layer;
         ecornn_param param;
-        check_ok(ecornn_net_layer_get(stream.plan, k, &layer));
-        ck_assert_int_eq(layer.input, k == 0 ? I : 4 * H);
-        ck_assert_int_eq(layer.steps, k == 0 ? T : T / 2);
-        for (int i = 0; i < ecornn_param_count(layer.plan); i++) {
-            check_ok(ecornn_param_get(layer.plan, i, &param));
-            pointer[layer.first_param + i] = params + layer.params + param.offset;
+        check_ok(net_layer_at(stream.plan, k, &layer));
+        ck_assert_int_eq(layer.sizes.input, k == 0 ? I : 4 * H);
+        ck_assert_int_eq(layer.sizes.steps, k == 0 ? T : T / 2);
+        for (int i = 0; i < count_params(layer.plan); i++) {
+            check_ok(param_at(layer.plan, i, &param));
+            pointer[layer.sizes.first_param + i] = params + layer.sizes.param_offset + param.offset;
         }
     }
-    check_ok(ecornn_net_pack(stream.plan, pointer, stream.weights, NULL));
+    check_ok(ecornn_pack(stream.plan, pointer, NULL, stream.weights, NULL));
     run_part(&stream, 0, T);
     memcpy(y, stream.y, sizeof y);
     memset(stream.h, 0, sizeof stream.h), memset(stream.y, 0xFF, sizeof stream.y);
@@ -373,7 +373,7 @@ START_TEST(parts_are_the_whole)
     run_part(&stream, FIRST, T);
     ck_assert_mem_eq(y, stream.y, sizeof y);
     ecornn_free(device, stream.weights), ecornn_free(device, stream.workspace);
-    ecornn_net_plan_free(stream.plan);
+    ecornn_plan_free(stream.plan);
     ecornn_device_close(device);
 }
 END_TEST
@@ -386,12 +386,11 @@ START_TEST(wrong_texts_are_refused)
         const char *text, *word;
         ecornn_status status;
     } wrong[] = {
-        {"", "the first piece of a net has no T", 0},
+        {";", "the first piece of a net has no T", 0},
         {"f32/T5/N2; lstm/H4", "has no I: it must say what all layers have in common", 0},
         {"f32/T5/N2/I3/T6; lstm/H4", "\"T6\" in a net: T was 5 before", 0},
         {"f32/T0/N2/I3; lstm/H4", "\"T0\" in a net: must be 1 to 16777216", 0},
         {"f32/T99999999999/N2/I3; lstm/H4", "must be 1 to 16777216", 0},
-        {"f32/T5/N2/I3", "a net has no layers", 0},
         {"f32/T5/N2/I3; join:2", "a net has no layers", 0},
         {"f32/T5/N2/I3; lstm/H4;", "layer 1 of a net is empty", 0},
         {"f32/T5/N2/I3; lstm/H4 + ; gru/H3", "layer 1 of a net is empty", 0},
@@ -406,7 +405,7 @@ START_TEST(wrong_texts_are_refused)
         {"f32/T5/N2/I3; lstm/H4/T9", "\"T9\" contradicts \"T5\"", 0},
         {"f32/T5/N2/I3; lstm/H4/f64", "\"f64\" contradicts \"f32\"", 0},
         {"lstm/T5/N2/I3; lstm/H4", "\"lstm\" is not a valid part of problem string", 0},
-        {"T5/N2/I3; lstm/H4; lstm/H4/bf16", "layer 1 of a net: its type is 2, but that of layer 0",
+        {"T5/N2/I3; lstm/H4; lstm/H4/bf16", "layer 1 of a net: its type is 3, but that of layer 0",
          0},
         {"T5/I3; lstm/H4/N2 + gru/H4/N3", "its batch is 3, but that of layer 0 2", 0},
         {"f32/T5/N2/I3; lstm/H4/train; gru/H4", "its train is 0", 0},
@@ -419,21 +418,21 @@ START_TEST(wrong_texts_are_refused)
         {"f64/train/T16777216/N16777216/I16777216; join:2; join:2; lstm/H4", "columns", 0},
     };
     ecornn_device *device;
-    ecornn_net_plan *plan = NULL;
+    ecornn_plan *plan = NULL;
     char text[6000];
     check_ok(ecornn_device_open(&device, "cpu:1"));
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         const ecornn_status status = wrong[k].status ? wrong[k].status : ECORNN_BAD_ARGUMENT;
-        check_refused(ecornn_net_plan_create(&plan, device, wrong[k].text, NULL), status,
+        check_refused(ecornn_plan_create(&plan, device, wrong[k].text, NULL), status,
                       wrong[k].word);
         ck_assert_ptr_null(plan);
     }
-    memset(text, ' ', sizeof text), text[sizeof text - 1] = '\0';
-    REFUSES(ecornn_net_plan_create(&plan, device, text, NULL), "has 5999 characters, at most 4095");
+    memset(text, ';', sizeof text), text[sizeof text - 1] = '\0';
+    REFUSES(ecornn_plan_create(&plan, device, text, NULL), "has 5999 characters, at most 4095");
     strcpy(text, "T4/N2/I2");
     for (int k = 0; k < 65; k++)
         strcat(text, k % 2 ? "+gru/H2" : ";gru/H2");
-    REFUSES(ecornn_net_plan_create(&plan, device, text, NULL), "a net has more than 64 layers");
+    REFUSES(ecornn_plan_create(&plan, device, text, NULL), "a net has more than 64 layers");
     ecornn_device_close(device);
 }
 END_TEST
@@ -443,78 +442,77 @@ START_TEST(wrong_calls_are_refused)
     static const char own[] = "cell own(h)\nh' = tanh(W x + R h)\n";
     ecornn_device *device;
     ecornn_cell *cell;
-    ecornn_net_plan *plan = NULL;
-    ecornn_net_layer layer;
-    ecornn_net_sizes sizes;
+    ecornn_plan *plan = NULL;
+    struct net_layer layer;
+    ecornn_sizes sizes;
     char text[4000];
     float x[64] = {0};
     check_ok(ecornn_device_open(&device, "cpu:1"));
     check_ok(ecornn_cell_parse(&cell, own));
     const ecornn_cell *const cells[] = {cell, NULL};
-    REFUSES(ecornn_net_plan_create(NULL, device, "", NULL), "plan is NULL");
-    REFUSES(ecornn_net_plan_create(&plan, NULL, "", NULL), "device is NULL");
-    REFUSES(ecornn_net_plan_create(&plan, device, NULL, NULL), "text is NULL");
-    check_ok(ecornn_net_plan_create(&plan, device, "train/T4/N2/I3;own/H3;join:2;gru/H2", cells));
-    ck_assert_int_gt(ecornn_net_plan_print(plan, text, sizeof text), 200);
+    REFUSES(ecornn_plan_create(NULL, device, "", NULL), "plan is NULL");
+    REFUSES(ecornn_plan_create(&plan, device, NULL, NULL), "text is NULL");
+    check_ok(ecornn_plan_create(&plan, device, "train/T4/N2/I3;own/H3;join:2;gru/H2", cells));
+    ck_assert_int_gt(ecornn_plan_print(plan, text, sizeof text), 200);
     ck_assert_ptr_nonnull(strstr(text, "2 layers, 2 steps of x to one of y, which is 2 wide"));
     ck_assert_ptr_nonnull(strstr(text, "layer 1: gru/f32/train/T2/N2/I6/H2"));
-    ck_assert_int_eq(ecornn_net_plan_print(plan, NULL, 0), (int)strlen(text));
-    ck_assert_int_eq(ecornn_net_plan_print(NULL, NULL, 0), -1);
-    ck_assert_int_eq(ecornn_net_plan_print(plan, NULL, 9), -1);
-    ecornn_net_plan_sizes(plan, NULL), ecornn_net_plan_sizes(NULL, &sizes);
-    ck_assert_str_eq(ecornn_error_detail(), "plan is NULL");
-    ecornn_net_plan_sizes(plan, &sizes);
-    REFUSES(ecornn_net_layer_get(NULL, 0, &layer), "plan is NULL");
-    REFUSES(ecornn_net_layer_get(plan, 0, NULL), "layer is NULL");
-    REFUSES(ecornn_net_layer_get(plan, 2, &layer), "index is 2, must be 0 to 1");
-    void *const weights = ecornn_alloc(device, sizes.blocks.weights);
-    void *const workspace = ecornn_alloc(device, sizes.blocks.workspace);
+    ck_assert_int_eq(ecornn_plan_print(plan, NULL, 0), (int)strlen(text));
+    ck_assert_int_eq(ecornn_plan_print(NULL, NULL, 0), -1);
+    ck_assert_int_eq(ecornn_plan_print(plan, NULL, 9), -1);
+    REFUSES(ecornn_plan_sizes(plan, NULL), "sizes is NULL");
+    REFUSES(get_sizes(NULL, &sizes), "plan is NULL");
+    get_sizes(plan, &sizes);
+    REFUSES(net_layer_at(NULL, 0, &layer), "plan is NULL");
+    REFUSES(ecornn_plan_layer(plan, 0, NULL), "layer is NULL");
+    REFUSES(net_layer_at(plan, 2, &layer), "index is 2, must be 0 to 1");
+    void *const weights = ecornn_alloc(device, sizes.weight_bytes);
+    void *const workspace = ecornn_alloc(device, sizes.workspace_bytes);
     const void *none[20] = {NULL};
     void *dnone[20] = {NULL};
-    REFUSES(ecornn_net_pack(NULL, none, weights, NULL), "plan is NULL");
-    REFUSES(ecornn_net_pack(plan, NULL, weights, NULL), "params is NULL");
-    REFUSES(ecornn_net_pack(plan, none, NULL, NULL), "weights is NULL");
-    REFUSES(ecornn_net_pack(plan, none, weights, NULL), "layer 0 of a net: params[0] is NULL");
-    REFUSES(ecornn_net_unpack(NULL, weights, NULL, 0, NULL), "plan is NULL");
-    REFUSES(ecornn_net_unpack(plan, weights, NULL, 0, NULL), "dparams is NULL");
-    REFUSES(ecornn_net_unpack(plan, NULL, dnone, 0, NULL), "dweights is NULL");
+    REFUSES(ecornn_pack(NULL, none, NULL, weights, NULL), "plan is NULL");
+    REFUSES(ecornn_pack(plan, NULL, NULL, weights, NULL), "params is NULL");
+    REFUSES(ecornn_pack(plan, none, NULL, NULL, NULL), "weights is NULL");
+    REFUSES(ecornn_pack(plan, none, NULL, weights, NULL), "layer 0 of a net: params[0] is NULL");
+    REFUSES(ecornn_unpack(NULL, weights, NULL, 0, NULL), "plan is NULL");
+    REFUSES(ecornn_unpack(plan, weights, NULL, 0, NULL), "dparams is NULL");
+    REFUSES(ecornn_unpack(plan, NULL, dnone, 0, NULL), "dweights is NULL");
 
-    ecornn_net_states states[2] = {{.initial = {NULL}}, {.initial = {NULL}}};
+    struct net_states states[2] = {{.initial = {NULL}}, {.initial = {NULL}}};
     ecornn_gradient gradient = {.size = sizeof gradient};
     const ecornn_io good = {
         .size = sizeof good, .x = x, .weights = weights, .workspace = workspace};
     const int32_t lengths[] = {4, 5};
     ecornn_io io = good;
-    REFUSES(ecornn_net_forward(NULL, &io, NULL), "plan is NULL");
-    REFUSES(ecornn_net_forward(plan, NULL, NULL), "io is NULL");
-    REFUSES(ecornn_net_backward(plan, &io, NULL, NULL), "gradient is NULL");
-    REFUSES(ecornn_net_backward(NULL, &io, &gradient, NULL), "plan is NULL");
-    REFUSES(ecornn_net_backward(plan, &io, &gradient, NULL), "io.reserve is NULL");
-    REFUSES(ecornn_net_forward(plan, &io, states), "are both 0 in a run with states");
+    REFUSES(net_forward_all(NULL, &io, NULL), "plan is NULL");
+    REFUSES(net_forward_all(plan, NULL, NULL), "io is NULL");
+    REFUSES(net_backward_all(plan, &io, NULL, NULL), "gradient is NULL");
+    REFUSES(net_backward_all(NULL, &io, &gradient, NULL), "plan is NULL");
+    REFUSES(net_backward_all(plan, &io, &gradient, NULL), "io.reserve is NULL");
     gradient.size = 1;
-    REFUSES(ecornn_net_backward(plan, &io, &gradient, NULL), "gradient.size is 1");
+    REFUSES(net_backward_all(plan, &io, &gradient, NULL), "gradient.size is 1");
     gradient.size = sizeof gradient, gradient.dfinal[1] = x;
-    REFUSES(ecornn_net_backward(plan, &io, &gradient, NULL), "gradient.dfinal is");
+    REFUSES(net_backward_all(plan, &io, &gradient, NULL), "gradient.dfinal is");
     io.size = 3;
-    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.size is 3");
-    io = good, io.steps = 5;
-    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.steps is 5, must be 0 to 4");
+    REFUSES(net_forward_all(plan, &io, NULL), "io.size is 3");
+    io = good;
+    REFUSES(ecornn_forward(plan, 5, 2, &io), "steps is 5, must be 0 to 4");
+    REFUSES(ecornn_forward(plan, 4, -1, &io), "batch is -1, must be 0 to 2");
     io = good, io.x = NULL;
-    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.x is NULL");
+    REFUSES(net_forward_all(plan, &io, NULL), "io.x is NULL");
     io = good, io.lengths = (const int32_t *)((const char *)lengths + 2);
-    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.lengths is");
+    REFUSES(net_forward_all(plan, &io, NULL), "io.lengths is");
     io = good, io.lengths = lengths;
-    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.lengths[1] is 5, must be 0 to 4");
+    REFUSES(net_forward_all(plan, &io, NULL), "io.lengths[1] is 5, must be 0 to 4");
     io = good, io.workspace_bytes = 1;
-    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.workspace_bytes is 1");
+    REFUSES(net_forward_all(plan, &io, NULL), "io.workspace_bytes is 1");
     io = good, io.initial[0] = x;
-    REFUSES(ecornn_net_forward(plan, &io, NULL), "io.initial is");
+    REFUSES(net_forward_all(plan, &io, NULL), "io.initial is");
     io = good, io.first_step = 3;
-    REFUSES(ecornn_net_forward(plan, &io, NULL), "must be a multiple of the 2 steps");
-    io = good, io.steps = io.batch = ECORNN_ALL, states[1].initial[1] = x;
-    REFUSES(ecornn_net_forward(plan, &io, states), "layer 1 of a net: io.initial[1] is");
+    REFUSES(net_forward_all(plan, &io, NULL), "must be a multiple of the 2 steps");
+    io = good, states[1].initial[1] = x;
+    REFUSES(net_forward_all(plan, &io, states), "layer 1 of a net: io.initial[1] is");
     ecornn_free(device, weights), ecornn_free(device, workspace);
-    ecornn_net_plan_free(plan), ecornn_net_plan_free(NULL);
+    ecornn_plan_free(plan), ecornn_plan_free(NULL);
     ecornn_cell_free(cell);
     ecornn_device_close(device);
 }
@@ -525,31 +523,29 @@ START_TEST(nothing_runs_of_a_wrong_call)
 {
     static float numbers[64], final[3 * 2] = {5};
     ecornn_device *device;
-    ecornn_net_plan *plan = NULL;
-    ecornn_net_sizes sizes;
+    ecornn_plan *plan = NULL;
+    ecornn_sizes sizes;
     const void *params[20];
     check_ok(ecornn_device_open(&device, "cpu:1"));
-    check_ok(ecornn_net_plan_create(&plan, device,
-                                    "train/T4/N2/I3; rnn-tanh/H3; rnn-tanh/H2/save:states", NULL));
-    ecornn_net_plan_sizes(plan, &sizes);
-    for (int k = 0; k < sizes.params; k++)
+    check_ok(ecornn_plan_create(&plan, device,
+                                "train/T4/N2/I3; rnn-tanh/H3; rnn-tanh/H2/save:states", NULL));
+    get_sizes(plan, &sizes);
+    for (int k = 0; k < sizes.param_count; k++)
         params[k] = numbers;
-    void *const weights = ecornn_alloc(device, sizes.blocks.weights),
-                *const workspace = ecornn_alloc(device, sizes.blocks.workspace),
-                *const reserve = ecornn_alloc(device, sizes.blocks.reserve);
-    check_ok(ecornn_net_pack(plan, params, weights, NULL));
-    const ecornn_net_states states[2] = {{.final = {final}}};
+    void *const weights = ecornn_alloc(device, sizes.weight_bytes),
+                *const workspace = ecornn_alloc(device, sizes.workspace_bytes),
+                *const reserve = ecornn_alloc(device, sizes.reserve_bytes);
+    check_ok(ecornn_pack(plan, params, NULL, weights, NULL));
+    const struct net_states states[2] = {{.final = {final}}};
     const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
                           .x = numbers,
                           .weights = weights,
                           .workspace = workspace,
                           .reserve = reserve};
-    REFUSES(ecornn_net_forward(plan, &io, states), "layer 1 of a net: io.y is NULL");
+    REFUSES(net_forward_all(plan, &io, states), "layer 1 of a net: io.y is NULL");
     ck_assert_float_eq(final[0], 5);
     ecornn_free(device, weights), ecornn_free(device, workspace), ecornn_free(device, reserve);
-    ecornn_net_plan_free(plan);
+    ecornn_plan_free(plan);
     ecornn_device_close(device);
 }
 END_TEST
@@ -558,18 +554,18 @@ END_TEST
 START_TEST(memory_may_be_short)
 {
     ecornn_device *device;
-    ecornn_net_plan *plan = NULL;
+    ecornn_plan *plan = NULL;
     ecornn_status status = ECORNN_NO_MEMORY;
     int k = 0;
     check_ok(ecornn_device_open(&device, "cpu:1"));
     while (status != ECORNN_OK) {
         eco_alloc_fail_at(++k);
-        status = ecornn_net_plan_create(&plan, device, "T4/N2/I3; gru/H3; lstm/H2", NULL);
+        status = ecornn_plan_create(&plan, device, "T4/N2/I3; gru/H3; lstm/H2", NULL);
         eco_alloc_fail_at(0);
         ck_assert(status == ECORNN_OK || (status == ECORNN_NO_MEMORY && plan == NULL));
     }
     ck_assert_int_gt(k, 3);
-    ecornn_net_plan_free(plan);
+    ecornn_plan_free(plan);
     ecornn_device_close(device);
 }
 END_TEST

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "common/type.h"
-#include "ecornn/params.h"
+#include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -39,28 +40,29 @@ static bool is_vector(const ecornn_param *param)
 static void block_open(const struct side *side, struct block *block, double vectors)
 {
     static char host[MOST * sizeof(double)];
-    const int count = ecornn_param_count(side->plan);
+    const int count = count_params(side->plan);
     const size_t element = eco_type_bytes(side->type);
     ck_assert_int_le(count, MOST_PARAMS);
-    ck_assert_uint_le(side->sizes.params, MOST);
-    block->memory = ecornn_alloc(side->device, side->sizes.params * element);
+    ck_assert_uint_le(side->sizes.param_elements, MOST);
+    block->memory = ecornn_alloc(side->device, side->sizes.param_elements * element);
     for (int k = 0; k < count; k++) {
         ecornn_param param;
-        check_ok(ecornn_param_get(side->plan, k, &param));
+        check_ok(param_at(side->plan, k, &param));
         const double factor = is_vector(&param) ? vectors : 1;
         for (size_t i = 0; i < (size_t)param.rows * (size_t)param.cols; i++)
             eco_type_set(host, param.offset + i, side->type,
                          factor * ((double)((i * 7 + (size_t)k) % 15) - 7) / 8);
         block->param[k] = block->memory + param.offset * element;
     }
-    check_ok(ecornn_upload(side->device, block->memory, host, side->sizes.params * element));
+    check_ok(
+        ecornn_upload(side->device, block->memory, host, side->sizes.param_elements * element));
 }
 
 static bool added_of(const struct side *side, const struct block *second, const void **added)
 {
-    for (int k = 0; second && k < ecornn_param_count(side->plan); k++) {
+    for (int k = 0; second && k < count_params(side->plan); k++) {
         ecornn_param param;
-        check_ok(ecornn_param_get(side->plan, k, &param));
+        check_ok(param_at(side->plan, k, &param));
         added[k] = is_vector(&param) ? second->param[k] : NULL;
     }
     return second != NULL;
@@ -70,15 +72,15 @@ static char *packed_bytes(const struct side *side, const struct block *first,
                           const struct block *second)
 {
     const void *added[MOST_PARAMS];
-    char *const bytes = calloc(1, side->sizes.weights);
-    void *weights = ecornn_alloc(side->device, side->sizes.weights);
+    char *const bytes = calloc(1, side->sizes.weight_bytes);
+    void *weights = ecornn_alloc(side->device, side->sizes.weight_bytes);
     ck_assert(weights != NULL && bytes != NULL);
-    check_ok(ecornn_upload(side->device, weights, bytes, side->sizes.weights));
+    check_ok(ecornn_upload(side->device, weights, bytes, side->sizes.weight_bytes));
     check_ok(added_of(side, second, added)
-                 ? ecornn_pack_sums(side->plan, first->param, added, weights, NULL)
-                 : ecornn_pack(side->plan, first->param, weights, NULL));
+                 ? ecornn_pack(side->plan, first->param, added, weights, NULL)
+                 : ecornn_pack(side->plan, first->param, NULL, weights, NULL));
     check_ok(ecornn_wait(side->device, NULL));
-    check_ok(ecornn_download(side->device, bytes, weights, side->sizes.weights));
+    check_ok(ecornn_download(side->device, bytes, weights, side->sizes.weight_bytes));
     ecornn_free(side->device, weights);
     return bytes;
 }
@@ -86,10 +88,10 @@ static char *packed_bytes(const struct side *side, const struct block *first,
 static void side_open(struct side *side, const char *device, const char *problem)
 {
     check_ok(ecornn_device_open(&side->device, device));
-    check_ok(ecornn_desc_parse(&side->desc, problem, NULL));
-    check_ok(ecornn_plan_create(&side->plan, side->device, &side->desc));
-    ecornn_plan_sizes(side->plan, &side->sizes);
-    side->type = side->desc.type == ECORNN_F64 ? ECORNN_F64 : side->desc.param_type;
+    check_ok(parse_desc(&side->desc, problem, NULL));
+    check_ok(ecornn_plan_create_desc(&side->plan, side->device, &side->desc));
+    get_sizes(side->plan, &side->sizes);
+    side->type = param_type_of(&side->desc);
 }
 
 static void check_sums(const char *device, const char *problem)
@@ -102,7 +104,7 @@ static void check_sums(const char *device, const char *problem)
     block_open(&side, &three, 3);
     char *const sum = packed_bytes(&side, &one, &two), *const whole =
                                                            packed_bytes(&side, &three, NULL);
-    ck_assert_msg(memcmp(sum, whole, side.sizes.weights) == 0, "%s on %s: other bits", problem,
+    ck_assert_msg(memcmp(sum, whole, side.sizes.weight_bytes) == 0, "%s on %s: other bits", problem,
                   device);
     free(sum);
     free(whole);
@@ -120,7 +122,7 @@ START_TEST(sums_are_packed)
         "lstm/train/L2/bi/T3/N2/I5/H20",    "gru/bf16/bf16-params/T3/N2/I5/H20",
         "lstm/f64/train/T3/N2/I5/H9/P4",    "lstm/bf16/train/T3/N2/I16/H40",
         "lstm-peephole/train/T2/N1/I4/H12", "gru/train/bi/T2/N40/I16/H33"};
-    if (_i == 3 && ecornn_device_count("cuda") == 0)
+    if (_i == 3 && count_devices("cuda") == 0)
         return;
     for (size_t k = 0; k < sizeof problems / sizeof *problems; k++)
         check_sums(devices[_i], problems[k]);
@@ -138,8 +140,6 @@ static char *run(const struct side *side, const struct block *first, const struc
     const size_t bytes = (size_t)(desc->steps * desc->batch * desc->hidden) * 2 * sizeof(double);
     char *const y = calloc(1, bytes);
     const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
                           .x = blocks[0],
                           .y = blocks[1],
                           .weights = blocks[2],
@@ -148,11 +148,11 @@ static char *run(const struct side *side, const struct block *first, const struc
     ck_assert(y != NULL);
     check_ok(ecornn_upload(side->device, blocks[1], y, bytes));
     if (given) {
-        check_ok(ecornn_forward_params(side->plan, &io, first->param, more));
+        check_ok(forward_params_all(side->plan, &io, first->param, more));
     } else {
-        check_ok(more ? ecornn_pack_sums(side->plan, first->param, more, blocks[2], NULL)
-                      : ecornn_pack(side->plan, first->param, blocks[2], NULL));
-        check_ok(ecornn_forward(side->plan, &io));
+        check_ok(more ? ecornn_pack(side->plan, first->param, more, blocks[2], NULL)
+                      : ecornn_pack(side->plan, first->param, NULL, blocks[2], NULL));
+        check_ok(forward_all(side->plan, &io));
     }
     check_ok(ecornn_wait(side->device, NULL));
     check_ok(ecornn_download(side->device, y, blocks[1], bytes));
@@ -181,7 +181,7 @@ static void check_given(const char *device, const char *problem)
     const size_t rows = (size_t)(side.desc.steps * side.desc.batch),
                  bytes = rows * (size_t)side.desc.hidden * 2 * sizeof(double),
                  room[4] = {rows * (size_t)side.desc.input * sizeof(double), bytes,
-                            side.sizes.weights, side.sizes.workspace};
+                            side.sizes.weight_bytes, side.sizes.workspace_bytes};
     for (int k = 0; k < 4; k++) {
         blocks[k] = ecornn_alloc(side.device, room[k] + 1);
         ck_assert(blocks[k] != NULL);
@@ -219,7 +219,7 @@ START_TEST(runs_take_parameters)
         "lstm/f64/T3/N2/I8/H16/P8",  "rnn-tanh/T4/N5/I16/H16",
         "lstm/T40/N32/I64/H64",      "qrnn/T8/N2/I16/H32",
         "lstm/models:2/T3/N2/I8/H8"};
-    if (_i == 3 && ecornn_device_count("cuda") == 0)
+    if (_i == 3 && count_devices("cuda") == 0)
         return;
     for (size_t k = 0; k < sizeof problems / sizeof *problems; k++)
         check_given(devices[_i], problems[k]);
@@ -234,17 +234,15 @@ START_TEST(matrices_are_refused)
     net_open(&net, "cpu:1", NET_PROBLEM);
     for (int k = 0; k < PARAMS; k++)
         params[k] = numbers;
-    REFUSES(ecornn_pack_sums(NULL, params, added, net.weights, NULL), "plan is NULL");
-    REFUSES(ecornn_pack_sums(net.plan, NULL, added, net.weights, NULL), "params is NULL");
-    REFUSES(ecornn_pack_sums(net.plan, params, NULL, net.weights, NULL), "added is NULL");
-    REFUSES(ecornn_pack_sums(net.plan, params, added, NULL, NULL), "weights is NULL");
-    REFUSES(ecornn_pack_sums(net.plan, params, added, (char *)net.weights + 8, NULL), "64 bytes");
-    check_ok(ecornn_pack_sums(net.plan, params, added, net.weights, NULL));
+    REFUSES(ecornn_pack(NULL, params, added, net.weights, NULL), "plan is NULL");
+    REFUSES(ecornn_pack(net.plan, NULL, added, net.weights, NULL), "params is NULL");
+    REFUSES(ecornn_pack(net.plan, params, added, NULL, NULL), "weights is NULL");
+    REFUSES(ecornn_pack(net.plan, params, added, (char *)net.weights + 8, NULL), "64 bytes");
+    check_ok(ecornn_pack(net.plan, params, added, net.weights, NULL));
     added[1] = net.weights;
-    REFUSES(ecornn_pack_sums(net.plan, params, added, net.weights, NULL),
-            "the parameter is a matrix");
+    REFUSES(ecornn_pack(net.plan, params, added, net.weights, NULL), "the parameter is a matrix");
     added[1] = params[2] = NULL;
-    REFUSES(ecornn_pack_sums(net.plan, params, added, net.weights, NULL), "params[2] is NULL");
+    REFUSES(ecornn_pack(net.plan, params, added, net.weights, NULL), "params[2] is NULL");
     net_close(&net);
 }
 END_TEST
@@ -259,16 +257,16 @@ START_TEST(parameters_are_checked)
     b->io.weights = net.weights;
     for (int k = 0; k < PARAMS; k++)
         params[k] = numbers;
-    REFUSES(ecornn_forward_params(NULL, &b->io, params, added), "plan is NULL");
-    REFUSES(ecornn_forward_params(net.plan, NULL, params, added), "io is NULL");
-    REFUSES(ecornn_forward_params(net.plan, &b->io, NULL, added), "params is NULL");
-    check_ok(ecornn_forward_params(net.plan, &b->io, params, NULL));
+    REFUSES(forward_params_all(NULL, &b->io, params, added), "plan is NULL");
+    REFUSES(forward_params_all(net.plan, NULL, params, added), "io is NULL");
+    REFUSES(forward_params_all(net.plan, &b->io, NULL, added), "params is NULL");
+    check_ok(forward_params_all(net.plan, &b->io, params, NULL));
     added[1] = numbers;
-    REFUSES(ecornn_forward_params(net.plan, &b->io, params, added), "the parameter is a matrix");
+    REFUSES(forward_params_all(net.plan, &b->io, params, added), "the parameter is a matrix");
     added[1] = params[2] = NULL;
-    REFUSES(ecornn_forward_params(net.plan, &b->io, params, added), "params[2] is NULL");
+    REFUSES(forward_params_all(net.plan, &b->io, params, added), "params[2] is NULL");
     b->io.weights = NULL;
-    REFUSES(ecornn_forward_params(net.plan, &b->io, params, added), "weights is NULL");
+    REFUSES(forward_params_all(net.plan, &b->io, params, added), "weights is NULL");
     buffers_close(&net, b);
     net_close(&net);
 }

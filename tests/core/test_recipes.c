@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -20,12 +21,12 @@ static char page[1 << 16]; /* doc/guide/recipes.md, or another page with cells *
 static void layer_train(const struct planned *layer, const void *const *params, const void *x,
                         void *y, const void *dy, void *dx)
 {
-    check_ok(ecornn_pack(layer->plan, params, layer->weights, NULL));
+    check_ok(ecornn_pack(layer->plan, params, NULL, layer->weights, NULL));
     ecornn_io io = planned_io(layer);
     const ecornn_gradient gradient = {.size = sizeof gradient, .dy = dy, .dx = dx};
     io.x = x, io.y = y;
-    check_ok(ecornn_forward(layer->plan, &io));
-    check_ok(ecornn_backward(layer->plan, &io, &gradient));
+    check_ok(forward_all(layer->plan, &io));
+    check_ok(backward_all(layer->plan, &io, &gradient));
 }
 
 static const char recipes[] = "doc/guide/recipes.md";
@@ -253,7 +254,7 @@ static void run_cell(const char *device, const ecornn_cell *cell, double y[RUN][
     unsigned seed = 3;
     struct planned layer;
     planned_open(&layer, device, "r/f64/train/T5/N2/I2/H3", cell);
-    for (int k = 0; k < ecornn_param_count(layer.plan); k++) {
+    for (int k = 0; k < count_params(layer.plan); k++) {
         for (int i = 0; i < H_RUN * H_RUN; i++)
             data[k][i] = 2 * number(&seed);
         params[k] = data[k];
@@ -309,9 +310,9 @@ static void fill_params(const struct planned *layer, const char *line, bool base
                         double data[MOST_PARAMS][16], const void *params[MOST_PARAMS])
 {
     const int32_t columns = I_BASE + !base;
-    for (int k = 0; k < ecornn_param_count(layer->plan); k++) {
+    for (int k = 0; k < count_params(layer->plan); k++) {
         ecornn_param param;
-        check_ok(ecornn_param_get(layer->plan, k, &param));
+        check_ok(param_at(layer->plan, k, &param));
         const char *name = param.name + strlen("0.fwd.");
         unsigned seed = (unsigned)(name[0] * 256 + name[2]);
         for (int32_t i = 0, at = 0; i < param.rows; i++)

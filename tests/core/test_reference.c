@@ -13,6 +13,7 @@
 #include "common/ref/ref.h"
 #include "common/type.h"
 #include "common/util.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -92,7 +93,7 @@ static bool any_cell(int index, char name[64])
 {
     if (index >= builtin_count())
         return sweep_own_cell(index - builtin_count(), name);
-    snprintf(name, 64, "%s", ecornn_cell_name(index));
+    snprintf(name, 64, "%s", cell_name(index));
     return true;
 }
 
@@ -304,13 +305,13 @@ START_TEST(says_when_memory_fails)
     struct planned of;
     double x[8] = {0};
     planned_open(&of, "reference", "lstm/f64/train/T2/N2/I2/H2", NULL);
-    memset(of.weights, 0, of.sizes.weights);
+    memset(of.weights, 0, of.sizes.weight_bytes);
     ecornn_io io = planned_io(&of);
     io.x = x, io.reserve = NULL;
     eco_alloc_fail_at(1);
-    ck_assert_int_eq(ecornn_forward(of.plan, &io), ECORNN_NO_MEMORY);
+    ck_assert_int_eq(forward_all(of.plan, &io), ECORNN_NO_MEMORY);
     eco_alloc_fail_at(0);
-    ck_assert_int_eq(ecornn_forward(of.plan, &io), ECORNN_OK);
+    ck_assert_int_eq(forward_all(of.plan, &io), ECORNN_OK);
     planned_close(&of);
 }
 END_TEST

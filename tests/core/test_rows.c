@@ -165,7 +165,8 @@ static void check_cut(const struct rows *rows, ecornn_device *device, int32_t N,
 static bool can_cut(const struct rows *rows)
 {
     const bool narrow = eco_type_narrow(rows->type);
-    return !rows->by_place && !rows->ragged && rows->test.desc.direction == ECORNN_FORWARD &&
+    return !rows->by_place && !rows->ragged &&
+           !(rows->test.desc.flags & (ECORNN_REVERSE | ECORNN_BIDIRECTIONAL)) &&
            !(narrow && (rows->training || rows->states > 1));
 }
 

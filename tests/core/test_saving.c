@@ -9,6 +9,7 @@
 
 #include "common/backend.h"
 #include "common/mark.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -17,8 +18,8 @@ static ecornn_device *device;
 static ecornn_status make(ecornn_plan **plan, const char *problem)
 {
     ecornn_desc desc;
-    check_ok(ecornn_desc_parse(&desc, problem, NULL));
-    return ecornn_plan_create(plan, device, &desc);
+    check_ok(parse_desc(&desc, problem, NULL));
+    return ecornn_plan_create_desc(plan, device, &desc);
 }
 
 static ecornn_sizes sizes_of(const char *problem)
@@ -26,7 +27,7 @@ static ecornn_sizes sizes_of(const char *problem)
     ecornn_plan *plan;
     ecornn_sizes sizes;
     check_ok(make(&plan, problem));
-    ecornn_plan_sizes(plan, &sizes);
+    get_sizes(plan, &sizes);
     ecornn_plan_free(plan);
     return sizes;
 }
@@ -62,18 +63,19 @@ static const struct {
 START_TEST(reserve_is_what_the_policy_says)
 {
     ecornn_desc desc;
-    check_ok(ecornn_desc_parse(&desc, kept[_i].problem, NULL));
-    const size_t ways = desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    check_ok(parse_desc(&desc, kept[_i].problem, NULL));
+    const size_t ways = (desc.flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
     const double value = (double)desc.steps * desc.batch * desc.hidden * (double)ways *
                          (double)eco_type_bytes(desc.type);
     const ecornn_sizes sizes = sizes_of(kept[_i].problem);
-    ck_assert_uint_eq(sizes.reserve, ECO_MARK_BYTES + (size_t)(kept[_i].values * value + 0.5));
+    ck_assert_uint_eq(sizes.reserve_bytes,
+                      ECO_MARK_BYTES + (size_t)(kept[_i].values * value + 0.5));
 }
 END_TEST
 
 static size_t both(ecornn_sizes sizes)
 {
-    return sizes.reserve + sizes.workspace;
+    return sizes.reserve_bytes + sizes.workspace_bytes;
 }
 
 static const char *const limited[] = {
@@ -94,7 +96,7 @@ START_TEST(limits_are_kept)
     const ecornn_sizes all = sizes_of(problem);
     snprintf(text, sizeof text, "%s/memory:%zu", problem, both(all));
     check_ok(make(&plan, text));
-    ck_assert_int_eq(plan->problem.saving.policy, ECORNN_SAVE_ALL);
+    ck_assert_int_eq(plan->problem.saving.policy, ECO_SAVE_ALL);
     ecornn_plan_free(plan);
     snprintf(text, sizeof text, "%s/memory:1", problem);
     ck_assert_int_eq(make(&plan, text), ECORNN_BAD_ARGUMENT);
@@ -126,7 +128,7 @@ START_TEST(a_policy_stays)
 {
     ecornn_plan *plan;
     check_ok(make(&plan, "lstm/train/T300/N20/I80/H80/save:every:7/memory:1G"));
-    ck_assert_int_eq(plan->problem.saving.policy, ECORNN_SAVE_EVERY);
+    ck_assert_int_eq(plan->problem.saving.policy, ECO_SAVE_EVERY);
     ck_assert_int_eq(plan->problem.saving.every, 7);
     ecornn_plan_free(plan);
 }
@@ -160,14 +162,14 @@ static void check_other_policy(struct net *net, struct buffers *b, const char *p
 {
     ecornn_desc desc;
     ecornn_plan *other;
-    check_ok(ecornn_desc_parse(&desc, problem, NULL));
-    check_ok(ecornn_plan_create(&other, net->device, &desc));
+    check_ok(parse_desc(&desc, problem, NULL));
+    check_ok(ecornn_plan_create_desc(&other, net->device, &desc));
     ecornn_sizes sizes;
-    ecornn_plan_sizes(other, &sizes);
+    get_sizes(other, &sizes);
     struct buffers before = *b;
     void *const workspace = b->io.workspace;
-    b->io.workspace = ecornn_alloc(net->device, sizes.workspace);
-    REFUSES(ecornn_backward(other, &b->io, &b->gradient), "save:every:2, but this plan has save:");
+    b->io.workspace = ecornn_alloc(net->device, sizes.workspace_bytes);
+    REFUSES(backward_all(other, &b->io, &b->gradient), "save:every:2, but this plan has save:");
     ecornn_free(net->device, b->io.workspace);
     b->io.workspace = workspace;
     ck_assert_mem_eq(b, &before, sizeof before);
@@ -185,9 +187,9 @@ START_TEST(a_reserve_of_another_policy_is_refused)
     check_other_policy(&net, b, NET_PROBLEM "/save:every:3");
     if (strcmp(net_device[_i], "reference") != 0) {
         b->io.y = NULL;
-        REFUSES(ecornn_backward(net.plan, &b->io, &b->gradient),
+        REFUSES(backward_all(net.plan, &b->io, &b->gradient),
                 "io.y is NULL, but this plan does not save all");
-        REFUSES(ecornn_forward(net.plan, &b->io), "io.y is NULL");
+        REFUSES(forward_all(net.plan, &b->io), "io.y is NULL");
     }
     buffers_close(&net, b);
     net_close(&net);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -21,7 +22,7 @@ static _Atomic int wrong;
 static bool same(const struct buffers *a, const struct buffers *b)
 {
     return memcmp(a->y, b->y, sizeof a->y) == 0 && memcmp(a->dx, b->dx, sizeof a->dx) == 0 &&
-           memcmp(a->dweights, b->dweights, shared.sizes.dweights) == 0;
+           memcmp(a->dweights, b->dweights, shared.sizes.dweight_bytes) == 0;
 }
 
 /* Only the main thread may assert, so the other threads count failures. */
@@ -34,11 +35,11 @@ static void *run_shared_plan(void *unused)
 {
     (void)unused;
     struct buffers *b = buffers_open(&shared);
-    memset(b->dweights, 0, shared.sizes.dweights);
+    memset(b->dweights, 0, shared.sizes.dweight_bytes);
     for (int k = 0; k < ROUNDS; k++) {
         memset(b->y, 0, sizeof b->y);
-        expect(ecornn_forward(shared.plan, &b->io) == ECORNN_OK);
-        expect(ecornn_backward(shared.plan, &b->io, &b->gradient) == ECORNN_OK);
+        expect(forward_all(shared.plan, &b->io) == ECORNN_OK);
+        expect(backward_all(shared.plan, &b->io, &b->gradient) == ECORNN_OK);
         expect(same(b, alone));
     }
     buffers_close(&shared, b);
@@ -75,7 +76,7 @@ static void *make_cells_and_fail(void *unused)
                strstr(ecornn_error_detail(), "5000"));
         expect(ecornn_device_open(&device, "reference") == ECORNN_OK);
         ecornn_device_close(device);
-        expect(ecornn_cell_find("mgu") && ecornn_version());
+        expect(builtin_cell("mgu") && ecornn_version());
     }
     return NULL;
 }

@@ -12,6 +12,7 @@
 
 #include "common/backend.h"
 #include "common/type.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -79,13 +80,13 @@ static void pack(const struct rows *r)
     const double value[PARAMS] = {input_weight, recurrent_weight, peephole, 0};
     float block[PARAMS][UNITS * UNITS];
     const void *params[PARAMS];
-    ck_assert_int_eq(ecornn_param_count(r->of.plan), PARAMS);
+    ck_assert_int_eq(count_params(r->of.plan), PARAMS);
     for (int k = 0; k < PARAMS; k++) {
         for (int i = 0; i < UNITS * UNITS; i++)
             block[k][i] = (float)value[k];
         params[k] = block[k];
     }
-    check_ok(ecornn_pack(r->of.plan, params, r->of.weights, NULL));
+    check_ok(ecornn_pack(r->of.plan, params, NULL, r->of.weights, NULL));
 }
 
 /* Runs backward `times` times; each run adds to the gradients of the one before. */
@@ -98,10 +99,10 @@ static void train(struct rows *r, int times)
     ecornn_gradient gradient = {.size = sizeof gradient, .dy = dy, .dweights = r->of.dweights};
     io.x = x, io.y = y;
     pack(r);
-    memset(io.workspace, 0xff, r->of.sizes.workspace); /* NaN */
-    check_ok(ecornn_forward(r->of.plan, &io));
-    for (int k = 0; k < times; k++, gradient.accumulate = true)
-        check_ok(ecornn_backward(r->of.plan, &io, &gradient));
+    memset(io.workspace, 0xff, r->of.sizes.workspace_bytes); /* NaN */
+    check_ok(forward_all(r->of.plan, &io));
+    for (int k = 0; k < times; k++, gradient.add = true)
+        check_ok(backward_all(r->of.plan, &io, &gradient));
     for (int k = 0; k < PARAMS; k++)
         to[k] = r->dparam[k];
     check_ok(ecornn_unpack(r->of.plan, gradient.dweights, to, 0, NULL));

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -92,10 +93,10 @@ static void shape_of(struct shape *shape, const ecornn_desc *desc, ecornn_device
     ecornn_plan *plan;
     ecornn_sizes sizes;
     const size_t T = (size_t)desc->steps, N = (size_t)desc->batch, H = (size_t)desc->hidden;
-    const size_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const size_t D = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
     const size_t L = desc->layers > 0 ? (size_t)desc->layers : 1;
-    check_ok(ecornn_plan_create(&plan, device, desc));
-    ecornn_plan_sizes(plan, &sizes);
+    check_ok(ecornn_plan_create_desc(&plan, device, desc));
+    get_sizes(plan, &sizes);
     ecornn_plan_free(plan);
     shape->desc = *desc;
     shape->resets = (desc->flags & ECORNN_RESETS) != 0;
@@ -106,11 +107,11 @@ static void shape_of(struct shape *shape, const ecornn_desc *desc, ecornn_device
         shape->reset[i] = uniform(&seed) < 0.3;
         shape->mask[i] = uniform(&seed) < 0.7;
     }
-    shape->S = ecornn_cell_states(desc->cell);
+    shape->S = count_states(desc->cell);
     shape->x = T * N * (size_t)desc->input;
     shape->y = T * N * D * H;
     shape->state = L * D * N * H;
-    shape->params = sizes.params;
+    shape->params = sizes.param_elements;
     const size_t states = (size_t)shape->S * shape->state;
     shape->inputs = shape->x + shape->y + shape->params + 2 * states;
     shape->results = shape->inputs;
@@ -138,11 +139,11 @@ static double *sum(const double *a, double scale, const double *b, size_t n)
 /* Makes pointers to the parameters of a block. */
 static void **pointers(const ecornn_plan *plan, char *block, size_t bytes)
 {
-    const int count = ecornn_param_count(plan);
+    const int count = count_params(plan);
     void **pointer = malloc((size_t)(count + 1) * sizeof *pointer);
     for (int k = 0; k < count; k++) {
         ecornn_param param;
-        check_ok(ecornn_param_get(plan, k, &param));
+        check_ok(param_at(plan, k, &param));
         pointer[k] = block + param.offset * bytes;
     }
     return pointer;
@@ -156,16 +157,14 @@ static double *evaluate(const struct shape *shape, ecornn_device *device, double
     ecornn_sizes sizes;
     double *out = calloc(shape->results, sizeof *out);
     desc.type = ECORNN_F64;
-    check_ok(ecornn_plan_create(&plan, device, &desc));
-    ecornn_plan_sizes(plan, &sizes);
-    void *weights = ecornn_alloc(device, sizes.weights);
-    void *dweights = ecornn_alloc(device, sizes.dweights);
-    void *reserve = ecornn_alloc(device, sizes.reserve);
+    check_ok(ecornn_plan_create_desc(&plan, device, &desc));
+    get_sizes(plan, &sizes);
+    void *weights = ecornn_alloc(device, sizes.weight_bytes);
+    void *dweights = ecornn_alloc(device, sizes.dweight_bytes);
+    void *reserve = ecornn_alloc(device, sizes.reserve_bytes);
     void **params = pointers(plan, (char *)(in + input_at(shape, PARAMETERS)), sizeof *in);
     void **dparams = pointers(plan, (char *)(out + result_at(shape, PARAMETERS)), sizeof *out);
     ecornn_io io = {.size = sizeof io,
-                    .steps = ECORNN_ALL,
-                    .batch = ECORNN_ALL,
                     .lengths = shape->ragged ? shape->lengths : NULL,
                     .x = in,
                     .y = out,
@@ -193,9 +192,9 @@ static double *evaluate(const struct shape *shape, ecornn_device *device, double
         io.reset_state[s] = io.initial[s];
         gradient.dreset_state[s] = dreset + (size_t)s * shape->state;
     }
-    check_ok(ecornn_pack(plan, (const void *const *)params, weights, NULL));
-    check_ok(ecornn_forward(plan, &io));
-    check_ok(ecornn_backward(plan, &io, &gradient));
+    check_ok(ecornn_pack(plan, (const void *const *)params, NULL, weights, NULL));
+    check_ok(forward_all(plan, &io));
+    check_ok(backward_all(plan, &io, &gradient));
     for (size_t i = 0; i < (size_t)shape->S * shape->state; i++)
         out[result_at(shape, SECOND_STATES) + i] += dreset[i];
     free(dreset);
@@ -211,6 +210,74 @@ static double *evaluate(const struct shape *shape, ecornn_device *device, double
 }
 
 /* ---- tangents -------------------------------------------------------------------------------- */
+
+/* All arrays of a run; NULL: zeros, or not needed. */
+struct tangent_io {
+    const int32_t *lengths;
+    const void *x, *x_tangent;
+    const void *initial[ECORNN_MAX_STATES], *initial_tangent[ECORNN_MAX_STATES];
+    const void *const *params, *const *param_tangents;
+    void *y, *y_tangent;
+    void *final[ECORNN_MAX_STATES], *final_tangent[ECORNN_MAX_STATES];
+    const void *dy, *dy_tangent;
+    const void *dfinal[ECORNN_MAX_STATES], *dfinal_tangent[ECORNN_MAX_STATES];
+    void *dx, *dinitial[ECORNN_MAX_STATES];
+    void *const *dparams;
+    void *workspace;
+    uint64_t seed;
+    const uint8_t *resets, *mask;
+    const void *reset_state[ECORNN_MAX_STATES], *reset_state_tangent[ECORNN_MAX_STATES];
+    void *dreset_state[ECORNN_MAX_STATES];
+    uint32_t first_step, first_row;
+};
+
+static ecornn_status tangent_create(ecornn_plan **plan, ecornn_device *device,
+                                    const ecornn_desc *desc)
+{
+    ecornn_desc with = *desc;
+    with.flags |= ECORNN_TANGENT;
+    return ecornn_plan_create_desc(plan, device, &with);
+}
+
+/* Backward if a gradient is asked for. */
+static ecornn_status tangent_run(const ecornn_plan *plan, const struct tangent_io *run)
+{
+    ecornn_io tangent = {.size = sizeof tangent,
+                         .x = run->x_tangent,
+                         .params = run->param_tangents,
+                         .y = run->y_tangent};
+    ecornn_io io = {.size = sizeof io,
+                    .lengths = run->lengths,
+                    .x = run->x,
+                    .params = run->params,
+                    .y = run->y,
+                    .workspace = run->workspace,
+                    .seed = run->seed,
+                    .resets = run->resets,
+                    .mask = run->mask,
+                    .first_step = run->first_step,
+                    .first_row = run->first_row,
+                    .tangent = &tangent};
+    ecornn_gradient dtangent = {.size = sizeof dtangent, .dy = run->dy_tangent};
+    ecornn_gradient gradient = {.size = sizeof gradient,
+                                .dy = run->dy,
+                                .dx = run->dx,
+                                .dparams = run->dparams,
+                                .tangent = &dtangent};
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        io.initial[s] = run->initial[s];
+        tangent.initial[s] = run->initial_tangent[s];
+        io.final[s] = run->final[s];
+        tangent.final[s] = run->final_tangent[s];
+        io.reset_state[s] = run->reset_state[s];
+        tangent.reset_state[s] = run->reset_state_tangent[s];
+        gradient.dfinal[s] = run->dfinal[s];
+        dtangent.dfinal[s] = run->dfinal_tangent[s];
+        gradient.dinitial[s] = run->dinitial[s];
+        gradient.dreset_state[s] = run->dreset_state[s];
+    }
+    return run->dx || run->dparams ? backward_all(plan, &io, &gradient) : forward_all(plan, &io);
+}
 
 /* Converts doubles to the type and copies them to the device. */
 static char *to_device(ecornn_device *device, const double *value, size_t n, ecornn_type type)
@@ -242,16 +309,15 @@ static double *from_device(ecornn_device *device, char *memory, size_t n, ecornn
 /* Blocks in the device's memory, and pointers into them. */
 struct run {
     ecornn_device *device;
-    ecornn_tangent_plan *plan;
+    ecornn_plan *plan;
     ecornn_plan *places; /* gives the positions of parameters */
     char *in, *direction, *plain, *out, *lengths, *workspace, *reset, *mask, *dreset;
     void **params, **slopes, **dparams;
 };
 
-static ecornn_tangent_io io_of(const struct run *run, const struct shape *shape, size_t bytes)
+static struct tangent_io io_of(const struct run *run, const struct shape *shape, size_t bytes)
 {
-    ecornn_tangent_io io = {.size = sizeof io,
-                            .lengths = shape->ragged ? (const int32_t *)run->lengths : NULL,
+    struct tangent_io io = {.lengths = shape->ragged ? (const int32_t *)run->lengths : NULL,
                             .x = run->in,
                             .x_tangent = run->direction,
                             .params = (const void *const *)run->params,
@@ -294,15 +360,15 @@ static double *differentiate(const struct shape *shape, const char *name, const 
                              const double *direction, double **plain)
 {
     struct run run = {.device = NULL};
-    ecornn_tangent_sizes sizes;
+    ecornn_sizes sizes;
     const ecornn_type type = shape->desc.type;
     const size_t bytes = type == ECORNN_F64 ? sizeof(double) : sizeof(float), n = shape->inputs;
     double *nothing = calloc(n, sizeof *nothing);
     check_ok(ecornn_device_open(&run.device, name));
-    check_ok(ecornn_tangent_plan_create(&run.plan, run.device, &shape->desc));
-    check_ok(ecornn_plan_create(&run.places, run.device, &shape->desc));
-    ecornn_tangent_plan_sizes(run.plan, &sizes);
-    ck_assert_int_eq((int)sizes.params, ecornn_param_count(run.places));
+    check_ok(tangent_create(&run.plan, run.device, &shape->desc));
+    check_ok(ecornn_plan_create_desc(&run.places, run.device, &shape->desc));
+    get_sizes(run.plan, &sizes);
+    ck_assert_int_eq(sizes.param_count, count_params(run.places));
     run.in = to_device(run.device, in, n, type);
     run.direction = to_device(run.device, direction, n, type);
     run.plain = to_device(run.device, nothing, n, type);
@@ -314,13 +380,13 @@ static double *differentiate(const struct shape *shape, const char *name, const 
     run.mask = ecornn_alloc(run.device, sizeof shape->mask);
     check_ok(ecornn_upload(run.device, run.reset, shape->reset, sizeof shape->reset));
     check_ok(ecornn_upload(run.device, run.mask, shape->mask, sizeof shape->mask));
-    run.workspace = ecornn_alloc(run.device, sizes.workspace);
+    run.workspace = ecornn_alloc(run.device, sizes.workspace_bytes);
     const size_t at = input_at(shape, PARAMETERS) * bytes;
     run.params = pointers(run.places, run.in + at, bytes);
     run.slopes = pointers(run.places, run.direction + at, bytes);
     run.dparams = pointers(run.places, run.out + result_at(shape, PARAMETERS) * bytes, bytes);
-    const ecornn_tangent_io io = io_of(&run, shape, bytes);
-    check_ok(ecornn_tangent_run(run.plan, &io));
+    const struct tangent_io io = io_of(&run, shape, bytes);
+    check_ok(tangent_run(run.plan, &io));
     check_ok(ecornn_wait(run.device, NULL));
     *plain = from_device(run.device, run.plain, n, type);
     double *out = from_device(run.device, run.out, n, type);
@@ -334,7 +400,7 @@ static double *differentiate(const struct shape *shape, const char *name, const 
         ecornn_free(run.device, memory[k]);
     free(run.params), free(run.slopes), free(run.dparams), free(nothing);
     ecornn_plan_free(run.places);
-    ecornn_tangent_plan_free(run.plan);
+    ecornn_plan_free(run.plan);
     ecornn_device_close(run.device);
     return out;
 }
@@ -381,7 +447,7 @@ START_TEST(tangents_are_differences)
     struct shape shape = {.lengths = {2, 4, 0, 3}, .ragged = list[_i].lengths};
     if (list[_i].text != NULL)
         check_ok(ecornn_cell_parse(&cell, list[_i].text));
-    check_ok(ecornn_desc_parse(&desc, only ? only : list[_i].problem, cell));
+    check_ok(parse_desc(&desc, only ? only : list[_i].problem, cell));
     shape_of(&shape, &desc, device);
     double *in = numbers(shape.inputs, 1), *direction = numbers(shape.inputs, 2), *plain;
     double *up = sum(in, step, direction, shape.inputs);
@@ -392,7 +458,7 @@ START_TEST(tangents_are_differences)
     for (size_t i = 0; i < shape.results; i++)
         expected[i] /= 2 * step;
     for (int d = 0; d < DEVICES; d++) {
-        if (strcmp(devices[d], "cuda") == 0 && ecornn_device_count("cuda") == 0)
+        if (strcmp(devices[d], "cuda") == 0 && count_devices("cuda") == 0)
             continue;
         double *is = differentiate(&shape, devices[d], in, direction, &plain);
         const bool wide = desc.type == ECORNN_F64;
@@ -429,15 +495,14 @@ START_TEST(what_it_does_not_do_is_said)
         {"noisy/L2/T2/N2/I2/H4", noisy, "bernoulli() in more than one layer"},
     };
     ecornn_device *device = reference();
-    ecornn_tangent_plan *plan = NULL;
+    ecornn_plan *plan = NULL;
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         ecornn_cell *cell = NULL;
         ecornn_desc desc;
         if (wrong[k].text != NULL)
             check_ok(ecornn_cell_parse(&cell, wrong[k].text));
-        check_ok(ecornn_desc_parse(&desc, wrong[k].problem, cell));
-        check_refused(ecornn_tangent_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED,
-                      wrong[k].word);
+        check_ok(parse_desc(&desc, wrong[k].problem, cell));
+        check_refused(tangent_create(&plan, device, &desc), ECORNN_UNSUPPORTED, wrong[k].word);
         ck_assert_ptr_null(plan);
         ecornn_cell_free(cell);
     }
@@ -448,37 +513,32 @@ END_TEST
 START_TEST(wrong_calls_are_refused)
 {
     ecornn_device *device = reference();
-    ecornn_tangent_plan *plan;
-    ecornn_tangent_sizes sizes;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
     ecornn_desc desc;
     char text[1];
     double number[64] = {0};
     const void *params[12];
     void *dparams[12] = {NULL};
-    check_ok(ecornn_desc_parse(&desc, "lstm/f64/T1/N1/I1/H1", NULL));
-    REFUSES(ecornn_tangent_plan_create(NULL, device, &desc), "plan is NULL");
-    REFUSES(ecornn_tangent_plan_create(&plan, NULL, &desc), "device is NULL");
-    REFUSES(ecornn_tangent_plan_create(&plan, device, NULL), "desc is NULL");
-    check_ok(ecornn_tangent_plan_create(&plan, device, &desc));
-    ecornn_tangent_plan_sizes(plan, &sizes);
-    ck_assert_int_eq((int)sizes.params, 12);
-    ck_assert_int_eq(ecornn_tangent_plan_print(NULL, text, 1), -1);
-    ck_assert_int_gt(ecornn_tangent_plan_print(plan, text, 1), 200);
-    void *workspace = ecornn_alloc(device, sizes.workspace);
+    check_ok(parse_desc(&desc, "lstm/f64/T1/N1/I1/H1", NULL));
+    check_ok(tangent_create(&plan, device, &desc));
+    get_sizes(plan, &sizes);
+    ck_assert_int_eq(sizes.param_count, 12);
+    ck_assert_int_eq(ecornn_plan_print(NULL, text, 1), -1);
+    ck_assert_int_gt(ecornn_plan_print(plan, text, 1), 200);
+    void *workspace = ecornn_alloc(device, sizes.workspace_bytes);
     for (int k = 0; k < 12; k++)
         params[k] = number;
-    const ecornn_tangent_io good = {
-        .size = sizeof good, .x = number, .params = params, .workspace = workspace};
-    ecornn_tangent_io io = good;
-    check_ok(ecornn_tangent_run(plan, &io)); /* no result is requested */
-    REFUSES(ecornn_tangent_run(NULL, &io), "plan is NULL");
-    REFUSES(ecornn_tangent_run(plan, NULL), "io is NULL");
-#define REFUSED(change, word) io = good, change, REFUSES(ecornn_tangent_run(plan, &io), word)
-    REFUSED(io.size = 8, "io.size is 8");
-    REFUSED(io.steps = 2, "io.steps is 2, must be 1 to 1");
-    REFUSED(io.batch = ECORNN_ALL, "io.steps is 0, must be 1 to 1");
-    REFUSED(io.steps = ECORNN_ALL, "io.batch is 0, must be 1 to ");
-    REFUSED((io.steps = ECORNN_ALL, io.batch = -3), "io.batch is -3");
+    const struct tangent_io good = {.x = number, .params = params, .workspace = workspace};
+    struct tangent_io io = good;
+    check_ok(tangent_run(plan, &io)); /* no result is requested */
+    const ecornn_io wrong = {
+        .size = sizeof wrong, .x = number, .params = params, .weights = number};
+    REFUSES(ecornn_forward(plan, 1, 1, &wrong), "io.weights is");
+    REFUSES(ecornn_forward(plan, 2, 1, &wrong), "steps is 2, must be 0 to 1");
+    REFUSES(ecornn_forward(plan, 0, 1, &wrong), "steps is 0: an empty run has no tangents");
+    REFUSES(ecornn_pack(plan, params, NULL, number, NULL), "no packed weights");
+#define REFUSED(change, word) io = good, change, REFUSES(tangent_run(plan, &io), word)
     REFUSED(io.x = NULL, "io.x is NULL");
     REFUSED(io.y_tangent = (char *)number + 1, "io.y_tangent is");
     REFUSED(io.lengths = (const int32_t *)((char *)number + 1), "io.lengths is");
@@ -489,8 +549,8 @@ START_TEST(wrong_calls_are_refused)
     params[3] = NULL;
     REFUSED(io.seed = 0, "io.params[3] is NULL, all 12 are needed");
     ecornn_free(device, workspace);
-    ecornn_tangent_plan_free(plan);
-    ecornn_tangent_plan_free(NULL);
+    ecornn_plan_free(plan);
+    ecornn_plan_free(NULL);
     ecornn_device_close(device);
 }
 END_TEST

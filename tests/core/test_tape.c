@@ -69,7 +69,7 @@ static void check_forward(const struct list *list, const struct eco_problem *pro
                 const int input = find(list, ECO_INPUT, layer, d, t);
                 const int step = find(list, ECO_STEP, layer, d, t);
                 check_order(list, input, step);
-                if (problem->saving.policy != ECORNN_SAVE_ALL)
+                if (problem->saving.policy != ECO_SAVE_ALL)
                     check_order(list, step, find(list, ECO_KEEP, layer, d, t));
                 const int32_t before = eco_problem_reversed(problem, d) ? t + 1 : t - 1;
                 if (before >= 0 && before < T)
@@ -95,7 +95,7 @@ static void check_backward(const struct list *list, const struct eco_problem *pr
                 const int step = find(list, ECO_D_STEP, layer, d, t);
                 const int input = find(list, ECO_D_INPUT, layer, d, t);
                 check_order(list, step, input);
-                if (problem->saving.policy != ECORNN_SAVE_ALL)
+                if (problem->saving.policy != ECO_SAVE_ALL)
                     check_order(list, find(list, ECO_REPLAY, layer, d, t), step);
                 check_order(list, step, find(list, ECO_D_WEIGHTS, layer, d, t));
                 const int32_t after = eco_problem_reversed(problem, d) ? t - 1 : t + 1;

@@ -12,6 +12,7 @@
 #include "common/choice.h"
 #include "common/util.h"
 #include "lib/tune.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 
 static ecornn_device *device;
@@ -32,8 +33,8 @@ static ecornn_plan *plan_of(const char *problem)
 {
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, problem, NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, problem, NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
     return plan;
 }
 
@@ -159,7 +160,7 @@ START_TEST(bounds_of_narrow_types)
         struct eco_tune_bounds bounds;
         struct eco_problem problem;
         ecornn_desc desc;
-        ck_assert_int_eq(ecornn_desc_parse(&desc, rows[k].problem, NULL), ECORNN_OK);
+        ck_assert_int_eq(parse_desc(&desc, rows[k].problem, NULL), ECORNN_OK);
         ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
         ck_assert_int_eq(eco_tune_bounds_find(&bounds, &problem), ECORNN_OK);
         ck_assert_msg(bounds.most[0] >= rows[k].least && bounds.most[0] <= rows[k].most,
@@ -178,18 +179,17 @@ struct seen {
     char last[ECO_MAX_FORCE];
 };
 
-static void see(void *own, const ecornn_candidate *candidate)
+static void see(void *own, const char *choices, const char *refusal, const double seconds[4])
 {
     struct seen *seen = own;
-    if (candidate->refusal != NULL) {
+    if (refusal != NULL) {
         seen->refused++;
         return;
     }
     seen->timed++;
-    seen->estimate = candidate->estimate;
-    ck_assert(0 < candidate->low && candidate->low <= candidate->seconds &&
-              candidate->seconds <= candidate->high);
-    snprintf(seen->last, sizeof seen->last, "%s", candidate->choices);
+    seen->estimate = seconds[3];
+    ck_assert(0 < seconds[1] && seconds[1] <= seconds[0] && seconds[0] <= seconds[2]);
+    snprintf(seen->last, sizeof seen->last, "%s", choices);
 }
 
 static const char *const tuned_problem[] = {
@@ -202,20 +202,20 @@ static void know(const char *name, const char *choices)
 {
     ecornn_desc desc;
     struct eco_problem problem;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, name, NULL), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, name, NULL), ECORNN_OK);
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
     ck_assert_int_eq(eco_wisdom_learn(device, &problem, choices, 1e-6, 1e-8), ECORNN_OK);
 }
 
 /* Tunes with so little time that only the required candidates are measured. */
-static ecornn_tuned measure(const char *problem, bool wisdom)
+static ecornn_tuning measure(const char *problem, bool wisdom)
 {
     ecornn_desc desc;
-    ecornn_tuned tuned;
+    ecornn_tuning tuned;
     const ecornn_tuning tuning = {
-        .size = sizeof tuning, .seconds = 1e-3, .forget = 1, .wisdom = wisdom};
-    ck_assert_int_eq(ecornn_desc_parse(&desc, problem, NULL), ECORNN_OK);
-    ck_assert_msg(ecornn_tune(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
+        .size = sizeof tuning, .limit_seconds = 1e-3, .forget = 1, .wisdom = wisdom};
+    ck_assert_int_eq(parse_desc(&desc, problem, NULL), ECORNN_OK);
+    ck_assert_msg(tune_into(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
                   ecornn_error_detail());
     return tuned;
 }
@@ -225,10 +225,11 @@ START_TEST(becomes_wisdom)
     static char print[1 << 14], line[400];
     struct seen seen = {0};
     ecornn_desc desc;
-    ecornn_tuned tuned;
-    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 3, .report = see, .own = &seen};
-    ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[_i], NULL), ECORNN_OK);
-    ck_assert_msg(ecornn_tune(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
+    ecornn_tuning tuned;
+    const ecornn_tuning tuning = {
+        .size = sizeof tuning, .limit_seconds = 3, .report = see, .own = &seen};
+    ck_assert_int_eq(parse_desc(&desc, tuned_problem[_i], NULL), ECORNN_OK);
+    ck_assert_msg(tune_into(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
                   ecornn_error_detail());
     ck_assert_int_gt(tuned.candidates, 0);
     ck_assert_int_eq(tuned.wrong, 0);
@@ -243,7 +244,7 @@ START_TEST(becomes_wisdom)
     ck_assert_msg(strstr(print, line) != NULL, "%s: %s", tuned.best, print);
     snprintf(line, sizeof line, "\nwisdom: %s, ", tuned_problem[_i]);
     ck_assert_msg(strstr(print, line) != NULL, "%s", print);
-    const ecornn_tuned again = measure(tuned_problem[_i], true);
+    const ecornn_tuning again = measure(tuned_problem[_i], true);
     ck_assert_int_eq(again.by_wisdom, 1);
     ck_assert_str_eq(again.planned, tuned.best);
 }
@@ -258,11 +259,11 @@ START_TEST(measures_three_in_no_time)
                                           "lstm/bf16/infer/L2/T2/N33/I16/H32"};
     struct seen seen = {0};
     ecornn_desc desc;
-    ecornn_tuned tuned;
+    ecornn_tuning tuned;
     const ecornn_tuning tuning = {
-        .size = sizeof tuning, .seconds = 1e-9, .forget = 1, .report = see, .own = &seen};
-    ck_assert_int_eq(ecornn_desc_parse(&desc, problem[_i], NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_tune(device, &desc, &tuning, &tuned), ECORNN_OK);
+        .size = sizeof tuning, .limit_seconds = 1e-9, .forget = 1, .report = see, .own = &seen};
+    ck_assert_int_eq(parse_desc(&desc, problem[_i], NULL), ECORNN_OK);
+    ck_assert_int_eq(tune_into(device, &desc, &tuning, &tuned), ECORNN_OK);
     ck_assert_int_eq(tuned.candidates, 3);
     ck_assert_int_ge(seen.timed, 4); /* with the starting plan */
     ck_assert_int_eq(tuned.measured, 1);
@@ -271,13 +272,13 @@ START_TEST(measures_three_in_no_time)
 }
 END_TEST
 
-static ecornn_tuned tune_by(const struct eco_choice *choices, const char *name)
+static ecornn_tuning tune_by(const struct eco_choice *choices, const char *name)
 {
-    static const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 1e-3, .forget = 1};
+    static const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 1e-3, .forget = 1};
     ecornn_desc desc;
-    ecornn_tuned tuned = {0};
+    ecornn_tuning tuned = {0};
     struct eco_problem problem;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, name, NULL), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, name, NULL), ECORNN_OK);
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
     ck_assert_int_eq(eco_tune(device, &problem, choices, &tuning, &tuned), ECORNN_OK);
     return tuned;
@@ -289,7 +290,7 @@ START_TEST(says_what_was_not_measured)
     static const struct eco_choice none[] = {{.key = NULL}},
                                    two[] = {{"cpu", "chunk", NULL, "1 3", 0}, {.key = NULL}};
     for (int k = 0; k < 2; k++) {
-        const ecornn_tuned tuned = tune_by(k == 0 ? none : two, "lstm/f32/infer/T9/N5/I12/H24");
+        const ecornn_tuning tuned = tune_by(k == 0 ? none : two, "lstm/f32/infer/T9/N5/I12/H24");
         ck_assert_int_eq(tuned.candidates, k == 0 ? 0 : 2);
         ck_assert_int_eq(tuned.measured, k);
         ck_assert_int_eq(tuned.complete, 1);
@@ -318,7 +319,7 @@ START_TEST(nothing_is_a_wrong_result)
     nothing.run = run_nothing;
     backend.algos = algos;
     device->backend = &backend;
-    const ecornn_tuned tuned =
+    const ecornn_tuning tuned =
         tune_by(choices, _i == 0 ? "lstm/f32/infer/T9/N5/I12/H24" : "lstm/f32/train/T9/N5/I12/H24");
     device->backend = own;
     ck_assert_int_eq(tuned.wrong, 1);
@@ -368,10 +369,10 @@ START_TEST(measures_what_wisdom_chose)
 {
     static char print[1 << 14];
     char line[400];
-    const ecornn_tuned without = measure(LSTM, true);
+    const ecornn_tuning without = measure(LSTM, true);
     ck_assert_int_eq(without.by_wisdom, 0);
     know(known[_i].problem, known[_i].choices);
-    const ecornn_tuned with = measure(LSTM, true), planner = measure(LSTM, false);
+    const ecornn_tuning with = measure(LSTM, true), planner = measure(LSTM, false);
     ecornn_plan *plan = plan_of(LSTM);
     ecornn_plan_print(plan, print, sizeof print);
     ecornn_plan_free(plan);
@@ -391,7 +392,7 @@ END_TEST
  * for no other, because other programs would sometimes hide the difference. */
 START_TEST(wrong_wisdom_has_regret)
 {
-    ecornn_tuned tuned = {.regret = 0};
+    ecornn_tuning tuned = {.regret = 0};
     ecornn_device_close(device);
     ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
     know(LSTM, "algorithm=packed,block=1");
@@ -410,10 +411,10 @@ START_TEST(forgets)
 {
     char text[64];
     ecornn_desc desc;
-    ecornn_tuned tuned;
-    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 1e-3, .forget = 1};
-    ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[0], NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_tune(device, &desc, &tuning, &tuned), ECORNN_OK);
+    ecornn_tuning tuned;
+    const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 1e-3, .forget = 1};
+    ck_assert_int_eq(parse_desc(&desc, tuned_problem[0], NULL), ECORNN_OK);
+    ck_assert_int_eq(tune_into(device, &desc, &tuning, &tuned), ECORNN_OK);
     ecornn_wisdom_to_text(text, sizeof text);
     ck_assert_str_eq(text, "ecornn-wisdom 1\n");
 }
@@ -422,30 +423,29 @@ END_TEST
 START_TEST(wrong_calls)
 {
     ecornn_desc desc;
-    ecornn_tuned tuned;
-    const ecornn_tuning size = {.size = 1}, seconds = {.size = sizeof seconds, .seconds = -1};
-    ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[0], NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_tune(NULL, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
-    ck_assert_int_eq(ecornn_tune(device, NULL, NULL, &tuned), ECORNN_BAD_ARGUMENT);
-    ck_assert_int_eq(ecornn_tune(device, &desc, NULL, NULL), ECORNN_BAD_ARGUMENT);
-    ck_assert_int_eq(ecornn_tune(device, &desc, &size, &tuned), ECORNN_BAD_ARGUMENT);
-    ck_assert_int_eq(ecornn_tune(device, &desc, &seconds, &tuned), ECORNN_BAD_ARGUMENT);
+    ecornn_tuning tuned;
+    const ecornn_tuning size = {.size = 1}, seconds = {.size = sizeof seconds, .limit_seconds = -1};
+    ck_assert_int_eq(parse_desc(&desc, tuned_problem[0], NULL), ECORNN_OK);
+    ck_assert_int_eq(tune_into(NULL, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(tune_into(device, NULL, NULL, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(tune_into(device, &desc, &size, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(tune_into(device, &desc, &seconds, &tuned), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=2", 1), 0);
-    ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(tune_into(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
     ck_assert(strstr(ecornn_error_detail(), "unset ECORNN_FORCE before tuning") != NULL);
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
     ecornn_desc limited = desc;
     limited.memory_limit = 123456789;
-    ck_assert_int_eq(ecornn_tune(device, &limited, NULL, &tuned), ECORNN_UNSUPPORTED);
+    ck_assert_int_eq(tune_into(device, &limited, NULL, &tuned), ECORNN_UNSUPPORTED);
     ck_assert(strstr(ecornn_error_detail(), "memory_limit is 123456789, must be 0") != NULL);
     ecornn_device *reference;
     ck_assert_int_eq(ecornn_device_open(&reference, "reference"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_tune(reference, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
+    ck_assert_int_eq(tune_into(reference, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
     ecornn_device_close(reference);
     desc.steps = 0;
-    ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(tune_into(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
     desc.steps = 2, desc.type = ECORNN_F16, desc.param_type = ECORNN_F32;
-    ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
+    ck_assert_int_eq(tune_into(device, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
 }
 END_TEST
 
@@ -454,14 +454,14 @@ END_TEST
 START_TEST(no_memory)
 {
     ecornn_desc desc;
-    ecornn_tuned tuned;
-    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 0.005, .wisdom = 1};
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/train/T2/N1/I2/H2", NULL), ECORNN_OK);
+    ecornn_tuning tuned;
+    const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 0.005, .wisdom = 1};
+    ck_assert_int_eq(parse_desc(&desc, "lstm/train/T2/N1/I2/H2", NULL), ECORNN_OK);
     know("lstm/f32/train/T2/N1/I2/H2", "algorithm=packed,chunk=1");
     int failed = 0;
     for (int k = 1; k < 40; k++) {
         eco_alloc_fail_at(k);
-        const ecornn_status status = ecornn_tune(device, &desc, &tuning, &tuned);
+        const ecornn_status status = tune_into(device, &desc, &tuning, &tuned);
         eco_alloc_fail_at(0);
         ck_assert(status == ECORNN_OK || status == ECORNN_NO_MEMORY);
         failed += status != ECORNN_OK;

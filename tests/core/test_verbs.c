@@ -297,7 +297,7 @@ static void large_open(struct large *l, int number, bool backward)
                                  plan->problem.cell->lowered.n_extra),
                  H = (size_t)plan->problem.H;
     double *weights = l->planned.weights;
-    for (size_t i = 0; i < l->planned.sizes.weights / sizeof *weights; i++)
+    for (size_t i = 0; i < l->planned.sizes.weight_bytes / sizeof *weights; i++)
         weights[i] = below(16) - 8;
     l->args = (struct eco_args){.T = plan->problem.T,
                                 .N = plan->problem.N,
@@ -425,7 +425,7 @@ START_TEST(gradients_are_their_equation)
 {
     struct large l;
     large_open(&l, _i, true);
-    const size_t bytes = l.planned.sizes.dweights;
+    const size_t bytes = l.planned.sizes.dweight_bytes;
     char *plain = calloc(1, bytes);
     struct eco_gradients gradients = {.op = &l.op, .dacc = rows_of(&l, l.a, l.a_row)};
     for (int k = 0; k <= l.run.lowered->n_operands; k++) {

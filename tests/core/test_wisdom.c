@@ -14,6 +14,7 @@
 #include "common/backend.h"
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/wisdom.h"
 
@@ -106,7 +107,7 @@ END_TEST
 START_TEST(refused_choices)
 {
     ecornn_desc desc;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "nothing", NULL), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(parse_desc(&desc, "nothing", NULL), ECORNN_BAD_ARGUMENT);
     learn(LSTM " - @ algorithm=packed,vectors=9 1000 10 2026-01-31\n");
     ck_assert(says(LSTM, ", refused: ECORNN_FORCE: vectors=9 is none of the values"));
     ck_assert(strstr(wisdom_print,
@@ -168,11 +169,11 @@ static double time_of_plan(const char *problem)
 {
     double least = 1;
     ecornn_desc desc;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, problem, NULL), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, problem, NULL), ECORNN_OK);
     for (int i = 0; i < 200; i++) {
         ecornn_plan *plan;
         const double begin = seconds();
-        ck_assert_int_eq(ecornn_plan_create(&plan, wisdom_device, &desc), ECORNN_OK);
+        ck_assert_int_eq(ecornn_plan_create_desc(&plan, wisdom_device, &desc), ECORNN_OK);
         const double time = seconds() - begin;
         least = time < least ? time : least;
         ecornn_plan_free(plan);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/backend.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/wisdom.h"
 
@@ -80,8 +81,8 @@ static void *plan_and_learn(void *own)
         ecornn_plan *plan = NULL;
         if (number % 2 == 0 && ecornn_wisdom_from_text(WISDOM_HEAD) != ECORNN_OK)
             return own;
-        if (ecornn_desc_parse(&desc, LSTM, NULL) != ECORNN_OK ||
-            ecornn_plan_create(&plan, wisdom_device, &desc) != ECORNN_OK)
+        if (parse_desc(&desc, LSTM, NULL) != ECORNN_OK ||
+            ecornn_plan_create_desc(&plan, wisdom_device, &desc) != ECORNN_OK)
             return own;
         ecornn_plan_free(plan);
     }
@@ -117,8 +118,8 @@ static bool opens_and_plans(void)
     ecornn_desc desc;
     if (ecornn_device_open(&device, "cpu:1") != ECORNN_OK)
         return false;
-    const bool planned = ecornn_desc_parse(&desc, LSTM, NULL) == ECORNN_OK &&
-                         ecornn_plan_create(&plan, device, &desc) == ECORNN_OK;
+    const bool planned = parse_desc(&desc, LSTM, NULL) == ECORNN_OK &&
+                         ecornn_plan_create_desc(&plan, device, &desc) == ECORNN_OK;
     ecornn_plan_free(plan);
     ecornn_device_close(device);
     return planned;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/isa/isa.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/attention.h"
 #include "tests/kit/stage.h"
 #include "tests/kit/testing.h"
@@ -146,8 +147,8 @@ int main(void)
             continue;
         print_activations(isa);
         print_stages(isa);
-        for (int c = 0; ecornn_cell_name(c); c++)
-            print_run(isa, ecornn_cell_name(c));
+        for (int c = 0; cell_name(c); c++)
+            print_run(isa, cell_name(c));
         print_attention(isa);
     }
     return 0;

@@ -15,6 +15,7 @@
 
 #include "common/backend.h"
 #include "cpu/isa/isa.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -41,7 +42,7 @@ static bool open_set(ecornn_device **device, const char *name, const char *set)
     else
         unsetenv("ECORNN_ISA");
     ecornn_device_info info;
-    ck_assert_int_eq(ecornn_device_query(*device, &info), ECORNN_OK);
+    ck_assert_int_eq(query_device(*device, &info), ECORNN_OK);
     if (strcmp(info.variant, set) == 0)
         return true;
     ecornn_device_close(*device);
@@ -77,7 +78,7 @@ static bool devices_agree(const struct test_case *test, const struct machine mac
     struct data alone = {0}, both = {0};
     char who[96];
     ecornn_device_info info;
-    ecornn_device_query(machine[0].device, &info);
+    query_device(machine[0].device, &info);
     snprintf(who, sizeof who, "%s with %s against the reference", name, info.variant);
     bool ok =
         case_run(test, &machine[0], inputs, &alone) && results_agree(test, who, expected, &alone);
@@ -189,8 +190,8 @@ START_TEST(interprets_the_same_bits)
     int all = 0;
     for (int k = 0; k < SETS; k++)
         if (open_set(&machine.device, "cpu:1", sets[k])) {
-            const int ran = interpreted_same(ecornn_cell_name(_i / 2), rest[_i % 2], &machine);
-            ck_assert_msg(ran >= 0, "%s: %s", sets[k], ecornn_cell_name(_i / 2));
+            const int ran = interpreted_same(cell_name(_i / 2), rest[_i % 2], &machine);
+            ck_assert_msg(ran >= 0, "%s: %s", sets[k], cell_name(_i / 2));
             all += ran;
             ecornn_device_close(machine.device);
         }
@@ -264,7 +265,7 @@ START_TEST(sets_of_a_kind_give_the_same_bits)
            strcmp(eco_backend_cpu.algos[packed]->name, "packed") != 0)
         packed++;
     snprintf(text, sizeof text, "%s/%s/L2/bi/T9/N7/I5/H37/states/lengths:random",
-             ecornn_cell_name(_i / TYPES), types[_i % TYPES]);
+             cell_name(_i / TYPES), types[_i % TYPES]);
     ck_assert(case_parse(&test, text));
     case_inputs(&test, &inputs);
     const struct eco_isa *isa;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cpu/cpu.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 
@@ -29,8 +30,8 @@ static void make(struct planned *run, const char *device)
     char text[64];
     snprintf(text, sizeof text, "gru/f64/T%d/N%d/I%d/H%d", STEPS, ROWS, INPUT, HIDDEN);
     planned_open(run, device, text, NULL);
-    double *params = calloc(run->sizes.params, sizeof *params);
-    for (size_t k = 0; k < run->sizes.params; k++)
+    double *params = calloc(run->sizes.param_elements, sizeof *params);
+    for (size_t k = 0; k < run->sizes.param_elements; k++)
         params[k] = (double)(k * 2654435761u % 1000) / 8000 - 0.06;
     planned_pack(run, params, run->weights);
     free(params);
@@ -40,7 +41,7 @@ static ecornn_status forward(const struct planned *run, double *to)
 {
     ecornn_io io = planned_io(run);
     io.x = x, io.y = to;
-    return ecornn_forward(run->plan, &io);
+    return forward_all(run->plan, &io);
 }
 
 /* Pages of address space in use. */

@@ -17,6 +17,7 @@
 #include "cpu/cpu.h"
 #include "cpu/run/cpuid.h"
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 
 static double seconds(void)
@@ -57,28 +58,26 @@ static void runner_open(struct runner *runner, const char *device, const char *p
     ecornn_desc desc;
     ecornn_sizes sizes;
     must(ecornn_device_open(&runner->device, device) == ECORNN_OK);
-    must(ecornn_desc_parse(&desc, problem, NULL) == ECORNN_OK);
-    must(ecornn_plan_create(&runner->plan, runner->device, &desc) == ECORNN_OK);
-    ecornn_plan_sizes(runner->plan, &sizes);
+    must(parse_desc(&desc, problem, NULL) == ECORNN_OK);
+    must(ecornn_plan_create_desc(&runner->plan, runner->device, &desc) == ECORNN_OK);
+    get_sizes(runner->plan, &sizes);
     const size_t rows = (size_t)desc.steps * (size_t)desc.batch,
                  x = rows * (size_t)desc.input * MOST_BYTES,
                  y = rows * (size_t)desc.hidden * 2 * MOST_BYTES;
-    runner->training = sizes.reserve > 0;
+    runner->training = sizes.reserve_bytes > 0;
     runner->io = (ecornn_io){.size = sizeof runner->io,
-                             .steps = ECORNN_ALL,
-                             .batch = ECORNN_ALL,
                              .x = zeros(runner, 0, x),
                              .y = zeros(runner, 1, y),
-                             .weights = zeros(runner, 2, sizes.weights),
-                             .workspace = zeros(runner, 3, sizes.workspace),
+                             .weights = zeros(runner, 2, sizes.weight_bytes),
+                             .workspace = zeros(runner, 3, sizes.workspace_bytes),
                              .seed = 1};
     if (!runner->training)
         return;
-    runner->io.reserve = zeros(runner, 4, sizes.reserve);
+    runner->io.reserve = zeros(runner, 4, sizes.reserve_bytes);
     runner->gradient = (ecornn_gradient){.size = sizeof runner->gradient,
                                          .dy = runner->block[1],
                                          .dx = zeros(runner, 5, x),
-                                         .dweights = zeros(runner, 6, sizes.dweights)};
+                                         .dweights = zeros(runner, 6, sizes.dweight_bytes)};
 }
 
 static void runner_close(struct runner *runner)
@@ -95,9 +94,9 @@ static double mean_seconds(const struct runner *runner, double wanted)
     const double begin = seconds();
     int runs = 0;
     do {
-        must(ecornn_forward(runner->plan, &runner->io) == ECORNN_OK);
+        must(forward_all(runner->plan, &runner->io) == ECORNN_OK);
         if (runner->training)
-            must(ecornn_backward(runner->plan, &runner->io, &runner->gradient) == ECORNN_OK);
+            must(backward_all(runner->plan, &runner->io, &runner->gradient) == ECORNN_OK);
         runs++;
     } while (seconds() - begin < wanted);
     return (seconds() - begin) / runs;

@@ -8,6 +8,7 @@
 
 #include "common/plan.h"
 #include "cpu/isa/isa.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -68,8 +69,8 @@ static void run(const struct planned *of, struct growth *growth)
     ecornn_io io = planned_io(of);
     const ecornn_gradient gradient = {.size = sizeof gradient, .dy = growth->dy, .dx = growth->dx};
     io.x = growth->x, io.y = growth->y;
-    check_ok(ecornn_forward(of->plan, &io));
-    check_ok(ecornn_backward(of->plan, &io, &gradient));
+    check_ok(forward_all(of->plan, &io));
+    check_ok(backward_all(of->plan, &io, &gradient));
 }
 
 START_TEST(forgets_what_is_too_large)

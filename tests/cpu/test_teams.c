@@ -8,6 +8,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/gemm/packed/packed.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
@@ -46,9 +47,9 @@ static ecornn_plan *plan_on(ecornn_device **device, const char *problem, const c
     ecornn_desc desc;
     check_ok(ecornn_device_open(device, "cpu:8"));
     pretend(&(*device)->caps);
-    check_ok(ecornn_desc_parse(&desc, problem, NULL));
+    check_ok(parse_desc(&desc, problem, NULL));
     setenv("ECORNN_FORCE", force, 1);
-    const ecornn_status status = ecornn_plan_create(&plan, *device, &desc);
+    const ecornn_status status = ecornn_plan_create_desc(&plan, *device, &desc);
     unsetenv("ECORNN_FORCE");
     return status == ECORNN_OK ? plan : NULL;
 }

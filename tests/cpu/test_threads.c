@@ -18,6 +18,7 @@
 #include "cpu/cpu.h"
 #include "cpu/run/cpuid.h"
 #include "cpu/run/quota.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -130,11 +131,11 @@ START_TEST(device_takes_what_it_is_told)
         eco_cpu_affinity() < eco_cpu_quota("") ? eco_cpu_affinity() : eco_cpu_quota("");
     const int usual = cpus < omp_get_max_threads() ? cpus : omp_get_max_threads();
     check_ok(ecornn_device_open(&device, "cpu"));
-    check_ok(ecornn_device_query(device, &info));
+    check_ok(query_device(device, &info));
     ck_assert_int_eq(info.threads, usual);
     ecornn_device_close(device);
     check_ok(ecornn_device_open(&device, "cpu:37"));
-    check_ok(ecornn_device_query(device, &info));
+    check_ok(query_device(device, &info));
     ck_assert_int_eq(info.threads, 37);
     ecornn_device_close(device);
 }
@@ -181,7 +182,7 @@ static double train(const struct net *net)
         sum += (double)b->y[i] * (i + 1);
     for (int i = 0; i < X; i++)
         sum += (double)b->dx[i] * (i + 1);
-    for (size_t i = 0; i < net->sizes.dweights / sizeof(float); i++)
+    for (size_t i = 0; i < net->sizes.dweight_bytes / sizeof(float); i++)
         sum += (double)((const float *)b->dweights)[i] * (double)(i + 1);
     buffers_close(net, b);
     return sum;

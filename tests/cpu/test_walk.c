@@ -14,6 +14,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/isa/isa.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/counting.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -153,7 +154,7 @@ static const char *const pass_type[PASSES] = {"f32", "f64", "bf16"};
 START_TEST(all_stages)
 {
     char text[CASE_TEXT];
-    const char *name = ecornn_cell_name(_i / PASSES), *type = pass_type[_i % PASSES];
+    const char *name = cell_name(_i / PASSES), *type = pass_type[_i % PASSES];
     way.algorithm = _i % PASSES == F64 ? "blas" : "packed";
     way.grid = "", way.device = "cpu:1", way.force = "";
     snprintf(text, sizeof text, "%s/%s/train/bi/T3/N5/I6/H37/states/lengths:random", name, type);
@@ -325,8 +326,8 @@ START_TEST(refuses_in_words)
     unsetenv("ECORNN_GRID");
     setenv("ECORNN_FORCE", refused[_i].force, 1);
     ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_desc_parse(&desc, refused[_i].problem, NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED);
+    ck_assert_int_eq(parse_desc(&desc, refused[_i].problem, NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_UNSUPPORTED);
     ck_assert_msg(strstr(ecornn_error_detail(), refused[_i].words) != NULL, "%s: %s",
                   refused[_i].force, ecornn_error_detail());
     ecornn_device_close(device);

@@ -4,6 +4,7 @@
  * tests/cells.
  */
 #include "tests/gpu/comparison.h"
+#include "tests/kit/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,23 +21,18 @@ START_TEST(zeros_stay_in_scans)
     ecornn_plan *plan;
     ecornn_sizes sizes;
     ck_assert_int_eq(ecornn_cell_parse(&cell, cell_text), ECORNN_OK);
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "grows/f32/infer/T600/N1/I8/H8", cell), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, "grows/f32/infer/T600/N1/I8/H8", cell), ECORNN_OK);
     setenv("ECORNN_FORCE", "algorithm=scan", 1);
-    const ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+    const ecornn_status status = ecornn_plan_create_desc(&plan, device, &desc);
     unsetenv("ECORNN_FORCE");
     ck_assert_msg(status == ECORNN_OK, "%s", ecornn_error_detail());
-    ecornn_plan_sizes(plan, &sizes);
+    get_sizes(plan, &sizes);
     void *x = ecornn_alloc(device, sizeof host), *y = ecornn_alloc(device, sizeof host),
-         *workspace = ecornn_alloc(device, sizes.workspace);
+         *workspace = ecornn_alloc(device, sizes.workspace_bytes);
     host[SIZE - 1] = 1;
     ck_assert_int_eq(ecornn_upload(device, x, host, sizeof host), ECORNN_OK);
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = x,
-                          .y = y,
-                          .workspace = workspace};
-    ck_assert_msg(ecornn_forward(plan, &io) == ECORNN_OK, "%s", ecornn_error_detail());
+    const ecornn_io io = {.size = sizeof io, .x = x, .y = y, .workspace = workspace};
+    ck_assert_msg(forward_all(plan, &io) == ECORNN_OK, "%s", ecornn_error_detail());
     ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
     ck_assert_int_eq(ecornn_download(device, host, y, sizeof host), ECORNN_OK);
     for (int i = 0; i < SIZE; i++)
@@ -104,7 +100,7 @@ START_TEST(gives_the_same_bits_however_compiled)
 {
     static const char *const name[TYPES] = {"f32", "f64", "bf16", "f16"};
     const int type = nth(_i) % TYPES;
-    const char *cell = ecornn_cell_name(nth(_i) / TYPES);
+    const char *cell = cell_name(nth(_i) / TYPES);
     const struct machine machine = {device, (ecornn_type)type, 1, NULL};
     char rest[CASE_TEXT];
     snprintf(rest, sizeof rest, "%s/train/L2/bi/T5/N3/I4/H19/states/lengths:random", name[type]);

@@ -15,6 +15,7 @@
 
 #include "common/type.h"
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 
 enum { MOST_ROWS = 128, STATES = 2 };
 
@@ -64,12 +65,12 @@ static void *block(size_t bytes)
 
 static void pack(struct batch *b)
 {
-    const int n = ecornn_param_count(b->plan);
+    const int n = count_params(b->plan);
     void **param = calloc((size_t)n, sizeof *param);
     uint64_t state = 5;
     for (int k = 0; k < n; k++) {
         ecornn_param p;
-        must(ecornn_param_get(b->plan, k, &p), "a parameter");
+        must(param_at(b->plan, k, &p), "a parameter");
         const size_t count = (size_t)p.rows * (size_t)p.cols;
         const ecornn_type type = b->desc.type == ECORNN_F64 ? ECORNN_F64 : ECORNN_F32;
         const size_t bytes = count * eco_type_bytes(type);
@@ -80,7 +81,7 @@ static void pack(struct batch *b)
         must(ecornn_upload(device, param[k], host, bytes), "upload");
         free(host);
     }
-    must(ecornn_pack(b->plan, (const void *const *)param, b->weights, NULL), "pack");
+    must(ecornn_pack(b->plan, (const void *const *)param, NULL, b->weights, NULL), "pack");
     must(ecornn_wait(device, NULL), "wait");
     for (int k = 0; k < n; k++)
         ecornn_free(device, param[k]);
@@ -91,16 +92,16 @@ static void pack(struct batch *b)
 static bool batch_open(struct batch *b, const char *problem, int32_t N)
 {
     *b = (struct batch){.states = strncmp(problem, "lstm", 4) == 0 ? 2 : 1};
-    must(ecornn_desc_parse(&b->desc, problem, NULL), problem);
+    must(parse_desc(&b->desc, problem, NULL), problem);
     b->desc.batch = N > 0 ? N : b->desc.batch;
     b->element = eco_type_bytes(b->desc.type);
-    if (ecornn_plan_create(&b->plan, device, &b->desc) != ECORNN_OK)
+    if (ecornn_plan_create_desc(&b->plan, device, &b->desc) != ECORNN_OK)
         return false;
-    ecornn_plan_sizes(b->plan, &b->sizes);
-    b->weights = block(b->sizes.weights);
-    b->workspace = block(b->sizes.workspace);
-    b->reserve = block(b->sizes.reserve);
-    b->dweights = block(b->sizes.dweights);
+    get_sizes(b->plan, &b->sizes);
+    b->weights = block(b->sizes.weight_bytes);
+    b->workspace = block(b->sizes.workspace_bytes);
+    b->reserve = block(b->sizes.reserve_bytes);
+    b->dweights = block(b->sizes.dweight_bytes);
     pack(b);
     return true;
 }
@@ -208,7 +209,7 @@ static void run_batch(const struct batch *b, const struct run *run, const struct
                       struct results *results)
 {
     void *in[INPUTS] = {NULL}, *out[RESULTS] = {NULL};
-    const bool trains = b->sizes.reserve > 0;
+    const bool trains = b->sizes.reserve_bytes > 0;
     for (int kind = 0; kind < INPUTS; kind++)
         if ((kind < INITIAL || (kind - INITIAL) % STATES < b->states) &&
             (trains || kind == X || (kind >= INITIAL && kind < DFINAL)))
@@ -219,8 +220,6 @@ static void run_batch(const struct batch *b, const struct run *run, const struct
             out[kind] = block(result_width(b, kind) * b->element * (size_t)(steps * run->n));
     }
     ecornn_io io = {.size = sizeof io,
-                    .steps = run->t1 - run->t0,
-                    .batch = run->n,
                     .x = in[X],
                     .y = out[Y],
                     .weights = b->weights,
@@ -234,9 +233,9 @@ static void run_batch(const struct batch *b, const struct run *run, const struct
         gradient.dfinal[s] = in[DFINAL + s];
         gradient.dinitial[s] = out[DINITIAL + s];
     }
-    must(ecornn_forward(b->plan, &io), "forward");
+    must(forward_all(b->plan, &io), "forward");
     if (trains)
-        must(ecornn_backward(b->plan, &io, &gradient), "backward");
+        must(backward_all(b->plan, &io, &gradient), "backward");
     must(ecornn_wait(device, NULL), "wait");
     for (int kind = 0; kind < RESULTS; kind++)
         if (out[kind] != NULL &&
@@ -285,7 +284,7 @@ static void count(struct counts *counts, const struct batch *b, const struct run
 {
     counts->of++;
     counts->forward += differs(b, run, expected, is, false, 0);
-    counts->back += b->sizes.reserve > 0 && differs(b, run, expected, is, true, 0);
+    counts->back += b->sizes.reserve_bytes > 0 && differs(b, run, expected, is, true, 0);
 }
 
 /* Runs the rows in another order, and then together with rows of NaN. */

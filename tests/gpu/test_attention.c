@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "tests/kit/attention_calls.h"
 #include "tests/kit/attention.h"
 #include "tests/kit/suite.h"
 
@@ -46,16 +47,15 @@ END_TEST
 START_TEST(every_call_fails_once)
 {
     enum { ROWS = 4 * 3 * 8, MOST_CALLS = 200 };
-    ecornn_attention_desc desc;
-    ecornn_attention_plan *plan;
-    ecornn_attention_sizes sizes;
+    struct eco_attention_desc desc;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
     float host[ROWS], first[ROWS], later[ROWS];
     for (int i = 0; i < ROWS; i++)
         host[i] = (float)(i * 7 % 11) / 11 - 0.5f;
-    ck_assert(ecornn_attention_desc_parse(&desc, "attention/additive/f32/train/T4/S4/N3/H8") ==
-              ECORNN_OK);
-    ck_assert(ecornn_attention_plan_create(&plan, device, &desc) == ECORNN_OK);
-    ecornn_attention_plan_sizes(plan, &sizes);
+    ck_assert(eco_attention_parse(&desc, "attention/additive/f32/train/T4/S4/N3/H8") == ECORNN_OK);
+    ck_assert(attention_create(&plan, device, &desc) == ECORNN_OK);
+    get_sizes(plan, &sizes);
     float *in = ecornn_alloc(device, sizeof host), *out[5];
     for (int k = 0; k < 5; k++)
         out[k] = ecornn_alloc(device, sizeof host);
@@ -66,8 +66,8 @@ START_TEST(every_call_fails_once)
                                     .values = in,
                                     .vector = in,
                                     .context = out[0],
-                                    .workspace = ecornn_alloc(device, sizes.workspace),
-                                    .reserve = ecornn_alloc(device, sizes.reserve)};
+                                    .workspace = ecornn_alloc(device, sizes.workspace_bytes),
+                                    .reserve = ecornn_alloc(device, sizes.reserve_bytes)};
     const ecornn_attention_gradient gradient = {.size = sizeof gradient,
                                                 .dcontext = in,
                                                 .dquery = out[1],
@@ -78,9 +78,9 @@ START_TEST(every_call_fails_once)
     int k = 0;
     for (; failed && k < MOST_CALLS; k++) {
         eco_call_fail_at(k); /* 0: none */
-        ecornn_status status = ecornn_attention_forward(plan, &io);
+        ecornn_status status = attention_forward_all(plan, &io);
         if (status == ECORNN_OK)
-            status = ecornn_attention_backward(plan, &io, &gradient);
+            status = attention_backward_all(plan, &io, &gradient);
         failed = k > 0 && !eco_call_fail_at(0);
         ck_assert_int_eq(status == ECORNN_OK, !failed);
         ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
@@ -97,23 +97,22 @@ START_TEST(every_call_fails_once)
     ecornn_free(device, in);
     ecornn_free(device, io.workspace);
     ecornn_free(device, io.reserve);
-    ecornn_attention_plan_free(plan);
+    ecornn_plan_free(plan);
 }
 END_TEST
 
 /* An array in the host's memory is refused by its name, before a kernel reads it. */
 START_TEST(refuses_memory_of_the_host)
 {
-    ecornn_attention_desc desc;
-    ecornn_attention_plan *plan;
-    ecornn_attention_sizes sizes;
+    struct eco_attention_desc desc;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
     static float host[64];
-    ck_assert(ecornn_attention_desc_parse(&desc, "attention/additive/f32/infer/T2/S3/N2/H4") ==
-              ECORNN_OK);
-    ck_assert(ecornn_attention_plan_create(&plan, device, &desc) == ECORNN_OK);
-    ecornn_attention_plan_sizes(plan, &sizes);
+    ck_assert(eco_attention_parse(&desc, "attention/additive/f32/infer/T2/S3/N2/H4") == ECORNN_OK);
+    ck_assert(attention_create(&plan, device, &desc) == ECORNN_OK);
+    get_sizes(plan, &sizes);
     float *memory = ecornn_alloc(device, sizeof host);
-    void *workspace = ecornn_alloc(device, sizes.workspace);
+    void *workspace = ecornn_alloc(device, sizes.workspace_bytes);
     ecornn_attention_io io = {.size = sizeof io,
                               .query = memory,
                               .keys = host,
@@ -121,12 +120,12 @@ START_TEST(refuses_memory_of_the_host)
                               .vector = memory,
                               .context = memory,
                               .workspace = workspace};
-    const ecornn_status status = ecornn_attention_forward(plan, &io);
+    const ecornn_status status = attention_forward_all(plan, &io);
     ck_assert_msg(status == ECORNN_BAD_ARGUMENT && strstr(ecornn_error_detail(), "io.keys is"),
                   "%s", ecornn_error_detail());
     ecornn_free(device, memory);
     ecornn_free(device, workspace);
-    ecornn_attention_plan_free(plan);
+    ecornn_plan_free(plan);
 }
 END_TEST
 

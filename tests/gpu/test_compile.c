@@ -15,6 +15,7 @@
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/scan/scan.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -35,7 +36,7 @@ enum { ARCHITECTURES = sizeof architecture / sizeof *architecture };
 static int builtins(void)
 {
     int n = 0;
-    while (ecornn_cell_name(n))
+    while (cell_name(n))
         n++;
     return n;
 }
@@ -65,7 +66,7 @@ static ecornn_cell *cell_number(int k)
 {
     char name[64], inside[128], path[1024];
     if (k < builtins())
-        snprintf(inside, sizeof inside, "common/cell/%s.cell", ecornn_cell_name(k));
+        snprintf(inside, sizeof inside, "common/cell/%s.cell", cell_name(k));
     else if (sweep_own_cell(k - builtins(), name))
         snprintf(inside, sizeof inside, "tests/cells/%s.cell", name);
     source_path(path, inside);

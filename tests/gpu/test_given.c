@@ -88,8 +88,8 @@ static void plan_open(const char *text, size_t apart)
     plan.device = &device;
     eco_layout_build(&plan.layout[0], &plan.problem, &request, plan.problem.T, plan.problem.N,
                      ECO_LAYOUT_INFER);
-    plan.sizes.weights = plan.layout[0].weights_bytes;
-    ck_assert_uint_le(plan.sizes.weights, BYTES);
+    plan.sizes.weight_bytes = plan.layout[0].weights_bytes;
+    ck_assert_uint_le(plan.sizes.weight_bytes, BYTES);
     for (int i = 0; i < eco_problem_params(&plan.problem); i++) {
         struct eco_param_position position;
         eco_problem_param_position(&plan.problem, i, &position);
@@ -159,7 +159,7 @@ START_TEST(reads_or_packs)
     ck_assert_int_eq(eco_gpu_queue_params(&plan, &given, NULL), ECORNN_OK);
     ck_assert_int_eq(launches, 1);
     check_weights(&given);
-    for (size_t k = plan.sizes.weights; k < BYTES; k++)
+    for (size_t k = plan.sizes.weight_bytes; k < BYTES; k++)
         ck_assert_int_eq(block[k], (char)0xAB);
 }
 END_TEST

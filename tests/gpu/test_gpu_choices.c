@@ -9,6 +9,7 @@
 
 #include "common/backend.h"
 #include "common/choice.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/choices.h"
 #include "tests/kit/suite.h"
 
@@ -40,9 +41,9 @@ START_TEST(rows_keep_their_bits)
     static const char *const kept[] = {"algorithm", "fused", "projection"};
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/bf16/row-invariant/train/T9/N9/I64/H64", NULL),
+    ck_assert_int_eq(parse_desc(&desc, "lstm/bf16/row-invariant/train/T9/N9/I64/H64", NULL),
                      ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
     for (const struct eco_choice *row = eco_choices; row->key != NULL; row++) {
         bool keeps = false;
         for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
@@ -62,25 +63,26 @@ START_TEST(tunes)
 {
     static char print[1 << 14], line[400];
     ecornn_desc desc;
-    ecornn_tuned tuned;
+    ecornn_tuning tuned;
     ecornn_plan *plan;
-    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 1};
-    ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[_i], NULL), ECORNN_OK);
-    ck_assert_msg(ecornn_tune(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s: %s",
+    const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 1};
+    ck_assert_int_eq(parse_desc(&desc, tuned_problem[_i], NULL), ECORNN_OK);
+    ck_assert_msg(tune_into(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s: %s",
                   tuned_problem[_i], ecornn_error_detail());
     printf("# %s: planned %.2f us, best %.2f us, %d candidates, %d refused, %s\n",
            tuned_problem[_i], 1e6 * tuned.planned_seconds, 1e6 * tuned.best_seconds,
            tuned.candidates, tuned.refused, tuned.best);
     ck_assert_int_eq(tuned.wrong, 0);
     ck_assert_int_gt(tuned.candidates, 1);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
     ck_assert_int_lt(ecornn_plan_print(plan, print, sizeof print), (int)sizeof print);
     ecornn_plan_free(plan);
     snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", tuned.best);
     ck_assert_msg(strstr(print, line) != NULL, "%s: %s", tuned.best, print);
-    const ecornn_tuning with = {.size = sizeof with, .seconds = 1e-3, .forget = 1, .wisdom = 1};
-    ecornn_tuned again;
-    ck_assert_int_eq(ecornn_tune(device, &desc, &with, &again), ECORNN_OK);
+    const ecornn_tuning with = {
+        .size = sizeof with, .limit_seconds = 1e-3, .forget = 1, .wisdom = 1};
+    ecornn_tuning again;
+    ck_assert_int_eq(tune_into(device, &desc, &with, &again), ECORNN_OK);
     ck_assert_int_eq(again.by_wisdom, 1);
     ck_assert_str_eq(again.planned, tuned.best);
 }

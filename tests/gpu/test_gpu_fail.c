@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/session.h"
 #include "tests/kit/suite.h"
 
@@ -38,9 +39,9 @@ static bool run_fails(const struct session *session, int k)
     for (int s = 0; s < session->test->states; s++)
         back.final[s] = NULL;
     eco_call_fail_at(k);
-    ecornn_status status = ecornn_forward(session->plan, &io);
+    ecornn_status status = forward_all(session->plan, &io);
     if (status == ECORNN_OK)
-        status = ecornn_backward(session->plan, &back, &gradient);
+        status = backward_all(session->plan, &back, &gradient);
     const bool failed = !eco_call_fail_at(0);
     ck_assert_int_eq(status == ECORNN_OK, !failed);
     if (failed)
@@ -126,7 +127,7 @@ START_TEST(runs_go_on_without_graphs)
         ck_assert(session_forward(&session, &expected));
         const ecornn_io io = session_io(&session);
         eco_call_fail_at(k);
-        const ecornn_status status = ecornn_forward(session.plan, &io);
+        const ecornn_status status = forward_all(session.plan, &io);
         failed = !eco_call_fail_at(0);
         without += failed && status == ECORNN_OK;
         ck_assert(failed || status == ECORNN_OK);
@@ -160,7 +161,7 @@ START_TEST(plans_and_weights_say_so)
     for (int k = 1; failed && k < MOST_CALLS; k++) {
         ecornn_plan *plan;
         eco_call_fail_at(k);
-        const ecornn_status status = ecornn_plan_create(&plan, device, &test.desc);
+        const ecornn_status status = ecornn_plan_create_desc(&plan, device, &test.desc);
         failed = !eco_call_fail_at(0);
         if (status == ECORNN_OK)
             ecornn_plan_free(plan);
@@ -169,7 +170,7 @@ START_TEST(plans_and_weights_say_so)
     for (int k = 1, fails = 1; fails > 0 && k < MOST_CALLS; k++) {
         eco_call_fail_at(k);
         ecornn_status status =
-            ecornn_pack(session.plan, from, buffer_inside(&session.weights), NULL);
+            ecornn_pack(session.plan, from, NULL, buffer_inside(&session.weights), NULL);
         fails = !eco_call_fail_at(0);
         ck_assert_int_eq(status == ECORNN_OK, !fails);
     }

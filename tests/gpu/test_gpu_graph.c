@@ -13,6 +13,7 @@
 
 #include "common/util.h"
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 
 static ecornn_device *device;
@@ -76,29 +77,29 @@ static void net_make(struct net *net, const char *text)
     net->seed = 0;
     if (strncmp(text, "own", 3) == 0)
         CHECK_OK(ecornn_cell_parse(&net->own, own_text));
-    CHECK_OK(ecornn_desc_parse(&net->desc, text, net->own));
-    CHECK_OK(ecornn_plan_create(&net->plan, device, &net->desc));
-    ecornn_plan_sizes(net->plan, &net->sizes);
+    CHECK_OK(parse_desc(&net->desc, text, net->own));
+    CHECK_OK(ecornn_plan_create_desc(&net->plan, device, &net->desc));
+    get_sizes(net->plan, &net->sizes);
     const bool wide = net->desc.type == ECORNN_F32;
     const size_t rows =
         models_of(&net->desc) * (size_t)net->desc.steps * (size_t)net->desc.batch * (wide ? 4 : 2);
     net->x_bytes = rows * (size_t)net->desc.input;
     net->y_bytes = rows * (size_t)(net->desc.proj ? net->desc.proj : net->desc.hidden) *
-                   (net->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+                   ((net->desc.flags & ECORNN_BIDIRECTIONAL) ? 2 : 1);
     if (net->desc.flags & ECORNN_SHARED_INPUT)
         net->x_bytes /= models_of(&net->desc);
     net->x = random_block(net->x_bytes, wide);
     net->dy = random_block(net->y_bytes, wide);
-    net->weights = ecornn_alloc(device, net->sizes.weights);
-    char *block = random_block(net->sizes.params * 4, true);
-    const int count = ecornn_param_count(net->plan);
+    net->weights = ecornn_alloc(device, net->sizes.weight_bytes);
+    char *block = random_block(net->sizes.param_elements * 4, true);
+    const int count = count_params(net->plan);
     const void **params = calloc((size_t)count, sizeof *params);
     for (int k = 0; k < count; k++) {
         ecornn_param param;
-        CHECK_OK(ecornn_param_get(net->plan, k, &param));
+        CHECK_OK(param_at(net->plan, k, &param));
         params[k] = block + 4 * param.offset;
     }
-    CHECK_OK(ecornn_pack(net->plan, params, net->weights, NULL));
+    CHECK_OK(ecornn_pack(net->plan, params, NULL, net->weights, NULL));
     CHECK_OK(ecornn_wait(device, NULL));
     ecornn_free(device, block);
     free(params);
@@ -116,9 +117,9 @@ static void net_free(struct net *net)
 static struct buffers buffers_make(const struct net *net)
 {
     return (struct buffers){ecornn_alloc(device, net->y_bytes), ecornn_alloc(device, net->x_bytes),
-                            ecornn_alloc(device, net->sizes.dweights),
-                            ecornn_alloc(device, net->sizes.workspace),
-                            ecornn_alloc(device, net->sizes.reserve)};
+                            ecornn_alloc(device, net->sizes.dweight_bytes),
+                            ecornn_alloc(device, net->sizes.workspace_bytes),
+                            ecornn_alloc(device, net->sizes.reserve_bytes)};
 }
 
 static void buffers_free(struct buffers *b)
@@ -146,9 +147,9 @@ static ecornn_status train_some(const struct net *net, const struct buffers *b, 
         .size = sizeof gradient, .dy = net->dy, .dx = b->dx, .dweights = b->dweights};
     cudaMemsetAsync(b->y, 0xFF, net->y_bytes, stream);
     cudaMemsetAsync(b->dx, 0xFF, net->x_bytes, stream);
-    cudaMemsetAsync(b->dweights, 0xFF, net->sizes.dweights, stream);
-    const ecornn_status status = ecornn_forward(net->plan, &io);
-    return status == ECORNN_OK ? ecornn_backward(net->plan, &io, &gradient) : status;
+    cudaMemsetAsync(b->dweights, 0xFF, net->sizes.dweight_bytes, stream);
+    const ecornn_status status = forward_all(net->plan, &io);
+    return status == ECORNN_OK ? backward_all(net->plan, &io, &gradient) : status;
 }
 
 static ecornn_status train(const struct net *net, const struct buffers *b, void *stream)
@@ -159,12 +160,12 @@ static ecornn_status train(const struct net *net, const struct buffers *b, void 
 /* Copies all results, one after the other, into memory that the caller frees. */
 static unsigned char *fetch(const struct net *net, const struct buffers *b, size_t *bytes)
 {
-    *bytes = net->y_bytes + net->x_bytes + net->sizes.dweights;
+    *bytes = net->y_bytes + net->x_bytes + net->sizes.dweight_bytes;
     unsigned char *all = malloc(*bytes);
     CHECK_OK(ecornn_download(device, all, b->y, net->y_bytes));
     CHECK_OK(ecornn_download(device, all + net->y_bytes, b->dx, net->x_bytes));
     CHECK_OK(ecornn_download(device, all + net->y_bytes + net->x_bytes, b->dweights,
-                             net->sizes.dweights));
+                             net->sizes.dweight_bytes));
     return all;
 }
 
@@ -298,8 +299,8 @@ START_TEST(may_be_captured_by_the_caller)
     trial_open(&trial, problem[_i]);
     CHECK_CUDA(cudaStreamBeginCapture(trial.stream, cudaStreamCaptureModeThreadLocal));
     CHECK_OK(train(&trial.net, &trial.b, trial.stream));
-    CHECK_OK(
-        ecornn_plan_create(&other, device, &trial.net.desc)); /* creating a plan is not captured */
+    CHECK_OK(ecornn_plan_create_desc(&other, device,
+                                     &trial.net.desc)); /* creating a plan is not captured */
     ecornn_plan_free(other);
     CHECK_CUDA(cudaStreamEndCapture(trial.stream, &graph));
     CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
@@ -322,7 +323,7 @@ START_TEST(an_empty_run_may_be_captured)
     net_make(&net, problem[_i]);
     const ecornn_desc *desc = &net.desc;
     const size_t bytes = (size_t)(desc->layers ? desc->layers : 1) * (size_t)desc->batch *
-                         (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1) *
+                         ((desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1) *
                          (size_t)(desc->proj ? desc->proj : desc->hidden) * 2 * models_of(desc);
     unsigned char *from = ecornn_alloc(device, 2 * bytes), *to = ecornn_alloc(device, 2 * bytes);
     unsigned char *host = malloc(bytes);
@@ -335,7 +336,7 @@ START_TEST(an_empty_run_may_be_captured)
     CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     captured.stream = stream;
     CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    CHECK_OK(ecornn_forward(net.plan, &captured));
+    CHECK_OK(forward_all(net.plan, &captured));
     CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
     CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
     for (int k = 1; k < 4; k++) {
@@ -349,7 +350,7 @@ START_TEST(an_empty_run_may_be_captured)
     int here = 0;
     captured = io;
     captured.final[0] = &here; /* memory of the host */
-    ck_assert_int_eq(ecornn_forward(net.plan, &captured), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(forward_all(net.plan, &captured), ECORNN_BAD_ARGUMENT);
     ck_assert_msg(strstr(ecornn_error_detail(), "io.final") != NULL, "%s", ecornn_error_detail());
     cudaGraphExecDestroy(exec);
     cudaGraphDestroy(graph);
@@ -417,9 +418,9 @@ static struct rotation rotation_make(const struct net *net)
     struct net longer = *net;
     longer.y_bytes += more;
     longer.x_bytes += more;
-    longer.sizes.dweights += more;
-    longer.sizes.workspace += more;
-    longer.sizes.reserve += more;
+    longer.sizes.dweight_bytes += more;
+    longer.sizes.workspace_bytes += more;
+    longer.sizes.reserve_bytes += more;
     all.b = buffers_make(&longer);
     all.net.x = ecornn_alloc(device, TURNS * (net->x_bytes + 512));
     all.net.dy = ecornn_alloc(device, TURNS * (net->y_bytes + 512));
@@ -472,7 +473,7 @@ START_TEST(takes_addresses_that_change_from_call_to_call)
         unsigned char *first = fetch(&now.net, &now.b, &bytes);
         if (trial.net.desc.dropout > 0) { /* a plan's first run is queued */
             ecornn_plan_free(queued.plan);
-            CHECK_OK(ecornn_plan_create(&queued.plan, device, &queued.desc));
+            CHECK_OK(ecornn_plan_create_desc(&queued.plan, device, &queued.desc));
             queued.seed = trial.net.seed;
             CHECK_OK(train(&queued, &trial.b, trial.stream));
             CHECK_OK(ecornn_wait(device, trial.stream));
@@ -533,7 +534,7 @@ START_TEST(a_call_that_fails_spoils_no_other_addresses)
     all = rotation_make(&trial.net);
     for (; failed && k < MOST; k += k < 40 ? 1 : 7) {
         ecornn_plan_free(trial.net.plan);
-        CHECK_OK(ecornn_plan_create(&trial.net.plan, device, &trial.net.desc));
+        CHECK_OK(ecornn_plan_create_desc(&trial.net.plan, device, &trial.net.desc));
         all.net.plan = trial.net.plan;
         eco_call_fail_at(k);
         failed = false;

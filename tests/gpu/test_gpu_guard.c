@@ -14,6 +14,7 @@
 
 #include "common/backend.h"
 #include "common/plan.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/session.h"
 #include "tests/kit/suite.h"
 
@@ -195,7 +196,7 @@ static ecornn_status run_and_wipe(struct net *net, const cudaStream_t stream[2])
     char *words = (char *)buffer_inside(&net->session.workspace) + exchange.offset + half;
     ecornn_io io = session_io(&net->session);
     io.stream = stream[0];
-    const ecornn_status status = ecornn_forward(plan, &io);
+    const ecornn_status status = forward_all(plan, &io);
     while (status == ECORNN_OK && cudaStreamQuery(stream[0]) == cudaErrorNotReady) {
         ck_assert_int_eq(cudaMemsetAsync(words, 0xFF, half, stream[1]), cudaSuccess);
         ck_assert_int_eq(cudaStreamSynchronize(stream[1]), cudaSuccess);

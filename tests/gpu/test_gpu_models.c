@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kit/calls.h"
 #include "tests/kit/models.h"
 #include "tests/kit/suite.h"
 
@@ -59,7 +60,7 @@ START_TEST(small_ones_have_parts)
     struct models_run run = {.memory = &memory};
     ecornn_device_info info;
     models_open(&run, "cuda", "lstm/bf16/train/T50/N256/I32/H128/models:16");
-    check_ok(ecornn_device_query(run.device, &info));
+    check_ok(query_device(run.device, &info));
     ck_assert_int_gt(ecornn_plan_print(run.plan, text, sizeof text), 100);
     if (strncmp(info.variant, "sm_9", 4) == 0) {
         ck_assert_msg(strstr(text, "/models:16: 1 at once") == NULL, "%s", text);
@@ -75,9 +76,9 @@ START_TEST(refuses_what_at_once_cannot_be)
     ecornn_desc desc;
     ecornn_plan *plan;
     check_ok(ecornn_device_open(&device, "cuda"));
-    check_ok(ecornn_desc_parse(&desc, "lstm/bf16/train/T9/N4/I8/H64/models:3", NULL));
+    check_ok(parse_desc(&desc, "lstm/bf16/train/T9/N4/I8/H64/models:3", NULL));
     setenv("ECORNN_FORCE", "at-once=99", 1);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_UNSUPPORTED);
     unsetenv("ECORNN_FORCE");
     ck_assert_msg(strstr(ecornn_error_detail(), "at-once=99 is none of the values") != NULL, "%s",
                   ecornn_error_detail());

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/stack.h"
 #include "tests/kit/suite.h"
 
@@ -49,19 +50,19 @@ enum { BESIDE = sizeof beside / sizeof *beside };
 static bool has_parts(ecornn_device *device)
 {
     ecornn_device_info info;
-    check_ok(ecornn_device_query(device, &info));
+    check_ok(query_device(device, &info));
     return strncmp(info.variant, "sm_9", 4) == 0;
 }
 
-static ecornn_net_plan *plan_of(ecornn_device *device, const char *text, bool forced)
+static ecornn_plan *plan_of(ecornn_device *device, const char *text, bool forced)
 {
     static char printed[1 << 16];
-    ecornn_net_plan *plan;
+    ecornn_plan *plan;
     if (forced)
         setenv("ECORNN_FORCE", at_once, 1);
-    check_ok(ecornn_net_plan_create(&plan, device, text, NULL));
+    check_ok(ecornn_plan_create(&plan, device, text, NULL));
     unsetenv("ECORNN_FORCE");
-    ck_assert_int_lt(ecornn_net_plan_print(plan, printed, sizeof printed), (int)sizeof printed);
+    ck_assert_int_lt(ecornn_plan_print(plan, printed, sizeof printed), (int)sizeof printed);
     ck_assert_msg(!forced || strstr(printed, "at once, each in a part"), "%s", printed);
     return plan;
 }
@@ -82,7 +83,7 @@ static void check_bits(const struct stack_case *is, bool forced)
         stack_close(&stack);
         return;
     }
-    ecornn_net_plan *const plan = plan_of(stack.device, stack.text, forced);
+    ecornn_plan *const plan = plan_of(stack.device, stack.text, forced);
     stack_take_choices(&stack, plan);
     stack_arrays(&stack, &in);
     stack_by_hand(&stack, &in, &must);
@@ -98,7 +99,7 @@ static void check_bits(const struct stack_case *is, bool forced)
         stack_free(&out);
     }
     stack_free(&in), stack_free(&must);
-    ecornn_net_plan_free(plan);
+    ecornn_plan_free(plan);
     stack_close(&stack);
 }
 
@@ -128,11 +129,11 @@ START_TEST(small_ones_run_at_once)
     ecornn_device *device;
     check_ok(ecornn_device_open(&device, tested));
     for (size_t i = 0; has_parts(device) && i < sizeof all / sizeof *all; i++) {
-        ecornn_net_plan *const plan = plan_of(device, all[i].text, false);
-        ecornn_net_plan_print(plan, printed, sizeof printed);
+        ecornn_plan *const plan = plan_of(device, all[i].text, false);
+        ecornn_plan_print(plan, printed, sizeof printed);
         ck_assert_msg((strstr(printed, "at once, each in a part") != NULL) == all[i].at_once, "%s",
                       printed);
-        ecornn_net_plan_free(plan);
+        ecornn_plan_free(plan);
     }
     ecornn_device_close(device);
 }
@@ -141,11 +142,11 @@ END_TEST
 START_TEST(refuses_what_at_once_cannot_be)
 {
     ecornn_device *device;
-    ecornn_net_plan *plan;
+    ecornn_plan *plan;
     check_ok(ecornn_device_open(&device, tested));
     setenv("ECORNN_FORCE", "at-once=0", 1);
     ck_assert_int_eq(
-        ecornn_net_plan_create(&plan, device, "f32/train/T4/N2/I4; lstm/H8 + gru/H8", NULL),
+        ecornn_plan_create(&plan, device, "f32/train/T4/N2/I4; lstm/H8 + gru/H8", NULL),
         ECORNN_UNSUPPORTED);
     unsetenv("ECORNN_FORCE");
     ck_assert_msg(strstr(ecornn_error_detail(), "at-once=0 is none of the values") != NULL, "%s",
@@ -175,10 +176,10 @@ START_TEST(numbers_are_the_references)
     const struct stack_case *const is = &list[_i];
     struct stack here, there;
     struct arrays in = {NULL}, out, must;
-    ecornn_net_plan *plan, *exact;
+    ecornn_plan *plan, *exact;
     stack_open(&here, tested, is), stack_open(&there, "reference", is);
-    check_ok(ecornn_net_plan_create(&plan, here.device, here.text, NULL));
-    check_ok(ecornn_net_plan_create(&exact, there.device, there.text, NULL));
+    check_ok(ecornn_plan_create(&plan, here.device, here.text, NULL));
+    check_ok(ecornn_plan_create(&exact, there.device, there.text, NULL));
     stack_arrays(&here, &in);
     stack_run(&here, plan, &in, &out);
     stack_run(&there, exact, &in, &must);
@@ -190,7 +191,7 @@ START_TEST(numbers_are_the_references)
         ck_assert_double_lt(distance(out.dparams, must.dparams, here.params, param), most);
     }
     stack_free(&in), stack_free(&out), stack_free(&must);
-    ecornn_net_plan_free(plan), ecornn_net_plan_free(exact);
+    ecornn_plan_free(plan), ecornn_plan_free(exact);
     stack_close(&here), stack_close(&there);
 }
 END_TEST
@@ -207,13 +208,13 @@ static void *memory_of(ecornn_device *device, size_t bytes)
 }
 
 /* Runs forward and backward while call k fails. False: there are fewer calls, and all succeeded. */
-static bool run_fails(const ecornn_net_plan *plan, ecornn_device *device, const ecornn_io *io,
+static bool run_fails(const ecornn_plan *plan, ecornn_device *device, const ecornn_io *io,
                       const ecornn_gradient *gradient, int k)
 {
     eco_call_fail_at(k);
-    ecornn_status status = ecornn_net_forward(plan, io, NULL);
+    ecornn_status status = net_forward_all(plan, io, NULL);
     if (status == ECORNN_OK)
-        status = ecornn_net_backward(plan, io, gradient, NULL);
+        status = net_backward_all(plan, io, gradient, NULL);
     const bool failed = !eco_call_fail_at(0);
     ck_assert_int_eq(status == ECORNN_OK, !failed);
     check_ok(ecornn_wait(device, NULL));
@@ -227,27 +228,25 @@ START_TEST(calls_that_fail_are_said)
     static const char *const text[] = {"train/T7/N3/I4; gru/H4 + lstm/H5/rev; join:2",
                                        "train/T7/N3/I4; gru/H64 + lstm/H64/rev; join:2"};
     ecornn_device *device;
-    ecornn_net_sizes sizes;
+    ecornn_sizes sizes;
     int k = 1;
     setenv("ECORNN_FORCE", "graph=0", 1); /* with graphs, a run survives the failure of a capture */
     check_ok(ecornn_device_open(&device, tested));
     unsetenv("ECORNN_FORCE");
-    ecornn_net_plan *const plan = plan_of(device, text[_i], _i == 1 && has_parts(device));
-    ecornn_net_plan_sizes(plan, &sizes);
+    ecornn_plan *const plan = plan_of(device, text[_i], _i == 1 && has_parts(device));
+    get_sizes(plan, &sizes);
     ck_assert_int_eq(sizes.joined, 2);
     const size_t y = (size_t)U * N * (size_t)sizes.output * 4;
-    void *const blocks[] = {memory_of(device, sizes.blocks.weights),
-                            memory_of(device, sizes.blocks.dweights),
-                            memory_of(device, sizes.blocks.workspace),
-                            memory_of(device, sizes.blocks.reserve),
+    void *const blocks[] = {memory_of(device, sizes.weight_bytes),
+                            memory_of(device, sizes.dweight_bytes),
+                            memory_of(device, sizes.workspace_bytes),
+                            memory_of(device, sizes.reserve_bytes),
                             memory_of(device, T * N * I * 4),
                             memory_of(device, T * N * I * 4),
                             memory_of(device, y),
                             memory_of(device, y),
                             memory_of(device, N * 4)};
     const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
                           .weights = blocks[0],
                           .workspace = blocks[2],
                           .reserve = blocks[3],
@@ -262,7 +261,7 @@ START_TEST(calls_that_fail_are_said)
     printf("# a step of a net makes %d calls\n", k - 1);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         ecornn_free(device, blocks[i]);
-    ecornn_net_plan_free(plan);
+    ecornn_plan_free(plan);
     ecornn_device_close(device);
 }
 END_TEST

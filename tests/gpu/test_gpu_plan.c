@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/gpu/comparison.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 
 /* Makes a plan that may choose only this algorithm, or all if it is "", whatever the environment
@@ -18,7 +19,7 @@ static ecornn_status create_with(const char *algorithm, const ecornn_desc *desc,
     char before[32];
     snprintf(before, sizeof before, "%s", value ? value : "");
     setenv("ECORNN_ALGORITHM", algorithm, 1);
-    const ecornn_status status = ecornn_plan_create(plan, device, desc);
+    const ecornn_status status = ecornn_plan_create_desc(plan, device, desc);
     setenv("ECORNN_ALGORITHM", before, 1);
     return status;
 }
@@ -31,7 +32,7 @@ START_TEST(says_how_a_cell_runs)
     ecornn_plan *plan;
     char text[4000];
     ck_assert_int_eq(ecornn_cell_parse(&cell, "cell own(h)\nh' = tanh(W x + R h + b)"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "own/f32/infer/T2/N2/I4/H4", cell), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, "own/f32/infer/T2/N2/I4/H4", cell), ECORNN_OK);
     for (int on = 0; on < 2; on++) {
         set_nvrtc(on ? NULL : "0");
         ck_assert_int_eq(create_with("", &desc, &plan), ECORNN_OK);
@@ -95,7 +96,7 @@ START_TEST(runs_all_steps_at_once)
         ck_assert_int_eq(ecornn_cell_parse(&cell, persistent[which].text), ECORNN_OK);
     snprintf(name, sizeof name, "%s/%s/train/bi/T2/N2/I4/H64", persistent[which].name,
              type[_i / PERSISTENT]);
-    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, name, cell), ECORNN_OK);
     check_plan("persistent", &desc, "persistent backward: ");
     ecornn_cell_free(cell);
 }
@@ -110,7 +111,7 @@ START_TEST(runs_a_step_at_once)
     ecornn_desc desc;
     ck_assert_int_eq(ecornn_cell_parse(&cell, persistent[0].text), ECORNN_OK);
     snprintf(name, sizeof name, "own/%s/infer/T1/N2/I4/H64", type[_i]);
-    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, name, cell), ECORNN_OK);
     check_plan("fused", &desc, "step: one launch");
     ecornn_cell_free(cell);
 }
@@ -122,19 +123,14 @@ START_TEST(refuses_memory_of_the_host)
     static float x[64];
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "gru/f32/infer/T2/N2/I4/H4", NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, "gru/f32/infer/T2/N2/I4/H4", NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
     ecornn_sizes sizes;
-    ecornn_plan_sizes(plan, &sizes);
-    void *weights = ecornn_alloc(device, sizes.weights);
-    void *workspace = ecornn_alloc(device, sizes.workspace);
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = x,
-                          .weights = weights,
-                          .workspace = workspace};
-    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_BAD_ARGUMENT);
+    get_sizes(plan, &sizes);
+    void *weights = ecornn_alloc(device, sizes.weight_bytes);
+    void *workspace = ecornn_alloc(device, sizes.workspace_bytes);
+    const ecornn_io io = {.size = sizeof io, .x = x, .weights = weights, .workspace = workspace};
+    ck_assert_int_eq(forward_all(plan, &io), ECORNN_BAD_ARGUMENT);
     ck_assert_msg(strstr(ecornn_error_detail(), "io.x"), "%s", ecornn_error_detail());
     ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
     ecornn_free(device, weights);
@@ -148,23 +144,18 @@ START_TEST(needs_y_to_train)
 {
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "gru/f32/train/T2/N2/I4/H4", NULL), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, "gru/f32/train/T2/N2/I4/H4", NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
     ecornn_sizes sizes;
-    ecornn_plan_sizes(plan, &sizes);
-    const size_t bytes = sizes.weights + sizes.workspace + sizes.reserve + 4096;
+    get_sizes(plan, &sizes);
+    const size_t bytes = sizes.weight_bytes + sizes.workspace_bytes + sizes.reserve_bytes + 4096;
     void *memory = ecornn_alloc(device, bytes); /* nothing is read or written */
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = memory,
-                          .weights = memory,
-                          .workspace = memory,
-                          .reserve = memory};
+    const ecornn_io io = {
+        .size = sizeof io, .x = memory, .weights = memory, .workspace = memory, .reserve = memory};
     const ecornn_gradient gradient = {.size = sizeof gradient};
-    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(forward_all(plan, &io), ECORNN_BAD_ARGUMENT);
     ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());
-    ck_assert_int_eq(ecornn_backward(plan, &io, &gradient), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(backward_all(plan, &io, &gradient), ECORNN_BAD_ARGUMENT);
     ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());
     ecornn_free(device, memory);
     ecornn_plan_free(plan);
@@ -210,12 +201,12 @@ START_TEST(says_what_cannot_be_forced)
         {"algorithm=step,step-tile=splitting:64x32x9", "is none of"},
         {"algorithm=step,emulated-f32=1,step-tile=splitting:64x32", "is none of"}};
     ecornn_desc desc;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/f32/train/T2/N2/I4/H24", NULL), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, "lstm/f32/train/T2/N2/I4/H24", NULL), ECORNN_OK);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         ecornn_plan *plan;
         char text[4000];
         setenv("ECORNN_FORCE", of[i].force, 1);
-        const ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+        const ecornn_status status = ecornn_plan_create_desc(&plan, device, &desc);
         unsetenv("ECORNN_FORCE");
         if (of[i].says != NULL) {
             ck_assert_msg(

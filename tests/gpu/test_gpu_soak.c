@@ -20,6 +20,7 @@
 
 #include "common/backend.h"
 #include "common/plan.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/session.h"
 #include "tests/kit/suite.h"
 
@@ -82,8 +83,8 @@ static void random_case(int number, char text[CASE_TEXT])
     const char *way = pick(&dice, direction), *used = pick(&dice, use);
     const char *numbers = pick(&dice, type);
     int at = snprintf(text, CASE_TEXT, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d",
-                      cell < cells - 1 ? ecornn_cell_name(cell) : "own-lstm", numbers, used, many,
-                      way, T, N, I, H);
+                      cell < cells - 1 ? cell_name(cell) : "own-lstm", numbers, used, many, way, T,
+                      N, I, H);
     if (strncmp(text, "lstm", 4) == 0 && roll(&dice, 6) == 0)
         at += snprintf(text + at, (size_t)(CASE_TEXT - at), "/P%d", 1 + roll(&dice, H));
     for (size_t k = 0; k < sizeof option / sizeof *option; k++)
@@ -213,10 +214,10 @@ static bool trial_queue(struct trial *trial, cudaStream_t stream)
     forget(&session->workspace, stream);
     forget(&session->reserve, stream);
     io.stream = stream;
-    bool ok = memory_succeeded(&session->memory, ecornn_forward(session->plan, &io), "forward");
+    bool ok = memory_succeeded(&session->memory, forward_all(session->plan, &io), "forward");
     memset(io.final, 0, sizeof io.final);
     if (ok && session_trains(session))
-        ok = memory_succeeded(&session->memory, ecornn_backward(session->plan, &io, &gradient),
+        ok = memory_succeeded(&session->memory, backward_all(session->plan, &io, &gradient),
                               "backward");
     return ok;
 }

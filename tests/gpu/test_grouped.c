@@ -6,6 +6,7 @@
 
 #include "common/backend.h"
 #include "gpu/gemm/grouped/grouped.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 
 /* ---- what it calls ----------------------------------------------------------------------------
@@ -231,7 +232,7 @@ START_TEST(knows_what_follows)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         ecornn_desc desc;
         struct eco_problem problem;
-        ck_assert_int_eq(ecornn_desc_parse(&desc, all[i].text, NULL), ECORNN_OK);
+        ck_assert_int_eq(parse_desc(&desc, all[i].text, NULL), ECORNN_OK);
         ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
         ck_assert_int_eq(eco_gpu_grouped_follow(&problem, &device.caps), all[i].follow);
     }

@@ -12,6 +12,7 @@
 
 #include "gpu/device/rates.h"
 #include "gpu/persistent/persistent.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -201,7 +202,7 @@ static struct eco_problem problem_of(const char *text, const char *rest)
     ecornn_cell_free(cell);
     ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
     snprintf(name, sizeof name, "own/%s", rest);
-    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, name, cell), ECORNN_OK);
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
     return problem;
 }
@@ -339,13 +340,13 @@ START_TEST(takes_every_kernel_somewhere)
 {
     static const char *const type[] = {"bf16", "f32/fast", "f32"};
     uint64_t chosen[2][2][2] = {{{0}}}, made[2][2][2] = {{{0}}}; /* [way][scaled][of one] */
-    for (int c = 0; ecornn_cell_name(c) != NULL; c++)
+    for (int c = 0; cell_name(c) != NULL; c++)
         for (int backward = 0; backward < 2; backward++) {
             char text[64];
             ecornn_desc desc;
             struct eco_problem problem;
-            snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", ecornn_cell_name(c), type[_i]);
-            ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
+            snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", cell_name(c), type[_i]);
+            ck_assert_int_eq(parse_desc(&desc, text, NULL), ECORNN_OK);
             ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
             if (eco_cell_products(problem.cell) != 1 || problem.cell->recipe.n_states > 2)
                 continue; /* other cells compile the kernels that a plan takes */
@@ -400,15 +401,15 @@ START_TEST(has_kernels_of_common_cells)
 {
     static const char *const types[] = {"f32", "f32/fast", "bf16", "f16"};
     setenv("ECORNN_NVRTC", "0", 1);
-    for (int c = 0; ecornn_cell_name(c) != NULL; c++) {
-        const char *cell = ecornn_cell_name(c);
+    for (int c = 0; cell_name(c) != NULL; c++) {
+        const char *cell = cell_name(c);
         const bool common = strcmp(cell, "lstm") == 0 || strcmp(cell, "gru") == 0;
         for (int i = 0; i < 8; i++) {
             char text[64];
             ecornn_desc desc;
             struct eco_problem problem;
             snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", cell, types[i / 2]);
-            ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
+            ck_assert_int_eq(parse_desc(&desc, text, NULL), ECORNN_OK);
             ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
             ck_assert_int_eq(eco_persistent_is_made(&problem, i % 2), common);
             ck_assert_int_eq(eco_persistent_refuses(&problem, i % 2) == NULL, common);

@@ -15,6 +15,7 @@
 #include "common/backend.h"
 #include "gpu/persistent/persistent.h"
 #include "tests/gpu/launches.h"
+#include "tests/kit/calls.h"
 
 /* ---- problems -------------------------------------------------------------------------------- */
 
@@ -195,7 +196,7 @@ static void run(const struct expected *of, const char *force)
     struct data results = {0};
     ecornn_plan *plan;
     setenv("ECORNN_FORCE", force, 1);
-    const ecornn_status status = ecornn_plan_create(&plan, device, &of->test->desc);
+    const ecornn_status status = ecornn_plan_create_desc(&plan, device, &of->test->desc);
     if (status == ECORNN_OK) {
         ecornn_plan_free(plan);
         launches.of[0].n = launches.of[1].n = 0;
@@ -362,7 +363,7 @@ static struct divisions ladder[TYPES][MOST_CELLS][RUNGS][2];
 
 static void ladder_text(char text[CASE_TEXT], int type, int cell, int rung)
 {
-    snprintf(text, CASE_TEXT, "%s/%s/%s", ecornn_cell_name(cell), types[type], rungs[rung].rest);
+    snprintf(text, CASE_TEXT, "%s/%s/%s", cell_name(cell), types[type], rungs[rung].rest);
 }
 
 /* Plans what each rung of one cell and type has to run. */
@@ -403,7 +404,7 @@ static void walk_resets(void)
         for (int cell = 0; cell < builtin_count(); cell++) {
             char text[CASE_TEXT];
             snprintf(text, sizeof text, "%s/%s/train/T5/N3/I5/H13/states/resets:30",
-                     ecornn_cell_name(cell), types[type]);
+                     cell_name(cell), types[type]);
             if (is_mine(text))
                 walk_case(text, 0, &step, NULL);
         }

@@ -5,6 +5,7 @@
  * F32 ulps of that magnitude by which sums of H, S and T terms in any order may be off (scores are
  * exponents), plus half an ulp of the array's own type.
  */
+#include "tests/kit/attention_calls.h"
 #include "tests/kit/attention.h"
 
 #include <math.h>
@@ -62,7 +63,7 @@ bool attention_parse(struct attention_case *test, const char *text)
     }
     *test = suffixes;
     snprintf(test->text, sizeof test->text, "%s", text);
-    if (ecornn_attention_desc_parse(&test->desc, problem) != ECORNN_OK) {
+    if (eco_attention_parse(&test->desc, problem) != ECORNN_OK) {
         fprintf(stderr, "%s: %s\n", text, ecornn_error_detail());
         return false;
     }
@@ -89,7 +90,7 @@ static bool is_null(const struct attention_case *test, const char *name)
 static struct array *add(const struct attention_case *test, struct data *data, const char *name,
                          int32_t steps, int32_t width)
 {
-    const bool batch_major = test->desc.order == ECORNN_BATCH_MAJOR;
+    const bool batch_major = (test->desc.flags & ECORNN_BATCH_MAJOR) != 0;
     const int32_t extent[] = {batch_major ? test->N : steps, batch_major ? steps : test->N, width};
     return data_add(data, name, 3, extent);
 }
@@ -169,7 +170,7 @@ struct session {
     const struct data *inputs;
     ecornn_type type;
     struct memory memory;
-    ecornn_attention_plan *plan;
+    ecornn_plan *plan;
     struct buffer input[INPUTS], result[RESULTS], lengths, workspace, reserve;
     ecornn_attention_io io;
     ecornn_attention_gradient gradient;
@@ -180,7 +181,7 @@ static int32_t place(const struct session *session, const struct array *array, s
                      int32_t *step)
 {
     const size_t row = i / (size_t)array->extent[2], second = (size_t)array->extent[1];
-    const bool batch_major = session->test->desc.order == ECORNN_BATCH_MAJOR;
+    const bool batch_major = (session->test->desc.flags & ECORNN_BATCH_MAJOR) != 0;
     *step = (int32_t)(batch_major ? row % second : row / second);
     return (int32_t)(batch_major ? row / second : row % second);
 }
@@ -255,18 +256,17 @@ static bool open_session(struct session *session, struct data *shapes)
 {
     const struct attention_case *test = session->test;
     struct memory *memory = &session->memory;
-    ecornn_attention_desc desc = test->desc;
-    ecornn_attention_sizes sizes;
+    struct eco_attention_desc desc = test->desc;
+    ecornn_sizes sizes;
     desc.type = session->type;
-    if (!memory_succeeded(memory,
-                          ecornn_attention_plan_create(&session->plan, memory->device, &desc),
+    if (!memory_succeeded(memory, attention_create(&session->plan, memory->device, &desc),
                           "plan_create"))
         return false;
-    ecornn_attention_plan_sizes(session->plan, &sizes);
-    if (sizes.workspace > 0)
-        buffer_make(memory, &session->workspace, "workspace", sizes.workspace);
-    if (sizes.reserve > 0 && !test->noreserve)
-        buffer_make(memory, &session->reserve, "reserve", sizes.reserve);
+    get_sizes(session->plan, &sizes);
+    if (sizes.workspace_bytes > 0)
+        buffer_make(memory, &session->workspace, "workspace", sizes.workspace_bytes);
+    if (sizes.reserve_bytes > 0 && !test->noreserve)
+        buffer_make(memory, &session->reserve, "reserve", sizes.reserve_bytes);
     make_inputs(session);
     make_results(session, shapes);
     void *in[INPUTS], *out[RESULTS];
@@ -275,28 +275,25 @@ static bool open_session(struct session *session, struct data *shapes)
     for (int k = 0; k < RESULTS; k++)
         out[k] = buffer_inside(&session->result[k]);
     session->io = (ecornn_attention_io){.size = sizeof session->io,
-                                        .steps = test->T,
-                                        .source = test->S,
-                                        .batch = test->N,
                                         .lengths = buffer_inside(&session->lengths),
                                         .query = in[QUERY],
                                         .keys = in[KEYS],
                                         .values = in[VALUES],
                                         .vector = in[VECTOR],
                                         .context = out[CONTEXT],
-                                        .weights = out[WEIGHTS],
+                                        .probs = out[WEIGHTS],
                                         .workspace = buffer_inside(&session->workspace),
                                         .reserve = buffer_inside(&session->reserve),
-                                        .workspace_bytes = sizes.workspace,
-                                        .reserve_bytes = sizes.reserve};
+                                        .workspace_bytes = sizes.workspace_bytes,
+                                        .reserve_bytes = sizes.reserve_bytes};
     session->gradient = (ecornn_attention_gradient){.size = sizeof session->gradient,
                                                     .dcontext = in[DCONTEXT],
-                                                    .dweights = in[DWEIGHTS],
+                                                    .dprobs = in[DWEIGHTS],
                                                     .dquery = out[DQUERY],
                                                     .dkeys = out[DKEYS],
                                                     .dvalues = out[DVALUES],
                                                     .dvector = out[DVECTOR],
-                                                    .accumulate = test->accumulate};
+                                                    .add = test->accumulate};
     return !memory->failed;
 }
 
@@ -311,11 +308,13 @@ static void check_after_run(struct session *session, bool backward)
 
 static bool run(struct session *session, bool backward)
 {
+    const struct attention_case *const test = session->test;
     struct memory *memory = &session->memory;
     buffer_refill(memory, &session->workspace);
     const ecornn_status status =
-        backward ? ecornn_attention_backward(session->plan, &session->io, &session->gradient)
-                 : ecornn_attention_forward(session->plan, &session->io);
+        backward ? ecornn_attention_backward(session->plan, test->T, test->S, test->N, &session->io,
+                                             &session->gradient)
+                 : ecornn_attention_forward(session->plan, test->T, test->S, test->N, &session->io);
     bool ok = memory_succeeded(memory, status, backward ? "backward" : "forward") &&
               memory_succeeded(memory, ecornn_wait(memory->device, NULL), "wait");
     if (ok)
@@ -391,7 +390,7 @@ bool attention_run(const struct attention_case *test, ecornn_device *device, eco
     buffer_drop(&session.memory, &session.lengths);
     buffer_drop(&session.memory, &session.workspace);
     buffer_drop(&session.memory, &session.reserve);
-    ecornn_attention_plan_free(session.plan);
+    ecornn_plan_free(session.plan);
     data_free(&shapes);
     return ok;
 }

@@ -14,11 +14,12 @@
 #ifndef ECO_TESTS_ATTENTION_H
 #define ECO_TESTS_ATTENTION_H
 
+#include "common/attention/attention.h"
 #include "tests/kit/testing.h"
 
 struct attention_case {
     char text[CASE_TEXT];
-    ecornn_attention_desc desc;
+    struct eco_attention_desc desc;
     int32_t T, S, N, H, V; /* of the run */
     enum lengths lengths;
     bool accumulate, noreserve;

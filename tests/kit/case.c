@@ -1,5 +1,6 @@
 /* Cases: their strings, cells and inputs, and the named arrays of inputs and results. */
 #include "tests/kit/testing.h"
+#include "tests/kit/calls.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -218,11 +219,11 @@ bool case_parse(struct test_case *test, const char *text)
     if (!parse_parts(test, text, problem))
         return false;
     snprintf(cell, sizeof cell, "%.*s", (int)strcspn(problem, "/"), problem);
-    if (!ecornn_cell_find(cell) && !read_cell(&test->own, cell))
+    if (!builtin_cell(cell) && !read_cell(&test->own, cell))
         return false;
-    if ((test->own ? test->own : ecornn_cell_find(cell))->lowered.raw >= 0)
+    if ((test->own ? test->own : builtin_cell(cell))->lowered.raw >= 0)
         fit_input(problem);
-    if (ecornn_desc_parse(&test->desc, problem, test->own) != ECORNN_OK) {
+    if (parse_desc(&test->desc, problem, test->own) != ECORNN_OK) {
         fprintf(stderr, "%s: %s\n", text, ecornn_error_detail());
         case_free(test);
         return false;
@@ -261,7 +262,7 @@ ecornn_type case_type(const struct test_case *test, const char *name)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strlen(rows[i]) == length && strncmp(name, rows[i], length) == 0)
             return test->desc.type;
-    return test->desc.type == ECORNN_F64 ? ECORNN_F64 : test->desc.param_type;
+    return param_type_of(&test->desc);
 }
 
 /* Fills an array with numbers in [-scale, scale] that the type can hold. */
@@ -328,11 +329,11 @@ static void add_params(const struct test_case *test, struct data *inputs)
     ecornn_device *device = NULL;
     ecornn_plan *plan = NULL;
     if (ecornn_device_open(&device, "reference") != ECORNN_OK ||
-        ecornn_plan_create(&plan, device, &test->desc) != ECORNN_OK)
+        ecornn_plan_create_desc(&plan, device, &test->desc) != ECORNN_OK)
         give_up(test->text, ecornn_error_detail());
-    for (int i = 0; i < ecornn_param_count(plan); i++) {
+    for (int i = 0; i < count_params(plan); i++) {
         ecornn_param param;
-        if (ecornn_param_get(plan, i, &param) != ECORNN_OK)
+        if (param_at(plan, i, &param) != ECORNN_OK)
             give_up(test->text, ecornn_error_detail());
         const int32_t extent[3] = {param.rows, param.cols, 1};
         add_random(test, inputs, param.name, extent, 1.5 / sqrt(param.cols));
@@ -357,8 +358,8 @@ static void add_state(const struct test_case *test, struct data *inputs, const c
 void case_inputs(const struct test_case *test, struct data *inputs)
 {
     const ecornn_desc *desc = &test->desc;
-    const bool batch_major = desc->order == ECORNN_BATCH_MAJOR;
-    const int32_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const bool batch_major = (desc->flags & ECORNN_BATCH_MAJOR) != 0;
+    const int32_t D = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
     const int32_t P = desc->proj ? desc->proj : desc->hidden, L = desc->layers ? desc->layers : 1;
     const int32_t first = batch_major ? test->N : test->T, second = batch_major ? test->T : test->N;
     add_random(test, inputs, "x", (int32_t[]){first, second, desc->input}, test->scale);

@@ -1,5 +1,6 @@
 /* Prints a plan, forces the printed choices, and prints the new plan. */
 #include "tests/kit/choices.h"
+#include "tests/kit/calls.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -13,11 +14,11 @@ static void print_plan(ecornn_device *device, const char *problem, char print[PR
 {
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, problem, NULL), ECORNN_OK);
-    ck_assert_msg(ecornn_plan_create(&plan, device, &desc) == ECORNN_OK, "%s: %s", problem,
+    ck_assert_int_eq(parse_desc(&desc, problem, NULL), ECORNN_OK);
+    ck_assert_msg(ecornn_plan_create_desc(&plan, device, &desc) == ECORNN_OK, "%s: %s", problem,
                   ecornn_error_detail());
     ck_assert_int_lt(ecornn_plan_print(plan, print, PRINT), PRINT);
-    ecornn_plan_sizes(plan, sizes);
+    get_sizes(plan, sizes);
     ecornn_plan_free(plan);
 }
 
@@ -43,7 +44,7 @@ void force_choices(ecornn_device *device, const char *problem)
     print_plan(device, problem, again, &forced);
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
     ck_assert_str_eq(choices, choices_of(again));
-    ck_assert_uint_eq(sizes.weights, forced.weights);
-    ck_assert_uint_eq(sizes.reserve, forced.reserve);
-    ck_assert_uint_ge(sizes.workspace, forced.workspace);
+    ck_assert_uint_eq(sizes.weight_bytes, forced.weight_bytes);
+    ck_assert_uint_eq(sizes.reserve_bytes, forced.reserve_bytes);
+    ck_assert_uint_ge(sizes.workspace_bytes, forced.workspace_bytes);
 }

@@ -91,9 +91,9 @@ static bool may_chain(const struct test_case *test)
 static ecornn_type saved_type(const struct test_case *test)
 {
     const ecornn_desc *desc = &test->desc;
-    if (desc->save_type != ECORNN_F32)
+    if (desc->save_type != 0)
         return desc->save_type;
-    return desc->save == ECORNN_SAVE_STATES || test->lean ? desc->type : ECORNN_F32;
+    return (desc->flags & ECORNN_SAVE_STATES) || test->lean ? desc->type : ECORNN_F32;
 }
 
 static void set_rounding(const struct test_case *test, const struct machine *reference,

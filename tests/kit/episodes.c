@@ -25,7 +25,7 @@ static bool is_reset(const struct episode *e, int32_t t)
 /* The position of row (t,n) in a sequence of a run of T steps. */
 static size_t row_at(const struct test_case *test, int32_t T, int32_t t, int32_t n, size_t width)
 {
-    const bool batch_major = test->desc.order == ECORNN_BATCH_MAJOR;
+    const bool batch_major = (test->desc.flags & ECORNN_BATCH_MAJOR) != 0;
     return (batch_major ? (size_t)n * (size_t)T + (size_t)t
                         : (size_t)t * (size_t)test->N + (size_t)n) *
            width;
@@ -36,7 +36,7 @@ static void cut_sequence(const struct episode *e, struct data *to, const char *n
     const struct array *from = data_find(e->inputs, name);
     if (!from)
         return;
-    const bool batch_major = e->test->desc.order == ECORNN_BATCH_MAJOR;
+    const bool batch_major = (e->test->desc.flags & ECORNN_BATCH_MAJOR) != 0;
     const int32_t steps = e->t1 - e->t0;
     const size_t width = (size_t)from->extent[2];
     const int32_t extent[] = {batch_major ? e->test->N : steps, batch_major ? steps : e->test->N,
@@ -148,7 +148,7 @@ static bool check(const struct episode *e, const struct machine *machine, const 
     struct data inputs = {0}, results = {0};
     part.desc.flags &= ~(uint32_t)ECORNN_RESETS;
     part.desc.steps = part.T = e->t1 - e->t0;
-    part.desc.save = ECORNN_SAVE_ALL;
+    part.desc.flags &= ~(uint32_t)(ECORNN_SAVE_ALL | ECORNN_SAVE_STATES);
     part.desc.save_every = 0;
     part.resets = -1;
     part.lengths = LENGTHS_NULL;
@@ -172,7 +172,7 @@ static bool check_row(struct episode e, const struct machine *machine, const str
                       struct data *sums)
 {
     const int32_t T = case_length(e.inputs, e.n, e.test->T);
-    const bool reversed = e.test->desc.direction == ECORNN_REVERSE;
+    const bool reversed = (e.test->desc.flags & ECORNN_REVERSE);
     bool ok = true;
     for (int32_t k = 0, done = 0; ok && k < T; k++) { /* in backward's order */
         const int32_t first =

@@ -21,7 +21,7 @@ struct row {
 /* The position of step t of row n in a sequence of a run of T steps. */
 static size_t place_of(const struct test_case *test, int32_t T, int32_t t, int32_t n, size_t width)
 {
-    const bool batch_major = test->desc.order == ECORNN_BATCH_MAJOR;
+    const bool batch_major = (test->desc.flags & ECORNN_BATCH_MAJOR) != 0;
     return (batch_major ? (size_t)n * (size_t)T + (size_t)t
                         : (size_t)t * (size_t)test->N + (size_t)n) *
            width;
@@ -29,8 +29,8 @@ static size_t place_of(const struct test_case *test, int32_t T, int32_t t, int32
 
 static bool is_reversed(const struct test_case *test, size_t column, size_t width)
 {
-    return test->desc.direction == ECORNN_REVERSE ||
-           (test->desc.direction == ECORNN_BIDIRECTIONAL && column >= width / 2);
+    return (test->desc.flags & ECORNN_REVERSE) ||
+           ((test->desc.flags & ECORNN_BIDIRECTIONAL) && column >= width / 2);
 }
 
 /* The unmasked step whose output step t has; -1: none. */
@@ -54,7 +54,7 @@ static int32_t source_of(const struct row *row, int32_t t, bool reversed)
 static struct array *add_sequence(const struct row *row, struct data *to, const char *name)
 {
     const struct array *from = data_find(row->inputs, name);
-    const bool batch_major = row->test->desc.order == ECORNN_BATCH_MAJOR;
+    const bool batch_major = (row->test->desc.flags & ECORNN_BATCH_MAJOR) != 0;
     if (!from)
         return NULL;
     const int32_t extent[] = {batch_major ? row->test->N : row->steps,
@@ -177,7 +177,7 @@ static bool check_part(const struct row *row, const struct machine *machine,
     struct data inputs = {0}, results = {0};
     part.desc.flags &= ~(uint32_t)(ECORNN_MASK | ECORNN_REPEAT_PADDING);
     part.desc.steps = part.T = row->steps;
-    part.desc.save = ECORNN_SAVE_ALL;
+    part.desc.flags &= ~(uint32_t)(ECORNN_SAVE_ALL | ECORNN_SAVE_STATES);
     part.desc.save_every = 0;
     part.mask = -1;
     part.lengths = LENGTHS_NULL;

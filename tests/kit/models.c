@@ -11,6 +11,7 @@
 #include "common/seed.h"
 #include "common/type.h"
 #include "tests/kit/testing.h"
+#include "tests/kit/calls.h"
 
 enum { MOST_PARAMS = 1024 };
 
@@ -30,7 +31,7 @@ static void count_bytes(struct models_run *run)
 {
     const ecornn_desc *desc = &run->desc;
     const size_t T = (size_t)desc->steps, N = (size_t)desc->batch, H = (size_t)desc->hidden;
-    const size_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const size_t D = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
     const size_t L = desc->layers > 0 ? (size_t)desc->layers : 1;
     const size_t P = desc->proj > 0 ? (size_t)desc->proj : H;
     const size_t element = eco_type_bytes(desc->type);
@@ -38,7 +39,7 @@ static void count_bytes(struct models_run *run)
     run->state[1] = L * D * N * H * element;
     const size_t states = run->state[0] + (run->states > 1 ? run->state[1] : 0);
     const size_t x = T * N * (size_t)desc->input * element, y = T * N * D * P * element;
-    const size_t params = run->sizes.params / (size_t)run->models *
+    const size_t params = run->sizes.param_elements / (size_t)run->models *
                           (desc->type == ECORNN_F64 ? sizeof(double) : sizeof(float));
     const size_t bytes[MODELS_ARRAYS] = {
         [X] = x,
@@ -61,23 +62,23 @@ static void count_bytes(struct models_run *run)
 
 static void open_arrays(struct models_run *run)
 {
-    ecornn_plan_sizes(run->plan, &run->sizes);
+    get_sizes(run->plan, &run->sizes);
     run->models = run->desc.models > 1 ? run->desc.models : 1;
-    run->states = ecornn_cell_states(run->desc.cell);
+    run->states = count_states(run->desc.cell);
     count_bytes(run);
     for (int k = 0; k < MODELS_ARRAYS; k++)
         run->array[k] = alloc(run->memory, (size_t)run->models * run->bytes[k]);
-    run->weights = ecornn_alloc(run->device, run->sizes.weights);
-    run->workspace = ecornn_alloc(run->device, run->sizes.workspace);
-    run->reserve = ecornn_alloc(run->device, run->sizes.reserve);
-    run->dweights = ecornn_alloc(run->device, run->sizes.dweights);
+    run->weights = ecornn_alloc(run->device, run->sizes.weight_bytes);
+    run->workspace = ecornn_alloc(run->device, run->sizes.workspace_bytes);
+    run->reserve = ecornn_alloc(run->device, run->sizes.reserve_bytes);
+    run->dweights = ecornn_alloc(run->device, run->sizes.dweight_bytes);
 }
 
 void models_open(struct models_run *run, const char *device, const char *problem)
 {
     check_ok(ecornn_device_open(&run->device, device));
-    check_ok(ecornn_desc_parse(&run->desc, problem, NULL));
-    check_ok(ecornn_plan_create(&run->plan, run->device, &run->desc));
+    check_ok(parse_desc(&run->desc, problem, NULL));
+    check_ok(ecornn_plan_create_desc(&run->plan, run->device, &run->desc));
     open_arrays(run);
 }
 
@@ -129,11 +130,11 @@ static ecornn_status find_params(const struct models_run *run, void *params[MOST
                                  void *dparams[MOST_PARAMS])
 {
     const size_t element = run->desc.type == ECORNN_F64 ? sizeof(double) : sizeof(float);
-    const int count = ecornn_param_count(run->plan);
+    const int count = count_params(run->plan);
     ecornn_status status = count <= MOST_PARAMS ? ECORNN_OK : ECORNN_UNSUPPORTED;
     for (int k = 0; status == ECORNN_OK && k < count; k++) {
         ecornn_param param;
-        status = ecornn_param_get(run->plan, k, &param);
+        status = param_at(run->plan, k, &param);
         params[k] = run->array[PARAMS] + param.offset * element;
         dparams[k] = run->array[DPARAMS] + param.offset * element;
     }
@@ -146,8 +147,6 @@ ecornn_status models_try(const struct models_run *run, const int32_t *lengths,
     void *params[MOST_PARAMS], *dparams[MOST_PARAMS];
     const bool trains = (run->desc.flags & ECORNN_TRAINING) != 0;
     ecornn_io io = {.size = sizeof io,
-                    .steps = ECORNN_ALL,
-                    .batch = ECORNN_ALL,
                     .lengths = lengths,
                     .resets = resets,
                     .x = run->array[X],
@@ -157,8 +156,8 @@ ecornn_status models_try(const struct models_run *run, const int32_t *lengths,
                     .reserve = trains ? run->reserve : NULL,
                     .seed = seed,
                     .stream = run->stream,
-                    .workspace_bytes = run->sizes.workspace,
-                    .reserve_bytes = run->sizes.reserve};
+                    .workspace_bytes = run->sizes.workspace_bytes,
+                    .reserve_bytes = run->sizes.reserve_bytes};
     ecornn_gradient gradient = {.size = sizeof gradient,
                                 .dy = run->array[DY],
                                 .dx = run->array[DX],
@@ -175,11 +174,11 @@ ecornn_status models_try(const struct models_run *run, const int32_t *lengths,
     }
     ecornn_status status = find_params(run, params, dparams);
     if (status == ECORNN_OK)
-        status = ecornn_pack(run->plan, (const void *const *)params, run->weights, io.stream);
+        status = ecornn_pack(run->plan, (const void *const *)params, NULL, run->weights, io.stream);
     if (status == ECORNN_OK)
-        status = ecornn_forward(run->plan, &io);
+        status = forward_all(run->plan, &io);
     if (status == ECORNN_OK && trains)
-        status = ecornn_backward(run->plan, &io, &gradient);
+        status = backward_all(run->plan, &io, &gradient);
     if (status == ECORNN_OK && trains)
         status = ecornn_unpack(run->plan, run->dweights, dparams, 0, io.stream);
     return status;
@@ -292,8 +291,7 @@ static void open_pair(struct pair *pair, const char *device)
         force_choices_of(all);
     models_open(&pair->one, device, test->problem);
     unsetenv("ECORNN_FORCE");
-    ck_assert_int_eq(ecornn_param_count(all->plan),
-                     test->models * ecornn_param_count(pair->one.plan));
+    ck_assert_int_eq(count_params(all->plan), test->models * count_params(pair->one.plan));
     models_fill(all, &seed);
     const size_t T = (size_t)all->desc.steps, N = (size_t)all->desc.batch;
     const size_t rows = test->shared ? N : (size_t)test->models * N;

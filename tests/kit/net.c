@@ -2,6 +2,7 @@
  * The small net of net.h.
  */
 #include "tests/kit/net.h"
+#include "tests/kit/calls.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -21,21 +22,21 @@ void net_open(struct net *net, const char *device, const char *problem)
 {
     ecornn_desc desc;
     check_ok(ecornn_device_open(&net->device, device));
-    check_ok(ecornn_desc_parse(&desc, problem, NULL));
-    check_ok(ecornn_plan_create(&net->plan, net->device, &desc));
-    ecornn_plan_sizes(net->plan, &net->sizes);
+    check_ok(parse_desc(&desc, problem, NULL));
+    check_ok(ecornn_plan_create_desc(&net->plan, net->device, &desc));
+    get_sizes(net->plan, &net->sizes);
     const void *params[PARAMS];
-    float *block = malloc(net->sizes.params * sizeof *block);
-    fill(block, net->sizes.params, 1);
-    const int count = ecornn_param_count(net->plan);
+    float *block = malloc(net->sizes.param_elements * sizeof *block);
+    fill(block, net->sizes.param_elements, 1);
+    const int count = count_params(net->plan);
     ck_assert_int_eq(count, PARAMS);
     for (int k = 0; k < count; k++) {
         ecornn_param param;
-        check_ok(ecornn_param_get(net->plan, k, &param));
+        check_ok(param_at(net->plan, k, &param));
         params[k] = block + param.offset;
     }
-    net->weights = ecornn_alloc(net->device, net->sizes.weights);
-    check_ok(ecornn_pack(net->plan, params, net->weights, NULL));
+    net->weights = ecornn_alloc(net->device, net->sizes.weight_bytes);
+    check_ok(ecornn_pack(net->plan, params, NULL, net->weights, NULL));
     free(block);
 }
 
@@ -51,12 +52,10 @@ struct buffers *buffers_open(const struct net *net)
     struct buffers *b = calloc(1, sizeof *b);
     fill(b->x, X, 2);
     fill(b->dy, Y, 3);
-    b->workspace = ecornn_alloc(net->device, net->sizes.workspace);
-    b->reserve = ecornn_alloc(net->device, net->sizes.reserve);
-    b->dweights = ecornn_alloc(net->device, net->sizes.dweights);
+    b->workspace = ecornn_alloc(net->device, net->sizes.workspace_bytes);
+    b->reserve = ecornn_alloc(net->device, net->sizes.reserve_bytes);
+    b->dweights = ecornn_alloc(net->device, net->sizes.dweight_bytes);
     b->io = (ecornn_io){.size = sizeof b->io,
-                        .steps = ECORNN_ALL,
-                        .batch = ECORNN_ALL,
                         .x = b->x,
                         .y = b->y,
                         .final = {b->final[0], b->final[1]},
@@ -81,7 +80,7 @@ void buffers_close(const struct net *net, struct buffers *b)
 
 void net_train(const struct net *net, struct buffers *b)
 {
-    memset(b->dweights, 0, net->sizes.dweights); /* gaps between parameters compare equal */
-    check_ok(ecornn_forward(net->plan, &b->io));
-    check_ok(ecornn_backward(net->plan, &b->io, &b->gradient));
+    memset(b->dweights, 0, net->sizes.dweight_bytes); /* gaps between parameters compare equal */
+    check_ok(forward_all(net->plan, &b->io));
+    check_ok(backward_all(net->plan, &b->io, &b->gradient));
 }

@@ -2,6 +2,7 @@
  * See planned.h.
  */
 #include "tests/kit/planned.h"
+#include "tests/kit/calls.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -13,15 +14,15 @@ void planned_open(struct planned *planned, const char *device, const char *probl
                   const ecornn_cell *cell)
 {
     check_ok(ecornn_device_open(&planned->device, device));
-    check_ok(ecornn_desc_parse(&planned->desc, problem, cell));
-    check_ok(ecornn_plan_create(&planned->plan, planned->device, &planned->desc));
-    ecornn_plan_sizes(planned->plan, &planned->sizes);
-    planned->weights = ecornn_alloc(planned->device, planned->sizes.weights);
-    planned->dweights = ecornn_alloc(planned->device, planned->sizes.dweights);
-    planned->workspace = ecornn_alloc(planned->device, planned->sizes.workspace);
-    planned->reserve = ecornn_alloc(planned->device, planned->sizes.reserve);
+    check_ok(parse_desc(&planned->desc, problem, cell));
+    check_ok(ecornn_plan_create_desc(&planned->plan, planned->device, &planned->desc));
+    get_sizes(planned->plan, &planned->sizes);
+    planned->weights = ecornn_alloc(planned->device, planned->sizes.weight_bytes);
+    planned->dweights = ecornn_alloc(planned->device, planned->sizes.dweight_bytes);
+    planned->workspace = ecornn_alloc(planned->device, planned->sizes.workspace_bytes);
+    planned->reserve = ecornn_alloc(planned->device, planned->sizes.reserve_bytes);
     if (planned->dweights != NULL && strncmp(device, "cuda", 4) != 0)
-        memset(planned->dweights, 0, planned->sizes.dweights);
+        memset(planned->dweights, 0, planned->sizes.dweight_bytes);
 }
 
 void planned_close(struct planned *planned)
@@ -37,23 +38,21 @@ void planned_close(struct planned *planned)
 void planned_pack(const struct planned *planned, const void *params, void *weights)
 {
     const ecornn_desc *desc = &planned->desc;
-    const size_t element = eco_type_bytes(desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type);
-    const int count = ecornn_param_count(planned->plan);
+    const size_t element = eco_type_bytes(param_type_of(desc));
+    const int count = count_params(planned->plan);
     const void **pointer = calloc((size_t)count + 1, sizeof *pointer);
     for (int k = 0; k < count; k++) {
         ecornn_param param;
-        check_ok(ecornn_param_get(planned->plan, k, &param));
+        check_ok(param_at(planned->plan, k, &param));
         pointer[k] = (const char *)params + param.offset * element;
     }
-    check_ok(ecornn_pack(planned->plan, pointer, weights, NULL));
+    check_ok(ecornn_pack(planned->plan, pointer, NULL, weights, NULL));
     free(pointer);
 }
 
 ecornn_io planned_io(const struct planned *planned)
 {
     return (ecornn_io){.size = sizeof(ecornn_io),
-                       .steps = ECORNN_ALL,
-                       .batch = ECORNN_ALL,
                        .weights = planned->weights,
                        .workspace = planned->workspace,
                        .reserve = planned->reserve};

@@ -2,6 +2,7 @@
  * Rows of a batch, see rows.h.
  */
 #include "tests/kit/rows.h"
+#include "tests/kit/calls.h"
 
 #include <check.h>
 #include <math.h>
@@ -60,13 +61,13 @@ static void make_params(struct rows *rows, const ecornn_desc *desc)
     ecornn_device *device;
     ecornn_plan *plan;
     ck_assert_int_eq(ecornn_device_open(&device, "reference"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, desc), ECORNN_OK);
-    rows->params = ecornn_param_count(plan);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, desc), ECORNN_OK);
+    rows->params = count_params(plan);
     ck_assert_int_le(rows->params, MOST_PARAMS);
-    const ecornn_type type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type;
+    const ecornn_type type = param_type_of(desc);
     for (int i = 0; i < rows->params; i++) {
         ecornn_param param;
-        ecornn_param_get(plan, i, &param);
+        param_at(plan, i, &param);
         const size_t n = (size_t)param.rows * (size_t)param.cols;
         rows->param[i] = malloc(n * eco_type_bytes(type) + 1);
         for (size_t k = 0; k < n; k++)
@@ -98,8 +99,8 @@ void rows_make(struct rows *rows, const char *text, bool ragged)
     rows->T = desc->steps, rows->I = desc->input, rows->H = desc->hidden;
     rows->P = desc->proj ? desc->proj : desc->hidden;
     rows->L = desc->layers ? desc->layers : 1;
-    rows->D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
-    rows->states = ecornn_cell_states(desc->cell);
+    rows->D = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
+    rows->states = count_states(desc->cell);
     rows->training = desc->flags & ECORNN_TRAINING;
     rows->by_place = desc->dropout > 0 || strstr(text, "zoneout") != NULL;
     rows->type = desc->type;
@@ -146,18 +147,18 @@ void batch_open(struct batch *b, const struct rows *rows, ecornn_device *device,
     *b = (struct batch){.rows = rows};
     desc.steps = T;
     desc.batch = N;
-    ck_assert_msg(ecornn_plan_create(&b->plan, device, &desc) == ECORNN_OK, "%s/N%d: %s",
+    ck_assert_msg(ecornn_plan_create_desc(&b->plan, device, &desc) == ECORNN_OK, "%s/N%d: %s",
                   rows->text, N, ecornn_error_detail());
-    ecornn_plan_sizes(b->plan, &b->sizes);
-    b->weights = memory(b->sizes.weights);
-    b->workspace = memory(b->sizes.workspace);
-    b->reserve = memory(b->sizes.reserve);
-    b->dweights = memory(b->sizes.dweights);
+    get_sizes(b->plan, &b->sizes);
+    b->weights = memory(b->sizes.weight_bytes);
+    b->workspace = memory(b->sizes.workspace_bytes);
+    b->reserve = memory(b->sizes.reserve_bytes);
+    b->dweights = memory(b->sizes.dweight_bytes);
     for (int kind = 0; kind < KINDS; kind++)
         for (int s = 0; s < (is_state(kind) ? rows->states : 1); s++)
             b->array[kind][s] =
                 memory(rows_elements(rows, kind) * eco_type_bytes(rows->type) * (size_t)N);
-    ck_assert_int_eq(ecornn_pack(b->plan, (const void *const *)rows->param, b->weights, NULL),
+    ck_assert_int_eq(ecornn_pack(b->plan, (const void *const *)rows->param, NULL, b->weights, NULL),
                      ECORNN_OK);
 }
 
@@ -178,7 +179,7 @@ static void move(const struct batch *b, int kind, int32_t n, char *row, int32_t 
 {
     const struct rows *rows = b->rows;
     const size_t element = eco_type_bytes(rows->type), N = (size_t)b->N, T = (size_t)b->T;
-    const bool outer = rows->test.desc.order == ECORNN_BATCH_MAJOR;
+    const bool outer = (rows->test.desc.flags & ECORNN_BATCH_MAJOR) != 0;
     const size_t wide = is_state(kind) ? 0 : rows_elements(rows, kind) / (size_t)rows->T * element;
     char *alone = row + rows->before[kind] + (size_t)t0 * wide;
     for (size_t t = 0; !is_state(kind) && t < T; t++, alone += wide) {
@@ -197,8 +198,6 @@ static void move(const struct batch *b, int kind, int32_t n, char *row, int32_t 
 static ecornn_io io_of(struct batch *b)
 {
     ecornn_io io = {.size = sizeof io,
-                    .steps = b->T,
-                    .batch = b->N,
                     .lengths = b->rows->ragged ? b->length : NULL,
                     .x = b->array[X][0],
                     .y = b->array[Y][0],
@@ -221,8 +220,9 @@ void batch_forward(struct batch *b, char *const *row, const int32_t *length, int
             move(b, kind, n, row[n], t0, true);
     }
     const ecornn_io io = io_of(b);
-    memset(b->workspace, 0xff, b->sizes.workspace);
-    ck_assert_msg(ecornn_forward(b->plan, &io) == ECORNN_OK, "%s", ecornn_error_detail());
+    memset(b->workspace, 0xff, b->sizes.workspace_bytes);
+    ck_assert_msg(ecornn_forward(b->plan, b->T, b->N, &io) == ECORNN_OK, "%s",
+                  ecornn_error_detail());
     for (int32_t n = 0; n < b->N; n++) {
         move(b, Y, n, row[n], t0, false);
         move(b, FINAL, n, row[n], t0, false);
@@ -245,8 +245,8 @@ void batch_backward(struct batch *b, char *const *row, int32_t t0)
     }
     for (int32_t n = 0; n < b->N; n++)
         move(b, DFINAL, n, row[n], t0, true);
-    memset(b->workspace, 0xff, b->sizes.workspace);
-    ck_assert_msg(ecornn_backward(b->plan, &io, &gradient) == ECORNN_OK, "%s",
+    memset(b->workspace, 0xff, b->sizes.workspace_bytes);
+    ck_assert_msg(ecornn_backward(b->plan, b->T, b->N, &io, &gradient) == ECORNN_OK, "%s",
                   ecornn_error_detail());
     for (int32_t n = 0; n < b->N; n++) {
         move(b, DX, n, row[n], t0, false);

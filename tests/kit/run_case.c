@@ -6,13 +6,12 @@
 #include <stdlib.h>
 
 #include "tests/kit/session.h"
+#include "tests/kit/calls.h"
 
 ecornn_io session_io(const struct session *session)
 {
     const struct test_case *test = session->test;
     ecornn_io io = {.size = sizeof io,
-                    .steps = test->T == test->desc.steps ? ECORNN_ALL : test->T,
-                    .batch = test->N == test->desc.batch ? ECORNN_ALL : test->N,
                     .lengths = buffer_inside(&session->lengths),
                     .x = buffer_inside(&session->x),
                     .y = buffer_inside(&session->y),
@@ -81,13 +80,15 @@ static bool run(struct session *session, ecornn_io *io, const ecornn_gradient *g
 {
     struct watch *watch = session->machine->watch;
     struct memory *memory = &session->memory;
+    const int32_t T = session->test->T, N = session->test->N;
     if (watch != NULL)
         io->stream = watch->stream;
     bool ok = watch == NULL || watch->begin(watch);
     if (ok && gradient != NULL)
-        ok = memory_succeeded(memory, ecornn_backward(session->plan, io, gradient), "backward");
+        ok = memory_succeeded(memory, ecornn_backward(session->plan, T, N, io, gradient),
+                              "backward");
     else if (ok)
-        ok = memory_succeeded(memory, ecornn_forward(session->plan, io), "forward");
+        ok = memory_succeeded(memory, ecornn_forward(session->plan, T, N, io), "forward");
     if (watch != NULL)
         ok = watch->end(watch, gradient != NULL) && ok;
     return ok &&
@@ -143,7 +144,7 @@ static void get_dparams(struct session *session, struct data *results)
     for (int i = 0; i < session->params; i++) {
         ecornn_param param;
         char name[64];
-        ecornn_param_get(session->plan, i, &param);
+        param_at(session->plan, i, &param);
         snprintf(name, sizeof name, "d:%s", param.name);
         const struct array shape = shape_of(name, data_find(session->inputs, param.name));
         session_result(session, &session->dparam[i], results, &shape);
@@ -160,7 +161,7 @@ static bool call_backward(struct session *session, bool before)
     buffer_refill(memory, &session->dx);
     ecornn_io io = session_io(session);
     ecornn_gradient gradient = session_gradient(session);
-    gradient.accumulate = test->accumulate && !before;
+    gradient.add = test->accumulate && !before;
     if (!session->reads_y)
         io.y = NULL;
     for (int s = 0; s < test->states; s++) {

@@ -2,6 +2,7 @@
  * A case's plan and arrays, see session.h.
  */
 #include "tests/kit/session.h"
+#include "tests/kit/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static bool is_padding(const struct session *session, const struct array *array,
                shown = strstr(array->name, "states") != NULL;
     const size_t row = i / (size_t)array->extent[2], second = (size_t)array->extent[1];
     const size_t a = row / second, b = row % second;
-    const bool batch_major = session->test->desc.order == ECORNN_BATCH_MAJOR && !shown;
+    const bool batch_major = (session->test->desc.flags & ECORNN_BATCH_MAJOR) != 0 && !shown;
     const int32_t t = (int32_t)(batch_major ? b : a) % session->test->T,
                   n = (int32_t)(batch_major ? a : b);
     if (input)
@@ -79,12 +80,12 @@ void session_result(struct session *session, const struct buffer *buffer, struct
 struct array session_y_shape(const struct test_case *test)
 {
     const ecornn_desc *desc = &test->desc;
-    const bool batch_major = desc->order == ECORNN_BATCH_MAJOR;
+    const bool batch_major = (desc->flags & ECORNN_BATCH_MAJOR) != 0;
     struct array shape = {.name = "y", .rank = 3};
     shape.extent[0] = batch_major ? test->N : test->T;
     shape.extent[1] = batch_major ? test->T : test->N;
-    shape.extent[2] = (desc->proj ? desc->proj : desc->hidden) *
-                      (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+    shape.extent[2] =
+        (desc->proj ? desc->proj : desc->hidden) * ((desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1);
     shape.count = (size_t)shape.extent[0] * (size_t)shape.extent[1] * (size_t)shape.extent[2];
     return shape;
 }
@@ -95,7 +96,7 @@ struct array session_state_shape(const struct test_case *test, const char *kind,
     struct array shape = {.rank = 3};
     snprintf(shape.name, sizeof shape.name, "%s%d", kind, s);
     shape.extent[0] =
-        (desc->layers ? desc->layers : 1) * (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+        (desc->layers ? desc->layers : 1) * ((desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1);
     shape.extent[1] = test->N;
     shape.extent[2] = s == 0 && desc->proj ? desc->proj : desc->hidden;
     shape.count = (size_t)shape.extent[0] * (size_t)shape.extent[1] * (size_t)shape.extent[2];
@@ -194,7 +195,7 @@ static bool pack(struct session *session)
     const void **from = calloc((size_t)session->params, sizeof *from);
     for (int i = 0; i < session->params; i++) {
         ecornn_param param;
-        ecornn_param_get(session->plan, i, &param);
+        param_at(session->plan, i, &param);
         make_input(session, &session->param[i], param.name);
         session->param[i].name = "parameter";
         from[i] = buffer_inside(&session->param[i]);
@@ -204,10 +205,10 @@ static bool pack(struct session *session)
     struct watch *watch = session->machine->watch;
     void *const stream = watch ? watch->stream : NULL;
     bool ok = !memory->failed && (watch == NULL || watch->begin(watch));
-    ok = ok &&
-         memory_succeeded(
-             memory, ecornn_pack(session->plan, from, buffer_inside(&session->weights), stream),
-             "pack");
+    ok = ok && memory_succeeded(
+                   memory,
+                   ecornn_pack(session->plan, from, NULL, buffer_inside(&session->weights), stream),
+                   "pack");
     if (watch != NULL && !memory->failed)
         ok = watch->end(watch, false) && ok;
     for (int i = 0; i < session->params; i++)
@@ -223,30 +224,30 @@ bool session_open(struct session *session)
     ecornn_desc desc = test->desc;
     desc.type = session->machine->type;
     if (desc.type != test->desc.type) {
-        desc.param_type = desc.weight_type = desc.save_type = ECORNN_F32; /* defaults */
+        desc.param_type = desc.weight_type = desc.save_type = 0;
         desc.flags &= ~(uint32_t)ECORNN_INT8;
     }
     if (!memory_succeeded(&session->memory,
-                          ecornn_plan_create(&session->plan, session->machine->device, &desc),
+                          ecornn_plan_create_desc(&session->plan, session->machine->device, &desc),
                           "plan"))
         return false;
-    ecornn_plan_sizes(session->plan, &session->sizes);
-    session->params = ecornn_param_count(session->plan);
+    get_sizes(session->plan, &session->sizes);
+    session->params = count_params(session->plan);
     ecornn_device_info info;
-    ecornn_device_query(session->machine->device, &info);
+    query_device(session->machine->device, &info);
     session->reads_y = (desc.flags & ECORNN_TRAINING) && !test->noreserve &&
-                       (strcmp(info.backend, "cuda") == 0 || desc.save != ECORNN_SAVE_ALL ||
-                        desc.memory_limit > 0);
+                       (strcmp(info.backend, "cuda") == 0 || desc.save_every != 0 ||
+                        (desc.flags & ECORNN_SAVE_STATES) || desc.memory_limit > 0);
     session->param = calloc((size_t)session->params, sizeof *session->param);
     session->dparam = calloc((size_t)session->params, sizeof *session->dparam);
     make_sequences(session);
     make_states(session);
-    buffer_make(&session->memory, &session->weights, "weights", session->sizes.weights);
-    buffer_make(&session->memory, &session->workspace, "workspace", session->sizes.workspace);
+    buffer_make(&session->memory, &session->weights, "weights", session->sizes.weight_bytes);
+    buffer_make(&session->memory, &session->workspace, "workspace", session->sizes.workspace_bytes);
     if ((desc.flags & ECORNN_TRAINING) && !test->noreserve)
-        buffer_make(&session->memory, &session->reserve, "reserve", session->sizes.reserve);
+        buffer_make(&session->memory, &session->reserve, "reserve", session->sizes.reserve_bytes);
     if ((desc.flags & ECORNN_TRAINING) && !(test->null & NULL_DWEIGHTS))
-        buffer_make(&session->memory, &session->dweights, "dweights", session->sizes.dweights);
+        buffer_make(&session->memory, &session->dweights, "dweights", session->sizes.dweight_bytes);
     return !session->memory.failed && pack(session);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/kit/testing.h"
+#include "tests/kit/calls.h"
 
 size_t stack_bytes(const struct stack *stack, int32_t T, int32_t width)
 {
@@ -22,19 +23,19 @@ static void open_layer(struct stack *stack, const struct piece *piece, const cha
     struct layer *layer = &stack->layer[stack->layers++];
     snprintf(layer->problem, sizeof layer->problem, "%s/%s/T%d/N%d/I%d", words, common, piece->T,
              stack->N, piece->input);
-    check_ok(ecornn_desc_parse(&layer->desc, layer->problem, NULL));
-    check_ok(ecornn_plan_create(&layer->plan, stack->device, &layer->desc));
-    ecornn_plan_sizes(layer->plan, &layer->sizes);
-    const size_t D = layer->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    check_ok(parse_desc(&layer->desc, layer->problem, NULL));
+    check_ok(ecornn_plan_create_desc(&layer->plan, stack->device, &layer->desc));
+    get_sizes(layer->plan, &layer->sizes);
+    const size_t D = (layer->desc.flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
     const size_t L = layer->desc.layers > 1 ? (size_t)layer->desc.layers : 1;
     const size_t H = (size_t)layer->desc.hidden,
                  P = layer->desc.proj ? (size_t)layer->desc.proj : H;
     layer->width = (int32_t)(D * P);
-    layer->states = ecornn_cell_states(layer->desc.cell);
+    layer->states = count_states(layer->desc.cell);
     for (int s = 0; s < layer->states; s++)
         layer->state[s] = L * D * (size_t)stack->N * (s == 0 ? P : H) * stack->element;
     layer->params = stack->params;
-    layer->param_bytes = layer->sizes.params * stack->param;
+    layer->param_bytes = layer->sizes.param_elements * stack->param;
     stack->params += layer->param_bytes;
 }
 
@@ -137,13 +138,13 @@ void stack_close(struct stack *stack)
     ecornn_device_close(stack->device);
 }
 
-void stack_take_choices(struct stack *stack, const ecornn_net_plan *plan)
+void stack_take_choices(struct stack *stack, const ecornn_plan *plan)
 {
     static char text[1 << 14];
     for (int k = 0; k < stack->layers; k++) {
         struct layer *const layer = &stack->layer[k];
-        ecornn_net_layer of_net;
-        check_ok(ecornn_net_layer_get(plan, k, &of_net));
+        struct net_layer of_net;
+        check_ok(net_layer_at(plan, k, &of_net));
         ck_assert_int_lt(ecornn_plan_print(of_net.plan, text, sizeof text), (int)sizeof text);
         char *const choices = strstr(text, "ECORNN_FORCE=");
         if (choices == NULL)
@@ -151,9 +152,9 @@ void stack_take_choices(struct stack *stack, const ecornn_net_plan *plan)
         choices[strcspn(choices, "\n")] = '\0';
         ecornn_plan_free(layer->plan);
         setenv("ECORNN_FORCE", strchr(choices, '=') + 1, 1);
-        check_ok(ecornn_plan_create(&layer->plan, stack->device, &layer->desc));
+        check_ok(ecornn_plan_create_desc(&layer->plan, stack->device, &layer->desc));
         unsetenv("ECORNN_FORCE");
-        ecornn_plan_sizes(layer->plan, &layer->sizes);
+        get_sizes(layer->plan, &layer->sizes);
     }
 }
 
@@ -247,10 +248,10 @@ char *stack_state_at(const struct layer *layer, char *block, int s)
 
 int stack_params(const struct layer *layer, char *block, size_t bytes, void **pointer)
 {
-    const int count = ecornn_param_count(layer->plan);
+    const int count = count_params(layer->plan);
     for (int k = 0; k < count; k++) {
         ecornn_param param;
-        check_ok(ecornn_param_get(layer->plan, k, &param));
+        check_ok(param_at(layer->plan, k, &param));
         pointer[k] = block + param.offset * bytes;
     }
     return count;
@@ -275,9 +276,9 @@ void stack_take_states(const struct stack *stack, struct states_memory *memory, 
     ecornn_free(stack->device, memory->dfinal);
 }
 
-static ecornn_net_states states_of(const struct layer *layer, const struct states_memory *memory)
+static struct net_states states_of(const struct layer *layer, const struct states_memory *memory)
 {
-    ecornn_net_states states = {.initial = {NULL}};
+    struct net_states states = {.initial = {NULL}};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         states.initial[s] = stack_state_at(layer, memory->initial, s);
         states.final[s] = stack_state_at(layer, memory->final, s);
@@ -309,10 +310,10 @@ static void make_memory(const struct stack *stack, const ecornn_sizes *blocks,
             stack->ragged ? stack_up(stack, stack->piece[0].lengths, N * sizeof(int32_t)) : NULL,
         .resets = stack->resets ? stack_up(stack, stack->piece[0].reset, rows) : NULL,
         .mask = stack->masks ? stack_up(stack, stack->piece[0].mask, rows) : NULL,
-        .weights = stack_up(stack, NULL, blocks->weights),
-        .dweights = stack_up(stack, NULL, blocks->dweights),
-        .workspace = stack_scratch(stack, blocks->workspace),
-        .reserve = stack_scratch(stack, blocks->reserve)};
+        .weights = stack_up(stack, NULL, blocks->weight_bytes),
+        .dweights = stack_up(stack, NULL, blocks->dweight_bytes),
+        .workspace = stack_scratch(stack, blocks->workspace_bytes),
+        .reserve = stack_scratch(stack, blocks->reserve_bytes)};
     for (int k = 0; k < stack->layers; k++)
         memory->states[k] = stack_states(stack, in, k);
 }
@@ -331,35 +332,32 @@ static void take_memory(const struct stack *stack, struct memory *memory, struct
         ecornn_free(stack->device, all[i]);
 }
 
-static void point(const struct stack *stack, const ecornn_net_plan *plan, char *block,
-                  void **pointer)
+static void point(const struct stack *stack, const ecornn_plan *plan, char *block, void **pointer)
 {
     int count = 0;
     for (int k = 0; k < stack->layers; k++) {
-        ecornn_net_layer layer;
-        check_ok(ecornn_net_layer_get(plan, k, &layer));
-        ck_assert_int_eq(layer.first_param, count);
-        ck_assert_uint_eq(layer.params * stack->param, stack->layer[k].params);
+        struct net_layer layer;
+        check_ok(net_layer_at(plan, k, &layer));
+        ck_assert_int_eq(layer.sizes.first_param, count);
+        ck_assert_uint_eq(layer.sizes.param_offset * stack->param, stack->layer[k].params);
         count += stack_params(&stack->layer[k], block + stack->layer[k].params, stack->param,
                               pointer + count);
     }
 }
 
-void stack_run(const struct stack *stack, const ecornn_net_plan *plan, const struct arrays *in,
+void stack_run(const struct stack *stack, const ecornn_plan *plan, const struct arrays *in,
                struct arrays *out)
 {
     struct memory memory;
-    ecornn_net_sizes sizes;
-    ecornn_net_states states[LAYERS];
+    ecornn_sizes sizes;
+    struct net_states states[LAYERS];
     void *params[PARAMS], *dparams[PARAMS];
-    ecornn_net_plan_sizes(plan, &sizes);
-    make_memory(stack, &sizes.blocks, in, &memory);
+    get_sizes(plan, &sizes);
+    make_memory(stack, &sizes, in, &memory);
     point(stack, plan, memory.params, params), point(stack, plan, memory.dparams, dparams);
     for (int k = 0; k < stack->layers; k++)
         states[k] = states_of(&stack->layer[k], &memory.states[k]);
     const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
                           .lengths = (const int32_t *)(void *)memory.lengths,
                           .resets = (const uint8_t *)memory.resets,
                           .mask = (const uint8_t *)memory.mask,
@@ -370,16 +368,16 @@ void stack_run(const struct stack *stack, const ecornn_net_plan *plan, const str
                           .reserve = memory.reserve,
                           .seed = SEED,
                           .first_step = FIRST_STEP,
-                          .workspace_bytes = sizes.blocks.workspace,
-                          .reserve_bytes = sizes.blocks.reserve};
+                          .workspace_bytes = sizes.workspace_bytes,
+                          .reserve_bytes = sizes.reserve_bytes};
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dy = memory.dy, .dx = memory.dx, .dweights = memory.dweights};
-    check_ok(ecornn_net_pack(plan, (const void *const *)params, memory.weights, NULL));
-    check_ok(ecornn_net_forward(plan, &io, states));
+    check_ok(ecornn_pack(plan, (const void *const *)params, NULL, memory.weights, NULL));
+    check_ok(net_forward_all(plan, &io, states));
     for (int twice = 0; stack->trains && twice < 2; twice++)
-        check_ok(ecornn_net_backward(plan, &io, &gradient, states));
+        check_ok(net_backward_all(plan, &io, &gradient, states));
     if (stack->trains)
-        check_ok(ecornn_net_unpack(plan, memory.dweights, dparams, 0, NULL));
+        check_ok(ecornn_unpack(plan, memory.dweights, dparams, 0, NULL));
     check_ok(ecornn_wait(stack->device, NULL));
     take_memory(stack, &memory, out);
 }

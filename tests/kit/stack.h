@@ -64,13 +64,13 @@ struct stack {
 void stack_open(struct stack *stack, const char *device, const struct stack_case *is);
 void stack_close(struct stack *stack);
 /* Makes these plans again, with the choices that the net's plan printed. */
-void stack_take_choices(struct stack *stack, const ecornn_net_plan *plan);
+void stack_take_choices(struct stack *stack, const ecornn_plan *plan);
 /* Fills the inputs. */
 void stack_arrays(const struct stack *stack, struct arrays *in);
 void stack_free(struct arrays *arrays);
 
 /* Runs forward once and backward twice; allocates `out`. */
-void stack_run(const struct stack *stack, const ecornn_net_plan *plan, const struct arrays *in,
+void stack_run(const struct stack *stack, const ecornn_plan *plan, const struct arrays *in,
                struct arrays *out);
 void stack_by_hand(const struct stack *stack, const struct arrays *in, struct arrays *out);
 

@@ -2,6 +2,7 @@
  * Runs a net layer by layer, see stack.h: layers by their plans, joins and sums as loops.
  */
 #include "tests/kit/stack.h"
+#include "tests/kit/calls.h"
 
 #include "common/seed.h"
 
@@ -18,8 +19,6 @@ struct hand {
 static ecornn_io io_of(const struct stack *stack, const struct hand *hand, int k)
 {
     ecornn_io io = {.size = sizeof io,
-                    .steps = ECORNN_ALL,
-                    .batch = ECORNN_ALL,
                     .lengths = hand->lengths,
                     .resets = hand->resets,
                     .mask = hand->mask,
@@ -47,9 +46,9 @@ static char *forward_layer(const struct stack *stack, struct hand *hand, const s
     void *params[PARAMS];
     char *const block = stack_up(stack, in->params + layer->params, layer->param_bytes);
     *hand = (struct hand){
-        .weights = stack_up(stack, NULL, layer->sizes.weights),
-        .workspace = stack_scratch(stack, layer->sizes.workspace),
-        .reserve = stack_scratch(stack, layer->sizes.reserve),
+        .weights = stack_up(stack, NULL, layer->sizes.weight_bytes),
+        .workspace = stack_scratch(stack, layer->sizes.workspace_bytes),
+        .reserve = stack_scratch(stack, layer->sizes.reserve_bytes),
         .x = stack_up(stack, x, stack_bytes(stack, piece->T, piece->input)),
         .y = stack_up(stack, NULL, y_bytes),
         .lengths = stack->ragged ? stack_up(stack, piece->lengths, (size_t)stack->N * 4) : NULL,
@@ -58,9 +57,9 @@ static char *forward_layer(const struct stack *stack, struct hand *hand, const s
         .first_step = FIRST_STEP / (uint32_t)piece->before,
         .states = stack_states(stack, in, k)};
     stack_params(layer, block, stack->param, params);
-    check_ok(ecornn_pack(layer->plan, (const void *const *)params, hand->weights, NULL));
+    check_ok(ecornn_pack(layer->plan, (const void *const *)params, NULL, hand->weights, NULL));
     const ecornn_io io = io_of(stack, hand, k);
-    check_ok(ecornn_forward(layer->plan, &io));
+    check_ok(forward_all(layer->plan, &io));
     check_ok(ecornn_wait(stack->device, NULL));
     char *const y = calloc(1, y_bytes);
     check_ok(ecornn_download(stack->device, y, hand->y, y_bytes));
@@ -76,7 +75,7 @@ static char *backward_layer(const struct stack *stack, struct hand *hand, const 
     const size_t x_bytes = stack_bytes(stack, piece->T, piece->input);
     void *dparams[PARAMS];
     void *const dx = stack_up(stack, NULL, x_bytes);
-    void *const dweights = stack_up(stack, NULL, layer->sizes.dweights);
+    void *const dweights = stack_up(stack, NULL, layer->sizes.dweight_bytes);
     void *const dy_there = stack_up(stack, dy, stack_bytes(stack, piece->T, layer->width));
     char *const dblock = stack_up(stack, NULL, layer->param_bytes);
     const ecornn_io io = io_of(stack, hand, k);
@@ -87,7 +86,7 @@ static char *backward_layer(const struct stack *stack, struct hand *hand, const 
         gradient.dinitial[s] = stack_state_at(layer, hand->states.dinitial, s);
     }
     stack_params(layer, dblock, stack->param, dparams);
-    check_ok(ecornn_backward(layer->plan, &io, &gradient));
+    check_ok(backward_all(layer->plan, &io, &gradient));
     check_ok(ecornn_unpack(layer->plan, dweights, dparams, 0, NULL));
     check_ok(ecornn_wait(stack->device, NULL));
     char *const gradients = stack_down(stack, dblock, layer->param_bytes);

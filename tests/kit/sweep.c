@@ -4,6 +4,7 @@
  * printed seed, the environment's ECORNN_SEED or a fixed one.
  */
 #include "tests/kit/testing.h"
+#include "tests/kit/calls.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -225,7 +226,7 @@ bool tests_all(void)
 int builtin_count(void)
 {
     int n = 0;
-    while (ecornn_cell_name(n))
+    while (cell_name(n))
         n++;
     return n;
 }
@@ -286,7 +287,7 @@ static void say_random(int index, char text[CASE_TEXT])
     static const char *const yes_no[] = {"", "/states",     "", "/batch-major",
                                          "", "/accumulate", "", "/dropout:0.3"};
     struct dice dice = {sweep_seed() * 1000003 + (uint64_t)index, text};
-    const char *name = ecornn_cell_name(index % builtin_count());
+    const char *name = cell_name(index % builtin_count());
     text[0] = '\0';
     say(&dice, "%s", name);
     say_one(&dice, type, 8);
@@ -332,7 +333,7 @@ void sweep_text(const char *only, int index, char text[CASE_TEXT])
     else if (index < CHOSEN)
         snprintf(text, CASE_TEXT, "%s", chosen[index]);
     else if (index < CHOSEN + EDGES * builtin_count())
-        snprintf(text, CASE_TEXT, "%s/%s", ecornn_cell_name((index - CHOSEN) / EDGES),
+        snprintf(text, CASE_TEXT, "%s/%s", cell_name((index - CHOSEN) / EDGES),
                  edge[(index - CHOSEN) % EDGES]);
     else
         say_random(index - CHOSEN - EDGES * builtin_count(), text);
@@ -409,7 +410,7 @@ bool sweep_policy(const char *text, int k, bool large, char policy[CASE_TEXT])
     ck_assert(case_parse(&test, text));
     const int32_t every[POLICIES] = {0, 1 + test.desc.steps / 4, test.desc.steps};
     const bool trains = (test.desc.flags & ECORNN_TRAINING) && (large || test.desc.hidden < 1024),
-               has = test.desc.save != ECORNN_SAVE_ALL;
+               has = test.desc.save_every != 0 || (test.desc.flags & ECORNN_SAVE_STATES);
     case_free(&test);
     if (has)
         snprintf(policy, CASE_TEXT, "%s", text);

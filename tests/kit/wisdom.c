@@ -5,6 +5,7 @@
 #define _GNU_SOURCE 1
 #endif
 #include "tests/kit/wisdom.h"
+#include "tests/kit/calls.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -34,9 +35,9 @@ const char *plan_of(const char *problem, const ecornn_cell *cell)
 {
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_desc_parse(&desc, problem, cell), ECORNN_OK);
-    ck_assert_msg(ecornn_plan_create(&plan, wisdom_device, &desc) == ECORNN_OK, "%s: %s", problem,
-                  ecornn_error_detail());
+    ck_assert_int_eq(parse_desc(&desc, problem, cell), ECORNN_OK);
+    ck_assert_msg(ecornn_plan_create_desc(&plan, wisdom_device, &desc) == ECORNN_OK, "%s: %s",
+                  problem, ecornn_error_detail());
     ck_assert_int_lt(ecornn_plan_print(plan, wisdom_print, sizeof wisdom_print), WISDOM_PRINT);
     ecornn_plan_free(plan);
     return wisdom_print;

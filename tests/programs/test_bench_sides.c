@@ -213,7 +213,7 @@ START_TEST(a_gpu_has_a_bound)
         ecornn_plan *plan;
         ck_assert(problem_parse(&problem, all[k].problem, NULL));
         ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
-        ck_assert_int_eq(ecornn_plan_create(&plan, device, &problem.desc), ECORNN_OK);
+        ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &problem.desc), ECORNN_OK);
         ck_assert(problem_fill(&problem, plan, 1));
         const struct bound bound = gpu_bound_of(&problem, plan);
         problem_free(&problem);

@@ -13,7 +13,7 @@ const char program_name[] = "test_regrets";
 
 static void add(struct regrets *regrets, const char *problem, double regret, int candidates)
 {
-    ecornn_tuned tuned = {.regret = regret, .candidates = candidates};
+    ecornn_tuning tuned = {.regret = regret, .candidates = candidates};
     tuned.measured = candidates >= 3;
     tuned.complete = candidates == 0;
     regrets_add(regrets, problem, &tuned);

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-TYPE = {"f32": 0, "f64": 1, "bf16": 2, "f16": 3}
+TYPE = {"f32": 1, "f64": 2, "bf16": 3, "f16": 4}
 UNSUPPORTED, MAX_STATES = 5, 4
 void, i32, u32, size = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint32, ctypes.c_size_t
 
@@ -16,36 +16,25 @@ class Unsupported(Exception):
     """A vector that a runtime cannot express."""
 
 
-class Desc(ctypes.Structure):
-    _fields_ = [("cell", void), ("input", i32), ("hidden", i32), ("proj", i32), ("layers", i32),
-                ("steps", i32), ("batch", i32), ("direction", i32), ("order", i32), ("type", i32),
-                ("param_type", i32), ("weight_type", i32), ("dropout", ctypes.c_float),
-                ("flags", u32), ("reserved", u32 * 8)]
-
-
 class Sizes(ctypes.Structure):
-    _fields_ = [(name, size) for name in
-                ("params", "weights", "dweights", "workspace", "reserve", "alignment")]
+    _fields_ = [(name, size) for name in ("size", "param_elements", "weights", "dweights", "workspace",
+                                          "reserve", "alignment")] + [("param_count", i32), ("steps", i32)]
 
 
 class Param(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char * 48), ("offset", size), ("rows", i32), ("cols", i32)]
+    _fields_ = [("size", size), ("name", ctypes.c_char * 48), ("offset", size), ("rows", i32), ("cols", i32)]
 
 
 class Io(ctypes.Structure):
-    _fields_ = [("size", size), ("steps", i32), ("batch", i32), ("lengths", void), ("x", void),
-                ("y", void), ("initial", void * MAX_STATES), ("final", void * MAX_STATES),
-                ("weights", void), ("workspace", void), ("reserve", void),
-                ("seed", ctypes.c_uint64), ("stream", void), ("workspace_bytes", size),
-                ("reserve_bytes", size), ("resets", void), ("reset_state", void * MAX_STATES),
-                ("mask", void), ("states", void * MAX_STATES), ("first_step", ctypes.c_uint32),
-                ("first_row", ctypes.c_uint32)]
+    _fields_ = [("size", size), ("lengths", void), ("x", void), ("y", void),
+                ("initial", void * MAX_STATES), ("final", void * MAX_STATES), ("weights", void),
+                ("workspace", void), ("reserve", void), ("seed", ctypes.c_uint64), ("stream", void),
+                ("workspace_bytes", size), ("reserve_bytes", size)]
 
 
 class Gradient(ctypes.Structure):
     _fields_ = [("size", size), ("dy", void), ("dfinal", void * MAX_STATES), ("dx", void),
-                ("dinitial", void * MAX_STATES), ("dweights", void), ("accumulate", i32),
-                ("dreset_state", void * MAX_STATES), ("dstates", void * MAX_STATES)]
+                ("dinitial", void * MAX_STATES), ("dweights", void)]
 
 
 def load(path=None):
@@ -125,11 +114,10 @@ class Run:
     def create_plan(self):
         problem = self.vector.problem.split("/")
         problem[1] = self.type
-        desc, self.sizes, check = Desc(), Sizes(), self.machine.check
-        check(self.lib.ecornn_desc_parse(ctypes.byref(desc), "/".join(problem).encode(), None))
+        self.sizes, check = Sizes(size=ctypes.sizeof(Sizes)), self.machine.check
         check(self.lib.ecornn_plan_create(ctypes.byref(self.plan), self.machine.device,
-                                          ctypes.byref(desc)))
-        self.lib.ecornn_plan_sizes(self.plan, ctypes.byref(self.sizes))
+                                          "/".join(problem).encode(), None))
+        check(self.lib.ecornn_plan_sizes(self.plan, ctypes.byref(self.sizes)))
 
     # ---- memory of the device ----
 
@@ -157,8 +145,8 @@ class Run:
 
     def params(self):
         found = []
-        for k in range(self.lib.ecornn_param_count(self.plan)):
-            param = Param()
+        for k in range(self.sizes.param_count):
+            param = Param(size=ctypes.sizeof(Param))
             self.machine.check(self.lib.ecornn_param_get(self.plan, k, ctypes.byref(param)))
             found.append(param.name.decode())
         return found
@@ -167,7 +155,7 @@ class Run:
         arrays = [to_type(self.vector.inputs[name], self.param_type) for name in self.params()]
         pointers = (void * len(arrays))(*[self.up(a) for a in arrays])
         self.weights = self.alloc(self.sizes.weights)
-        self.machine.check(self.lib.ecornn_pack(self.plan, pointers, self.weights, None))
+        self.machine.check(self.lib.ecornn_pack(self.plan, pointers, None, self.weights, None))
 
     def unpack(self, dweights):
         names = self.params()
@@ -190,7 +178,7 @@ class Run:
 
     def compute(self):
         v, states = self.vector, range(self.vector.states)
-        io = Io(size=ctypes.sizeof(Io), steps=v.steps, batch=v.batch, x=self.given("x"),
+        io = Io(size=ctypes.sizeof(Io), x=self.given("x"),
                 y=self.room("y"), weights=self.weights,
                 workspace=self.alloc(self.sizes.workspace),
                 workspace_bytes=self.sizes.workspace)
@@ -202,7 +190,7 @@ class Run:
         if v.training:
             io.reserve = self.alloc(self.sizes.reserve)
             io.reserve_bytes = self.sizes.reserve
-        self.machine.check(self.lib.ecornn_forward(self.plan, ctypes.byref(io)))
+        self.machine.check(self.lib.ecornn_forward(self.plan, v.steps, v.batch, ctypes.byref(io)))
         memory = {"y": io.y}
         memory.update(("final%d" % s, io.final[s]) for s in states)
         more = self.backward(io, memory) if v.training else {}
@@ -219,7 +207,8 @@ class Run:
         for s in range(self.vector.states):
             gradient.dfinal[s] = self.given("dfinal%d" % s)
             gradient.dinitial[s] = memory["dinitial%d" % s] = self.room("dinitial%d" % s)
-        self.machine.check(self.lib.ecornn_backward(self.plan, ctypes.byref(io),
+        self.machine.check(self.lib.ecornn_backward(self.plan, self.vector.steps, self.vector.batch,
+                                                    ctypes.byref(io),
                                                     ctypes.byref(gradient)))
         memory["dx"] = gradient.dx
         return self.unpack(dweights)

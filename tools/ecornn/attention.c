@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <ecornn/experimental.h>
+
 #include "bench/core/problem.h"
 #include "bench/core/say.h"
 #include "bench/core/stats.h"
@@ -20,8 +22,8 @@ enum { ARRAYS = 10, ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 3 };
 struct work {
     const char *problem;
     ecornn_device *device;
-    ecornn_attention_plan *plan;
-    ecornn_attention_sizes sizes;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
     void *arrays[ARRAYS];
     ecornn_attention_io io;
     ecornn_attention_gradient gradient;
@@ -33,17 +35,28 @@ static bool check(const struct work *work, ecornn_status status)
            say("%s: %s: %s", work->problem, ecornn_status_name(status), ecornn_error_detail());
 }
 
-static bool make_arrays(struct work *work, const ecornn_attention_desc *desc)
+/* The type that the problem names; F32 if it names none. */
+static ecornn_type type_of(const char *problem)
 {
-    const size_t T = (size_t)desc->steps, S = (size_t)desc->source, N = (size_t)desc->batch;
-    const size_t H = (size_t)desc->hidden, V = desc->value ? (size_t)desc->value : H;
-    const ecornn_type wide = desc->type == ECORNN_F64 ? ECORNN_F64 : ECORNN_F32;
+    return strstr(problem, "/f64")    ? ECORNN_F64
+           : strstr(problem, "/bf16") ? ECORNN_BF16
+           : strstr(problem, "/f16")  ? ECORNN_F16
+                                      : ECORNN_F32;
+}
+
+static bool make_arrays(struct work *work)
+{
+    const ecornn_sizes *sizes = &work->sizes;
+    const size_t T = (size_t)sizes->steps, S = (size_t)sizes->source, N = (size_t)sizes->batch;
+    const size_t H = (size_t)sizes->input, V = (size_t)sizes->output;
+    const ecornn_type rows = type_of(work->problem),
+                      wide = rows == ECORNN_F64 ? ECORNN_F64 : ECORNN_F32;
     /* query, keys, values, vector, context; their gradients in another order */
     const size_t count[ARRAYS] = {T * N * H, S * N * H, S * N * V, H,         T * N * V,
                                   T * N * V, T * N * H, S * N * H, S * N * V, H};
     uint64_t state = 1;
     for (int k = 0; k < ARRAYS; k++) {
-        const ecornn_type type = k == 3 || k == 9 ? wide : desc->type;
+        const ecornn_type type = k == 3 || k == 9 ? wide : rows;
         const size_t bytes = count[k] * type_bytes(type);
         void *host = random_array(type, count[k], 1, &state);
         work->arrays[k] = ecornn_alloc(work->device, bytes);
@@ -56,21 +69,22 @@ static bool make_arrays(struct work *work, const ecornn_attention_desc *desc)
     return true;
 }
 
-static bool open_work(struct work *work, const ecornn_attention_desc *desc)
+static bool open_work(struct work *work)
 {
     void **a = work->arrays;
-    if (!check(work, ecornn_attention_plan_create(&work->plan, work->device, desc)) ||
-        !make_arrays(work, desc))
+    work->sizes.size = sizeof work->sizes;
+    if (!check(work, ecornn_plan_create(&work->plan, work->device, work->problem, NULL)) ||
+        !check(work, ecornn_plan_sizes(work->plan, &work->sizes)) || !make_arrays(work))
         return false;
-    ecornn_attention_plan_sizes(work->plan, &work->sizes);
-    work->io = (ecornn_attention_io){.size = sizeof work->io,
-                                     .query = a[0],
-                                     .keys = a[1],
-                                     .values = a[2],
-                                     .vector = a[3],
-                                     .context = a[4],
-                                     .workspace = ecornn_alloc(work->device, work->sizes.workspace),
-                                     .reserve = ecornn_alloc(work->device, work->sizes.reserve)};
+    work->io =
+        (ecornn_attention_io){.size = sizeof work->io,
+                              .query = a[0],
+                              .keys = a[1],
+                              .values = a[2],
+                              .vector = a[3],
+                              .context = a[4],
+                              .workspace = ecornn_alloc(work->device, work->sizes.workspace_bytes),
+                              .reserve = ecornn_alloc(work->device, work->sizes.reserve_bytes)};
     work->gradient = (ecornn_attention_gradient){.size = sizeof work->gradient,
                                                  .dcontext = a[5],
                                                  .dquery = a[6],
@@ -86,13 +100,15 @@ static void close_work(struct work *work)
         ecornn_free(work->device, work->arrays[k]);
     ecornn_free(work->device, work->io.workspace);
     ecornn_free(work->device, work->io.reserve);
-    ecornn_attention_plan_free(work->plan);
+    ecornn_plan_free(work->plan);
 }
 
 static bool run(const struct work *work, bool backward)
 {
-    return check(work, backward ? ecornn_attention_backward(work->plan, &work->io, &work->gradient)
-                                : ecornn_attention_forward(work->plan, &work->io)) &&
+    const int32_t T = work->sizes.steps, S = work->sizes.source, N = work->sizes.batch;
+    return check(work, backward ? ecornn_attention_backward(work->plan, T, S, N, &work->io,
+                                                            &work->gradient)
+                                : ecornn_attention_forward(work->plan, T, S, N, &work->io)) &&
            check(work, ecornn_wait(work->device, NULL));
 }
 
@@ -127,18 +143,16 @@ bool attention_bench(struct session *session, const char *problem)
     const struct options *options = session->options;
     const double seconds = options->seconds > 0 ? options->seconds : 1;
     struct work work = {.problem = problem, .device = session->device};
-    ecornn_attention_desc desc;
     if (options->csv || options->json || options->versus || options->threads)
         return say("%s: attention is measured without --csv, --json, --versus and --threads",
                    problem);
-    if (!check(&work, ecornn_attention_desc_parse(&desc, problem)))
-        return false;
-    bool good = open_work(&work, &desc);
+    bool good = open_work(&work);
     if (good) {
         printf("%-44s", problem);
         good = time_pass(&work, false, seconds) &&
-               (!(desc.flags & ECORNN_TRAINING) || time_pass(&work, true, seconds));
-        printf("; bytes: workspace %zu, reserve %zu\n", work.sizes.workspace, work.sizes.reserve);
+               (work.sizes.reserve_bytes == 0 || time_pass(&work, true, seconds));
+        printf("; bytes: workspace %zu, reserve %zu\n", work.sizes.workspace_bytes,
+               work.sizes.reserve_bytes);
     }
     close_work(&work);
     return good;

@@ -25,18 +25,16 @@ static struct candidate *find_entry(struct candidates *list, const char *choices
     return &list->list[list->n++];
 }
 
-static void keep_one(void *own, const ecornn_candidate *candidate)
+static void keep_one(void *own, const char *choices, const char *refusal, const double seconds[4])
 {
-    struct candidate *entry = find_entry(own, candidate->choices);
+    struct candidate *entry = find_entry(own, choices);
     if (entry == NULL)
         return;
-    *entry = (struct candidate){.seconds = candidate->seconds,
-                                .low = candidate->low,
-                                .high = candidate->high,
-                                .estimate = candidate->estimate};
-    snprintf(entry->choices, sizeof entry->choices, "%s", candidate->choices);
-    if (candidate->refusal != NULL)
-        snprintf(entry->refusal, sizeof entry->refusal, "%s", candidate->refusal);
+    *entry = (struct candidate){
+        .seconds = seconds[0], .low = seconds[1], .high = seconds[2], .estimate = seconds[3]};
+    snprintf(entry->choices, sizeof entry->choices, "%s", choices);
+    if (refusal != NULL)
+        snprintf(entry->refusal, sizeof entry->refusal, "%s", refusal);
 }
 
 static int compare(const void *a, const void *b)
@@ -48,20 +46,20 @@ static int compare(const void *a, const void *b)
     return (one->seconds > other->seconds) - (one->seconds < other->seconds);
 }
 
-bool tune_problem(const struct session *session, const char *problem, ecornn_tuned *tuned,
+bool tune_problem(const struct session *session, const char *problem, ecornn_tuning *tuned,
                   struct candidates *keep)
 {
     const struct options *options = session->options;
-    const ecornn_tuning tuning = {.size = sizeof tuning,
-                                  .seconds = options->seconds,
-                                  .forget = options->measure || options->regret,
-                                  .wisdom = options->measure,
-                                  .report = keep != NULL ? keep_one : NULL,
-                                  .own = keep};
-    ecornn_desc desc;
+    *tuned = (ecornn_tuning){.size = sizeof *tuned,
+                             .limit_seconds = options->seconds,
+                             .forget = options->measure || options->regret,
+                             .wisdom = options->measure,
+                             .report = keep != NULL ? keep_one : NULL,
+                             .own = keep};
+    ecornn_desc desc = {.size = sizeof desc};
     ecornn_status status = ecornn_desc_parse(&desc, problem, session->cell);
     if (status == ECORNN_OK)
-        status = ecornn_tune(session->device, &desc, &tuning, tuned);
+        status = ecornn_tune(session->device, &desc, tuned);
     if (status != ECORNN_OK)
         return say("%s: %s", problem, ecornn_error_detail());
     if (keep != NULL) {

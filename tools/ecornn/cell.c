@@ -9,6 +9,7 @@
 #include "bench/core/say.h"
 #include "command.h"
 #include "json.h"
+#include "bench/core/named.h"
 
 /* Prints the error "line:column: message", the line, and a mark below the column. */
 static void show_error(const struct options *options, const char *text, const char *detail)
@@ -54,7 +55,7 @@ static bool show_cell(const struct options *options, const ecornn_cell *cell)
     if (options->json) {
         json_object(&json, NULL);
         json_truth(&json, "good", true);
-        json_whole(&json, "states", ecornn_cell_states(cell));
+        json_whole(&json, "states", states_of_cell(cell));
         json_lines(&json, "print", text);
         json_end(&json);
     } else {
@@ -68,7 +69,7 @@ static int run(const struct options *options)
 {
     static char text[CELL_BYTES];
     ecornn_cell *cell = NULL;
-    const ecornn_cell *built_in = ecornn_cell_find(options->words[0]);
+    const ecornn_cell *built_in = cell_named(options->words[0]);
     if (built_in != NULL)
         return !show_cell(options, built_in);
     if (!read_text(options->words[0], text))

@@ -128,8 +128,9 @@ static bool refuses(const struct combination *one, const struct problem *problem
 {
     ecornn_device *device = NULL;
     ecornn_plan *plan = NULL;
-    const bool refused = ecornn_device_open(&device, one->device) == ECORNN_OK &&
-                         ecornn_plan_create(&plan, device, &problem->desc) == ECORNN_UNSUPPORTED;
+    const bool refused =
+        ecornn_device_open(&device, one->device) == ECORNN_OK &&
+        ecornn_plan_create_desc(&plan, device, &problem->desc) == ECORNN_UNSUPPORTED;
     ecornn_plan_free(plan);
     ecornn_device_close(device);
     return refused;
@@ -212,8 +213,10 @@ static bool add_device(struct combinations *all, const char *name, const char *s
     ecornn_device *device = NULL;
     if (ecornn_device_open(&device, name) != ECORNN_OK)
         return say("%s", ecornn_error_detail());
-    for (int k = 0; ecornn_device_algorithm(device, k) != NULL; k++)
-        add_combination(all, name, set, ecornn_device_algorithm(device, k));
+    ecornn_device_info info = {.size = sizeof info};
+    ecornn_device_query(device, &info);
+    for (char *rest = info.algorithms, *one; (one = strtok_r(rest, " ", &rest)) != NULL;)
+        add_combination(all, name, set, one);
     ecornn_device_close(device);
     return true;
 }
@@ -229,7 +232,7 @@ static bool add_sets(struct combinations *all, const char *device)
         return say("ecornn_info lists no instruction sets");
     at += strlen(head);
     at[strcspn(at, "\n")] = '\0';
-    for (char *set = strtok(at, " "); set != NULL; set = strtok(NULL, " "))
+    for (char *set = strtok_r(at, " ", &at); set != NULL; set = strtok_r(NULL, " ", &at))
         if (!add_device(all, device, set))
             return false;
     return true;
@@ -242,7 +245,9 @@ static bool find_combinations(struct combinations *all, const char *device)
     if (device != NULL)
         return strncmp(device, "cpu", 3) == 0 ? add_sets(all, device) : add_device(all, device, "");
     good = add_sets(all, "cpu");
-    for (int k = 0; good && k < ecornn_device_count("cuda"); k++) {
+    int gpus = 0;
+    ecornn_device_count("cuda", &gpus);
+    for (int k = 0; good && k < gpus; k++) {
         snprintf(name, sizeof name, "cuda:%d", k);
         good = add_device(all, name, "");
     }

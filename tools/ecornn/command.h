@@ -90,11 +90,11 @@ struct candidates {
         double seconds, low, high, estimate;
     } * list; /* fastest first, then those refused */
     int n, room;
-    ecornn_tuned tuned;
+    ecornn_tuning tuned;
 };
 /* Tunes, and lists the candidates in keep unless that is NULL.  With --measure or --regret the
  * result does not become wisdom. */
-bool tune_problem(const struct session *session, const char *problem, ecornn_tuned *tuned,
+bool tune_problem(const struct session *session, const char *problem, ecornn_tuning *tuned,
                   struct candidates *keep);
 void candidates_free(struct candidates *candidates);
 
@@ -113,7 +113,7 @@ struct regrets {
         char problem[256];
     } worst[REGRETS_KEPT]; /* largest first */
 };
-void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuned *tuned);
+void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuning *tuned);
 /* Writes one line, as snprintf does. */
 int regrets_print(const struct regrets *regrets, char *text, size_t size);
 

@@ -27,7 +27,7 @@ static bool matters(const char *variable)
 static void print_device(struct json *json, bool as_json, const char *name)
 {
     ecornn_device *device = NULL;
-    ecornn_device_info info = {.threads = 0};
+    ecornn_device_info info = {.size = sizeof info};
     const bool opened = ecornn_device_open(&device, name) == ECORNN_OK &&
                         ecornn_device_query(device, &info) == ECORNN_OK;
     if (as_json) {
@@ -40,18 +40,15 @@ static void print_device(struct json *json, bool as_json, const char *name)
             json_whole(json, "threads", info.threads);
             json_whole(json, "memory_bytes", (long long)info.memory_bytes);
             json_array(json, "algorithms");
-            for (int k = 0; ecornn_device_algorithm(device, k) != NULL; k++)
-                json_text(json, NULL, ecornn_device_algorithm(device, k));
+            for (char *one = strtok(info.algorithms, " "); one != NULL; one = strtok(NULL, " "))
+                json_text(json, NULL, one);
             json_end(json);
         }
         json_end(json);
     } else if (opened) {
-        printf("device %s: %s, %s, %d %s, %.1f GiB, algorithms", name, info.name, info.variant,
+        printf("device %s: %s, %s, %d %s, %.1f GiB, algorithms %s\n", name, info.name, info.variant,
                (int)info.threads, strncmp(name, "cuda", 4) == 0 ? "multiprocessors" : "threads",
-               (double)info.memory_bytes * 0x1p-30);
-        for (int k = 0; ecornn_device_algorithm(device, k) != NULL; k++)
-            printf(" %s", ecornn_device_algorithm(device, k));
-        printf("\n");
+               (double)info.memory_bytes * 0x1p-30, info.algorithms);
     } else {
         printf("device %s: %s\n", name, ecornn_error_detail());
     }
@@ -62,7 +59,9 @@ static void print_devices(struct json *json, bool as_json)
 {
     char name[32];
     print_device(json, as_json, "cpu");
-    for (int k = 0; k < ecornn_device_count("cuda"); k++) {
+    int gpus = 0;
+    ecornn_device_count("cuda", &gpus);
+    for (int k = 0; k < gpus; k++) {
         snprintf(name, sizeof name, "cuda:%d", k);
         print_device(json, as_json, name);
     }

@@ -11,11 +11,16 @@
 
 char *plan_text(const struct session *session, const char *problem, ecornn_sizes *sizes)
 {
-    ecornn_desc desc;
+    ecornn_desc desc = {.size = sizeof desc};
     ecornn_plan *plan = NULL;
     char *text = NULL;
-    if (ecornn_desc_parse(&desc, problem, session->cell) != ECORNN_OK ||
-        ecornn_plan_create(&plan, session->device, &desc) != ECORNN_OK) {
+    const ecornn_cell *const cells[] = {session->cell, NULL};
+    ecornn_status status;
+    if (is_net(problem))
+        status = ecornn_plan_create(&plan, session->device, problem, cells);
+    else if ((status = ecornn_desc_parse(&desc, problem, session->cell)) == ECORNN_OK)
+        status = ecornn_plan_create_desc(&plan, session->device, &desc);
+    if (status != ECORNN_OK) {
         say("%s: %s", problem, ecornn_error_detail());
         return NULL;
     }
@@ -63,42 +68,20 @@ bool is_one_plan(const char *problem)
     return true;
 }
 
-/* The same for a net. */
-static char *net_text(const struct session *session, const char *net, ecornn_sizes *sizes)
-{
-    const ecornn_cell *const cells[] = {session->cell, NULL};
-    ecornn_net_plan *plan = NULL;
-    ecornn_net_sizes of_net;
-    if (ecornn_net_plan_create(&plan, session->device, net, cells) != ECORNN_OK) {
-        say("%s: %s", net, ecornn_error_detail());
-        return NULL;
-    }
-    const int length = ecornn_net_plan_print(plan, NULL, 0);
-    char *const text = length >= 0 ? malloc((size_t)length + 1) : NULL;
-    if (text != NULL)
-        ecornn_net_plan_print(plan, text, (size_t)length + 1);
-    else
-        say("no memory");
-    ecornn_net_plan_sizes(plan, &of_net);
-    *sizes = of_net.blocks;
-    ecornn_net_plan_free(plan);
-    return text;
-}
-
 /* Seconds to make a plan, without what only the first plan of a process finds and compiles; 0 if
  * this was not requested. */
 static struct spread time_of_plan(const struct session *session, const char *problem)
 {
     enum { ROUNDS = 25 };
     double seconds[ROUNDS];
-    ecornn_desc desc;
+    ecornn_desc desc = {.size = sizeof desc};
     ecornn_plan *plan = NULL;
     if (!session->options->time || is_net(problem) ||
         ecornn_desc_parse(&desc, problem, session->cell) != ECORNN_OK)
         return (struct spread){.median = 0};
     for (int k = 0; k < ROUNDS; k++) {
         const double start = now();
-        const ecornn_status status = ecornn_plan_create(&plan, session->device, &desc);
+        const ecornn_status status = ecornn_plan_create_desc(&plan, session->device, &desc);
         seconds[k] = now() - start;
         if (status != ECORNN_OK)
             return (struct spread){.median = 0};
@@ -112,12 +95,12 @@ static struct spread time_of_plan(const struct session *session, const char *pro
 static void write_sizes(struct json *json, const ecornn_sizes *sizes)
 {
     json_object(json, "bytes");
-    json_whole(json, "weights", (long long)sizes->weights);
-    json_whole(json, "dweights", (long long)sizes->dweights);
-    json_whole(json, "workspace", (long long)sizes->workspace);
-    json_whole(json, "reserve", (long long)sizes->reserve);
+    json_whole(json, "weights", (long long)sizes->weight_bytes);
+    json_whole(json, "dweights", (long long)sizes->dweight_bytes);
+    json_whole(json, "workspace", (long long)sizes->workspace_bytes);
+    json_whole(json, "reserve", (long long)sizes->reserve_bytes);
     json_end(json);
-    json_whole(json, "parameters", (long long)sizes->params);
+    json_whole(json, "parameters", (long long)sizes->param_elements);
 }
 
 static void write_choices(struct json *json, const char *text)
@@ -155,7 +138,7 @@ static void write_candidates(struct json *json, const struct candidates *candida
 
 static void print_candidates(const struct candidates *candidates)
 {
-    const ecornn_tuned *tuned = &candidates->tuned;
+    const ecornn_tuning *tuned = &candidates->tuned;
     const char *origin = tuned->by_wisdom ? "  (by wisdom)" : "  (by the planner)";
     printf("candidates, microseconds of a run, median and quartiles:\n");
     for (int k = 0; k < candidates->n; k++) {
@@ -178,11 +161,11 @@ static bool show(struct session *session, const char *problem)
 {
     const bool measured = session->options->measure;
     struct candidates candidates = {.n = 0};
-    ecornn_tuned tuned;
-    ecornn_sizes sizes;
+    ecornn_tuning tuned;
+    ecornn_sizes sizes = {.size = sizeof sizes};
     if ((measured || !is_net(problem)) && !is_one_plan(problem))
         return false;
-    char *text = (is_net(problem) ? net_text : plan_text)(session, problem, &sizes);
+    char *text = plan_text(session, problem, &sizes);
     bool good = text != NULL;
     if (good && measured)
         good = tune_problem(session, problem, &tuned, &candidates);

@@ -11,6 +11,7 @@
 #include "bench/core/files.h"
 #include "bench/core/say.h"
 #include "command.h"
+#include "bench/core/named.h"
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
@@ -152,7 +153,7 @@ static int draw_extent(uint64_t *state, int least, int most)
 static int count_cells(void)
 {
     int count = 0;
-    while (ecornn_cell_name(count) != NULL)
+    while (name_of_cell(count) != NULL)
         count++;
     return count;
 }
@@ -174,7 +175,7 @@ static bool add_random(struct problems *problems, const struct options *options,
     char text[256], layers[16] = "";
     for (;;) {
         const char *cell =
-            draw(state, 2) ? common[draw(state, 2)] : ecornn_cell_name(draw(state, count_cells()));
+            draw(state, 2) ? common[draw(state, 2)] : name_of_cell(draw(state, count_cells()));
         const char *of_type = type[gpu ? draw(state, 6) : draw(state, 4) < 3 ? 0 : 3];
         const int L = draw(state, 3) ? 1 : 2 + draw(state, most->layers - 1),
                   T = draw_extent(state, 1, 400), N = draw_extent(state, 1, most->most_N),
@@ -187,7 +188,8 @@ static bool add_random(struct problems *problems, const struct options *options,
             snprintf(layers, sizeof layers, "/L%d", L);
         snprintf(text, sizeof text, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d", cell, of_type,
                  training ? "train" : "infer", L > 1 ? layers : "", bi ? "/bi" : "", T, N, I, H);
-        ecornn_desc desc; /* cells that read x unit by unit refuse most sizes */
+        ecornn_desc desc = {.size =
+                                sizeof desc}; /* cells that read x unit by unit refuse most sizes */
         if (ecornn_desc_parse(&desc, text, NULL) == ECORNN_OK && work <= most->work &&
             bytes <= most->bytes)
             return add(problems, text);

@@ -7,7 +7,7 @@
 
 #include "command.h"
 
-void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuned *tuned)
+void regrets_add(struct regrets *regrets, const char *problem, const ecornn_tuning *tuned)
 {
     const int candidates = tuned->candidates - tuned->wrong;
     regrets->by_wisdom += tuned->by_wisdom != 0;

@@ -47,7 +47,7 @@ ecornn_device *open_device(const struct options *options)
 double layer_steps(const ecornn_desc *desc)
 {
     const int layers = desc->layers > 0 ? desc->layers : 1;
-    return (double)desc->steps * layers * (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+    return (double)desc->steps * layers * ((desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1);
 }
 
 void warn_if_busy(void)

@@ -9,7 +9,7 @@
 #include "bench/core/say.h"
 #include "command.h"
 
-static void write_tuned(struct json *json, const char *problem, const ecornn_tuned *tuned)
+static void write_tuned(struct json *json, const char *problem, const ecornn_tuning *tuned)
 {
     json_object(json, NULL);
     json_text(json, "problem", problem);
@@ -26,9 +26,9 @@ static void write_tuned(struct json *json, const char *problem, const ecornn_tun
 }
 
 static void print_tuned(const struct session *session, const char *problem,
-                        const ecornn_tuned *tuned)
+                        const ecornn_tuning *tuned)
 {
-    ecornn_desc desc;
+    ecornn_desc desc = {.size = sizeof desc};
     const bool parsed = ecornn_desc_parse(&desc, problem, session->cell) == ECORNN_OK,
                improved = strcmp(tuned->planned, tuned->best) != 0;
     const double steps = parsed ? layer_steps(&desc) : 1;
@@ -73,7 +73,7 @@ static bool tune_one(struct session *session, const char *problem)
 {
     const struct options *options = session->options;
     struct candidates candidates = {.n = 0};
-    ecornn_tuned tuned;
+    ecornn_tuning tuned;
     if (!is_one_plan(problem))
         return false;
     ecornn_wisdom_forget(); /* so that only the new result is added to the file */

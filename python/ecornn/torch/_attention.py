@@ -18,23 +18,24 @@ from . import _graph, _op, _run
 from ._given import check_lengths, integers
 from ._stream import stream_of
 
+_NAMES = {lib.F32: "f32", lib.F64: "f64", lib.BF16: "bf16", lib.F16: "f16"}
+
 
 class _Plan:
     """A plan of the library for runs of one shape."""
 
     def __init__(self, on: str, steps: int, source: int, batch: int, hidden: int, value: int,
                  batch_major: bool, type: int, training: bool):
-        desc = lib.AttentionDesc(
-            steps=steps, source=source, batch=batch, hidden=hidden, value=value,
-            order=lib.BATCH_MAJOR if batch_major else lib.TIME_MAJOR, type=type,
-            flags=lib.TRAINING if training else 0)
-        handle, sizes = ctypes.c_void_p(), lib.AttentionSizes()
-        check(library.ecornn_attention_plan_create(ctypes.byref(handle), library_device(on),
-                                                   ctypes.byref(desc)))
-        library.ecornn_attention_plan_sizes(handle, ctypes.byref(sizes))
-        self.handle, self.workspace, self.reserve = handle.value, sizes.workspace, sizes.reserve
+        text = (f"attention/additive/{_NAMES[type]}/{'train' if training else 'infer'}/T{steps}/S{source}"
+                f"/N{batch}/H{hidden}/V{value}{'/batch-major' * batch_major}")
+        handle, sizes = ctypes.c_void_p(), lib.Sizes()
+        check(library.ecornn_plan_create(ctypes.byref(handle), library_device(on), text.encode(),
+                                         None))
+        check(library.ecornn_plan_sizes(handle, ctypes.byref(sizes)))
+        self.handle = handle.value
+        self.workspace, self.reserve = sizes.workspace_bytes, sizes.reserve_bytes
 
-    def __del__(self, free=library.ecornn_attention_plan_free):
+    def __del__(self, free=library.ecornn_plan_free):
         if getattr(self, "handle", None) is not None:
             free(self.handle)
 
@@ -59,10 +60,8 @@ class _Run:
         self.workspace = _run._scratch(self.plan.workspace, query.device if on_gpu else None,
                                        "attention")
         address = _run._address
-        empty = 0 in self.sizes  # not all three are 0
-        sizes = (lib.ALL, 0, 0) if empty and not any(self.sizes) else self.sizes
         return pack_attention_io(
-            *sizes, address(lengths), query.data_ptr(), keys.data_ptr(), values.data_ptr(),
+            address(lengths), query.data_ptr(), keys.data_ptr(), values.data_ptr(),
             address(vector), address(context), address(weights), self.workspace.data_ptr(),
             address(reserve), stream_of(query.device.index) if on_gpu else 0,
             self.workspace.numel(), 0 if reserve is None else reserve.numel())
@@ -79,7 +78,8 @@ def _forward(query, keys, values, vector, lengths, batch_major: bool, want_weigh
     reserve = None
     if training:
         reserve = torch.empty(run.plan.reserve, dtype=torch.uint8, device=query.device)
-    check(library.ecornn_attention_forward(run.plan.handle, run.io(context, weights, reserve)))
+    check(library.ecornn_attention_forward(run.plan.handle, *run.sizes,
+                                           run.io(context, weights, reserve)))
     return context, weights, reserve
 
 
@@ -91,7 +91,7 @@ def _backward(tensors, batch_major: bool, reserve, dcontext, dweights, wanted):
     dcontext, dweights = _run.dense(dcontext), _run.dense(dweights)
     gradient = pack_attention_gradient(
         *(_run._address(tensor) for tensor in (dcontext, dweights, *found)), 0)
-    check(library.ecornn_attention_backward(run.plan.handle, run.io(None, None, reserve),
+    check(library.ecornn_attention_backward(run.plan.handle, *run.sizes, run.io(None, None, reserve),
                                             gradient))
     return found
 

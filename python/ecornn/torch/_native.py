@@ -14,12 +14,11 @@ import torch
 
 from .. import _library as lib
 
-_VERSION = 3  # version of the interface between Python and the module
+_VERSION = 4  # version of the interface between Python and the module
 # Bits of `given`, as in python/native/operator.h.
 LENGTHS, PACKED, Y, DY, RESERVE, DX, DWEIGHTS, WEIGHTS = (1 << k for k in range(8))
 STATE, DFINAL, DSTATE = 1 << 8, 1 << 12, 1 << 16
-_FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack_sums", "ecornn_unpack",
-              "ecornn_forward_params")
+_FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack", "ecornn_unpack")
 
 
 def _load():

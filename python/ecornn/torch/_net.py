@@ -38,7 +38,7 @@ class _Run:
 
     def reserve(self, params):
         """Memory for backward."""
-        count = self.plan.sizes.blocks.reserve
+        count = self.plan.sizes.reserve_bytes
         return self.bytes(count) if self.x.is_cuda else _reserve.lend(params, count)
 
     def pack(self, net, params, frozen) -> None:
@@ -46,32 +46,40 @@ class _Run:
         kept = {} if frozen is None else frozen.of_net
         self.weights = kept.get((self.plan, self.stream))
         if self.weights is None:
-            weights = self.bytes(self.plan.sizes.blocks.weights)
-            check(library.ecornn_net_pack(self.plan.handle, net._places(params),
-                                          weights.data_ptr(), self.stream))
+            weights = self.bytes(self.plan.sizes.weight_bytes)
+            check(library.ecornn_pack(self.plan.handle, net._places(params), None,
+                                      weights.data_ptr(), self.stream))
             self.weights = kept[self.plan, self.stream] = weights
 
-    def io(self, y, reserve) -> bytes:
-        x, blocks = self.x, self.plan.sizes.blocks
-        self.workspace = _run._scratch(blocks.workspace, x.device if x.is_cuda else None, "net")
+    def io(self, y, reserve, layers) -> bytes:
+        x, sizes = self.x, self.plan.sizes
+        self.workspace = _run._scratch(sizes.workspace_bytes, x.device if x.is_cuda else None, "net")
         address = _run._address
-        sizes = (self.steps, self.batch) if self.steps or self.batch else (lib.ALL, 0)
         lengths, resets, mask = map(address, self.counts)
-        return pack_io(*sizes, lengths, x.data_ptr(), address(y), *_NONE, *_NONE,
+        return pack_io(lengths, x.data_ptr(), address(y), *_NONE, *_NONE,
                        self.weights.data_ptr(), self.workspace.data_ptr(), address(reserve),
-                       self.seed, self.stream, blocks.workspace,
-                       0 if reserve is None else blocks.reserve, resets=(resets, *_NONE), mask=mask)
+                       self.seed, self.stream, sizes.workspace_bytes,
+                       0 if reserve is None else sizes.reserve_bytes, resets=(resets, *_NONE), mask=mask,
+                       layers=ctypes.addressof(layers))
 
 
-def _states(counts, **tensors):
-    """An array of ecornn_net_states; tensors: for each field those of all layers, concatenated."""
-    array, first = (lib.NetStates * len(counts))(), 0
-    for layer, count in zip(array, counts):
-        for name, given in tensors.items():
-            for s, state in enumerate(given[first:first + count]):
-                getattr(layer, name)[s] = None if state is None else state.data_ptr()
+def _layers(counts, pack, *tensors):
+    """io.layers or gradient.layers; tensors: for both fields of states those of all layers,
+    concatenated.  Keeps what it points to."""
+    made, first = [], 0
+    for count in counts:
+        pad = (0,) * (lib.MAX_STATES - count)
+        made.append(pack(*((*map(_run._address, given[first:first + count]), *pad)
+                           for given in tensors)))
         first += count
+    array = lib.layers_of(made)
+    array.keeps = made
     return array
+
+
+def _io_layers(counts, initial, final):
+    return _layers(counts, lambda initial, final: pack_io(0, 0, 0, *initial, *final, *(0,) * 7),
+                   initial, final)
 
 
 def forward(net, plan, training: bool, counts, seed: int, x, tensors, frozen=None):
@@ -84,8 +92,8 @@ def forward(net, plan, training: bool, counts, seed: int, x, tensors, frozen=Non
     final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
     reserve = run.reserve(tensors[:count]) if training else None
     run.pack(net, tensors[:count], frozen)
-    states = _states(net._counts, initial=tensors[count:], final=final)
-    check(library.ecornn_net_forward(plan.handle, run.io(y, reserve), states))
+    layers = _io_layers(net._counts, tensors[count:], final)
+    check(library.ecornn_forward(plan.handle, run.steps, run.batch, run.io(y, reserve, layers)))
     return (y, *final), reserve, run.weights
 
 
@@ -102,14 +110,18 @@ def backward(net, plan, seed: int, dtype, kept, outputs, wants):
     dinitial = [torch.empty_like(state) if want and state is not None else None
                 for state, want in zip(initial, wants[1 + count:])]
     some = any(tensor is not None for tensor in dparams)
-    dweights = run.bytes(plan.sizes.blocks.dweights) if some else None
-    states = _states(net._counts, initial=initial, dfinal=dfinal, dinitial=dinitial)
+    dweights = run.bytes(plan.sizes.dweight_bytes) if some else None
+    layers = _io_layers(net._counts, initial, [None] * len(initial))
+    dlayers = _layers(
+        net._counts, lambda dfinal, dinitial: pack_gradient(0, *dfinal, 0, *dinitial, 0, 0),
+        dfinal, dinitial)
     gradient = pack_gradient(_run._address(dy), *_NONE, _run._address(dx), *_NONE,
-                             _run._address(dweights), 0)
-    check(library.ecornn_net_backward(plan.handle, run.io(y, reserve), gradient, states))
+                             _run._address(dweights), 0, layers=ctypes.addressof(dlayers))
+    check(library.ecornn_backward(plan.handle, run.steps, run.batch, run.io(y, reserve, layers),
+                                  gradient))
     if some:
-        check(library.ecornn_net_unpack(plan.handle, dweights.data_ptr(), net._places(dparams), 0,
-                                        run.stream))
+        check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), net._places(dparams), 0,
+                                    run.stream))
     return dx, *dparams, *dinitial
 
 

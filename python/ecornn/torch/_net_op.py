@@ -109,8 +109,8 @@ def _net_backward(doutputs, y, reserve, packed, *arguments):
     shapes = net._y_shape(given.steps, given.batch), *net._state_shapes(given.batch)
     for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
         _run.expect("y or the gradient of a result", tensor, shape, x.dtype, x.device)
-    reserve = _op.shown(reserve, plan.sizes.blocks.reserve, x.device)
-    packed = _op.shown(packed, plan.sizes.blocks.weights, x.device)
+    reserve = _op.shown(reserve, plan.sizes.reserve_bytes, x.device)
+    packed = _op.shown(packed, plan.sizes.weight_bytes, x.device)
     if reserve is None or packed is None:
         (y, *_), reserve, packed = given.forward(plan, True)
     seed, dtype = 0 if given.seed is None else int(given.seed), (

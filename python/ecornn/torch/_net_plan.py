@@ -18,31 +18,30 @@ class Plan:
     def __init__(self, on: str, text: str, cells: tuple[str, ...]):
         own = (ctypes.c_void_p * (len(cells) + 1))(*(cell(text) for text in cells), None)
         handle = ctypes.c_void_p()
-        check(library.ecornn_net_plan_create(ctypes.byref(handle), library_device(on),
-                                             text.encode(), own))
-        self.handle, self.sizes, self.text = handle.value, lib.NetSizes(), text
-        library.ecornn_net_plan_sizes(self.handle, ctypes.byref(self.sizes))
+        check(library.ecornn_plan_create(ctypes.byref(handle), library_device(on), text.encode(), own))
+        self.handle, self.sizes, self.text = handle.value, lib.Sizes(), text
+        check(library.ecornn_plan_sizes(self.handle, ctypes.byref(self.sizes)))
         self.layers = [self._layer(index) for index in range(self.sizes.layers)]
 
-    def _layer(self, index: int) -> lib.NetLayer:
-        layer = lib.NetLayer()
-        check(library.ecornn_net_layer_get(self.handle, index, ctypes.byref(layer)))
-        return layer
+    def _layer(self, index: int) -> lib.Sizes:
+        plan, sizes = ctypes.c_void_p(), lib.Sizes()
+        check(library.ecornn_plan_layer(self.handle, index, ctypes.byref(plan)))
+        check(library.ecornn_plan_sizes(plan, ctypes.byref(sizes)))
+        return sizes
 
     def parameters(self, index: int) -> list[Parameter]:
-        found, param, plan = [], lib.Param(), self.layers[index].plan
-        for k in range(library.ecornn_param_count(plan)):
-            check(library.ecornn_param_get(plan, k, ctypes.byref(param)))
-            found.append(Parameter(param.name.decode(), param.offset, param.rows, param.cols))
+        """Those of a layer, at offsets in its own block."""
+        found, param, layer = [], lib.Param(), self.layers[index]
+        for k in range(layer.first_param, layer.first_param + layer.param_count):
+            check(library.ecornn_param_get(self.handle, k, ctypes.byref(param)))
+            found.append(Parameter(param.name.decode(), param.offset - layer.param_offset,
+                                   param.rows, param.cols))
         return found
 
     def __str__(self) -> str:
-        size = library.ecornn_net_plan_print(self.handle, None, 0) + 1
-        text = ctypes.create_string_buffer(size)
-        library.ecornn_net_plan_print(self.handle, text, size)
-        return text.value.decode("utf-8", "replace")
+        return lib.print_of(library.ecornn_plan_print, self.handle)
 
-    def __del__(self, free=library.ecornn_net_plan_free):
+    def __del__(self, free=library.ecornn_plan_free):
         if getattr(self, "handle", None) is not None:
             free(self.handle)
 
@@ -64,7 +63,7 @@ def plan_within(on: str, text: str, cells: tuple[str, ...], limit: int) -> Plan:
             if each == limit:
                 raise
             continue
-        took = plan.sizes.blocks.reserve + plan.sizes.blocks.workspace
+        took = plan.sizes.reserve_bytes + plan.sizes.workspace_bytes
         least = took if least is None else min(least, took)
         if took > limit:
             many = each

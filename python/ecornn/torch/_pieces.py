@@ -71,7 +71,7 @@ class _Memory:
         piece, size, pad = work.pieces[k], self.sizes[k][1], work.job.pad
         reserve = 0 if self.reserve is None else self.reserve.data_ptr() + self.at[k]
         return pack_io(
-            piece.steps, piece.rows, _run._address(piece.lengths), x.data_ptr(), _run._address(y),
+            _run._address(piece.lengths), x.data_ptr(), _run._address(y),
             *map(_run._address, states), *pad, *map(_run._address, final),
             *(pad if final else _run._NONE),
             _run._address(self.packed), self.workspace.data_ptr(), reserve, work.seed, self.stream,
@@ -96,7 +96,8 @@ def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
             before += states
         rows, out = piece.take(x), piece.room(y)
         final = [x.new_empty((spec.pairs, piece.rows, width)) for width in spec.widths]
-        check(library.ecornn_forward(job.plan.handle, memory.io(work, k, rows, out, states, final)))
+        check(library.ecornn_forward(job.plan.handle, piece.steps, piece.rows,
+                                     memory.io(work, k, rows, out, states, final)))
         piece.put(y, out)
         done.append(final)
         del rows, out  # before those of the next piece are made
@@ -133,7 +134,8 @@ def _backward(work: Work, x, y, kept, states, weights, dy, dfinal, wanted):
             _run._address(dout), *map(_run._address, dfinal_k), *job.pad, _run._address(din),
             *map(_run._address, dstates), *job.pad,
             _run._address(dweights) if job.plan.dweights else 0, int(k + 1 < len(pieces)))
-        check(library.ecornn_backward(job.plan.handle, memory.io(work, k, rows, out, given, ()),
+        check(library.ecornn_backward(job.plan.handle, piece.steps, piece.rows,
+                                      memory.io(work, k, rows, out, given, ()),
                                       gradient))
         if dx is not None:
             piece.put(dx, din)

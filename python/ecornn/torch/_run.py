@@ -165,13 +165,13 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
                    _reserve.lend(weights, job.reserve))
     workspace = _scratch(job.workspace, device, "workspace")
     io = pack_io(
-        job.steps, job.batch, _address(lengths), x.data_ptr(), y.data_ptr(),
+        _address(lengths), x.data_ptr(), y.data_ptr(),
         *[_address(state) for state in states], *job.pad,
         *[state.data_ptr() for state in final], *job.pad,
         _address(packed), workspace.data_ptr(), _address(reserve), seed, stream,
         workspace.numel(), job.reserve if keep else 0, resets=_resets(job, resets, starts),
         mask=_address(mask), states=(*map(_address, shown), *job.pad) if shows else _NONE)
-    check(library.ecornn_forward(plan.handle, io))
+    check(library.ecornn_forward(plan.handle, job.steps, job.batch, io))
     return y, final + shown, reserve, packed
 
 
@@ -273,7 +273,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
     dweights = _scratch(plan.dweights, device, "dweights") if some else None
     workspace = _scratch(job.workspace, device, "workspace")
     io = pack_io(
-        job.steps, job.batch, _address(lengths), x.data_ptr(), _address(y),
+        _address(lengths), x.data_ptr(), _address(y),
         *[_address(state) for state in states], *job.pad, *_NONE, _address(packed),
         workspace.data_ptr(), reserve.data_ptr(), seed, stream, workspace.numel(),
         reserve.numel(), resets=_resets(job, resets, starts), mask=_address(mask))
@@ -284,7 +284,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
         dweights.data_ptr() if some and plan.dweights else 0, 0,
         dreset_state=(*[_address(d) for d in others], *job.pad) if others else _NONE,
         dstates=(*map(_address, dshown), *job.pad) if dshown else _NONE)
-    check(library.ecornn_backward(plan.handle, io, gradient))
+    check(library.ecornn_backward(plan.handle, job.steps, job.batch, io, gradient))
     del workspace  # its memory may be reused: on a GPU by work queued after the run
     found = [None] * len(weights)
     if some and job.steps and job.batch:

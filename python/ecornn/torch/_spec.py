@@ -43,7 +43,7 @@ class Spec:
         self.directions = 2 if bidirectional else 1
         self.pairs = layers * self.directions
         self.torch = name in _TWO_BIASES
-        self.states = lib.library.ecornn_cell_states(cell(name))
+        self.states = len(lib.cell_states(cell(name)))
         self.width = proj or hidden
         self.out = self.directions * self.width
         self.widths = [self.width] + [hidden] * (self.states - 1)
@@ -51,9 +51,9 @@ class Spec:
         # The library does not support a probability of 1; see drops_all.
         self.drops_all = dropout >= 1.0 and layers > 1
         save, every = saving_of(saving)
-        self.replays = save != lib.SAVE_ALL or memory_limit > 0  # or may replay
+        self.replays = save > 0 or every > 0 or memory_limit > 0  # or may replay
         shape = Shape(name, input, hidden, proj, layers,
-                      lib.BIDIRECTIONAL if bidirectional else lib.FORWARD,
+                      lib.BIDIRECTIONAL * bidirectional,
                       dropout=dropout if layers > 1 and dropout < 1.0 else 0.0,
                       flags=lib.GROUPED_INPUT * grouped_input, save=save, save_every=every,
                       memory_limit=limit_of(memory_limit), heads=heads, models=models or 1)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from .. import _library as lib
-from .._library import check, library, pack_tangent_io
+from .._library import check, library, pack_gradient, pack_io
 from .._plan import cell, device
 from . import _run
 from ._spec import NOWHERE, Spec
@@ -28,17 +28,16 @@ class _Plan:
         desc = lib.Desc(
             cell=cell(spec.drawing(drop)), input=spec.input, hidden=spec.hidden, layers=spec.layers,
             steps=steps, batch=batch,
-            direction=lib.BIDIRECTIONAL if spec.directions == 2 else lib.FORWARD,
-            order=lib.BATCH_MAJOR if batch_major else lib.TIME_MAJOR, type=type, param_type=type,
+            type=type, param_type=type,
             dropout=spec.dropout if drop and spec.layers > 1 else 0,
-            flags=flags | (lib.TRAINING if training else 0))
-        handle, sizes = ctypes.c_void_p(), lib.TangentSizes()
-        check(library.ecornn_tangent_plan_create(ctypes.byref(handle), device(on),
-                                                 ctypes.byref(desc)))
-        library.ecornn_tangent_plan_sizes(handle, ctypes.byref(sizes))
-        self.handle, self.workspace = handle.value, sizes.workspace
+            flags=flags | lib.TANGENT | lib.TRAINING * training | lib.BATCH_MAJOR * batch_major
+            | lib.BIDIRECTIONAL * (spec.directions == 2))
+        handle, sizes = ctypes.c_void_p(), lib.Sizes()
+        check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(desc)))
+        check(library.ecornn_plan_sizes(handle, ctypes.byref(sizes)))
+        self.handle, self.workspace = handle.value, sizes.workspace_bytes
 
-    def __del__(self, free=library.ecornn_tangent_plan_free):
+    def __del__(self, free=library.ecornn_plan_free):
         if getattr(self, "handle", None) is not None:
             free(self.handle)
 
@@ -154,7 +153,7 @@ def run(call, x, lengths, states, starts, weights, tangents, outputs=None, slope
     zeros = x.new_zeros(spec.hidden) if NOWHERE in spec.places else None
     keep: list = [zeros]
     params = [at or zeros.data_ptr() for at in _parameters(spec, weights, keep)]
-    along = _parameters(spec, tangents[1 + given:], keep)
+    slope = _parameters(spec, tangents[1 + given:], keep)
     y, final = job.y(), [make() for make in job.final]
     dx = torch.empty_like(x) if back and wanted[0] else None
     dstates = [make() if back and want else None
@@ -168,19 +167,24 @@ def run(call, x, lengths, states, starts, weights, tangents, outputs=None, slope
     def of_states(some):
         return (*[address(tensor) for tensor in some or [None] * count], *pad)
 
-    arrays = [_array(params), _array(along), None if targets is None else _array(targets)]
+    arrays = [_array(params), _array(slope), None if targets is None else _array(targets)]
     places = [0 if array is None else ctypes.addressof(array) for array in arrays]
-    io = pack_tangent_io(
-        job.steps, job.batch, address(lengths), x.data_ptr(), address(tangents[0]),
-        *of_states(states), *of_states(tangents[1:1 + count]), places[0], places[1],
-        0, y.data_ptr(), *of_states(None), *of_states(final),
-        address(slopes[0]), address(outputs[0]), *of_states(slopes[1:]),
-        *of_states(outputs[1:]),
-        address(dx), *of_states(dstates[:count]), places[2], workspace.data_ptr(), call.seed,
-        stream_of(job.index) if on_gpu else 0, address(call.resets), address(call.mask),
-        *of_states(starts), *of_states(tangents[1 + count:1 + given]), *of_states(dstates[count:]),
-        0, 0)
-    check(library.ecornn_tangent_run(plan.handle, io))
+    none = of_states(None)
+    along = pack_io(0, address(tangents[0]), y.data_ptr(), *of_states(tangents[1:1 + count]),
+                    *of_states(final), *(0,) * 7, params=places[1],
+                    resets=(0, *of_states(tangents[1 + count:1 + given])))
+    io = pack_io(address(lengths), x.data_ptr(), 0, *of_states(states), *none, 0,
+                 workspace.data_ptr(), 0, call.seed, stream_of(job.index) if on_gpu else 0, 0, 0,
+                 resets=(address(call.resets), *of_states(starts)), mask=address(call.mask),
+                 params=places[0], tangent=lib.address_of(along))
+    if back:
+        dalong = pack_gradient(address(outputs[0]), *of_states(outputs[1:]), 0, *none, 0, 0)
+        gradient = pack_gradient(
+            address(slopes[0]), *of_states(slopes[1:]), address(dx), *of_states(dstates[:count]), 0, 0,
+            dreset_state=of_states(dstates[count:]), tangent=lib.address_of(dalong), dparams=places[2])
+        check(library.ecornn_backward(plan.handle, job.steps, job.batch, io, gradient))
+    else:
+        check(library.ecornn_forward(plan.handle, job.steps, job.batch, io))
     found: list = [None] * len(weights)
     if dweights is not None:
         _copy_twins(spec, dweights)

@@ -194,7 +194,7 @@ def _pack(spec: Spec, job, weights, stream: int, block: torch.Tensor) -> torch.T
     start.append(0 if none is None else none.data_ptr())  # number -1: zeros
     params = _block(start, places, size)
     start[-1] = 0
-    check(library.ecornn_pack_sums(job.plan.handle, params, _block(start, added, size),
+    check(library.ecornn_pack(job.plan.handle, params, _block(start, added, size),
                                    block.data_ptr(), stream))
     return block
 

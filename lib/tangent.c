@@ -2,8 +2,6 @@
  * Tangents: descriptions and plans, and the check of a run's arguments. plan/problem.c knows what a
  * description means; this file refuses what tangents do not support.
  */
-#include <limits.h>
-
 #include "common/caller.h"
 #include "common/compose/tangent.h"
 #include "lib/check.h"
@@ -31,7 +29,7 @@ static ecornn_status check_problem(const struct eco_problem *problem)
         return refuse(problem, "there are dropout and a mask");
     if (problem->cell->recipe.n_bernoulli > 0 && problem->L > 1)
         return refuse(problem, "bernoulli() in more than one layer");
-    if (problem->memory_limit > 0 || problem->saving.policy != ECORNN_SAVE_ALL)
+    if (problem->memory_limit > 0 || problem->saving.policy != ECO_SAVE_ALL)
         return refuse(problem, "a run saves all, without a limit of memory");
     return ECORNN_OK;
 }
@@ -45,14 +43,14 @@ static ecornn_status make_part(struct eco_tangent_part *part, ecornn_device *dev
     layer.input = input;
     layer.layers = 1;
     layer.dropout = 0;
-    const ecornn_status status = ecornn_plan_create(&part->plan, device, &layer);
+    const ecornn_status status = eco_layers_create(&part->plan, device, &layer);
     if (status == ECORNN_OK)
         part->sizes = part->plan->sizes;
     return status;
 }
 
 static ecornn_status make_layer(struct eco_tangent_layer *layer,
-                                const struct ecornn_tangent_plan *plan, const ecornn_desc *desc,
+                                const struct eco_tangent_plan *plan, const ecornn_desc *desc,
                                 int32_t input)
 {
     if (input > INT32_MAX / 2)
@@ -65,8 +63,7 @@ static ecornn_status make_layer(struct eco_tangent_layer *layer,
                : status;
 }
 
-static ecornn_status make_tangent(struct ecornn_tangent_plan *plan,
-                                  const struct eco_problem *problem)
+static ecornn_status make_tangent(struct eco_tangent_plan *plan, const struct eco_problem *problem)
 {
     struct eco_cell_error error;
     struct eco_caller caller;
@@ -80,19 +77,22 @@ static ecornn_status make_tangent(struct ecornn_tangent_plan *plan,
     return made ? ECORNN_OK : refuse(problem, error.message);
 }
 
-static ecornn_status count_sizes(struct ecornn_tangent_plan *plan)
+static ecornn_status count_sizes(struct eco_tangent_plan *plan, const struct eco_problem *problem)
 {
     struct eco_tangent_areas areas;
     const struct eco_size bytes = eco_tangent_place(plan, NULL, plan->L - 1, &areas);
     if (bytes.overflow)
         return eco_fail(ECORNN_UNSUPPORTED, "the workspace has more bytes than can be counted");
-    plan->sizes = (ecornn_tangent_sizes){.params = (size_t)(plan->L * plan->D * plan->params),
-                                         .workspace = bytes.value,
-                                         .alignment = plan->layer[0].both.sizes.alignment};
+    plan->sizes = plan->layer[0].cell.sizes;
+    plan->sizes.param_count = plan->L * plan->D * plan->params;
+    plan->sizes.param_elements = eco_problem_param_elements(problem);
+    plan->sizes.weight_bytes = plan->sizes.dweight_bytes = plan->sizes.reserve_bytes = 0;
+    plan->sizes.workspace_bytes = bytes.value;
+    plan->sizes.reads_y = false;
     return ECORNN_OK;
 }
 
-static ecornn_status make(struct ecornn_tangent_plan *plan, const ecornn_desc *desc,
+static ecornn_status make(struct eco_tangent_plan *plan, const ecornn_desc *desc,
                           const struct eco_problem *problem)
 {
     plan->T = problem->T, plan->N = problem->N, plan->H = problem->H;
@@ -102,106 +102,67 @@ static ecornn_status make(struct ecornn_tangent_plan *plan, const ecornn_desc *d
     plan->training = problem->training;
     plan->type = problem->type;
     plan->dropout = (double)problem->dropout;
-    plan->batch_major = problem->order == ECORNN_BATCH_MAJOR;
+    plan->batch_major = problem->batch_major;
     ecornn_status status = make_tangent(plan, problem);
     if (status == ECORNN_OK)
         status = make_layer(&plan->layer[0], plan, desc, problem->I);
     if (status == ECORNN_OK && plan->L > 1)
         status = make_layer(&plan->layer[1], plan, desc, eco_problem_input(problem, 1));
-    return status == ECORNN_OK ? count_sizes(plan) : status;
+    return status == ECORNN_OK ? count_sizes(plan, problem) : status;
 }
 
-ecornn_status ecornn_tangent_plan_create(ecornn_tangent_plan **plan, ecornn_device *device,
-                                         const ecornn_desc *desc)
+ecornn_status eco_tangent_plan_create(struct eco_tangent_plan **tangent, ecornn_device *device,
+                                      const ecornn_desc *desc)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    if (!device)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    if (!desc)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
+    ecornn_desc layers = *desc;
     struct eco_problem problem;
     struct eco_caller caller;
+    layers.flags &= ~(uint32_t)ECORNN_TANGENT;
     eco_caller_begin(&caller);
-    ecornn_status status = eco_problem_build(&problem, desc);
+    ecornn_status status = eco_problem_build(&problem, &layers);
     eco_caller_end(&caller);
     if (status == ECORNN_OK)
         status = check_problem(&problem);
     if (status != ECORNN_OK)
         return status;
-    struct ecornn_tangent_plan *made = eco_alloc_zeroed(sizeof *made);
+    struct eco_tangent_plan *made = eco_alloc_zeroed(sizeof *made);
     if (made == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made);
     made->device = device;
-    status = make(made, desc, &problem);
+    made->problem = problem;
+    status = make(made, &layers, &problem);
     if (status == ECORNN_OK)
-        *plan = made;
+        *tangent = made;
     else
-        ecornn_tangent_plan_free(made);
+        eco_tangent_plan_free(made);
     return status;
 }
 
-void ecornn_tangent_plan_free(ecornn_tangent_plan *plan)
+void eco_tangent_plan_free(struct eco_tangent_plan *tangent)
 {
-    if (plan == NULL)
-        return;
     for (int k = 0; k < 2; k++) {
-        ecornn_plan_free(plan->layer[k].cell.plan);
-        ecornn_plan_free(plan->layer[k].both.plan);
+        eco_layers_free(tangent->layer[k].cell.plan);
+        eco_layers_free(tangent->layer[k].both.plan);
     }
-    eco_free(plan->tangent);
-    eco_free(plan);
+    eco_free(tangent->tangent);
+    eco_free(tangent);
 }
 
-void ecornn_tangent_plan_sizes(const ecornn_tangent_plan *plan, ecornn_tangent_sizes *sizes)
+void eco_tangent_plan_describe(const struct eco_tangent_plan *tangent, struct eco_text *text)
 {
-    if (eco_check_sizes(plan, sizes))
-        *sizes = plan->sizes;
-}
-
-int ecornn_tangent_plan_print(const ecornn_tangent_plan *plan, char *text, size_t size)
-{
-    size_t length = 0;
-    if (!eco_check_print(plan, text, size))
-        return -1;
     for (int k = 0; k < 4; k++) {
-        const struct eco_tangent_layer *layer = &plan->layer[k / 2];
+        const struct eco_tangent_layer *layer = &tangent->layer[k / 2];
         const ecornn_plan *part = k % 2 == 0 ? layer->both.plan : layer->cell.plan;
-        const bool fits = length < size;
-        const int more = part == NULL ? 0
-                                      : ecornn_plan_print(part, fits ? text + length : NULL,
-                                                          fits ? size - length : 0);
-        length += (size_t)more;
+        if (part != NULL)
+            eco_plan_add_text(part, text);
     }
-    return length > INT_MAX ? INT_MAX : (int)length;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
-{
-    if (given != ECORNN_ALL && (given < 1 || given > planned))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 1 to %d or ECORNN_ALL", name,
-                        (int)given, (int)planned);
-    *count = given == ECORNN_ALL ? planned : given;
-    return ECORNN_OK;
-}
-
-/* Checks steps and batch, which mean what they mean in ecornn_io: if both are 0, the plan's counts;
- * if only one is 0, an empty run. */
-static ecornn_status check_counts(struct eco_tangent_run *run)
-{
-    const bool unset = run->io->steps == 0 && run->io->batch == 0;
-    const ecornn_status status =
-        check_count("steps", unset ? ECORNN_ALL : run->io->steps, run->plan->T, &run->T);
-    return status == ECORNN_OK
-               ? check_count("batch", unset ? ECORNN_ALL : run->io->batch, run->plan->N, &run->N)
-               : status;
-}
-
 /* Checks pointers to parameters: all are required, or they may be NULL. */
-static ecornn_status check_params(const struct ecornn_tangent_plan *plan,
-                                  const ecornn_tangent_io *io)
+static ecornn_status check_params(const struct eco_tangent_plan *plan,
+                                  const struct eco_tangent_io *io)
 {
     const struct {
         const char *name;
@@ -211,13 +172,13 @@ static ecornn_status check_params(const struct ecornn_tangent_plan *plan,
                  {"io.param_tangents", io->param_tangents, false},
                  {"io.dparams", (const void *const *)io->dparams, false}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        if (!lists[i].pointers && lists[i].required && plan->sizes.params > 0)
+        if (!lists[i].pointers && lists[i].required && (size_t)plan->sizes.param_count > 0)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", lists[i].name);
-        for (size_t k = 0; lists[i].pointers && k < plan->sizes.params; k++) {
+        for (size_t k = 0; lists[i].pointers && k < (size_t)plan->sizes.param_count; k++) {
             const void *pointer = lists[i].pointers[k];
             if (!pointer && lists[i].required)
                 return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%zu] is NULL, all %zu are needed",
-                                lists[i].name, k, plan->sizes.params);
+                                lists[i].name, k, (size_t)plan->sizes.param_count);
             const ecornn_status status =
                 eco_check_pointer(lists[i].name, pointer, false, eco_type_bytes(plan->type));
             if (status != ECORNN_OK)
@@ -228,8 +189,8 @@ static ecornn_status check_params(const struct ecornn_tangent_plan *plan,
 }
 
 /* Checks every array of states, one for each state of the cell. */
-static ecornn_status check_states(const struct ecornn_tangent_plan *plan,
-                                  const ecornn_tangent_io *io)
+static ecornn_status check_states(const struct eco_tangent_plan *plan,
+                                  const struct eco_tangent_io *io)
 {
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         const struct {
@@ -261,8 +222,8 @@ static ecornn_status check_states(const struct ecornn_tangent_plan *plan,
     return ECORNN_OK;
 }
 
-static ecornn_status check_sequences(const struct ecornn_tangent_plan *plan,
-                                     const ecornn_tangent_io *io)
+static ecornn_status check_sequences(const struct eco_tangent_plan *plan,
+                                     const struct eco_tangent_io *io)
 {
     const struct {
         const char *name;
@@ -299,13 +260,13 @@ static ecornn_status check_sequences(const struct ecornn_tangent_plan *plan,
         return status;
     return io->workspace == NULL
                ? eco_fail(ECORNN_BAD_ARGUMENT, "io.workspace is NULL, must have %zu bytes",
-                          plan->sizes.workspace)
+                          plan->sizes.workspace_bytes)
                : eco_check_pointer("io.workspace", io->workspace, false, plan->sizes.alignment);
 }
 
 /* Checks that the plan has what the run uses. */
-static ecornn_status check_flags(const struct ecornn_tangent_plan *plan,
-                                 const ecornn_tangent_io *io)
+static ecornn_status check_flags(const struct eco_tangent_plan *plan,
+                                 const struct eco_tangent_io *io)
 {
     const struct eco_problem *const problem = &plan->layer[0].cell.plan->problem;
     const bool dreset = io->dreset_state[0] != NULL || io->dreset_state[1] != NULL;
@@ -318,25 +279,118 @@ static ecornn_status check_flags(const struct ecornn_tangent_plan *plan,
     return ECORNN_OK;
 }
 
-ecornn_status ecornn_tangent_run(const ecornn_tangent_plan *plan, const ecornn_tangent_io *io)
+/* Reads the caller's structures, of which those for tangents may be missing. */
+static void read_io(struct eco_tangent_io *run, const ecornn_io *io, const ecornn_io *tangent)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    if (!io)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io is NULL");
-    if (io->size != sizeof *io)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.size is %zu, must be %zu", io->size, sizeof *io);
-    struct eco_tangent_run run = {.plan = plan, .io = io};
-    ecornn_status status = check_counts(&run);
+    *run = (struct eco_tangent_io){.lengths = io->lengths,
+                                   .x = io->x,
+                                   .x_tangent = tangent->x,
+                                   .params = io->params,
+                                   .param_tangents = tangent->params,
+                                   .y = io->y,
+                                   .y_tangent = tangent->y,
+                                   .workspace = io->workspace,
+                                   .seed = io->seed,
+                                   .stream = io->stream,
+                                   .resets = io->resets,
+                                   .mask = io->mask,
+                                   .first_step = io->first_step,
+                                   .first_row = io->first_row};
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        run->initial[s] = io->initial[s];
+        run->initial_tangent[s] = tangent->initial[s];
+        run->final[s] = io->final[s];
+        run->final_tangent[s] = tangent->final[s];
+        run->reset_state[s] = io->reset_state[s];
+        run->reset_state_tangent[s] = tangent->reset_state[s];
+    }
+}
+
+static void read_gradient(struct eco_tangent_io *run, const ecornn_gradient *gradient,
+                          const ecornn_gradient *tangent)
+{
+    run->dy = gradient->dy;
+    run->dy_tangent = tangent->dy;
+    run->dx = gradient->dx;
+    run->dparams = gradient->dparams;
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        run->dfinal[s] = gradient->dfinal[s];
+        run->dfinal_tangent[s] = tangent->dfinal[s];
+        run->dinitial[s] = gradient->dinitial[s];
+        run->dreset_state[s] = gradient->dreset_state[s];
+    }
+}
+
+/* What a plan of tangents does not have must not be given. */
+static ecornn_status check_others(const ecornn_io *io, const ecornn_gradient *gradient)
+{
+    const struct {
+        const char *name;
+        const void *at;
+    } others[] = {{"io.weights", io->weights},
+                  {"io.reserve", io->reserve},
+                  {"io.added", io->added},
+                  {"io.states", io->states[0]},
+                  {"gradient.dweights", gradient->dweights},
+                  {"gradient.dstates", gradient->dstates[0]}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].at != NULL)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL for tangents",
+                            others[i].name, others[i].at);
+    return gradient->add == 0
+               ? ECORNN_OK
+               : eco_fail(ECORNN_BAD_ARGUMENT, "gradient.add is %d, must be 0 for tangents",
+                          gradient->add);
+}
+
+static ecornn_status check(const struct eco_tangent_run *run)
+{
+    const struct eco_tangent_plan *const plan = run->plan;
+    ecornn_status status = check_sequences(plan, run->io);
     if (status == ECORNN_OK)
-        status = check_sequences(plan, io);
+        status = check_states(plan, run->io);
     if (status == ECORNN_OK)
-        status = check_states(plan, io);
+        status = check_flags(plan, run->io);
     if (status == ECORNN_OK)
-        status = check_flags(plan, io);
-    if (status == ECORNN_OK)
-        status = check_params(plan, io);
+        status = check_params(plan, run->io);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)
-        status = eco_check_lengths(io->lengths, run.T, run.N);
+        status = eco_check_lengths(run->io->lengths, run->T, run->N);
+    return status == ECORNN_OK ? eco_check_bytes("workspace_bytes", run->workspace_bytes,
+                                                 plan->sizes.workspace_bytes)
+                               : status;
+}
+
+ecornn_status eco_tangent_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                                   const ecornn_io *io, const ecornn_gradient *gradient)
+{
+    static const ecornn_io no_io = {.size = sizeof no_io};
+    static const ecornn_gradient no_gradient = {.size = sizeof no_gradient};
+    ecornn_io own;
+    ecornn_gradient own_gradient;
+    struct eco_tangent_io arguments;
+    const ecornn_gradient *const g = gradient != NULL ? gradient : &no_gradient;
+    const ecornn_io *const tangent =
+        eco_take("io.tangent", io->tangent != NULL ? io->tangent : &no_io, &own, sizeof own);
+    const ecornn_gradient *const dtangent =
+        eco_take("gradient.tangent", g->tangent != NULL ? g->tangent : &no_gradient, &own_gradient,
+                 sizeof own_gradient);
+    if (tangent == NULL || dtangent == NULL)
+        return ECORNN_BAD_ARGUMENT;
+    if (steps == 0 || batch == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is 0: an empty run has no tangents",
+                        steps == 0 ? "steps" : "batch");
+    if (gradient != NULL && !plan->tangent->training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
+                        plan->tangent->layer[0].cell.plan->problem.text);
+    read_io(&arguments, io, tangent);
+    read_gradient(&arguments, g, dtangent);
+    struct eco_tangent_run run = {.plan = plan->tangent,
+                                  .io = &arguments,
+                                  .T = steps,
+                                  .N = batch,
+                                  .workspace_bytes = io->workspace_bytes};
+    ecornn_status status = check_others(io, g);
+    if (status == ECORNN_OK)
+        status = check(&run);
     return status == ECORNN_OK ? eco_tangent_compute(&run) : status;
 }

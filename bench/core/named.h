@@ -1,0 +1,35 @@
+/*
+ * Small questions to the library, answered as values.
+ */
+#ifndef BENCH_NAMED_H
+#define BENCH_NAMED_H
+
+#include <ecornn.h>
+
+/* A built-in cell; NULL if there is none of this name. */
+static inline const ecornn_cell *cell_named(const char *name)
+{
+    ecornn_cell *cell = NULL;
+    return ecornn_cell_parse(&cell, name) == ECORNN_OK ? cell : NULL;
+}
+
+/* The name of a built-in cell; NULL past the last. */
+static inline const char *name_of_cell(int index)
+{
+    const char *name = NULL;
+    return ecornn_cell_name(index, &name) == ECORNN_OK ? name : NULL;
+}
+
+static inline int states_of_cell(const ecornn_cell *cell)
+{
+    int count = 0;
+    return ecornn_cell_states(cell, &count, NULL) == ECORNN_OK ? count : 0;
+}
+
+static inline int count_of_params(const ecornn_plan *plan)
+{
+    ecornn_sizes sizes = {.size = sizeof sizes};
+    return ecornn_plan_sizes(plan, &sizes) == ECORNN_OK ? sizes.param_count : 0;
+}
+
+#endif /* BENCH_NAMED_H */

@@ -1,0 +1,221 @@
+/*
+ * Nets: creates and prints plans, packs, and checks every argument of a run before anything is
+ * written.  The arguments of a layer are checked by its plan.
+ */
+#include <string.h>
+
+#include "common/compose/net.h"
+#include "common/compose/sequence.h"
+#include "lib/check.h"
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+ecornn_status eco_net_plan_create(struct eco_net_plan **net, ecornn_device *device,
+                                  const char *text, const ecornn_cell *const *cells)
+{
+    struct eco_net_plan *made = eco_alloc_zeroed(sizeof *made);
+    if (made == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made);
+    made->device = device;
+    const ecornn_status status = eco_net_create(made, text, cells);
+    if (status == ECORNN_OK)
+        *net = made;
+    else
+        eco_net_plan_free(made);
+    return status;
+}
+
+void eco_net_plan_free(struct eco_net_plan *net)
+{
+    for (int k = 0; k < net->layers; k++)
+        eco_layers_free(net->layer[k].plan);
+    eco_free(net);
+}
+
+void eco_net_plan_describe(const struct eco_net_plan *net, struct eco_text *text)
+{
+    const ecornn_sizes *const sizes = &net->sizes;
+    eco_text_add(text,
+                 "net %s\n%d layers, %d steps of x to one of y, which is %d wide\n"
+                 "weights %zu bytes, workspace %zu, reserve %zu\n",
+                 net->text, net->layers, sizes->joined, sizes->output, sizes->weight_bytes,
+                 sizes->workspace_bytes, sizes->reserve_bytes);
+    for (int p = 0; p < net->pieces; p++) {
+        const struct eco_net_piece *const piece = &net->piece[p];
+        if (piece->at_once)
+            eco_text_add(text, "layers %d to %d at once, each in a part of the device\n",
+                         piece->first, piece->first + piece->layers - 1);
+    }
+    for (int k = 0; k < net->layers; k++) {
+        eco_text_add(text, "layer %d: ", k);
+        eco_plan_add_text(net->layer[k].plan, text);
+    }
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static ecornn_status check_unset(const char *name, const void *pointer)
+{
+    return pointer == NULL ? ECORNN_OK
+                           : eco_fail(ECORNN_BAD_ARGUMENT,
+                                      "%s is %p, must be NULL: a net is given states by io.layers",
+                                      name, pointer);
+}
+
+static ecornn_status check_no_states(const struct eco_args *args)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int s = 0; status == ECORNN_OK && s < ECORNN_MAX_STATES; s++) {
+        const struct {
+            const char *name;
+            const void *pointer;
+        } all[] = {{"io.initial", args->initial[s]},
+                   {"io.final", args->final[s]},
+                   {"io.reset_state", args->reset_state[s]},
+                   {"io.states", args->states[s]},
+                   {"gradient.dfinal", args->dfinal[s]},
+                   {"gradient.dinitial", args->dinitial[s]},
+                   {"gradient.dreset_state", args->dreset_state[s]},
+                   {"gradient.dstates", args->dstates[s]}};
+        for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
+            status = check_unset(all[i].name, all[i].pointer);
+    }
+    return status;
+}
+
+static ecornn_status check_blocks(const struct eco_net_run *run)
+{
+    const struct eco_args *const args = &run->args;
+    const struct eco_problem *const problem = eco_net_problem(run->plan);
+    const ecornn_sizes *const blocks = &run->plan->sizes;
+    const size_t element = eco_type_bytes(problem->type);
+    const bool runs = args->T > 0 && args->N > 0;
+    const struct {
+        const char *name;
+        const void *pointer;
+        bool required;
+        size_t alignment;
+    } all[] = {
+        {"io.x", args->x, runs, element},
+        {"io.lengths", args->lengths, false, sizeof *args->lengths},
+        {"io.y", args->y, false, element},
+        {"io.weights", args->weights, runs && blocks->weight_bytes > 0, ECO_ALIGNMENT},
+        {"io.workspace", args->workspace, runs && blocks->workspace_bytes > 0, ECO_ALIGNMENT},
+        {"io.reserve", args->reserve, runs && args->backward, ECO_ALIGNMENT},
+        {"gradient.dy", args->dy, false, element},
+        {"gradient.dx", args->dx, false, element},
+        {"gradient.dweights", args->dweights, false, ECO_ALIGNMENT}};
+    ecornn_status status = ECORNN_OK;
+    if (args->reserve != NULL && !problem->training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.reserve is %p, but the net is without train",
+                        args->reserve);
+    for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
+        status = eco_check_pointer(all[i].name, all[i].pointer, all[i].required, all[i].alignment);
+    if (status == ECORNN_OK)
+        status = eco_args_check_bytes(args, blocks->workspace_bytes, blocks->reserve_bytes);
+    if (status == ECORNN_OK && args->first_step % (uint32_t)run->plan->sizes.joined != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.first_step is %u, must be a multiple of the %d steps that are joined",
+                        args->first_step, run->plan->sizes.joined);
+    return status;
+}
+
+/* Checks the arguments of every layer before any layer runs, above all the caller's states and y.
+ */
+static ecornn_status check_layers(const struct eco_net_run *run)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; status == ECORNN_OK && k < run->plan->layers; k++) {
+        const ecornn_plan *const plan = run->plan->layer[k].plan;
+        struct eco_args args = eco_net_layer_args(run, k);
+        args.lengths = NULL; /* follow from the net's, and are not in memory yet */
+        status = eco_args_check(plan, &args);
+        if (status == ECORNN_OK && args.T > 0 && args.N > 0)
+            status = eco_args_check_y(eco_args_layout(plan, &args), &args);
+        if (status != ECORNN_OK)
+            return eco_net_fail(status, k);
+    }
+    return status;
+}
+
+/* The arguments of the run have been read. */
+static ecornn_status run_net(struct eco_net_run *run)
+{
+    ecornn_status status = check_no_states(&run->args);
+    if (status == ECORNN_OK)
+        status = check_blocks(run);
+    if (status == ECORNN_OK && !run->plan->device->caps.own_memory)
+        status = eco_check_lengths(run->args.lengths, run->args.T,
+                                   (int64_t)run->args.N * eco_net_copies(run->plan, 0));
+    if (status != ECORNN_OK)
+        return status;
+    eco_net_begin(run);
+    status = check_layers(run);
+    return status == ECORNN_OK ? eco_net_compute(run) : status;
+}
+
+static ecornn_status read_states(struct eco_net_states *states, const ecornn_io *io)
+{
+    ecornn_io own;
+    if (io == NULL)
+        return ECORNN_OK;
+    if ((io = eco_take("io.layers[k]", io, &own, sizeof own)) == NULL)
+        return ECORNN_BAD_ARGUMENT;
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        states->initial[s] = io->initial[s];
+        states->final[s] = io->final[s];
+        states->reset_state[s] = io->reset_state[s];
+        states->states[s] = io->states[s];
+    }
+    return ECORNN_OK;
+}
+
+static ecornn_status read_dstates(struct eco_net_states *states, const ecornn_gradient *gradient)
+{
+    ecornn_gradient own;
+    if (gradient == NULL)
+        return ECORNN_OK;
+    if ((gradient = eco_take("gradient.layers[k]", gradient, &own, sizeof own)) == NULL)
+        return ECORNN_BAD_ARGUMENT;
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        states->dfinal[s] = gradient->dfinal[s];
+        states->dinitial[s] = gradient->dinitial[s];
+        states->dreset_state[s] = gradient->dreset_state[s];
+        states->dstates[s] = gradient->dstates[s];
+    }
+    return ECORNN_OK;
+}
+
+/* Packs first, if parameters are given. */
+static ecornn_status pack_first(const ecornn_plan *plan, const struct eco_args *args,
+                                const ecornn_io *io)
+{
+    if ((!io->params && !io->added) || args->backward || args->T == 0 || args->N == 0)
+        return ECORNN_OK;
+    return ecornn_pack(plan, io->params, io->added, (void *)(uintptr_t)io->weights, io->stream);
+}
+
+ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                               const ecornn_io *io, const ecornn_gradient *gradient)
+{
+    struct eco_net_states states[ECO_NET_LAYERS];
+    struct eco_net_run run = {.plan = plan->net};
+    const bool by_layer = io->layers != NULL || (gradient != NULL && gradient->layers != NULL);
+    ecornn_status status = ECORNN_OK;
+    if (gradient != NULL && !eco_net_problem(plan->net)->training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "the net is without train");
+    for (int k = 0; by_layer && status == ECORNN_OK && k < plan->net->layers; k++) {
+        states[k] = (struct eco_net_states){.initial = {NULL}};
+        status = read_states(&states[k], io->layers != NULL ? io->layers[k] : NULL);
+        if (status == ECORNN_OK && gradient != NULL && gradient->layers != NULL)
+            status = read_dstates(&states[k], gradient->layers[k]);
+    }
+    if (status != ECORNN_OK)
+        return status;
+    run.states = by_layer ? states : NULL;
+    eco_args_read_io(&run.args, steps, batch, io);
+    if (gradient != NULL)
+        eco_args_read_gradient(&run.args, gradient);
+    status = pack_first(plan, &run.args, io);
+    return status == ECORNN_OK ? run_net(&run) : status;
+}
