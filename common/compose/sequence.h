@@ -30,8 +30,8 @@ static inline struct eco_sequence eco_sequence_on(struct ecornn_device *device, 
 void eco_sequence_calls(struct eco_sequence *sequence, const struct eco_call *calls, int count);
 void eco_sequence_move(struct eco_sequence *sequence, const struct eco_rows_move *move);
 
-/* run.c: queues the run of a plan of one model or several.  The arguments have been checked; those
- * that belong to the sequence, stream and alone, are set here. */
+/* run_one.c: queues the run of a plan of one model or several.  The arguments have been checked;
+ * those that belong to the sequence, stream and alone, are set here. */
 void eco_sequence_run(struct eco_sequence *sequence, const struct ecornn_plan *plan,
                       const struct eco_args *args);
 

@@ -1,7 +1,7 @@
 /*
  * Start values of states.  If the caller gives no initial or reset states and the cell's text has
  * start values, they are written to arrays in the workspace before the run, as if the caller gave
- * them.  So no algorithm and no kernel knows about start values.  compose/starts.c.
+ * them.  So no algorithm and no kernel knows about start values.  compose/run_one.c.
  */
 #ifndef ECO_STARTS_H
 #define ECO_STARTS_H
