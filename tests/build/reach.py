@@ -17,14 +17,16 @@ from pathlib import Path
 
 # name: (functions that a run begins with, most source files, most functions that choose)
 RUNS = {
-    "cpu": ("ecornn_forward eco_cpu_run_tape", 59, 0),
-    "persistent": ("ecornn_forward eco_gpu_run_persistent", 61, 0),
-    "fused": ("ecornn_forward eco_gpu_run_fused", 59, 0),
-    "scan": ("ecornn_forward eco_gpu_run_scan", 59, 0),
-    "step": ("ecornn_forward eco_gpu_run_step", 58, 0),
+    "cpu": ("ecornn_forward eco_cpu_run_tape", 54, 0),
+    "persistent": ("ecornn_forward eco_gpu_run_persistent", 56, 0),
+    "fused": ("ecornn_forward eco_gpu_run_fused", 54, 0),
+    "scan": ("ecornn_forward eco_gpu_run_scan", 54, 0),
+    "step": ("ecornn_forward eco_gpu_run_step", 53, 0),
 }
-# Models run the plan of one model, by threads of their own.
-WITHOUT = {"common/compose/models.c", "common/compose/models_run.c"}
+# The run of a layer: models, nets and tangents are plans of their own, which run those of layers.
+WITHOUT = {"common/compose/models.c", "common/compose/models_run.c", "common/compose/net_run.c",
+           "common/compose/tangent_run.c", "common/compose/tangent_weights.c", "lib/net.c",
+           "lib/tangent.c"}
 CHOOSE = re.compile(r"cpu/algo/(?!run\.c)|common/(force|plan/(planner|strategy)|tune/.*)\.c|"
                     r"gpu/(algo/(?!run\.c)|.*/(choose|cost|kernels|rates|requirements|tiling)\.c)")
 LEAF = re.compile(r"cpu/isa/")  # kernels, which call nothing of ours
