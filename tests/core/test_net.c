@@ -327,7 +327,7 @@ static void run_part(struct stream *stream, int32_t from, int32_t to)
         for (int s = 0; s < 2 - k; s++)
             states[k].initial[s] = states[k].final[s] = stream->h[k][s];
     }
-    check_ok(net_run(stream->plan, to - from, N, &io, NULL, states));
+    check_ok(run_of_net(stream->plan, to - from, N, &io, NULL, states));
 }
 
 START_TEST(parts_are_the_whole)

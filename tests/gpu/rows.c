@@ -233,9 +233,9 @@ static void run_batch(const struct batch *b, const struct run *run, const struct
         gradient.dfinal[s] = in[DFINAL + s];
         gradient.dinitial[s] = out[DINITIAL + s];
     }
-    must(forward_all(b->plan, &io), "forward");
+    must(ecornn_forward(b->plan, run->t1 - run->t0, run->n, &io), "forward");
     if (trains)
-        must(backward_all(b->plan, &io, &gradient), "backward");
+        must(ecornn_backward(b->plan, run->t1 - run->t0, run->n, &io, &gradient), "backward");
     must(ecornn_wait(device, NULL), "wait");
     for (int kind = 0; kind < RESULTS; kind++)
         if (out[kind] != NULL &&

@@ -134,8 +134,6 @@ static ecornn_status train_some(const struct net *net, const struct buffers *b, 
                                 int32_t rows, void *stream)
 {
     const ecornn_io io = {.size = sizeof io,
-                          .steps = steps,
-                          .batch = rows,
                           .x = net->x,
                           .y = b->y,
                           .weights = net->weights,
@@ -148,13 +146,13 @@ static ecornn_status train_some(const struct net *net, const struct buffers *b, 
     cudaMemsetAsync(b->y, 0xFF, net->y_bytes, stream);
     cudaMemsetAsync(b->dx, 0xFF, net->x_bytes, stream);
     cudaMemsetAsync(b->dweights, 0xFF, net->sizes.dweight_bytes, stream);
-    const ecornn_status status = forward_all(net->plan, &io);
-    return status == ECORNN_OK ? backward_all(net->plan, &io, &gradient) : status;
+    const ecornn_status status = ecornn_forward(net->plan, steps, rows, &io);
+    return status == ECORNN_OK ? ecornn_backward(net->plan, steps, rows, &io, &gradient) : status;
 }
 
 static ecornn_status train(const struct net *net, const struct buffers *b, void *stream)
 {
-    return train_some(net, b, ECORNN_ALL, ECORNN_ALL, stream);
+    return train_some(net, b, net->sizes.steps, net->sizes.batch, stream);
 }
 
 /* Copies all results, one after the other, into memory that the caller frees. */
@@ -330,13 +328,12 @@ START_TEST(an_empty_run_may_be_captured)
     cudaStream_t stream;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    const ecornn_io io = {
-        .size = sizeof io, .batch = ECORNN_ALL, .initial = {from}, .final = {to}, .stream = NULL};
+    const ecornn_io io = {.size = sizeof io, .initial = {from}, .final = {to}, .stream = NULL};
     ecornn_io captured = io;
     CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     captured.stream = stream;
     CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    CHECK_OK(forward_all(net.plan, &captured));
+    CHECK_OK(ecornn_forward(net.plan, 0, net.sizes.batch, &captured));
     CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
     CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
     for (int k = 1; k < 4; k++) {
@@ -350,7 +347,7 @@ START_TEST(an_empty_run_may_be_captured)
     int here = 0;
     captured = io;
     captured.final[0] = &here; /* memory of the host */
-    ck_assert_int_eq(forward_all(net.plan, &captured), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(ecornn_forward(net.plan, 0, net.sizes.batch, &captured), ECORNN_BAD_ARGUMENT);
     ck_assert_msg(strstr(ecornn_error_detail(), "io.final") != NULL, "%s", ecornn_error_detail());
     cudaGraphExecDestroy(exec);
     cudaGraphDestroy(graph);

@@ -10,12 +10,12 @@
 #include "common/attention/attention.h"
 #include "tests/kit/calls.h"
 
-static inline ecornn_status attention_create(ecornn_plan **plan, ecornn_device *device,
+static inline ecornn_status attention_create(ecornn_plan **plan, ecornn_device *on,
                                              const struct eco_attention_desc *desc)
 {
     struct eco_attention problem;
     const ecornn_status status = eco_attention_build(&problem, desc);
-    return status == ECORNN_OK ? ecornn_plan_create(plan, device, problem.text, NULL) : status;
+    return status == ECORNN_OK ? ecornn_plan_create(plan, on, problem.text, NULL) : status;
 }
 
 static inline ecornn_status attention_forward_all(const ecornn_plan *plan,

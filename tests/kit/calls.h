@@ -48,10 +48,10 @@ static inline ecornn_status param_at(const ecornn_plan *plan, int index, ecornn_
     return ecornn_param_get(plan, index, param);
 }
 
-static inline ecornn_status query_device(const ecornn_device *device, ecornn_device_info *info)
+static inline ecornn_status query_device(const ecornn_device *on, ecornn_device_info *info)
 {
     info->size = sizeof *info;
-    return ecornn_device_query(device, info);
+    return ecornn_device_query(on, info);
 }
 
 static inline int count_devices(const char *backend)
@@ -104,11 +104,11 @@ static inline ecornn_status backward_all(const ecornn_plan *plan, const ecornn_i
 }
 
 /* Tunes by these options, NULL: the usual ones, and keeps the results apart from them. */
-static inline ecornn_status tune_into(ecornn_device *device, const ecornn_desc *desc,
+static inline ecornn_status tune_into(ecornn_device *on, const ecornn_desc *desc,
                                       const ecornn_tuning *options, ecornn_tuning *tuned)
 {
     *tuned = options ? *options : (ecornn_tuning){.size = sizeof *tuned};
-    return ecornn_tune(device, desc, tuned);
+    return ecornn_tune(on, desc, tuned);
 }
 
 /* Packs the parameters first, in the same call. */
@@ -147,9 +147,9 @@ struct net_states {
 };
 
 /* A run of the net; states: of each layer, or NULL; gradient: NULL forward. */
-static inline ecornn_status net_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
-                                    const ecornn_io *io, const ecornn_gradient *gradient,
-                                    const struct net_states *states)
+static inline ecornn_status run_of_net(const ecornn_plan *plan, int32_t steps, int32_t batch,
+                                       const ecornn_io *io, const ecornn_gradient *gradient,
+                                       const struct net_states *states)
 {
     enum { LAYERS_MOST = 64 };
     ecornn_io of[LAYERS_MOST];
@@ -188,7 +188,8 @@ static inline ecornn_status net_forward_all(const ecornn_plan *plan, const ecorn
 {
     ecornn_sizes sizes;
     const ecornn_status status = get_sizes(plan, &sizes);
-    return status == ECORNN_OK ? net_run(plan, sizes.steps, sizes.batch, io, NULL, states) : status;
+    return status == ECORNN_OK ? run_of_net(plan, sizes.steps, sizes.batch, io, NULL, states)
+                               : status;
 }
 
 /* gradient NULL: as the public function. */
@@ -200,7 +201,7 @@ static inline ecornn_status net_backward_all(const ecornn_plan *plan, const ecor
     const ecornn_status status = get_sizes(plan, &sizes);
     if (status != ECORNN_OK || !gradient)
         return status != ECORNN_OK ? status : backward_all(plan, io, gradient);
-    return net_run(plan, sizes.steps, sizes.batch, io, gradient, states);
+    return run_of_net(plan, sizes.steps, sizes.batch, io, gradient, states);
 }
 
 #endif /* ECO_TESTS_CALLS_H */
