@@ -78,7 +78,10 @@ bool eco_problem_writes_y(const struct eco_problem *problem);
 bool eco_problem_draws(const struct eco_problem *problem);
 
 /* The type of x and y of a description; 0 is F32. */
-ecornn_type eco_problem_type(const ecornn_desc *desc);
+static inline ecornn_type eco_problem_type(const ecornn_desc *desc)
+{
+    return desc->type != 0 ? desc->type : ECORNN_F32;
+}
 /* Checks a description completely and makes it a problem; BAD_ARGUMENT or UNSUPPORTED. */
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc);
 /* The problem of one of several models. */

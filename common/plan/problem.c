@@ -151,12 +151,6 @@ static const struct eco_grammar grammar = {.words = words,
                                            .flags = offsetof(ecornn_desc, flags)};
 _Static_assert(SAYINGS + sizeof extents / sizeof *extents <= ECO_SAYINGS, "room for what is said");
 
-/* The type of x and y; 0 is F32. */
-ecornn_type eco_problem_type(const ecornn_desc *desc)
-{
-    return desc->type != 0 ? desc->type : ECORNN_F32;
-}
-
 /* Sums of int8 products must fit 32 bits. */
 static bool is_too_wide(const ecornn_desc *desc)
 {

@@ -14,7 +14,8 @@
 #include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
-enum { HANDLES = 4, NUMBERS = 1 << 14, MOST_PARAMS = 128 };
+enum { INPUTS, Y, FINAL, DX, DPARAMS, ARRAYS, FIRST_ARRAY = 4 };
+enum { HANDLES = 4, MOST_PARAMS = 128 };
 static long calls_wanted = 30000;
 
 struct all {
@@ -22,7 +23,8 @@ struct all {
     ecornn_device *device[HANDLES];
     ecornn_cell *cell[HANDLES];
     ecornn_plan *plan[HANDLES];
-    _Alignas(64) char block[5][1 << 21]; /* weights, dweights, workspace, reserve, all else */
+    _Alignas(64) char block[4][1 << 21];      /* weights, dweights, workspace, reserve, */
+    _Alignas(64) char array[ARRAYS][1 << 14]; /* and arrays, which must not overlap */
     const void *params[MOST_PARAMS];
     void *dparams[MOST_PARAMS];
     long done, good;
@@ -47,7 +49,8 @@ static void count(struct all *all, ecornn_status status)
 static void *some(struct all *all, int block)
 {
     const uint32_t kind = draw(all, 16);
-    return kind == 0 ? NULL : all->block[block] + (kind == 1 ? 4 : 0);
+    char *const memory = block < FIRST_ARRAY ? all->block[block] : all->array[block - FIRST_ARRAY];
+    return kind == 0 ? NULL : memory + (kind == 1 ? 4 : 0);
 }
 
 static size_t size_of(struct all *all, size_t real)
@@ -59,17 +62,17 @@ static size_t size_of(struct all *all, size_t real)
 
 static ecornn_io io_of(struct all *all)
 {
-    ecornn_io io = {.x = some(all, 4),
-                    .y = some(all, 4),
+    ecornn_io io = {.x = some(all, FIRST_ARRAY),
+                    .y = some(all, FIRST_ARRAY + Y),
                     .weights = some(all, 0),
                     .workspace = some(all, 2),
                     .seed = draw(all, 3)};
     io.size = size_of(all, sizeof io);
     io.reserve = draw(all, 2) ? some(all, 3) : NULL;
     if (draw(all, 4) == 0)
-        io.initial[draw(all, ECORNN_MAX_STATES)] = some(all, 4);
+        io.initial[draw(all, ECORNN_MAX_STATES)] = some(all, FIRST_ARRAY);
     if (draw(all, 4) == 0)
-        io.final[draw(all, ECORNN_MAX_STATES)] = some(all, 4);
+        io.final[draw(all, ECORNN_MAX_STATES)] = some(all, FIRST_ARRAY + FINAL);
     io.params = draw(all, 3) == 0 ? all->params : NULL;
     io.workspace_bytes = draw(all, 8) == 0 ? draw(all, 5000) : 0;
     return io;
@@ -77,8 +80,8 @@ static ecornn_io io_of(struct all *all)
 
 static ecornn_gradient gradient_of(struct all *all)
 {
-    ecornn_gradient gradient = {.dy = some(all, 4),
-                                .dx = some(all, 4),
+    ecornn_gradient gradient = {.dy = some(all, FIRST_ARRAY),
+                                .dx = some(all, FIRST_ARRAY + DX),
                                 .dweights = some(all, 1),
                                 .add = (int32_t)draw(all, 2)};
     gradient.size = size_of(all, sizeof gradient);
@@ -150,10 +153,10 @@ static void run(struct all *all, const ecornn_plan *plan)
     const ecornn_gradient gradient = gradient_of(all);
     const int32_t T = (int32_t)draw(all, 6) - 1, N = (int32_t)draw(all, 4);
     const ecornn_attention_io attend = {.size = size_of(all, sizeof attend),
-                                        .query = some(all, 4),
-                                        .keys = some(all, 4),
-                                        .values = some(all, 4),
-                                        .vector = some(all, 4),
+                                        .query = some(all, FIRST_ARRAY),
+                                        .keys = some(all, FIRST_ARRAY),
+                                        .values = some(all, FIRST_ARRAY),
+                                        .vector = some(all, FIRST_ARRAY),
                                         .workspace = some(all, 2),
                                         .reserve = some(all, 3)};
     switch (draw(all, 6)) {
@@ -211,7 +214,7 @@ START_TEST(nothing_crashes)
     memset(all, 0, sizeof *all);
     all->state = 88172645463325252u + (uint64_t)_i;
     for (int k = 0; k < MOST_PARAMS; k++)
-        all->params[k] = all->dparams[k] = all->block[4];
+        all->params[k] = all->array[INPUTS], all->dparams[k] = all->array[DPARAMS];
     while (all->done < calls_wanted / 4)
         call(all);
     printf("# %ld calls, %ld succeeded\n", all->done, all->good);
