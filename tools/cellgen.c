@@ -91,16 +91,16 @@ static void print_row(const struct source *source, const char *way, int stages)
     printf("}");
 }
 
-/* Prints CALL(index in the list of cells, function) for every cell that has a stage of this number.
- */
-static void print_list(const struct source *source, int n, int stage, int backward)
+/* Prints CALL(index in the list of cells, stage, function) for every stage of every cell. */
+static void print_list(const struct source *source, int n, int backward)
 {
     const char *way = backward ? "backward" : "forward";
-    printf("#define CELLS_%s_%d(CALL)", way, stage);
-    for (int i = 0; i < n; i++)
-        if (stage <
-            (backward ? source[i].cell.lowered.n_backward : source[i].cell.lowered.n_forward))
-            printf(" \\\n    CALL(%d, %s_%s_%d)", i, source[i].symbol, way, stage);
+    printf("#define CELLS_%s(CALL)", way);
+    for (int i = 0; i < n; i++) {
+        const struct eco_lowered *lowered = &source[i].cell.lowered;
+        for (int k = 0; k < (backward ? lowered->n_backward : lowered->n_forward); k++)
+            printf(" \\\n    CALL(%d, %d, %s_%s_%d)", i, k, source[i].symbol, way, k);
+    }
     puts("");
 }
 
@@ -137,10 +137,8 @@ static int print_kernels(const struct source *source, int n)
     for (int i = 0; i < n; i++)
         if (print_stages(&source[i], eco_cell_emit_kernels) != 0 || print_scan(&source[i]) != 0)
             return 1;
-    for (int k = 0; k < ECO_MAX_STAGES; k++) {
-        print_list(source, n, k, 0);
-        print_list(source, n, k, 1);
-    }
+    print_list(source, n, 0);
+    print_list(source, n, 1);
     print_numbers(source, n);
     puts("#ifdef CELL_KERNEL\nstatic const struct eco_cell_kernels CELL(cells)[] = {");
     for (int i = 0; i < n; i++) {

@@ -268,8 +268,9 @@ struct eco_joined_stages {
 void eco_cell_join_stages(const struct eco_lowered *lowered, bool backward,
                           struct eco_joined_stages *joined);
 /* For a cell with means that can stay on a chip: prints the calls of each stage as
- * CELLS_STAGE_k(CALL) and CELLS_AHEAD_k(CALL), then CELLS_STAGES and CELLS_MEANS, and the lists
- * CELLS_MEAN_STAGES, CELLS_MEAN_WITH and CELLS_MEAN_CURVES. */
+ * "CALL(0, stage, function) ..." in CELLS_forward(CALL) or CELLS_backward(CALL), and in
+ * CELLS_AHEAD(CALL), then CELLS_STAGES and CELLS_MEANS, and the lists CELLS_MEAN_STAGES,
+ * CELLS_MEAN_WITH and CELLS_MEAN_CURVES. */
 size_t eco_cell_emit_means(const struct ecornn_cell *cell, bool backward, char *text, size_t size);
 
 /* bounds.c: do the output state and all operands of products stay in [-1, 1] if the initial output

@@ -182,18 +182,15 @@ static int emit_rows(struct eco_text *text, const struct eco_lowered *lowered, i
     return rows;
 }
 
-/* CELLS_WHAT_k(CALL): a call of each existing program. */
-static void emit_calls(struct eco_text *text, const struct ecornn_cell *cell, bool backward,
-                       const char *what, int k, const int16_t programs[2])
+/* A call of a program in a stage of a pass; -1: none. */
+static void emit_call(struct eco_text *text, const struct ecornn_cell *cell, const char *way,
+                      int stage, int program)
 {
-    eco_text_add(text, "#define CELLS_%s_%d(CALL)", what, k);
-    for (int i = 0; i < 2; i++)
-        if (programs[i] >= 0) {
-            eco_text_add(text, " CALL(0, ");
-            emit_name(text, cell->recipe.name);
-            eco_text_add(text, "_%s_%d)", backward ? "backward" : "forward", programs[i]);
-        }
-    eco_text_add(text, "\n");
+    if (program < 0)
+        return;
+    eco_text_add(text, " CALL(0, %d, ", stage);
+    emit_name(text, cell->recipe.name);
+    eco_text_add(text, "_%s_%d)", way, program);
 }
 
 static void emit_list(struct eco_text *text, const char *name,
@@ -216,13 +213,16 @@ size_t eco_cell_emit_means(const struct ecornn_cell *cell, bool backward, char *
     struct eco_text out = {text, size, 0};
     struct eco_joined_stages joined;
     eco_cell_join_stages(&cell->lowered, backward, &joined);
-    for (int k = 0; k < ECO_MAX_STAGES; k++) {
-        const struct eco_joined_stage none = {-1, -1, -1},
-                                      stage = k < joined.n ? joined.stage[k] : none;
-        emit_calls(&out, cell, backward, "STAGE", k, (int16_t[]){stage.again, stage.program});
-        emit_calls(&out, cell, backward, "AHEAD", k, (int16_t[]){-1, stage.ahead});
+    const char *way = backward ? "backward" : "forward";
+    eco_text_add(&out, "#define CELLS_%s(CALL)", way);
+    for (int k = 0; k < joined.n; k++) {
+        emit_call(&out, cell, way, k, joined.stage[k].again);
+        emit_call(&out, cell, way, k, joined.stage[k].program);
     }
-    eco_text_add(&out, "#define CELLS_STAGES %d\n#define CELLS_MEANS %d\n", joined.n,
+    eco_text_add(&out, "\n#define CELLS_AHEAD(CALL)");
+    for (int k = 0; k < joined.n; k++)
+        emit_call(&out, cell, way, k, joined.stage[k].ahead);
+    eco_text_add(&out, "\n#define CELLS_STAGES %d\n#define CELLS_MEANS %d\n", joined.n,
                  joined.n_means);
     emit_list(&out, "MEAN_STAGES", &joined, 0);
     emit_list(&out, "MEAN_WITH", &joined, 1);

@@ -158,10 +158,10 @@ template <int NUMBER> ECO_DEVICE void finish(struct element *at)
 {
     if constexpr (NUMBER == PROJECTION)
         store_next(at, 0, load_acc(at, 0));
-#define CELLS_CASE(k, name)                                                                        \
-    if constexpr (NUMBER == k)                                                                     \
+#define CELLS_CASE(cell, stage, name)                                                              \
+    if constexpr (NUMBER == cell && stage == 0)                                                    \
         name(at);
-    CELLS_forward_0(CELLS_CASE)
+    CELLS_forward(CELLS_CASE)
 #undef CELLS_CASE
 }
 

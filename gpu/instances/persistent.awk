@@ -30,7 +30,8 @@ function print_source(   n, i, macro) {
     n = split(macros[kind], macro, " ")
     for (i = 1; i <= n; i++)
         print "#define ECO_" macro[i] " 1"
-    print "#include \"gpu/persistent/" way "_kernels.cuh\""
+    print "#define PERSISTENT_BACKWARD " (way == "backward")
+    print "#include \"gpu/persistent/kernels.cuh\""
     print "extern \"C\" const void *const " symbol "[ECO_PERSISTENT_SHAPES] ="
     print "    CELLS_OF_" in_c(cell) "(PERSISTENT_KERNELS);"
 }

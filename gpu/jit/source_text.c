@@ -87,26 +87,23 @@ static size_t emit_means_back(const struct ecornn_cell *cell, char *text, size_t
 
 void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text)
 {
-    enum {
-        STAGES = 2
-    }; /* stages that kernels call by such lists: CELLS_forward_0, CELLS_forward_1 */
     if (cell->lowered.has_means) /* its stages run with floats and with dual numbers */
         eco_text_add(text, "#define vec auto\n");
     add(text, eco_cell_emit, cell);
     if (cell->lowered.has_means)
         eco_text_add(text, "#undef vec\n");
-    for (int k = 0; k < STAGES; k++) {
-        eco_text_add(text, "#define CELLS_%s_%d(CALL)", way, k);
-        if (k < eco_cell_products(cell)) {
-            eco_text_add(text, " CALL(0, ");
-            add_symbol(text, cell->recipe.name);
-            eco_text_add(text, "_%s_%d)", way, k);
-        }
-        eco_text_add(text, "\n");
-    }
     eco_text_add(text, "#define CELLS_PERSISTENT(CALL) ");
     add(text, emit_numbers, cell);
     eco_text_add(text, "\n");
-    if (cell->lowered.has_means)
+    if (cell->lowered.has_means) {
         add(text, way[0] == 'b' ? emit_means_back : emit_means, cell);
+        return;
+    }
+    eco_text_add(text, "#define CELLS_%s(CALL)", way);
+    for (int k = 0; k < eco_cell_products(cell); k++) {
+        eco_text_add(text, " CALL(0, %d, ", k);
+        add_symbol(text, cell->recipe.name);
+        eco_text_add(text, "_%s_%d)", way, k);
+    }
+    eco_text_add(text, "\n");
 }

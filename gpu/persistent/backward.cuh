@@ -9,19 +9,16 @@
 
 #include "gpu/arch/grid_dependency.cuh"
 #include "gpu/persistent/backward_loads.cuh"
-#include "gpu/persistent/gather.cuh"
 #include "gpu/persistent/mainloop_direct.cuh"
-#include "gpu/persistent/product.cuh"
+#include "gpu/persistent/stages.cuh"
 
 /* Publishes the resets of the first step and of the step before it; all threads read them. */
-ECO_DEVICE void publish_first_resets(const struct eco_persistent_call *call,
-                                     const struct block *block, const struct memory *memory,
-                                     struct resets *resets)
+ECO_DEVICE void publish_first_resets(const struct block_context *block, struct resets *resets)
 {
     if (!PUBLISHES_RESETS)
         return;
-    publish_resets(call, block, memory, resets);
-    publish_resets(call, block, memory, resets);
+    publish_resets(block, resets);
+    publish_resets(block, resets);
     __syncthreads();
 }
 
@@ -33,184 +30,231 @@ template <class CELL> ECO_DEVICE void end(const struct element_of<CELL> *at)
     const struct eco_persistent_call *call = at->call;
     for (int s = 0; s < CELL::states && at->there; s++)
         ((real *)at->job->carry[s])[offset_at(at->row, call->carry_row[s], at->unit)] =
-            at->carried[s * at->memory->elements] + (s == 0 ? at->dstate : 0);
+            at->carried[s * at->elements] + (s == 0 ? at->dstate : 0);
 }
 
-template <class CELL, class DIVISION>
-ECO_DEVICE void begin(const struct eco_persistent_call *call, const struct block *block,
-                      const struct memory *memory, const struct thread *thread)
+template <class CELL, class DIVISION> ECO_DEVICE void begin(const struct block_context *block)
 {
-    const struct eco_persistent_job *job = &call->job[block->job];
-    int to = carry_at(memory, 0) + (int)threadIdx.x;
-    for (int n = thread->n; n < thread->rows; n += DIVISION::element_rows, to += PERSISTENT_THREADS)
+    const struct eco_persistent_job *job = job_of(block);
+    int to = carry_at(block, 0) + (int)threadIdx.x;
+    for (int n = block->thread.n; n < block->thread.rows;
+         n += DIVISION::element_rows, to += PERSISTENT_THREADS)
         for (int s = 0; s < CELL::states; s++)
-            *floats(to + s * memory->elements) =
-                job->starts ? caller_state_at(call, job, s, block->row0 + n, thread->unit)
+            *floats(to + s * block->memory.elements) =
+                job->starts ? caller_state_at(block, s, block->row0 + n, block->thread.unit)
                             : ((const real *)job->carry[s])[offset_at(
-                                  block->row0 + n, call->carry_row[s], thread->unit)];
+                                  block->row0 + n, block->call->carry_row[s], block->thread.unit)];
 }
 
-/* Begins an element of this thread in batch row n; `round` counts passes over the rows. */
-template <class CELL, class DIVISION>
-ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const struct block *block,
-                              const struct memory *memory, const struct thread *thread, int step,
-                              int n, int round, struct element_of<CELL> *at)
+/* ---- beyond the end of a stage with means -----------------------------------------------------
+ */
+
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_saved(struct element_ahead<CELL, STAGE> *a, int i)
 {
-    at->call = call;
-    at->job = &call->job[block->job];
-    at->memory = memory;
-    at->step = step;
-    at->unit = thread->unit;
+    return load_saved(a->at, i);
+}
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_next(struct element_ahead<CELL, STAGE> *a, int s)
+{
+    return load_next(a->at, s);
+}
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_dnext(struct element_ahead<CELL, STAGE> *a, int s)
+{
+    return load_dnext(a->at, s);
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+/* Begins an element: all but the sums of products. */
+template <class CELL>
+ECO_DEVICE void begin_element(const struct block_context *block, int n, int round,
+                              struct element_of<CELL> *at)
+{
+    at->call = block->call;
+    at->job = job_of(block);
+    at->step = block->step;
+    at->elements = block->memory.elements;
+    at->unit = block->thread.unit;
     at->row = block->row0 + n;
-    at->there = n < thread->rows;
-    at->sent = thread->sent;
+    at->there = n < block->thread.rows;
     at->sent_row = n;
-    at->dacc = bases_of(step)[AT_DACC];
-    at->carried = floats(carry_at(memory, 0) + (int)threadIdx.x + round * PERSISTENT_THREADS);
-    at->masked = at->there && step < at->job->steps && is_masked(call, memory, at->job, step, n);
+    at->dacc = bases_of(block->step)[AT_DACC];
+    at->operand = bases_of(block->step)[AT_OPERAND];
+    at->carried = floats(carry_at(block, 0) + (int)threadIdx.x + round * PERSISTENT_THREADS);
+    at->masked = at->there && block->step < at->job->steps && is_masked(block, n);
+#pragma unroll
+    for (int a = 0; a < CELL::accs; a++)
+        at->stored[a] = false;
 }
 
-/* Finishes `P` elements, from batch row n on; DIVISION::reads_early: fields are loaded already. */
-template <class CELL, class DIVISION, int P>
-ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread *thread, int step,
-                                bool idle, int n, int round, struct element_of<CELL> at[P])
+/* Reads the sums of products, which arrive last; all else may have been read early. */
+template <class DIVISION, class CELL>
+ECO_DEVICE void read_sums(const struct block_context *block, int n, int round,
+                          struct element_of<CELL> *at)
 {
+    const int sums = sums_at<DIVISION>(block, n);
+    if (!DIVISION::reads_early)
+        begin_element(block, n, round, at);
+    at->doperand = block->idle ? 0 : sum_of<DIVISION>(block, sums, 0);
+    at->dstate = DIVISION::product == 0 ? at->doperand : 0;
+}
+
+/* Reads what a text reads. Later stages do not add to starts again. */
+template <class KERNEL, int STAGE>
+ECO_DEVICE void begin_text(const struct block_context *block, int round,
+                           struct element_of<typename KERNEL::cell> *at)
+{
+    if (!KERNEL::first::reads_early)
+        read_fields(block, at, (int)threadIdx.x + round * PERSISTENT_THREADS);
+    if (STAGE > 0 && at->cut)
+        at->dstate = 0;
+    add_dstate(at);
+    write_dvectors(at, false);
+}
+
+/* Sends and stores what a stage has computed. */
+template <class KERNEL, int STAGE, int P>
+ECO_DEVICE void end_stage(const struct block_context *block,
+                          struct element_of<typename KERNEL::cell> at[P])
+{
+    enum { PRODUCT = KERNEL::products > 1 ? 1 - STAGE : 0 }; /* the one that gathers it */
+    typedef typename KERNEL::template division_of<PRODUCT> next;
+    if constexpr (KERNEL::products > 1 || STAGE == KERNEL::last) {
 #pragma unroll
-    for (int p = 0; p < P; p++) {
-        const int sums = sums_at<DIVISION>(memory, thread, step, n + p * DIVISION::element_rows);
-        at[p].dstate = idle ? 0 : sum_of<DIVISION>(memory, sums, 0);
-    }
-    if (step == at[0].job->steps) {
         for (int p = 0; p < P; p++)
-            end(&at[p]);
-        return;
+            send_dacc<PRODUCT, typename next::scale_block>(block, &at[p]);
+#pragma unroll
+        for (int p = 0; p < P; p++)
+#pragma unroll
+            for (int a = 0; a < KERNEL::cell::accs; a++)
+                if (at[p].stored[a])
+                    write_dacc(&at[p], a, at[p].dacc_of[a]);
     }
 #pragma unroll
-    for (int p = 0; p < P; p++) {
-        if (!DIVISION::reads_early)
-            read_fields(memory, &at[p], (int)threadIdx.x + (round + p) * PERSISTENT_THREADS);
-        add_dstate(&at[p]);
+    for (int p = 0; p < P; p++)
+        write_dvectors(&at[p], true);
+}
+
+template <class KERNEL, int STAGE, int P>
+ECO_DEVICE void run_elements(const struct block_context *block, int n, int round,
+                             struct element_of<typename KERNEL::cell> at[P])
+{
+    typedef typename KERNEL::template division_of<STAGE> divided;
+    if constexpr (reads_elements<KERNEL, STAGE>()) {
+#pragma unroll
+        for (int p = 0; p < P; p++)
+            read_sums<divided>(block, n + p * divided::element_rows, round + p, &at[p]);
+        if (STAGE == 0 && block->step == at[0].job->steps) {
+            for (int p = 0; p < P; p++)
+                end(&at[p]);
+            return;
+        }
+#pragma unroll
+        for (int p = 0; p < P; p++)
+            begin_text<KERNEL, STAGE>(block, round + p, &at[p]);
     }
 #pragma unroll
-    for (int p = 0; p < P; p++)
-        finish_unit(&at[p]);
+    for (int p = 0; p < P && KERNEL::products > 1 && STAGE == 0; p++)
+        *at[p].carried = at[p].carry[0] + at[p].dstate;
+    run_texts<KERNEL, STAGE, P>(block, n, at);
+    end_stage<KERNEL, STAGE, P>(block, at);
+}
+
+/* Prefetches saved values of a later step into the L2; memory would be slower than an exchange. */
+template <class CELL, class DIVISION>
+ECO_DEVICE void prefetch_saved(const struct block_context *block)
+{
+    enum {
+        STEPS_AHEAD = 2,
+        UNITS = 1 << DIVISION::shift,
+        SECTOR = 32 / sizeof(narrow),
+        SECTORS = (UNITS + SECTOR - 1) / SECTOR, /* sectors of a value, in a row */
+        ALL = CELL::saves * SECTORS
+    };
+    const struct eco_persistent_job *job = job_of(block);
+    const bool there = block->step + STEPS_AHEAD < job->steps && block->thread.n < block->rows;
+    const narrow *const row =
+        (const narrow *)bases_of(block->step)[AT_SAVE] + STEPS_AHEAD * job->save_step +
+        offset_at(block->row0 + block->thread.n, block->call->save_row, block->unit0);
+    const int own = (int)threadIdx.x & (UNITS - 1);
 #pragma unroll
-    for (int p = 0; p < P; p++)
-        send_dacc<0, typename DIVISION::scale_block>(&at[p]);
-#pragma unroll
-    for (int p = 0; p < P; p++)
-#pragma unroll
-        for (int a = 0; a < CELL::accs; a++)
-            write_dacc(&at[p], a, at[p].dacc_of[a]);
+    for (int first = 0; first < ALL; first += UNITS) {
+        const int i = first + own, unit = i % SECTORS * SECTOR;
+        prefetch_l2_if(there && i < ALL && block->unit0 + unit < block->call->hidden,
+                       row + (int64_t)(i / SECTORS) * block->call->hidden + unit);
+    }
 }
 
 /* The products of a step. read_ahead() is called while operands arrive, read() after that. On
  * return all threads may read the sums. */
 template <class DIVISION, class AHEAD, class READ>
-ECO_DEVICE void product_of_step(const struct eco_persistent_call *call, const struct block *block,
-                                const struct memory *memory, struct spin_timeout *spin_timeout,
-                                const struct thread *thread,
+ECO_DEVICE void product_of_step(struct block_context *block,
                                 const struct fragment r[DIVISION::k_blocks][DIVISION::wide],
-                                int step, AHEAD read_ahead, READ read)
+                                AHEAD read_ahead, READ read)
 {
     if constexpr (DIVISION::direct) {
-        publish_addresses(step + 1);
-        gather_and_multiply<DIVISION>(call, block, memory, spin_timeout, thread, r, step,
-                                      read_ahead, read);
+        publish_addresses(block->step + 1);
+        gather_and_multiply<DIVISION>(block, r, read_ahead, read);
     } else {
-        if (step > 0)
-            gather<DIVISION>(call, block, memory, spin_timeout, thread, read_ahead);
+        if (block->step > 0)
+            gather<DIVISION>(block, read_ahead);
         else
             read_ahead();
         fence_pieces<DIVISION>();
         __syncthreads();
-        publish_addresses(step + 1);
-        multiply_gathered<DIVISION>(call, block, memory, thread, r, step);
+        publish_addresses(block->step + 1);
+        multiply_gathered<DIVISION>(block, r);
     }
 }
 
-/* All steps of a block, and the gradients of the initial states. TEXT: text_at_once (elements.cuh)
- * or text_in_stages (backward_means.cuh). */
-template <class CELL, class DIVISION, class TEXT>
-ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
+/* All steps of a block, and the gradients of the initial states. */
+template <class KERNEL> ECO_DEVICE void walk_steps(const struct eco_persistent_call &call)
 {
-    const struct block block = block_of<DIVISION>(&call);
+    typedef typename KERNEL::cell cell;
+    typedef typename KERNEL::first divided;
+    typedef typename KERNEL::second second_cut;
+    struct block_context block = block_of(&call);
+    struct fragment r[divided::k_blocks][divided::wide],
+        second_r[second_cut::k_blocks][second_cut::wide];
     wait_on_dependent_grids(); /* a preceding kernel may transpose R */
-    const struct scales scales = scales_of_r<DIVISION, DIVISION>(&call, &block, &block);
-    struct fragment r[DIVISION::k_blocks][DIVISION::wide];
-    read_fragments<DIVISION>(&call, &block, &scales, r);
-    const struct memory memory = memory_of<DIVISION>(&call, &block);
-    const struct eco_persistent_job *job = &call.job[block.job];
-    struct thread thread =
-        thread_of<DIVISION>(&call, &block, &memory, TEXT::exchanged(&call, &memory));
-    begin_walk(&call, &block);
-    struct spin_timeout spin_timeout = {0, 0};
-    thread.scales = scales;
-    clear_operand(&memory); /* the gradients of the initial states */
-    const struct span span = span_of(&call, &block, &memory);
-    struct resets resets = begin_resets(&call, &block, &memory, -1);
-    if (DIVISION::blocks > 1)
+    begin_block<KERNEL>(&block, r, second_r);
+    block.memory.means = field_at<cell>(&block, field<cell>::dy + 1, 0);
+    begin_walk(&block);
+    clear_operand(&block); /* the gradients of the initial states */
+    const struct span span = span_of(&block);
+    struct resets resets = begin_resets(&block, -1);
+    if (divided::blocks > 1)
         open_cluster();
-    begin<CELL, DIVISION>(&call, &block, &memory, &thread);
+    begin<cell, divided>(&block);
     publish_addresses(0);
     __syncthreads();
-    publish_first_resets(&call, &block, &memory, &resets);
-    for (int step = 0; TEXT::in_stages || step <= job->steps; step++) {
-        publish_resets(&call, &block, &memory, &resets); /* of the step after this one */
-        const auto read_ahead = [&] {
-            fetch<CELL, DIVISION>(&call, &block, &memory, &thread, step);
-        };
-        const auto begin = [&](int n, int round, struct element_of<CELL> *at) {
-            begin_element<CELL, DIVISION>(&call, &block, &memory, &thread, step, n, round, at);
-        };
-        typename TEXT::element first[1];
-        const auto read_first = [&] {
-            if (!DIVISION::reads_early)
+    publish_first_resets(&block, &resets);
+    for (block.step = 0; block.step <= job_of(&block)->steps; block.step++) {
+        publish_resets(&block, &resets); /* of the step after this one */
+        struct element_of<cell> first[1];
+        const auto read_ahead = [&] { fetch<cell, divided>(&block); };
+        const auto read_early = [&] {
+            if (!divided::reads_early)
                 return;
-            if constexpr (TEXT::in_stages) {
-                TEXT::read_first(&call, &block, &memory, &thread, step, first);
-            } else {
-                begin(thread.n, 0, first);
-                if (step < job->steps)
-                    read_fields(&memory, first, (int)threadIdx.x);
-            }
+            begin_element(&block, block.thread.n, 0, first);
+            if (block.step < job_of(&block)->steps)
+                read_fields(&block, first, (int)threadIdx.x);
         };
-        const bool idle = is_idle(&span, step);
-        if (idle) {
-            publish_addresses(step + 1);
+        block.idle = is_idle(&span, block.step);
+        if (block.idle) {
+            publish_addresses(block.step + 1);
             __syncthreads();
-            read_first();
+            read_early();
         } else {
-            product_of_step<DIVISION>(&call, &block, &memory, &spin_timeout, &thread, r, step,
-                                      read_ahead, read_first);
+            product_of_step<divided>(&block, r, read_ahead, read_early);
         }
-        if constexpr (TEXT::in_stages) {
-            if (step == job->steps) {
-                TEXT::end_all(&call, &block, &memory, &thread, step, idle);
-                break;
-            }
-            TEXT::finish(&call, &block, &memory, &spin_timeout, &thread, step, idle, first);
-            TEXT::prefetch(&call, &block, &thread, step);
-        } else {
-            finish_all<CELL, DIVISION>(
-                &memory, &thread, first, begin,
-                [&](auto elements, int n, int round, struct element_of<CELL> *at) {
-                    finish_elements<CELL, DIVISION, decltype(elements)::value>(
-                        &memory, &thread, step, idle, n, round, at);
-                });
-        }
-        advance<TEXT>(&call, &memory, &thread, step);
+        run_stages<KERNEL, 0>(&block, second_r, first);
+        if constexpr (KERNEL::one_element && cell::saves > 0)
+            prefetch_saved<cell, divided>(&block);
+        advance<KERNEL, KERNEL::products - 1>(&block);
     }
-}
-
-template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
-ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
-{
-#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
-    typedef cell_traits<NUMBER> cell;
-    typedef division<1, SHIFT, CLUSTER_LOG2, MAINLOOP, cell::first> divided;
-    walk_steps<cell, divided, struct text_at_once<cell, divided>>(call);
-#endif
 }
 
 #endif /* ECO_GPU_PERSISTENT_BACKWARD_CUH */

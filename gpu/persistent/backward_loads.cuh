@@ -6,15 +6,14 @@
 
 #include "gpu/arch/cp_async.cuh"
 #include "gpu/persistent/block_scales.cuh"
-#include "gpu/cell/templates.cuh"
 #include "gpu/persistent/cluster_sums.cuh"
-#include "gpu/persistent/elements.cuh"
+#include "gpu/persistent/means_element.cuh"
 
 /* In shared memory: [states, elements] gradients of states between steps, then [fields, elements]
  * words with the values that the next step reads. */
-ECO_DEVICE int carry_at(const struct memory *memory, int s)
+ECO_DEVICE int carry_at(const struct block_context *block, int s)
 {
-    return memory->rest + s * memory->elements;
+    return block->memory.rest + s * block->memory.elements;
 }
 
 /* ---- addresses of a step --------------------------------------------------------------------- */
@@ -50,10 +49,9 @@ static_assert(sizeof bases + sizeof address_walkers + sizeof arrivals <=
                   eco_persistent_static_bytes(true),
               "no more room");
 
-ECO_DEVICE struct address_walker address_walker_of(const struct eco_persistent_call *call,
-                                                   const struct block *block)
+ECO_DEVICE struct address_walker address_walker_of(const struct block_context *block)
 {
-    const struct eco_persistent_job *job = &call->job[block->job];
+    const struct eco_persistent_job *job = job_of(block);
     const int k = (int)threadIdx.x, s = (k - AT_STATE) % ECO_MAX_STATES;
     struct address_walker address_walker = {NULL, 0, NULL, -1};
     if (k == AT_SAVE) {
@@ -62,14 +60,14 @@ ECO_DEVICE struct address_walker address_walker_of(const struct eco_persistent_c
     } else if (k == AT_DY) {
         address_walker.at = (char *)job->y;
         address_walker.step =
-            job->y_step * (int64_t)(call->wide_dy ? sizeof(real) : sizeof(narrow));
+            job->y_step * (int64_t)(block->call->wide_dy ? sizeof(real) : sizeof(narrow));
     } else if (k == AT_DACC) {
         address_walker.at = (char *)job->dacc;
         address_walker.step = job->acc_step * (int64_t)sizeof(narrow);
     } else if (k == AT_OPERAND) {
         address_walker.at = (char *)job->operand;
         address_walker.step = job->operand_step * (int64_t)sizeof(narrow);
-    } else if (k >= AT_STATE && k < ARRAYS && s < call->n_states) {
+    } else if (k >= AT_STATE && k < ARRAYS && s < block->call->n_states) {
         address_walker.at = k < AT_NEXT ? (char *)job->state[s] : (char *)job->next[s];
         address_walker.step = job->next_step[s] * (int64_t)sizeof(narrow);
         address_walker.last = k < AT_NEXT && (job->begins >> s & 1) ? job->steps - 1 : -1;
@@ -78,10 +76,10 @@ ECO_DEVICE struct address_walker address_walker_of(const struct eco_persistent_c
     return address_walker;
 }
 
-ECO_DEVICE void begin_walk(const struct eco_persistent_call *call, const struct block *block)
+ECO_DEVICE void begin_walk(const struct block_context *block)
 {
     if (threadIdx.x < ARRAYS)
-        address_walkers[threadIdx.x] = address_walker_of(call, block);
+        address_walkers[threadIdx.x] = address_walker_of(block);
 }
 
 ECO_DEVICE void publish_addresses(int step)
@@ -103,19 +101,23 @@ struct element {
     const struct eco_persistent_job *job;
     int row, unit, step;
     bool there, masked;
-    operand_bits *sent; /* of the group */
-    int sent_row;       /* row of the group */
-    const struct memory *memory;
+    int sent_row; /* row of the group */
     char *dacc;
-    bool cut;         /* the step after this one restarted */
-    float *carried;   /* in shared memory */
+    bool cut;       /* the step after this one restarted */
+    float *carried; /* [states] in shared memory, `elements` apart */
+    int elements;
     float dstate, dy; /* R^T dacc of the next step; 0 if there is no dy */
 };
 
-template <class CELL> struct element_of : element {
+template <class CELL> struct element_of : element, row_means {
     float saved[CELL::saves > 0 ? CELL::saves : 1], state[CELL::states], next[CELL::states],
         dnext[CELL::states], carry[CELL::states];
     narrow dacc_of[CELL::accs];
+    bool stored[CELL::accs]; /* which of `dacc_of` a stage has stored */
+    float doperand;          /* of the second product */
+    char *operand;           /* of the gradient of its R */
+    narrow dvector[ECO_MAX_WRITTEN];
+    bool has_dvector[ECO_MAX_WRITTEN]; /* of this stage, in a cell with means */
 };
 
 template <class ELEMENT> ECO_DEVICE vec load_saved(ELEMENT *at, int i)
@@ -145,18 +147,46 @@ ECO_DEVICE void write_dacc(const struct element_of<CELL> *at, int a, narrow dacc
               dacc);
 }
 
-/* Other blocks wait for gradients of accumulators, so these are sent before anything is stored. */
+/* Other blocks wait for gradients of accumulators, so these are sent before anything is stored.
+ * With means, blocks also wait for sums, so gradients of vectors are stored after the stage. */
 template <class CELL> ECO_DEVICE void store_dacc(struct element_of<CELL> *at, int a, vec v)
 {
     const narrow rounded = to_narrow(at->masked ? 0 : v);
-    if (a < CELL::accs)
+    if (a < CELL::accs) {
         at->dacc_of[a] = rounded;
-    else
+        at->stored[a] = true;
+    } else if (means_of::means > 0) {
+        at->dvector[a - CELL::accs] = rounded;
+        at->has_dvector[a - CELL::accs] = true;
+    } else {
         write_dacc(at, a, rounded);
+    }
 }
+template <class CELL> ECO_DEVICE vec load_doperand(struct element_of<CELL> *at, int slot)
+{
+    return at->doperand;
+}
+template <class CELL> ECO_DEVICE void store_operand(struct element_of<CELL> *at, int slot, vec v)
+{
+    write_row(at->there,
+              (narrow *)at->operand + offset_at(at->row, at->call->operand_row, at->unit),
+              to_narrow(at->masked ? 0 : v));
+}
+
+/* Writes the gradients of vectors that the stage has stored, and begins another. */
+template <class CELL> ECO_DEVICE void write_dvectors(struct element_of<CELL> *at, bool stored)
+{
+#pragma unroll
+    for (int i = 0; i < ECO_MAX_WRITTEN && means_of::means > 0; i++) {
+        if (stored && at->has_dvector[i])
+            write_dacc(at, CELL::accs + i, at->dvector[i]);
+        at->has_dvector[i] = false;
+    }
+}
+
 /* Sends what product PRODUCT gathers. */
 template <int PRODUCT, class SCALE_BLOCK, class CELL>
-ECO_DEVICE void send_dacc(const struct element_of<CELL> *at)
+ECO_DEVICE void send_dacc(const struct block_context *block, const struct element_of<CELL> *at)
 {
     float scale = 1;
 #if defined(ECO_SCALED)
@@ -165,32 +195,22 @@ ECO_DEVICE void send_dacc(const struct element_of<CELL> *at)
     for (int a = 0; a < CELL::accs; a++)
         if (CELL::row(a, PRODUCT) >= 0)
             size = larger_size(size, to_real(at->dacc_of[a]));
-    scale = publish_scale<SCALE_BLOCK>(at->call, at->memory, PRODUCT, at->sent, at->sent_row,
-                                       at->unit, at->there, size);
+    scale = publish_scale<SCALE_BLOCK>(block, PRODUCT, at->sent_row, at->there, size);
 #endif
 #pragma unroll
     for (int a = 0; a < CELL::accs; a++)
         if (CELL::row(a, PRODUCT) >= 0)
-            store_relaxed_if(at->there,
-                             at->sent + row_at(at->sent_row) +
-                                 number_at<SCALE_BLOCK>(
-                                     at->memory, number_of<SCALE_BLOCK>(
-                                                     at->call, CELL::row(a, PRODUCT), at->unit)),
-                             to_operand(scale * to_real(at->dacc_of[a])));
+            store_relaxed_if(
+                at->there,
+                block->thread.sent + row_at(at->sent_row) +
+                    number_at<SCALE_BLOCK>(
+                        block, number_of<SCALE_BLOCK>(block, CELL::row(a, PRODUCT), at->unit)),
+                to_operand(scale * to_real(at->dacc_of[a])));
 }
 template <class CELL> ECO_DEVICE void store_dstate(struct element_of<CELL> *at, int s, vec v)
 {
     const float kept = at->carry[s] + (s == 0 ? at->dstate : 0);
-    at->carried[s * at->memory->elements] = at->masked ? kept : v;
-}
-
-template <int NUMBER> ECO_DEVICE void finish_unit(struct element_of<cell_traits<NUMBER>> *at)
-{
-#define CELLS_CASE(k, name)                                                                        \
-    if constexpr (NUMBER == k)                                                                     \
-        name(at);
-    CELLS_backward_0(CELLS_CASE)
-#undef CELLS_CASE
+    at->carried[s * at->elements] = at->masked ? kept : v;
 }
 
 /* ---- what a step reads ----------------------------------------------------------------------- */
@@ -203,50 +223,52 @@ template <class CELL> struct field {
 /* Calls what(field, base, element, wide) for each field of a row and unit. The last step reads some
  * of the caller's states. */
 template <class CELL, class WHAT>
-ECO_DEVICE void for_fields(const struct eco_persistent_call *call,
-                           const struct eco_persistent_job *job, int step, int row, int unit,
-                           WHAT what)
+ECO_DEVICE void for_fields(const struct block_context *block, int row, int unit, WHAT what)
 {
-    char *const *const base = bases_of(step);
-    const uint32_t begins = step == job->steps - 1 ? job->begins : 0;
+    const struct eco_persistent_job *job = job_of(block);
+    char *const *const base = bases_of(block->step);
+    const uint32_t begins = block->step == job->steps - 1 ? job->begins : 0;
 #pragma unroll
     for (int i = 0; i < CELL::saves; i++)
-        what(i, base[AT_SAVE], offset_at(row, call->save_row, i * call->hidden + unit), false);
+        what(i, base[AT_SAVE],
+             offset_at(row, block->call->save_row, i * block->call->hidden + unit), false);
 #pragma unroll
     for (int s = 0; s < CELL::states; s++) {
-        const uint32_t width = call->state_row[s];
+        const uint32_t width = block->call->state_row[s];
         what(field<CELL>::state + s, base[AT_STATE + s],
-             offset_at(row, begins >> s & 1 ? (uint32_t)call->hidden : width, unit), false);
+             offset_at(row, begins >> s & 1 ? (uint32_t)block->call->hidden : width, unit), false);
         what(field<CELL>::next + s, base[AT_NEXT + s], offset_at(row, width, unit), false);
     }
-    what(field<CELL>::dy, base[AT_DY], offset_at(row, call->y_row, unit), call->wide_dy);
+    what(field<CELL>::dy, base[AT_DY], offset_at(row, block->call->y_row, unit),
+         block->call->wide_dy);
 }
 
-template <class CELL> ECO_DEVICE int field_at(const struct memory *memory, int field, int element)
+template <class CELL>
+ECO_DEVICE int field_at(const struct block_context *block, int field, int element)
 {
-    return carry_at(memory, CELL::states + field) + element;
+    return carry_at(block, CELL::states + field) + element;
 }
 
 /* Starts to copy the fields of this thread's elements to shared memory, in whole words. */
-template <class CELL, class DIVISION>
-ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block *block,
-                      const struct memory *memory, const struct thread *thread, int step)
+template <class CELL, class DIVISION> ECO_DEVICE void fetch(const struct block_context *block)
 {
-    const struct eco_persistent_job *job = &call->job[block->job];
-    const bool wanted = call->words && step < job->steps;
-    const uint32_t fields =
-        bases_of(step)[AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
+    const struct eco_persistent_job *job = job_of(block);
+    const bool wanted = block->call->words && block->step < job->steps;
+    const uint32_t fields = bases_of(block->step)[AT_DY]
+                                ? block->call->fields
+                                : block->call->fields & ~(1u << field<CELL>::dy);
     int element = (int)threadIdx.x;
-    for (int n = thread->n; wanted; n += DIVISION::element_rows, element += PERSISTENT_THREADS) {
+    for (int n = block->thread.n; wanted;
+         n += DIVISION::element_rows, element += PERSISTENT_THREADS) {
         for_fields<CELL>(
-            call, job, step, block->row0 + n, thread->unit,
+            block, block->row0 + n, block->thread.unit,
             [&](int field, const char *from, uint32_t offset, bool wide) {
                 const size_t at = (size_t)offset * (wide ? sizeof(real) : sizeof(narrow));
                 const uintptr_t word = (uintptr_t)(from + at) & ~(uintptr_t)3;
-                cp_async_4_if(n < thread->rows && fields >> field & 1,
-                              floats(field_at<CELL>(memory, field, element)), (const void *)word);
+                cp_async_4_if(n < block->thread.rows && fields >> field & 1,
+                              floats(field_at<CELL>(block, field, element)), (const void *)word);
             });
-        if (n - thread->n + DIVISION::element_rows >= block->rows)
+        if (n - block->thread.n + DIVISION::element_rows >= block->rows)
             break;
     }
 }
@@ -265,12 +287,12 @@ ECO_DEVICE vec value_in_word(float word, unsigned odd)
 
 /* Reads the fields of an element that fetch() copied. */
 template <class CELL>
-ECO_DEVICE void read_fetched(const struct memory *memory, const struct element_of<CELL> *at,
+ECO_DEVICE void read_fetched(const struct block_context *block, const struct element_of<CELL> *at,
                              int element, float value[])
 {
 #pragma unroll
     for (int i = 0; i <= field<CELL>::dy; i++) {
-        const float word = *floats(field_at<CELL>(memory, i, element));
+        const float word = *floats(field_at<CELL>(block, i, element));
         const bool wide = i == field<CELL>::dy && at->call->wide_dy;
         value[i] = wide ? word : value_in_word(word, at->unit);
     }
@@ -278,21 +300,23 @@ ECO_DEVICE void read_fetched(const struct memory *memory, const struct element_o
 
 /* The same for odd H, where rows may begin in the middle of a word. */
 template <class CELL>
-ECO_DEVICE void read_odd(const struct memory *memory, const struct element_of<CELL> *at,
+ECO_DEVICE void read_odd(const struct block_context *block, const struct element_of<CELL> *at,
                          int element, float value[])
 {
-    for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
+    for_fields<CELL>(block, at->row, at->unit,
                      [&](int field, const char *from, uint32_t offset, bool wide) {
-                         const float word = *floats(field_at<CELL>(memory, field, element));
+                         const float word = *floats(field_at<CELL>(block, field, element));
                          const unsigned half = (unsigned)((uintptr_t)from / sizeof(narrow));
                          value[field] = wide ? word : value_in_word(word, half + offset);
                      });
 }
 
 /* Reads the fields from device memory, where words could not be copied. */
-template <class CELL> ECO_DEVICE void read_outside(const struct element_of<CELL> *at, float value[])
+template <class CELL>
+ECO_DEVICE void read_outside(const struct block_context *block, const struct element_of<CELL> *at,
+                             float value[])
 {
-    for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
+    for_fields<CELL>(block, at->row, at->unit,
                      [&](int field, const char *from, uint32_t offset, bool wide) {
                          if (!at->there || !(at->call->fields >> field & 1) || !from)
                              value[field] = 0;
@@ -315,37 +339,38 @@ template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, 
  * carried across a restart. add_dstate() does the latter for state 0, to which a product is
  * added. */
 template <class CELL>
-ECO_DEVICE void reset_fields(const struct memory *memory, struct element_of<CELL> *at)
+ECO_DEVICE void reset_fields(const struct block_context *block, struct element_of<CELL> *at)
 {
-    const bool reset = at->there && is_reset(memory, at->step, at->sent_row);
-    at->cut = at->there && is_reset(memory, at->step - 1, at->sent_row);
+    const bool reset = at->there && is_reset(block, at->step, at->sent_row);
+    at->cut = at->there && is_reset(block, at->step - 1, at->sent_row);
 #pragma unroll
     for (int s = 0; s < CELL::states; s++) {
         if (reset)
-            at->state[s] = start_at(at->call, at->job, s, at->row, at->unit);
+            at->state[s] = start_at(at, s);
         if (!at->cut)
             continue;
         if (s > 0) {
             add_to_start(at, s, at->carry[s]);
             at->dnext[s] = 0;
         }
-        at->carry[s] = at->carried[s * memory->elements] = 0;
+        at->carry[s] = at->carried[s * at->elements] = 0;
     }
 }
 
 /* Reads all but the sums of products. */
 template <class CELL>
-ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL> *at, int element)
+ECO_DEVICE void read_fields(const struct block_context *block, struct element_of<CELL> *at,
+                            int element)
 {
     const struct eco_persistent_call *call = at->call;
     const uint32_t zeros = at->step == at->job->steps - 1 ? at->job->zeros : 0;
     float value[field<CELL>::dy + 1];
     if (!call->words)
-        read_outside(at, value);
+        read_outside(block, at, value);
     else if (call->hidden & 1)
-        read_odd(memory, at, element, value);
+        read_odd(block, at, element, value);
     else
-        read_fetched(memory, at, element, value);
+        read_fetched(block, at, element, value);
 #pragma unroll
     for (int i = 0; i < CELL::saves; i++)
         at->saved[i] = value[i];
@@ -353,13 +378,13 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL>
     for (int s = 0; s < CELL::states; s++) {
         at->state[s] = zeros >> s & 1 ? 0 : value[field<CELL>::state + s];
         at->next[s] = value[field<CELL>::next + s];
-        at->carry[s] = at->carried[s * memory->elements];
+        at->carry[s] = at->carried[s * at->elements];
         at->dnext[s] = at->carry[s];
     }
     at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
     at->cut = false;
     if (PUBLISHES_RESETS)
-        reset_fields(memory, at);
+        reset_fields(block, at);
 }
 
 /* Adds the sum of products, which arrives last. A gradient that goes to a start is one sum, as at

@@ -23,6 +23,11 @@ enum {
     SCALES_OF_TILE = ECO_PERSISTENT_N / 2 /* scales of 8 batch rows, in units of 8 bytes */
 };
 
+/* A number as a type. */
+template <int N> struct count {
+    enum { value = N };
+};
+
 /* Scale blocks of 1 << SHIFT units with RUNS numbers each. */
 template <int RUNS, int SHIFT> struct scale_block_of {
     enum {
@@ -76,22 +81,89 @@ struct division {
                   "a thread has an element");
 };
 
-/* The share of a block. */
-struct block {
+/* Start of each array in shared memory, in floats (`operand`: in 16 bytes). Must agree with
+ * eco_persistent_shape. */
+struct memory {
+    int operand; /* [across, k blocks, rows / 8, lanes] uint4; preceded by fragments of R */
+    int scales;  /* [scale blocks, rows], if there are scales; room for all k blocks */
+    int sums;    /* [tiles of a chunk, sum_tile]: partial sums */
+    int parts; /* [2, blocks, rows, part_row]: sums of the cluster's blocks, for even and odd steps
+                */
+    int lengths;  /* [rows] int32_t */
+    int rest;     /* arrays of forward or backward */
+    int means;    /* [means, rows] of a cell with means, behind these */
+    int elements; /* elements of all threads */
+    int row_tiles, part_across;
+};
+
+/* Positions of a thread's first element, and in the exchange. */
+struct thread {
+    int unit, n;
+    int rows;              /* batch rows in which the unit exists */
+    int element_sums;      /* in shared memory, of batch row 0 */
+    int came;              /* in shared memory: the first piece that it gathers */
+    int sent_unit;         /* position of its unit in the exchange */
+    operand_bits *sent;    /* the group's exchange of the current step */
+    const uint4 *received; /* the first piece that this lane reads of the previous step */
+};
+
+/* The share of a warp in a product of a step. */
+struct product_share {
+    int down, across; /* position of the warp in the grid; with WGMMA use down_of(), across_of() */
+    int k_block0;     /* first k block that the block gathers */
+    int gathered, scale_blocks; /* pieces that it gathers; scale blocks of a row */
+    int first_scale; /* distance of a thread's first scale from its first piece, in 8 bytes */
+    int operand, scale, sums; /* the warp's, in shared memory */
+    int k_block; /* the first k block that the warp multiplies, among the gathered ones */
+};
+
+/* Counts unsuccessful reads of the exchange. */
+struct spin_timeout {
+    unsigned tries;
+    unsigned until; /* time in units of 2^16 ns; NOT_YET: no long wait so far */
+};
+
+/* What a thread knows of its block, and of the step in hand. */
+struct block_context {
+    const struct eco_persistent_call *call;
     int job, group, member;
     int row0, rows; /* batch rows of the group */
     int unit0;      /* first unit of the block */
     int rank;       /* in its cluster */
-    int k_block0;   /* first k block that it gathers */
     int warp, lane;
-    int down, across; /* position of the warp in the grid; with WGMMA use down_of(), across_of() */
+    int step;
+    bool idle; /* all rows of the group have ended */
+    struct memory memory;
+    struct thread thread;
+    struct product_share product[ECO_PERSISTENT_PRODUCTS];
+    struct scales scales;
+    struct spin_timeout spin_timeout;
 };
 
-template <class DIVISION> ECO_DEVICE struct block block_of(const struct eco_persistent_call *call)
+ECO_DEVICE const struct eco_persistent_job *job_of(const struct block_context *block)
+{
+    return &block->call->job[block->job];
+}
+
+template <class DIVISION>
+ECO_DEVICE const struct eco_persistent_product *product_of(const struct block_context *block)
+{
+    return &block->call->shape.product[DIVISION::product];
+}
+
+template <class DIVISION>
+ECO_DEVICE const struct product_share *share_of(const struct block_context *block)
+{
+    return &block->product[DIVISION::product];
+}
+
+/* The positions of the block and the thread. */
+ECO_DEVICE struct block_context block_of(const struct eco_persistent_call *call)
 {
     const struct eco_persistent_shape *shape = &call->shape;
     const int blocks = shape->groups * shape->members;
-    struct block block;
+    struct block_context block;
+    block.call = call;
     block.job = (int)blockIdx.x / blocks;
     block.group = (int)blockIdx.x % blocks / shape->members;
     block.member = (int)blockIdx.x % shape->members;
@@ -99,29 +171,36 @@ template <class DIVISION> ECO_DEVICE struct block block_of(const struct eco_pers
     block.rows = call->rows - block.row0;
     if (block.rows > shape->group_rows)
         block.rows = shape->group_rows;
-    block.unit0 = block.member << DIVISION::shift;
-    block.rank = block.member % DIVISION::blocks;
-    block.k_block0 = block.rank * shape->product[DIVISION::product].slice;
     block.warp = (int)threadIdx.x / WARP;
     block.lane = (int)threadIdx.x % WARP;
-    block.down = block.warp % DIVISION::down;
-    block.across = block.warp / DIVISION::down;
+    block.spin_timeout = {0, 0};
     return block;
+}
+
+/* Places the block among the units, and the warp in the grid of a product. */
+template <class DIVISION> ECO_DEVICE void place_warp(struct block_context *block)
+{
+    block->unit0 = block->member << DIVISION::shift;
+    block->rank = block->member % DIVISION::blocks;
+    struct product_share *const share = &block->product[DIVISION::product];
+    share->k_block0 = block->rank * product_of<DIVISION>(block)->slice;
+    share->down = block->warp % DIVISION::down;
+    share->across = block->warp / DIVISION::down;
 }
 
 /* Position of a warp's tth tile: down along the rows of R, across along k. With WGMMA two
  * neighbours along k add to the same sums. */
-template <class DIVISION> ECO_DEVICE int down_of(const struct block *block, int t)
+template <class DIVISION> ECO_DEVICE int down_of(const struct block_context *block, int t)
 {
     if (!DIVISION::wgmma)
-        return block->down * DIVISION::wide + t;
+        return share_of<DIVISION>(block)->down * DIVISION::wide + t;
     return (block->warp / WARPGROUP * TILES + t) % DIVISION::m64_tiles * WARPGROUP +
            block->warp % WARPGROUP;
 }
-template <class DIVISION> ECO_DEVICE int across_of(const struct block *block, int t)
+template <class DIVISION> ECO_DEVICE int across_of(const struct block_context *block, int t)
 {
     if (!DIVISION::wgmma)
-        return block->across;
+        return share_of<DIVISION>(block)->across;
     return (block->warp / WARPGROUP * TILES + t) / DIVISION::m64_tiles;
 }
 
@@ -146,21 +225,6 @@ ECO_DEVICE void put_words(uint4 *to, int lane, uint4 v)
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Start of each array in floats (`operand`: in 16 bytes). Must agree with eco_persistent_shape. */
-struct memory {
-    int operand; /* [across, k blocks, rows / 8, lanes] uint4; preceded by fragments of R */
-    int scales;  /* [scale blocks, rows], if there are scales; room for all k blocks */
-    int sums;    /* [tiles of a chunk, sum_tile]: partial sums */
-    int parts; /* [2, blocks, rows, part_row]: sums of the cluster's blocks, for even and odd steps
-                */
-    int lengths;  /* [rows] int32_t */
-    int rest;     /* arrays of forward or backward */
-    int elements; /* elements of all threads */
-    int row_tiles, part_across;
-    int gathered, scale_blocks; /* pieces; scale blocks of a row */
-    int first_scale; /* distance of a thread's first scale from its first piece, in 8 bytes */
-};
-
 /* Pieces of all of R in shared memory. */
 ECO_DEVICE int pieces_in_shared(const struct eco_persistent_shape *shape)
 {
@@ -168,77 +232,60 @@ ECO_DEVICE int pieces_in_shared(const struct eco_persistent_shape *shape)
 }
 
 /* What a group gathers in a step for product `o`, in 16 bytes: numbers; numbers and scales. */
-ECO_DEVICE int numbers_sent_of(const struct eco_persistent_call *call, int row_tiles, int o)
+ECO_DEVICE int numbers_sent_of(const struct block_context *block, int o)
 {
-    return row_tiles * (call->shape.product[o].k / K_BLOCK) * WARP;
+    return block->memory.row_tiles * (block->call->shape.product[o].k / K_BLOCK) * WARP;
 }
 
 /* Scale blocks in the first `k_blocks` k blocks. */
 template <class DIVISION>
-ECO_DEVICE int scale_blocks_before(const struct eco_persistent_call *call, int k_blocks)
+ECO_DEVICE int scale_blocks_before(const struct block_context *block, int k_blocks)
 {
     return min(k_blocks * K_BLOCK / (int)DIVISION::scale_block::numbers,
-               eco_persistent_scale_blocks(call->hidden, DIVISION::shift));
+               eco_persistent_scale_blocks(block->call->hidden, DIVISION::shift));
 }
 
-template <class DIVISION>
-ECO_DEVICE int64_t sent_of(const struct eco_persistent_call *call, const struct memory *memory)
+template <class DIVISION> ECO_DEVICE int64_t sent_of(const struct block_context *block)
 {
     const int scale_blocks =
-        scale_blocks_before<DIVISION>(call, call->shape.product[DIVISION::product].k / K_BLOCK);
-    return numbers_sent_of(call, memory->row_tiles, DIVISION::product) +
-           (K_BLOCK_SCALES ? scale_blocks * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
+        scale_blocks_before<DIVISION>(block, product_of<DIVISION>(block)->k / K_BLOCK);
+    return numbers_sent_of(block, DIVISION::product) +
+           (K_BLOCK_SCALES ? scale_blocks * block->memory.row_tiles * SCALES_OF_TILE / 2 : 0);
 }
 
 /* The first piece that a lane gathers, and the first scales, as a distance from it in 8 bytes. In
  * direct mainloops a lane reads the scales of two rows, else the block's threads share the
  * scales. */
-template <class DIVISION>
-ECO_DEVICE int first_k_block(const struct eco_persistent_call *call, const struct block *block)
+template <class DIVISION> ECO_DEVICE int first_k_block(const struct block_context *block)
 {
-    return across_of<DIVISION>(block, 0) * call->shape.product[DIVISION::product].k_blocks;
+    return across_of<DIVISION>(block, 0) * product_of<DIVISION>(block)->k_blocks;
 }
 
-template <class DIVISION>
-ECO_DEVICE int first_piece(const struct eco_persistent_call *call, const struct block *block,
-                           int row_tiles)
+template <class DIVISION> ECO_DEVICE int first_piece(const struct block_context *block)
 {
-    const int own =
-        DIVISION::direct ? first_k_block<DIVISION>(call, block) * row_tiles : block->warp;
-    return (block->k_block0 * row_tiles + own) * WARP + block->lane;
+    const int row_tiles = block->memory.row_tiles;
+    const int own = DIVISION::direct ? first_k_block<DIVISION>(block) * row_tiles : block->warp;
+    return (share_of<DIVISION>(block)->k_block0 * row_tiles + own) * WARP + block->lane;
 }
 
-template <class DIVISION>
-ECO_DEVICE int scale_offset(const struct eco_persistent_call *call, const struct block *block,
-                            int row_tiles)
+template <class DIVISION> ECO_DEVICE int scale_offset(const struct block_context *block)
 {
-    const int behind = numbers_sent_of(call, row_tiles, DIVISION::product) -
-                       first_piece<DIVISION>(call, block, row_tiles);
-    const int k_block =
-                  block->k_block0 + (DIVISION::direct ? first_k_block<DIVISION>(call, block) : 0),
+    const int row_tiles = block->memory.row_tiles;
+    const int behind = numbers_sent_of(block, DIVISION::product) - first_piece<DIVISION>(block);
+    const int k_block = share_of<DIVISION>(block)->k_block0 +
+                        (DIVISION::direct ? first_k_block<DIVISION>(block) : 0),
               own = DIVISION::direct ? block->lane % 4 : (int)threadIdx.x;
-    return 2 * behind + scale_blocks_before<DIVISION>(call, k_block) * row_tiles * SCALES_OF_TILE +
+    return 2 * behind + scale_blocks_before<DIVISION>(block, k_block) * row_tiles * SCALES_OF_TILE +
            own;
 }
 
-template <class DIVISION>
-ECO_DEVICE struct memory memory_of(const struct eco_persistent_call *call,
-                                   const struct block *block)
+template <class DIVISION> ECO_DEVICE struct memory memory_of(const struct block_context *block)
 {
-    const struct eco_persistent_shape *shape = &call->shape;
+    const struct eco_persistent_shape *shape = &block->call->shape;
     struct memory m;
     m.row_tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
     m.elements = (m.row_tiles * ECO_PERSISTENT_N + DIVISION::element_rows - 1) /
                  DIVISION::element_rows * PERSISTENT_THREADS;
-    const struct eco_persistent_product *part = &shape->product[DIVISION::product];
-    const int left = part->k / K_BLOCK - block->k_block0;
-    const int taken = max(min(left, part->slice), 0);
-    m.gathered = m.row_tiles * taken;
-    m.scale_blocks = scale_blocks_before<DIVISION>(call, block->k_block0 + taken) -
-                     scale_blocks_before<DIVISION>(call, block->k_block0);
-    m.first_scale = 0;
-    if (K_BLOCK_SCALES)
-        m.first_scale = pinned(scale_offset<DIVISION>(call, block, m.row_tiles));
     m.part_across = m.row_tiles * ECO_PERSISTENT_N * DIVISION::part_row;
     m.operand = pieces_in_shared(shape);
     m.scales = (m.operand + m.row_tiles * shape->room * WARP) * 4;
@@ -256,6 +303,29 @@ ECO_DEVICE struct memory memory_of(const struct eco_persistent_call *call,
     return m;
 }
 
+/* The rest of a product's share, when shared memory is laid out. */
+template <class DIVISION> ECO_DEVICE void begin_share(struct block_context *block)
+{
+    const struct memory *const memory = &block->memory;
+    const struct eco_persistent_product *part = product_of<DIVISION>(block);
+    struct product_share *const share = &block->product[DIVISION::product];
+    const int taken = max(min(part->k / K_BLOCK - share->k_block0, part->slice), 0);
+    share->gathered = memory->row_tiles * taken;
+    share->scale_blocks = scale_blocks_before<DIVISION>(block, share->k_block0 + taken) -
+                          scale_blocks_before<DIVISION>(block, share->k_block0);
+    share->first_scale = 0;
+    if (K_BLOCK_SCALES)
+        share->first_scale = pinned(scale_offset<DIVISION>(block));
+    share->k_block = first_k_block<DIVISION>(block);
+    share->operand = pinned(memory->operand + share->k_block * memory->row_tiles * WARP +
+                            (DIVISION::wgmma ? 0 : block->lane));
+    share->scale = memory->scales + block->lane % 4 * 2;
+    const int of_sums = across_of<DIVISION>(block, 0) / (DIVISION::across / DIVISION::parts);
+    share->sums = pinned(memory->sums + of_sums * DIVISION::sum_part +
+                         ECO_PERSISTENT_SUM_AT(block->lane % 4 * 2, DIVISION::sum_row) +
+                         down_of<DIVISION>(block, 0) * ECO_PERSISTENT_M + block->lane / 4);
+}
+
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
 /* Pieces are exchanged in the order of shared memory: [steps, groups, k blocks, rows / 8, lanes] of
@@ -264,11 +334,12 @@ ECO_DEVICE struct memory memory_of(const struct eco_persistent_call *call,
 
 /* Position of number k of row 0 in a group's exchange. If two scale blocks share a k block, each
  * has the numbers of one matrix instruction. */
-template <class SCALE_BLOCK> ECO_DEVICE int number_at(const struct memory *memory, unsigned k)
+template <class SCALE_BLOCK> ECO_DEVICE int number_at(const struct block_context *block, unsigned k)
 {
     const unsigned of_k_block =
         SCALE_BLOCK::halves ? k % 16 / 4 * PIECE + k % K_BLOCK / 16 * 4 + k % 4 : k % K_BLOCK;
-    return (int)((k / K_BLOCK * (unsigned)memory->row_tiles * WARP + of_k_block / PIECE) * PIECE +
+    return (int)((k / K_BLOCK * (unsigned)block->memory.row_tiles * WARP + of_k_block / PIECE) *
+                     PIECE +
                  of_k_block % PIECE);
 }
 
@@ -280,10 +351,10 @@ ECO_DEVICE int row_at(int n)
 
 /* Index of a unit's number of exchanged accumulator `run`. */
 template <class SCALE_BLOCK>
-ECO_DEVICE unsigned number_of(const struct eco_persistent_call *call, int run, int unit)
+ECO_DEVICE unsigned number_of(const struct block_context *block, int run, int unit)
 {
     if (!K_BLOCK_SCALES)
-        return (unsigned)(run * call->column + unit);
+        return (unsigned)(run * block->call->column + unit);
     const int shift = SCALE_BLOCK::shift;
     return (unsigned)((unit >> shift) * (int)SCALE_BLOCK::numbers + (run << shift) +
                       (unit & ((1 << shift) - 1)));

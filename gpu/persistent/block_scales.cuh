@@ -26,7 +26,7 @@ ECO_DEVICE void keep_greatest(float *most, float x)
 }
 
 /* The greatest value of all threads of the block. */
-ECO_DEVICE float greatest_of_block(const struct block *block, float most)
+ECO_DEVICE float greatest_of_block(const struct block_context *block, float most)
 {
     static __shared__ float greatest[PERSISTENT_WARPS];
 #pragma unroll
@@ -68,20 +68,20 @@ template <int SHIFT> ECO_DEVICE unsigned largest_of_lanes(unsigned size)
 
 /* Called by all lanes; a lane has a unit of the scale block or none. Returns the factor for its
  * numbers, whose magnitude is at most `value`, and sends the inverse to the readers. If a number is
- * not finite, neither are the operands. `sent`: where product `o` gathers row n. */
+ * not finite, neither are the operands. Product `o` gathers them, of row n. */
 template <class SCALE_BLOCK>
-ECO_DEVICE float publish_scale(const struct eco_persistent_call *call, const struct memory *memory,
-                               int o, operand_bits *sent, int n, int unit, bool there,
+ECO_DEVICE float publish_scale(const struct block_context *block, int o, int n, bool there,
                                unsigned size)
 {
+    const int unit = block->thread.unit;
     const unsigned most = largest_of_lanes<SCALE_BLOCK::shift>(there ? size : 0);
     const float scale = scale_for(__uint_as_float(most));
     unsigned *const sent_scales =
-        (unsigned *)((uint4 *)sent + numbers_sent_of(call, memory->row_tiles, o));
-    store_relaxed_if(there && (unit & ((1 << SCALE_BLOCK::shift) - 1)) == 0,
-                     sent_scales +
-                         (unit >> SCALE_BLOCK::shift) * memory->row_tiles * ECO_PERSISTENT_N + n,
-                     __float_as_uint(reciprocal_pow2(scale)));
+        (unsigned *)((uint4 *)block->thread.sent + numbers_sent_of(block, o));
+    store_relaxed_if(
+        there && (unit & ((1 << SCALE_BLOCK::shift) - 1)) == 0,
+        sent_scales + (unit >> SCALE_BLOCK::shift) * block->memory.row_tiles * ECO_PERSISTENT_N + n,
+        __float_as_uint(reciprocal_pow2(scale)));
     return scale;
 }
 #endif

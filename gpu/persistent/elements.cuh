@@ -10,57 +10,24 @@
 #include "gpu/arch/memory.cuh"
 #include "gpu/cell/math.cuh"
 #include "gpu/persistent/block.cuh"
-
-/* Positions of a thread's first element, and of its warp's products. */
-struct thread {
-    int unit, n;
-    int rows; /* batch rows in which the unit exists */
-    /* in shared memory; element_sums: of batch row 0; came: the first piece that it gathers */
-    int element_sums, operand, scale, sums, came;
-    int k_block;   /* the first k block that it multiplies, among the gathered ones */
-    int sent_unit; /* position of its unit in the exchange */
-    struct scales scales;
-    operand_bits *sent;    /* the group's exchange of the current step */
-    const uint4 *received; /* the first piece that this lane reads of the previous step */
-};
+#include "gpu/persistent/means_of_cell.cuh"
 
 template <class DIVISION>
-ECO_DEVICE struct thread thread_of(const struct eco_persistent_call *call,
-                                   const struct block *block, const struct memory *memory,
-                                   int64_t of_group)
+ECO_DEVICE struct thread thread_of(const struct block_context *block, int64_t of_group)
 {
     const int u = (int)threadIdx.x & ((1 << DIVISION::shift) - 1);
     struct thread thread;
     thread.n = pinned((int)threadIdx.x >> DIVISION::shift);
     thread.unit = pinned(block->unit0 + u);
-    thread.rows = pinned(thread.unit < call->hidden ? block->rows : 0);
-    thread.element_sums = pinned((DIVISION::blocks > 1 ? memory->parts : memory->sums) + u);
-    const int pieces = first_k_block<DIVISION>(call, block) * memory->row_tiles;
-    thread.operand = pinned(memory->operand + pieces * WARP + (DIVISION::wgmma ? 0 : block->lane));
-    thread.scale = memory->scales + block->lane % 4 * 2;
-    thread.k_block = first_k_block<DIVISION>(call, block);
-    const int part = across_of<DIVISION>(block, 0) / (DIVISION::across / DIVISION::parts);
-    thread.sums = pinned(memory->sums + part * DIVISION::sum_part +
-                         ECO_PERSISTENT_SUM_AT(block->lane % 4 * 2, DIVISION::sum_row) +
-                         down_of<DIVISION>(block, 0) * ECO_PERSISTENT_M + block->lane / 4);
+    thread.rows = pinned(thread.unit < block->call->hidden ? block->rows : 0);
+    thread.element_sums =
+        pinned((DIVISION::blocks > 1 ? block->memory.parts : block->memory.sums) + u);
     thread.sent_unit = pinned(number_at<typename DIVISION::scale_block>(
-        memory, number_of<typename DIVISION::scale_block>(call, 0, thread.unit)));
-    thread.sent = (operand_bits *)call->job[block->job].exchange + block->group * of_group * PIECE;
-    thread.received =
-        (const uint4 *)thread.sent + first_piece<DIVISION>(call, block, memory->row_tiles);
-    thread.came = pinned(memory->operand + block->warp * WARP + block->lane);
+        block, number_of<typename DIVISION::scale_block>(block, 0, thread.unit)));
+    thread.sent = (operand_bits *)job_of(block)->exchange + block->group * of_group * PIECE;
+    thread.received = (const uint4 *)thread.sent + first_piece<DIVISION>(block);
+    thread.came = pinned(block->memory.operand + block->warp * WARP + block->lane);
     return thread;
-}
-
-/* Advances to the next step's part of the exchange. TEXT: see text_at_once. */
-template <class TEXT>
-ECO_DEVICE void advance(const struct eco_persistent_call *call, const struct memory *memory,
-                        struct thread *thread, int step)
-{
-    const int64_t sent = call->shape.groups * TEXT::exchanged(call, memory);
-    thread->sent += sent * PIECE;
-    if (step > 0)
-        thread->received += sent;
 }
 
 /* ---- steps in which all rows of a group have ended ------------------------------------------- */
@@ -80,24 +47,23 @@ enum { PUBLISHES_RESETS = 1, LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 }
 enum { PUBLISHES_RESETS = 0, LENGTH_BITS = 0, LENGTH = -1 };
 #endif
 
-ECO_DEVICE int32_t *lengths_in(const struct memory *memory)
+ECO_DEVICE int32_t *lengths_in(const struct block_context *block)
 {
-    return (int32_t *)floats(memory->lengths);
+    return (int32_t *)floats(block->memory.lengths);
 }
 
 /* Called when preceding kernels have ended; also loads lengths, which need a barrier. */
-ECO_DEVICE struct span span_of(const struct eco_persistent_call *call, const struct block *block,
-                               const struct memory *memory)
+ECO_DEVICE struct span span_of(const struct block_context *block)
 {
-    const struct eco_persistent_job *job = &call->job[block->job];
-    if (!call->lengths)
+    const struct eco_persistent_job *job = job_of(block);
+    if (!block->call->lengths)
         return {0, job->steps + PERSISTENT_BACKWARD};
     int longest = 0;
     for (int n = block->lane; n < block->rows; n += WARP) {
-        const int length = call->lengths[block->row0 + n];
+        const int length = block->call->lengths[block->row0 + n];
         longest = max(longest, length);
         if (block->warp == 0)
-            lengths_in(memory)[n] = length;
+            lengths_in(block)[n] = length;
     }
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     longest = __reduce_max_sync(0xffffffffu, longest);
@@ -115,10 +81,11 @@ ECO_DEVICE bool is_idle(const struct span *span, int step)
 }
 
 /* Has batch row n of the group ended in this step? */
-ECO_DEVICE bool is_masked(const struct eco_persistent_call *call, const struct memory *memory,
-                          const struct eco_persistent_job *job, int step, int n)
+ECO_DEVICE bool is_masked(const struct block_context *block, int n)
 {
-    return call->lengths && job->t + step * job->t_step >= (lengths_in(memory)[n] & LENGTH);
+    const struct eco_persistent_job *job = job_of(block);
+    return block->call->lengths &&
+           job->t + block->step * job->t_step >= (lengths_in(block)[n] & LENGTH);
 }
 
 /* Offset of an element from the first row of a step. */
@@ -154,19 +121,18 @@ ECO_DEVICE int published_from(const struct eco_persistent_job *job)
     return job->t + ((job->t_step < 0) != PERSISTENT_BACKWARD);
 }
 
-ECO_DEVICE void publish_resets(const struct eco_persistent_call *call, const struct block *block,
-                               const struct memory *memory, struct resets *resets)
+ECO_DEVICE void publish_resets(const struct block_context *block, struct resets *resets)
 {
-    const struct eco_persistent_job *job = &call->job[block->job];
+    const struct eco_persistent_job *job = job_of(block);
     const int bit = LENGTH_BITS + (resets->step & 3);
     if (!PUBLISHES_RESETS || !resets->at)
         return;
     for (int n = (int)threadIdx.x; n < block->rows; n += PERSISTENT_THREADS) {
-        int32_t *const word = &lengths_in(memory)[n];
+        int32_t *const word = &lengths_in(block)[n];
         const unsigned byte =
             n < PERSISTENT_THREADS ? resets->byte : reset_byte(resets, n - (int)threadIdx.x);
         const int t = published_from(job) + resets->step * job->t_step;
-        const bool ended = call->lengths && t >= (*word & LENGTH);
+        const bool ended = block->call->lengths && t >= (*word & LENGTH);
         *word = (*word & ~(1 << bit)) | (int32_t)(byte != 0 && !ended) << bit;
     }
     resets->step++;
@@ -175,23 +141,23 @@ ECO_DEVICE void publish_resets(const struct eco_persistent_call *call, const str
 }
 
 /* From a step on, once lengths are in shared memory for all threads. */
-ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
-                                      const struct block *block, const struct memory *memory,
-                                      int step)
+ECO_DEVICE struct resets begin_resets(const struct block_context *block, int step)
 {
     struct resets resets = {NULL, 0, 0, 0, 0, step};
     if (!PUBLISHES_RESETS)
         return resets;
-    const struct eco_persistent_job *job = &call->job[block->job];
-    for (int n = (int)threadIdx.x; n < block->rows && !call->lengths; n += PERSISTENT_THREADS)
-        lengths_in(memory)[n] = 0;
-    if (!call->resets.bytes)
+    const struct eco_persistent_job *job = job_of(block);
+    for (int n = (int)threadIdx.x; n < block->rows && !block->call->lengths;
+         n += PERSISTENT_THREADS)
+        lengths_in(block)[n] = 0;
+    if (!block->call->resets.bytes)
         return resets;
     const int published = published_from(job);
     resets.at =
-        &call->resets.bytes[(int64_t)published * call->rows + block->row0 + (int)threadIdx.x];
-    resets.along = job->t_step * call->rows;
-    resets.steps = call->resets.steps - (published - job->t);
+        &block->call->resets
+             .bytes[(int64_t)published * block->call->rows + block->row0 + (int)threadIdx.x];
+    resets.along = job->t_step * block->call->rows;
+    resets.steps = block->call->resets.steps - (published - job->t);
     resets.first = job->t_step > 0 ? -job->t : job->t - resets.steps + 1;
     if ((int)threadIdx.x < block->rows)
         resets.byte = reset_byte(&resets, 0);
@@ -199,9 +165,9 @@ ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
 }
 
 /* Does batch row n of the group restart in a published step? */
-ECO_DEVICE bool is_reset(const struct memory *memory, int step, int n)
+ECO_DEVICE bool is_reset(const struct block_context *block, int step, int n)
 {
-    return PUBLISHES_RESETS && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
+    return PUBLISHES_RESETS && lengths_in(block)[n] >> (LENGTH_BITS + (step & 3)) & 1;
 }
 
 /* What a row restarts from. */
@@ -211,26 +177,19 @@ ECO_DEVICE const struct eco_persistent_starts *starts_of(const struct eco_persis
     return &call->resets.of[job - call->job];
 }
 
-ECO_DEVICE real start_at(const struct eco_persistent_call *call,
-                         const struct eco_persistent_job *job, int s, int row, int unit)
+template <class ELEMENT> ECO_DEVICE real start_at(const ELEMENT *at, int s)
 {
-    const narrow *const start = (const narrow *)starts_of(call, job)->start[s];
-    return start ? to_real(start[offset_at(row, (uint32_t)call->hidden, unit)]) : 0;
+    const narrow *const start = (const narrow *)starts_of(at->call, at->job)->start[s];
+    return start ? to_real(start[offset_at(at->row, (uint32_t)at->call->hidden, at->unit)]) : 0;
 }
-
-/* A number of elements as a type. */
-template <int N> struct count {
-    enum { value = N };
-};
 
 /* Calls finish(count, n, round) for all elements of this thread, two at a time: batch rows from n
  * on, after `round` passes of all threads. */
 template <class DIVISION, class FINISH>
-ECO_DEVICE void for_elements(const struct memory *memory, const struct thread *thread,
-                             FINISH finish)
+ECO_DEVICE void for_elements(const struct block_context *block, FINISH finish)
 {
-    const int rows = memory->row_tiles * ECO_PERSISTENT_N;
-    int n = thread->n, round = 0;
+    const int rows = block->memory.row_tiles * ECO_PERSISTENT_N;
+    int n = block->thread.n, round = 0;
 #pragma unroll 1
     for (; (round + 1) * DIVISION::element_rows < rows; round += 2, n += 2 * DIVISION::element_rows)
         finish(count<2>(), n, round);
@@ -238,44 +197,11 @@ ECO_DEVICE void for_elements(const struct memory *memory, const struct thread *t
         finish(count<1>(), n, round);
 }
 
-/* What walk_steps() knows of the text of cells without means: its elements, and the pieces that a
- * group exchanges in a step. Cells with means use text_of_stages (means_stages.cuh). */
-template <class CELL> struct element_of;
-template <class CELL, class DIVISION> struct text_at_once {
-    typedef struct element_of<CELL> element;
-    enum { in_stages = false };
-    ECO_DEVICE int64_t exchanged(const struct eco_persistent_call *call,
-                                 const struct memory *memory)
-    {
-        return sent_of<DIVISION>(call, memory);
-    }
-};
-
-/* Reads all elements of this thread by read(n, round, element) and finishes them by finish(count,
- * n, round, elements). If DIVISION::reads_early the only one is loaded already. */
-template <class CELL, class DIVISION, class READ, class FINISH>
-ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thread,
-                           struct element_of<CELL> *first, READ read, FINISH finish)
-{
-    if constexpr (DIVISION::reads_early)
-        finish(count<1>(), thread->n, 0, first);
-    else
-        for_elements<DIVISION>(memory, thread, [&](auto elements, int n, int round) {
-            enum { P = decltype(elements)::value };
-            struct element_of<CELL> at[P];
-#pragma unroll
-            for (int p = 0; p < P; p++)
-                read(n + p * DIVISION::element_rows, round + p, &at[p]);
-            finish(elements, n, round, at);
-        });
-}
-
 /* One element of the caller's state s. */
-ECO_DEVICE real caller_state_at(const struct eco_persistent_call *call,
-                                const struct eco_persistent_job *job, int s, int row, int unit)
+ECO_DEVICE real caller_state_at(const struct block_context *block, int s, int row, int unit)
 {
-    const narrow *const given = (const narrow *)job->caller_state[s];
-    return given ? to_real(given[offset_at(row, (uint32_t)call->hidden, unit)]) : 0;
+    const narrow *const given = (const narrow *)job_of(block)->caller_state[s];
+    return given ? to_real(given[offset_at(row, (uint32_t)block->call->hidden, unit)]) : 0;
 }
 
 /* Stores a value of a row, without a branch. */
@@ -288,11 +214,20 @@ ECO_DEVICE void write_row(bool wanted, narrow *at, narrow v)
 #endif
 }
 
+/* One unit of one row; forward.cuh and backward_loads.cuh define it. */
+template <class CELL> struct element_of;
+
 /* ---- the words of a cell that forward and backward share ------------------------------------- */
 
+/* With means vectors stay in registers, because an exchange would make the compiler load them
+ * again. */
 template <class ELEMENT> ECO_DEVICE vec load_vector(ELEMENT *at, int k)
 {
-    return ((const real *)at->job->vector)[(int64_t)k * at->call->hidden + at->unit];
+    const real *const vector = (const real *)at->job->vector;
+    if (means_of::means == 0)
+        return vector[(int64_t)k * at->call->hidden + at->unit];
+    const uint64_t bytes = (uint64_t)(uint32_t)at->call->hidden * (uint32_t)(k * sizeof *vector);
+    return load_constant((const float *)((const char *)(vector + at->unit) + bytes));
 }
 
 template <class ELEMENT> ECO_DEVICE vec v_bernoulli(ELEMENT *at, int which, double probability)

@@ -7,7 +7,7 @@
 #define ECO_GPU_PERSISTENT_EXCHANGE_CUH
 
 #include "gpu/arch/memory.cuh"
-#include "gpu/persistent/operand.cuh"
+#include "gpu/persistent/block.cuh"
 
 /* Is a number in the word still all ones? */
 ECO_DEVICE unsigned is_unwritten(unsigned word)
@@ -35,14 +35,11 @@ ECO_DEVICE void note_word(unsigned *seen, unsigned word)
 
 /* Counts unsuccessful reads. False from the timeout on, or when another block gave up. */
 enum { NOT_YET = 0, GIVEN_UP = 1, OTHER_TIMES = 2 };
-struct spin_timeout {
-    unsigned tries;
-    unsigned until; /* time in units of 2^16 ns; NOT_YET: no long wait so far */
-};
 
-ECO_DEVICE bool keep_waiting(struct spin_timeout *spin_timeout,
-                             const struct eco_persistent_call *call)
+ECO_DEVICE bool keep_waiting(struct block_context *block)
 {
+    struct spin_timeout *const spin_timeout = &block->spin_timeout;
+    const struct eco_persistent_call *const call = block->call;
     enum { LOOK_EVERY = 1 << 12, UNIT = 16 };
     if (++spin_timeout->tries % LOOK_EVERY != 0)
         return spin_timeout->until != GIVEN_UP;
@@ -65,8 +62,7 @@ ECO_DEVICE bool warp_agrees(bool lane)
 /* Repeats the N reads of 16 bytes until none of them has an unwritten number, in any lane of the
  * warp. After a timeout the mark is left as it is: a NaN, which makes every later result NaN. */
 template <int N, class ASK>
-ECO_DEVICE void wait_until_written(const struct eco_persistent_call *call,
-                                   struct spin_timeout *spin_timeout, const uint4 (&v)[N], ASK ask)
+ECO_DEVICE void wait_until_written(struct block_context *block, const uint4 (&v)[N], ASK ask)
 {
     for (;;) {
         unsigned seen[2] = {0, 0}; /* two independent chains */
@@ -78,7 +74,7 @@ ECO_DEVICE void wait_until_written(const struct eco_persistent_call *call,
             note_word(&seen[1], v[i].w);
         }
         note_word(&seen[0], seen[1]);
-        if (warp_agrees(!is_unwritten(seen[0]) || !keep_waiting(spin_timeout, call)))
+        if (warp_agrees(!is_unwritten(seen[0]) || !keep_waiting(block)))
             return;
         ask();
     }

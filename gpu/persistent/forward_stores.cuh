@@ -26,10 +26,9 @@ struct address_walker {
     bool last_only;
 };
 
-ECO_DEVICE struct address_walker address_walker_of(const struct eco_persistent_call *call,
-                                                   const struct block *block)
+ECO_DEVICE struct address_walker address_walker_of(const struct block_context *block)
 {
-    const struct eco_persistent_job *job = &call->job[block->job];
+    const struct eco_persistent_job *job = job_of(block);
     const int k = (int)threadIdx.x, s = (k - TO_STATE) % ECO_MAX_STATES;
     struct address_walker address_walker = {NULL, 0, false};
     if (k == TO_Y) {
@@ -38,10 +37,10 @@ ECO_DEVICE struct address_walker address_walker_of(const struct eco_persistent_c
     } else if (k == TO_SAVE) {
         address_walker.at = (char *)job->save;
         address_walker.step = job->save_step * (int64_t)sizeof(narrow);
-    } else if (k >= TO_KEPT && k < ARRAYS && s < call->n_states) {
+    } else if (k >= TO_KEPT && k < ARRAYS && s < block->call->n_states) {
         address_walker.at = (char *)job->kept[s];
         address_walker.step = job->next_step[s] * (int64_t)sizeof(narrow);
-    } else if (k < ARRAYS && s < call->n_states) {
+    } else if (k < ARRAYS && s < block->call->n_states) {
         const int64_t bytes = (int64_t)(s == 0 ? sizeof(narrow) : sizeof(real));
         address_walker.last_only = !(job->kept_states >> s & 1);
         address_walker.at = (char *)job->next[s];
@@ -62,14 +61,16 @@ ECO_DEVICE void publish_addresses(struct address_walker *address_walker, int par
 
 /* Uses predicates; branches are taken only if all threads agree, or they would be waited for. */
 
-template <class ELEMENT> ECO_DEVICE void write_saves(const ELEMENT *at, int saves)
+/* Values that the text has saved so far in this stage. */
+template <class CELL> ECO_DEVICE void write_saves(struct element_of<CELL> *at)
 {
     char *const save = written[at->parity][TO_SAVE];
     narrow *to = (narrow *)save + offset_at(at->row, at->call->save_row, at->unit);
 #pragma unroll
-    for (int i = 0; i < saves; i++) {
-        write_row(at->there && !at->masked && save && stores(at, i), to, to_narrow(at->save[i]));
+    for (int i = 0; i < CELL::saves; i++) {
+        write_row(at->there && !at->masked && save && at->stored[i], to, to_narrow(at->save[i]));
         to += at->call->hidden;
+        at->stored[i] = false;
     }
 }
 
@@ -79,7 +80,7 @@ template <class ELEMENT> ECO_DEVICE float then_read(const ELEMENT *at, int s)
     return PUBLISHES_RESETS && at->resets ? at->start[s] : at->next[s];
 }
 
-template <class CELL, class ELEMENT> ECO_DEVICE void write_element(const ELEMENT *at)
+template <class CELL> ECO_DEVICE void write_element(struct element_of<CELL> *at)
 {
     const struct eco_persistent_call *call = at->call;
     char *const y = written[at->parity][TO_Y];
@@ -87,7 +88,7 @@ template <class CELL, class ELEMENT> ECO_DEVICE void write_element(const ELEMENT
     write_row(at->there && y, (narrow *)y + offset_at(at->row, call->y_row, at->unit),
               at->masked ? to_narrow(0) : h);
     if (call->keeps) {
-        write_saves(at, CELL::saves);
+        write_saves(at);
 #pragma unroll
         for (int s = 1; s < CELL::states; s++) {
             char *const kept = written[at->parity][TO_KEPT + s];

@@ -10,15 +10,15 @@
 #include "gpu/persistent/elements.cuh"
 
 /* In shared memory: [accs, elements]; [2, states, elements], alternating; biases [accs, units]. */
-ECO_DEVICE int acc_at(const struct memory *memory, int i)
+ECO_DEVICE int acc_at(const struct block_context *block, int i)
 {
-    return memory->rest + i * memory->elements;
+    return block->memory.rest + i * block->memory.elements;
 }
 
 template <class CELL, class DIVISION>
-ECO_DEVICE int bias_at(const struct memory *memory, int i, int u)
+ECO_DEVICE int bias_at(const struct block_context *block, int i, int u)
 {
-    return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << DIVISION::shift) + u;
+    return acc_at(block, CELL::accs + 2 * CELL::states) + (i << DIVISION::shift) + u;
 }
 
 template <class CELL, class DIVISION> struct input_prefetch {
@@ -35,28 +35,26 @@ template <class CELL, class DIVISION> struct input_prefetch {
     int left;          /* steps that the L2 has not prefetched yet */
 
     /* step: the first one that asks. */
-    __device__ __forceinline__ input_prefetch(const struct eco_persistent_call *call,
-                                              const struct block *block,
-                                              const struct memory *memory, int step)
+    __device__ __forceinline__ input_prefetch(const struct block_context *block, int step)
     {
         const int element = block->warp * WARP + block->lane % PIECES * PIECE;
         const int unit = block->unit0 + element % UNITS;
-        const struct eco_persistent_job *const job = &call->job[block->job];
+        const struct eco_persistent_job *const job = job_of(block);
         first = block->lane / PIECES;
-        left = call->beyond_l2 ? job->steps - step - STEPS_AHEAD : 0;
-        n = pinned(unit < call->column ? element / UNITS : block->rows);
+        left = block->call->beyond_l2 ? job->steps - step - STEPS_AHEAD : 0;
+        n = pinned(unit < block->call->column ? element / UNITS : block->rows);
         from = (const float *)job->acc + step * job->acc_step +
-               offset_at(block->row0 + element / UNITS, call->acc_row, first * call->column + unit);
-        to = pinned(acc_at(memory, first) + element);
+               offset_at(block->row0 + element / UNITS, block->call->acc_row,
+                         first * block->call->column + unit);
+        to = pinned(acc_at(block, first) + element);
     }
 
     /* Called by all lanes, after they have read the previous values. The copies are complete after
      * cp_async_wait_all() and a barrier of the warp. */
-    __device__ __forceinline__ void ask(const struct eco_persistent_call *call,
-                                        const struct block *block, const struct memory *memory)
+    __device__ __forceinline__ void ask(const struct block_context *block)
     {
         const float *row = from;
-        const int64_t step = call->job[block->job].acc_step;
+        const int64_t step = job_of(block)->acc_step;
         const bool ahead = left-- > 0;
         from += step;
         __syncwarp();
@@ -64,15 +62,16 @@ template <class CELL, class DIVISION> struct input_prefetch {
 #pragma unroll
             for (int i = 0; i < ROUNDS; i++) {
                 const int a = first + i * AT_ONCE;
-                const bool there = at < block->rows && a < CELL::accs && call->inputs >> a & 1;
-                const float *const four = row + i * AT_ONCE * call->column;
+                const bool there =
+                    at < block->rows && a < CELL::accs && block->call->inputs >> a & 1;
+                const float *const four = row + i * AT_ONCE * block->call->column;
                 prefetch_l2_if(there && ahead, four + STEPS_AHEAD * step);
-                cp_async_16_if(there, floats(put + i * AT_ONCE * memory->elements), four);
+                cp_async_16_if(there, floats(put + i * AT_ONCE * block->memory.elements), four);
             }
             at += DIVISION::element_rows;
             if (at - n >= block->rows)
                 break;
-            row += DIVISION::element_rows * call->acc_row;
+            row += DIVISION::element_rows * block->call->acc_row;
         }
     }
 };

@@ -25,34 +25,36 @@ template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
     uint4 v[PIECES + (SCALES + 1) / 2];
 
     /* Loads the first `left` k blocks, for `rows` rows of this lane. */
-    __device__ __forceinline__ void ask(const struct memory *memory, const struct thread *thread,
-                                        int rows, int left)
+    __device__ __forceinline__ void ask(const struct block_context *block, int rows, int left)
     {
+        const struct product_share *const share = share_of<DIVISION>(block);
 #pragma unroll
         for (int i = 0; i < PIECES; i++)
-            v[i] = load_16_relaxed_if(i % N < rows && i / N < left, thread->received + i * WARP);
+            v[i] =
+                load_16_relaxed_if(i % N < rows && i / N < left, block->thread.received + i * WARP);
 #pragma unroll
         for (int s = 0; s < SCALES; s++) {
             const bool there =
-                HALVES ? 2 * thread->k_block + s < memory->scale_blocks : s * CHAIN < left;
-            const uint2 *const from = (const uint2 *)thread->received + memory->first_scale +
-                                      block_of_scale(thread, s) * SCALES_OF_TILE;
+                HALVES ? 2 * share->k_block + s < share->scale_blocks : s * CHAIN < left;
+            const uint2 *const from = (const uint2 *)block->thread.received + share->first_scale +
+                                      block_of_scale(block, s) * SCALES_OF_TILE;
             put_scales(s, load_8_relaxed_if(there, from));
         }
     }
 
     /* Loads operands of the first step from shared memory. */
-    __device__ __forceinline__ void take(const struct thread *thread)
+    __device__ __forceinline__ void take(const struct block_context *block)
     {
+        const struct product_share *const share = share_of<DIVISION>(block);
 #pragma unroll
         for (int i = 0; i < PIECES; i++)
-            v[i] = shared[thread->operand + i * WARP];
+            v[i] = shared[share->operand + i * WARP];
 #pragma unroll
         for (int s = 0; s < SCALES; s++) {
-            const int first = HALVES ? 2 * thread->k_block
-                                     : thread->k_block / DIVISION::scale_block::k_blocks,
-                      scale_block = first + block_of_scale(thread, s);
-            put_scales(s, *(const uint2 *)floats(thread->scale + scale_block * ECO_PERSISTENT_N));
+            const int first = HALVES ? 2 * share->k_block
+                                     : share->k_block / DIVISION::scale_block::k_blocks,
+                      scale_block = first + block_of_scale(block, s);
+            put_scales(s, *(const uint2 *)floats(share->scale + scale_block * ECO_PERSISTENT_N));
         }
     }
 
@@ -64,12 +66,14 @@ template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
     }
 
     /* From the warp's first scale block. */
-    __device__ __forceinline__ int block_of_scale(const struct thread *thread, int scale) const
+    __device__ __forceinline__ int block_of_scale(const struct block_context *block,
+                                                  int scale) const
     {
         enum { K_BLOCKS = DIVISION::scale_block::k_blocks };
         if (HALVES)
             return scale;
-        return ((COUNT % K_BLOCKS == 0 ? 0 : thread->k_block % K_BLOCKS) + scale * CHAIN) /
+        return ((COUNT % K_BLOCKS == 0 ? 0 : share_of<DIVISION>(block)->k_block % K_BLOCKS) +
+                scale * CHAIN) /
                K_BLOCKS;
     }
 
@@ -93,12 +97,11 @@ template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
 
 /* The first step's operands are in shared memory. */
 template <class DIVISION, int N, int COUNT, class MEANWHILE>
-ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const struct block *block,
-                                  const struct memory *memory, struct spin_timeout *spin_timeout,
-                                  const struct thread *thread,
+ECO_DEVICE void multiply_received(struct block_context *block,
                                   const struct fragment r[DIVISION::k_blocks][DIVISION::wide],
-                                  int step, MEANWHILE meanwhile)
+                                  MEANWHILE meanwhile)
 {
+    const struct product_share *const share = share_of<DIVISION>(block);
     enum {
         CHAIN = longest_chain<DIVISION>(COUNT),
         /* Forward, with short scale blocks, one chain for each k block saves registers. */
@@ -108,19 +111,19 @@ ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const 
                 : 2
     };
     struct received<DIVISION, N, COUNT, CHAIN> in;
-    if (step > 0) {
-        const int left = memory->gathered / N - thread->k_block,
+    if (block->step > 0) {
+        const int left = share->gathered / N - share->k_block,
                   rows = (block->rows - block->lane / 4 + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
-        const auto ask = [&] { in.ask(memory, thread, rows, left); };
+        const auto ask = [&] { in.ask(block, rows, left); };
         ask();
         meanwhile();
-        wait_until_written(call, spin_timeout, in.v, ask);
+        wait_until_written(block, in.v, ask);
         in.put_in_order();
     } else {
         meanwhile();
-        in.take(thread);
+        in.take(block);
     }
-    const int at = thread->sums + parity_offset<DIVISION>(memory, step);
+    const int at = share->sums + parity_offset<DIVISION>(block);
 #pragma unroll
     for (int n = 0; n < N; n++) {
         struct sums d[DIVISION::wide] = {};
@@ -135,41 +138,36 @@ ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const 
 #pragma unroll
         for (int t = 0; t < DIVISION::wide; t++)
             put_sums<DIVISION, CHAINS>(at + n * DIVISION::sum_tile + t * ECO_PERSISTENT_M, &d[t],
-                                       &thread->scales);
+                                       &block->scales);
     }
 }
 
 /* The products of a step. before() is called when the warp's copies are complete, perhaps before
  * the sums of other warps. On return all threads may read the sums. */
 template <class DIVISION, class MEANWHILE, class BEFORE>
-ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
-                                    const struct block *block, const struct memory *memory,
-                                    struct spin_timeout *spin_timeout, const struct thread *thread,
+ECO_DEVICE void gather_and_multiply(struct block_context *block,
                                     const struct fragment r[DIVISION::k_blocks][DIVISION::wide],
-                                    int step, MEANWHILE meanwhile, BEFORE before)
+                                    MEANWHILE meanwhile, BEFORE before)
 {
     enum { HALF = DIVISION::k_blocks / 2 };
-    const int k_blocks = call->shape.product[DIVISION::product]
+    const int k_blocks = block->call->shape.product[DIVISION::product]
                              .k_blocks; /* one of eco_persistent_direct_k_blocks() */
     if (DIVISION::blocks > 1 && threadIdx.x == 0)
-        expect_bytes(step, DIVISION::blocks * ECO_PERSISTENT_N * DIVISION::own * sizeof(float));
-    if (DIVISION::across * DIVISION::down < PERSISTENT_WARPS && block->across >= DIVISION::across)
+        expect_bytes(block->step,
+                     DIVISION::blocks * ECO_PERSISTENT_N * DIVISION::own * sizeof(float));
+    if (DIVISION::across * DIVISION::down < PERSISTENT_WARPS &&
+        share_of<DIVISION>(block)->across >= DIVISION::across)
         meanwhile();
-    else if (DIVISION::row_tiles > 1 && memory->row_tiles > 1)
-        multiply_received<DIVISION, DIVISION::row_tiles, DIVISION::k_blocks>(
-            call, block, memory, spin_timeout, thread, r, step, meanwhile);
+    else if (DIVISION::row_tiles > 1 && block->memory.row_tiles > 1)
+        multiply_received<DIVISION, DIVISION::row_tiles, DIVISION::k_blocks>(block, r, meanwhile);
     else if (k_blocks > HALF)
-        multiply_received<DIVISION, 1, DIVISION::k_blocks>(call, block, memory, spin_timeout,
-                                                           thread, r, step, meanwhile);
+        multiply_received<DIVISION, 1, DIVISION::k_blocks>(block, r, meanwhile);
     else if (HALF > 2 && k_blocks > 2)
-        multiply_received<DIVISION, 1, HALF>(call, block, memory, spin_timeout, thread, r, step,
-                                             meanwhile);
+        multiply_received<DIVISION, 1, HALF>(block, r, meanwhile);
     else if (k_blocks > 1)
-        multiply_received<DIVISION, 1, 2>(call, block, memory, spin_timeout, thread, r, step,
-                                          meanwhile);
+        multiply_received<DIVISION, 1, 2>(block, r, meanwhile);
     else
-        multiply_received<DIVISION, 1, 1>(call, block, memory, spin_timeout, thread, r, step,
-                                          meanwhile);
+        multiply_received<DIVISION, 1, 1>(block, r, meanwhile);
     if (DIVISION::blocks == 1) {
         cp_async_wait_all();
         __syncwarp();
@@ -178,11 +176,11 @@ ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
         return;
     }
     __syncthreads();
-    share_sums<DIVISION>(block, memory, step, 0, 1);
+    share_sums<DIVISION>(block, 0, 1);
     cp_async_wait_all();
     __syncwarp();
     before();
-    wait_for_bytes(step);
+    wait_for_bytes(block->step);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_DIRECT_CUH */

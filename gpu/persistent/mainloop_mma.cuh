@@ -17,12 +17,14 @@ struct k_blocks_at {
     int next, scale, next_scale, first;
 };
 
-ECO_DEVICE struct k_blocks_at k_blocks_of(const struct memory *memory, const struct thread *thread,
-                                          int row_tile)
+template <class DIVISION>
+ECO_DEVICE struct k_blocks_at k_blocks_of(const struct block_context *block, int row_tile)
 {
-    return {shared + thread->operand + row_tile * WARP, memory->row_tiles * WARP,
-            thread->scale + row_tile * ECO_PERSISTENT_N, memory->row_tiles * ECO_PERSISTENT_N,
-            thread->k_block};
+    const struct product_share *const share = share_of<DIVISION>(block);
+    const int row_tiles = block->memory.row_tiles;
+    return {shared + share->operand + row_tile * WARP, row_tiles * WARP,
+            share->scale + row_tile * ECO_PERSISTENT_N, row_tiles * ECO_PERSISTENT_N,
+            share->k_block};
 }
 
 /* K block i of the nth tile. */
@@ -47,15 +49,14 @@ ECO_DEVICE struct back read_scale(const struct k_blocks_at *at, int i, int n)
 
 /* Multiplies the k blocks of R that are in shared memory. */
 template <class DIVISION, int N>
-ECO_DEVICE void multiply_by_shared(const struct eco_persistent_call *call,
-                                   const struct block *block, const struct k_blocks_at *at,
+ECO_DEVICE void multiply_by_shared(const struct block_context *block, const struct k_blocks_at *at,
                                    struct sums d[N][TILES])
 {
     enum { CHAINS = chains_of<DIVISION>(N) };
     uint4 v[N];
     struct back s[N];
 #pragma unroll 2
-    for (int i = DIVISION::k_blocks; i < call->shape.product[DIVISION::product].k_blocks; i++) {
+    for (int i = DIVISION::k_blocks; i < product_of<DIVISION>(block)->k_blocks; i++) {
 #pragma unroll
         for (int n = 0; n < N; n++) {
             v[n] = read_k_block(at, i, n);
@@ -63,8 +64,8 @@ ECO_DEVICE void multiply_by_shared(const struct eco_persistent_call *call,
         }
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
-            const struct fragment kept = {*half_in_shared<DIVISION>(call, block, i, t, 0),
-                                          *half_in_shared<DIVISION>(call, block, i, t, 1)};
+            const struct fragment kept = {*half_in_shared<DIVISION>(block, i, t, 0),
+                                          *half_in_shared<DIVISION>(block, i, t, 1)};
 #pragma unroll
             for (int n = 0; n < N; n++) {
                 multiply_k_block<CHAINS>(&d[n][t], kept, v[n], true);
@@ -78,14 +79,13 @@ ECO_DEVICE void multiply_by_shared(const struct eco_persistent_call *call,
 /* Multiplies `N` tiles of 8 batch rows by `COUNT` k blocks in registers, in chains of `CHAIN`.
  * Operands are fetched some k blocks ahead. There are no branches that depend on the warp. */
 template <class DIVISION, int N, int COUNT, int CHAIN>
-ECO_DEVICE void multiply_rows(const struct eco_persistent_call *call, const struct block *block,
-                              const struct memory *memory, const struct thread *thread,
+ECO_DEVICE void multiply_rows(const struct block_context *block,
                               const struct fragment r[DIVISION::k_blocks][TILES], int row_tile,
                               int sum_tile)
 {
     enum { MOST = K_BLOCKS_AHEAD / N, AHEAD = MOST < COUNT ? MOST : COUNT };
     enum { CHAINS = chains_of<DIVISION>(N) };
-    const struct k_blocks_at at = k_blocks_of(memory, thread, row_tile);
+    const struct k_blocks_at at = k_blocks_of<DIVISION>(block, row_tile);
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
     struct back s[N];
@@ -111,33 +111,31 @@ ECO_DEVICE void multiply_rows(const struct eco_persistent_call *call, const stru
                 v[i % AHEAD][n] = read_k_block(&at, i + AHEAD, n);
         }
     if (COUNT == DIVISION::k_blocks)
-        multiply_by_shared<DIVISION, N>(call, block, &at, d);
-    if (DIVISION::may_alias && call->shape.aliased)
+        multiply_by_shared<DIVISION, N>(block, &at, d);
+    if (DIVISION::may_alias && block->call->shape.aliased)
         __syncthreads(); /* all operands have been read */
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            put_sums<DIVISION, CHAINS>(thread->sums + (sum_tile + n) * DIVISION::sum_tile +
+            put_sums<DIVISION, CHAINS>(share_of<DIVISION>(block)->sums +
+                                           (sum_tile + n) * DIVISION::sum_tile +
                                            t * ECO_PERSISTENT_M,
-                                       &d[n][t], &thread->scales);
+                                       &d[n][t], &block->scales);
 }
 
 /* Tiles of 8 batch rows from `first` up to `end`. */
 template <class DIVISION, int COUNT, int CHAIN>
-ECO_DEVICE void multiply_k_blocks(const struct eco_persistent_call *call, const struct block *block,
-                                  const struct memory *memory, const struct thread *thread,
+ECO_DEVICE void multiply_k_blocks(const struct block_context *block,
                                   const struct fragment r[DIVISION::k_blocks][TILES], int first,
                                   int end)
 {
     int tile = first;
 #pragma unroll 1
     for (; tile + 1 < end; tile += 2)
-        multiply_rows<DIVISION, 2, COUNT, CHAIN>(call, block, memory, thread, r, tile,
-                                                 tile - first);
+        multiply_rows<DIVISION, 2, COUNT, CHAIN>(block, r, tile, tile - first);
     if (tile < end)
-        multiply_rows<DIVISION, 1, COUNT, CHAIN>(call, block, memory, thread, r, tile,
-                                                 tile - first);
+        multiply_rows<DIVISION, 1, COUNT, CHAIN>(block, r, tile, tile - first);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_MMA_CUH */

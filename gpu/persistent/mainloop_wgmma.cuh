@@ -106,16 +106,16 @@ enum { CHAIN = eco_persistent_k_blocks(ECO_PERSISTENT_WGMMA, false, 1) };
 
 /* Multiplies the k blocks of R that are in shared memory. */
 template <class DIVISION, int N>
-ECO_DEVICE void
-multiply_wgmma_by_shared(const struct eco_persistent_call *call, const struct block *block,
-                         struct wgmma_sums<DIVISION, N> *sums, unsigned b, int next, int across)
+ECO_DEVICE void multiply_wgmma_by_shared(const struct block_context *block,
+                                         struct wgmma_sums<DIVISION, N> *sums, unsigned b, int next,
+                                         int across)
 {
     enum { K_BLOCK_OF_R = WARPGROUP * 2 * WARP }; /* 64 rows */
-    const int k_blocks = call->shape.product[DIVISION::product].k_blocks;
+    const int k_blocks = product_of<DIVISION>(block)->k_blocks;
     if (k_blocks <= DIVISION::k_blocks)
         return;
-    unsigned a = describe_rows(
-        shared_address(wgmma_in_shared<DIVISION>(call, block, DIVISION::k_blocks, 0)));
+    unsigned a =
+        describe_rows(shared_address(wgmma_in_shared<DIVISION>(block, DIVISION::k_blocks, 0)));
     b += (unsigned)(DIVISION::k_blocks * next);
 #pragma unroll 1
     for (int i = DIVISION::k_blocks; i < k_blocks; i++, b += (unsigned)next) {
@@ -130,17 +130,16 @@ multiply_wgmma_by_shared(const struct eco_persistent_call *call, const struct bl
 
 /* Multiplies `N` tiles of 8 batch rows by `COUNT` k blocks of R in registers. */
 template <class DIVISION, int N, int COUNT>
-ECO_DEVICE void multiply_wgmma(const struct eco_persistent_call *call, const struct block *block,
-                               const struct memory *memory, const struct thread *thread,
+ECO_DEVICE void multiply_wgmma(const struct block_context *block,
                                const struct fragment r[DIVISION::k_blocks][TILES], int row_tile,
                                int sum_tile, int end)
 {
+    const struct product_share *const share = share_of<DIVISION>(block);
     typedef wgmma_sums<DIVISION, N> kind;
     enum { CHUNK = CHAIN < COUNT ? CHAIN : COUNT };
-    const int next = memory->row_tiles * WARP;
-    const int across =
-        DIVISION::m64_tiles == 1 ? call->shape.product[DIVISION::product].k_blocks * next : 0;
-    const unsigned b = describe_rows(shared_address(shared + thread->operand + row_tile * WARP));
+    const int next = block->memory.row_tiles * WARP;
+    const int across = DIVISION::m64_tiles == 1 ? product_of<DIVISION>(block)->k_blocks * next : 0;
+    const unsigned b = describe_rows(shared_address(shared + share->operand + row_tile * WARP));
     struct wgmma_sums<DIVISION, N> sums;
 #pragma unroll
     for (int i = 0; i < COUNT; i += CHUNK) {
@@ -157,7 +156,7 @@ ECO_DEVICE void multiply_wgmma(const struct eco_persistent_call *call, const str
         end_k_blocks<DIVISION, N>(&sums, i == 0);
     }
     if (COUNT == DIVISION::k_blocks)
-        multiply_wgmma_by_shared<DIVISION, N>(call, block, &sums, b, next, across);
+        multiply_wgmma_by_shared<DIVISION, N>(block, &sums, b, next, across);
     end_sums<DIVISION, N>(&sums);
 #pragma unroll
     for (int n = 0; n < N; n++)
@@ -172,44 +171,39 @@ ECO_DEVICE void multiply_wgmma(const struct eco_persistent_call *call, const str
                 d[i] = sums.d[s][4 * n + i];
 #endif
             if (sum_tile + n < end)
-                put_four<DIVISION>(thread->sums + (sum_tile + n) * DIVISION::sum_tile +
+                put_four<DIVISION>(share->sums + (sum_tile + n) * DIVISION::sum_tile +
                                        s * WARPGROUP * ECO_PERSISTENT_M,
-                                   make_float4(d[0], d[1], d[2], d[3]), &thread->scales);
+                                   make_float4(d[0], d[1], d[2], d[3]), &block->scales);
         }
 }
 
 /* Tiles of 8 batch rows from `first` up to `end`. Those beyond the batch are not stored. */
 template <class DIVISION, int COUNT>
-ECO_DEVICE void
-multiply_wgmma_tiles(const struct eco_persistent_call *call, const struct block *block,
-                     const struct memory *memory, const struct thread *thread,
-                     const struct fragment r[DIVISION::k_blocks][TILES], int first, int end)
+ECO_DEVICE void multiply_wgmma_tiles(const struct block_context *block,
+                                     const struct fragment r[DIVISION::k_blocks][TILES], int first,
+                                     int end)
 {
     int tile = first;
 #pragma unroll 1
     for (; tile + 2 < end; tile += 4)
-        multiply_wgmma<DIVISION, 4, COUNT>(call, block, memory, thread, r, tile, tile - first,
-                                           end - first);
+        multiply_wgmma<DIVISION, 4, COUNT>(block, r, tile, tile - first, end - first);
     if (tile < end)
-        multiply_wgmma<DIVISION, 2, COUNT>(call, block, memory, thread, r, tile, tile - first,
-                                           end - first);
+        multiply_wgmma<DIVISION, 2, COUNT>(block, r, tile, tile - first, end - first);
 }
 
 template <class DIVISION>
-ECO_DEVICE void
-multiply_by_warpgroups(const struct eco_persistent_call *call, const struct block *block,
-                       const struct memory *memory, const struct thread *thread,
-                       const struct fragment r[DIVISION::k_blocks][TILES], int first, int end)
+ECO_DEVICE void multiply_by_warpgroups(const struct block_context *block,
+                                       const struct fragment r[DIVISION::k_blocks][TILES],
+                                       int first, int end)
 {
     static_assert(!K_BLOCK_SCALES || !DIVISION::wgmma, "sums of k blocks are not told apart");
-    const int k_blocks = call->shape.product[DIVISION::product].k_blocks;
+    const int k_blocks = product_of<DIVISION>(block)->k_blocks;
     if (k_blocks > 4)
-        multiply_wgmma_tiles<DIVISION, DIVISION::k_blocks>(call, block, memory, thread, r, first,
-                                                           end);
+        multiply_wgmma_tiles<DIVISION, DIVISION::k_blocks>(block, r, first, end);
     else if (k_blocks > 2)
-        multiply_wgmma_tiles<DIVISION, 4>(call, block, memory, thread, r, first, end);
+        multiply_wgmma_tiles<DIVISION, 4>(block, r, first, end);
     else
-        multiply_wgmma_tiles<DIVISION, 2>(call, block, memory, thread, r, first, end);
+        multiply_wgmma_tiles<DIVISION, 2>(block, r, first, end);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH */

@@ -71,14 +71,14 @@ struct four_parts {
 };
 
 template <class DIVISION>
-ECO_DEVICE struct four_parts parts_of_lane(const struct eco_persistent_call *call,
+ECO_DEVICE struct four_parts parts_of_lane(const struct block_context *block,
                                            const sums_of_blocks<DIVISION> &sums, int lane)
 {
     struct four_parts parts;
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         parts.there[k] = 4 * lane + k < sums.parts;
-        parts.units[k] = sums.units(call, 4 * lane + k);
+        parts.units[k] = sums.units(block, 4 * lane + k);
     }
     return parts;
 }
@@ -156,14 +156,12 @@ template <class DIVISION> ECO_DEVICE int readers_log2(const sums_of_blocks<DIVIS
 
 /* Gathers `AT_ONCE` items of a thread. */
 template <int STAGE, class DIVISION, int AT_ONCE>
-ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
-                             const sums_of_blocks<DIVISION> &sums,
-                             struct spin_timeout *spin_timeout, int lanes_log2, const uint4 *from,
-                             int first, int means)
+ECO_DEVICE void gather_items(struct block_context *block, const sums_of_blocks<DIVISION> &sums,
+                             int lanes_log2, const uint4 *from, int first)
 {
     const int lanes = 1 << lanes_log2, lane = (int)threadIdx.x & (lanes - 1);
-    const struct four_parts parts = parts_of_lane(call, sums, lane);
-    const float of_hidden = v_div((real)1, (real)call->hidden);
+    const struct four_parts parts = parts_of_lane(block, sums, lane);
+    const float of_hidden = v_div((real)1, (real)block->call->hidden);
     struct received_sums<STAGE, DIVISION> in[AT_ONCE];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) {
@@ -178,32 +176,28 @@ ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
             missing |= in[i].misses(parts);
-        missing = !warp_agrees(!missing || !keep_waiting(spin_timeout, call));
+        missing = !warp_agrees(!missing || !keep_waiting(block));
     }
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
-        in[i].add_up(sums, parts, lanes, lane, of_hidden, means);
+        in[i].add_up(sums, parts, lanes, lane, of_hidden, block->memory.means);
 }
 
 /* Stores the means of a stage in shared memory, [means, rows] from `means` on, for all threads. (It
  * was slower to let warps gather the means of their own rows, which avoids a barrier.) */
-template <int STAGE, class DIVISION>
-ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struct memory *memory,
-                             struct spin_timeout *spin_timeout, const struct thread *thread,
-                             int means)
+template <int STAGE, class DIVISION> ECO_DEVICE void gather_means(struct block_context *block)
 {
     enum { ITEMS = means_of::items(STAGE), FIRST = means_of::sent(STAGE) };
-    const sums_of_blocks<DIVISION> sums(call, memory);
+    const sums_of_blocks<DIVISION> sums(block);
     const int lanes_log2 = readers_log2(sums), items = ITEMS * sums.rows,
               round = PERSISTENT_THREADS >> lanes_log2;
     const uint4 *const from =
-        (const uint4 *)sent_sums<DIVISION>(call, memory, thread) + FIRST * sums.rows * sums.vectors;
+        (const uint4 *)sent_sums<DIVISION>(block) + FIRST * sums.rows * sums.vectors;
     const auto gather = [&](auto at_once) {
         enum { AT_ONCE = decltype(at_once)::value };
 #pragma unroll 1
         for (int first = 0; first < items; first += AT_ONCE * round)
-            gather_items<STAGE, DIVISION, AT_ONCE>(call, sums, spin_timeout, lanes_log2, from,
-                                                   first, means);
+            gather_items<STAGE, DIVISION, AT_ONCE>(block, sums, lanes_log2, from, first);
     };
     if (items <= round)
         gather(count<1>());
@@ -214,14 +208,13 @@ ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struc
 
 /* Reads the means of row n that earlier stages have stored. */
 template <int STAGE, class CELL>
-ECO_DEVICE void read_means(const struct memory *memory, int means, int n,
-                           struct mean_element<CELL> *at)
+ECO_DEVICE void read_means(const struct block_context *block, int n, struct element_of<CELL> *at)
 {
-    const int rows = memory->row_tiles * ECO_PERSISTENT_N, row = n < rows ? n : rows - 1;
+    const int rows = block->memory.row_tiles * ECO_PERSISTENT_N, row = n < rows ? n : rows - 1;
     for_each_of<0, means_of::means>([&](auto mean) {
         enum { M = decltype(mean)::value };
         if constexpr (means_of::stage(M) < STAGE)
-            at->mean[M] = *floats(means + M * rows + row);
+            at->mean[M] = *floats(block->memory.means + M * rows + row);
     });
 }
 

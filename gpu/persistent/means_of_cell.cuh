@@ -5,7 +5,11 @@
 #ifndef ECO_GPU_PERSISTENT_MEANS_OF_CELL_CUH
 #define ECO_GPU_PERSISTENT_MEANS_OF_CELL_CUH
 
-#include "gpu/persistent/elements.cuh"
+#include "gpu/persistent/block.cuh"
+
+/* In the text of a cell, the index of a mean is a compile-time constant. */
+#define load_mean(at, m) load_mean_of(at, count<m>())
+#include "gpu/cell/templates.cuh"
 
 /* Cells that define nothing have no means. */
 #ifndef CELLS_STAGES
@@ -14,22 +18,7 @@
 #define CELLS_MEAN_STAGES 0
 #define CELLS_MEAN_WITH   -1
 #define CELLS_MEAN_CURVES 0
-#define CELLS_STAGE_0(CALL)
-#define CELLS_STAGE_1(CALL)
-#define CELLS_STAGE_2(CALL)
-#define CELLS_STAGE_3(CALL)
-#define CELLS_STAGE_4(CALL)
-#define CELLS_STAGE_5(CALL)
-#define CELLS_STAGE_6(CALL)
-#define CELLS_STAGE_7(CALL)
-#define CELLS_AHEAD_0(CALL)
-#define CELLS_AHEAD_1(CALL)
-#define CELLS_AHEAD_2(CALL)
-#define CELLS_AHEAD_3(CALL)
-#define CELLS_AHEAD_4(CALL)
-#define CELLS_AHEAD_5(CALL)
-#define CELLS_AHEAD_6(CALL)
-#define CELLS_AHEAD_7(CALL)
+#define CELLS_AHEAD(CALL)
 #endif
 
 /* From the cell compiler: the number of means; the stage of each; the mean on which it depends, or

@@ -25,12 +25,11 @@ template <class DIVISION> struct sums_of_blocks {
     };
     int parts, vectors, rows;
 
-    __device__ __forceinline__ sums_of_blocks(const struct eco_persistent_call *call,
-                                              const struct memory *memory)
+    __device__ __forceinline__ sums_of_blocks(const struct block_context *block)
     {
-        parts = call->shape.members * OF_BLOCK;
+        parts = block->call->shape.members * OF_BLOCK;
         vectors = (parts + 3) / 4;
-        rows = memory->row_tiles * ECO_PERSISTENT_N;
+        rows = block->memory.row_tiles * ECO_PERSISTENT_N;
     }
 
     /* In units of 16 bytes. */
@@ -40,25 +39,16 @@ template <class DIVISION> struct sums_of_blocks {
     }
 
     /* Units of a partial sum; may be zero. */
-    __device__ __forceinline__ float units(const struct eco_persistent_call *call, int part) const
+    __device__ __forceinline__ float units(const struct block_context *block, int part) const
     {
-        return (float)max(min(call->hidden - part * LANES, (int)LANES), 0);
+        return (float)max(min(block->call->hidden - part * LANES, (int)LANES), 0);
     }
 };
 
 /* In the current step. */
-template <class DIVISION>
-ECO_DEVICE unsigned *sent_sums(const struct eco_persistent_call *call, const struct memory *memory,
-                               const struct thread *thread)
+template <class DIVISION> ECO_DEVICE unsigned *sent_sums(const struct block_context *block)
 {
-    return (unsigned *)((const uint4 *)thread->sent + sent_of<DIVISION>(call, memory));
-}
-
-/* All that a group exchanges in a step, in units of 16 bytes. */
-template <class DIVISION>
-ECO_DEVICE int64_t exchanged_of(const struct eco_persistent_call *call, const struct memory *memory)
-{
-    return sent_of<DIVISION>(call, memory) + sums_of_blocks<DIVISION>(call, memory).pieces();
+    return (unsigned *)((const uint4 *)block->thread.sent + sent_of<DIVISION>(block));
 }
 
 /* Sums of `N` values over LANES neighbouring lanes, in a fixed order; a NaN becomes the NaN of
@@ -103,7 +93,7 @@ template <int N, int LANES> struct shared_sums {
 
 /* The mean of four units of a partial sum; the first unit replaces missing ones. */
 template <int LANES, class CELL>
-ECO_DEVICE float center_of(const struct mean_element<CELL> *at, float own, int lane)
+ECO_DEVICE float center_of(const struct element_of<CELL> *at, float own, int lane)
 {
     float of[4];
 #pragma unroll
@@ -126,18 +116,15 @@ ECO_DEVICE constexpr int whole_pow2(int n)
 
 /* Called by all lanes with units of row n: sends the sums of what they stored in this stage. */
 template <int STAGE, class DIVISION, class CELL>
-ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct block *block,
-                          const struct memory *memory, const struct thread *thread, int n,
-                          struct mean_element<CELL> *at)
+ECO_DEVICE void send_sums(const struct block_context *block, int n, struct element_of<CELL> *at)
 {
     typedef sums_of_blocks<DIVISION> of_blocks;
     enum { SUMS = means_of::sums(STAGE), FIRST = means_of::sent(STAGE), LANES = of_blocks::LANES };
     typedef shared_sums<whole_pow2(SUMS), LANES> shared_out;
-    const of_blocks all(call, memory);
+    const of_blocks all(block);
     const int u = (int)threadIdx.x & (of_blocks::UNITS - 1), lane = u % LANES,
               apart = all.rows * all.vectors * 4;
-    unsigned *const to = sent_sums<DIVISION>(call, memory, thread) +
-                         (FIRST * all.rows + n) * all.vectors * 4 +
+    unsigned *const to = sent_sums<DIVISION>(block) + (FIRST * all.rows + n) * all.vectors * 4 +
                          block->member * of_blocks::OF_BLOCK + u / WARP;
     if constexpr (means_of::joins(STAGE)) {
         struct element_ahead<CELL, STAGE> ahead = {
@@ -156,7 +143,7 @@ ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct b
                                  __float_as_uint(c));
             }
         });
-        run_ahead<STAGE>(&ahead);
+        run_ahead<0, STAGE>(&ahead);
     }
     shared_out sums = {};
     for_each_of<0, means_of::means>([&](auto mean) {

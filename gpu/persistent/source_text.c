@@ -9,27 +9,23 @@ static void print(const void *what, struct eco_text *text)
     const struct eco_persistent_source *contents = what;
     const struct eco_persistent_kind *kind = contents->kind;
     const char *way = contents->backward ? "backward" : "forward";
-    const bool means = contents->cell->lowered.has_means;
     eco_text_add(text,
                  "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
                  "#define ECO_%s 1\n%s%s",
                  kind->accuracy, kind->rows, kind->operand, kind->accuracy,
                  kind->scaled ? "#define ECO_SCALED 1\n" : "",
                  contents->resets ? "#define ECO_RESETS 1\n" : "");
-    if (means)
-        eco_text_add(text, "#define PERSISTENT_BACKWARD %d\n", contents->backward);
-    eco_text_add(text, "#include \"gpu/persistent/%s_kernels.cuh\"\n", means ? "means" : way);
+    if (contents->cell->lowered.has_means) /* blocks wait for its text several times in a step */
+        eco_text_add(text, "#define CELL_WITHOUT_BRANCHES 1\n");
+    eco_text_add(text, "#define PERSISTENT_BACKWARD %d\n#include \"gpu/persistent/kernels.cuh\"\n",
+                 contents->backward);
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
         if (contents->shapes >> place & 1) {
             char name[ECO_KERNEL_NAME];
             eco_persistent_kernel_name(place, name);
-            eco_text_add(text, "%s%s, %s%d, %d, %d%s)\n",
-                         means ? "PERSISTENT_MEANS_KERNEL(" : "PERSISTENT_KERNEL(extern \"C\", ",
-                         name, means ? "" : "0, ", eco_persistent_shift_of(place),
-                         eco_persistent_cluster_log2_of(place), eco_persistent_mainloop_of(place),
-                         !means                        ? ""
-                         : contents->kept >> place & 1 ? ", true"
-                                                       : ", false");
+            eco_text_add(text, "PERSISTENT_KERNEL(extern \"C\", %s, 0, %d, %d, %d, %d)\n", name,
+                         eco_persistent_shift_of(place), eco_persistent_cluster_log2_of(place),
+                         eco_persistent_mainloop_of(place), (int)(contents->kept >> place & 1));
         }
     eco_text_add(text, "#else\n");
     eco_print_cell(contents->cell, way, text);

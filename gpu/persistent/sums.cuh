@@ -127,21 +127,22 @@ ECO_DEVICE void put_sums(int at, const struct sums *d, const struct scales *scal
 /* ---- in shared memory ------------------------------------------------------------------------ */
 
 /* Distance of the sums of this step from those of step 0. */
-template <class DIVISION> ECO_DEVICE int parity_offset(const struct memory *memory, int step)
+template <class DIVISION> ECO_DEVICE int parity_offset(const struct block_context *block)
 {
-    return DIVISION::direct ? (step & 1) * (memory->row_tiles * DIVISION::sum_tile) : 0;
+    return DIVISION::direct ? (block->step & 1) * (block->memory.row_tiles * DIVISION::sum_tile)
+                            : 0;
 }
 
 /* Adds up the sums of this block's slice of k, and sends each block those of its units. */
 template <class DIVISION>
-ECO_DEVICE void share_sums(const struct block *block, const struct memory *memory, int step,
-                           int first, int end)
+ECO_DEVICE void share_sums(const struct block_context *block, int first, int end)
 {
     enum { WIDE = 4 }; /* rows of R at once */
-    const int from = memory->sums + parity_offset<DIVISION>(memory, step),
-              to = memory->parts +
-                   ((step & 1) * DIVISION::blocks + block->rank) * memory->part_across +
-                   first * ECO_PERSISTENT_N * DIVISION::part_row;
+    const int from = block->memory.sums + parity_offset<DIVISION>(block),
+              to =
+                  block->memory.parts +
+                  ((block->step & 1) * DIVISION::blocks + block->rank) * block->memory.part_across +
+                  first * ECO_PERSISTENT_N * DIVISION::part_row;
     const int all = (end - first) * ECO_PERSISTENT_N * (DIVISION::rows / WIDE);
 #pragma unroll 2
     for (int i = (int)threadIdx.x; i < all; i += PERSISTENT_THREADS) {
@@ -154,27 +155,29 @@ ECO_DEVICE void share_sums(const struct block *block, const struct memory *memor
             sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
         }
         send_in_cluster(row / DIVISION::own,
-                        floats(to + n * DIVISION::part_row + row % DIVISION::own), step, sum);
+                        floats(to + n * DIVISION::part_row + row % DIVISION::own), block->step,
+                        sum);
     }
 }
 
 /* Position of the sums of batch row n; rows beyond the batch read the last row. */
-template <class DIVISION>
-ECO_DEVICE int sums_at(const struct memory *memory, const struct thread *thread, int step, int n)
+template <class DIVISION> ECO_DEVICE int sums_at(const struct block_context *block, int n)
 {
-    const int last = memory->row_tiles * ECO_PERSISTENT_N - 1, row = n < last ? n : last;
+    const int last = block->memory.row_tiles * ECO_PERSISTENT_N - 1, row = n < last ? n : last;
     if (DIVISION::blocks == 1)
-        return thread->element_sums + ECO_PERSISTENT_SUM_AT(row, DIVISION::sum_row) +
-               parity_offset<DIVISION>(memory, step);
-    return thread->element_sums + (step & 1) * DIVISION::blocks * memory->part_across +
+        return block->thread.element_sums + ECO_PERSISTENT_SUM_AT(row, DIVISION::sum_row) +
+               parity_offset<DIVISION>(block);
+    return block->thread.element_sums +
+           (block->step & 1) * DIVISION::blocks * block->memory.part_across +
            row * DIVISION::part_row;
 }
 
 /* The sum of an element's products with row `row` of its unit. */
-template <class DIVISION> ECO_DEVICE float sum_of(const struct memory *memory, int at, int row)
+template <class DIVISION>
+ECO_DEVICE float sum_of(const struct block_context *block, int at, int row)
 {
     enum { PARTS = DIVISION::blocks == 1 ? (int)DIVISION::parts : (int)DIVISION::blocks };
-    const int apart = DIVISION::blocks == 1 ? (int)DIVISION::sum_part : memory->part_across;
+    const int apart = DIVISION::blocks == 1 ? (int)DIVISION::sum_part : block->memory.part_across;
     float sum = *floats(at + (row << DIVISION::shift));
 #pragma unroll
     for (int k = 1; k < PARTS; k++)

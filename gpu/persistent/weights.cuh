@@ -57,17 +57,17 @@ template <class DIVISION> struct rows_of_r {
 };
 
 template <class DIVISION>
-ECO_DEVICE struct rows_of_r<DIVISION> rows_of(const struct eco_persistent_call *call,
-                                              const struct block *block) {
-    const struct eco_persistent_product *part = &call->shape.product[DIVISION::product];
-    const narrow *const r = (const narrow *)call->job[block->job].recurrent[DIVISION::product];
+ECO_DEVICE struct rows_of_r<DIVISION> rows_of(const struct block_context *block) {
+    const struct product_share *const share = share_of<DIVISION>(block);
+    const struct eco_persistent_product *part = product_of<DIVISION>(block);
+    const narrow *const r = (const narrow *)job_of(block)->recurrent[DIVISION::product];
     struct rows_of_r<DIVISION> rows;
 #pragma unroll
     for (int t = 0; t < DIVISION::wide; t++) {
         const int first = across_of<DIVISION>(block, t) * part->k_blocks;
         const int k_blocks = min(min(part->k_blocks, part->slice - first),
-                                 part->k / K_BLOCK - block->k_block0 - first);
-        rows.first[t] = block->k_block0 + first;
+                                 part->k / K_BLOCK - share->k_block0 - first);
+        rows.first[t] = share->k_block0 + first;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int at =
@@ -76,10 +76,11 @@ ECO_DEVICE struct rows_of_r<DIVISION> rows_of(const struct eco_persistent_call *
                       own = at % DIVISION::own; /* of the row */
             const int unit =
                 block->unit0 + (owner << DIVISION::shift) + (own & ((1 << DIVISION::shift) - 1));
-            const int64_t row = (int64_t)(own >> DIVISION::shift) * call->column + unit;
-            const bool there = at < DIVISION::rows && unit < call->hidden && k_blocks > 0;
+            const int64_t row = (int64_t)(own >> DIVISION::shift) * block->call->column + unit;
+            const bool there = at < DIVISION::rows && unit < block->call->hidden && k_blocks > 0;
             rows.k_blocks[t][half] = there ? k_blocks : 0;
-            rows.row[t][half] = r + (there ? row * call->recurrent_row[DIVISION::product] : 0);
+            rows.row[t][half] =
+                r + (there ? row * block->call->recurrent_row[DIVISION::product] : 0);
         }
     }
     return rows;
@@ -87,8 +88,7 @@ ECO_DEVICE struct rows_of_r<DIVISION> rows_of(const struct eco_persistent_call *
 
 /* Position in a row of R of the xth 16 bytes of a lane's piece of a k block; -1: padding. */
 template <class DIVISION>
-ECO_DEVICE int column_of(const struct eco_persistent_call *call, const struct block *block,
-                         int k_block, int x)
+ECO_DEVICE int column_of(const struct block_context *block, int k_block, int x)
 {
     enum { OF_RAW = 16 / sizeof(narrow), HALF = K_BLOCK / 2 };
     const int quarter = block->lane % 4, shift = DIVISION::scale_block::shift;
@@ -96,21 +96,21 @@ ECO_DEVICE int column_of(const struct eco_persistent_call *call, const struct bl
         k_block * K_BLOCK + (DIVISION::scale_block::halves ? x * HALF + quarter * (HALF / 4)
                                                            : quarter * PIECE + x * OF_RAW);
     if (!K_BLOCK_SCALES)
-        return k < call->width[DIVISION::product] ? k : -1;
+        return k < block->call->width[DIVISION::product] ? k : -1;
     const int in_scale_block = k % (int)DIVISION::scale_block::numbers,
               run = in_scale_block >> shift,
               unit = (k / (int)DIVISION::scale_block::numbers << shift) +
                      (in_scale_block & ((1 << shift) - 1));
-    return run < DIVISION::scale_block::runs && unit < call->hidden ? run * call->column + unit
-                                                                    : -1;
+    return run < DIVISION::scale_block::runs && unit < block->call->hidden
+               ? run * block->call->column + unit
+               : -1;
 }
 
 /* The part of a fragment that this warp keeps in shared memory: its first or second numbers. */
 template <class DIVISION>
-ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const struct block *block,
-                                 int k_block, int tile, int half)
+ECO_DEVICE uint4 *half_in_shared(const struct block_context *block, int k_block, int tile, int half)
 {
-    const struct eco_persistent_product *part = call->shape.product;
+    const struct eco_persistent_product *part = block->call->shape.product;
     int kept = block->warp * part[DIVISION::product].in_shared + k_block - DIVISION::k_blocks;
     if constexpr (DIVISION::product == 1)
         kept += PERSISTENT_WARPS * part[0].in_shared;
@@ -119,24 +119,23 @@ ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const s
 
 /* Position of 64 rows of a k block that four warps share, ordered like the batch. */
 template <class DIVISION>
-ECO_DEVICE uint4 *wgmma_in_shared(const struct eco_persistent_call *call, const struct block *block,
-                                  int k_block, int tile)
+ECO_DEVICE uint4 *wgmma_in_shared(const struct block_context *block, int k_block, int tile)
 {
-    const int kept = block->warp / WARPGROUP * call->shape.product[DIVISION::product].in_shared +
-                     k_block - DIVISION::k_blocks;
+    const int kept = block->warp / WARPGROUP * product_of<DIVISION>(block)->in_shared + k_block -
+                     DIVISION::k_blocks;
     return shared + (kept * TILES + tile) * WARPGROUP * 2 * WARP;
 }
 
 template <class DIVISION>
-ECO_DEVICE void put_fragment(const struct eco_persistent_call *call, const struct block *block,
-                             int k_block, int tile, const struct fragment *v)
+ECO_DEVICE void put_fragment(const struct block_context *block, int k_block, int tile,
+                             const struct fragment *v)
 {
     if (!DIVISION::wgmma) {
-        *half_in_shared<DIVISION>(call, block, k_block, tile, 0) = v->first;
-        *half_in_shared<DIVISION>(call, block, k_block, tile, 1) = v->second;
+        *half_in_shared<DIVISION>(block, k_block, tile, 0) = v->first;
+        *half_in_shared<DIVISION>(block, k_block, tile, 1) = v->second;
         return;
     }
-    uint4 *const to = wgmma_in_shared<DIVISION>(call, block, k_block, tile) +
+    uint4 *const to = wgmma_in_shared<DIVISION>(block, k_block, tile) +
                       block->warp % WARPGROUP * 2 * WARP + block->lane;
     put_words(to, block->lane, make_uint4(v->first.x, v->first.z, v->second.x, v->second.z));
     put_words(to + WARP, block->lane, make_uint4(v->first.y, v->first.w, v->second.y, v->second.w));
@@ -158,8 +157,7 @@ template <class DIVISION> struct loading {
 
 /* A lane's `n` k blocks from `first` on, copied to [tiles, 2, raw, lanes] from `place` on. */
 template <class DIVISION> struct k_blocks_of_r {
-    const struct eco_persistent_call *call;
-    const struct block *block;
+    const struct block_context *block;
     const struct rows_of_r<DIVISION> *rows;
     int first, n, place;
 };
@@ -176,8 +174,8 @@ ECO_DEVICE void request_k_block(const struct k_blocks_of_r<DIVISION> *k_blocks, 
         const narrow *const from = k_blocks->rows->row[x / 2][x % 2];
 #pragma unroll
         for (int k = 0; k < RAW; k++) {
-            const int column = column_of<DIVISION>(k_blocks->call, k_blocks->block,
-                                                   k_blocks->rows->first[x / 2] + k_block, k);
+            const int column =
+                column_of<DIVISION>(k_blocks->block, k_blocks->rows->first[x / 2] + k_block, k);
             cp_async_16_or_zeros(row && column >= 0, &shared[to + k * WARP],
                                  from + (column >= 0 ? column : 0));
         }
@@ -240,12 +238,11 @@ ECO_DEVICE struct fragment loaded_fragment(int at)
 #if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
 /* The greatest magnitude in a lane's share of R. */
 template <class DIVISION>
-ECO_DEVICE float greatest_of_fragments(const struct eco_persistent_call *call,
-                                       const struct block *block, float most)
+ECO_DEVICE float greatest_of_fragments(const struct block_context *block, float most)
 {
-    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
+    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(block);
     const struct k_blocks_of_r<DIVISION> k_blocks = {
-        call, block, &rows, 0, call->shape.product[DIVISION::product].k_blocks,
+        block, &rows, 0, product_of<DIVISION>(block)->k_blocks,
             block->warp *loading<DIVISION>::AHEAD *loading<DIVISION>::SLOTS *RAW *WARP + block->lane
     };
     load_k_blocks<DIVISION, loading<DIVISION>::AHEAD>(&k_blocks, [&](int, int from) {
@@ -262,17 +259,15 @@ ECO_DEVICE float greatest_of_fragments(const struct eco_persistent_call *call,
 }
 #endif
 
-/* The scales of up to two products; `SECOND` may be `FIRST`. */
+/* The scales of all products: one for every R. */
 template <class FIRST, class SECOND>
-ECO_DEVICE struct scales scales_of_r(const struct eco_persistent_call *call,
-                                     const struct block *block_of_first,
-                                     const struct block *block_of_second)
+ECO_DEVICE struct scales scales_of_r(const struct block_context *block)
 {
 #if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
-    float most = greatest_of_fragments<FIRST>(call, block_of_first, 0);
+    float most = greatest_of_fragments<FIRST>(block, 0);
     if ((int)FIRST::product != (int)SECOND::product)
-        most = greatest_of_fragments<SECOND>(call, block_of_second, most);
-    return {1, reciprocal_pow2(scale_for(greatest_of_block(block_of_first, most)))};
+        most = greatest_of_fragments<SECOND>(block, most);
+    return {1, reciprocal_pow2(scale_for(greatest_of_block(block, most)))};
 #else
     return {};
 #endif
@@ -289,24 +284,24 @@ ECO_DEVICE float scale_of_r(const struct scales *scales)
 
 /* Reads the k blocks that stay in registers, through all of shared memory. */
 template <class DIVISION>
-ECO_DEVICE void read_weights_in_registers(const struct eco_persistent_call *call,
-                                          const struct block *block, const struct scales *scales,
+ECO_DEVICE void read_weights_in_registers(const struct block_context *block,
                                           struct fragment r[DIVISION::k_blocks][DIVISION::wide])
 {
-    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
-    const int room = (int)(call->shape.shared_bytes / 16) / loading<DIVISION>::K_BLOCK_SLOTS /
-                     loading<DIVISION>::AHEAD * loading<DIVISION>::AHEAD;
+    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(block);
+    const int room = (int)(block->call->shape.shared_bytes / 16) /
+                     loading<DIVISION>::K_BLOCK_SLOTS / loading<DIVISION>::AHEAD *
+                     loading<DIVISION>::AHEAD;
     const int some = room < DIVISION::k_blocks ? room : DIVISION::k_blocks; /* at a time */
     const int place = block->warp * some * loading<DIVISION>::SLOTS * RAW * WARP + block->lane;
     int at = some; /* k block in hand of those */
 #pragma unroll
     for (int i = 0; i < DIVISION::k_blocks; i++, at++) {
         if (i % loading<DIVISION>::AHEAD == 0 && at == some) {
-            const int left = call->shape.product[DIVISION::product].k_blocks - i;
+            const int left = product_of<DIVISION>(block)->k_blocks - i;
             const struct k_blocks_of_r<DIVISION> k_blocks = {
-                call, block, &rows, i, min(some, left), place
+                block, &rows, i, min(some, left), place
             };
-            load_fragments<DIVISION>(&k_blocks, scale_of_r(scales));
+            load_fragments<DIVISION>(&k_blocks, scale_of_r(&block->scales));
             at = 0;
         }
 #pragma unroll
@@ -316,14 +311,12 @@ ECO_DEVICE void read_weights_in_registers(const struct eco_persistent_call *call
 }
 
 /* Reads the k blocks that stay in shared memory, through the rest of it. */
-template <class DIVISION>
-ECO_DEVICE void read_weights_in_shared(const struct eco_persistent_call *call,
-                                       const struct block *block, const struct scales *scales)
+template <class DIVISION> ECO_DEVICE void read_weights_in_shared(const struct block_context *block)
 {
-    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
-    const int kept = call->shape.product[DIVISION::product].in_shared,
-              other = pieces_in_shared(&call->shape);
-    const int some = ((int)(call->shape.shared_bytes / 16) - other) /
+    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(block);
+    const int kept = product_of<DIVISION>(block)->in_shared,
+              other = pieces_in_shared(&block->call->shape);
+    const int some = ((int)(block->call->shape.shared_bytes / 16) - other) /
                      loading<DIVISION>::K_BLOCK_SLOTS; /* at a time */
     const int place =
         other + block->warp * some * loading<DIVISION>::SLOTS * RAW * WARP + block->lane;
@@ -331,30 +324,18 @@ ECO_DEVICE void read_weights_in_shared(const struct eco_persistent_call *call,
     for (int first = 0; first < kept; first += some) {
         const int n = min(some, kept - first);
         const struct k_blocks_of_r<DIVISION> k_blocks = {
-            call, block, &rows, DIVISION::k_blocks + first, n, place
+            block, &rows, DIVISION::k_blocks + first, n, place
         };
-        load_fragments<DIVISION>(&k_blocks, scale_of_r(scales));
+        load_fragments<DIVISION>(&k_blocks, scale_of_r(&block->scales));
 #pragma unroll 1
         for (int i = 0; i < n; i++)
 #pragma unroll
             for (int t = 0; t < DIVISION::wide; t++) {
                 const struct fragment v =
                     loaded_fragment(place + (i * DIVISION::wide + t) * 2 * WARP);
-                put_fragment<DIVISION>(call, block, DIVISION::k_blocks + first + i, t, &v);
+                put_fragment<DIVISION>(block, DIVISION::k_blocks + first + i, t, &v);
             }
     }
-}
-
-/* Reads this block's part of R. */
-template <class DIVISION>
-ECO_DEVICE void read_fragments(const struct eco_persistent_call *call, const struct block *block,
-                               const struct scales *scales,
-                               struct fragment r[DIVISION::k_blocks][DIVISION::wide])
-{
-    read_weights_in_registers<DIVISION>(call, block, scales, r);
-    __syncthreads();
-    read_weights_in_shared<DIVISION>(call, block, scales);
-    __syncthreads();
 }
 
 #endif /* ECO_GPU_PERSISTENT_WEIGHTS_CUH */

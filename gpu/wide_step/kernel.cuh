@@ -103,10 +103,10 @@ ECO_DEVICE void read_biases_of_block(const struct eco_wide_call &call, float *bi
 
 template <int NUMBER, class ELEMENT> ECO_DEVICE void finish_element(ELEMENT *at)
 {
-#define CELLS_CASE(k, name)                                                                        \
-    if constexpr (NUMBER == k)                                                                     \
+#define CELLS_CASE(cell, stage, name)                                                              \
+    if constexpr (NUMBER == cell && stage == 0)                                                    \
         name(at);
-    CELLS_forward_0(CELLS_CASE)
+    CELLS_forward(CELLS_CASE)
 #undef CELLS_CASE
 }
 
