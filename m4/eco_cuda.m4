@@ -25,12 +25,12 @@ AC_DEFUN([_ECO_CUDA_TOOLKIT], [
 ])
 
 # _ECO_CUDA_GENCODE(variable, list): machine code for each architecture; PTX of the last one that newer
-# devices can run.
+# devices can run, but not later than 10.0: 11.0 does not run PTX of 12.0.
 AC_DEFUN([_ECO_CUDA_GENCODE], [
   $1= eco_ptx=
   for eco_arch in $2; do
     AS_VAR_APPEND([$1], [" -gencode arch=compute_$eco_arch,code=sm_$eco_arch"])
-    AS_CASE([$eco_arch], [*@<:@af@:>@], [], [eco_ptx=$eco_arch])
+    AS_CASE([$eco_ptx:$eco_arch], [*@<:@af@:>@ | ???:*], [], [eco_ptx=$eco_arch])
   done
   AS_IF([test -n "$eco_ptx"],
     [AS_VAR_APPEND([$1], [" -gencode arch=compute_$eco_ptx,code=compute_$eco_ptx"])])
@@ -96,7 +96,7 @@ AC_DEFUN([_ECO_CUDA_ARCHS], [
       AS_CASE([$eco_known], [*" $eco_arch "*], [], [eco_cuda_archs=])
     done])
   AS_CASE([$eco_cuda_archs], [''|all], [eco_cuda_archs= eco_cuda_by=" (all)"
-    for eco_arch in 75 80 86 89 90; do
+    for eco_arch in 75 80 86 89 90 100 120; do
       AS_CASE([$eco_known], [*" $eco_arch "*], [AS_VAR_APPEND([eco_cuda_archs], [" $eco_arch"])])
     done])
   AS_IF([test -n "$eco_cuda_by"],
@@ -138,7 +138,7 @@ AC_DEFUN([ECO_CUDA], [
     [build the CUDA backend, a module of its own; DIR/bin/nvcc])], [], [with_cuda=auto])
   AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=native|all|LIST],
     [compute capabilities to compile for: of this machine's devices, or all if there is none; all
-     (75,80,86,89,90a); or a list with commas or blanks; ptx compiles fast and runs slowly, for tests that
+     (75,80,86,89,90a,100,120); or a list with commas or blanks; ptx compiles fast and runs slowly, for tests that
      have no GPU @<:@native@:>@])], [], [with_cuda_arch=native])
   AC_ARG_VAR([NVCC], [CUDA compiler])
   AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags])

@@ -300,9 +300,78 @@ START_TEST(shares_the_device)
 }
 END_TEST
 
+/* ---- cards after 9.0 --------------------------------------------------------------------------
+ */
+
+/* They have no wgmma, so kernels that need it are empty there. Run from PTX of 8.9, kernels have no
+ * clusters either. A card of 12.0 has as little shared memory as one of 8.6. */
+#define LATER(version_, kilobytes, multiprocessors, in_clusters)                                   \
+    {                                                                                              \
+        .threads = (multiprocessors), .flops = 128 * 2 * 1.5e9, .own_memory = true, .gpu = {       \
+            .version = (version_),                                                                 \
+            .block_bytes = (kilobytes) << 10,                                                      \
+            .blocks = {multiprocessors, in_clusters, in_clusters},                                 \
+            .fuses = true                                                                          \
+        }                                                                                          \
+    }
+static const struct eco_caps later[] = {LATER(100, 227, 148, 144), LATER(100, 227, 148, 0),
+                                        LATER(120, 99, 170, 168), LATER(120, 99, 170, 0)};
+enum { LATER_CARDS = sizeof later / sizeof *later };
+
+static const char *const everywhere[] = {"lstm/bf16/train/T64/N32/I512/H512",
+                                         "lstm/bf16/infer/T64/N128/I256/H256",
+                                         "lstm/f16/infer/L5/T50/N1024/I384/H384",
+                                         "lstm/bf16/train/T50/N3520/I384/H384",
+                                         "lstm/f32/train/T64/N8/I256/H256",
+                                         "lstm/f32/fast/train/T64/N16/I512/H512",
+                                         "lstm/f32/infer/T50/N512/I1024/H1024",
+                                         "gru/bf16/train/T64/N64/I1024/H1024",
+                                         "gru/f32/fast/infer/T50/N256/I768/H768",
+                                         "gru/f16/train/T64/N9/I33/H65",
+                                         "gru-reset-first/bf16/train/T9/N8/I256/H256",
+                                         "lstm/bf16/infer/T100/N1/I2048/H2048"};
+enum { EVERYWHERE = sizeof everywhere / sizeof *everywhere };
+
+/* Whatever part of the batch a run has. */
+static void check_divisions(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    for (int way = 0; way <= (int)problem->training; way++)
+        for (int32_t rows = problem->N; rows > 0; rows /= 2) {
+            struct eco_persistent_shape shape;
+            const struct eco_persistent_need need =
+                eco_persistent_need(problem, caps, way, rows, problem->T, 1);
+            if (!(eco_persistent_shape(&need, &shape) > 0))
+                continue;
+            ck_assert_int_ne(shape.mainloop, ECO_PERSISTENT_WGMMA);
+            ck_assert_int_le(shape.groups * shape.members, caps->gpu.blocks[shape.cluster_log2]);
+            ck_assert_uint_le(shape.shared_bytes + (size_t)eco_persistent_static_bytes(way),
+                              caps->gpu.block_bytes);
+        }
+}
+
+START_TEST(later_cards_run_what_they_can)
+{
+    const struct eco_caps *caps = &later[_i % LATER_CARDS];
+    ecornn_desc desc;
+    struct eco_problem problem;
+    ck_assert_int_eq(eco_problem_parse(&desc, everywhere[_i / LATER_CARDS], NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    if (eco_algo_persistent.refuses(&problem, caps) == NULL)
+        check_divisions(&problem, caps);
+    if (eco_algo_fused.refuses(&problem, caps) == NULL) {
+        const struct eco_step_choice step = eco_step_choose(&problem, caps, 0, problem.N);
+        const struct eco_fused_choice choice = eco_fused_choose(&step.size, caps);
+        ck_assert_int_eq(step.wide, -1);
+        ck_assert_uint_le(ECO_FUSED_SHARED(step.size.accs, choice.shape), caps->gpu.block_bytes);
+    }
+    ck_assert_ptr_null(eco_algo_step.refuses(&problem, caps));
+}
+END_TEST
+
 TEST_MAIN("estimates", 0, {fills_rows, sizeof padded / sizeof *padded},
           {cuts_waves, sizeof waves / sizeof *waves},
           {knows_many_rows, sizeof fastest / sizeof *fastest},
           {shares_out, sizeof shares / sizeof *shares},
           {refuses_lanes, sizeof lanes / sizeof *lanes},
-          {shares_the_device, sizeof beside / sizeof *beside})
+          {shares_the_device, sizeof beside / sizeof *beside},
+          {later_cards_run_what_they_can, LATER_CARDS *EVERYWHERE})
