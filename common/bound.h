@@ -20,6 +20,7 @@ struct eco_view {
     size_t row; /* elements from one row to the next */
     int32_t from;
     ecornn_type type;
+    bool stream; /* row n is that of eco_args.rows[n] */
     bool caller; /* rows are in the caller's order; else in that of the run, which a CPU may sort */
 };
 

@@ -97,6 +97,8 @@ struct eco_args {
     void *y;
     const void *initial[ECO_MAX_STATES];
     void *final[ECO_MAX_STATES];
+    const int32_t *rows; /* [N]: the row of these two that a row reads and writes; NULL: its own */
+    int32_t streams;     /* with rows: rows of these two */
     const uint8_t *resets; /* [T,N]; NULL: none */
     const void *reset_state[ECO_MAX_STATES];
     const uint8_t *mask;          /* [T,N]; NULL: every step counts */

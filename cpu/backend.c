@@ -74,6 +74,7 @@ static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
                                      .flops = peak_flops(cpu->isa),
                                      .bytes_per_s = 20e9,
                                      .int8 = true,
+                                     .streams = true,
                                      .cpu.lanes = cpu->isa->tile->lanes,
                                      .cpu.vectors = cpu->isa->tile->vectors,
                                      .cpu.sums = cpu->isa->tile->sums,

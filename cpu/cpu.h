@@ -195,7 +195,8 @@ static inline void *eco_cpu_after_mutable(ecornn_type type, void *p, size_t elem
 static inline void *eco_cpu_row_at(const struct eco_cpu_run *run, const struct eco_view *view,
                                    int32_t t, int32_t place)
 {
-    const size_t row = (size_t)(view->caller ? eco_cpu_row(run, place) : place);
+    const int32_t own = view->caller ? eco_cpu_row(run, place) : place;
+    const size_t row = (size_t)(view->stream ? run->args->rows[own] : own);
     void *const rows = eco_view_at(view, t);
     return rows == NULL ? NULL : eco_cpu_after_mutable(view->type, rows, row * view->row);
 }

@@ -201,6 +201,13 @@ typedef struct ecornn_io {
      * layer is given none.  [ecornn_sizes.layers] */
     const struct ecornn_io *const *layers;
     const struct ecornn_io *tangent; /**< ecornn/experimental.h; else NULL */
+    /** Streams, in inference on a CPU: [N], ascending.  Row n continues stream rows[n]: initial,
+     * which is then required, and final are [L*D,streams,P] and [L*D,streams,H], may be the same
+     * memory, and only these streams are read and written.  All else stays [T,N,...] or [N].  A
+     * stream restarts when its states are set, or by resets.  NULL: no streams. */
+    const int32_t *rows;
+    int32_t streams;  /**< with rows: streams that have states; else 0 */
+    int32_t reserved; /**< 0 */
 } ecornn_io;
 
 /**

@@ -130,10 +130,45 @@ static ecornn_status check_gradient(const struct ecornn_plan *plan, const struct
     return status;
 }
 
+/* Each stream once, so that no row of final is written twice. */
+static ecornn_status check_rows(const struct eco_args *args)
+{
+    for (int32_t n = 0, least = 0; n < args->N; least = args->rows[n++] + 1)
+        if (args->rows[n] < least || args->rows[n] >= args->streams)
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "io.rows[%d] is %d, must be %d to %d: below io.streams, ascending",
+                            (int)n, (int)args->rows[n], (int)least, (int)args->streams - 1);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_streams(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    if (args->rows == NULL)
+        return args->streams == 0
+                   ? ECORNN_OK
+                   : eco_fail(ECORNN_BAD_ARGUMENT, "io.streams is %d, must be 0 without io.rows",
+                              (int)args->streams);
+    if (!plan->device->caps.streams)
+        return eco_fail(ECORNN_UNSUPPORTED, "device %s does not support io.rows",
+                        plan->device->backend->name);
+    if (args->reserve != NULL || args->backward || plan->problem.models > 1)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "io.rows is set, which needs inference of one model: no reserve");
+    for (int s = 0; s < plan->problem.cell->recipe.n_states; s++)
+        if (args->initial[s] == NULL)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "io.initial[%d] is NULL, is required with io.rows",
+                            s);
+    if (args->T == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "steps is 0, must be at least 1 with io.rows");
+    return check_rows(args);
+}
+
 ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const int64_t rows = (int64_t)args->N * (plan->problem.shared ? 1 : plan->problem.models);
     ecornn_status status = check_blocks(plan, args);
+    if (status == ECORNN_OK)
+        status = check_streams(plan, args);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)
         status = eco_check_lengths(args->lengths, args->T, rows);
     return status == ECORNN_OK && args->backward ? check_gradient(plan, args) : status;
@@ -146,6 +181,8 @@ void eco_args_read_io(struct eco_args *args, int32_t T, int32_t N, const ecornn_
     *args = (struct eco_args){.T = T,
                               .N = N,
                               .lengths = io->lengths,
+                              .rows = io->rows,
+                              .streams = io->streams,
                               .x = io->x,
                               .y = io->y,
                               .resets = io->resets,

@@ -204,6 +204,8 @@ ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t b
     ecornn_status status = ECORNN_OK;
     if (gradient != NULL && !eco_net_problem(plan->net)->training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "the net is without train");
+    if (io->rows != NULL)
+        return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which a net does not support");
     for (int k = 0; by_layer && status == ECORNN_OK && k < plan->net->layers; k++) {
         states[k] = (struct eco_net_states){.initial = {NULL}};
         status = read_states(&states[k], io->layers != NULL ? io->layers[k] : NULL);

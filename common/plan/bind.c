@@ -150,9 +150,14 @@ static void bind_planes(const struct binding *b)
 static void bind_caller_states(const struct binding *b, const void *const initial[ECO_MAX_STATES],
                                void *const final[ECO_MAX_STATES])
 {
+    struct eco_args args = *b->args;
+    struct binding of_streams = *b;
+    of_streams.args = &args;
+    args.N = args.rows != NULL ? args.streams : args.N;
     for (int s = 0; s < states(b); s++) {
-        b->bound->initial[s] = caller_state(b, initial[s], s);
-        b->bound->final[s] = caller_state(b, final[s], s);
+        b->bound->initial[s] = caller_state(&of_streams, initial[s], s);
+        b->bound->final[s] = caller_state(&of_streams, final[s], s);
+        b->bound->initial[s].stream = b->bound->final[s].stream = args.rows != NULL;
     }
 }
 

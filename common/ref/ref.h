@@ -44,6 +44,7 @@ struct eco_reference {
     bool narrow[ECO_MAX_STATES]; /* is the state stored in the run's type? */
     /* of the current layer and direction */
     int layer, d;
+    int32_t state_rows;                /* rows of the caller's arrays of states: N, or of streams */
     int32_t input;                     /* width of its input                                   */
     size_t offset[ECO_MAX_PARAMS + 1]; /* offsets of its parameters, the projection last */
 };

@@ -126,7 +126,8 @@ void eco_reference_store_sequence(const struct eco_reference *run, void *array, 
 static size_t callers_state(const struct eco_reference *run, int s, int32_t n)
 {
     const size_t pair = (size_t)run->layer * (size_t)run->problem->D + (size_t)run->d;
-    return (pair * (size_t)run->N + (size_t)n) * (size_t)eco_problem_width(run->problem, s);
+    return (pair * (size_t)run->state_rows + (size_t)n) *
+           (size_t)eco_problem_width(run->problem, s);
 }
 
 void eco_reference_load_state(const struct eco_reference *run, double *to, const void *array, int s,
@@ -177,6 +178,8 @@ void eco_reference_show(const struct eco_reference *run, void *array, const doub
 void eco_reference_move_states(struct eco_reference *run, bool out)
 {
     const struct eco_problem *problem = run->problem;
+    const int32_t *const rows = run->args->rows;
+    run->state_rows = rows != NULL ? run->args->streams : run->N;
     for (int pair = 0; pair < problem->L * problem->D; pair++)
         for (int s = 0; s < problem->cell->recipe.n_states; s++)
             for (int32_t n = 0; n < run->N; n++) {
@@ -184,9 +187,11 @@ void eco_reference_move_states(struct eco_reference *run, bool out)
                 run->d = pair % problem->D;
                 double *inside =
                     eco_reference_state(run, s, eco_reference_plane(run, out ? run->T : 0), n);
+                const int32_t row = rows != NULL ? rows[n] : n;
                 if (out)
-                    eco_reference_store_state(run, run->args->final[s], inside, s, n);
+                    eco_reference_store_state(run, run->args->final[s], inside, s, row);
                 else
-                    eco_reference_begin_state(run, inside, run->args->initial[s], s, n);
+                    eco_reference_begin_state(run, inside, run->args->initial[s], s, row);
             }
+    run->state_rows = run->N;
 }

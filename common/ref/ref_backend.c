@@ -82,6 +82,7 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
                                      .flops = 5e8,
                                      .bytes_per_s = 5e9,
                                      .int8 = true,
+                                     .streams = true,
                                      .cpu.cache_bytes = (size_t)1 << 20};
     device->info = (ecornn_device_info){.name = "double precision reference",
                                         .backend = "reference",

@@ -302,6 +302,7 @@ ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco
                                 .draws = problem->training && args->reserve,
                                 .T = args->T,
                                 .N = args->N,
+                                .state_rows = args->N,
                                 .width = problem->H > problem->P ? problem->H : problem->P};
     void *block;
     const ecornn_status status = eco_reference_allocate(&run, &block);

@@ -27,11 +27,12 @@ IO_BYTES, GRADIENT_BYTES = IO.size, GRADIENT.size
 
 
 def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4, first=(0, 0), params=0, layers=0,
-            tangent=0) -> bytes:
+            tangent=0, rows=(0, 0)) -> bytes:
     """ecornn_io: lengths, x, y, initial[4], final[4], weights, workspace, reserve, seed, stream,
     workspace_bytes, reserve_bytes; resets: resets, reset_state[4]; mask; states[4]; first:
-    first_step, first_row; params; layers; tangent."""
-    return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first, params, 0, layers, tangent)
+    first_step, first_row; params; layers; tangent; rows: rows, streams."""
+    return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first, params, 0, layers, tangent,
+                   *rows, 0)
 
 
 def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4, layers=0, tangent=0,

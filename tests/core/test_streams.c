@@ -1,0 +1,197 @@
+/*
+ * Streams, io.rows: in each tick some of them run, with states that stay in the caller's arrays.
+ * Every stream has the bits of a run of its own, and others are not touched.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/problem.h"
+#include "common/type.h"
+#include "ecornn.h"
+#include "tests/kit/status.h"
+#include "tests/kit/suite.h"
+
+enum { STREAMS = 41, TICKS = 7, MOST_T = 3 };
+static const char *const device[] = {"cpu:1", "cpu:3", "reference"};
+static const char *const problem[] = {
+    "lstm/infer/T1/N41/I5/H19",
+    "lstm/infer/L2/bi/T3/N41/I5/H19/P7/batch-major",
+    "lstm/int8/infer/T1/N41/I5/H40",
+    "gru/bf16/row-invariant/infer/L2/T2/N41/I8/H33",
+    "lstm/f32/bf16-weights/infer/rev/T2/N41/I5/H19",
+    "min-gru/infer/T3/N41/I5/H9",
+};
+enum { DEVICES = sizeof device / sizeof *device, PROBLEMS_ = sizeof problem / sizeof *problem };
+
+/* The states of all streams, one array for both initial and final, and those of each alone. */
+struct streams {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    struct eco_problem shape;
+    void *weights, *workspace;
+    size_t bytes[2];              /* of a row of a state */
+    char *together[2], *alone[2]; /* [L*D,STREAMS,width], [STREAMS,L*D,width] */
+    size_t x_bytes, y_bytes;      /* of a row of all steps */
+    char *x, *y, *own_x, *own_y;
+};
+
+static void fill(void *to, size_t bytes, ecornn_type type, unsigned seed)
+{
+    for (size_t i = 0; i < bytes / eco_type_bytes(type); i++) {
+        seed = seed * 1664525u + 1013904223u;
+        eco_type_set(to, i, type, (double)(seed >> 8) / (1 << 23) - 1);
+    }
+}
+
+static void streams_open(struct streams *s, const char *on, const char *text)
+{
+    ecornn_desc desc;
+    ecornn_sizes sizes = {.size = sizeof sizes};
+    check_ok(ecornn_device_open(&s->device, on));
+    check_ok(ecornn_plan_create(&s->plan, s->device, text, NULL));
+    check_ok(eco_problem_parse(&desc, text, NULL));
+    check_ok(eco_problem_build(&s->shape, &desc));
+    check_ok(ecornn_plan_sizes(s->plan, &sizes));
+    const struct eco_problem *p = &s->shape;
+    const size_t element = eco_type_bytes(p->type), T = (size_t)p->T, pairs = (size_t)(p->L * p->D);
+    const size_t params = sizes.param_elements * eco_type_bytes(p->param_type);
+    char *const block = malloc(params);
+    const void *from[64];
+    fill(block, params, p->param_type, 3);
+    for (int i = 0; i < sizes.param_count; i++) {
+        ecornn_param param = {.size = sizeof param};
+        check_ok(ecornn_param_get(s->plan, i, &param));
+        from[i] = block + param.offset * eco_type_bytes(p->param_type);
+    }
+    s->weights = ecornn_alloc(s->device, sizes.weight_bytes);
+    s->workspace = ecornn_alloc(s->device, sizes.workspace_bytes);
+    check_ok(ecornn_pack(s->plan, from, NULL, s->weights, NULL));
+    free(block);
+    for (int k = 0; k < 2; k++) {
+        const bool there = k < p->cell->recipe.n_states;
+        s->bytes[k] = there ? (size_t)eco_problem_width(p, k) * element : 0;
+        s->together[k] = calloc(STREAMS * pairs, s->bytes[k] + 1);
+        s->alone[k] = calloc(STREAMS * pairs, s->bytes[k] + 1);
+    }
+    s->x_bytes = T * (size_t)p->I * element;
+    s->y_bytes = T * (size_t)(p->D * p->P) * element;
+    s->x = malloc(STREAMS * s->x_bytes);
+    s->y = malloc(STREAMS * s->y_bytes);
+    s->own_x = malloc(s->x_bytes);
+    s->own_y = malloc(s->y_bytes);
+}
+
+static void streams_close(struct streams *s)
+{
+    for (int k = 0; k < 2; k++) {
+        free(s->together[k]);
+        free(s->alone[k]);
+    }
+    free(s->x), free(s->y), free(s->own_x), free(s->own_y);
+    ecornn_free(s->device, s->weights);
+    ecornn_free(s->device, s->workspace);
+    ecornn_plan_free(s->plan);
+    ecornn_device_close(s->device);
+}
+
+static ecornn_io io_of(const struct streams *s, const void *x, void *y)
+{
+    return (ecornn_io){.size = sizeof(ecornn_io),
+                       .x = x,
+                       .y = y,
+                       .weights = s->weights,
+                       .workspace = s->workspace};
+}
+
+/* Step t of row n of N rows. */
+static char *at_step(const struct streams *s, char *from, size_t row, int32_t t, int32_t n,
+                     int32_t N)
+{
+    const size_t step = row / (size_t)s->shape.T;
+    return from + (s->shape.batch_major ? (size_t)n * row + (size_t)t * step
+                                        : ((size_t)t * (size_t)N + (size_t)n) * step);
+}
+
+/* Runs a stream by itself and compares y, and its states. */
+static void check_alone(const struct streams *s, int32_t stream, int32_t n, int32_t N)
+{
+    const size_t pairs = (size_t)(s->shape.L * s->shape.D);
+    ecornn_io io = io_of(s, s->own_x, s->own_y);
+    for (int32_t t = 0; t < s->shape.T; t++)
+        memcpy(at_step(s, s->own_x, s->x_bytes, t, 0, 1), at_step(s, s->x, s->x_bytes, t, n, N),
+               s->x_bytes / (size_t)s->shape.T);
+    for (int k = 0; k < 2 && s->bytes[k] > 0; k++)
+        io.initial[k] = io.final[k] = s->alone[k] + (size_t)stream * pairs * s->bytes[k];
+    check_ok(ecornn_forward(s->plan, s->shape.T, 1, &io));
+    for (int32_t t = 0; t < s->shape.T; t++)
+        ck_assert_mem_eq(at_step(s, s->own_y, s->y_bytes, t, 0, 1),
+                         at_step(s, s->y, s->y_bytes, t, n, N), s->y_bytes / (size_t)s->shape.T);
+}
+
+static void check_states(const struct streams *s)
+{
+    const size_t pairs = (size_t)(s->shape.L * s->shape.D);
+    for (int k = 0; k < 2 && s->bytes[k] > 0; k++)
+        for (size_t i = 0; i < STREAMS * pairs; i++)
+            ck_assert_mem_eq(s->together[k] + (i % pairs * STREAMS + i / pairs) * s->bytes[k],
+                             s->alone[k] + i * s->bytes[k], s->bytes[k]);
+}
+
+/* In each tick others run: none, one, few, all; and some restart. */
+START_TEST(streams_are_as_alone)
+{
+    struct streams s = {0};
+    streams_open(&s, device[_i / PROBLEMS_], problem[_i % PROBLEMS_]);
+    const size_t pairs = (size_t)(s.shape.L * s.shape.D);
+    for (int tick = 0; tick < TICKS; tick++) {
+        int32_t rows[STREAMS], N = 0;
+        for (int32_t stream = 0; stream < STREAMS; stream++)
+            if (tick != 2 && (tick == 4 || (stream * 7 + tick * 5) % (tick + 2) == 0))
+                rows[N++] = stream;
+        fill(s.x, STREAMS * s.x_bytes, s.shape.type, (unsigned)tick);
+        for (int k = 0; k < 2 && s.bytes[k] > 0; k++) {
+            memset(s.alone[k] + (size_t)tick * pairs * s.bytes[k], 0, pairs * s.bytes[k]);
+            for (size_t pair = 0; pair < pairs; pair++)
+                memset(s.together[k] + (pair * STREAMS + (size_t)tick) * s.bytes[k], 0, s.bytes[k]);
+        }
+        ecornn_io io = io_of(&s, s.x, s.y);
+        io.rows = rows;
+        io.streams = STREAMS;
+        for (int k = 0; k < 2 && s.bytes[k] > 0; k++)
+            io.initial[k] = io.final[k] = s.together[k];
+        check_ok(ecornn_forward(s.plan, s.shape.T, N, &io));
+        for (int32_t n = 0; n < N; n++)
+            check_alone(&s, rows[n], n, N);
+        check_states(&s);
+    }
+    streams_close(&s);
+}
+END_TEST
+
+START_TEST(misuse)
+{
+    struct streams s = {0};
+    streams_open(&s, "cpu:1", "gru/infer/T1/N41/I5/H9");
+    int32_t rows[] = {3, 5, 40};
+    ecornn_io io = io_of(&s, s.x, s.y);
+    io.streams = STREAMS;
+    io.initial[0] = s.together[0];
+    REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.streams is 41, must be 0 without io.rows");
+    io.rows = rows;
+    fill(s.x, STREAMS * s.x_bytes, s.shape.type, 1);
+    check_ok(ecornn_forward(s.plan, 1, 3, &io));
+    io.streams = 40;
+    REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.rows[2] is 40, must be 6 to 39");
+    rows[1] = 3, io.streams = STREAMS;
+    REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.rows[1] is 3, must be 4 to 40");
+    rows[1] = 5, io.initial[0] = NULL;
+    REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.initial[0] is NULL");
+    io.initial[0] = s.together[0];
+    REFUSES(ecornn_forward(s.plan, 0, 3, &io), "steps is 0");
+    streams_close(&s);
+}
+END_TEST
+
+TEST_MAIN("streams", 60, {streams_are_as_alone, DEVICES *PROBLEMS_}, {misuse, 1})
