@@ -47,6 +47,12 @@ def names_of(layer: Layer, system: str) -> dict[str, tuple[int, ...]]:
                         size_in(layer._plan_of_one(), system))
 
 
+def dequantised(module: Any) -> dict[str, numpy.ndarray]:
+    """The arrays of a layer of torch.ao.nn.quantized.dynamic by the names of a state_dict."""
+    found = {name: weight.dequantize() for name, weight in module.get_weight().items()}
+    return {name: array.detach().numpy() for name, array in {**found, **module.get_bias()}.items()}
+
+
 def arrays_of(layer: Layer, system: str | None, given: Any,
               prefix: str | None) -> tuple[str, list[numpy.ndarray]]:
     """The arrays of a file or mapping in the order of a system, and that system.

@@ -173,9 +173,17 @@ def _read_h5(path: str, source, prefix: str | None) -> dict[str, Any]:
     return found
 
 
+def _real(integers: Any, scale: Any, zero: Any) -> numpy.ndarray:
+    """W or R of an LSTM, [D,4*H,columns], from integers [D,columns,4*H] and scales and zeros [D] or
+    [D,4*H].  Packed as int8 they become the same integers, if zeros are 0."""
+    scale, zero = (each.reshape(len(each), 1, -1) for each in (scale, zero))
+    real = (integers.astype(numpy.float32) - zero.astype(numpy.float32)) * scale
+    return real.swapaxes(1, 2)
+
+
 def onnx_nodes(path: str) -> list[dict[str, Any]]:
     """The LSTM, GRU and RNN nodes of a graph, in its order: name, op, attributes, and its arrays W,
-    R, B and P, each as its name in the file and values."""
+    R, B and P, each as its name in the file and values.  DynamicQuantizeLSTM counts as an LSTM."""
     try:
         import onnx
         model = onnx.load(path)
@@ -190,9 +198,12 @@ def onnx_nodes(path: str) -> list[dict[str, Any]]:
             known |= {node.output[0]: each.t for each in node.attribute if each.name == "value"}
     nodes = []
     for number, node in enumerate(graph.node):
-        if node.op_type not in ("LSTM", "GRU", "RNN"):
+        quantised = node.op_type == "DynamicQuantizeLSTM"
+        if not quantised and node.op_type not in ("LSTM", "GRU", "RNN"):
             continue
         inputs = {"W": 1, "R": 2, "B": 3, "P": 7}
+        if quantised:
+            inputs |= {"W scale": 8, "W zero": 9, "R scale": 10, "R zero": 11}
         arrays = {}
         for kind, place in inputs.items():
             name = node.input[place] if place < len(node.input) else ""
@@ -201,7 +212,12 @@ def onnx_nodes(path: str) -> list[dict[str, Any]]:
                                   "must be an initialiser")
             if name:
                 arrays[kind] = name, onnx.numpy_helper.to_array(known[name], folder)
-        nodes.append({"name": node.name or f"{node.op_type}_{number}", "op": node.op_type,
+        for kind in "WR" if quantised else "":
+            name, integers = arrays[kind]
+            arrays[kind] = name, _real(integers, arrays.pop(f"{kind} scale")[1],
+                                       arrays.pop(f"{kind} zero")[1])
+        nodes.append({"name": node.name or f"{node.op_type}_{number}",
+                      "op": "LSTM" if quantised else node.op_type,
                       "arrays": arrays, **{"attributes": {
                           each.name: onnx.helper.get_attribute_value(each)
                           for each in node.attribute}}})

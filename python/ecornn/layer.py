@@ -213,11 +213,15 @@ class Layer:
         dict, or the arrays in the system's order, as a list or as one concatenated array.  prefix:
         takes only what is below that path, or the ONNX node of that name.  model: with several
         models, the one to load.  doc/guide/weights.md has names and shapes.
+        With weights="int8" the integers of a DynamicQuantizeLSTM in a file .onnx, or of a layer of
+        torch.ao.nn.quantized.dynamic as source, stay as they are, if their zero is 0.
         Raises BadArgument for names, shapes or a number of elements that do not match the layer,
         Unsupported if that system has no such cell; the parameters then do not change.
         """
         system = None if given is None else source
         given = source if given is None else given
+        if hasattr(given, "get_weight") and hasattr(given, "get_bias"):
+            given = _exchange.dequantised(given)
         if isinstance(given, (Mapping, str, os.PathLike)):
             system, given = _exchange.arrays_of(self, system, given, prefix)
         elif system is None or prefix is not None:

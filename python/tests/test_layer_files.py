@@ -424,3 +424,17 @@ def test_onnx_in_both_directions(tmp_path):
     other = Layer("lstm", 3, 4, layers=2, bidirectional=True, seed=3)
     other.load(path)
     same(other, layer)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_integers_of_quantised_layers_stay(kind):
+    torch = pytest.importorskip("torch")
+    module = torch.ao.quantization.quantize_dynamic(
+        torch.nn.Sequential(getattr(torch.nn, kind)(20, 33, num_layers=2)), dtype=torch.qint8)[0]
+    x = np.random.default_rng(0).standard_normal((7, 3, 20)).astype(np.float32)
+    found = []
+    for weights in ("int8-weights", None):
+        layer = Layer(kind.lower(), 20, 33, layers=2, weights=weights)
+        layer.load(module)
+        found.append(layer(x)[0])
+    assert abs(found[0] - found[1]).max() < 1e-6
