@@ -107,7 +107,7 @@ static bool measure_threads(struct bench *bench, const char *problem, const char
 static bool measure_problem(struct session *session, const char *problem)
 {
     struct bench *bench = session->own;
-    ecornn_device_info info = {.threads = 0};
+    ecornn_device_info info = {.size = sizeof info};
     bench->session = session;
     if (is_attention(problem))
         return attention_bench(session, problem);
