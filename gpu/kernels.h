@@ -196,13 +196,15 @@ extern const struct eco_fused_kernel *const eco_fused_f32_fast;
 
 /* ---- a step of many rows in one launch, instances/wide_step_bf16.cu -------------------------- */
 
-/* Kernels of one cell; NULL: no kernel. The list ends with ECO_WIDE_END. */
+/* Kernels of one cell; NULL: no kernel. back: its stage of a step back, for many rows. The list
+ * ends with ECO_WIDE_END. */
 struct eco_wide_kernel {
     int cell, accs;
-    const void *by_shape[ECO_WIDE_SHAPES];
+    const void *by_shape[ECO_WIDE_SHAPES], *back;
 };
 extern const struct eco_wide_kernel *const eco_wide_bf16;
 extern const struct eco_wide_kernel *const eco_wide_f16;
+extern const struct eco_wide_kernel *const eco_wide_f32_fast;
 
 /* ---- products of few rows, instances/grouped_bf16.cu and so on ------------------------------- */
 

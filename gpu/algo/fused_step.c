@@ -10,6 +10,7 @@
 
 #include "gpu/jit/compile.h"
 #include "gpu/algo/algo.h"
+#include "gpu/algo/force.h"
 
 /* Limits for steps and rows. Longer runs are faster with large products. */
 enum { MOST_STEPS = 16, MOST_ROWS = 65535 * ECO_FUSED_N };
@@ -59,6 +60,15 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return NULL;
 }
 
+/* Do layers overlap, which only backward steps gain by? Wide steps lose more than that: across
+ * streams none begins before the step ahead of it has ended. */
+static bool overlaps(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const bool forced = eco_gpu_use(problem, ECO_FORCE_WAVEFRONT) >= ECO_USE_ALWAYS;
+    return problem->training && eco_step_overlaps(problem, caps, false) &&
+           (forced || !has_wide(problem, caps));
+}
+
 /* Seconds of all forward steps. */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
@@ -77,8 +87,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     const double forward = forward_time(problem, caps);
     if (!problem->training)
         return forward;
-    const struct eco_layout_request back =
-        eco_step_chunks(problem, eco_step_overlaps(problem, caps, false));
+    const struct eco_layout_request back = eco_step_chunks(problem, overlaps(problem, caps));
     return forward + eco_step_launches(problem, caps, true) +
            eco_step_time(problem, caps, true, &back) +
            eco_step_lost(problem, caps, ECO_OUTSIDE_STEPS);
@@ -92,8 +101,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     request->gpu.transposed[0] = false;
     request->gpu.prepared_bytes[0] = 0;
     request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
-    request->wavefront =
-        problem->training && eco_step_overlaps(problem, caps, false); /* backward */
+    request->wavefront = overlaps(problem, caps);
     const struct eco_layout_request chunks = eco_step_chunks(problem, request->wavefront);
     request->chunk = chunks.chunk;
     request->chunk_backward = chunks.chunk_backward;

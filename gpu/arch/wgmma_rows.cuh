@@ -8,23 +8,28 @@
 
 #include "gpu/arch/wgmma.cuh"
 
-/* Describes lines of 128 bytes (64 numbers of k of a row). The 16-byte piece p is stored at p ^
+/* Describes lines of 128 bytes (numbers of k of a row). The 16-byte piece p is stored at p ^
  * line % 8; 8 lines begin at a multiple of 1024 bytes. */
 ECO_DEVICE uint64_t wgmma_describe(unsigned address)
 {
     const uint64_t piece = 1, lines = 1024 >> 4, swizzle = 1;
     return (uint64_t)(address >> 4 & 0x3fff) | piece << 16 | lines << 32 | swizzle << 62;
 }
-enum { WGMMA_NEXT_K = 32 >> 4 }; /* add to a descriptor for the next 16 of k */
+enum { WGMMA_NEXT_K = 32 >> 4 }; /* add to a descriptor for the next 32 bytes of k */
 
 #if defined(ECO_ROWS_BF16)
-#define ROWS_TYPE "bf16"
+#define ROWS_TYPE "k16.f32.bf16.bf16"
+#define ROWS_END  ", 1, 1, 1, 0, 0;"
+#elif defined(ECO_ROWS_F16)
+#define ROWS_TYPE "k16.f32.f16.f16"
+#define ROWS_END  ", 1, 1, 1, 0, 0;"
 #else
-#define ROWS_TYPE "f16"
+#define ROWS_TYPE "k8.f32.tf32.tf32"
+#define ROWS_END  ", 1, 1, 1;"
 #endif
 
-/* d += A B^T over k 16, for 64 rows of A and n of B. Each warp has 16 rows; in d[4j+0..3] lane 4g +
- * q holds columns 8j + 2q and 8j + 2q + 1 of row g, then of row g + 8. */
+/* d += A B^T over 32 bytes of k, for 64 rows of A and n of B. Each warp has 16 rows; in d[4j+0..3]
+ * lane 4g + q holds columns 8j + 2q and 8j + 2q + 1 of row g, then of row g + 8. */
 template <int n> struct wgmma_rows_of_b {
 };
 
@@ -63,9 +68,8 @@ template <int n> struct wgmma_rows_of_b {
 #define WGMMA_ROWS(n, registers, at_a, at_b, ...)                                                  \
     ECO_DEVICE void wgmma_rows(wgmma_rows_of_b<n>, float *d, uint64_t a, uint64_t b)               \
     {                                                                                              \
-        asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." ROWS_TYPE "." ROWS_TYPE     \
-                     " {" registers "}, " at_a ", " at_b ", 1, 1, 1, 0, 0;"                        \
-                     : __VA_ARGS__                                                                 \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #n ROWS_TYPE " {" registers "}, " at_a    \
+                     ", " at_b ROWS_END:__VA_ARGS__                                                \
                      : "l"(a), "l"(b));                                                            \
     }
 WGMMA_ROWS(16, R0, "%8", "%9", D8(0))
@@ -95,6 +99,7 @@ WGMMA_ROWS(256, R0_128, "%128", "%129", D32(0), D32(32), D32(64), D32(96))
 #undef D24
 #undef D32
 #undef ROWS_TYPE
+#undef ROWS_END
 #undef R0
 #undef R8
 #undef R16

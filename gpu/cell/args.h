@@ -40,6 +40,7 @@ struct eco_stage_call {
     uint16_t wide_next;   /* bit s: and state s after it */
     uint16_t zero_states; /* bit s: the state before is 0, whatever is in memory */
     uint16_t zero_carry;  /* backward, bit s: the gradient of state s after the step is 0 */
+    uint16_t replaced;    /* backward, bit s: what the stage stores of carry s is 0 and not read */
     bool wide_dy;         /* dy is F32, too */
     bool last, projected, training;
     uint32_t layer, direction;

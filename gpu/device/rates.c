@@ -43,7 +43,7 @@ const struct eco_gpu_rates eco_gpu_rates_h200 = {
              {2.2, 4.45, 0.18, 0.55},
              {2.5, 9.9, 0.214, 0.72}},
     .wide_bytes = 2.3e12,
-    .wide_saved = 7e-12,
+    .wide_saved = 0.9e-12,
     .full_launch = 8e-6,
     .full_multiply_adds = 23e12,
     .split_bytes = 1.5e12,

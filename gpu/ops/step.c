@@ -5,6 +5,7 @@
 #include "gpu/gemm/packed_weights.h"
 #include "gpu/jit/jit.h"
 #include "gpu/ops/ops.h"
+#include "gpu/wide_step/wide_step.h"
 
 /* ---- a stage --------------------------------------------------------------------------------- */
 
@@ -59,7 +60,7 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
     mine.head_means = (uint32_t)(mine.mean_row / (size_t)mine.heads);
     mine.cuts = backward && stage == 0 && call->resets != NULL && !run->cuts_before;
     run->launch.steps = true;
-    if (run->status != ECORNN_OK)
+    if (run->status != ECORNN_OK || (backward && eco_wide_step_back(run, &mine, overlap)))
         return;
     const void *kernel = stage_kernel(run, backward, stage);
     if (kernel != NULL) {

@@ -172,14 +172,36 @@ static bool is_unwanted(const struct step *step, int32_t t, int state)
            args->dreset_state[state] == NULL;
 }
 
+/* Does the cell leave 0 as the gradient of the state before, so that a product with R may replace
+ * it instead of adding to it? Not in rows that have ended, where the gradient stays. */
+static bool is_replaced(const struct step *step, int state)
+{
+    const struct eco_gpu_run *run = step->run;
+    const struct eco_program *last = &run->lowered->backward[run->lowered->n_backward - 1];
+    bool zero = false;
+    for (int i = 0; i < last->n; i++) {
+        const struct eco_node *code = &last->code[i];
+        if (code->op == ECO_OP_STORE_DSTATE && code->index == state)
+            zero = last->code[code->a].op == ECO_OP_CONST && last->code[code->a].value == 0;
+    }
+    return zero && !run->problem->projected && run->args->lengths == NULL &&
+           run->args->resets == NULL;
+}
+
 static void run_step(struct step *step, int32_t t)
 {
     struct eco_gpu_run *run = step->run;
     const struct eco_lowered *lowered = run->lowered;
-    const struct eco_stage_call *call = &step->call;
+    struct eco_stage_call *call = &step->call;
     const struct eco_bound *bound = step->bound;
     const struct eco_op *op = bound->op;
     point_at_step(step, t);
+    call->replaced = 0;
+    for (int o = 0; o < lowered->n_operands; o++) {
+        const int state = lowered->operand[o].state;
+        if (state >= 0 && !is_unwanted(step, t, state) && is_replaced(step, state))
+            call->replaced |= (uint16_t)(1u << state);
+    }
     if (has_dstates(run->args))
         add_dstates(step, t);
     if (run->problem->projected)
@@ -206,7 +228,8 @@ static void run_step(struct step *step, int32_t t)
             o == 0 && state == 0 && next >= op->t0 && next < op->t1 && adds_to_dh(run, bound);
         const struct eco_plane c =
             to_dh ? eco_gpu_plane(&bound->h, next) : eco_gpu_plane(&bound->carry[state], 0);
-        multiply_back(step, o, &c, to_dh, true);
+        multiply_back(step, o, &c, to_dh, !(call->replaced >> state & 1));
+        call->replaced &= (uint16_t) ~(1u << state);
     }
 }
 

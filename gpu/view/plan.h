@@ -119,9 +119,9 @@ struct eco_gpu_plan {
     struct eco_persistent_kernels persistent[2]; /* [forward, backward] */
     struct eco_fused_kernels fused;
     struct eco_scan_kernels scan;
-    const void *const *wide; /* kernels of steps of many rows, [ECO_WIDE_SHAPES]; or NULL */
-    struct eco_step_shapes replays[2]; /* of the first layer, of others; by rows of all steps */
-    struct eco_split_choices *splits;  /* NULL: no product is split */
+    const struct eco_wide_kernel *wide; /* kernels of steps of many rows; or NULL */
+    struct eco_step_shapes replays[2];  /* of the first layer, of others; by rows of all steps */
+    struct eco_split_choices *splits;   /* NULL: no product is split */
     struct eco_prepared_cuts prepared[2][ECO_MAX_OPERANDS]; /* [backward][operand] */
     /* Ops whose large products use F16, by rows of all steps: [of an upper layer]; with dacc also
      * [wants dx][wants dweights]. */

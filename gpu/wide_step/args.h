@@ -12,11 +12,12 @@
 enum {
     ECO_WIDE_SOURCES = 2,  /* sources of a sum: input and state */
     ECO_WIDE_ACCS = 4,     /* most accumulators */
-    ECO_WIDE_K = 64,       /* numbers of a row that are copied at once */
-    ECO_WIDE_LINE = 128,   /* their bytes */
+    ECO_WIDE_LINE = 128,   /* bytes of a row that are copied at once: a stage of k */
     ECO_WIDE_M = 64,       /* batch rows of an instruction */
     ECO_WIDE_GROUP = 128,  /* threads of a warpgroup */
     ECO_WIDE_UNITS = 8,    /* units come in multiples of this */
+    ECO_WIDE_DACCS = 8,    /* most gradients of accumulators and vectors of a step back */
+    ECO_WIDE_QUAD = 4,     /* units of a thread of a step back */
     ECO_WIDE_BARRIERS = 16 /* bytes, of a stage */
 };
 
@@ -42,7 +43,7 @@ enum { ECO_WIDE_SHAPES = 5, ECO_WIDE_END = -1 /* instead of a cell's number */ }
 /* Batch rows times a matrix. */
 struct eco_wide_source {
     CUtensorMap rows, matrix; /* [N,k], [groups*column,k] */
-    int32_t k_blocks;         /* of ECO_WIDE_K, the last one zero-padded */
+    int32_t k_blocks;         /* the last one zero-padded */
     int32_t first, count;     /* the accumulators that add it */
     int32_t column;           /* lines between these accumulators */
     bool early;               /* rows were complete before the preceding kernel became resident */

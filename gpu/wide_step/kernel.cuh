@@ -8,6 +8,8 @@
 #include "gpu/wide_step/element.cuh"
 #include "gpu/wide_step/mainloop.cuh"
 
+extern __shared__ __align__(1024) char wide_shared[];
+
 /* ---- two units of a row ---------------------------------------------------------------------- */
 
 /* A thread's pairs: `of_thread` rows, 8 apart, and units 8 apart. */
@@ -29,13 +31,13 @@ template <class BLOCK> ECO_DEVICE struct wide_pairs<BLOCK> pairs_of_thread(int w
             ((int)blockIdx.x * BLOCK::across + of_units) * BLOCK::units + lane % 4 * 2};
 }
 
-/* Position of the first pair of a row in each array, in elements; the host ensures that 32 bits
- * suffice. A missing row is replaced by another. */
+/* A row of a thread's pairs, and the position of its first pair in each array of states, in
+ * elements; the host ensures that 32 bits suffice. A missing row is replaced by another. */
 template <class BLOCK>
 struct wide_row {
     bool there, masked;
     int row;
-    uint32_t state[BLOCK::states], next[BLOCK::states], kept[BLOCK::states], y, save;
+    uint32_t state[BLOCK::states];
 };
 
 template <class BLOCK>
@@ -46,21 +48,10 @@ ECO_DEVICE struct wide_row<BLOCK> wide_row_at(const struct eco_stage_call &stage
     at.row = min(row, stage.rows - 1);
     at.masked = stage.lengths && stage.t >= stage.lengths[at.row];
 #pragma unroll
-    for (int s = 0; s < BLOCK::states; s++) {
+    for (int s = 0; s < BLOCK::states; s++)
         at.state[s] = (uint32_t)at.row * (uint32_t)stage.state_row[s] + unit;
-        at.next[s] = (uint32_t)at.row * (uint32_t)stage.next_row[s] + unit;
-        at.kept[s] = (uint32_t)at.row * (uint32_t)stage.kept_row[s] + unit;
-    }
-    at.y = (uint32_t)at.row * (uint32_t)stage.y_row + unit;
-    at.save = (uint32_t)at.row * (uint32_t)stage.save_row + unit;
     return at;
 }
-
-/* States before the step, for pairs with the same units. */
-template <class BLOCK>
-struct wide_states {
-    float2 of[2 * BLOCK::tiles][BLOCK::states];
-};
 
 /* Rows of state 0, which products read, are never wide. */
 template <class BLOCK>
@@ -74,17 +65,40 @@ ECO_DEVICE float2 pair_before(const struct eco_stage_call &stage, const struct w
     return stage.zero_states >> s & 1 ? make_float2(0, 0) : state;
 }
 
-template <class BLOCK>
+/* Pair number k of a thread. In training (SAVES) all groups of a row follow each other, else all
+ * rows of a group. */
+template <class BLOCK, bool SAVES> struct wide_order {
+    enum {
+        rows = 2 * BLOCK::tiles,
+        all = rows * BLOCK::groups,
+        ahead = SAVES && BLOCK::tiles > 1 ? 1 : BLOCK::ahead, /* the addresses take registers */
+        ring = (ahead + 1) * rows
+    };
+    static __device__ constexpr int row(int k)
+    {
+        return SAVES ? k / BLOCK::groups : k % rows;
+    }
+    static __device__ constexpr int group(int k)
+    {
+        return SAVES ? k % BLOCK::groups : k / rows;
+    }
+};
+
+/* Loads the states before the step of as many pairs as there are rows, from number k on. */
+template <class BLOCK, bool SAVES>
 ECO_DEVICE void read_states_before(const struct eco_stage_call &stage, int unit0,
-                                   const struct wide_row<BLOCK> (&rows)[2 * BLOCK::tiles],
-                                   int group, wide_states<BLOCK> *states)
+                                   const struct wide_row<BLOCK> (&rows)[2 * BLOCK::tiles], int k,
+                                   float2 (&states)[wide_order<BLOCK, SAVES>::ring][BLOCK::states])
 {
-    const int unit = unit0 + group * ECO_WIDE_UNITS < stage.hidden ? group * ECO_WIDE_UNITS : 0;
+    typedef wide_order<BLOCK, SAVES> order;
 #pragma unroll
-    for (int i = 0; i < 2 * BLOCK::tiles; i++)
+    for (int i = k; i < k + order::rows && i < order::all; i++) {
+        const int unit = order::group(i) * ECO_WIDE_UNITS,
+                  there = unit0 + unit < stage.hidden ? unit : 0;
 #pragma unroll
         for (int s = 0; s < BLOCK::states; s++)
-            states->of[i][s] = pair_before<BLOCK>(stage, rows[i], s, unit);
+            states[i % order::ring][s] = pair_before<BLOCK>(stage, rows[order::row(i)], s, there);
+    }
 }
 
 /* Loads the biases of all units of the block: [accs, units]. */
@@ -110,45 +124,152 @@ template <int NUMBER, class ELEMENT> ECO_DEVICE void finish_element(ELEMENT *at)
 #undef CELLS_CASE
 }
 
-/* Stores next states wherever they are needed. */
-template <class BLOCK>
-ECO_DEVICE void store_next_pair(const struct eco_stage_call &stage,
-                                const struct wide_row<BLOCK> &at, int s, int unit, float2 next)
+/* ---- stores ---------------------------------------------------------------------------------- */
+
+/*
+ * In training a warp finishes all units of eight rows, a pair of them in each thread, before it
+ * stores these rows. Until then they are in shared memory, where each array has a slot: state s in
+ * the type of rows (slot s), saved values, and wide states, which have two slots each. A row of a
+ * slot has room for an odd number of groups, so that all threads reach different banks. Afterwards
+ * each thread stores whole chunks of 16 bytes, and neighbouring threads write neighbouring ones.
+ */
+template <class BLOCK> struct wide_slots {
+    enum {
+        rows = 8,
+        groups = BLOCK::groups | 1,
+        bytes = rows * groups * ECO_WIDE_UNITS * (int)sizeof(narrow),
+        saved = BLOCK::states,
+        wide = saved + BLOCK::saves,
+        of_wide = sizeof(narrow) < sizeof(real) ? 2 : 0, /* without a wider type: none */
+        count = wide + of_wide * (BLOCK::states - 1),
+        all = count * bytes * BLOCK::consumers / 32
+    };
+    char *at; /* of the warp: [count, rows, groups, ECO_WIDE_UNITS] */
+};
+
+template <class BLOCK> ECO_DEVICE struct wide_slots<BLOCK> slots_of_warp(void) {
+    static_assert(wide_slots<BLOCK>::all <= BLOCK::stages * BLOCK::stage_bytes, "too many slots");
+    return {wide_shared + threadIdx.x / 32 * (wide_slots<BLOCK>::count * wide_slots<BLOCK>::bytes)};
+}
+
+/* Is the state after the step wider than rows? */
+ECO_DEVICE bool
+is_next_wide(const struct eco_stage_call &stage, int s)
 {
+    return sizeof(narrow) < sizeof(real) && s > 0 && stage.wide_next >> s & 1;
+}
+
+/* Puts the thread's pair of a group into a slot. */
+template <class BLOCK, bool WIDE>
+ECO_DEVICE void put_pair(const wide_slots<BLOCK> &slots, int slot, int group, float2 v)
+{
+    typedef wide_slots<BLOCK> size;
+    const unsigned lane = threadIdx.x % 32, bytes = WIDE ? 2 * sizeof(real) : 2 * sizeof(narrow);
+    void *const at = slots.at + slot * size::bytes +
+                     (lane / 4 * size::groups + group) * (4 * bytes) + lane % 4 * bytes;
+    store_pair(at, 0, v, WIDE);
+}
+
+/* Eight rows of a warp: the first row and unit, the end of units, and a bit for the first thread of
+ * each row that is stored. */
+struct wide_rows {
+    int row0, unit0, hidden;
+    unsigned stored;
+};
+
+template <class BLOCK, bool WIDE>
+ECO_DEVICE void store_slot(const wide_slots<BLOCK> &slots, int slot, void *base, size_t row_of_base,
+                           const struct wide_rows &to)
+{
+    typedef wide_slots<BLOCK> size;
+    enum {
+        bytes = WIDE ? sizeof(real) : sizeof(narrow),
+        units = 16 / bytes, /* of a chunk */
+        each = ECO_WIDE_UNITS / units,
+        chunks = each * BLOCK::groups
+    };
+#pragma unroll
+    for (int k = 0; k < size::rows * chunks; k += 32) {
+        const int i = k + (int)threadIdx.x % 32, row = i / chunks, unit = i % chunks * units;
+        const char *const from =
+            slots.at + slot * size::bytes + (row * each * size::groups + i % chunks) * 16;
+        if (row < size::rows && to.stored >> 4 * row & 1 && to.unit0 + unit < to.hidden)
+            *(uint4 *)((char *)base + (size_t)((uint32_t)(to.row0 + row) * (uint32_t)row_of_base +
+                                               to.unit0 + unit) *
+                                          bytes) = *(const uint4 *)from;
+    }
+}
+
+/* Stores everything of rows of a step that saves. */
+template <class BLOCK>
+ECO_DEVICE void store_rows(const struct eco_stage_call &stage, const wide_slots<BLOCK> &slots,
+                           const struct wide_rows &to)
+{
+    typedef wide_slots<BLOCK> size;
+    __syncwarp();
+    if (stage.y)
+        store_slot<BLOCK, false>(slots, 0, stage.y, stage.y_row, to);
+#pragma unroll
+    for (int s = 0; s < BLOCK::states; s++) {
+        if (stage.next[s] && is_next_wide(stage, s))
+            store_slot<BLOCK, true>(slots, size::wide + 2 * (s - 1), stage.next[s],
+                                    stage.next_row[s], to);
+        else if (stage.next[s])
+            store_slot<BLOCK, false>(slots, s, stage.next[s], stage.next_row[s], to);
+        if (s > 0 && stage.kept[s])
+            store_slot<BLOCK, false>(slots, s, stage.kept[s], stage.kept_row[s], to);
+    }
+#pragma unroll
+    for (int i = 0; i < BLOCK::saves; i++)
+        store_slot<BLOCK, false>(slots, size::saved + i, (narrow *)stage.save + stage.hidden * i,
+                                 stage.save_row, to);
+    __syncwarp();
+}
+
+/* Stores a next state wherever it is needed. */
+template <class BLOCK>
+ECO_DEVICE void store_next_pair(const struct eco_stage_call &stage, int row, int s, int unit,
+                                float2 next)
+{
+    const uint32_t at = (uint32_t)row;
     if (stage.next[s])
-        store_pair(stage.next[s], at.next[s] + unit, next, s > 0 && (stage.wide_next >> s & 1));
+        store_pair(stage.next[s], at * (uint32_t)stage.next_row[s] + unit, next,
+                   is_next_wide(stage, s));
     if (s > 0 && stage.kept[s])
-        store_pair(stage.kept[s], at.kept[s] + unit, next, false);
+        store_pair(stage.kept[s], at * (uint32_t)stage.kept_row[s] + unit, next, false);
     if (s == 0 && stage.y)
-        store_pair(stage.y, at.y + unit, next, false);
+        store_pair(stage.y, at * (uint32_t)stage.y_row + unit, next, false);
 }
 
 /* A row that has ended: states stay, y is 0. */
 template <class BLOCK>
-ECO_DEVICE void mask_pair(const struct eco_stage_call &stage, const struct wide_row<BLOCK> &at,
-                          int unit)
+ECO_DEVICE void mask_pair(const struct eco_stage_call &stage, int row, int unit,
+                          const float2 (&before)[BLOCK::states])
 {
-    const float2 zeros = make_float2(0, 0);
 #pragma unroll
-    for (int s = 0; s < BLOCK::states; s++) {
-        const float2 before = pair_before<BLOCK>(stage, at, s, unit);
-        store_next_pair<BLOCK>(stage, at, s, unit, s == 0 && stage.projected ? zeros : before);
-    }
+    for (int s = 0; s < BLOCK::states; s++)
+        store_next_pair<BLOCK>(stage, row, s, unit, before[s]);
     if (stage.y)
-        store_pair(stage.y, at.y + unit, zeros, false);
+        store_pair(stage.y, (uint32_t)row * (uint32_t)stage.y_row + unit, make_float2(0, 0), false);
 }
 
-template <int NUMBER, class BLOCK>
-ECO_DEVICE void finish_pair(const struct eco_stage_call &stage, const struct wide_row<BLOCK> &row,
-                            int unit0, int unit, const vec (&acc)[2][BLOCK::accs],
+struct wide_place {
+    int row, unit, group;
+};
+
+/* Finishes a pair. In training (SAVES) all goes to the slots. */
+template <int NUMBER, class BLOCK, bool SAVES>
+ECO_DEVICE void finish_pair(const struct eco_stage_call &stage, const wide_slots<BLOCK> &slots,
+                            const struct wide_place &place, const vec (&acc)[2][BLOCK::accs],
                             const float2 (&before)[BLOCK::states])
 {
+    typedef wide_slots<BLOCK> size;
     wide_element<BLOCK::accs, BLOCK::states, BLOCK::saves> at[2];
 #pragma unroll
     for (int e = 0; e < 2; e++) {
         at[e].call = &stage;
-        at[e].row = row.row;
-        at[e].unit = unit0 + unit + e;
+        at[e].row = place.row;
+        at[e].unit = place.unit + e;
 #pragma unroll
         for (int a = 0; a < BLOCK::accs; a++)
             at[e].acc[a] = acc[e][a];
@@ -159,58 +280,72 @@ ECO_DEVICE void finish_pair(const struct eco_stage_call &stage, const struct wid
     }
 #pragma unroll
     for (int s = 0; s < BLOCK::states; s++) {
-        store_next_pair<BLOCK>(stage, row, s, unit, make_float2(at[0].next[s], at[1].next[s]));
+        const float2 next = make_float2(at[0].next[s], at[1].next[s]);
+        const bool wide = is_next_wide(stage, s);
+        if (!SAVES)
+            store_next_pair<BLOCK>(stage, place.row, s, place.unit, next);
+        if (SAVES && wide)
+            put_pair<BLOCK, true>(slots, size::wide + 2 * (s - 1), place.group, next);
+        if (SAVES && (!wide || stage.kept[s]))
+            put_pair<BLOCK, false>(slots, s, place.group, next);
     }
-    if (stage.save)
 #pragma unroll
-        for (int i = 0; i < BLOCK::saves; i++) {
-            store_pair(stage.save, row.save + (uint32_t)(stage.hidden * i + unit),
-                       make_float2(at[0].saved[i], at[1].saved[i]), false);
-        }
+    for (int i = 0; SAVES && i < BLOCK::saves; i++)
+        put_pair<BLOCK, false>(slots, size::saved + i, place.group,
+                               make_float2(at[0].saved[i], at[1].saved[i]));
 }
 
-/* Finishes all of a thread's pairs. States of the next units are loaded ahead. */
-template <int NUMBER, class BLOCK>
+/* Waits for the sums and finishes all of a thread's pairs. States are loaded ahead. */
+template <int NUMBER, class BLOCK, bool SAVES>
 ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<BLOCK> &pairs,
                              const struct wide_row<BLOCK> (&rows)[2 * BLOCK::tiles],
-                             wide_states<BLOCK> (&states)[BLOCK::ahead + 1], const float *biases,
-                             const float (&d)[BLOCK::tiles][BLOCK::sums])
+                             const float *biases, float (&d)[BLOCK::tiles][BLOCK::sums])
 {
-    enum { groups = BLOCK::groups, ahead = BLOCK::ahead, units = BLOCK::units * BLOCK::across };
+    typedef wide_order<BLOCK, SAVES> order;
+    enum { groups = BLOCK::groups, units = BLOCK::units * BLOCK::across };
     const struct eco_stage_call &stage = call.stage;
+    const wide_slots<BLOCK> slots = slots_of_warp<BLOCK>();
     const float *const bias_of_pair = biases + pairs.unit0 - (int)blockIdx.x * units;
+    const int lane = (int)threadIdx.x % 32;
+    const bool inside = pairs.unit0 < stage.hidden; /* of the whole warp */
+    float2 states[order::ring][BLOCK::states];
 #pragma unroll
-    for (int j = 0; j < groups; j++) {
-        const int unit = j * ECO_WIDE_UNITS;
-        if (pairs.unit0 + unit >= stage.hidden)
-            break;
-        if (j + ahead < groups)
-            read_states_before<BLOCK>(stage, pairs.unit0, rows, j + ahead,
-                                      &states[(j + ahead) % (ahead + 1)]);
+    for (int k = 0; inside && k < order::ahead * order::rows; k += order::rows)
+        read_states_before<BLOCK, SAVES>(stage, pairs.unit0, rows, k, states);
+    wait_for_sums<BLOCK>(d);
+    named_barrier_sync(BLOCK::consumers); /* biases have been loaded, and stages are free */
+    if (!inside)
+        return;
 #pragma unroll
-        for (int i = 0; i < pairs.of_thread; i++) {
-            vec acc[2][BLOCK::accs];
+    for (int k = 0; k < order::all; k++) {
+        const int i = order::row(k), group = order::group(k),
+                  unit = pairs.unit0 + group * ECO_WIDE_UNITS;
+        if (k % order::rows == 0)
+            read_states_before<BLOCK, SAVES>(stage, pairs.unit0, rows,
+                                             k + order::ahead * order::rows, states);
+        vec acc[2][BLOCK::accs];
 #pragma unroll
-            for (int a = 0; a < BLOCK::accs; a++) {
-                const float *const sum = &d[i / 2][(a * groups + j) * 4 + i % 2 * 2];
-                const float2 bias = *(const float2 *)&bias_of_pair[a * units + unit];
-                acc[0][a] = sum[0] + bias.x;
-                acc[1][a] = sum[1] + bias.y;
-            }
-            if (!rows[i].there)
-                continue;
-            if (rows[i].masked)
-                mask_pair<BLOCK>(stage, rows[i], unit);
-            else
-                finish_pair<NUMBER, BLOCK>(stage, rows[i], pairs.unit0, unit, acc,
-                                           states[j % (ahead + 1)].of[i]);
+        for (int a = 0; a < BLOCK::accs; a++) {
+            const float *const sum = &d[i / 2][(a * groups + group) * 4 + i % 2 * 2];
+            const float2 bias = *(const float2 *)&bias_of_pair[a * units + group * ECO_WIDE_UNITS];
+            acc[0][a] = sum[0] + bias.x;
+            acc[1][a] = sum[1] + bias.y;
         }
+        if (rows[i].there && unit < stage.hidden) {
+            if (rows[i].masked)
+                mask_pair<BLOCK>(stage, rows[i].row, unit, states[k % order::ring]);
+            else
+                finish_pair<NUMBER, BLOCK, SAVES>(stage, slots, {rows[i].row, unit, group}, acc,
+                                                  states[k % order::ring]);
+        }
+        if (SAVES && group == groups - 1)
+            store_rows<BLOCK>(stage, slots,
+                              {row_of_pair(pairs.row0, i) - lane / 4, pairs.unit0 - lane % 4 * 2,
+                               stage.hidden, __ballot_sync(~0u, rows[i].there && !rows[i].masked)});
     }
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
-
-extern __shared__ __align__(1024) char wide_shared[];
 
 template <class BLOCK> ECO_DEVICE struct wide_stages stages_in_shared(void)
 {
@@ -239,7 +374,6 @@ ECO_DEVICE void consume(const struct eco_wide_call &call, const struct wide_stag
     const wide_pairs<BLOCK> pairs = pairs_of_thread<BLOCK>(warpgroup);
     float d[BLOCK::tiles][BLOCK::sums];
     struct wide_turn from = {0, 0};
-    wide_states<BLOCK> states[BLOCK::ahead + 1];
     struct wide_row<BLOCK> rows[2 * BLOCK::tiles];
 #pragma unroll
     for (int t = 0; t < BLOCK::tiles; t++)
@@ -256,12 +390,10 @@ ECO_DEVICE void consume(const struct eco_wide_call &call, const struct wide_stag
 #pragma unroll
     for (int i = 0; i < pairs.of_thread; i++)
         rows[i] = wide_row_at<BLOCK>(call.stage, row_of_pair(pairs.row0, i), pairs.unit0);
-#pragma unroll
-    for (int j = 0; pairs.unit0 < call.stage.hidden && j < BLOCK::ahead; j++)
-        read_states_before<BLOCK>(call.stage, pairs.unit0, rows, j, &states[j]);
-    wait_for_sums<BLOCK>(d);
-    named_barrier_sync(BLOCK::consumers); /* biases have been loaded */
-    finish_pairs<NUMBER, BLOCK>(call, pairs, rows, states, stages->biases, d);
+    if (BLOCK::saves > 0 && call.stage.save)
+        finish_pairs<NUMBER, BLOCK, true>(call, pairs, rows, stages->biases, d);
+    else
+        finish_pairs<NUMBER, BLOCK, false>(call, pairs, rows, stages->biases, d);
 }
 
 template <int NUMBER, int SHAPE> ECO_DEVICE void run_wide_step(const struct eco_wide_call &call)

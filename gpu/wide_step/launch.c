@@ -9,14 +9,17 @@
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const struct eco_wide_kernel *const *const lists[ECO_TYPES] = {
-    [ECORNN_BF16] = &eco_wide_bf16, [ECORNN_F16] = &eco_wide_f16};
+    [ECORNN_F32] = &eco_wide_f32_fast,
+    [ECORNN_BF16] = &eco_wide_bf16,
+    [ECORNN_F16] = &eco_wide_f16};
 
-const void *const *eco_wide_kernels(const struct eco_problem *problem)
+const struct eco_wide_kernel *eco_wide_kernels(const struct eco_problem *problem)
 {
-    const struct eco_wide_kernel *kernel = lists[problem->type] ? *lists[problem->type] : NULL;
-    while (kernel != NULL && kernel->cell != ECO_WIDE_END)
-        if (kernel++->cell == problem->cell->builtin)
-            return kernel[-1].by_shape;
+    const bool made = lists[problem->type] && (problem->type != ECORNN_F32 || problem->fast);
+    const struct eco_wide_kernel *kernel = made ? *lists[problem->type] : NULL;
+    for (; kernel != NULL && kernel->cell != ECO_WIDE_END; kernel++)
+        if (kernel->cell == problem->cell->builtin)
+            return kernel;
     return NULL;
 }
 
@@ -45,26 +48,29 @@ ecornn_status eco_wide_load(struct eco_gpu *gpu, bool *usable)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Pairs of units are accessed as one, with offsets of 32 bits. */
-static bool is_even(const void *array, size_t row, bool wide, int32_t rows)
+/* Pairs of units are read as one, and chunks of 16 bytes written, with offsets of 32 bits. */
+static bool is_aligned(const void *array, size_t row, size_t element, int32_t rows, size_t bytes)
 {
-    const size_t bytes = wide ? sizeof(float) : 2;
-    return array == NULL || (((uintptr_t)array | row * bytes) % (2 * bytes) == 0 &&
-                             row <= UINT32_MAX / ((size_t)rows + 1));
+    const size_t row_bytes = row * element;
+    return array == NULL ||
+           (((uintptr_t)array | row_bytes) % bytes == 0 && row <= UINT32_MAX / ((size_t)rows + 1));
 }
 
-static bool are_even(const struct eco_stage_call *stage)
+static bool are_aligned(const struct eco_stage_call *stage, size_t element)
 {
+    enum { CHUNK = 16 };
     const int32_t rows = stage->rows;
-    bool even = ((stage->wide_states | stage->wide_next) & 1) == 0 &&
-                is_even(stage->y, stage->y_row, false, rows) &&
-                is_even(stage->save, stage->save_row, false, rows);
-    for (int s = 0; s < stage->n_states; s++)
-        even = even &&
-               is_even(stage->state[s], stage->state_row[s], stage->wide_states >> s & 1, rows) &&
-               is_even(stage->next[s], stage->next_row[s], stage->wide_next >> s & 1, rows) &&
-               is_even(stage->kept[s], stage->kept_row[s], false, rows);
-    return even;
+    bool good = ((stage->wide_states | stage->wide_next) & 1) == 0 &&
+                is_aligned(stage->y, stage->y_row, element, rows, CHUNK) &&
+                is_aligned(stage->save, stage->save_row, element, rows, CHUNK);
+    for (int s = 0; s < stage->n_states; s++) {
+        const size_t before = stage->wide_states >> s & 1 ? sizeof(float) : element,
+                     next = stage->wide_next >> s & 1 ? sizeof(float) : element;
+        good = good && is_aligned(stage->state[s], stage->state_row[s], before, rows, 2 * before) &&
+               is_aligned(stage->next[s], stage->next_row[s], next, rows, CHUNK) &&
+               is_aligned(stage->kept[s], stage->kept_row[s], element, rows, CHUNK);
+    }
+    return good;
 }
 
 /* Sets up a source: the layer's matrix, and the accumulators that add it. */
@@ -86,9 +92,10 @@ static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, 
     to->early = given->early;
     if (given->data == NULL)
         return true;
-    to->k_blocks = (k + ECO_WIDE_K - 1) / ECO_WIDE_K;
+    const int32_t each = ECO_WIDE_LINE / (int32_t)eco_type_bytes(run->layout->type);
+    to->k_blocks = (k + each - 1) / each;
     const struct eco_matrix_box rows = {run->layout->type, given->data,          given->rows, k,
-                                        given->row,        eco_wide_rows(shape), ECO_WIDE_K},
+                                        given->row,        eco_wide_rows(shape), each},
                                 columns = {run->layout->type,
                                            eco_gpu_weights(run, op, part),
                                            (int64_t)to->count * to->column,
@@ -96,7 +103,7 @@ static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, 
                                            matrix->row,
                                            eco_wide_shapes[shape].units *
                                                ECO_WIDE_MORE(lowered->n_accs),
-                                           ECO_WIDE_K};
+                                           each};
     return eco_tensor_map(gpu->tensor_encoder, &rows, &to->rows) &&
            eco_tensor_map(gpu->tensor_encoder, &columns, &to->matrix);
 }
@@ -119,7 +126,7 @@ static void launch(struct eco_gpu_run *run, const struct eco_wide_call *call, in
         .numAttrs = alone ? eco_launch_after(&run->launch) : eco_launch_after_all(&run->launch)};
     const struct eco_gpu_plan *own = run->plan->context;
     void *arguments[] = {(void *)(uintptr_t)call};
-    eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, own->wide[shape], arguments),
+    eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, own->wide->by_shape[shape], arguments),
                       "a wide step");
 }
 
@@ -128,7 +135,7 @@ bool eco_wide_step(struct eco_gpu_run *run, const struct eco_op *op,
                    const struct eco_wide_rows rows[ECO_WIDE_SOURCES], int shape, bool alone)
 {
     struct eco_wide_call call;
-    if (run->status != ECORNN_OK || !are_even(stage))
+    if (run->status != ECORNN_OK || !are_aligned(stage, eco_type_bytes(run->layout->type)))
         return false;
     memset(&call, 0, sizeof call);
     call.stage = *stage;
@@ -138,5 +145,44 @@ bool eco_wide_step(struct eco_gpu_run *run, const struct eco_op *op,
         !fill_source(run, op, ECO_WEIGHT_RECURRENT, &rows[1], shape, &call.source[1]))
         return false;
     launch(run, &call, shape, alone);
+    return true;
+}
+
+/* ---- a step back ----------------------------------------------------------------------------- */
+
+static bool is_quad(const void *array, size_t row, size_t element)
+{
+    return ((uintptr_t)array | row * element) % (ECO_WIDE_QUAD * element) == 0;
+}
+
+static bool are_quads(const struct eco_stage_call *stage, size_t element)
+{
+    bool good = stage->hidden % ECO_WIDE_QUAD == 0 && stage->column % ECO_WIDE_QUAD == 0 &&
+                is_quad(stage->save, stage->save_row, element) &&
+                is_quad(stage->dacc, stage->dacc_row, element) &&
+                is_quad(stage->dy, stage->dy_row, stage->wide_dy ? sizeof(float) : element);
+    for (int s = 0; s < stage->n_states; s++)
+        good = good && is_quad(stage->state[s], stage->state_row[s], element) &&
+               is_quad(stage->next[s], stage->next_row[s], element) &&
+               is_quad(stage->carry[s], stage->carry_row[s], sizeof(float));
+    return good;
+}
+
+bool eco_wide_step_back(struct eco_gpu_run *run, const struct eco_stage_call *stage, bool overlap)
+{
+    enum { LEAST = 1 << 13 }; /* units of all rows; fewer do not fill the device */
+    const struct eco_wide_kernel *kernels = ((const struct eco_gpu_plan *)run->plan->context)->wide;
+    const int64_t units = (int64_t)stage->rows * stage->hidden,
+                  blocks = (units / ECO_WIDE_QUAD + ECO_STAGE_THREADS - 1) / ECO_STAGE_THREADS;
+    void *arguments[] = {(void *)(uintptr_t)stage};
+    if (kernels == NULL || kernels->back == NULL || !run->plan->device->caps.gpu.wide ||
+        run->lowered->n_backward > 1 || stage->n_dacc > ECO_WIDE_DACCS || run->problem->resets ||
+        stage->projected || stage->n_slots > 0 || units < LEAST || units > INT32_MAX ||
+        !are_quads(stage, eco_type_bytes(run->layout->type)))
+        return false;
+    eco_gpu_note_cuda(run,
+                      eco_launch(kernels->back, (dim3){(unsigned)blocks, 1, 1},
+                                 (dim3){ECO_STAGE_THREADS, 1, 1}, arguments, overlap, run->stream),
+                      "a step back");
     return true;
 }

@@ -54,8 +54,9 @@ template <int NUMBER, int SHAPE> struct wide_block {
          * warpgroup, which gives its registers to those that multiply; these load states ahead. */
         alone = shape::blocks == 1,
         threads = consumers + ECO_WIDE_MORE_THREADS(shape::blocks),
-        /* groups of units whose states are loaded ahead, as registers allow */
         groups = units / ECO_WIDE_UNITS,
+        /* as many pairs of units as a thread has rows are loaded at once: how often ahead, as
+         * registers allow */
         room = alone       ? 8 / (tiles * tiles)
                : sums > 32 ? 1
                            : 2,
@@ -91,18 +92,18 @@ ECO_DEVICE void copy_stage(const struct eco_wide_source *source, const struct wi
                            int stage, int k_block)
 {
     const int row0 = (int)blockIdx.y * BLOCK::rows,
-              unit0 = (int)blockIdx.x * BLOCK::across * BLOCK::units;
+              unit0 = (int)blockIdx.x * BLOCK::across * BLOCK::units,
+              k = k_block * (ECO_WIDE_LINE / (int)sizeof(narrow));
     const unsigned at = stages->at + stage * BLOCK::stage_bytes;
     uint64_t *const came = &stages->came[stage];
     mbarrier_expect_bytes(came,
                           BLOCK::rows_bytes + BLOCK::across * source->count * BLOCK::acc_bytes);
-    tensor_copy(at, &source->rows, k_block * ECO_WIDE_K, row0, came);
+    tensor_copy(at, &source->rows, k, row0, came);
     for (int w = 0; w < BLOCK::across; w++)
         for (int a = 0; a < source->count; a++)
             tensor_copy(at + BLOCK::rows_bytes +
                             (w * BLOCK::accs + source->first + a) * BLOCK::acc_bytes,
-                        &source->matrix, k_block * ECO_WIDE_K,
-                        a * source->column + unit0 + w * BLOCK::units, came);
+                        &source->matrix, k, a * source->column + unit0 + w * BLOCK::units, came);
 }
 
 /* The next kernel may become resident once all predecessors of this one have ended, and can rely on
@@ -162,8 +163,8 @@ ECO_DEVICE void multiply_accs(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
                b + (FIRST * BLOCK::acc_bytes >> 4));
 }
 
-/* Over k 16. If the first accumulator has only W and the last only R, one instruction has one of
- * these and another has the rest. */
+/* Over 32 bytes of k. If the first accumulator has only W and the last only R, one instruction has
+ * one of these and another has the rest. */
 template <class BLOCK, int SOURCE>
 ECO_DEVICE void multiply_k(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
 {

@@ -28,11 +28,13 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
     struct eco_wide_size size = {.accs = cell->lowered.n_accs,
                                  .units = problem->H,
                                  .rows = rows,
+                                 .element = (int32_t)eco_type_bytes(problem->type),
                                  .saved = problem->training ? cell->lowered.n_saves : 0,
                                  .k = {eco_problem_input(problem, layer), problem->P},
                                  .first = problem->T == 1};
-    const bool narrow = problem->type == ECORNN_BF16 || problem->type == ECORNN_F16;
-    if (caps->gpu.wide && narrow && problem->weight_type == problem->type && cell->builtin >= 0 &&
+    const bool tensor = problem->type == ECORNN_BF16 || problem->type == ECORNN_F16 ||
+                        (problem->type == ECORNN_F32 && problem->fast);
+    if (caps->gpu.wide && tensor && problem->weight_type == problem->type && cell->builtin >= 0 &&
         eco_cell_products(cell) == 1 && ECO_WIDE_MADE(size.accs) &&
         is_known(&cell->lowered, &size.apart) && problem->H % ECO_WIDE_UNITS == 0 &&
         size.k[0] % ECO_WIDE_UNITS == 0 && problem->P % ECO_WIDE_UNITS == 0 &&
@@ -49,20 +51,30 @@ static double weights_time(const struct eco_wide_size *size, const struct eco_gp
                            int shape, double blocks)
 {
     static const double stays = 40e6;
-    const double bytes =
-        2. * size->accs * size->units * (size->k[0] + (size->first ? 0. : size->k[1]));
+    const double bytes = (double)size->element * size->accs * size->units *
+                         (size->k[0] + (size->first ? 0. : size->k[1]));
     return bytes > stays ? bytes * ceil(blocks / eco_wide_shapes[shape].blocks) /
                                (rates->wide_bytes * sqrt(fmin(1, blocks)))
                          : 0;
 }
 
+enum { SECTOR = 32 }; /* bytes of the L2 */
+
 /* Rows that are not aligned to a sector of the L2 are read more slowly. */
-static double stages_of(int32_t k)
+static double stages_of(int32_t k, int32_t element)
 {
-    enum { SECTOR = 16 }; /* numbers */
     static const double ragged = 1.6;
-    const double stages = ceil((double)k / ECO_WIDE_K);
-    return k % SECTOR == 0 ? stages : ragged * stages;
+    const double stages = ceil((double)k * element / ECO_WIDE_LINE);
+    return k * element % SECTOR == 0 ? stages : ragged * stages;
+}
+
+/* What training saves. Two blocks write a sector if a block's units end within it. */
+static double saved_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates,
+                         double units)
+{
+    enum { NARROW = 2, BY_TWO = 2 };
+    return rates->wide_saved * size->element / NARROW * size->saved * size->units * size->rows *
+           (fmod(units * size->element, SECTOR) > 0 ? BY_TWO : 1);
 }
 
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
@@ -77,14 +89,14 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
                  blocks = ceil(size->units / units) * ceil(size->rows / rows) / caps->threads,
                  waves = eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, blocks),
                  part = size->apart || size->accs == 3 ? without_one : 1,
-                 stages = stages_of(size->k[0]) + (size->first ? 0 : stages_of(size->k[1])),
+                 stages = stages_of(size->k[0], size->element) +
+                          (size->first ? 0 : stages_of(size->k[1], size->element)),
                  stage =
                      rates->wide[shape].stage + rates->wide[shape].crowded_stage * fmin(1, blocks);
     const double time = 1e-6 * (rates->wide[shape].launch +
                                 waves * (rates->wide[shape].wave + part * stages * stage));
     return fmax(time, 1e-6 * rates->wide[shape].launch + weights_time(size, rates, shape, blocks)) +
-           rates->wide_saved * size->saved * size->units * size->rows +
-           (size->first ? AROUND * rates->launch : 0);
+           saved_time(size, rates, units) + (size->first ? AROUND * rates->launch : 0);
 }
 
 struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,

@@ -23,6 +23,7 @@ size_t eco_wide_shared(int shape, int32_t accs);
 
 struct eco_wide_size {
     int32_t accs, units, rows, k[ECO_WIDE_SOURCES];
+    int32_t element; /* bytes of a number */
     int32_t saved;   /* numbers saved for each unit */
     bool apart;      /* see mainloop.cuh */
     bool first;      /* a single step from zero states, without the second product */
@@ -46,8 +47,8 @@ void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan
 
 /* Once for a device with code for 9.0a. usable: its driver makes tensor maps, too. */
 ecornn_status eco_wide_load(struct eco_gpu *gpu, bool *usable);
-/* The kernels of a problem's cell, [ECO_WIDE_SHAPES]; or NULL. */
-const void *const *eco_wide_kernels(const struct eco_problem *problem);
+/* The kernels of a problem's cell; or NULL. */
+const struct eco_wide_kernel *eco_wide_kernels(const struct eco_problem *problem);
 /* Batch rows that a step multiplies. */
 struct eco_wide_rows {
     const void *data; /* [rows,k]; NULL: zeros */
@@ -60,5 +61,9 @@ struct eco_wide_rows {
 bool eco_wide_step(struct eco_gpu_run *run, const struct eco_op *op,
                    const struct eco_stage_call *stage,
                    const struct eco_wide_rows rows[ECO_WIDE_SOURCES], int shape, bool alone);
+
+/* Queues the only stage of a step back; false, and nothing is queued, if there is no such kernel,
+ * another is faster, or arrays are not aligned. overlap: as of eco_launch(). */
+bool eco_wide_step_back(struct eco_gpu_run *run, const struct eco_stage_call *stage, bool overlap);
 
 #endif /* ECO_GPU_WIDE_STEP_WIDE_STEP_H */

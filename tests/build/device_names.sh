@@ -107,7 +107,7 @@ def names_of(path):
 
 def may(name, paths):
     ways = all(re.search(r"/persistent/(forward|backward)\w*\.cuh$", path) for path in paths)
-    words = [path for path in paths if not re.search(r"/cell/(math|words|templates)\.cuh$|/persistent/|/scan/words|/wide_step/element", path)]
+    words = [path for path in paths if not re.search(r"/cell/(math|words|templates)\.cuh$|/persistent/|/scan/words|/wide_step/(element|backward)", path)]
     return ways or name in OVERLOADS or (WORDS_OF_CELLS.fullmatch(name) and not words)
 
 

@@ -174,7 +174,7 @@ static const struct {
                {"lstm/bf16/train/T25/N128/I2048/H2048", &eco_algo_step},
                {"lstm/bf16/infer/T25/N128/I4096/H4096", &eco_algo_step},
                {"lstm/bf16/train/T25/N128/I4096/H4096", &eco_algo_step},
-               {"lstm/bf16/train/L5/T100/N3520/I384/H384", &eco_algo_step},
+               {"lstm/bf16/train/L5/T100/N3520/I384/H384", &eco_algo_fused},
                {"gru/bf16/infer/L2/T159/N2302/I128/H256", &eco_algo_fused},
                {"gru/f16/infer/L3/T60/N512/I768/H768", &eco_algo_fused}};
 

@@ -149,7 +149,7 @@ static void add_file(struct eco_text *text, const char *name, const struct test_
                      problem.cell->recipe.name);
     else if (strstr(name, "5fusedIL") != NULL)
         eco_text_add(text, "fused_step_%s", of_type[type]);
-    else if (strstr(name, "9wide_stepIL") != NULL)
+    else if (strstr(name, "9wide_stepIL") != NULL || strstr(name, "9wide_backIL") != NULL)
         eco_text_add(text, "wide_step_%s", of_type[type]);
     else if (strstr(name, "3fewIL") != NULL)
         eco_text_add(text, "grouped_%s", of_type[type]);
@@ -302,6 +302,13 @@ static const struct more {
     {"rnn-relu/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"lstm-peephole/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"lstm-coupled/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm/f32/fast/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"gru/f32/fast/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"rnn-tanh/f32/fast/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"rnn-relu/f32/fast/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm-peephole/f32/fast/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm-coupled/f32/fast/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"slstm/f32/fast/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"slstm/bf16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"slstm/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"lstm/bf16/infer/bi/T3/N300/I72/H40/states/lengths:random", NULL, false},
