@@ -53,7 +53,7 @@ size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scal
 {
     return scaled != NULL || has_more(run)
                ? (size_t)ECO_ROOM_OF_MANY
-               : run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
+               : run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT - run->blas.lent;
 }
 
 bool eco_gpu_has_some_room(const struct eco_gpu_run *run, const struct eco_product *p)
@@ -84,6 +84,7 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
 {
     size_t bytes;
     run->blas.room = eco_gpu_room(run, op, &bytes);
+    run->blas.lent = 0;
     run->blas.room_bytes = 0; /* setting the stream resets it */
     run->stream = stream;
     eco_launch_serialize(&run->launch, ECO_SERIALIZED_OP);

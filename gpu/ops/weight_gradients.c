@@ -6,8 +6,29 @@
 #include "gpu/gemm/gemm.h"
 #include "gpu/ops/ops.h"
 
-/* Sums of columns of dacc. */
-static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bool halves)
+/* ---- sums of columns of dacc ----------------------------------------------------------------- */
+
+/* Sums of many rows read memory while products multiply: on a stream of their own, with the end of
+ * the products' room. Not if lanes of the tape use the streams. */
+static bool forks(const struct eco_gpu_run *run, const struct eco_matmul *matmul)
+{
+    enum { ROWS = 4096, ROOM = 8 << 20 };
+    return run->status == ECORNN_OK && run->launch.lanes == 1 && matmul->rows >= ROWS &&
+           eco_type_narrow(run->layout->type) && run->layout->request.gpu.product_bytes >= ROOM;
+}
+
+enum { BESIDE = 1 /* the stream */, LENT = 1 << 20 /* bytes of room */ };
+
+static void follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t ahead, int event)
+{
+    const struct eco_gpu_set *set = run->set;
+    eco_gpu_note_cuda(run, cudaEventRecord(set->event[event], ahead), "cudaEventRecord");
+    eco_gpu_note_cuda(run, cudaStreamWaitEvent(stream, set->event[event], 0),
+                      "cudaStreamWaitEvent");
+}
+
+static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bool halves,
+                    cudaStream_t stream)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     const struct eco_gpu *gpu = run->plan->device->context;
@@ -24,13 +45,16 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bo
         if (recipe->param[i].kind == ECO_PARAM_VECTOR)
             call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
     call.parts = eco_gpu_room(run, op, &call.parts_bytes);
+    if (run->blas.lent > 0) {
+        call.parts_bytes = run->blas.lent;
+        call.parts = (char *)call.parts + eco_gpu_room_of_many(run, NULL);
+    }
     if (halves) { /* the conversion to F16 has already made partial sums of columns */
         call.rows_of = eco_gpu_scaled_f16_sums(run, op, &call.rows);
         call.parts_bytes = ECO_ROOM_OF_MANY;
     }
     if (run->status == ECORNN_OK && (halves || !eco_gpu_grouped_sums(run, &call)))
-        eco_gpu_note_cuda(run, eco_launch_sum(&call, gpu->overlap, run->stream),
-                          "gradients of vectors");
+        eco_gpu_note_cuda(run, eco_launch_sum(&call, gpu->overlap, stream), "gradients of vectors");
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -123,12 +147,23 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_gradients *g
     struct products products = products_of(run, gradients, matmul);
     if (halves)
         eco_gpu_scaled_f16_dacc(run, op, false);
-    vectors(run, &matmul, halves);
+    const bool fork = !halves && forks(run, &matmul);
+    const cudaStream_t beside = fork ? run->set->stream[BESIDE] : run->stream;
+    if (fork) {
+        follow(run, beside, run->stream, 0);
+        run->blas.lent = LENT;
+    }
+    vectors(run, &matmul, halves, beside);
     if (halves) {
         multiply_halves(run, &products);
     } else {
         for (int i = multiply_first(run, &products); i < products.n; i++)
             multiply(run, &products.of[i]);
+    }
+    if (fork) {
+        follow(run, run->stream, beside, BESIDE);
+        run->blas.lent = 0;
+        eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
     }
     if (gradients->u.first == NULL)
         return;

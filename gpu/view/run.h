@@ -34,6 +34,7 @@ struct eco_gpu_run {
     struct eco_blas_state {
         void *room;        /* for the products of the current op */
         size_t room_bytes; /* as last set in cuBLAS */
+        size_t lent;       /* bytes at its end that a concurrent kernel uses */
         int share;         /* of multiprocessors, as last set in cuBLAS; 0: all; -1: unknown */
     } blas;
     struct eco_grouped_call grouped; /* gemm/grouped/grouped.c: products to be launched together */
