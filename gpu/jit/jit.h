@@ -19,9 +19,6 @@ struct eco_own_text {
 };
 const struct eco_own_code *eco_own_code_get(struct eco_gpu *gpu, const struct eco_own_text *wanted,
                                             struct eco_text *why);
-/* Compiles several texts that are not known yet, each in a thread. What fails is compiled again,
- * and says why, when eco_own_code_get asks for it. */
-void eco_own_codes_prepare(struct eco_gpu *gpu, const struct eco_own_text *const *wanted, int n);
 /* The stages of the problem's cell for its rows: kernels of forward, then of backward. */
 const struct eco_own_code *
 eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why);
