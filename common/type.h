@@ -51,10 +51,11 @@ static inline ecornn_type eco_type_sum(ecornn_type type)
     return eco_type_form[type].sum;
 }
 
-/* Are its sums of another type, so that each result is rounded? */
+/* Are its sums of another type, so that each result is rounded?  Not of 0, as in an array that is
+ * not there. */
 static inline bool eco_type_narrow(ecornn_type type)
 {
-    return eco_type_sum(type) != type;
+    return type != 0 && eco_type_sum(type) != type;
 }
 
 /* The nearest number of the type. */

@@ -15,7 +15,7 @@ from . import _library as lib
 from ._errors import BadArgument
 from ._memory import wait
 
-INT32 = 4  # for lengths, in addition to the library's number types
+INT32 = 100  # for lengths, in addition to the library's number types
 NAMES = {lib.F32: "float32", lib.F64: "float64", lib.BF16: "bfloat16", lib.F16: "float16",
          INT32: "int32"}
 BYTES = {lib.F32: 4, lib.F64: 8, lib.BF16: 2, lib.F16: 2, INT32: 4}

@@ -66,11 +66,12 @@ cat > "$folder/leaves.c" <<'END'
 int main(int argc, char **argv)
 {
     void *library = dlopen(argv[1], RTLD_NOW);
-    int (*count)(const char *);
+    int (*count)(const char *, int *), n = -1;
     if (library == NULL || chdir(argv[2]) != 0)
         return printf("%s\n", library == NULL ? dlerror() : argv[argc - 1]);
     *(void **)&count = dlsym(library, "ecornn_device_count");
-    return printf("count %d\n", count("cuda"));
+    count("cuda", &n);
+    return printf("count %d\n", n);
 }
 END
 $CC -o "$folder/leaves" "$folder/leaves.c" -ldl
