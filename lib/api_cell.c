@@ -75,7 +75,7 @@ ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
         return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
     const ecornn_cell *const builtin = find_builtin(text);
     if (builtin) {
-        *cell = (ecornn_cell *)(uintptr_t)builtin; /* nobody changes a cell */
+        *cell = (ecornn_cell *)(uintptr_t)builtin; /* no function changes a cell */
         return ECORNN_OK;
     }
     const size_t length = strlen(text), bytes = sizeof(struct parsed) + length + 1;

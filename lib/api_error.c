@@ -1,12 +1,14 @@
 /*
  * Names of statuses, the thread's error detail and the version text.  The text of a failure is
- * written where the failure is detected; this file only returns it.
+ * written where the failure is detected; this file only returns it.  Also the check of where a text
+ * goes.
  */
 #include "ecornn.h"
 
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
+#include "lib/check.h"
 
 const char *ecornn_status_name(ecornn_status status)
 {
@@ -47,4 +49,12 @@ const char *ecornn_version(void)
     eco_text_add(&text, "%s %s:%s", ECORNN_VERSION_STRING, device.backend->name,
                  device.info.variant);
     return version;
+}
+
+bool eco_check_text(const char *text, size_t size)
+{
+    if (text || size == 0)
+        return true;
+    eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
+    return false;
 }

@@ -60,9 +60,11 @@ const char *eco_cell_source_text(const ecornn_cell *cell);
 
 /* ---- plans of each kind ---------------------------------------------------------------------- */
 
-/* api_plan.c: the plan of one problem, as a part of another plan or to be given to the program. */
+/* layers.c: the plan of one problem, as a part of another plan or to be given to the program. */
 ecornn_status eco_layers_create(ecornn_plan **plan, ecornn_device *device, const ecornn_desc *desc);
 void eco_layers_free(ecornn_plan *plan);
+/* Adds what ecornn_plan_print prints. */
+void eco_layers_describe(const ecornn_plan *plan, struct eco_text *text);
 /* net.c, tangent.c, attention.c */
 ecornn_status eco_net_plan_create(struct eco_net_plan **net, ecornn_device *device,
                                   const char *text, const ecornn_cell *const *cells);
@@ -72,8 +74,6 @@ ecornn_status eco_tangent_plan_create(struct eco_tangent_plan **tangent, ecornn_
                                       const ecornn_desc *desc);
 void eco_tangent_plan_free(struct eco_tangent_plan *tangent);
 void eco_tangent_plan_describe(const struct eco_tangent_plan *tangent, struct eco_text *text);
-/* Adds what ecornn_plan_print prints. */
-void eco_plan_add_text(const ecornn_plan *plan, struct eco_text *text);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 

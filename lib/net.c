@@ -48,7 +48,7 @@ void eco_net_plan_describe(const struct eco_net_plan *net, struct eco_text *text
     }
     for (int k = 0; k < net->layers; k++) {
         eco_text_add(text, "layer %d: ", k);
-        eco_plan_add_text(net->layer[k].plan, text);
+        eco_layers_describe(net->layer[k].plan, text);
     }
 }
 

@@ -154,7 +154,7 @@ void eco_tangent_plan_describe(const struct eco_tangent_plan *tangent, struct ec
         const struct eco_tangent_layer *layer = &tangent->layer[k / 2];
         const ecornn_plan *part = k % 2 == 0 ? layer->both.plan : layer->cell.plan;
         if (part != NULL)
-            eco_plan_add_text(part, text);
+            eco_layers_describe(part, text);
     }
 }
 

@@ -1,12 +1,13 @@
 /*
- * A run of several models: each is a job. On a CPU each model runs on one thread if there are at
- * least as many models as threads, else on all threads; on a GPU each runs on a stream. A model
- * runs as it would alone, so it has the same bits.
+ * Runs of a plan. A run of several models: each is a job. On a CPU each model runs on one thread if
+ * there are at least as many models as threads, else on all threads; on a GPU each runs on a
+ * stream. A model runs as it would alone, so it has the same bits.
  */
 #include "common/compose/arena.h"
 #include "common/compose/models.h"
 #include "common/compose/sequence.h"
 #include "common/seed.h"
+#include "common/caller.h"
 
 struct models {
     const struct ecornn_plan *plan;
@@ -123,4 +124,26 @@ void eco_compose_models(struct eco_sequence *sequence, const struct ecornn_plan 
                                                            .program = &models,
                                                            .plan = plan,
                                                            .args = args});
+}
+
+/* ---- one model or several -------------------------------------------------------------------- */
+
+void eco_sequence_run(struct eco_sequence *sequence, const struct ecornn_plan *plan,
+                      const struct eco_args *args)
+{
+    struct eco_args own = *args;
+    own.stream = sequence->stream;
+    own.alone = sequence->alone;
+    if (sequence->status == ECORNN_OK)
+        (plan->one != NULL ? eco_compose_models : eco_compose_one)(sequence, plan, &own);
+}
+
+ecornn_status eco_run_plan(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    struct eco_caller caller;
+    struct eco_sequence sequence = eco_sequence_on(plan->device, args->stream);
+    eco_caller_begin_run(&caller, plan->device->backend);
+    (plan->one != NULL ? eco_compose_models : eco_compose_one)(&sequence, plan, args);
+    eco_caller_end(&caller);
+    return sequence.status;
 }

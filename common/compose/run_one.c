@@ -1,33 +1,13 @@
 /*
- * Runs of a plan. A run of one model fills start values, compacts masked steps, and gives the tape
+ * A run of one model: fills start values, compacts masked steps, and gives the tape
  * and the layout of this run's size to the plan's algorithm.
  */
 #include "common/compose/starts.h"
 #include "common/compose/compaction.h"
 #include "common/compose/sequence.h"
 #include "common/mark.h"
-#include "common/caller.h"
 
 /* ---- start values of states that the caller does not give ------------------------------------ */
-
-/* [L*D,N,width] of the caller's type; 0 bytes for a state that starts at zero. */
-static struct eco_size bytes_of(const struct eco_layout *layout, int state)
-{
-    const struct eco_problem *problem = layout->problem;
-    if (problem->cell->recipe.start[state] == 0 || layout->request.plain)
-        return eco_size_of(0);
-    const size_t pairs = (size_t)problem->L * (size_t)problem->D * eco_type_bytes(layout->type);
-    return eco_size_align(eco_size_mul(eco_size_mul(eco_size_of(pairs), (size_t)layout->N),
-                                       (size_t)eco_problem_width(problem, state)));
-}
-
-struct eco_size eco_starts_bytes(const struct eco_layout *layout)
-{
-    struct eco_size all = eco_size_of(0);
-    for (int s = 0; s < layout->problem->cell->recipe.n_states; s++)
-        all = eco_size_add(all, bytes_of(layout, s));
-    return all;
-}
 
 bool eco_starts_begin(struct eco_starts *starts, const struct eco_layout *layout,
                       const struct eco_args *args)
@@ -36,7 +16,7 @@ bool eco_starts_begin(struct eco_starts *starts, const struct eco_layout *layout
     char *at = (char *)args->workspace + layout->starts;
     starts->fills = 0;
     for (int s = 0; s < recipe->n_states; s++) {
-        const size_t bytes = bytes_of(layout, s).value;
+        const size_t bytes = eco_starts_of(layout, s).value;
         const bool begins = args->initial[s] == NULL,
                    at_resets = args->resets != NULL && args->reset_state[s] == NULL;
         if (bytes == 0 || !(begins || at_resets))
@@ -166,26 +146,4 @@ void eco_compose_one(struct eco_sequence *sequence, const struct ecornn_plan *pl
     run_started(sequence, plan, layout, args);
     if (sequence->status == ECORNN_OK && marks && !args->backward)
         eco_mark_write(plan, args);
-}
-
-/* ---- one model or several -------------------------------------------------------------------- */
-
-void eco_sequence_run(struct eco_sequence *sequence, const struct ecornn_plan *plan,
-                      const struct eco_args *args)
-{
-    struct eco_args own = *args;
-    own.stream = sequence->stream;
-    own.alone = sequence->alone;
-    if (sequence->status == ECORNN_OK)
-        (plan->one != NULL ? eco_compose_models : eco_compose_one)(sequence, plan, &own);
-}
-
-ecornn_status eco_run_plan(const struct ecornn_plan *plan, const struct eco_args *args)
-{
-    struct eco_caller caller;
-    struct eco_sequence sequence = eco_sequence_on(plan->device, args->stream);
-    eco_caller_begin_run(&caller, plan->device->backend);
-    (plan->one != NULL ? eco_compose_models : eco_compose_one)(&sequence, plan, args);
-    eco_caller_end(&caller);
-    return sequence.status;
 }

@@ -46,8 +46,8 @@ struct eco_program_jobs {
 };
 void eco_sequence_jobs(struct eco_sequence *sequence, const struct eco_program_jobs *jobs);
 
-/* For a public function: runs a plan, or queues a call, in the calling thread's environment of a
- * run (caller.h). */
+/* For a public function: runs a plan (models_run.c), or queues a call, in the calling thread's
+ * environment of a run (caller.h). */
 ecornn_status eco_run_plan(const struct ecornn_plan *plan, const struct eco_args *args);
 ecornn_status eco_run_call(struct ecornn_device *device, const struct eco_call *call, void *stream);
 

@@ -149,12 +149,6 @@ struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer)
  * How states are stored: in planes over the steps, or, in a lean run, as copies.
  */
 
-bool eco_layout_is_lean(const struct eco_layout *layout)
-{
-    const struct eco_problem *problem = layout->problem;
-    return layout->request.gpu.lean && (layout->training || problem->resets || problem->states);
-}
-
 bool eco_layout_copies_states(const struct eco_layout *layout)
 {
     return layout->request.gpu.lean && (layout->training || layout->problem->states);
@@ -181,14 +175,6 @@ size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
 {
     const size_t width = (size_t)eco_problem_width(layout->problem, state);
     return is_read(layout, state) ? eco_request_row(&layout->request, width) : width;
-}
-
-size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width)
-{
-    const size_t element = eco_type_bytes(layout->type),
-                 alias_bytes = layout->request.cpu.alias_bytes;
-    const bool aliases = width > 0 && alias_bytes > 0 && width * element % alias_bytes == 0;
-    return width + (aliases ? ECO_ALIGNMENT / element : 0);
 }
 
 /* Planes with rows of this width; rows that products read get alias padding. */
@@ -220,13 +206,6 @@ struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, i
 {
     const size_t D = (size_t)layout->problem->D;
     return planes(layout, state, count, D * eco_layout_plane_part(layout, state));
-}
-
-struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state)
-{
-    const struct eco_problem *problem = layout->problem;
-    return (struct eco_layout_rows){layout->type, layout->T,
-                                    (size_t)problem->D * (size_t)eco_problem_width(problem, state)};
 }
 
 struct eco_layout_rows eco_layout_reset_rows(const struct eco_layout *layout, int state,

@@ -82,3 +82,16 @@ int32_t eco_layout_ring(int32_t chunk)
         planes *= 2;
     return planes;
 }
+
+struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state)
+{
+    const struct eco_problem *problem = layout->problem;
+    return (struct eco_layout_rows){layout->type, layout->T,
+                                    (size_t)problem->D * (size_t)eco_problem_width(problem, state)};
+}
+
+bool eco_layout_is_lean(const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    return layout->request.gpu.lean && (layout->training || problem->resets || problem->states);
+}

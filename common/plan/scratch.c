@@ -1,6 +1,7 @@
 /*
  * Width, steps and type of each scratch array in the workspace.
  */
+#include "common/compose/starts.h"
 #include "common/plan/shapes.h"
 
 struct eco_size eco_layout_product_bytes(ecornn_type type, size_t a, size_t b, size_t c)
@@ -229,4 +230,32 @@ struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout)
     return eco_size_of(!eco_layout_sums_by_group(layout)         ? 0
                        : layout->problem->L > 1 && later > first ? later
                                                                  : first);
+}
+
+/* ---- what else is stored in the workspace, and padded rows ----------------------------------- */
+
+struct eco_size eco_starts_of(const struct eco_layout *layout, int state)
+{
+    const struct eco_problem *problem = layout->problem;
+    if (problem->cell->recipe.start[state] == 0 || layout->request.plain)
+        return eco_size_of(0);
+    const size_t pairs = (size_t)problem->L * (size_t)problem->D * eco_type_bytes(layout->type);
+    return eco_size_align(eco_size_mul(eco_size_mul(eco_size_of(pairs), (size_t)layout->N),
+                                       (size_t)eco_problem_width(problem, state)));
+}
+
+struct eco_size eco_starts_bytes(const struct eco_layout *layout)
+{
+    struct eco_size all = eco_size_of(0);
+    for (int s = 0; s < layout->problem->cell->recipe.n_states; s++)
+        all = eco_size_add(all, eco_starts_of(layout, s));
+    return all;
+}
+
+size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width)
+{
+    const size_t element = eco_type_bytes(layout->type),
+                 alias_bytes = layout->request.cpu.alias_bytes;
+    const bool aliases = width > 0 && alias_bytes > 0 && width * element % alias_bytes == 0;
+    return width + (aliases ? ECO_ALIGNMENT / element : 0);
 }

@@ -14,7 +14,7 @@ struct eco_layout_rows {
     size_t width;  /* 0: there is no such array */
 };
 
-/* arrays.c: the length of a row that products read, with alias padding if it needs some. */
+/* scratch.c: the length of a row that products read, with alias padding if it needs some. */
 size_t eco_layout_alias_padded(const struct eco_layout *layout, size_t width);
 /* `count` planes of a state, both directions side by side; ... */
 struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state, int32_t count);
@@ -25,7 +25,7 @@ struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, i
                                               int32_t count);
 /* ... the elements of one direction in their rows; unread states are stored like copies; ... */
 size_t eco_layout_plane_part(const struct eco_layout *layout, int state);
-/* ... and those copies, in a lean run. */
+/* ... and those copies, in a lean run; replay.c. */
 struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state);
 
 /* With resets: states before a step, resets applied; backward for all of dacc's steps. */

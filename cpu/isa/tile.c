@@ -116,7 +116,7 @@ ALWAYS_INLINE void tile_clear(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const int R,
             sum[r][v] = v_const(0);
 }
 
-/* Where the sums of a block are added: to C, or for the first pair to `start`. */
+/* The sums of a block are added to C; those of the first pair are added to `start`. */
 struct tile_result {
     const struct eco_tile *tile;
     float *c;

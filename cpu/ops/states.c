@@ -194,24 +194,6 @@ void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *
  * backward adds their gradients to the carried ones before each step.
  */
 
-/* Moves the rows that this thread also resets, so that no other thread changes them. */
-void eco_cpu_show_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t)
-{
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const struct eco_move move = {.op = bound->op,
-                                      .to = bound->all_states[s],
-                                      .to_t = t,
-                                      .from = bound->next[s],
-                                      .t = t,
-                                      .steps = 1,
-                                      .every = 1,
-                                      .width = eco_problem_width(run->problem, s),
-                                      .rows = ECO_ROWS_CLEARED};
-        if (move.to.first != NULL)
-            eco_cpu_move((void *)(uintptr_t)run, &move);
-    }
-}
-
 void eco_cpu_add_dstates(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
                          const struct eco_pointwise *call)
 {

@@ -120,6 +120,25 @@ void eco_cpu_move(void *context, const struct eco_move *move)
     }
 }
 
+/* Forward copies the states of every step for the caller. It moves the rows that this thread also
+ * resets, so that no other thread changes them. */
+void eco_cpu_show_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t)
+{
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const struct eco_move move = {.op = bound->op,
+                                      .to = bound->all_states[s],
+                                      .to_t = t,
+                                      .from = bound->next[s],
+                                      .t = t,
+                                      .steps = 1,
+                                      .every = 1,
+                                      .width = eco_problem_width(run->problem, s),
+                                      .rows = ECO_ROWS_CLEARED};
+        if (move.to.first != NULL)
+            eco_cpu_move((void *)(uintptr_t)run, &move);
+    }
+}
+
 /* ---- PRODUCT and GRADIENTS ------------------------------------------------------------------- */
 
 const struct eco_blocks eco_cpu_one_block = {31, 0, 0};

@@ -39,20 +39,16 @@ void eco_gpu_expand_without(struct eco_gpu_run *run, const struct eco_bound *bou
                             uint16_t without);
 extern const struct eco_verbs eco_gpu_verbs;
 void eco_gpu_weight_product(void *run, const struct eco_weight_product *product); /* verbs.c */
-void eco_gpu_gradients(void *run, const struct eco_gradients *gradients); /* weight_gradients.c */
+void eco_gpu_gradients(struct eco_gpu_run *run,
+                       const struct eco_gradients *gradients); /* weight_gradients.c */
 void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/replay.c */
 void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound);   /* ops/step.c */
 void eco_gpu_d_step(struct eco_gpu_run *run,
                     const struct eco_bound *bound); /* ops/step_backward.c */
-/* Bit s: no gradient is carried into the last step's state s, and that step's first kernel takes it
- * as zero. */
-uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
 
 /* ---- what fills up rows, ops/verbs.c -------------------------------------------------- */
 
-/* Fill the padding of rows that products read with zeros, before the first step of forward, and of
- * backward if its products read whole rows. */
+/* Fills the padding of rows that products read with zeros, before the first step of forward. */
 void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound);
-void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op);
 
 #endif /* ECO_GPU_OPS_OPS_H */

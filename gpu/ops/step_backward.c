@@ -118,14 +118,6 @@ static void multiply_back(const struct step *step, int o, const struct eco_plane
                                                           .odd = step->odd});
 }
 
-uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run)
-{
-    uint16_t zero = 0;
-    for (int s = 0; s < run->problem->cell->recipe.n_states && !run->problem->projected; s++)
-        zero |= (uint16_t)((run->args->dfinal[s] == NULL && run->args->dstates[s] == NULL) << s);
-    return zero;
-}
-
 static bool has_dstates(const struct eco_args *args)
 {
     bool any = false;

@@ -183,7 +183,7 @@ void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound)
     fill_columns(run, bound->op, ECO_SCRATCH_OPERAND, 1);
 }
 
-void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op)
+static void fill_all_columns(struct eco_gpu_run *run, const struct eco_op *op)
 {
     fill_columns(run, op, ECO_SCRATCH_DACC, run->layout->weights_steps);
     fill_columns(run, op, ECO_SCRATCH_OPERAND, run->layout->weights_steps);
@@ -191,10 +191,19 @@ void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op)
 
 /* ---- all verbs ------------------------------------------------------------------------------- */
 
+static void gradients_of(void *context, const struct eco_gradients *gradients)
+{
+    struct eco_gpu_run *run = context;
+    eco_gpu_gradients(run, gradients);
+    /* F16 operands were in the padding of dacc's rows, which must be zero */
+    if (eco_gpu_scales_back(run, gradients->op))
+        fill_all_columns(run, gradients->op);
+}
+
 const struct eco_verbs eco_gpu_verbs = {.move = eco_gpu_move,
                                         .cut = eco_gpu_cut,
                                         .product = eco_gpu_weight_product,
-                                        .gradients = eco_gpu_gradients};
+                                        .gradients = gradients_of};
 
 /* Prepares what the ops of a layer read: copies of its weights, and padding. */
 static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)
@@ -208,7 +217,7 @@ static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)
     if (kind == ECO_BEGIN)
         eco_gpu_fill_rows(run, bound);
     if (kind == ECO_D_BEGIN)
-        eco_gpu_fill_columns(run, bound->op);
+        fill_all_columns(run, bound->op);
 }
 
 /* States that need no copy before the first step, see eco_target. */

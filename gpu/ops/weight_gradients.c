@@ -9,7 +9,7 @@
 /* ---- sums of columns of dacc ----------------------------------------------------------------- */
 
 /* Sums of many rows read memory while products multiply: on a stream of their own, with the end of
- * the products' room. Not if lanes of the tape use the streams. */
+ * the products' room. Not if the tape has lanes, which use these streams. */
 static bool forks(const struct eco_gpu_run *run, const struct eco_matmul *matmul)
 {
     enum { ROWS = 4096, ROOM = 8 << 20 };
@@ -175,12 +175,8 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_gradients *g
     eco_gpu_multiply_weights(run, &matmul);
 }
 
-void eco_gpu_gradients(void *context, const struct eco_gradients *gradients)
+void eco_gpu_gradients(struct eco_gpu_run *run, const struct eco_gradients *gradients)
 {
-    struct eco_gpu_run *run = context;
-    const bool halves = eco_gpu_scales_back(run, gradients->op);
     if (run->args->dweights != NULL)
-        add_gradients(run, gradients, halves);
-    if (halves) /* F16 operands were in the padding of dacc's rows, which must be zero */
-        eco_gpu_fill_columns(run, gradients->op);
+        add_gradients(run, gradients, eco_gpu_scales_back(run, gradients->op));
 }

@@ -68,6 +68,14 @@ uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run)
     return run->problem->projected && run->args->lengths != NULL ? zero & (uint16_t)~1u : zero;
 }
 
+uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run)
+{
+    uint16_t zero = 0;
+    for (int s = 0; s < run->problem->cell->recipe.n_states && !run->problem->projected; s++)
+        zero |= (uint16_t)((run->args->dfinal[s] == NULL && run->args->dstates[s] == NULL) << s);
+    return zero;
+}
+
 bool eco_gpu_begins_in_planes(const struct eco_gpu_run *run)
 {
     const unsigned all = (1u << run->problem->cell->recipe.n_states) - 1;

@@ -92,6 +92,9 @@ void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_bou
                              int32_t t, struct eco_stage_call *call);
 /* Forward, bit s: state s before the first step is zero and in no plane; kernels know it. */
 uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run);
+/* Bit s: no gradient is carried into the last step's state s, and that step's first kernel takes it
+ * as zero. */
+uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
 /* Copies y for backward steps, if they cannot read y itself. */
 void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound);
 

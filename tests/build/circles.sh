@@ -6,20 +6,7 @@ set -eu
 command -v nm > /dev/null && command -v tsort > /dev/null || { echo "no nm or no tsort: skipped"; exit 77; }
 objects=tests/build/objects
 [ -s "$objects" ] || { echo "no list $objects of what make built"; exit 99; }
-defended='common/plan/scratch common/plan/arrays : the arrays of a plan include its scratch, which is bound as one of them
-common/plan/replay common/plan/arrays : a replayed chunk takes the arrays of the chunk below
-common/compose/models_run common/compose/models : a run of models asks how its plan cut them
-common/compose/models_run common/compose/run_one : each model runs as a layer does
-common/compose/models_run common/plan/planner : a run of fewer models is planned by the first
-common/compose/run_one common/plan/layout : a run of a smaller size has its own layout
-cpu/ops/states cpu/ops/verbs : states move as other arrays do
-gpu/ops/step_backward gpu/ops/step : a replayed step is a step forward
-gpu/ops/weight_gradients gpu/ops/verbs : gradients are products
-lib/api_plan lib/api_cell : one plan for all kinds: api_plan dispatches to net and tangent,
-lib/net lib/api_plan : which use its checks
-lib/net_plan lib/api_cell : as above
-lib/net_plan lib/api_plan : as above
-lib/tangent lib/api_plan : as above'
+defended=''
 
 # A libtool object names the object file that was compiled.  The name of the library that an object is
 # for, and the set of instructions, are no part of the source file's name.

@@ -17,11 +17,11 @@ from pathlib import Path
 
 # name: (functions that a run begins with, most source files, most functions that choose)
 RUNS = {
-    "cpu": ("ecornn_forward eco_cpu_run_tape", 54, 0),
-    "persistent": ("ecornn_forward eco_gpu_run_persistent", 56, 0),
-    "fused": ("ecornn_forward eco_gpu_run_fused", 54, 0),
-    "scan": ("ecornn_forward eco_gpu_run_scan", 54, 0),
-    "step": ("ecornn_forward eco_gpu_run_step", 53, 0),
+    "cpu": ("ecornn_forward eco_cpu_run_tape", 47, 0),
+    "persistent": ("ecornn_forward eco_gpu_run_persistent", 50, 0),
+    "fused": ("ecornn_forward eco_gpu_run_fused", 48, 0),
+    "scan": ("ecornn_forward eco_gpu_run_scan", 48, 0),
+    "step": ("ecornn_forward eco_gpu_run_step", 47, 0),
 }
 # The run of a layer: models, nets and tangents are plans of their own, which run those of layers.
 WITHOUT = {"common/compose/models.c", "common/compose/models_run.c", "common/compose/net_run.c",

@@ -15,7 +15,7 @@ import torch
 from ._stream import capturing, stream_of
 
 _LIMIT = 32
-# A piece more must save this part of all rows, and so many numbers in a state of all its steps.
+# Another piece must save at least 1/_SHARE of all rows, and _LEAST numbers of a state.
 _SHARE, _LEAST = 32, 1 << 16
 # Steps and rows of a piece are multiples of at most these parts of all, which come again with other
 # lengths: runs of sizes that come again are graphs of a GPU.
@@ -169,7 +169,7 @@ def packing_of(batch_sizes: torch.Tensor, device: torch.device) -> Packing:
 
 
 def _unit(size: int, parts: int) -> int:
-    """The largest power of two of which `size` has at least so many."""
+    """The largest power of two that fits at least `parts` times into `size`."""
     return 1 << max((size // parts).bit_length() - 1, 0)
 
 
