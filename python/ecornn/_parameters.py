@@ -9,13 +9,14 @@ import ctypes
 import math
 import threading
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy
 
 from . import _library as lib
 from ._errors import BadArgument
 from ._library import check, library
-from ._memory import Memory, same_bytes, wait
+from ._memory import Memory, address_of, same_bytes, wait
 from ._plan import Parameter, Plan
 
 _KEPT = 8  # packed weights kept for plans that cannot share them
@@ -77,11 +78,6 @@ def addresses(base: int, table: list[Parameter], bytes: int):
     return (ctypes.c_void_p * len(table))(*(base + p.offset * bytes for p in table))
 
 
-def address_of(block: numpy.ndarray) -> int:
-    """The address of its first element."""
-    return block.__array_interface__["data"][0]
-
-
 class Packed:
     """Packed weights of a block, for runs of several plans.
 
@@ -96,10 +92,12 @@ class Packed:
         self._lock = threading.Lock()
         self._packed: list[tuple[Plan, Memory, numpy.ndarray]] = []  # the copy comes last
         self._frozen: numpy.ndarray | None = None
+        self.repeats: dict[tuple[int, ...], Any] | None = None  # by shapes of x, of frozen weights
 
     def freeze(self, frozen: bool) -> None:
         """Keeps a copy of the block as it is now, or drops it."""
         self._frozen = self._block.copy() if frozen else None
+        self.repeats = {} if frozen else None
 
     def of(self, plan: Plan, may_be_frozen: bool) -> Memory | None:
         """Weights for runs of this plan; None if the plan has none."""

@@ -16,8 +16,9 @@ from . import _library as lib
 from . import arrays
 from ._errors import BadArgument
 from ._library import check, library, pack_gradient, pack_io
-from ._memory import Memory, reserve, scratch, wait
+from ._memory import Memory, address_of, reserve, scratch, wait
 from ._parameters import Parameters, unpack
+from ._repeat import Repeat
 from .arrays import INT32, View
 from .results import Results
 
@@ -84,7 +85,7 @@ class Job:
     """The inputs of a run: arrays in the library's form, and the plan."""
 
     __slots__ = ("layer", "plan", "stream", "steps", "batch", "x", "initial", "lengths", "weights",
-                 "seed", "more", "resets", "starts", "mask", "lead", "workspace", "reserve")
+                 "seed", "more", "resets", "starts", "mask", "lead", "repeats", "workspace", "reserve")
 
     def __init__(self, layer: Layer, x, initial, lengths, training: bool, seed: int, stream,
                  more: Steps = PLAIN):
@@ -112,7 +113,7 @@ class Job:
         self.plan = layer._plans.get(layer.device, max(self.steps, 1), max(self.batch, 1), type,
                                      layer._param_type, training, more.flags | shared)
         self.workspace, self.reserve = self.plan.sizes(self.steps, self.batch)
-        self.weights = None
+        self.weights, self.repeats = None, layer._packed.repeats
         if self.steps and self.batch:
             self.weights = layer._packed.of(self.plan, not training)
 
@@ -199,7 +200,7 @@ def _lengths(given: Any, steps: int, rows: tuple[int, ...], layer: Layer, stream
 
 def _placed(host: numpy.ndarray, given: Any, layer: Layer) -> View:
     """A numpy array copied to device memory."""
-    place, address = layer._place, host.__array_interface__["data"][0]
+    place, address = layer._place, address_of(host)
     type = INT32 if host.dtype == numpy.int32 else str(host.dtype)
     if not place.on_gpu:
         return View(address, host.shape, type, host, given)
@@ -239,6 +240,8 @@ def infer(job: Job) -> tuple[Any, ...]:
     y, final, shown = out.addresses
     _space, io = job.io(y, final, None, shown)
     check(library.ecornn_forward(job.plan.handle, job.steps, job.batch, io))
+    if job.more is PLAIN:
+        Repeat.keep(job)
     return out.give()
 
 

@@ -13,7 +13,7 @@ import numpy
 from . import _dlpack
 from . import _library as lib
 from ._errors import BadArgument
-from ._memory import wait
+from ._memory import address_of, wait
 
 INT32 = 100  # for lengths, in addition to the library's number types
 NAMES = {lib.F32: "float32", lib.F64: "float64", lib.BF16: "bfloat16", lib.F16: "float16",
@@ -92,7 +92,7 @@ def read_numpy(array: numpy.ndarray, origin) -> View:
         found = _type_of(array.dtype)
         if isinstance(found, int):
             _by_dtype[array.dtype] = found
-    return View(array.__array_interface__["data"][0], array.shape, found, array, origin)
+    return View(address_of(array), array.shape, found, array, origin)
 
 
 def _is_dense(shape, strides) -> bool:

@@ -280,8 +280,13 @@ class Layer:
         [L*D,T,N,*].  first=(step, row): position of this run in a larger one.
         doc/guide/sequences.md has the details.
         """
+        repeats = self._packed.repeats
+        if repeats and type(x) is numpy.ndarray and lengths is None and not more:
+            repeat = repeats.get(x.shape)
+            if repeat is not None and repeat.takes(x, initial):
+                return repeat(x, initial)
         return _run.infer(_run.Job(self, x, initial, lengths, False, 0, stream,
-                                   _run.Steps(**more)))
+                                   _run.Steps(**more) if more else _run.PLAIN))
 
     def forward(self, x: Any, initial: Any = None, lengths: Any = None, *, seed: int = 0,
                 stream: Any = None, **more: Any) -> Run:

@@ -14,7 +14,7 @@ import numpy
 from . import _dlpack, _plan
 from . import _library as lib
 from ._errors import BadArgument
-from ._memory import Memory, wait
+from ._memory import Memory, address_of, wait
 from .arrays import BYTES, CODES, NAMES, TYPESTR, Place, View, device_name, read_numpy
 
 
@@ -104,7 +104,7 @@ class Array:
         """A copy in host memory; bfloat16 as float32."""
         found = numpy.empty(self.shape, TYPESTR[self._type])
         wait(self.device, self._stream)
-        self._memory.read(found.__array_interface__["data"][0], found.nbytes)
+        self._memory.read(address_of(found), found.nbytes)
         if self._type == lib.BF16:
             return (found.astype(numpy.uint32) << 16).view(numpy.float32)
         return found
@@ -147,7 +147,7 @@ class Results:
         """A holder of memory for one result, and its address."""
         if self._dtype is not None:
             made = numpy.empty(shape, self._dtype)
-            return made, made.__array_interface__["data"][0]
+            return made, address_of(made)
         array = Array(self._place, shape, self._type, self._stream)
         return array, array.address
 

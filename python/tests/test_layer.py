@@ -479,6 +479,38 @@ def test_frozen_weights(models):
         np.testing.assert_array_equal(layer(x)[0], changed)
 
 
+@pytest.mark.parametrize("more", [{}, {"models": 2}, {"bidirectional": True, "layers": 2, "proj": 2}])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_frozen_runs_repeat(cell, more):
+    if cell == "gru" and "proj" in more:
+        more = {**more, "proj": 0}
+    plain, layer = Layer(cell, 3, 4, **more), Layer(cell, 3, 4, **more)
+    layer.freeze_weights()
+    x = draw(*layer.lead, 5, 2, 3)
+    start = tuple(draw(*state.shape) for state in plain(x)[1])
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    wide = np.repeat(x, 2, -1)[..., ::2]
+    odd = np.frombuffer(b"1" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(x.shape)
+    for given, initial in [(x, None), (x, None), (fixed, start), (wide, start), (odd, list(start)),
+                           (x, (start[0][..., ::-1].copy()[..., ::-1], *start[1:]))]:
+        for ours, right in zip((*layer(given, initial)[1], layer(given, initial)[0]),
+                               (*plain(x, initial)[1], plain(x, initial)[0])):
+            np.testing.assert_array_equal(ours, right)
+    y = layer(x)[0]
+    assert layer(x)[0] is not y and layer._packed.repeats
+    lengths = np.full((*layer.lead, 2), 3, np.int32)
+    np.testing.assert_array_equal(layer(x, lengths=lengths)[0], plain(x, lengths=lengths)[0])
+    for wrong in (x.astype(np.float64), x.byteswap().view(x.dtype.newbyteorder()), x[..., :2]):
+        with pytest.raises(ecornn.BadArgument, match="x is"):
+            layer(wrong)
+    with pytest.raises(ecornn.BadArgument, match="initial"):
+        layer(x, start[:1] + start)
+    layer.parameters.block[:] = 0
+    layer.freeze_weights()
+    assert not layer(x, None)[0].any()
+
+
 def test_layers_are_pickled_and_copied():
     layer = Layer("lstm", 3, 4, layers=2, direction="both", dtype="f64", dropout=0.25, proj=2,
                   batch_first=True)
