@@ -101,7 +101,7 @@ START_TEST(gives_the_same_bits_however_compiled)
     static const char *const name[TYPES] = {"f32", "f64", "bf16", "f16"};
     const int type = nth(_i) % TYPES;
     const char *cell = cell_name(nth(_i) / TYPES);
-    const struct machine machine = {device, (ecornn_type)type, 1, NULL};
+    const struct machine machine = {device, (ecornn_type)(ECORNN_F32 + type), 1, NULL};
     char rest[CASE_TEXT];
     snprintf(rest, sizeof rest, "%s/train/L2/bi/T5/N3/I4/H19/states/lengths:random", name[type]);
     for (int on = 0; on < 2; on++) {
