@@ -73,7 +73,8 @@ def test_options(kind, dtype, device, monkeypatch):
             options["proj_size"] = proj
         if relu:
             options["nonlinearity"] = "relu"
-        monkeypatch.setattr(_packing, "_LEAST", 0 if packed == 2 else 1 << 20)
+        limits = _packing.Limits(0 if packed == 2 else 1 << 60, 0, 0, 32)
+        monkeypatch.setattr(_packing, "LIMITS", dict.fromkeys(_packing.LIMITS, limits))
         theirs = getattr(torch.nn, kind)(I, H, **options)
         ours = getattr(ecornn_torch, kind)(I, H, **options)
         ours.load_state_dict(theirs.state_dict())

@@ -9,50 +9,111 @@ from __future__ import annotations
 import functools
 import weakref
 from collections import OrderedDict
+from typing import NamedTuple
 
 import torch
 
 from ._stream import capturing, stream_of
 
 _LIMIT = 32
-# Another piece must save at least 1/_SHARE of all rows, and _LEAST numbers of a state.
-_SHARE, _LEAST = 32, 1 << 16
 # Steps and rows of a piece are multiples of at most these parts of all, which come again with other
 # lengths: runs of sizes that come again are graphs of a GPU.
 _PLACES, _WIDTHS = 32, 64
 _kept: OrderedDict[tuple, tuple] = OrderedDict()
 
 
-class Piece:
+class Limits(NamedTuple):
+    """When a batch is cut into pieces.  Each costs time of the host, and on a GPU of launches."""
+
+    worth: int  # numbers of states in all padding, below which a batch is one run
+    both: int   # numbers of states of a step, below which two directions run at once, padded
+    least: int  # numbers of states that a further piece saves at least
+    share: int  # part of the rows that count which it saves at least: 1/share
+
+
+LIMITS = {"cpu": Limits(1 << 20, 1 << 17, 1 << 12, 512),
+          "cuda": Limits(1 << 20, 1 << 17, 1 << 16, 32)}
+
+
+class Piece(NamedTuple):
     """Some steps of a packed batch, as padded steps [K,n]."""
 
-    __slots__ = ("first", "steps", "rows", "lengths", "_part", "_padded", "_packed")
-
-    def __init__(self, first: int, steps: int, rows: int, part: slice):
-        self.first, self.steps, self.rows = first, steps, rows
-        self._part = part  # its rows of packed data
-        self.lengths = None  # [n]; None: all K
-        self._padded = self._packed = None
-
-    def index(self, lengths, padded, packed) -> None:
-        """For a piece with padding."""
-        self.lengths, self._padded, self._packed = lengths, padded, packed[self._part]
+    first: int  # step
+    steps: int
+    rows: int
+    slot: int  # its first row of all pieces, which follow each other
+    part: slice  # its rows of packed data
+    lengths: torch.Tensor | None  # [n]; None: all K
+    padded: torch.Tensor | None  # [K*n]: the row of packed data
+    packed: torch.Tensor | None  # the row of the piece for each row of its part
 
     def take(self, data: torch.Tensor) -> torch.Tensor:
-        """[sum,I] to [K,n,I]; values past a row's length are arbitrary."""
-        rows = data[self._part] if self.lengths is None else data.index_select(0, self._padded)
-        return rows.view(self.steps, self.rows, data.shape[1])
+        """[sum,I] to [K*n,I]; values past a row's length are arbitrary."""
+        return data[self.part] if self.lengths is None else data.index_select(0, self.padded)
 
     def room(self, data: torch.Tensor) -> torch.Tensor:
-        """Where a run writes [K,n,I] for put."""
+        """Where a run writes [K*n,I] for put."""
         if self.lengths is None:
-            return self.take(data)
-        return data.new_empty((self.steps, self.rows, data.shape[1]))
+            return data[self.part]
+        return data.new_empty((self.steps * self.rows, data.shape[1]))
 
     def put(self, data: torch.Tensor, padded: torch.Tensor) -> None:
-        """[K,n,I] from `room` into [sum,I]."""
+        """[K*n,I] from `room` into [sum,I]."""
         if self.lengths is not None:
-            torch.index_select(padded.flatten(0, 1), 0, self._packed, out=data[self._part])
+            torch.index_select(padded, 0, self.packed, out=data[self.part])
+
+
+class Pieces:
+    """All pieces of a packed batch, and the indices between its rows and theirs."""
+
+    def __init__(self, packing: Packing, cuts: tuple[int, ...]):
+        sizes, ends, device = packing.on_host, packing.ends, packing.lengths.device
+        unit, slots = _unit(packing.batch, _WIDTHS), 0
+        places, shapes = [], []  # for each step its first slot and its slots; for each piece
+        for begin, end in zip(cuts, [*cuts[1:], packing.steps]):
+            rows = min(-(-sizes[begin] // unit) * unit, packing.batch)
+            shapes.append((begin, end - begin, rows, slots))
+            places += ((slots + k * rows, rows) for k in range(end - begin))
+            slots += (end - begin) * rows
+        self.slots = slots
+        # One small copy, as in Packing.
+        on_device = torch.tensor([*places, *(shape[:2] for shape in shapes)], device="cpu").to(
+            device, non_blocking=True)
+        first, rows = on_device[:packing.steps].T
+        begins, steps = on_device[packing.steps:, :, None].unbind(1)
+        shift = first - packing.first
+        self.padded = (torch.arange(slots, device=device) - torch.repeat_interleave(
+            shift, rows, output_size=slots)).clamp_(max=packing.total - 1)
+        self.packed = torch.arange(packing.total, device=device) + torch.repeat_interleave(
+            shift, packing.sizes, output_size=packing.total)
+        lengths = (packing.lengths - begins).clamp_(min=0).minimum(steps).to(torch.int32)
+        self.exact = slots == packing.total
+        self._all = []
+        for shape, length in zip(shapes, lengths):
+            begin, steps, rows, slot = shape
+            part = slice(ends[begin] - sizes[begin], ends[begin + steps - 1])
+            more = None, None, None
+            if part.stop - part.start < steps * rows:
+                more = (length[:rows], self.padded[slot:slot + steps * rows],
+                        self.packed[part] - slot)
+            self._all.append(Piece(*shape, part, *more))
+
+    def __iter__(self):
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __getitem__(self, k: int) -> Piece:
+        return self._all[k]
+
+    def take(self, data: torch.Tensor) -> torch.Tensor:
+        """[sum,I] to [slots,I]; values past a row's length are arbitrary."""
+        return data if self.exact else data.index_select(0, self.padded)
+
+    def put(self, padded: torch.Tensor) -> torch.Tensor:
+        """[slots,I] to [sum,I]."""
+        return padded if self.exact else padded.index_select(0, self.packed)
 
 
 class Packing:
@@ -62,70 +123,50 @@ class Packing:
         sizes = batch_sizes.to(torch.int64)
         if (sizes[1:] > sizes[:-1]).any():
             raise RuntimeError("batch_sizes of a PackedSequence increase, must be in decreasing order")
-        self._on_host = tuple(sizes.tolist())
-        self.steps, self.batch = len(sizes), self._on_host[0]
+        self.on_host = tuple(sizes.tolist())
+        self.steps, self.batch = len(sizes), self.on_host[0]
         last = sizes.cumsum(0)  # [T]
-        self._ends = last.tolist()
-        self.total = self._ends[-1]
-        self._pieces: dict[tuple[int, ...], list[Piece]] = {}
+        self.ends = last.tolist()
+        self.total = self.ends[-1]
+        self.padding = self.steps * self.batch - self.total
+        self.limits = LIMITS[device.type]
+        self._pieces: dict[tuple[int, ...], Pieces] = {}
         # One small copy, which a GPU does not wait for; what follows has no shape that depends on
         # values on the device.
-        self._sizes, last = torch.stack((sizes, last)).to(device, non_blocking=True)
-        self._first, self._rows = last - self._sizes, torch.arange(self.batch, device=device)
-        self.lengths = (self._sizes[:, None] > self._rows).sum(0, dtype=torch.int32)
+        self.sizes, last = torch.stack((sizes, last)).to(device, non_blocking=True)
+        self.first, self._rows = last - self.sizes, torch.arange(self.batch, device=device)
+        self.lengths = (self.sizes[:, None] > self._rows).sum(0, dtype=torch.int32)
 
     @functools.cached_property
     def padded(self) -> torch.Tensor:
         """[T*N]: the row of packed data.  Past a row's length any data may be read: rows of later
         steps."""
-        return self._padded(slice(0, self.steps), self.batch)
-
-    def _padded(self, steps: slice, rows: int) -> torch.Tensor:
-        return (self._first[steps, None] + self._rows[:rows]).clamp_(max=self.total - 1).flatten()
+        return (self.first[:, None] + self._rows).clamp_(max=self.total - 1).flatten()
 
     @functools.cached_property
     def packed(self) -> torch.Tensor:
         """[sum]: the row of padded data."""
-        return self._packed(torch.arange(self.steps, device=self._first.device) * self.batch)
-
-    def _packed(self, first: torch.Tensor) -> torch.Tensor:
-        """The place of each row in an array in which the steps begin at `first`."""
-        return torch.arange(self.total, device=first.device) + torch.repeat_interleave(
-            first - self._first, self._sizes, output_size=self.total)
+        device = self.first.device
+        shift = torch.arange(self.steps, device=device) * self.batch - self.first
+        return torch.arange(self.total, device=device) + torch.repeat_interleave(
+            shift, self.sizes, output_size=self.total)
 
     @functools.cached_property
     def turned(self) -> torch.Tensor:
         """[sum]: for each row that of the same sequence in the other order of steps."""
-        device = self._first.device
-        step = torch.repeat_interleave(torch.arange(self.steps, device=device), self._sizes,
+        device = self.first.device
+        step = torch.repeat_interleave(torch.arange(self.steps, device=device), self.sizes,
                                        output_size=self.total)
-        row = torch.arange(self.total, device=device) - self._first[step]
-        return self._first[self.lengths[row] - 1 - step] + row
+        row = torch.arange(self.total, device=device) - self.first[step]
+        return self.first[self.lengths[row] - 1 - step] + row
 
-    def pieces(self, hidden: int) -> list[Piece]:
+    def pieces(self, hidden: int) -> Pieces:
         """The batch cut into pieces for layers of that many units; see _pieces.py."""
-        cuts = _cuts(self._on_host, max(self.total // _SHARE, _LEAST // hidden))
+        least = max(self.total // self.limits.share, self.limits.least // hidden)
+        cuts = _cuts(self.on_host, least)
         found = self._pieces.get(cuts)
         if found is None:
-            found = self._pieces.setdefault(cuts, self._cut(cuts))
-        return found
-
-    def _cut(self, cuts: tuple[int, ...]) -> list[Piece]:
-        found, first, unit = [], [], _unit(self.batch, _WIDTHS)
-        for begin, end in zip(cuts, [*cuts[1:], self.steps]):
-            rows, steps = self._on_host[begin], end - begin
-            part = slice(self._ends[begin] - rows, self._ends[end - 1])
-            rows = min(-(-rows // unit) * unit, self.batch)
-            first += range(0, steps * rows, rows)
-            found.append(Piece(begin, steps, rows, part))
-        if len(found) > 1:
-            packed = self._packed(torch.tensor(first, device="cpu").to(self._first.device,
-                                                                       non_blocking=True))
-            for piece in found:
-                end = piece.first + piece.steps
-                if self._on_host[end - 1] < piece.rows:
-                    piece.index((self.lengths[:piece.rows] - piece.first).clamp_(0, piece.steps),
-                                self._padded(slice(piece.first, end), piece.rows), packed)
+            found = self._pieces.setdefault(cuts, Pieces(self, cuts))
         return found
 
     def batch_sizes(self) -> torch.Tensor:
@@ -176,12 +217,12 @@ def _unit(size: int, parts: int) -> int:
 @functools.lru_cache(maxsize=_LIMIT)
 def _cuts(sizes: tuple[int, ...], least: int) -> tuple[int, ...]:
     """The first steps of the pieces: a piece is cut where that saves most rows of padding, if it
-    saves `least`."""
+    saves `least`.  A cut takes the states of its rows, about as much as a step."""
     cuts, open, unit = [], [(0, len(sizes))], _unit(len(sizes), _PLACES)
     while open:
         begin, end = open.pop()
         rows = sizes[begin]
-        saved, at = max(((end - t) * (rows - sizes[t]), t)
+        saved, at = max(((end - t) * (rows - sizes[t]) - sizes[t], t)
                         for t in range(begin, end, unit))
         if saved < max(least, 1):
             cuts.append(begin)

@@ -5,7 +5,7 @@ pieces.  Each piece is a run of as many rows as its first step has; the next one
 states of the rows that are left.  For example lengths of 1 to 128, drawn uniformly, for 256 rows,
 become the pieces [32,256], [32,192], [32,128] and [32,64]: 20 480 steps, of which 16 512 count;
 padded to [128,256] they would be 32 768.  Only within a piece is there padding.  Backward goes
-through the pieces from last to first.
+through the pieces from last to first.  Where little is padded, a batch remains one padded run.
 
 The second direction of bidirectional layers is a run over reversed sequences, in the same pieces;
 such layers run one by one (_call.py).
@@ -20,7 +20,7 @@ import torch
 
 from .._library import check, library, pack_gradient, pack_io
 from . import _reserve, _run, _weights
-from ._packing import Packing, Piece
+from ._packing import Packing, Pieces
 from ._spec import Spec, spec_of
 from ._stream import capturing, stream_of
 
@@ -49,7 +49,7 @@ class Work(NamedTuple):
     spec: Spec
     job: _run.Job  # its plan is for the longest piece and all rows
     packing: Packing
-    pieces: list[Piece]
+    pieces: Pieces
     seed: int
 
 
@@ -67,12 +67,12 @@ class _Memory:
         for _, size in sizes:
             self.at.append(self.at[-1] + -(-size // _ALIGNED) * _ALIGNED)
 
-    def io(self, work: Work, k: int, x, y, states, final) -> bytes:
+    def io(self, work: Work, k: int, x: int, y: int, states, final) -> bytes:
+        """x, y, states, final: addresses."""
         piece, size, pad = work.pieces[k], self.sizes[k][1], work.job.pad
         reserve = 0 if self.reserve is None else self.reserve.data_ptr() + self.at[k]
         return pack_io(
-            _run._address(piece.lengths), x.data_ptr(), _run._address(y),
-            *map(_run._address, states), *pad, *map(_run._address, final),
+            _run._address(piece.lengths), x, y, *states, *pad, *final,
             *(pad if final else _run._NONE),
             _run._address(self.packed), self.workspace.data_ptr(), reserve, work.seed, self.stream,
             self.workspace.numel(), size if reserve else 0, first=(piece.first, 0))
@@ -88,25 +88,24 @@ def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
     if keep:
         memory.reserve = (torch.empty(memory.at[-1], dtype=torch.uint8, device=job.device)
                           if job.on_gpu else _reserve.lend(weights, memory.at[-1]))
-    y = x.new_empty((len(x), spec.out))
+    x, y = pieces.take(x), x.new_empty((pieces.slots, spec.out))
     before, done = [], []
     for k, piece in enumerate(pieces):
         if k:
             states = [state[:, :piece.rows].contiguous() for state in final]
             before += states
-        rows, out = piece.take(x), piece.room(y)
         final = [x.new_empty((spec.pairs, piece.rows, width)) for width in spec.widths]
-        check(library.ecornn_forward(job.plan.handle, piece.steps, piece.rows,
-                                     memory.io(work, k, rows, out, states, final)))
-        piece.put(y, out)
+        check(library.ecornn_forward(job.plan.handle, piece.steps, piece.rows, memory.io(
+            work, k, *(rows.data_ptr() + piece.slot * rows.stride(0) * rows.itemsize
+                       for rows in (x, y)),
+            map(_run._address, states), [one.data_ptr() for one in final])))
         done.append(final)
-        del rows, out  # before those of the next piece are made
-    return y, _gathered(pieces, done), [memory.reserve, packed, *before]
+    return pieces.put(y), _gathered(pieces, done), [memory.reserve, packed, *before]
 
 
-def _gathered(pieces: list[Piece], done):
+def _gathered(pieces: Pieces, done):
     """The final states of all rows from those of each piece, of which the next has fewer rows."""
-    left = [piece.rows for piece in pieces[1:]] + [0]
+    left = [piece.rows for piece in pieces][1:] + [0]
     return [torch.cat([final[:, rows:] for final, rows in zip(each, left)][::-1], 1)
             for each in zip(*done)]
 
@@ -121,52 +120,78 @@ def _backward(work: Work, x, y, kept, states, weights, dy, dfinal, wanted):
     if any(want_weights):
         dweights = _run._scratch(job.plan.dweights, memory.device, "dweights")
     dx = x.new_empty(x.shape) if wanted[0] else None
-    left, dstates = 0, [None] * count
+    flow = _Flow(work, x, dfinal)
     for k in reversed(range(len(pieces))):
         piece = pieces[k]
         given = before[(k - 1) * count:k * count] if k else states
-        dfinal_k = [_joined(d, end, left, piece.rows) for d, end in zip(dstates, dfinal)]
         rows, out, dout = (None if d is None else piece.take(d) for d in (x, y, dy))
         din = None if dx is None else piece.room(dx)
-        dstates = [x.new_empty((spec.pairs, piece.rows, width)) if k or want else None
-                   for width, want in zip(spec.widths, wanted[1:])]
+        ends, begins = flow.addresses(piece.rows)
         gradient = pack_gradient(
-            _run._address(dout), *map(_run._address, dfinal_k), *job.pad, _run._address(din),
-            *map(_run._address, dstates), *job.pad,
+            _run._address(dout), *ends, *job.pad, _run._address(din),
+            *(at if k or want else 0 for at, want in zip(begins, wanted[1:])), *job.pad,
             _run._address(dweights) if job.plan.dweights else 0, int(k + 1 < len(pieces)))
-        check(library.ecornn_backward(job.plan.handle, piece.steps, piece.rows,
-                                      memory.io(work, k, rows, out, given, ()),
-                                      gradient))
+        check(library.ecornn_backward(
+            job.plan.handle, piece.steps, piece.rows,
+            memory.io(work, k, rows.data_ptr(), _run._address(out), map(_run._address, given), ()),
+            gradient))
+        flow.back(piece.rows)
         if dx is not None:
             piece.put(dx, din)
-        left = piece.rows
         del rows, out, dout, din  # before those of the next piece are made
     found = [None] * len(weights)
     if dweights is not None:
         memory.workspace = None  # as _run.backward
         found = _weights.gradients(spec, job.plan, dweights, weights, want_weights, memory.stream)
-    return dx, dstates, found
+    return dx, [d if want else None for d, want in zip(flow.states, wanted[1:])], found
 
 
-def _joined(later, end, left: int, rows: int):
-    """The gradient of a piece's final states: of `left` rows from the next piece, `later`, of the
-    others from the caller, `end` [.., N,..] or None."""
-    if later is None:
-        return None if end is None else end[:, :rows].contiguous()
-    if left == rows:
-        return later
-    tail = (later.new_zeros((later.shape[0], rows - left, later.shape[2])) if end is None
-            else end[:, left:rows])
-    return torch.cat((later, tail), 1)
+class _Flow:
+    """Gradients of states [L*D,N,*], which flow from piece to piece: for rows that the pieces so far
+    have, before these; for others, of the final states.
+
+    A piece has the first rows.  With one layer and direction these are a block: then two copies
+    take turns.  Otherwise a piece reads and writes blocks of its own.
+    """
+
+    def __init__(self, work: Work, x, dfinal):
+        spec = work.spec
+        self.states = [
+            x.new_zeros((spec.pairs, work.packing.batch, width)) if d is None else d.clone()
+            for d, width in zip(dfinal, spec.widths)]
+        self._alone = spec.pairs == 1
+        self._written = [d.clone() for d in self.states] if self._alone else []
+        self._read = self.states
+
+    def addresses(self, rows: int):
+        """Of what the run of a piece reads, and of what it writes."""
+        if not self._alone:
+            self._read = [d[:, :rows].contiguous() for d in self.states]
+            self._written = [torch.empty_like(d) for d in self._read]
+        return ([d.data_ptr() for d in self._read], [d.data_ptr() for d in self._written])
+
+    def back(self, rows: int) -> None:
+        """After that run."""
+        if self._alone:
+            self.states, self._written = self._written, self.states
+            self._read = self.states
+        else:
+            for d, written in zip(self.states, self._written):
+                d[:, :rows] = written
 
 
 # ---- both directions ----------------------------------------------------------------------------
 
 
 def _cut(spec: Spec, packing: Packing) -> bool:
-    """Does a call run in pieces?  The two directions of a cell that draws would draw the same."""
-    return (len(packing.pieces(spec.hidden)) > 1 and not spec.memory_limit
-            and not (spec.directions == 2 and spec.random))
+    """Does a call run in pieces?"""
+    limits = packing.limits
+    if spec.memory_limit or packing.padding * spec.pairs * spec.hidden < limits.worth:
+        return False
+    # The two directions of a cell that draws would draw the same.
+    if spec.directions == 2 and (spec.random or packing.batch * spec.hidden < limits.both):
+        return False
+    return len(packing.pieces(spec.hidden)) > 1
 
 
 def one_by_one(spec: Spec, packing: Packing) -> bool:
