@@ -335,14 +335,14 @@ void eco_cpu_product_row_invariant(const struct eco_cpu_run *run,
 /* gemm/dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 
-/* Up to this number of rows a product with BF16 weights waits for memory, and does not use AMX. */
-enum { ECO_FEW_ROWS = 4 };
+/* Up to this number of rows a product with BF16 weights, or rows of bytes, does not use AMX. */
+enum { ECO_FEW_ROWS = 4, ECO_FEW_BYTES = 1 };
 /* Do products with this number of rows use tiles? Those of BF16 have other bits. */
 static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
 {
     const struct eco_problem *problem = run->problem;
     if (problem->int8)
-        return run->isa->byte_tiles != NULL && rows > ECO_FEW_ROWS;
+        return run->isa->byte_tiles != NULL && rows > ECO_FEW_BYTES;
     return run->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
            run->layout->weight == ECORNN_BF16 && (rows > ECO_FEW_ROWS || problem->row_invariant);
 }

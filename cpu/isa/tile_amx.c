@@ -109,8 +109,7 @@ ALWAYS_INLINE void two_by_one(const struct walk *w, tile_sums *sum, const bool b
     _tile_stored(2, sum[2], ROW_BYTES);
 }
 
-/* wide: 1 to 4; the branches are the same for all groups. */
-ALWAYS_INLINE void one_by(const struct walk *w, tile_sums *sum, int32_t wide, const bool bytes)
+ALWAYS_INLINE void one_by(const struct walk *w, tile_sums *sum, const int wide, const bool bytes)
 {
     _tile_zero(0);
     _tile_zero(1);
@@ -158,26 +157,45 @@ static void add_up(const struct eco_tile *n, int32_t row, int32_t v, const float
 }
 
 /* The same for the integers of a pair, with their scales; put_sum of tile_bytes.c. */
-static void add_up_bytes(const struct eco_tile *n, const struct eco_tile_pair *pair, int32_t row,
-                         int32_t v, const float *sum)
+ALWAYS_INLINE void add_integers(const struct eco_tile *n, const struct eco_tile_pair *pair,
+                                int32_t row, int32_t v, const int32_t *sum, const float *start)
 {
     const int32_t left = n->rows - row, rows = left < n->height ? left : n->height;
     const __mmask16 mask = (__mmask16)((1u << n->count[v]) - 1);
-    const float *start = pair == n->pair ? n->start[v] : NULL;
     const char *scales = pair->scales + (size_t)v * 2 * ROW_BYTES;
+    const struct eco_row_scale *const of = pair->rows + row;
+    const size_t c_row = n->c_row;
     const __m512 first = start ? _mm512_maskz_loadu_ps(mask, start) : _mm512_setzero_ps(),
                  scale = _mm512_loadu_ps(scales);
     const __m512i weights = _mm512_loadu_si512(scales + ROW_BYTES);
-    float *c = n->c + (size_t)row * n->c_row + n->c_vector[v];
-    for (int32_t r = 0; r < rows; r++, c += n->c_row) {
-        const struct eco_row_scale of = pair->rows[row + r];
+    float *c = n->c + (size_t)row * c_row + n->c_vector[v];
+    for (int32_t r = 0; r < rows; r++, c += c_row) {
         const __m512 before = start ? first : _mm512_maskz_loadu_ps(mask, c);
-        const __m512i zero = _mm512_mullo_epi32(_mm512_set1_epi32(of.zero), weights);
+        const __m512i zero = _mm512_mullo_epi32(_mm512_set1_epi32(of[r].zero), weights);
         const __m512i s = _mm512_sub_epi32(_mm512_load_si512(sum + (size_t)r * LANES), zero);
         const __m512 product =
-            _mm512_mul_ps(_mm512_cvtepi32_ps(s), _mm512_mul_ps(_mm512_set1_ps(of.scale), scale));
+            _mm512_mul_ps(_mm512_cvtepi32_ps(s), _mm512_mul_ps(_mm512_set1_ps(of[r].scale), scale));
         _mm512_mask_storeu_ps(c, mask, _mm512_add_ps(before, product));
     }
+}
+
+static void add_up_bytes(const struct eco_tile *n, const struct eco_tile_pair *pair, int32_t row,
+                         int32_t v, const int32_t *sum)
+{
+    const float *start = pair == n->pair ? n->start[v] : NULL;
+    if (start != NULL)
+        add_integers(n, pair, row, v, sum, start);
+    else
+        add_integers(n, pair, row, v, sum, NULL);
+}
+
+ALWAYS_INLINE void put_sums(const struct eco_tile *n, const struct eco_tile_pair *pair, int32_t row,
+                            int32_t v, const float *sum, const bool bytes)
+{
+    if (bytes)
+        add_up_bytes(n, pair, row, v, (const int32_t *)(const void *)sum);
+    else
+        add_up(n, row, v, sum);
 }
 
 /* From tile `block` of rows and vector v on. Filled in place, because a copy would wait for
@@ -207,21 +225,20 @@ ALWAYS_INLINE void multiply_pairs(const struct eco_tile *n, const struct eco_til
             for (int32_t p = 0; p < pairs; p++)
                 start_stream(&pair[p], block, v, &w.pair[p], bytes);
             wide = n->vectors - v < most ? n->vectors - v : most;
-            if (!two)
-                one_by(&w, sum, wide, bytes);
-            else if (wide == 2)
+            if (two && wide == 2)
                 two_by_two(&w, sum, bytes);
-            else
+            else if (two)
                 two_by_one(&w, sum, bytes);
-            for (int32_t i = 0; i < 2 * wide; i++) {
-                const int32_t at = i / wide * n->height + row, tile = i / wide * 2 + i % wide;
-                if (i >= wide && !two)
-                    break;
-                if (bytes)
-                    add_up_bytes(n, pair, at, v + i % wide, sum[tile]);
-                else
-                    add_up(n, at, v + i % wide, sum[tile]);
-            }
+            else if (wide == 4)
+                one_by(&w, sum, 4, bytes);
+            else if (wide == 2)
+                one_by(&w, sum, 2, bytes);
+            else
+                one_by(&w, sum, wide == 1 ? 1 : 3, bytes);
+            for (int32_t i = 0; i < wide; i++)
+                put_sums(n, pair, row, v + i, sum[i], bytes);
+            for (int32_t i = 0; two && i < wide; i++)
+                put_sums(n, pair, row + n->height, v + i, sum[2 + i], bytes);
         }
     }
 }

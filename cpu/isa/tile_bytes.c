@@ -54,7 +54,8 @@ struct block {
     bool fetch;
 };
 
-/* The next lines of the next panel, for each quad. */
+/* The next lines of the next panel, for each quad.  With few rows the processor's own prefetch of
+ * streams is faster. */
 ALWAYS_INLINE const char *fetch_lines(const char *next, const int V)
 {
     for (int v = 0; next != NULL && v < V; v++)
@@ -62,10 +63,12 @@ ALWAYS_INLINE const char *fetch_lines(const char *next, const int V)
     return next != NULL ? next + LINE * V : NULL;
 }
 
-ALWAYS_INLINE const char *next_panel(const struct eco_tile_pair *pair, const struct block *block)
+ALWAYS_INLINE const char *next_panel(const struct eco_tile_pair *pair, const struct block *block,
+                                     const int R)
 {
+    enum { FEW = 4 };
     const size_t before = (size_t)block->first * (size_t)pair->k * VEC_LANES;
-    return block->fetch && pair->prefetch ? (const char *)pair->prefetch + before : NULL;
+    return R > FEW && block->fetch && pair->prefetch ? (const char *)pair->prefetch + before : NULL;
 }
 
 ALWAYS_INLINE void bytes_block(const struct eco_tile *tile, const struct eco_tile_pair *pair,
@@ -74,7 +77,7 @@ ALWAYS_INLINE void bytes_block(const struct eco_tile *tile, const struct eco_til
     dots sum[MOST_ROWS][ECO_TILE_VECTORS];
     const uint8_t *a = (const uint8_t *)pair->a + (size_t)block->row * pair->a_row;
     const int8_t *panel = (const int8_t *)pair->panel + block->first * VECTOR;
-    const char *next = next_panel(pair, block);
+    const char *next = next_panel(pair, block, R);
     if (R * V > DOTS_SUMS) /* never called */
         return;
 #pragma GCC unroll 12
@@ -123,7 +126,7 @@ ALWAYS_INLINE void float_block(const struct eco_tile *tile, const struct eco_til
     vec sum[MOST_ROWS][ECO_TILE_VECTORS];
     const float *a = (const float *)pair->a + (size_t)block->row * pair->a_row;
     const int8_t *panel = (const int8_t *)pair->panel + block->first * VECTOR;
-    const char *next = next_panel(pair, block);
+    const char *next = next_panel(pair, block, R);
     if (R * V > FLOAT_SUMS) /* never called */
         return;
 #pragma GCC unroll 12
@@ -275,9 +278,10 @@ ALWAYS_INLINE vec floats_at(const float *from, int32_t n, int32_t k)
                               : v_const(0);
 }
 
+/* Prefetches what follows, usually the next row: the processor stops at the end of a page. */
 static struct eco_row_scale scale_of(const float *from, int32_t n)
 {
-    enum { CHAINS = 4 };
+    enum { CHAINS = 4, AHEAD = 4096 };
     vec least = v_const(0), most = v_const(0), odd = v_const(0);
     vec low4[CHAINS], high4[CHAINS], odd4[CHAINS];
     float low[VEC_LANES], high[VEC_LANES], other[VEC_LANES];
@@ -289,6 +293,7 @@ static struct eco_row_scale scale_of(const float *from, int32_t n)
 #pragma GCC unroll 4
         for (int i = 0; i < CHAINS; i++) {
             const vec x = v_load(from + k + i * VEC_LANES);
+            __builtin_prefetch((const char *)(from + k + i * VEC_LANES) + AHEAD);
             low4[i] = v_min(x, low4[i]);
             high4[i] = v_max(x, high4[i]);
             odd4[i] = v_fma(x, v_const(0), odd4[i]);
