@@ -5,8 +5,8 @@
 PROBLEM is like LSTM/T100/N1/H512, with I = H; without one the grid of LSTM and GRU, H 128 to 1024, N 1, 4, 32,
 T 1 and 100.  All take the same weights and x, in turns; the columns are microseconds of a call, the median of
 the ratios of rounds (the faster peer over ours), the share of the bandwidth at which this machine reads as many
-bytes as a step's weights have, and the largest errors of y, compared with double.  ONNX Runtime has no GRU in
-int8.  Needs onnx, onnxruntime and torch.
+bytes as a step's weights have, and the root mean square errors of y, compared with double.  ONNX Runtime has no
+GRU in int8.  Needs onnx, onnxruntime and torch.
 """
 import argparse
 import logging
@@ -114,7 +114,7 @@ def measure(problem, threads):
     calls = {name: call for name, call in calls.items() if call}
     with torch.no_grad():
         exact = module.double()(x.double())[0].numpy()
-    error = {name: numpy.abs(numpy.asarray(call()) - exact).max() for name, call in calls.items()}
+    error = {name: numpy.sqrt(((numpy.asarray(call()) - exact)**2).mean()) for name, call in calls.items()}
     rounds = [{name: seconds_of(call) for name, call in calls.items()} for _ in range(SAMPLES)]
     median = {name: statistics.median(each[name] for each in rounds) for name in calls}
     ratio = statistics.median(min(t for name, t in each.items() if name != "ecornn") / each["ecornn"]
@@ -126,7 +126,7 @@ def measure(problem, threads):
         return [format(of[name], form) if name in of else "" for name in ("onnxruntime", "torch")]
     times = {name: 1e6 * t for name, t in median.items()}
     print(",".join([problem, f"{times['ecornn']:.1f}", *column(times, ".1f"), f"{ratio:.2f}", f"{share:.2f}",
-                    f"{error['ecornn']:.2g}", *column(error, ".2g")]), flush=True)
+                    f"{error['ecornn']:.3g}", *column(error, ".3g")]), flush=True)
 
 
 def main():
