@@ -15,8 +15,9 @@
  *
  * Structures: the caller sets `size` of a structure, passed in or out, to its sizeof, and sets all
  * fields it does not use to 0, as designated initialisers do.  So a program keeps its results with
- * a later library, whose structures may be larger; and an earlier library refuses a later program
- * only if it uses a field that this library does not have.
+ * a later library, whose structures may be longer; and an earlier library refuses a later program
+ * only if it uses a field that this library does not have.  Enumerations are ints whose values do
+ * not change.
  *
  * Errors: a function that can fail returns a status.  After a failure ecornn_error_detail names,
  * for this thread, the wrong value and its limit.  Results are written only on success.
@@ -26,8 +27,11 @@
  * reserve.  On a CPU each call, and each thread it uses, needs 256 KB of stack.  pthread_cancel
  * takes effect after a call.
  *
- * Lifetimes: a plan holds its device and its cells, so they may be closed and freed in any order.
- * Between its closing and the end of its last plan, a device is refused for new plans and memory.
+ * Lifetimes: plans and memory of ecornn_alloc hold their device, plans also their cells, so all may
+ * be closed and freed in any order, but not while another thread's call uses them.  After its
+ * closing a device makes no new plans and memory.  A call reads texts, structures and their arrays
+ * of pointers before it returns.  On a CPU it has then finished.  On a GPU runs and packing are
+ * queued on the stream: plans and device memory must stay until they are done.
  *
  * A CPU device uses OpenMP threads.  In the child of a fork whose parent had more than one thread,
  * runs use one thread, and ecornn_device_query reports 1.  If the system grants fewer threads than
@@ -42,9 +46,11 @@
  * where T is cut.  For other types, for GPUs and for cells that are linear in their states, set
  * ECORNN_ROW_INVARIANT (doc/numerics.md, "Rows").  Random numbers depend on step and row position.
  *
- * Memory: the caller owns x, y, states, weights, workspace and reserve.  All are in memory the
- * device can use (ecornn_alloc; on a CPU any memory, aligned to ecornn_sizes.alignment for the last
- * three).  A run allocates nothing, except on the reference.
+ * Memory: the caller owns x, y, states, weights, dweights, workspace and reserve.  All are in
+ * memory the device can use (ecornn_alloc; on a CPU any memory), the last four aligned to
+ * ecornn_sizes.alignment, the others to their elements.  What a run writes must not overlap
+ * anything else that it uses, unless a field says so.  A run allocates nothing, except on the
+ * reference.
  */
 #ifndef ECORNN_H
 #define ECORNN_H
@@ -62,7 +68,7 @@ extern "C" {
 ECORNN_API const char *ecornn_status_name(ecornn_status status);
 /** The last failure of the calling thread in one line; "" if there was none.  Valid until the
  * thread's next failing call.  UTF-8; control characters of a quoted name or text are escaped as
- * "\x1B". */
+ * "\x1B".  This text and the ones below that are no parameter are static. */
 ECORNN_API const char *ecornn_error_detail(void);
 /** Writes what a bug report needs besides the devices, as snprintf does, one line "word: value"
  * each: version, compiler, instruction sets, CBLAS, the CUDA module or why it is missing, driver,
@@ -131,16 +137,18 @@ ECORNN_API ecornn_status ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes
 /**
  * Packs parameters into weights [ecornn_sizes.weight_bytes], with matrices rounded to weight_type.
  * A row of S8 whose numbers are multiples of one number, at most 127 times it, is stored exactly.
- * params[k] is parameter k in device memory, of param_type, at any address: a framework's tensors
- * need no copy into one block.
+ * params[k], for k below ecornn_sizes.param_count, is parameter k in device memory, of param_type:
+ * a framework's tensors need no copy into one block.
  *
  * A layer has, for each direction: every W in the order of the cell's text, then every R, then
- * every vector (b, p), then the projection, each row-major.  An LSTM has W, R and b of the gates i
- * f g o: 12 parameters; ecornn_param_get names and counts those of any plan.
+ * every vector (b, p), then the projection, each row-major.  ecornn_param_get names and counts
+ * those of any plan.  An LSTM has W, R and b of the gates i f g o: 12 for each layer and direction.
+ * A GRU has W of r z n, R of r z q, and b of r z q n, where n = tanh(W.n x + b.n + r (R.q h +
+ * b.q)): of the two biases of cuDNN's third gate b.n is that of W and b.q that of R.
  *
- * added: NULL, or for each k a vector that is added to vector k, for frameworks that keep two
- * biases where a cell has one; NULL adds nothing.  Sums are rounded to the type of sums inside a
- * run.
+ * added: NULL, or for each k NULL or, if parameter k is a vector, one that is added to it, for
+ * frameworks that keep two biases where a cell has one.  Sums are rounded to the type of sums
+ * inside a run.
  */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      const void *const *added, void *weights, void *stream);
@@ -155,13 +163,14 @@ typedef struct ecornn_io {
     /** [T,N,D*P]; 0 past a row's length.  NULL if not needed; a run with a reserve needs it if
      * ecornn_sizes.reads_y. */
     void *y;
-    const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: the cell's
-                                               start values, by default 0 */
-    /** Shaped as initial, after each row's last step; or NULL.  May be initial's memory in a run
-     * without a reserve; with one, backward reads initial. */
+    /** [L*D,N,P], later states [L*D,N,H], layer by layer, forward before reverse; NULL: the cell's
+     * start values, by default 0.  State 0 is the output h; state 1 of an LSTM is c. */
+    const void *initial[ECORNN_MAX_STATES];
+    /** Shaped as initial, after each row's last step; NULL if not needed.  May be initial's memory
+     * in a run without a reserve; with one, backward reads initial. */
     void *final[ECORNN_MAX_STATES];
     const void *weights; /**< packed; NULL if they have 0 bytes */
-    void *workspace;     /**< ecornn_sizes.workspace bytes */
+    void *workspace;     /**< [ecornn_sizes.workspace_bytes], forward and backward */
     void *reserve;       /**< NULL: inference, also with a training plan */
     uint64_t seed;       /**< seed of dropout and bernoulli: the same masks on every device */
     void *stream;        /**< a cudaStream_t; the CPU ignores it */
@@ -187,17 +196,19 @@ typedef struct ecornn_io {
     void *states[ECORNN_MAX_STATES];
     /** Coordinates of this run's first step and row in a larger run, modulo 2^32, for a run that is
      * one piece of it.  Random numbers (dropout, bernoulli) are then those of the larger run.
-     * With a mask only steps that count are counted. */
+     * With a mask only steps that count are counted; training a net with joins or dropout between
+     * layers, first_step must then be 0. */
     uint32_t first_step;
     uint32_t first_row; /**< see first_step */
     /** NULL: `weights` are packed.  Else all parameters, as for ecornn_pack with `added`: the run
      * first packs them into `weights`, which it writes, with the same bits as both calls, in less
-     * time.  A GPU may read matrices where they are: they must then stay unchanged until the run
-     * has ended, and `weights` serves no other run but this one's backward. */
+     * time.  Backward takes `weights` as its forward packed them.  A GPU may read matrices where
+     * they are: they must then stay unchanged until the run has ended, and `weights` serves no
+     * other run but this one's backward. */
     const void *const *params;
     const void *const *added; /**< see params */
     /** For a net, whose own initial, final, reset_state and states must be NULL: those of layer k
-     * are in layers[k], with the layer's T; all else in there is ignored.  NULL, all or one: the
+     * are in layers[k], with the layer's T; all else in there must be 0.  NULL, all or one: the
      * layer is given none.  [ecornn_sizes.layers] */
     const struct ecornn_io *const *layers;
     const struct ecornn_io *tangent; /**< ecornn/experimental.h; else NULL */
@@ -225,13 +236,17 @@ ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, int32_t steps, 
 /** @} */
 
 /** @defgroup ecornn_training Training
+ * A step of a plan with "train": ecornn_pack; ecornn_forward with a reserve; ecornn_backward with
+ * the same io, which gives dx, dinitial and dweights; ecornn_unpack, which turns dweights to the
+ * gradients of the parameters.  A forward without a reserve evaluates.
  * @{ */
 
 /** Inputs and outputs of backward. */
 typedef struct ecornn_gradient {
     size_t size;    /**< sizeof(ecornn_gradient) */
     const void *dy; /**< shaped as y; never read past a row's length; NULL: 0 */
-    const void *dfinal[ECORNN_MAX_STATES]; /**< shaped as final; NULL: 0 */
+    /** Shaped as final: added after each row's last step, besides dy; NULL: 0. */
+    const void *dfinal[ECORNN_MAX_STATES];
     void *dx; /**< shaped as x; 0 past a row's length; NULL if not needed */
     void *dinitial[ECORNN_MAX_STATES]; /**< shaped as initial; NULL if not needed */
     void *dweights;                    /**< packed; NULL if not needed */
@@ -246,18 +261,19 @@ typedef struct ecornn_gradient {
     /** For a net: the gradients of the states of layer k, as io.layers. */
     const struct ecornn_gradient *const *layers;
     const struct ecornn_gradient *tangent; /**< ecornn/experimental.h; else NULL */
-    void *const *dparams;                  /**< the same */
+    void *const *dparams;                  /**< only of tangents, else NULL: see ecornn_unpack */
 } ecornn_gradient;
 
 /**
  * Computes the gradients of one forward run, of a plan with ECORNN_TRAINING.  steps, batch and, in
  * io, lengths, resets, mask, x, initial, reset_state, weights, seed, first_step, first_row and
  * reserve must be those of that run.  y must be as that run left it if ecornn_sizes.reads_y, and is
- * not read otherwise.  final is never read.  y and the reserve are not modified: backward may run
- * again, with the same bits.
+ * not read otherwise.  final and params are never read.  y and the reserve are not modified:
+ * backward may run again, with the same bits.
  *
- * Refused is a reserve of another plan, or of a run with other steps, batch, lengths, resets, mask,
- * seed (if it is used) or other states given, if ecornn_sizes.checks_lengths; else it is undefined.
+ * Refused is a reserve of another problem, or of a run with other steps, batch, lengths, resets,
+ * mask, seed (if it is used), or with initial or reset_state given where they were not, or the
+ * other way round, if ecornn_sizes.checks_lengths; else it is undefined.
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, int32_t steps, int32_t batch,
                                          const ecornn_io *io, const ecornn_gradient *gradient);
@@ -330,16 +346,16 @@ typedef struct {
  * detail says why (no driver, no module, too old).
  */
 ECORNN_API ecornn_status ecornn_device_open(ecornn_device **device, const char *name);
-/** Closes the device; NULL is allowed.  What its plans need stays until the last of them is freed.
- * Memory of ecornn_alloc must be freed before. */
+/** Closes the device; NULL is allowed.  What its plans and memory need stays until the last of them
+ * is freed. */
 ECORNN_API void ecornn_device_close(ecornn_device *device);
 /** Counts the devices of a backend: "cpu", "cuda" or "reference". */
 ECORNN_API ecornn_status ecornn_device_count(const char *backend, int *count);
 /** Fills in the properties of the device. */
 ECORNN_API ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info);
 
-/** Allocates memory the device can use, aligned for every use below, so that one program runs on
- * CPUs and GPUs.  The contents are undefined.  NULL if there is no memory or bytes is 0. */
+/** Allocates memory the device can use, aligned for every use, so that one program runs on CPUs and
+ * GPUs.  The contents are undefined.  NULL if device is NULL, there is no memory or bytes is 0. */
 ECORNN_API void *ecornn_alloc(ecornn_device *device, size_t bytes);
 /** Frees memory of ecornn_alloc; NULL is allowed. */
 ECORNN_API void ecornn_free(ecornn_device *device, void *memory);
@@ -369,7 +385,7 @@ ECORNN_API ecornn_status ecornn_wait(ecornn_device *device, void *stream);
  * Schmidhuber 1997 with the forget gate of Gers 2000), "lstm-peephole" (Gers 2002), "lstm-coupled"
  * (f = 1 - i, Greff 2015), "gru" (reset after the product, as in cuDNN and PyTorch),
  * "gru-reset-first" (Cho 2014), "mgu" (Zhou 2016), "min-gru" "min-lstm" (Feng 2024), "sru" (Lei and
- * Zhang 2017), "qrnn" (Bradbury 2017).
+ * Zhang 2017), "qrnn" (Bradbury 2017), "slstm" (Beck 2024).
  *
  * Fails with BAD_CELL; the detail of a text begins with line:column.  On a CUDA device the first
  * plan of a cell from text compiles it with NVRTC and may keep the code in a folder of the user's.
@@ -478,11 +494,11 @@ typedef struct {
     int32_t reserved; /**< 0 */
 } ecornn_desc;
 
-/** ecornn_plan_create for a description. */
+/** ecornn_plan_create for a description; the same for device NULL. */
 ECORNN_API ecornn_status ecornn_plan_create_desc(ecornn_plan **plan, ecornn_device *device,
                                                  const ecornn_desc *desc);
 /** Parses a problem string, as ecornn_plan_print shows one, to a description.  CELL names a
- * built-in cell, or `cell` if that is not NULL. */
+ * built-in cell, which is never freed, or `cell` if that is not NULL, which stays the caller's. */
 ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem,
                                            const ecornn_cell *cell);
 /** Prints the plan (problem string, algorithms tried and why one was chosen, tape, sizes) as
@@ -501,8 +517,9 @@ ECORNN_API int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t siz
  * R, B, P). Cells are matched by parameter names: a text with the names of the LSTM takes an LSTM's
  * weights. In ecornn_import and ecornn_export, `elements` must be exactly this number; `type` is
  * the block's type, any of the four, F16 on a CPU too; `param_block` is the parameter
- * block, of the plan's param_type. Import adds two biases if the equations allow it; export writes
- * the sum and a zero.  UNSUPPORTED if the other system has no such cell.
+ * block, of the plan's param_type, in host memory too. Import adds two biases if the equations
+ * allow it; export writes the sum and a zero, so it is not for gradients.  UNSUPPORTED if the other
+ * system has no such cell.
  */
 ECORNN_API ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system,
                                             size_t *elements);
@@ -533,7 +550,8 @@ ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *syst
  * row of length l has length ceil(l/k) afterwards.  A joined step counts if any of its steps does,
  * and begins an episode if any of those that count does.
  * - dropout:p, in a run with a reserve, sets elements to 0 with probability p and multiplies the
- * others by 1/(1-p).  Steps are numbered as in its input, also with a mask.
+ * others by 1/(1-p).  Steps are numbered as in its input (io.first_step divided by the joins before
+ * it), also with a mask.
  *
  * With models all arrays have M first, as for a plan; with shared-x this is so after the first
  * layers.  Parameters are those of layer 0, model after model, then of layer 1 and so on.

@@ -130,7 +130,8 @@ ecornn_status ecornn_device_open(ecornn_device **device, const char *name)
     return status;
 }
 
-/* The program's hold ends when it closes the device, a plan's when it is freed. */
+/* The program's hold ends when it closes the device, that of a plan or of memory when it is freed.
+ */
 void eco_device_hold(ecornn_device *device)
 {
     atomic_fetch_add(&device->holders, 1);
@@ -151,10 +152,11 @@ ecornn_status eco_check_device(const ecornn_device *device)
 {
     if (!device)
         return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
-    return !device->closed ? ECORNN_OK
-                           : eco_fail(ECORNN_BAD_ARGUMENT,
-                                      "device %s is closed: only its plans may still be used",
-                                      device->backend->name);
+    return !device->closed
+               ? ECORNN_OK
+               : eco_fail(ECORNN_BAD_ARGUMENT,
+                          "device %s is closed: only its plans and memory may still be used",
+                          device->backend->name);
 }
 
 void ecornn_device_close(ecornn_device *device)
@@ -202,7 +204,9 @@ void *ecornn_alloc(ecornn_device *device, size_t bytes)
     eco_caller_begin(&caller);
     void *memory = device->backend->alloc(device, bytes);
     eco_caller_end(&caller);
-    if (!memory)
+    if (memory)
+        eco_device_hold(device);
+    else
         eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes", bytes);
     return memory;
 }
@@ -215,6 +219,7 @@ void ecornn_free(ecornn_device *device, void *memory)
     eco_caller_begin(&caller);
     device->backend->free(device, memory);
     eco_caller_end(&caller);
+    eco_device_release(device);
 }
 
 static ecornn_status copy(ecornn_device *device, void *to, const void *from, size_t bytes,

@@ -113,43 +113,40 @@ static ecornn_status create_text(ecornn_plan **plan, ecornn_device *device, cons
 
 /* ---- the program's plan ---------------------------------------------------------------------- */
 
-ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, const char *text,
-                                 const ecornn_cell *const *cells)
+/* Of a text with its cells, or of a description; device NULL: the CPU. */
+static ecornn_status create(ecornn_plan **plan, ecornn_device *device, const char *text,
+                            const ecornn_cell *const *cells, const ecornn_desc *desc)
 {
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    if (!text)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
     ecornn_device *cpu = NULL;
     ecornn_plan *made;
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
     ecornn_status status = device ? eco_check_device(device) : ecornn_device_open(&cpu, "cpu");
-    if (status == ECORNN_OK)
-        status = create_text(&made, device ? device : cpu, text, cells);
+    if (status != ECORNN_OK)
+        return status;
+    device = device ? device : cpu;
+    status = desc ? create_desc(&made, device, desc) : create_text(&made, device, text, cells);
     if (status == ECORNN_OK) {
-        eco_device_hold(made->device);
+        eco_device_hold(device);
         *plan = made;
     }
     ecornn_device_close(cpu);
     return status;
 }
 
+ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, const char *text,
+                                 const ecornn_cell *const *cells)
+{
+    return text ? create(plan, device, text, cells, NULL)
+                : eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
+}
+
 ecornn_status ecornn_plan_create_desc(ecornn_plan **plan, ecornn_device *device,
                                       const ecornn_desc *desc)
 {
     ecornn_desc own;
-    ecornn_plan *made;
-    if (!plan)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    ecornn_status status = eco_check_device(device);
-    if (status != ECORNN_OK)
-        return status;
     desc = eco_take("desc", desc, &own, sizeof own);
-    status = desc ? create_desc(&made, device, desc) : ECORNN_BAD_ARGUMENT;
-    if (status == ECORNN_OK) {
-        eco_device_hold(made->device);
-        *plan = made;
-    }
-    return status;
+    return desc ? create(plan, device, NULL, NULL, desc) : ECORNN_BAD_ARGUMENT;
 }
 
 void ecornn_plan_free(ecornn_plan *plan)

@@ -70,6 +70,17 @@ static ecornn_status check_reserve(const struct ecornn_plan *plan, const struct 
     return eco_check_pointer("io.reserve", args->reserve, required, plan->sizes.alignment);
 }
 
+/* A plan with resets takes reset states also in a run without. */
+static ecornn_status check_given_resets(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    for (int s = 0; !plan->problem.resets && s < ECORNN_MAX_STATES; s++)
+        if (args->reset_state[s])
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "io.reset_state[%d] is %p, but plan %s is without ECORNN_RESETS", s,
+                            args->reset_state[s], plan->problem.text);
+    return ECORNN_OK;
+}
+
 static ecornn_status check_blocks(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const size_t element = eco_type_bytes(plan->problem.type), block = plan->sizes.alignment;
@@ -85,6 +96,8 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const struct e
         status = check_results("io.final", args->final, &plan->problem);
     if (status == ECORNN_OK)
         status = check_states("io.reset_state", args->reset_state, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_given_resets(plan, args);
     if (status == ECORNN_OK && args->resets && !plan->problem.resets)
         status =
             eco_fail(ECORNN_BAD_ARGUMENT, "io.resets is %p, but plan %s is without ECORNN_RESETS",
@@ -103,6 +116,29 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const struct e
     if (status == ECORNN_OK)
         status = check_reserve(plan, args, runs && args->backward);
     return status;
+}
+
+/* The mistakes that are likely: an array of both sorts, or one block for two. */
+static ecornn_status check_overlap(const struct eco_args *args)
+{
+    const struct {
+        const char *name, *other;
+        const void *at, *other_at;
+    } apart[] = {{"io.y", "io.x", args->y, args->x},
+                 {"io.reserve", "io.workspace", args->reserve, args->workspace},
+                 {"io.workspace", "io.weights", args->workspace, args->weights},
+                 {"io.reserve", "io.weights", args->reserve, args->weights}};
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        if (apart[i].at != NULL && apart[i].at == apart[i].other_at)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, the memory of %s", apart[i].name,
+                            apart[i].at, apart[i].other);
+    for (int s = 0; args->reserve != NULL && !args->backward && s < ECORNN_MAX_STATES; s++)
+        if (args->final[s] != NULL && args->final[s] == args->initial[s])
+            return eco_fail(
+                ECORNN_BAD_ARGUMENT,
+                "io.final[%d] is %p, the memory of io.initial[%d], which backward reads", s,
+                args->final[s], s);
+    return ECORNN_OK;
 }
 
 static ecornn_status check_gradient(const struct ecornn_plan *plan, const struct eco_args *args)
@@ -144,10 +180,7 @@ static ecornn_status check_rows(const struct eco_args *args)
 static ecornn_status check_streams(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     if (args->rows == NULL)
-        return args->streams == 0
-                   ? ECORNN_OK
-                   : eco_fail(ECORNN_BAD_ARGUMENT, "io.streams is %d, must be 0 without io.rows",
-                              (int)args->streams);
+        return ECORNN_OK;
     if (!plan->device->caps.streams)
         return eco_fail(ECORNN_UNSUPPORTED, "device %s does not support io.rows",
                         plan->device->backend->name);
@@ -167,6 +200,8 @@ ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_ar
 {
     const int64_t rows = (int64_t)args->N * (plan->problem.shared ? 1 : plan->problem.models);
     ecornn_status status = check_blocks(plan, args);
+    if (status == ECORNN_OK && !is_empty(args))
+        status = check_overlap(args);
     if (status == ECORNN_OK)
         status = check_streams(plan, args);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)
@@ -239,6 +274,13 @@ static ecornn_status check_kind(const ecornn_plan *plan, const ecornn_io *io,
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL: the plan is not %s",
                             fields[i].name, fields[i].at,
                             fields[i].kind == ECO_PLAN_NET ? "a net" : "of tangents");
+    if (io->rows && plan->kind != ECO_PLAN_LAYERS)
+        return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which needs a plan of layers");
+    if (!io->rows && io->streams != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.streams is %d, must be 0 without io.rows",
+                        (int)io->streams);
+    if (io->reserved != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.reserved is %d, must be 0", io->reserved);
     if (g->reserved != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.reserved is %d, must be 0", g->reserved);
     return ECORNN_OK;

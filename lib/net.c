@@ -83,6 +83,16 @@ static ecornn_status check_no_states(const struct eco_args *args)
     return status;
 }
 
+/* Has a training run pieces whose steps are numbered as they are, not as the mask counts them? Then
+ * one number cannot be the first step of all. */
+static bool counts_both(const struct eco_net_run *run)
+{
+    int p = 0;
+    while (p < run->plan->pieces && run->plan->piece[p].layers > 0)
+        p++;
+    return p < run->plan->pieces && run->args.reserve != NULL;
+}
+
 static ecornn_status check_blocks(const struct eco_net_run *run)
 {
     const struct eco_args *const args = &run->args;
@@ -117,6 +127,12 @@ static ecornn_status check_blocks(const struct eco_net_run *run)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.first_step is %u, must be a multiple of the %d steps that are joined",
                         args->first_step, run->plan->sizes.joined);
+    if (status == ECORNN_OK && args->first_step != 0 && args->mask != NULL && counts_both(run))
+        return eco_fail(
+            ECORNN_BAD_ARGUMENT,
+            "io.first_step is %u, must be 0 with io.mask: this net draws for steps that "
+            "count and for joined or all steps, whose numbers differ",
+            args->first_step);
     return status;
 }
 
@@ -138,8 +154,17 @@ static ecornn_status check_layers(const struct eco_net_run *run)
     return status;
 }
 
-/* The arguments of the run have been read. */
-static ecornn_status run_net(struct eco_net_run *run)
+/* Packs first, if parameters are given. */
+static ecornn_status pack_first(const ecornn_plan *plan, const struct eco_args *args,
+                                const ecornn_io *io)
+{
+    if ((!io->params && !io->added) || args->backward || args->T == 0 || args->N == 0)
+        return ECORNN_OK;
+    return ecornn_pack(plan, io->params, io->added, (void *)(uintptr_t)io->weights, io->stream);
+}
+
+/* The arguments of the run have been read from io. */
+static ecornn_status run_net(const ecornn_plan *plan, struct eco_net_run *run, const ecornn_io *io)
 {
     ecornn_status status = check_no_states(&run->args);
     if (status == ECORNN_OK)
@@ -151,6 +176,8 @@ static ecornn_status run_net(struct eco_net_run *run)
         return status;
     eco_net_begin(run);
     status = check_layers(run);
+    if (status == ECORNN_OK)
+        status = pack_first(plan, &run->args, io);
     return status == ECORNN_OK ? eco_net_compute(run) : status;
 }
 
@@ -161,13 +188,15 @@ static ecornn_status read_states(struct eco_net_states *states, const ecornn_io 
         return ECORNN_OK;
     if ((io = eco_take("io.layers[k]", io, &own, sizeof own)) == NULL)
         return ECORNN_BAD_ARGUMENT;
+    ecornn_io only = {.size = sizeof only};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        states->initial[s] = io->initial[s];
-        states->final[s] = io->final[s];
-        states->reset_state[s] = io->reset_state[s];
-        states->states[s] = io->states[s];
+        only.initial[s] = states->initial[s] = io->initial[s];
+        only.final[s] = states->final[s] = io->final[s];
+        only.reset_state[s] = states->reset_state[s] = io->reset_state[s];
+        only.states[s] = states->states[s] = io->states[s];
     }
-    return ECORNN_OK;
+    return eco_check_only("io.layers[k]", io, &only, sizeof only,
+                          "initial, final, reset_state and states");
 }
 
 static ecornn_status read_dstates(struct eco_net_states *states, const ecornn_gradient *gradient)
@@ -177,22 +206,15 @@ static ecornn_status read_dstates(struct eco_net_states *states, const ecornn_gr
         return ECORNN_OK;
     if ((gradient = eco_take("gradient.layers[k]", gradient, &own, sizeof own)) == NULL)
         return ECORNN_BAD_ARGUMENT;
+    ecornn_gradient only = {.size = sizeof only};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        states->dfinal[s] = gradient->dfinal[s];
-        states->dinitial[s] = gradient->dinitial[s];
-        states->dreset_state[s] = gradient->dreset_state[s];
-        states->dstates[s] = gradient->dstates[s];
+        only.dfinal[s] = states->dfinal[s] = gradient->dfinal[s];
+        only.dinitial[s] = states->dinitial[s] = gradient->dinitial[s];
+        only.dreset_state[s] = states->dreset_state[s] = gradient->dreset_state[s];
+        only.dstates[s] = states->dstates[s] = gradient->dstates[s];
     }
-    return ECORNN_OK;
-}
-
-/* Packs first, if parameters are given. */
-static ecornn_status pack_first(const ecornn_plan *plan, const struct eco_args *args,
-                                const ecornn_io *io)
-{
-    if ((!io->params && !io->added) || args->backward || args->T == 0 || args->N == 0)
-        return ECORNN_OK;
-    return ecornn_pack(plan, io->params, io->added, (void *)(uintptr_t)io->weights, io->stream);
+    return eco_check_only("gradient.layers[k]", gradient, &only, sizeof only,
+                          "dfinal, dinitial, dreset_state and dstates");
 }
 
 ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
@@ -204,8 +226,6 @@ ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t b
     ecornn_status status = ECORNN_OK;
     if (gradient != NULL && !eco_net_problem(plan->net)->training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "the net is without train");
-    if (io->rows != NULL)
-        return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which a net does not support");
     for (int k = 0; by_layer && status == ECORNN_OK && k < plan->net->layers; k++) {
         states[k] = (struct eco_net_states){.initial = {NULL}};
         status = read_states(&states[k], io->layers != NULL ? io->layers[k] : NULL);
@@ -218,6 +238,5 @@ ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t b
     eco_args_read_io(&run.args, steps, batch, io);
     if (gradient != NULL)
         eco_args_read_gradient(&run.args, gradient);
-    status = pack_first(plan, &run.args, io);
-    return status == ECORNN_OK ? run_net(&run) : status;
+    return run_net(plan, &run, io);
 }

@@ -74,12 +74,6 @@ static ecornn_status check_layer(const struct eco_problem *problem, const struct
                             "its %s is %" PRId64 ", but that of layer 0 %" PRId64
                             ": the first piece says it for all",
                             alike[i].name, alike[i].value, alike[i].other);
-    if (problem->dropout > 0 && problem->L == 1)
-        return eco_fail(
-            ECORNN_BAD_ARGUMENT,
-            "dropout is %g, but goes between layers of one plan, and it has 1: write it "
-            "as a piece, \"; dropout:P;\"",
-            (double)problem->dropout);
     return ECORNN_OK;
 }
 

@@ -51,6 +51,17 @@ const void *eco_take(const char *name, const void *given, void *own, size_t byte
     return own;
 }
 
+ecornn_status eco_check_only(const char *name, const void *given, const void *only, size_t bytes,
+                             const char *fields)
+{
+    size_t at = sizeof(size_t); /* after the size */
+    while (at < bytes && ((const char *)given)[at] == ((const char *)only)[at])
+        at++;
+    return at == bytes ? ECORNN_OK
+                       : eco_fail(ECORNN_BAD_ARGUMENT, "%s sets byte %zu, but may only have %s",
+                                  name, at, fields);
+}
+
 ecornn_status eco_give(const char *name, void *given, const void *own, size_t bytes)
 {
     const size_t size = size_of(name, given, bytes), start = sizeof size;

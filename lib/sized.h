@@ -14,6 +14,10 @@
 /* The structure with our size, `bytes`: `given` itself, or a copy in `own`.  NULL, with
  * BAD_ARGUMENT, if it is NULL, its size is none, or it uses what we do not have. */
 const void *eco_take(const char *name, const void *given, void *own, size_t bytes);
+/* Checks that `given`, already taken, has nothing but what `only` has, a structure with copies of
+ * some fields, which `fields` names. */
+ecornn_status eco_check_only(const char *name, const void *given, const void *only, size_t bytes,
+                             const char *fields);
 /* Fills in the caller's structure up to its size, which stays. */
 ecornn_status eco_give(const char *name, void *given, const void *own, size_t bytes);
 

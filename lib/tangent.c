@@ -25,6 +25,8 @@ static ecornn_status check_problem(const struct eco_problem *problem)
         return refuse(problem, "there is a projection");
     if (problem->heads > 1)
         return refuse(problem, "there are heads");
+    if (problem->weight_type == ECORNN_S8)
+        return refuse(problem, "matrices of 8 bits have no derivative");
     if (problem->dropout > 0 && problem->masks)
         return refuse(problem, "there are dropout and a mask");
     if (problem->cell->recipe.n_bernoulli > 0 && problem->L > 1)
@@ -169,8 +171,8 @@ static ecornn_status check_params(const struct eco_tangent_plan *plan,
         const void *const *pointers;
         bool required;
     } lists[] = {{"io.params", io->params, true},
-                 {"io.param_tangents", io->param_tangents, false},
-                 {"io.dparams", (const void *const *)io->dparams, false}};
+                 {"io.tangent->params", io->param_tangents, false},
+                 {"gradient.dparams", (const void *const *)io->dparams, false}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (!lists[i].pointers && lists[i].required && (size_t)plan->sizes.param_count > 0)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", lists[i].name);
@@ -198,15 +200,15 @@ static ecornn_status check_states(const struct eco_tangent_plan *plan,
             const void *at;
         } states[] = {
             {"io.initial", io->initial[s]},
-            {"io.initial_tangent", io->initial_tangent[s]},
+            {"io.tangent->initial", io->initial_tangent[s]},
             {"io.final", io->final[s]},
-            {"io.final_tangent", io->final_tangent[s]},
-            {"io.dfinal", io->dfinal[s]},
-            {"io.dfinal_tangent", io->dfinal_tangent[s]},
-            {"io.dinitial", io->dinitial[s]},
+            {"io.tangent->final", io->final_tangent[s]},
+            {"gradient.dfinal", io->dfinal[s]},
+            {"gradient.tangent->dfinal", io->dfinal_tangent[s]},
+            {"gradient.dinitial", io->dinitial[s]},
             {"io.reset_state", io->reset_state[s]},
-            {"io.reset_state_tangent", io->reset_state_tangent[s]},
-            {"io.dreset_state", io->dreset_state[s]},
+            {"io.tangent->reset_state", io->reset_state_tangent[s]},
+            {"gradient.dreset_state", io->dreset_state[s]},
         };
         for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
             if (states[i].at && s >= plan->states)
@@ -231,17 +233,17 @@ static ecornn_status check_sequences(const struct eco_tangent_plan *plan,
         bool required, gradient;
     } arrays[] = {
         {"io.x", io->x, true, false},
-        {"io.x_tangent", io->x_tangent, false, false},
+        {"io.tangent->x", io->x_tangent, false, false},
         {"io.y", io->y, false, false},
-        {"io.y_tangent", io->y_tangent, false, false},
-        {"io.dy", io->dy, false, false},
-        {"io.dy_tangent", io->dy_tangent, false, false},
-        {"io.dx", io->dx, false, true},
-        {"io.dparams", io->dparams, false, true},
-        {"io.dinitial[0]", io->dinitial[0], false, true},
-        {"io.dinitial[1]", io->dinitial[1], false, true},
-        {"io.dreset_state[0]", io->dreset_state[0], false, true},
-        {"io.dreset_state[1]", io->dreset_state[1], false, true},
+        {"io.tangent->y", io->y_tangent, false, false},
+        {"gradient.dy", io->dy, false, false},
+        {"gradient.tangent->dy", io->dy_tangent, false, false},
+        {"gradient.dx", io->dx, false, true},
+        {"gradient.dparams", io->dparams, false, true},
+        {"gradient.dinitial[0]", io->dinitial[0], false, true},
+        {"gradient.dinitial[1]", io->dinitial[1], false, true},
+        {"gradient.dreset_state[0]", io->dreset_state[0], false, true},
+        {"gradient.dreset_state[1]", io->dreset_state[1], false, true},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         if (!arrays[i].at && arrays[i].required)
@@ -269,10 +271,20 @@ static ecornn_status check_flags(const struct eco_tangent_plan *plan,
                                  const struct eco_tangent_io *io)
 {
     const struct eco_problem *const problem = &plan->layer[0].cell.plan->problem;
-    const bool dreset = io->dreset_state[0] != NULL || io->dreset_state[1] != NULL;
-    if ((io->resets != NULL || dreset) && !problem->resets)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is given, but plan %s is without ECORNN_RESETS",
-                        io->resets != NULL ? "io.resets" : "io.dreset_state", problem->text);
+    const struct {
+        const char *name;
+        const void *at;
+    } resets[] = {{"io.resets", io->resets},
+                  {"io.reset_state[0]", io->reset_state[0]},
+                  {"io.reset_state[1]", io->reset_state[1]},
+                  {"io.tangent->reset_state[0]", io->reset_state_tangent[0]},
+                  {"io.tangent->reset_state[1]", io->reset_state_tangent[1]},
+                  {"gradient.dreset_state[0]", io->dreset_state[0]},
+                  {"gradient.dreset_state[1]", io->dreset_state[1]}};
+    for (size_t i = 0; !problem->resets && i < sizeof resets / sizeof *resets; i++)
+        if (resets[i].at != NULL)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s is without ECORNN_RESETS",
+                            resets[i].name, resets[i].at, problem->text);
     if (io->mask != NULL && !problem->masks)
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.mask is %p, but plan %s is without ECORNN_MASK",
                         (const void *)io->mask, problem->text);
@@ -280,8 +292,11 @@ static ecornn_status check_flags(const struct eco_tangent_plan *plan,
 }
 
 /* Reads the caller's structures, of which those for tangents may be missing. */
-static void read_io(struct eco_tangent_io *run, const ecornn_io *io, const ecornn_io *tangent)
+static ecornn_status read_io(struct eco_tangent_io *run, const ecornn_io *io,
+                             const ecornn_io *tangent)
 {
+    ecornn_io only = {
+        .size = sizeof only, .x = tangent->x, .y = tangent->y, .params = tangent->params};
     *run = (struct eco_tangent_io){.lengths = io->lengths,
                                    .x = io->x,
                                    .x_tangent = tangent->x,
@@ -298,27 +313,31 @@ static void read_io(struct eco_tangent_io *run, const ecornn_io *io, const ecorn
                                    .first_row = io->first_row};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         run->initial[s] = io->initial[s];
-        run->initial_tangent[s] = tangent->initial[s];
+        only.initial[s] = run->initial_tangent[s] = tangent->initial[s];
         run->final[s] = io->final[s];
-        run->final_tangent[s] = tangent->final[s];
+        only.final[s] = run->final_tangent[s] = tangent->final[s];
         run->reset_state[s] = io->reset_state[s];
-        run->reset_state_tangent[s] = tangent->reset_state[s];
+        only.reset_state[s] = run->reset_state_tangent[s] = tangent->reset_state[s];
     }
+    return eco_check_only("io.tangent", tangent, &only, sizeof only,
+                          "x, y, initial, final, reset_state and params");
 }
 
-static void read_gradient(struct eco_tangent_io *run, const ecornn_gradient *gradient,
-                          const ecornn_gradient *tangent)
+static ecornn_status read_gradient(struct eco_tangent_io *run, const ecornn_gradient *gradient,
+                                   const ecornn_gradient *tangent)
 {
+    ecornn_gradient only = {.size = sizeof only, .dy = tangent->dy};
     run->dy = gradient->dy;
     run->dy_tangent = tangent->dy;
     run->dx = gradient->dx;
     run->dparams = gradient->dparams;
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         run->dfinal[s] = gradient->dfinal[s];
-        run->dfinal_tangent[s] = tangent->dfinal[s];
+        only.dfinal[s] = run->dfinal_tangent[s] = tangent->dfinal[s];
         run->dinitial[s] = gradient->dinitial[s];
         run->dreset_state[s] = gradient->dreset_state[s];
     }
+    return eco_check_only("gradient.tangent", tangent, &only, sizeof only, "dy and dfinal");
 }
 
 /* What a plan of tangents does not have must not be given. */
@@ -330,9 +349,11 @@ static ecornn_status check_others(const ecornn_io *io, const ecornn_gradient *gr
     } others[] = {{"io.weights", io->weights},
                   {"io.reserve", io->reserve},
                   {"io.added", io->added},
-                  {"io.states", io->states[0]},
+                  {"io.states[0]", io->states[0]},
+                  {"io.states[1]", io->states[1]},
                   {"gradient.dweights", gradient->dweights},
-                  {"gradient.dstates", gradient->dstates[0]}};
+                  {"gradient.dstates[0]", gradient->dstates[0]},
+                  {"gradient.dstates[1]", gradient->dstates[1]}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].at != NULL)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL for tangents",
@@ -382,14 +403,16 @@ ecornn_status eco_tangent_plan_run(const ecornn_plan *plan, int32_t steps, int32
     if (gradient != NULL && !plan->tangent->training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
                         plan->tangent->layer[0].cell.plan->problem.text);
-    read_io(&arguments, io, tangent);
-    read_gradient(&arguments, g, dtangent);
+    ecornn_status status = read_io(&arguments, io, tangent);
+    if (status == ECORNN_OK)
+        status = read_gradient(&arguments, g, dtangent);
     struct eco_tangent_run run = {.plan = plan->tangent,
                                   .io = &arguments,
                                   .T = steps,
                                   .N = batch,
                                   .workspace_bytes = io->workspace_bytes};
-    ecornn_status status = check_others(io, g);
+    if (status == ECORNN_OK)
+        status = check_others(io, g);
     if (status == ECORNN_OK)
         status = check(&run);
     return status == ECORNN_OK ? eco_tangent_compute(&run) : status;

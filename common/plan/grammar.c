@@ -17,8 +17,12 @@ ecornn_status eco_extents_check(const struct eco_grammar *grammar, const void *d
         int32_t value;
         memcpy(&value, (const char *)desc + extent->field, sizeof value);
         if (value < extent->least || value > extent->most)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be %d to %d", extent->name, value,
-                            extent->least, extent->most);
+            return extent->letter != 0 && value == 0
+                       ? eco_fail(ECORNN_BAD_ARGUMENT,
+                                  "%s is 0, must be %d to %d: %c in a problem string", extent->name,
+                                  extent->least, extent->most, extent->letter)
+                       : eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be %d to %d", extent->name,
+                                  value, extent->least, extent->most);
     }
     return ECORNN_OK;
 }

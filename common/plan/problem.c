@@ -230,6 +230,11 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     if (!is_dropout(desc->dropout))
         return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
                         (double)desc->dropout);
+    if (desc->dropout > 0 && desc->layers <= 1)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "dropout is %g, but goes between layers of one plan, and it has 1: must be "
+                        "0, and in the text of a net a piece, \"; dropout:P;\"",
+                        (double)desc->dropout);
     const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
                            ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES |
                            ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT | ECORNN_REVERSE |

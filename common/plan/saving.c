@@ -55,9 +55,11 @@ ecornn_status eco_saving_check(const ecornn_desc *desc)
         return eco_fail(
             ECORNN_BAD_ARGUMENT, "save_type is %s, must be %s with type %s", eco_type_name(save),
             type == ECORNN_F32 ? "f32, bf16 or f16" : eco_type_name(type), eco_type_name(type));
-    if (save != 0 && save != type && policy == ECO_SAVE_ALL && (all || desc->memory_limit == 0))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be 0 with save all",
-                        eco_type_name(save));
+    if (save != 0 && save != type && policy == ECO_SAVE_ALL &&
+        (all || desc->memory_limit == 0 || (desc->flags & ECORNN_TRAINING) == 0))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be 0 %s", eco_type_name(save),
+                        (desc->flags & ECORNN_TRAINING) == 0 ? "without ECORNN_TRAINING"
+                                                             : "with save all");
     return check_every(desc);
 }
 

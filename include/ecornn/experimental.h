@@ -113,10 +113,10 @@ ECORNN_API ecornn_status ecornn_attention_backward(const ecornn_plan *plan, int3
  * and F64, a projection, dropout together with a mask, cells with more than two states or too many
  * values, bernoulli() in more than one layer.  A run has no weights and no reserve:
  * - io.params: all parameters; io.tangent->params: their tangents, NULL, all or one: zeros.
- * - io.tangent: the tangents of x, initial, reset_state, and memory for those of y and final.  What
- * io has otherwise, such as lengths, it does not repeat.  NULL: zeros, or not needed.
- * - gradient.tangent: dy and dfinal of the tangents of y and final.  gradient.dparams: overwritten;
- * NULL, all or one: not needed.  dweights must be NULL.
+ * - io.tangent: the tangents of x, initial, reset_state, and memory for those of y and final; all
+ * else in there must be 0.  NULL: zeros, or not needed.
+ * - gradient.tangent: only dy and dfinal of the tangents of y and final.  gradient.dparams:
+ * overwritten; NULL, all or one: not needed.  dweights must be NULL.
  * ecornn_backward also writes y, final and their tangents, since it computes forward again.  Empty
  * runs are refused: they have no tangents.  ecornn_pack, ecornn_unpack and ecornn_weights_fit are
  * not for these plans.

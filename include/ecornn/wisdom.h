@@ -49,17 +49,18 @@ ECORNN_API int ecornn_wisdom_to_text(char *text, size_t size);
 /** @defgroup ecornn_tuning Tuning
  * @{ */
 
-/** Options of ecornn_tune, then its results. */
+/** Options of ecornn_tune, then its results, whose texts end by a NUL. */
 typedef struct {
     size_t size; /**< sizeof(ecornn_tuning) */
     /** Approximate time for candidates; 0: 2 to 30 seconds, depending on the run.  Each algorithm
      * is measured, and at least three candidates if there are that many, even if that takes
      * longer. */
     double limit_seconds;
-    /** Called with each set of choices that tuning tried, as ECORNN_FORCE takes them; refusal says
-     * why it was not timed, NULL: it was.  seconds: median and quartiles of a run (forward, in
-     * training also backward), and the planner's estimate.  All are valid during the call.  The
-     * planned choices and the best ones come last, once more.  May be NULL. */
+    /** Called, in the thread of ecornn_tune, with each set of choices that tuning tried, as
+     * ECORNN_FORCE takes them; refusal says why it was not timed, NULL: it was.  seconds: median
+     * and quartiles of a run (forward, in training also backward), and the planner's estimate.  All
+     * are valid during the call.  The planned choices and the best ones come last, once more.  May
+     * be NULL. */
     void (*report)(void *own, const char *choices, const char *refusal, const double seconds[4]);
     void *own;      /**< passed to report as its first argument */
     int32_t forget; /**< nonzero: do not store the result as wisdom */

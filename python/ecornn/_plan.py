@@ -77,16 +77,15 @@ def cell_names() -> list[str]:
 
 
 def saving_of(saving: object) -> tuple[int, int]:
-    """What training saves, in the form of ecornn_desc: a flag, 0: all, and the K of ``every:K``,
+    """What training saves, in the form of ecornn_desc: a flag, 0: auto, and the K of ``every:K``,
     else 0."""
-    if saving == "all":
-        return 0, 0
-    if saving == "states":
-        return lib.SAVE_STATES, 0
+    flags = {"auto": 0, "all": lib.SAVE_ALL, "states": lib.SAVE_STATES}
+    if isinstance(saving, str) and saving in flags:
+        return flags[saving], 0
     name, _, number = saving.partition(":") if isinstance(saving, str) else ("", "", "")
     if name == "every" and number.isdecimal() and 1 <= int(number) < 2**31:
         return 0, int(number)
-    raise lib.BY_STATUS[1](f"saving is {saving!r}, must be all, states, or every:K with K at least 1")
+    raise lib.BY_STATUS[1](f"saving is {saving!r}, must be auto, all, states, or every:K with K at least 1")
 
 
 def limit_of(bytes: object) -> int:
@@ -112,7 +111,7 @@ class Shape:
     dropout: float = 0.0
     flags: int = 0
     weight_type: int = 0
-    save: int = 0  # lib.SAVE_STATES
+    save: int = 0  # lib.SAVE_ALL or SAVE_STATES
     save_every: int = 0
     memory_limit: int = 0
     heads: int = 1

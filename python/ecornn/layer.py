@@ -72,7 +72,8 @@ class Layer:
     weights: the type of packed matrices, None: dtype; bf16 halves the bytes read with f32.  int8:
     f32 inference on a CPU by products of 8 bits; int8-weights: only matrices have 8 bits.
     fast_math, row_invariant: as in ecornn.h.  seed: for the initial parameters.
-    saving: what forward saves for backward: all, states, or every:K; the rest is recomputed.
+    saving: what forward saves for backward: all, states, or every:K; the rest is recomputed.  auto:
+    all, or under a memory_limit whatever is fastest of what fits.
     memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.
     heads: K; each R has a matrix [H/K,H/K] for each head, stacked: R is [H,H/K].
     grouped_input: W also reads only its head's part of the input, [H,I/K].
@@ -99,7 +100,7 @@ class Layer:
                  direction: str = "forward", proj: int = 0, batch_first: bool = False,
                  dropout: float = 0.0, dtype: str = "f32", device: str | None = "cpu",
                  weights: str | None = None, fast_math: bool = False, row_invariant: bool = False,
-                 seed: int = 0, saving: str = "all", memory_limit: int = 0, heads: int = 1,
+                 seed: int = 0, saving: str = "auto", memory_limit: int = 0, heads: int = 1,
                  grouped_input: bool = False, models: int | None = None,
                  bidirectional: bool = False) -> None:
         self.cell = cell if isinstance(cell, Cell) else Cell(cell)
@@ -127,7 +128,7 @@ class Layer:
         shape = Shape(
             self.cell.text, self.input, self.hidden, self.proj, self.layers,
             _one_of("direction", "both" if self.bidirectional else direction, _DIRECTIONS),
-            self.batch_first, self.dropout,
+            self.batch_first, self.dropout if self.layers > 1 else 0.0,
             lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant |
             lib.GROUPED_INPUT * self.grouped_input | more_flags, weight_type, *saving_of(saving),
             self.memory_limit, self.heads, self.models or 1)
@@ -350,7 +351,7 @@ class Layer:
 
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
-                 "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False, "saving": "all",
+                 "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False, "saving": "auto",
                  "memory_limit": 0, "heads": 1, "grouped_input": False, "models": None,
                  "bidirectional": False}
         said = [repr(self.cell.name), str(self.input), str(self.hidden)]

@@ -198,7 +198,7 @@ def test_backward_gives_what_is_wanted_and_runs_again():
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "lstm-peephole"])
 @pytest.mark.parametrize("saving, limit", [("states", 0), ("every:3", 0), ("every:99", 0),
-                                           ("all", 1 << 22)])
+                                           ("auto", 1 << 22)])
 def test_what_is_saved_changes_no_gradient(cell, saving, limit):
     x, made = draw(7, 3, 5), []
     for keys in ({}, dict(saving=saving, memory_limit=limit)):
@@ -215,8 +215,9 @@ def test_a_budget_is_kept():
     assert some.reserve < all.reserve / 20
     least = Layer("lstm", 64, 64, memory_limit=1 << 20).plan(100, 8, training=True)
     assert least.reserve + least.workspace <= 1 << 20
-    with pytest.raises(ecornn.Error, match="memory_limit"):
-        Layer("lstm", 64, 64, memory_limit=100).plan(100, 8, training=True)
+    for keys in ({"memory_limit": 100}, {"memory_limit": 1 << 20, "saving": "all"}):
+        with pytest.raises(ecornn.Error, match="memory_limit"):
+            Layer("lstm", 64, 64, **keys).plan(100, 8, training=True)
 
 
 def test_lengths_are_copied():

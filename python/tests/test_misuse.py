@@ -27,7 +27,7 @@ BIG = 2**31
     ({"dtype": []}, "dtype is"),
     ({"weights": "f8"}, "weights is 'f8', must be one of"),
     ({"weights": "f32", "dtype": "bf16"}, "weights are f32, must be bf16"),
-    ({"saving": "none"}, "saving is 'none', must be all, states, or every:K"),
+    ({"saving": "none"}, "saving is 'none', must be auto, all, states, or every:K"),
     ({"saving": "every:0"}, "saving is 'every:0'"),
     ({"saving": 3}, "saving is 3"),
     ({"memory_limit": -1}, "memory_limit is -1, must be 0 to"),

@@ -175,14 +175,17 @@ def test_what_is_saved(text, small):
         return torch.autograd.grad(net(x)[0].pow(2).sum(), list(net.parameters()))
 
     right, all_of_it = gradients(), _saved(net, x)
-    for saving, limit in (("states", 0), ("every:8", 0), ("all", small)):
+    for saving, limit in (("states", 0), ("every:8", 0), ("auto", small)):
         net.saving, net.memory_limit = saving, limit
         assert _saved(net, x) < 0.75 * all_of_it
         for ours, theirs in zip(gradients(), right):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
         again = et.Net(16, text, saving=saving, memory_limit=limit)
         assert _saved(again, x) == _saved(net, x)
-    net.memory_limit = 50000
+    net.saving = "all"  # which that limit has no room for
+    with pytest.raises(ValueError, match="memory_limit"):
+        net(x)
+    net.saving, net.memory_limit = "auto", 50000
     with pytest.raises(ValueError, match="memory_limit is 50000"):
         net(x)
     with torch.no_grad():

@@ -80,7 +80,7 @@ def test_export():
     assert torch.equal(program.module()(x)[0], module(x)[0])
 
 
-@pytest.mark.parametrize("saving, limit", [("states", 0), ("every:2", 0), ("all", 1 << 20)])
+@pytest.mark.parametrize("saving, limit", [("states", 0), ("every:2", 0), ("auto", 1 << 20)])
 def test_what_is_saved_is_compiled_and_gives_the_same(saving, limit):
     module = et.LSTM(3, 4, num_layers=2)
     x = torch.randn(5, 2, 3)

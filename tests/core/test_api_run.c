@@ -57,16 +57,20 @@ START_TEST(run_misuse)
     BAD_RUN(io.lengths = above, "io.lengths[2] is 6, must be 0 to 5");
     BAD_RUN(io.x = NULL, "io.x is NULL");
     BAD_RUN(io.x = odd, "4 bytes");
+    BAD_RUN(io.y = (void *)(uintptr_t)b.io.x, "the memory of io.x");
+    BAD_RUN(io.reserve = (void *)(uintptr_t)b.io.weights, "the memory of io.weights");
     BAD_RUN(io.y = odd, "io.y");
     BAD_RUN(io.initial[2] = b.x, "io.initial[2]");
     BAD_RUN(io.initial[1] = odd, "io.initial[1]");
     BAD_RUN(io.final[3] = b.x, "lstm has 2 states");
     BAD_RUN(io.resets = (const uint8_t *)b.x, "without ECORNN_RESETS");
     BAD_RUN(io.reset_state[2] = b.x, "io.reset_state[2]");
+    BAD_RUN(io.reset_state[0] = b.x, "without ECORNN_RESETS");
+    BAD_RUN(io.streams = 2, "io.streams is 2, must be 0 without io.rows");
+    BAD_RUN(io.reserved = 1, "io.reserved is 1, must be 0");
     BAD_RUN(io.states[0] = b.x, "without ECORNN_ALL_STATES");
     BAD_RUN(io.states[2] = b.x, "io.states[2] is");
     BAD_RUN(io.mask = (const uint8_t *)b.x, "without ECORNN_MASK");
-    BAD_RUN(io.reset_state[1] = odd, "io.reset_state[1]");
     BAD_RUN(io.weights = NULL, "io.weights is NULL");
     BAD_RUN(io.weights = (char *)net.weights + 32, "64 bytes");
     if (net.sizes.workspace_bytes > 0)
@@ -76,9 +80,13 @@ START_TEST(run_misuse)
         BAD_RUN(io.workspace_bytes = 1, "io.workspace_bytes is 1, must be at least");
     BAD_RUN(io.reserve_bytes = net.sizes.reserve_bytes - 1, "io.reserve_bytes");
     BAD_RUN(io.reserve = (char *)b.reserve + 4, "io.reserve");
+    struct buffers alias = *good;
+    alias.io.initial[1] = alias.io.final[1];
+    REFUSES(forward_all(net.plan, &alias.io), "the memory of io.initial[1]");
     BAD_BACKWARD(io.reserve = NULL, "io.reserve is NULL");
     BAD_BACKWARD(gradient.size = 0, "gradient.size is 0");
     BAD_BACKWARD(gradient.size++, "gradient.size");
+    BAD_BACKWARD(gradient.reserved = 3, "gradient.reserved is 3, must be 0");
     BAD_BACKWARD(gradient.dy = odd, "gradient.dy");
     BAD_BACKWARD(gradient.dx = odd, "gradient.dx");
     BAD_BACKWARD(gradient.dfinal[2] = b.x, "gradient.dfinal[2]");

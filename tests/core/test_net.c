@@ -310,7 +310,8 @@ enum { T = 12, N = 3, I = 4, H = 5, FIRST = 8 };
 struct stream {
     ecornn_plan *plan;
     float x[T * N * I], y[T / 2 * N * H], h[2][2][N * 2 * H];
-    void *weights, *workspace;
+    float final[2][2][N * 2 * H], dfinal[2][2][N * 2 * H], dinitial[2][2][N * 2 * H];
+    void *weights, *workspace, *reserve;
 };
 
 static void run_part(struct stream *stream, int32_t from, int32_t to)
@@ -321,15 +322,29 @@ static void run_part(struct stream *stream, int32_t from, int32_t to)
                           .y = stream->y + from / 2 * N * H,
                           .weights = stream->weights,
                           .workspace = stream->workspace,
+                          .reserve = stream->reserve,
                           .first_step = (uint32_t)from};
     for (int k = 0; k < 2; k++) {
         states[k] = (struct net_states){.initial = {NULL}};
-        for (int s = 0; s < 2 - k; s++)
-            states[k].initial[s] = states[k].final[s] = stream->h[k][s];
+        for (int s = 0; s < 2 - k; s++) {
+            states[k].initial[s] = stream->h[k][s];
+            states[k].final[s] = stream->final[k][s];
+            states[k].dfinal[s] = stream->dfinal[k][s];
+            states[k].dinitial[s] = stream->dinitial[k][s];
+        }
+    }
+    if (to == from) {
+        const ecornn_gradient none = {.size = sizeof none};
+        check_ok(run_of_net(stream->plan, 0, N, &io, &none, states));
+        for (int k = 0; k < 3; k++)
+            ck_assert_mem_eq(stream->dinitial[k / 2][k % 2], stream->dfinal[k / 2][k % 2],
+                             (size_t)(N * (k < 2 ? 2 * H : H)) * sizeof(float));
     }
     check_ok(run_of_net(stream->plan, to - from, N, &io, NULL, states));
+    memcpy(stream->h, stream->final, sizeof stream->h);
 }
 
+/* Dropout above the join counts joined steps. */
 START_TEST(parts_are_the_whole)
 {
     static float y[T / 2 * N * H], params[2000];
@@ -340,7 +355,9 @@ START_TEST(parts_are_the_whole)
     uint64_t seed = 1;
     check_ok(ecornn_device_open(&device, "cpu:2"));
     check_ok(ecornn_plan_create(&stream.plan, device,
-                                "f32/infer/T12/N3/I4; lstm/H10; join:2; gru/H5", NULL));
+                                "f32/train/T12/N3/I4; lstm/H10; dropout:0.2; join:2; dropout:0.4; "
+                                "gru/H5",
+                                NULL));
     get_sizes(stream.plan, &sizes);
     ck_assert_int_eq(sizes.joined, 2);
     ck_assert_int_eq(sizes.output, H);
@@ -349,6 +366,7 @@ START_TEST(parts_are_the_whole)
     ck_assert_uint_le(sizes.param_elements, sizeof params / sizeof *params);
     stream.weights = ecornn_alloc(device, sizes.weight_bytes);
     stream.workspace = ecornn_alloc(device, sizes.workspace_bytes);
+    stream.reserve = ecornn_alloc(device, sizes.reserve_bytes);
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
         params[i] = (float)(uniform(&seed) - 0.5);
     for (int i = 0; i < T * N * I; i++)
@@ -365,6 +383,9 @@ START_TEST(parts_are_the_whole)
         }
     }
     check_ok(ecornn_pack(stream.plan, pointer, NULL, stream.weights, NULL));
+    for (size_t i = 0; i < sizeof stream.dfinal / sizeof(float); i++)
+        ((float *)stream.dfinal)[i] = (float)(uniform(&seed) - 0.5);
+    memset(stream.dinitial, 0xFF, sizeof stream.dinitial);
     run_part(&stream, 0, T);
     memcpy(y, stream.y, sizeof y);
     memset(stream.h, 0, sizeof stream.h), memset(stream.y, 0xFF, sizeof stream.y);
@@ -373,6 +394,7 @@ START_TEST(parts_are_the_whole)
     run_part(&stream, FIRST, T);
     ck_assert_mem_eq(y, stream.y, sizeof y);
     ecornn_free(device, stream.weights), ecornn_free(device, stream.workspace);
+    ecornn_free(device, stream.reserve);
     ecornn_plan_free(stream.plan);
     ecornn_device_close(device);
 }
@@ -411,6 +433,7 @@ START_TEST(wrong_texts_are_refused)
         {"f32/T5/N2/I3; lstm/H4/train; gru/H4", "its train is 0", 0},
         {"f32/train/T5/N2/I3; lstm/H4/dropout:0.5", "goes between layers of one plan", 0},
         {"f32/T5/N2/I3; lstm/H4; gru/H4/models:2", "its models is 2, but that of layer 0 1", 0},
+        {"f32/T5/N2/I3; lstm/L1/H4/dropout:0.5", "goes between layers of one plan", 0},
         {"f32/train/T5/N2/I3; lstm/H4; dropout:1", "must be above 0 and below 1", 0},
         {"f32/train/T5/N2/I3; dropout:half; lstm/H4", "\"dropout:half\" in a net", 0},
         {"f64/T16777216/N16777216/I1; gru/H4096; gru/H1", "more bytes than can be counted",
@@ -511,6 +534,13 @@ START_TEST(wrong_calls_are_refused)
     REFUSES(net_forward_all(plan, &io, NULL), "must be a multiple of the 2 steps");
     io = good, states[1].initial[1] = x;
     REFUSES(net_forward_all(plan, &io, states), "layer 1 of a net: io.initial[1] is");
+    ecornn_io of = {.size = sizeof of, .lengths = lengths};
+    io = good, io.layers = (const ecornn_io *[]){&of, NULL};
+    REFUSES(ecornn_forward(plan, 4, 2, &io), "io.layers[k] sets byte 8, but may only have initial");
+    io = good, io.rows = lengths, io.streams = 8;
+    check_refused(net_forward_all(plan, &io, NULL), ECORNN_UNSUPPORTED, "needs a plan of layers");
+    io = good, io.streams = 8;
+    REFUSES(net_forward_all(plan, &io, NULL), "io.streams is 8, must be 0 without io.rows");
     ecornn_free(device, weights), ecornn_free(device, workspace);
     ecornn_plan_free(plan), ecornn_plan_free(NULL);
     ecornn_cell_free(cell);

@@ -25,7 +25,7 @@ static void dropout_comes_back(float dropout)
 {
     struct eco_problem problem;
     ecornn_desc desc;
-    ck_assert_int_eq(eco_problem_parse(&desc, "lstm/train/T1/N1/I1/H1", NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_parse(&desc, "lstm/train/L2/T1/N1/I1/H1", NULL), ECORNN_OK);
     desc.dropout = dropout;
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
     ck_assert_int_eq(eco_problem_parse(&desc, problem.text, NULL), ECORNN_OK);
@@ -44,7 +44,7 @@ START_TEST(any_dropout_comes_back)
     for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
         char text[64];
         struct eco_problem problem;
-        snprintf(text, sizeof text, "lstm/T1/N1/I1/H1/dropout:%s", usual[k].text);
+        snprintf(text, sizeof text, "lstm/L2/T1/N1/I1/H1/dropout:%s", usual[k].text);
         problem_of(&problem, text);
         ck_assert_str_eq(strchr(problem.text, ':') + 1, usual[k].printed);
     }
@@ -66,8 +66,8 @@ static const char *const broken[] = {
     "lstm/T0/N1/I1/H1",
     "lstm/T1/N1/I1",
     "lstm/T1/N1/I1/H1/",
-    "lstm/T1/N1/I1/H1/dropout:1",
-    "lstm/T1/N1/I1/H1/dropout:",
+    "lstm/L2/T1/N1/I1/H1/dropout:1",
+    "lstm/L2/T1/N1/I1/H1/dropout:",
     "lstm/T1/N1/I1/H1/f8",
     "lstm/T99999999999/N1/I1/H1",
     "lstm/T1/N1/I1/H-1",
@@ -75,13 +75,13 @@ static const char *const broken[] = {
     "lstm//T1/N1/I1/H1",
     "gru/T1/N1/I1/H4/P2",
     "lstm/T1/N1/I1/H1/L999",
-    "lstm/T1/N1/I1/H1/dropout:nan",
-    "lstm/T1/N1/I1/H1/dropout:0,5",
-    "lstm/T1/N1/I1/H1/dropout:0x1p-1",
-    "lstm/T1/N1/I1/H1/dropout:5e",
-    "lstm/T1/N1/I1/H1/dropout:0.5 ",
-    "lstm/T1/N1/I1/H1/dropout:.5.5",
-    "lstm/T1/N1/I1/H1/dropout:1e99",
+    "lstm/L2/T1/N1/I1/H1/dropout:nan",
+    "lstm/L2/T1/N1/I1/H1/dropout:0,5",
+    "lstm/L2/T1/N1/I1/H1/dropout:0x1p-1",
+    "lstm/L2/T1/N1/I1/H1/dropout:5e",
+    "lstm/L2/T1/N1/I1/H1/dropout:0.5 ",
+    "lstm/L2/T1/N1/I1/H1/dropout:.5.5",
+    "lstm/L2/T1/N1/I1/H1/dropout:1e99",
     "lstm/T1/N1/I1/H4/heads:0",
     "lstm/T1/N1/I1/H4/heads:3",
     "lstm/T1/N1/I1/H4/heads:",

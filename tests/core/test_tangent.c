@@ -540,12 +540,20 @@ START_TEST(wrong_calls_are_refused)
     REFUSES(ecornn_pack(plan, params, NULL, number, NULL), "no packed weights");
 #define REFUSED(change, word) io = good, change, REFUSES(tangent_run(plan, &io), word)
     REFUSED(io.x = NULL, "io.x is NULL");
-    REFUSED(io.y_tangent = (char *)number + 1, "io.y_tangent is");
+    REFUSED(io.y_tangent = (char *)number + 1, "io.tangent->y is");
     REFUSED(io.lengths = (const int32_t *)((char *)number + 1), "io.lengths is");
-    REFUSED(io.initial_tangent[2] = number, "io.initial_tangent[2] is");
+    REFUSED(io.initial_tangent[2] = number, "io.tangent->initial[2] is");
     REFUSED(io.params = NULL, "io.params is NULL");
     REFUSED(io.dparams = dparams, "is without ECORNN_TRAINING");
     REFUSED(io.workspace = NULL, "io.workspace is NULL");
+    REFUSED(io.reset_state[1] = number, "io.reset_state[1] is");
+    REFUSED(io.reset_state_tangent[0] = number, "without ECORNN_RESETS");
+    ecornn_io other = {.size = sizeof other}, with = {.size = sizeof with, .tangent = &other};
+    with.x = number, with.params = params, with.workspace = workspace;
+    other.lengths = (const int32_t *)number;
+    REFUSES(ecornn_forward(plan, 1, 1, &with), "io.tangent sets byte 8, but may only have x, y");
+    other.lengths = NULL, with.streams = 1;
+    REFUSES(ecornn_forward(plan, 1, 1, &with), "io.streams is 1");
     params[3] = NULL;
     REFUSED(io.seed = 0, "io.params[3] is NULL, all 12 are needed");
     ecornn_free(device, workspace);

@@ -367,7 +367,7 @@ void stack_run(const struct stack *stack, const ecornn_plan *plan, const struct 
                           .workspace = memory.workspace,
                           .reserve = memory.reserve,
                           .seed = SEED,
-                          .first_step = FIRST_STEP,
+                          .first_step = stack_first_step(stack),
                           .workspace_bytes = sizes.workspace_bytes,
                           .reserve_bytes = sizes.reserve_bytes};
     const ecornn_gradient gradient = {

@@ -54,7 +54,7 @@ static char *forward_layer(const struct stack *stack, struct hand *hand, const s
         .lengths = stack->ragged ? stack_up(stack, piece->lengths, (size_t)stack->N * 4) : NULL,
         .resets = stack->resets ? stack_up(stack, piece->reset, rows) : NULL,
         .mask = stack->masks ? stack_up(stack, piece->mask, rows) : NULL,
-        .first_step = FIRST_STEP / (uint32_t)piece->before,
+        .first_step = stack_first_step(stack) / (uint32_t)piece->before,
         .states = stack_states(stack, in, k)};
     stack_params(layer, block, stack->param, params);
     check_ok(ecornn_pack(layer->plan, (const void *const *)params, NULL, hand->weights, NULL));
@@ -163,7 +163,8 @@ static void drop(const struct stack *stack, const struct piece *piece, char *to,
                 uint32_t word[4];
                 char *const into = row_of(stack, to, piece->T, piece->input, t, n);
                 const char *const of = row_of(stack, from, piece->T, piece->input, t, n);
-                at.t = FIRST_STEP / (uint32_t)piece->before + (uint32_t)t, at.n = (uint32_t)n;
+                at.t = stack_first_step(stack) / (uint32_t)piece->before + (uint32_t)t,
+                at.n = (uint32_t)n;
                 eco_random_quad(&at, (uint32_t)j / 4, word);
                 const bool drops = word[j % 4] < piece->dropout * 4294967296.0;
                 const double value = eco_type_get(of, (size_t)j, stack->type);

@@ -35,7 +35,7 @@ static const char *const chosen[] = {
     "lstm/f32/train/L2/T9/N8/I5/H11/run:9x3/batch-major",
     "lstm/f32/infer/L2/bi/T9/N8/I5/H11/run:2x8/batch-major/states",
     "lstm/f32/train/L2/bi/T5/N3/I4/H7/dropout:0.5/noreserve/states",
-    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/alias/lengths:random",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/alias/lengths:random/noreserve",
     "lstm/f32/infer/L2/bi/T5/N3/I4/H7/states/alias",
     "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:y",
     "lstm/f32/train/L2/bi/T9/N4/I5/H11/lengths:random/states/save:every:4/accumulate",
@@ -284,8 +284,7 @@ static void say_random(int index, char text[CASE_TEXT])
                                        "/null:dx",
                                        "/null:dinitial",
                                        "/null:dweights"};
-    static const char *const yes_no[] = {"", "/states",     "", "/batch-major",
-                                         "", "/accumulate", "", "/dropout:0.3"};
+    static const char *const yes_no[] = {"", "/states", "", "/batch-major", "", "/accumulate"};
     struct dice dice = {sweep_seed() * 1000003 + (uint64_t)index, text};
     const char *name = cell_name(index % builtin_count());
     text[0] = '\0';
@@ -301,8 +300,10 @@ static void say_random(int index, char text[CASE_TEXT])
     say(&dice, "/T%d/N%d/I%d/H%d", T, N, I, H);
     if ((strncmp(name, "lstm", 4) == 0 || strncmp(name, "rnn", 3) == 0) && roll(&dice, 3) == 0)
         say(&dice, "/P%d", 1 + roll(&dice, 12));
-    for (int k = 0; k < 8; k += 2)
+    for (int k = 0; k < 6; k += 2)
         say_one(&dice, &yes_no[k], 2);
+    const int drops = roll(&dice, 2);
+    say(&dice, "%s", drops && strstr(text, "/L") ? "/dropout:0.3" : "");
     say_one(&dice, lengths, 4);
     say_one(&dice, null, 10);
     if (roll(&dice, 4) == 0) {
@@ -378,7 +379,7 @@ static const char *const own_option[] = {
     "f64/train/L2/rev/T4/N3/I2/H5/states/lengths:random/batch-major",
     "f32/infer/L2/bi/T5/N3/I4/H19/states/alias/lengths:random",
     "f32/train/T2/N4/I4/H291/states/lengths:random", /* threads of a CPU, blocks of a GPU */
-    "bf16/train/bi/T3/N5/I4/H37/states/lengths:random/dropout:0.3",
+    "bf16/train/bi/T3/N5/I4/H37/states/lengths:random",
     "f32/train/bi/T6/N4/I3/H17/states/resets:30/lengths:random",
 };
 enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };

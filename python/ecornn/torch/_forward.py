@@ -24,11 +24,11 @@ class Forward(Freezing):
     """The forward of every module of this package.
 
     saving: what forward saves for backward, ``all``, ``states``, or ``every:K``: the rest is
-    recomputed.  memory_limit: limit in bytes on what a training run saves and uses as scratch, 0:
-    none.  Both may be set on any module at any time: ``layer.saving = "every:16"``.
+    recomputed.  ``auto``: all, or under a memory_limit whatever is fastest of what fits.
+    memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.  Both may be set on any module at any time: ``layer.saving = "every:16"``.
     """
 
-    saving = "all"
+    saving = "auto"
     memory_limit = 0
     heads = 1  # only Recurrent has more
     grouped_input = False
@@ -40,7 +40,7 @@ class Forward(Freezing):
         self.saving, self.memory_limit = saving, limit_of(memory_limit)
 
     def _kept_repr(self) -> str:
-        return (f", saving={self.saving!r}" * (self.saving != "all")
+        return (f", saving={self.saving!r}" * (self.saving != "auto")
                 + f", memory_limit={self.memory_limit}" * (self.memory_limit != 0))
 
     def _get_name(self) -> str:

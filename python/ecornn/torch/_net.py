@@ -136,7 +136,7 @@ class _Function(torch.autograd.Function):
         if training:
             count = len(net._names)
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
-            ctx.save_for_backward(x, results[0] if net._reads_y(x, plan) else None, reserve,
+            ctx.save_for_backward(x, results[0] if plan.sizes.reads_y else None, reserve,
                                   *counts, packed, *tensors[count:])
         return results
 
@@ -169,9 +169,9 @@ class Net(Freezing, torch.nn.Module):
     With "models:M" in common all of them have M first, and so do parameters; with "shared-x" x,
     lengths, resets and mask do not.
 
-    saving: what forward saves for backward, ``all``, ``states`` or ``every:K``, in layers without a
-    ``save:`` of their own.  memory_limit: limit in bytes on what a training run saves and uses as
-    scratch, 0: none.  Both may be set at any time.
+    saving: what forward saves for backward, ``auto``, ``all``, ``states`` or ``every:K``, in layers
+    without a ``save:`` of their own.  memory_limit: limit in bytes on what a training run saves and
+    uses as scratch, 0: none.  Both may be set at any time.
 
     >>> import torch, ecornn.torch
     >>> net = ecornn.torch.Net(3, "lstm/H4/bi; join:2; gru/H5")
@@ -182,7 +182,7 @@ class Net(Freezing, torch.nn.Module):
 
     def __init__(self, input_size: int, pieces: str, *, batch_first: bool = False, cells=(),
                  common: str = "", device: torch.device | str | int | None = None,
-                 dtype: torch.dtype | None = None, saving: str = "all",
+                 dtype: torch.dtype | None = None, saving: str = "auto",
                  memory_limit: int = 0) -> None:
         super().__init__()
         saving_of(saving)
@@ -247,17 +247,13 @@ class Net(Freezing, torch.nn.Module):
                 f"I{self.input_size}"]
         text = "/".join(word for word in said if word) + "; " + self.pieces
         saving_of(self.saving)
-        if self.saving != "all" and training:
+        if self.saving != "auto" and training:
             text = with_words(text, "save", f"save:{self.saving}")
         first, _, pieces = text.partition("; ")
         text = f"{fit_saving(first, steps)}; {fit_saving(pieces, steps)}"
         if not training:
             text = re.sub(r"/(save:|bf16-save|f16-save)[^/;+]*", "", text)
         return text if draws else re.sub(r"/dropout:[^/;+]*|;\s*dropout:[^;]*", "", text)
-
-    def _reads_y(self, x, plan) -> bool:
-        """Does backward read y?"""
-        return x.is_cuda or bool(re.search(r"save|memory:", plan.text))
 
     def _plan(self, x, steps: int, batch: int, params, training: bool, draws: bool,
               counts) -> Plan:

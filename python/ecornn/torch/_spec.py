@@ -51,7 +51,8 @@ class Spec:
         # The library does not support a probability of 1; see drops_all.
         self.drops_all = dropout >= 1.0 and layers > 1
         save, every = saving_of(saving)
-        self.replays = save > 0 or every > 0 or memory_limit > 0  # or may replay
+        # or may replay
+        self.replays = save == lib.SAVE_STATES or every > 0 or (memory_limit > 0 and save == 0)
         shape = Shape(name, input, hidden, proj, layers,
                       lib.BIDIRECTIONAL * bidirectional,
                       dropout=dropout if layers > 1 and dropout < 1.0 else 0.0,
@@ -222,7 +223,7 @@ class Spec:
 
 @functools.lru_cache(maxsize=None)
 def spec_of(name: str, input: int, hidden: int, layers: int, bias: bool, dropout: float,
-            bidirectional: bool, proj: int, saving: str = "all", memory_limit: int = 0,
+            bidirectional: bool, proj: int, saving: str = "auto", memory_limit: int = 0,
             models: int | None = None, heads: int = 1, grouped_input: bool = False) -> Spec:
     """The spec of such a stack.  name: a built-in cell's, or a cell's text; models: None: one
     model, whose arrays have no [M] first."""

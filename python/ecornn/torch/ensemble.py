@@ -39,7 +39,7 @@ class Ensemble(Recurrent):
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
                  device: torch.device | str | int | None = None,
                  dtype: torch.dtype | None = None, *, heads: int = 1, grouped_input: bool = False,
-                 saving: str = "all", memory_limit: int = 0) -> None:
+                 saving: str = "auto", memory_limit: int = 0) -> None:
         if not isinstance(models, int) or isinstance(models, bool):
             raise TypeError(f"models is {models!r}, must be an int")
         if models < 1:

@@ -95,7 +95,7 @@ class LSTM(_Layers, _nn.LSTM if _SUBCLASS else _nn.RNNBase):  # type: ignore[mis
         proj_size: P, to which h is projected; 0: none, and P is H.
         device, dtype: of the parameters; float32, float64, bfloat16 or float16.
     Additional keyword arguments; both are attributes that may be set at any time:
-        saving: what forward saves for backward, "all", "states" or "every:K"; the rest is
+        saving: what forward saves for backward, "auto", "all", "states" or "every:K"; the rest is
             recomputed.
         memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.
 
@@ -127,7 +127,7 @@ class LSTM(_Layers, _nn.LSTM if _SUBCLASS else _nn.RNNBase):  # type: ignore[mis
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
                  proj_size: int = 0, device: torch.device | str | int | None = None,
-                 dtype: torch.dtype | None = None, *, saving: str = "all",
+                 dtype: torch.dtype | None = None, *, saving: str = "auto",
                  memory_limit: int = 0) -> None:
         _nn.RNNBase.__init__(self, "LSTM", input_size, hidden_size, num_layers, bias, batch_first,
                              dropout, bidirectional, proj_size, device, dtype)
@@ -155,7 +155,7 @@ class GRU(_Layers, _nn.GRU if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
                  proj_size: int = 0, device: torch.device | str | int | None = None,
-                 dtype: torch.dtype | None = None, *, saving: str = "all",
+                 dtype: torch.dtype | None = None, *, saving: str = "auto",
                  memory_limit: int = 0) -> None:
         _no_projection(self, proj_size)
         _nn.RNNBase.__init__(self, "GRU", input_size, hidden_size, num_layers, bias, batch_first,
@@ -184,7 +184,7 @@ class RNN(_Layers, _nn.RNN if _SUBCLASS else _nn.RNNBase):  # type: ignore[misc]
                  nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
                  device: torch.device | str | int | None = None,
-                 dtype: torch.dtype | None = None, *, saving: str = "all",
+                 dtype: torch.dtype | None = None, *, saving: str = "auto",
                  memory_limit: int = 0) -> None:
         _no_projection(self, proj_size)
         modes = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}

@@ -30,9 +30,9 @@ class Recurrent(Forward, torch.nn.Module):
     [count*H,H/K].  grouped_input: W also reads only its head's part of the layer's input:
     ``weight_ih_lk`` is [count*H,I/K], above the first layer [count*H,D*H/K].
 
-    saving: what forward saves for backward, ``all``, ``states`` or ``every:K``: the rest is
-    recomputed.  memory_limit: limit in bytes on what a training run saves and uses as scratch, 0:
-    none.
+    saving: what forward saves for backward, ``auto``, ``all``, ``states`` or ``every:K``: the rest
+    is recomputed.  memory_limit: limit in bytes on what a training run saves and uses as scratch,
+    0: none.
 
     Raises TypeError or ValueError for a wrong argument, naming it and its limit.
 
@@ -54,7 +54,7 @@ class Recurrent(Forward, torch.nn.Module):
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
                  proj_size: int = 0, device: torch.device | str | int | None = None,
                  dtype: torch.dtype | None = None, *, cell: str | None = None, heads: int = 1,
-                 grouped_input: bool = False, saving: str = "all", memory_limit: int = 0) -> None:
+                 grouped_input: bool = False, saving: str = "auto", memory_limit: int = 0) -> None:
         super().__init__()
         self._keep(saving, memory_limit)
         for name, value, least in (("input_size", input_size, 1), ("hidden_size", hidden_size, 1),
