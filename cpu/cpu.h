@@ -303,6 +303,9 @@ struct eco_products {
     void (*prepare)(const struct eco_cpu_run *, const struct eco_stage *, int stages,
                     struct eco_prepared *);
     void (*stage)(struct eco_prepared *, int stage);
+    /* After prepare: sets the line's weights and returns the kernel for all steps of the only
+     * stage, if one row of few units can have one; else NULL. May be NULL. */
+    const struct eco_line_kernel *(*line)(const struct eco_prepared *, struct eco_line *line);
     bool uses_cblas;
 };
 

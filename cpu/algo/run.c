@@ -8,7 +8,8 @@
 static const struct eco_products packed_products = {.multiply = eco_packed_multiply,
                                                     .weights = eco_packed_weights,
                                                     .prepare = eco_packed_prepare,
-                                                    .stage = eco_packed_stage};
+                                                    .stage = eco_packed_stage,
+                                                    .line = eco_packed_line};
 
 static const eco_cpu_kernel ops[ECO_OP_KINDS] = {
     [ECO_BEGIN] = eco_cpu_expand,     [ECO_GATHER] = eco_cpu_expand,

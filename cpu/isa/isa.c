@@ -19,6 +19,63 @@
 #include "cpu/isa/cells.inc"
 #include "cpu/isa/interpret.inc"
 
+#if !defined ECO_NARROW && defined VEC_SHIFT
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE void *line_step(const struct eco_line *line, const struct eco_steps_of *array,
+                              int32_t i)
+{
+    const size_t step = (line->down ? array->from - (size_t)i : array->from + (size_t)i);
+    return array->first ? array->first + (step & array->mask) * array->step : NULL;
+}
+
+ALWAYS_INLINE void point_at_line(const struct eco_line *line, int32_t i, struct eco_pointwise *call)
+{
+    call->acc = line_step(line, &line->acc, i);
+    call->y = line_step(line, &line->y, i);
+    for (int s = 0; s < call->n_states; s++)
+        call->next[s] = line_step(line, &line->next[s], i);
+}
+
+/* What sum number v, of accumulator a, is added to. */
+ALWAYS_INLINE vec line_start(const struct eco_line *line, int v, int a, const struct position *at)
+{
+    struct position memory = *at;
+    memory.summed = 0;
+    return line->start[v] ? load_column(at, line->start[v], 0) : load_acc(&memory, a);
+}
+
+enum { LINE_BLOCKS = 3 }; /* whose sums are in registers */
+static_assert(ECO_LINE_UNITS % VEC_LANES == 0, "states are whole vectors");
+
+#define CELL_LINE(name)   JOIN(name, _line)
+#define CELL_BLOCKS(name) JOIN(name, _blocks)
+#define CELL_STAGE        lstm_forward_0
+#define CELL_SUMS         0xf
+#include "cpu/isa/line.inc"
+#undef CELL_STAGE
+#undef CELL_SUMS
+#define CELL_STAGE gru_forward_0
+#define CELL_SUMS  0xe
+#include "cpu/isa/line.inc"
+#undef CELL_STAGE
+#undef CELL_SUMS
+#define CELL_STAGE rnn_tanh_forward_0
+#define CELL_SUMS  0x1
+#include "cpu/isa/line.inc"
+#undef CELL_STAGE
+#undef CELL_SUMS
+
+static const struct eco_line_kernel lines[] = {
+    {lstm_forward_0_kernel, 0xf, lstm_forward_0_line},
+    {gru_forward_0_kernel, 0xe, gru_forward_0_line},
+    {rnn_tanh_forward_0_kernel, 0x1, rnn_tanh_forward_0_line},
+    {NULL, 0, NULL}};
+#define LINES lines
+#else
+#define LINES NULL
+#endif
+
 /* Vectors that add_columns sums at a time, some cache lines of a row; rows of a chain. */
 enum { COLUMN_VECTORS = 4, COLUMN_ROWS = 64 };
 
@@ -128,6 +185,7 @@ static void activation(int opcode, void *out, const void *in, int32_t n)
 
 const struct eco_pointwise_kernels KERNELS = {
     .cell = CELL(cells),
+    .lines = LINES,
     .interpret = interpret,
     .add_columns = add_columns,
     .activation = activation,

@@ -93,9 +93,36 @@ struct eco_cell_kernels {
         scan[2]; /* [forward, backward]: steps of a linear cell to factor and term */
 };
 
+/* An array over steps: step i begins ((from + i) & mask) * step bytes after first; or from - i. */
+struct eco_steps_of {
+    char *first; /* NULL: there is no such array */
+    size_t step, mask, from;
+};
+
+/*
+ * Steps of one row in one call, of at most ECO_LINE_UNITS units, for a stage whose only product is
+ * R h. A vector of units goes through product and stage in registers, and states stay in the first
+ * cache, because with few units the bookkeeping between two calls would take most of the time.
+ */
+enum { ECO_LINE_UNITS = 48 };
+struct eco_line {
+    const struct eco_pointwise *call; /* what is the same in all steps */
+    int32_t steps;
+    bool down; /* from the last step to the first */
+    struct eco_steps_of acc, y, state[ECO_MAX_STATES], next[ECO_MAX_STATES];
+    const float *panel;               /* [H / lanes, H, sums, lanes] */
+    const float *start[ECO_MAX_ACCS]; /* by sum, [H]: what it is added to; NULL: acc */
+};
+struct eco_line_kernel {
+    eco_pointwise_kernel stage; /* NULL ends a list */
+    unsigned sums;              /* bit a: accumulator a has a product */
+    void (*run)(const struct eco_line *line);
+};
+
 /* One instruction set's kernels for one type of rows; cell[] is indexed by eco_cell_builtin. */
 struct eco_pointwise_kernels {
     const struct eco_cell_kernels *cell;
+    const struct eco_line_kernel *lines; /* F32; else NULL */
     eco_pointwise_kernel interpret;
     /* sum[0 .. n) += x[r*row + 0 .. n) for every row r, ascending, in chains of some rows; lost[0
      * .. n) += the error of adding a chain to a sum, so that sum + lost is near the exact sum of

@@ -49,53 +49,58 @@ static inline vec v_scale(vec x, vec n)
 }
 #endif
 
-/* x = n ln 2 + r: returns exp(r) - 1 and *shifted = n + VEC_SHIFT. n ln 2 is subtracted in two
- * parts, the first of which is exact for |n| < 512. */
-static inline vec v_expm1_reduced(vec x, vec *shifted)
+/* x = n ln 2 + r: returns r and *shifted = n + VEC_SHIFT. n ln 2 is subtracted in two parts, the
+ * first of which is exact for |n| < 512. */
+static inline vec v_reduced(vec x, vec *shifted)
 {
     *shifted = v_fma(x, v_const(0x1.715476p+0), v_const(VEC_SHIFT));
     const vec n = *shifted - v_const(VEC_SHIFT);
-    vec r = v_fma(n, v_const(-0x1.62e4p-1), x);
-    r = v_fma(n, v_const(-0x1.7f7d1cp-20), r);
-    vec q = v_const(0x1.6b9c4ap-10);
-    q = v_fma(q, r, v_const(0x1.12253ep-7));
-    q = v_fma(q, r, v_const(0x1.5556f2p-5));
-    q = v_fma(q, r, v_const(0x1.5554b4p-3));
-    q = v_fma(q, r, v_const(0x1.fffffep-2));
-    return v_fma(r * r, q, r);
+    const vec r = v_fma(n, v_const(-0x1.62e4p-1), x);
+    return v_fma(n, v_const(-0x1.7f7d1cp-20), r);
 }
 
-/* exp(x) for x >= -104, which is 0, and x <= 89, which is infinite; a NaN stays. */
-static inline vec v_exp_clamped(vec x)
+/* Returns exp(r) - 1. */
+static inline vec v_expm1_reduced(vec x, vec *shifted)
+{
+    const vec r = v_reduced(x, shifted);
+    const vec r2 = r * r; /* Estrin's order, because a step of one row waits for its activations */
+    const vec low = v_fma(v_const(0x1.5554b4p-3), r, v_const(0x1.fffffep-2));
+    const vec high = v_fma(v_const(0x1.12253ep-7), r, v_const(0x1.5556f2p-5));
+    const vec q = v_fma(v_fma(v_const(0x1.6b9c4ap-10), r2, high), r2, low);
+    return v_fma(r2, q, r);
+}
+
+/* 0 up to -104, infinite from 89 on. The order of arguments in the clamps lets a NaN through. */
+static inline vec v_exp(vec x)
 {
     vec shifted;
-    const vec m = v_expm1_reduced(x, &shifted);
+    const vec m = v_expm1_reduced(v_min(v_const(89), v_max(v_const(-104), x)), &shifted);
     return v_scale(v_const(1) + m, shifted - v_const(VEC_SHIFT));
 }
 
-/* The order of arguments in these clamps lets a NaN through. */
-static inline vec v_exp(vec x)
-{
-    return v_exp_clamped(v_min(v_const(89), v_max(v_const(-104), x)));
-}
-
-/* With e = exp(-|x|): 1/(1+e), or e/(1+e) for x < 0, which keeps its relative error down to 0. */
+/* With e = exp(-|x|): 1/(1+e), or e/(1+e) for x < 0, which keeps its relative error down to 0. One
+ * division is enough, because e = 2^n p(r) / p(-r), p(r) = 1 + a r^2 + r (1/2 + b r^2). */
 static inline vec v_sigmoid(vec x)
 {
-    const vec e = v_exp_clamped(v_max(v_const(-104), -v_abs(x)));
-    return v_where_less(x, v_const(0), e, v_const(1)) / (v_const(1) + e);
+    vec shifted;
+    const vec r = v_reduced(v_max(v_const(-104), -v_abs(x)), &shifted), r2 = r * r;
+    const vec even = v_fma(r2, v_const(0x1.9984aap-4), v_const(1));
+    const vec odd = v_fma(r2, v_const(0x1.10bd98p-7), v_const(0.5));
+    const vec below = v_fma(-r, odd, even);
+    const vec above = v_scale(v_fma(r, odd, even), shifted - v_const(VEC_SHIFT));
+    return v_where_less(x, v_const(0), above, below) / (below + above);
 }
 
 /* With m = exp(-2|x|) - 1: -m / (2 + m) and the sign of x; 1 from |x| = 9.02 on. */
 static inline vec v_tanh(vec x)
 {
     vec shifted;
-    const vec y = v_max(v_const(-40), v_const(-2) * v_abs(x));
-    const vec reduced = v_expm1_reduced(y, &shifted);
+    const vec above = v_abs(x), reduced = v_expm1_reduced(v_const(-2) * above, &shifted);
     const vec power = v_power(shifted);
     const vec m = v_fma(power, reduced, power - v_const(1));
-    const vec absolute = v_abs(m / (v_const(2) + m));
-    return (vec)((veci)absolute | ((veci)x & INT32_MIN));
+    const vec absolute = v_abs(m / (v_const(2) + m)); /* anything where 2^n is no float */
+    const vec bounded = v_where_less(v_const(20), above, v_const(1), absolute);
+    return (vec)((veci)bounded | ((veci)x & INT32_MIN));
 }
 
 /* x = 2^k (1 + f), 1 + f within sqrt(1/2) .. sqrt(2): k ln 2 + f - f^2/2 + f^3 p(f). */

@@ -51,6 +51,11 @@ struct position {
     void *next[ECO_MAX_STATES];
     real *carry[ECO_MAX_STATES], *mean, *factor, *term;
     elem *save, *operand, *y, *dacc;
+    /* in a line: products by accumulator, of those in `summed`, and states as whole vectors */
+    unsigned summed;
+    const vec *sum;
+    const real *before;
+    real *after;
 };
 
 /* Is state s real? */
@@ -141,6 +146,8 @@ ALWAYS_INLINE void place_keep(const struct position *at, elem *row, int column, 
 
 ALWAYS_INLINE vec load_acc(const struct position *at, int i)
 {
+    if (at->summed >> i & 1)
+        return at->sum[i];
     const struct eco_pointwise *call = at->call;
     const size_t block = at->unit >> call->acc_shift;
     const real *from = at->acc + block * call->acc_block + (at->unit - (block << call->acc_shift)) +
@@ -150,6 +157,8 @@ ALWAYS_INLINE vec load_acc(const struct position *at, int i)
 
 ALWAYS_INLINE vec load_state(const struct position *at, int s)
 {
+    if (at->before)
+        return v_load(at->before + s * ECO_LINE_UNITS + at->unit);
     return is_wide(at->call, s) ? load_column(at, at->state[s], 0)
                                 : fetch_column(at, at->state[s], 0);
 }
@@ -204,6 +213,8 @@ ALWAYS_INLINE void store_save(const struct position *at, int i, vec v)
 
 ALWAYS_INLINE void store_next(const struct position *at, int s, vec v)
 {
+    if (at->after)
+        v_store(at->after + s * ECO_LINE_UNITS + at->unit, v);
     if (is_wide(at->call, s))
         store_column(at, at->next[s], 0, v);
     else

@@ -264,6 +264,52 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_bound *
     return step;
 }
 
+/* ---- all steps at once ----------------------------------------------------------------------- */
+
+static struct eco_steps_of steps_of(const struct eco_view *view, int32_t t)
+{
+    return (struct eco_steps_of){.first = view->first,
+                                 .step = view->step,
+                                 .mask = view->mask,
+                                 .from = (size_t)((ptrdiff_t)t - view->from)};
+}
+
+/* One row in inference, of one thread, and nothing happens between two steps. */
+static bool may_have_line(const struct step *step)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_args *args = run->args;
+    return run->products->line != NULL && run->own_units && run->count == 1 && args->N == 1 &&
+           args->lengths == NULL && args->resets == NULL && args->rows == NULL &&
+           step->bound->save.first == NULL && run->lowered->n_forward == 1 &&
+           run->problem->H <= ECO_LINE_UNITS && !run->problem->projected && !run->problem->states;
+}
+
+/* Runs all steps by one kernel, if there is one. */
+static bool run_line(struct step *step)
+{
+    const struct eco_bound *bound = step->bound;
+    const struct eco_op *op = bound->op;
+    const int32_t t = op->reversed ? op->t1 - 1 : op->t0;
+    struct eco_line line = {.call = &step->call, .steps = op->t1 - op->t0, .down = op->reversed};
+    if (!may_have_line(step))
+        return false;
+    point_at_step(step, t);
+    point_at_products(step, t);
+    const struct eco_line_kernel *kernel =
+        step->run->products->line(&step->stages->prepared, &line);
+    if (kernel == NULL)
+        return false;
+    line.acc = steps_of(&bound->acc, t);
+    line.y = steps_of(&bound->y, t);
+    for (int s = 0; s < step->call.n_states; s++) {
+        line.state[s] = steps_of(&bound->before[s], t);
+        line.next[s] = steps_of(&bound->next[s], t);
+    }
+    kernel->run(&line);
+    return true;
+}
+
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
@@ -275,6 +321,8 @@ void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound)
     struct step step = begin(run, bound);
     step.stages = &stages;
     put_stages(&step);
+    if (run_line(&step))
+        return;
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
     if (step.replaced >= 0)

@@ -42,30 +42,41 @@ static inline float v_sqrt(float x)
     return sqrtf(x);
 }
 """),
-    "v_expm1": ((), """\
-/* exp(r) - 1 of r = x - n ln 2; n = *shifted - 0x1.8p23 is whole. */
-static inline float v_expm1(float x, float *shifted)
+    "v_reduced": ((), """\
+/* x - n ln 2; n = *shifted - 0x1.8p23 is whole. */
+static inline float v_reduced(float x, float *shifted)
 {
     *shifted = x * 0x1.715476p+0f + 0x1.8p23f;
-    const float n = *shifted - 0x1.8p23f;
-    float r = n * -0x1.62e4p-1f + x;
-    r = n * -0x1.7f7d1cp-20f + r;
-    float q = 0x1.6b9c4ap-10f;
-    q = q * r + 0x1.12253ep-7f;
-    q = q * r + 0x1.5556f2p-5f;
-    q = q * r + 0x1.5554b4p-3f;
-    q = q * r + 0x1.fffffep-2f;
-    return r * r * q + r;
+    const float n = *shifted - 0x1.8p23f, r = n * -0x1.62e4p-1f + x;
+    return n * -0x1.7f7d1cp-20f + r;
 }
 """),
-    "v_exp_above": (("v_bits", "v_float", "v_expm1"), """\
+    "v_expm1": (("v_reduced",), """\
+/* exp(r) - 1 of r = x - n ln 2. */
+static inline float v_expm1(float x, float *shifted)
+{
+    const float r = v_reduced(x, shifted), r2 = r * r;
+    const float low = 0x1.5554b4p-3f * r + 0x1.fffffep-2f;
+    const float high = 0x1.12253ep-7f * r + 0x1.5556f2p-5f;
+    const float q = (0x1.6b9c4ap-10f * r2 + high) * r2 + low;
+    return r2 * q + r;
+}
+"""),
+    "v_scale": (("v_bits", "v_float"), """\
+/* x * 2^n; shifted = n + 0x1.8p23. */
+static inline float v_scale(float x, float shifted)
+{
+    const uint32_t n = v_bits(shifted) - 0x4b400000u, half = ((n + 1024) >> 1) - 512;
+    return x * v_float((half + 127) << 23) * v_float((n - half + 127) << 23);
+}
+"""),
+    "v_exp_above": (("v_expm1", "v_scale"), """\
 /* exp(x) for -104 <= x <= 89. */
 static inline float v_exp_above(float x)
 {
     float shifted;
     const float m = v_expm1(x, &shifted);
-    const uint32_t n = v_bits(shifted) - 0x4b400000u, half = ((n + 1024) >> 1) - 512;
-    return (1 + m) * v_float((half + 127) << 23) * v_float((n - half + 127) << 23);
+    return v_scale(1 + m, shifted);
 }
 """),
     "v_exp": (("v_exp_above",), """\
@@ -75,11 +86,14 @@ static inline float v_exp(float x)
     return v_exp_above(89 < low ? 89 : low);
 }
 """),
-    "v_sigmoid": (("v_abs", "v_exp_above"), """\
+    "v_sigmoid": (("v_abs", "v_reduced", "v_scale"), """\
 static inline float v_sigmoid(float x)
 {
-    const float y = -v_abs(x), e = v_exp_above(-104 > y ? -104 : y);
-    return (x < 0 ? e : 1) / (1 + e);
+    float shifted;
+    const float y = -v_abs(x), r = v_reduced(-104 > y ? -104 : y, &shifted), r2 = r * r;
+    const float even = r2 * 0x1.9984aap-4f + 1, odd = r2 * 0x1.10bd98p-7f + 0.5f;
+    const float below = -r * odd + even, above = v_scale(r * odd + even, shifted);
+    return (x < 0 ? above : below) / (below + above);
 }
 """),
     "v_tanh": (("v_abs", "v_expm1"), """\
@@ -145,7 +159,7 @@ static void product(float *to, const float *from, const float *x, const float *w
                     int units)
 {
     int u = 0;
-""" + "".join(_SUMS.format(n=n) for n in (16, 4, 1)) + "}\n"
+""" + "".join(_SUMS.format(n=n) for n in (32, 4, 1)) + "}\n"
 
 
 def functions(names: set[str]) -> str:

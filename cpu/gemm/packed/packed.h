@@ -171,11 +171,13 @@ int32_t eco_packed_piece(const struct eco_packed_work *w, int32_t rows);
 /* Provides those rows of A as the kernels read them, in the thread's scratch. */
 void eco_packed_bring(struct eco_packed_work *w, struct eco_range rows);
 
-/* product.c: eco_products.multiply, .prepare and .stage. */
+/* product.c: eco_products.multiply, .prepare, .stage and .line. */
 void eco_packed_multiply(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
 void eco_packed_prepare(const struct eco_cpu_run *run, const struct eco_stage *stage, int stages,
                         struct eco_prepared *prepared);
 void eco_packed_stage(struct eco_prepared *prepared, int stage);
+const struct eco_line_kernel *eco_packed_line(const struct eco_prepared *prepared,
+                                              struct eco_line *line);
 /* gradient.c: eco_products.weights. */
 void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 

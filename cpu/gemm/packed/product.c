@@ -266,3 +266,29 @@ void eco_packed_stage(struct eco_prepared *prepared, int stage)
     fetch_later(w);
     eco_packed_walk(w);
 }
+
+/* A bias of 0. */
+static const float zeros[ECO_LINE_UNITS];
+
+const struct eco_line_kernel *eco_packed_line(const struct eco_prepared *prepared,
+                                              struct eco_line *line)
+{
+    const struct eco_packed_work *const w =
+        ((const struct prepared *)(const void *)prepared->room)->work;
+    const struct eco_packed_product *const p = w->product;
+    const struct eco_cpu_run *const run = w->run;
+    const struct eco_line_kernel *kernel = run->kernels->lines;
+    unsigned sums = 0;
+    if (kernel == NULL || w->products != 1 || w->blocks == 0 || p->kernel != run->isa->tile ||
+        p->panels->panels != 1 || p->panels->lane_groups != 1 || p->panels->k != p->panels->units ||
+        p->panels->units > ECO_LINE_UNITS)
+        return NULL;
+    for (int i = 0; i < p->panels->n; i++) {
+        sums |= 1u << p->number[i].acc;
+        line->start[i] = p->number[i].add ? NULL : p->number[i].bias ? p->number[i].bias : zeros;
+    }
+    line->panel = (const float *)(const void *)eco_packed_panel(p, 0, 0);
+    while (kernel->stage != NULL && (kernel->stage != w->kernel || kernel->sums != sums))
+        kernel++;
+    return kernel->stage != NULL ? kernel : NULL;
+}
