@@ -18,16 +18,16 @@ $4]])])
 
 # _ECO_ISA_WANTED: which sets --with-isa asks for, in eco_isa_wanted.
 AC_DEFUN([_ECO_ISA_WANTED], [
-  AC_ARG_WITH([isa], [AS_HELP_STRING([--with-isa=all|native],
-    [CPU kernels for all instruction sets, or for those of this machine @<:@all@:>@])], [], [with_isa=all])
-  AS_CASE([$with_isa], [all], [eco_isa_wanted=all], [native], [
+  AC_ARG_WITH([isa], [AS_HELP_STRING([--with-isa=all|native|plain],
+    [CPU kernels for all instruction sets, for those of this machine, or in plain C @<:@all@:>@])], [], [with_isa=all])
+  AS_CASE([$with_isa], [all | plain], [eco_isa_wanted=$with_isa], [native], [
     eco_macros=`$CC -march=native -dM -E - < /dev/null 2> /dev/null | tr '\n' ' '`
     AS_CASE([$eco_macros], [*__AVX512VL__*], [eco_isa_wanted=avx512], [*__AVX2__*], [eco_isa_wanted=avx2],
       [*__SSE2__*], [eco_isa_wanted=sse2], [*__ARM_NEON*], [eco_isa_wanted=neon], [eco_isa_wanted=all])
     AS_CASE([$eco_macros], [*__AVX512VNNI__*], [AS_VAR_APPEND([eco_isa_wanted], [" avx512vnni"])])
     AS_CASE([$eco_macros], [*__AVX512BF16__*], [AS_VAR_APPEND([eco_isa_wanted], [" avx512bf16"])])
     AS_CASE([$eco_macros], [*__AMX_BF16__*], [AS_VAR_APPEND([eco_isa_wanted], [" amx"])])],
-    [AC_MSG_ERROR([--with-isa=$with_isa: must be all or native])])
+    [AC_MSG_ERROR([--with-isa=$with_isa: must be all, native or plain])])
 ])
 
 AC_DEFUN([ECO_ISA], [
