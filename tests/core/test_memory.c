@@ -269,6 +269,55 @@ START_TEST(runs_allocate_nothing)
 }
 END_TEST
 
+/* Ticks of streams, of which others are active each time. */
+START_TEST(ticks_allocate_nothing)
+{
+    enum { STREAMS = 64, INPUT = 8, HIDDEN = 16 };
+    static const char *const problem[] = {"lstm/infer/T1/N64/I8/H16",
+                                          "lstm/bf16/infer/T1/N64/I8/H16",
+                                          "lstm/int8/infer/T1/N64/I8/H16"};
+    static float params[4 * HIDDEN * (INPUT + HIDDEN + 1)], x[STREAMS * INPUT], y[STREAMS * HIDDEN],
+        state[2][STREAMS * HIDDEN];
+    for (size_t i = 0; i < sizeof problem / sizeof *problem; i++) {
+        ecornn_plan *plan;
+        ecornn_sizes sizes;
+        int32_t rows[STREAMS];
+        const void *from[12];
+        check_ok(ecornn_device_open(&tested_device, net_device[_i]));
+        check_ok(ecornn_plan_create(&plan, tested_device, problem[i], NULL));
+        get_sizes(plan, &sizes);
+        for (int k = 0; k < 12; k++)
+            from[k] = params;
+        ecornn_io io = {.size = sizeof io,
+                        .x = x,
+                        .y = y,
+                        .weights = ecornn_alloc(tested_device, sizes.weight_bytes),
+                        .workspace = ecornn_alloc(tested_device, sizes.workspace_bytes),
+                        .rows = rows,
+                        .streams = STREAMS};
+        for (int s = 0; s < 2; s++)
+            io.initial[s] = io.final[s] = state[s];
+        check_ok(ecornn_pack(plan, from, NULL, (void *)(size_t)io.weights, NULL));
+        for (int tick = 0; tick < 6; tick++) { /* the first ones may start the threads */
+            int32_t active = 0;
+            for (int32_t n = 0; n < STREAMS; n += tick % 2 == 0 ? 1 : tick)
+                rows[active++] = n;
+            atomic_store(&counted, 0);
+            atomic_store(&counting, tick > 1);
+            const ecornn_status status = ecornn_forward(plan, 1, active, &io);
+            atomic_store(&counting, 0);
+            check_ok(status);
+            const int seen = atomic_load(&counted);
+            ck_assert_int_eq(seen, 0);
+        }
+        ecornn_free(tested_device, (void *)(size_t)io.weights);
+        ecornn_free(tested_device, io.workspace);
+        ecornn_plan_free(plan);
+        ecornn_device_close(tested_device);
+    }
+}
+END_TEST
+
 /* The same for attention that is large enough for two threads. */
 START_TEST(attention_allocates_nothing)
 {
@@ -356,5 +405,6 @@ END_TEST
 
 TEST_MAIN("memory", 120, {allocations_fail, sizeof makers / sizeof *makers},
           {runs_allocate_nothing, COUNTS_ALLOCATIONS ? 2 : 0} /* cpu:1, cpu:2 */,
+          {ticks_allocate_nothing, COUNTS_ALLOCATIONS ? 2 : 0},
           {attention_allocates_nothing, COUNTS_ALLOCATIONS ? 2 : 0},
           {threads_share_a_plan, NET_DEVICES})

@@ -22,6 +22,8 @@ static const char *const problem[] = {
     "gru/bf16/row-invariant/infer/L2/T2/N41/I8/H33",
     "lstm/f32/bf16-weights/infer/rev/T2/N41/I5/H19",
     "min-gru/infer/T3/N41/I5/H9",
+    "lstm/infer/L2/bi/T3/N41/I5/H19/resets/mask",
+    "gru/infer/T3/N41/I5/H9/batch-major/mask/repeat-padding",
 };
 enum { DEVICES = sizeof device / sizeof *device, PROBLEMS_ = sizeof problem / sizeof *problem };
 
@@ -35,6 +37,8 @@ struct streams {
     char *together[2], *alone[2]; /* [L*D,STREAMS,width], [STREAMS,L*D,width] */
     size_t x_bytes, y_bytes;      /* of a row of all steps */
     char *x, *y, *own_x, *own_y;
+    uint8_t resets[MOST_T * STREAMS], mask[MOST_T * STREAMS]; /* [T,N] of a tick */
+    int32_t lengths[STREAMS];
 };
 
 static void fill(void *to, size_t bytes, ecornn_type type, unsigned seed)
@@ -96,6 +100,25 @@ static void streams_close(struct streams *s)
     ecornn_device_close(s->device);
 }
 
+/* Resets and mask in the plan's form, or NULL; and lengths of rows. */
+static void fill_steps(struct streams *s, unsigned seed)
+{
+    for (int i = 0; i < MOST_T * STREAMS; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        s->resets[i] = (seed >> 20) % 3 == 0;
+        s->mask[i] = (seed >> 24) % 3 != 0;
+        s->lengths[i % STREAMS] = (int32_t)(seed >> 28) % (s->shape.T + 1);
+    }
+}
+
+static void give_steps(const struct streams *s, ecornn_io *io, const uint8_t *resets,
+                       const uint8_t *mask, const int32_t *lengths)
+{
+    io->resets = s->shape.resets ? resets : NULL;
+    io->mask = s->shape.masks ? mask : NULL;
+    io->lengths = s->shape.T > 1 ? lengths : NULL;
+}
+
 static ecornn_io io_of(const struct streams *s, const void *x, void *y)
 {
     return (ecornn_io){.size = sizeof(ecornn_io),
@@ -119,9 +142,13 @@ static void check_alone(const struct streams *s, int32_t stream, int32_t n, int3
 {
     const size_t pairs = (size_t)(s->shape.L * s->shape.D);
     ecornn_io io = io_of(s, s->own_x, s->own_y);
-    for (int32_t t = 0; t < s->shape.T; t++)
+    uint8_t resets[MOST_T], mask[MOST_T];
+    for (int32_t t = 0; t < s->shape.T; t++) {
+        resets[t] = s->resets[t * N + n], mask[t] = s->mask[t * N + n];
         memcpy(at_step(s, s->own_x, s->x_bytes, t, 0, 1), at_step(s, s->x, s->x_bytes, t, n, N),
                s->x_bytes / (size_t)s->shape.T);
+    }
+    give_steps(s, &io, resets, mask, &s->lengths[n]);
     for (int k = 0; k < 2 && s->bytes[k] > 0; k++)
         io.initial[k] = io.final[k] = s->alone[k] + (size_t)stream * pairs * s->bytes[k];
     check_ok(ecornn_forward(s->plan, s->shape.T, 1, &io));
@@ -159,6 +186,8 @@ START_TEST(streams_are_as_alone)
         ecornn_io io = io_of(&s, s.x, s.y);
         io.rows = rows;
         io.streams = STREAMS;
+        fill_steps(&s, (unsigned)tick);
+        give_steps(&s, &io, s.resets, s.mask, s.lengths);
         for (int k = 0; k < 2 && s.bytes[k] > 0; k++)
             io.initial[k] = io.final[k] = s.together[k];
         check_ok(ecornn_forward(s.plan, s.shape.T, N, &io));
@@ -190,6 +219,20 @@ START_TEST(misuse)
     REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.initial[0] is NULL");
     io.initial[0] = s.together[0];
     REFUSES(ecornn_forward(s.plan, 0, 3, &io), "steps is 0");
+    static const struct {
+        const char *plan, *refusal;
+        ecornn_status status;
+    } other[] = {{"gru/infer/models:2/T1/N41/I5/H9", "needs inference", ECORNN_UNSUPPORTED},
+                 {"gru/train/T1/N41/I5/H9", "needs inference", ECORNN_UNSUPPORTED},
+                 {"infer/T1/N41/I5; gru/H9; gru/H9", "needs a plan of layers", ECORNN_UNSUPPORTED}};
+    ecornn_plan *const layers = s.plan;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        check_ok(ecornn_plan_create(&s.plan, s.device, other[i].plan, NULL));
+        io.reserve = i == 1 ? s.workspace : NULL;
+        check_refused(ecornn_forward(s.plan, 1, 3, &io), other[i].status, other[i].refusal);
+        ecornn_plan_free(s.plan);
+    }
+    s.plan = layers;
     streams_close(&s);
 }
 END_TEST
