@@ -11,7 +11,8 @@
  * Four functions run a layer: ecornn_plan_create, ecornn_plan_sizes, ecornn_pack and
  * ecornn_forward.  The sections below follow in the order in which a program grows: a layer,
  * training, devices, cells, weights of other systems, nets.  Tuning is in ecornn/wisdom.h; what may
- * still change is in ecornn/experimental.h, which this header does not include.
+ * still change is in ecornn/experimental.h, which this header does not include.  Pages such as
+ * doc/cells.md are in the source tree.
  *
  * Structures: the caller sets `size` of a structure, passed in or out, to its sizeof, and sets all
  * fields it does not use to 0, as designated initialisers do.  So a program keeps its results with
@@ -68,7 +69,7 @@ extern "C" {
 ECORNN_API const char *ecornn_status_name(ecornn_status status);
 /** The last failure of the calling thread in one line; "" if there was none.  Valid until the
  * thread's next failing call.  UTF-8; control characters of a quoted name or text are escaped as
- * "\x1B".  This text and the ones below that are no parameter are static. */
+ * "\x1B".  All other texts that the library returns are static. */
 ECORNN_API const char *ecornn_error_detail(void);
 /** Writes what a bug report needs besides the devices, as snprintf does, one line "word: value"
  * each: version, compiler, instruction sets, CBLAS, the CUDA module or why it is missing, driver,

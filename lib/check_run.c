@@ -127,7 +127,10 @@ static ecornn_status check_overlap(const struct eco_args *args)
     } apart[] = {{"io.y", "io.x", args->y, args->x},
                  {"io.reserve", "io.workspace", args->reserve, args->workspace},
                  {"io.workspace", "io.weights", args->workspace, args->weights},
-                 {"io.reserve", "io.weights", args->reserve, args->weights}};
+                 {"io.reserve", "io.weights", args->reserve, args->weights},
+                 {"gradient.dweights", "io.weights", args->dweights, args->weights},
+                 {"gradient.dweights", "io.workspace", args->dweights, args->workspace},
+                 {"gradient.dweights", "io.reserve", args->dweights, args->reserve}};
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         if (apart[i].at != NULL && apart[i].at == apart[i].other_at)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, the memory of %s", apart[i].name,

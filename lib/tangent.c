@@ -152,6 +152,8 @@ void eco_tangent_plan_free(struct eco_tangent_plan *tangent)
 
 void eco_tangent_plan_describe(const struct eco_tangent_plan *tangent, struct eco_text *text)
 {
+    eco_text_add(text, "%s/tangent: a plan of the cell's tangent and one of the cell\n",
+                 tangent->problem.text);
     for (int k = 0; k < 4; k++) {
         const struct eco_tangent_layer *layer = &tangent->layer[k / 2];
         const ecornn_plan *part = k % 2 == 0 ? layer->both.plan : layer->cell.plan;
@@ -190,6 +192,13 @@ static ecornn_status check_params(const struct eco_tangent_plan *plan,
     return ECORNN_OK;
 }
 
+static ecornn_status without(const char *name, const void *at, const struct eco_tangent_plan *plan,
+                             const char *flag)
+{
+    return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s/tangent is without ECORNN_%s", name,
+                    at, plan->problem.text, flag);
+}
+
 /* Checks every array of states, one for each state of the cell. */
 static ecornn_status check_states(const struct eco_tangent_plan *plan,
                                   const struct eco_tangent_io *io)
@@ -198,23 +207,26 @@ static ecornn_status check_states(const struct eco_tangent_plan *plan,
         const struct {
             const char *name;
             const void *at;
+            bool resets;
         } states[] = {
-            {"io.initial", io->initial[s]},
-            {"io.tangent->initial", io->initial_tangent[s]},
-            {"io.final", io->final[s]},
-            {"io.tangent->final", io->final_tangent[s]},
-            {"gradient.dfinal", io->dfinal[s]},
-            {"gradient.tangent->dfinal", io->dfinal_tangent[s]},
-            {"gradient.dinitial", io->dinitial[s]},
-            {"io.reset_state", io->reset_state[s]},
-            {"io.tangent->reset_state", io->reset_state_tangent[s]},
-            {"gradient.dreset_state", io->dreset_state[s]},
+            {"io.initial", io->initial[s], false},
+            {"io.tangent->initial", io->initial_tangent[s], false},
+            {"io.final", io->final[s], false},
+            {"io.tangent->final", io->final_tangent[s], false},
+            {"gradient.dfinal", io->dfinal[s], false},
+            {"gradient.tangent->dfinal", io->dfinal_tangent[s], false},
+            {"gradient.dinitial", io->dinitial[s], false},
+            {"io.reset_state", io->reset_state[s], true},
+            {"io.tangent->reset_state", io->reset_state_tangent[s], true},
+            {"gradient.dreset_state", io->dreset_state[s], true},
         };
         for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
             if (states[i].at && s >= plan->states)
                 return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but the cell has %d state%s",
                                 states[i].name, s, states[i].at, plan->states,
                                 plan->states > 1 ? "s" : "");
+            if (states[i].at && states[i].resets && !plan->problem.resets)
+                return without(states[i].name, states[i].at, plan, "RESETS");
             const ecornn_status status =
                 eco_check_pointer(states[i].name, states[i].at, false, eco_type_bytes(plan->type));
             if (status != ECORNN_OK)
@@ -227,68 +239,30 @@ static ecornn_status check_states(const struct eco_tangent_plan *plan,
 static ecornn_status check_sequences(const struct eco_tangent_plan *plan,
                                      const struct eco_tangent_io *io)
 {
+    const size_t element = eco_type_bytes(plan->type);
     const struct {
         const char *name;
         const void *at;
-        bool required, gradient;
-    } arrays[] = {
-        {"io.x", io->x, true, false},
-        {"io.tangent->x", io->x_tangent, false, false},
-        {"io.y", io->y, false, false},
-        {"io.tangent->y", io->y_tangent, false, false},
-        {"gradient.dy", io->dy, false, false},
-        {"gradient.tangent->dy", io->dy_tangent, false, false},
-        {"gradient.dx", io->dx, false, true},
-        {"gradient.dparams", io->dparams, false, true},
-        {"gradient.dinitial[0]", io->dinitial[0], false, true},
-        {"gradient.dinitial[1]", io->dinitial[1], false, true},
-        {"gradient.dreset_state[0]", io->dreset_state[0], false, true},
-        {"gradient.dreset_state[1]", io->dreset_state[1], false, true},
-    };
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        if (!arrays[i].at && arrays[i].required)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", arrays[i].name);
-        if (arrays[i].at && arrays[i].gradient && !plan->training)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s is without ECORNN_TRAINING",
-                            arrays[i].name, arrays[i].at, plan->layer[0].cell.plan->problem.text);
-        const ecornn_status status =
-            eco_check_pointer(arrays[i].name, arrays[i].at, false, eco_type_bytes(plan->type));
-        if (status != ECORNN_OK)
-            return status;
-    }
-    const ecornn_status status =
-        eco_check_pointer("io.lengths", io->lengths, false, sizeof *io->lengths);
-    if (status != ECORNN_OK)
-        return status;
-    return io->workspace == NULL
-               ? eco_fail(ECORNN_BAD_ARGUMENT, "io.workspace is NULL, must have %zu bytes",
-                          plan->sizes.workspace_bytes)
-               : eco_check_pointer("io.workspace", io->workspace, false, plan->sizes.alignment);
-}
-
-/* Checks that the plan has what the run uses. */
-static ecornn_status check_flags(const struct eco_tangent_plan *plan,
-                                 const struct eco_tangent_io *io)
-{
-    const struct eco_problem *const problem = &plan->layer[0].cell.plan->problem;
-    const struct {
-        const char *name;
-        const void *at;
-    } resets[] = {{"io.resets", io->resets},
-                  {"io.reset_state[0]", io->reset_state[0]},
-                  {"io.reset_state[1]", io->reset_state[1]},
-                  {"io.tangent->reset_state[0]", io->reset_state_tangent[0]},
-                  {"io.tangent->reset_state[1]", io->reset_state_tangent[1]},
-                  {"gradient.dreset_state[0]", io->dreset_state[0]},
-                  {"gradient.dreset_state[1]", io->dreset_state[1]}};
-    for (size_t i = 0; !problem->resets && i < sizeof resets / sizeof *resets; i++)
-        if (resets[i].at != NULL)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s is without ECORNN_RESETS",
-                            resets[i].name, resets[i].at, problem->text);
-    if (io->mask != NULL && !problem->masks)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.mask is %p, but plan %s is without ECORNN_MASK",
-                        (const void *)io->mask, problem->text);
-    return ECORNN_OK;
+        bool required;
+        size_t alignment;
+    } arrays[] = {{"io.x", io->x, true, element},
+                  {"io.tangent->x", io->x_tangent, false, element},
+                  {"io.y", io->y, false, element},
+                  {"io.tangent->y", io->y_tangent, false, element},
+                  {"gradient.dy", io->dy, false, element},
+                  {"gradient.tangent->dy", io->dy_tangent, false, element},
+                  {"gradient.dx", io->dx, false, element},
+                  {"io.lengths", io->lengths, false, sizeof *io->lengths},
+                  {"io.workspace", io->workspace, true, plan->sizes.alignment}};
+    ecornn_status status = ECORNN_OK;
+    for (size_t i = 0; status == ECORNN_OK && i < sizeof arrays / sizeof *arrays; i++)
+        status = eco_check_pointer(arrays[i].name, arrays[i].at, arrays[i].required,
+                                   arrays[i].alignment);
+    if (status == ECORNN_OK && io->resets != NULL && !plan->problem.resets)
+        return without("io.resets", io->resets, plan, "RESETS");
+    if (status == ECORNN_OK && io->mask != NULL && !plan->problem.masks)
+        return without("io.mask", io->mask, plan, "MASK");
+    return status;
 }
 
 /* Reads the caller's structures, of which those for tangents may be missing. */
@@ -370,8 +344,6 @@ static ecornn_status check(const struct eco_tangent_run *run)
     ecornn_status status = check_sequences(plan, run->io);
     if (status == ECORNN_OK)
         status = check_states(plan, run->io);
-    if (status == ECORNN_OK)
-        status = check_flags(plan, run->io);
     if (status == ECORNN_OK)
         status = check_params(plan, run->io);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)

@@ -35,7 +35,7 @@ extern "C" {
  * [N,S,*] instead of [T,N,*] and [S,N,*].  Of ecornn_sizes, input is H and output is V.
  * @{ */
 
-/** Inputs and outputs of a run; shapes are those of ECORNN_TIME_MAJOR. */
+/** Inputs and outputs of a run; shapes are those without batch-major. */
 typedef struct {
     size_t size; /**< sizeof(ecornn_attention_io) */
     /** [N] in device memory, the length of each source, 0 <= length <= S; NULL: all S. */

@@ -96,6 +96,7 @@ START_TEST(run_misuse)
     BAD_BACKWARD(gradient.dstates[1] = b.x, "without ECORNN_ALL_STATES");
     BAD_BACKWARD(gradient.dstates[2] = b.x, "gradient.dstates[2]");
     BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
+    BAD_BACKWARD(gradient.dweights = net.weights, "the memory of io.weights");
     REFUSES(backward_all(NULL, &good->io, &good->gradient), "plan is NULL");
     REFUSES(backward_all(net.plan, NULL, &good->gradient), "io is NULL");
     REFUSES(backward_all(net.plan, &good->io, NULL), "gradient is NULL");

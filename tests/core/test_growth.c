@@ -270,9 +270,14 @@ START_TEST(each_kind_has_its_functions)
     check_ok(ecornn_plan_create(&net, NULL, "T4/N2/I3; gru/H4; gru/H5", NULL));
     check_ok(ecornn_plan_create(&tangent, NULL, "gru/T3/N2/I4/H5/tangent", NULL));
     check_ok(ecornn_plan_create(&attention, NULL, "attention/additive/T3/S4/N2/H8", NULL));
-    ecornn_plan *const all[] = {layer, net, tangent, attention};
+    ecornn_plan *all[] = {layer, net, tangent, attention};
     for (int k = 0; k < 4; k++)
         ck_assert_int_gt(ecornn_plan_print(all[k], text, sizeof text), 20);
+    ck_assert_int_gt(ecornn_plan_print(tangent, text, sizeof text), 20);
+    *strchr(text, ':') = '\0';
+    ecornn_plan_free(tangent);
+    check_ok(ecornn_plan_create(&tangent, NULL, text, NULL)); /* the string is complete */
+    all[2] = tangent;
     REFUSES(ecornn_forward(attention, 3, 2, &io), "ecornn_attention_forward");
     REFUSES(ecornn_attention_forward(layer, 3, 4, 2, &attend), "not of attention");
     const ecornn_io with_tangent = {.size = sizeof io, .tangent = &io};

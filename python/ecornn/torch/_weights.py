@@ -2,7 +2,7 @@
 
 A layer keeps packed weights for its next run.  On a CPU a block of them ends with a copy of the
 weights that it was packed from, and each run compares that copy with the weights, all bytes of
-them.  On a GPU each run packs what it does not read where it is (ecornn_forward_params), on its
+them.  On a GPU each run packs what it does not read where it is (io.params), on its
 stream, into the block that the stream keeps.  So it does not matter how weights are written to.
 Only frozen weights are trusted; see Frozen.
 """
