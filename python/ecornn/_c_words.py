@@ -140,26 +140,70 @@ static float mean_of(const double sum[16])
 """),
 }
 
+# Sums of {n} units: their type, a weight as they take it, and how they end.
 _SUMS = """\
     for (; units - u >= {n}; u += {n}) {{
-        float sum[{n}];
+        {type} sum[{n}];
         for (int j = 0; j < {n}; j++)
             sum[j] = 0;
         for (int k = 0; k < count; k++)
             for (int j = 0; j < {n}; j++)
-                sum[j] += x[k] * w[k * units + u + j];
+                sum[j] += {of}[k] * {weight}w[k * units + u + j];
         for (int j = 0; j < {n}; j++)
-            to[u + j] = from[u + j] + sum[j];
+            to[u + j] = from[u + j] + {end};
     }}
 """
-PRODUCT = """\
-/* to[units] = from[units] + x[count] times w [count][units]: each element is a sum in ascending k
- * from 0, to which `from` is added. */
-static void product(float *to, const float *from, const float *x, const float *w, int count,
-                    int units)
+
+
+def _sums(type: str, of: str, weight: str, end: str) -> str:
+    return "".join(_SUMS.format(n=n, type=type, of=of, weight=weight, end=end) for n in (32, 4, 1))
+
+
+_ROW = """\
+/* Numbers that are whole, row[count], of x = scale * row, within 255 of each other; returns the scale,
+ * which is NaN if a number is not finite. */
+static float whole_row(int16_t *row, const float *x, int count)
 {
+    float least = 0, most = 0, odd = 0;
+    for (int k = 0; k < count; k++) {
+        least = x[k] < least ? x[k] : least;
+        most = x[k] > most ? x[k] : most;
+        odd = x[k] * 0 + odd;
+    }
+    const float scale = most / 255 - least / 255 + odd, factor = scale > 0x1p-100f ? 1 / scale : 0;
+    const float shifted = -least * factor + 0x1.8p23f, zero = shifted - 0x1.8p23f;
+    const int finite = scale < v_float(0x7f800000u);
+    for (int k = 0; k < count; k++) {
+        const float above = x[k] * factor > -zero ? x[k] * factor : -zero;
+        const float at = (above < 255 - zero ? above : 255 - zero) + 0x1.8p23f;
+        row[k] = finite ? (int16_t)(at - 0x1.8p23f) : 0;
+    }
+    return !finite ? v_float(0x7fc00000u) : factor > 0 ? scale : 0;
+}
+
+"""
+_PRODUCT = """\
+/* to[units] = from[units] + {what}: {how}, to which `from` is added. */
+static void {name}(float *to, const float *from, const float *x, {arguments}, int count,
+                  int units)
+{{
     int u = 0;
-""" + "".join(_SUMS.format(n=n) for n in (32, 4, 1)) + "}\n"
+{first}{sums}}}
+"""
+# Products by the type of weights: the functions they need, and their text.
+PRODUCTS = {
+    "f32": (set(), _PRODUCT.format(
+        name="product", what="x[count] times w [count][units]", arguments="const float *w", first="",
+        how="each element is a sum in ascending k\n * from 0", sums=_sums("float", "x", "", "sum[j]"))),
+    "int8-weights": (set(), _PRODUCT.format(
+        name="product_8", what="x[count] times scale[units] w [count][units]", first="",
+        arguments="const int8_t *w, const float *scale", how="each\n * element is a sum in ascending k from 0",
+        sums=_sums("float", "x", "(float)", "sum[j] * scale[u + j]"))),
+    "int8": ({"v_float"}, _ROW + _PRODUCT.format(
+        name="product_8", what="x[count] as whole numbers times scale[units] w [count][units]",
+        arguments="const int8_t *w, const float *scale", how="each\n * sum is exact",
+        first="    int16_t row[MOST_COLUMNS];\n    const float x_scale = whole_row(row, x, count);\n",
+        sums=_sums("int32_t", "row", "", "(float)sum[j] * (x_scale * scale[u + j])")))}
 
 
 def functions(names: set[str]) -> str:

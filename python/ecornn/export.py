@@ -187,6 +187,18 @@ class Head:
     initial: tuple[numpy.ndarray, ...] | None = None  # states [L,P], then [L,H], at the beginning
 
 
+def _scale(row: numpy.ndarray) -> float:
+    """The scale of a row of weights as integers, as common/quantise.c chooses it."""
+    most = float(numpy.max(numpy.abs(row)))
+    if not 0 < most < numpy.inf:
+        return most - most  # 0, or NaN
+    parts = numpy.arange(1, 129)
+    quotients = row.astype(float) / (most / parts)[:, None]
+    whole = numpy.rint(quotients)
+    fit = (abs(quotients - whole) <= 2**-15).all(1) & (whole.max(1) <= 127)
+    return most / (parts[fit.argmax()] if fit.any() else 127)
+
+
 class _Writer:
     """The C text of one stack of layers."""
 
@@ -201,6 +213,8 @@ class _Writer:
         self.in_place = set() if early else {s for s in self.states if s > 0 or not layer.proj}
         self.texts = [stage.text(self.in_place) for stage in self.stages]
         self.constants: list[str] = []
+        self.products: set[str] = set()  # types of weights
+        self.most_columns = 0
         self.weight_bytes = 0
         self.widths = [layer.width, *[layer.hidden] * (layer.cell.states - 1)]
         self.offsets = [sum(self.widths[:s]) for s in self.states]
@@ -215,6 +229,22 @@ class _Writer:
         self.constants.append(f"static const float {name}[{len(words)}] = {{\n    {lines}}};\n")
         return name
 
+    def _matrix(self, name: str, matrix: numpy.ndarray) -> tuple[str, str]:
+        """Adds weights [units,columns] of the layer; returns the function for products, and its
+        weights."""
+        kind = self.layer.weights or "f32"
+        self.products.add(kind)
+        if kind == "f32":
+            return "product", self.constant(name, matrix.T)
+        self.most_columns = max(self.most_columns, matrix.shape[1])
+        scales = numpy.float32([_scale(row) for row in matrix])
+        with numpy.errstate(divide="ignore", invalid="ignore"):
+            whole = numpy.where(scales > 0, numpy.rint(matrix.T / scales), 0).astype(int).ravel()
+        self.weight_bytes += whole.size
+        lines = ",\n    ".join(", ".join(map(str, whole[k:k + 20])) for k in range(0, whole.size, 20))
+        self.constants.append(f"static const int8_t {name}[{whole.size}] = {{\n    {lines}}};\n")
+        return "product_8", f"{name}, {self.constant(f'{name}_scale', scales)}"
+
     def _parameter(self, layer: int, name: str) -> numpy.ndarray:
         return self.layer.parameters[f"{layer}.fwd.{name}"]
 
@@ -226,10 +256,10 @@ class _Writer:
             names, key=lambda a: (a - list(names).index(a), a in started))]
         calls = []
         for run in runs:
-            matrix = numpy.concatenate([self._parameter(layer, names[a]).T for a in run], axis=1)
-            weights = self.constant(f"{names[run[0]][0]}{layer}_{by.split()[0]}_{run[0]}", matrix)
+            matrix = numpy.concatenate([self._parameter(layer, names[a]) for a in run])
+            function, weights = self._matrix(f"{names[run[0]][0]}{layer}_{by.split()[0]}_{run[0]}", matrix)
             at = f" + {run[0]} * HIDDEN" if run[0] else ""
-            calls.append(f"product(acc{at}, {'acc' if run[0] in started else f'bias{layer}'}{at}, "
+            calls.append(f"{function}(acc{at}, {'acc' if run[0] in started else f'bias{layer}'}{at}, "
                          f"{by}, {weights}, {count}, {len(run)} * HIDDEN);")
         started |= set(names)
         return calls
@@ -270,8 +300,8 @@ class _Writer:
             lines.append(f"stage_{k}({', '.join(words)});")
         if shape.proj:
             zero = self.constant(f"zero{layer}", numpy.zeros(shape.proj))
-            matrix = self.constant(f"P{layer}", self._parameter(layer, "proj").T)
-            lines.append(f"product(state0, {zero}, next0, {matrix}, HIDDEN, {shape.proj});")
+            function, matrix = self._matrix(f"P{layer}", self._parameter(layer, "proj"))
+            lines.append(f"{function}(state0, {zero}, next0, {matrix}, HIDDEN, {shape.proj});")
         lines += [f"for (int u = 0; u < HIDDEN; u++)\n        state{s}[u] = next{s}[u];"
                   for s in self.states if s not in self.in_place and (s > 0 or not shape.proj)]
         body = "\n".join(lines)
@@ -300,6 +330,7 @@ class _Writer:
             inside.append(f"for (int o = 0; o < OUTPUT; o++)\n            y[o] = ({h})[o];")
         else:
             bias, weight = self.constant("head_bias", head.bias), self.constant("head", head.weight.T)
+            self.products.add("f32")
             inside.append(f"product(y, {bias}, {h}, {weight}, {shape.width}, OUTPUT);")
             end = f" + {source}[0]" * head.skip
             if end or head.out_gain != 1:
@@ -375,7 +406,8 @@ def _check(layer: Layer, name: str, head: Head | None) -> None:
         "runs forward only": layer.bidirectional or layer.direction != "forward",
         "has heads=1": layer.heads > 1 or layer.grouped_input,
         "has one model": layer.models is not None,
-        "has dtype='f32' and weights=None": layer.dtype != "f32" or layer.weights not in (None, "f32")}
+        "has dtype='f32' and weights None, 'int8' or 'int8-weights'":
+            layer.dtype != "f32" or layer.weights not in (None, "f32", "int8", "int8-weights")}
     for need, missing in refused.items():
         if missing:
             raise Unsupported(f"the layer is {layer!r}: a C file needs one that {need}")
@@ -390,8 +422,8 @@ def _check(layer: Layer, name: str, head: Head | None) -> None:
 
 
 def source(layer: Layer, name: str = "net", head: Head | None = None) -> tuple[str, str]:
-    """The texts of NAME.c and NAME.h for a layer of F32 that runs forward, with a dense head or
-    without.  Raises Unsupported for what a C file does not offer.
+    """The texts of NAME.c and NAME.h for a layer of F32, int8 or int8-weights that runs forward, with
+    a dense head in F32 or without.  Raises Unsupported for what a C file does not offer.
 
     >>> header = source(Layer("gru", 1, 4), "amp")[1]
     >>> "void amp_run(struct amp *net, const float *x, float *y, int steps);" in header
@@ -404,13 +436,17 @@ def source(layer: Layer, name: str = "net", head: Head | None = None) -> tuple[s
     output = layer.width if head is None else len(head.bias)
     about = (f"Made by ecornn {version().split()[0]}: {layer.layers} x {layer.cell.name}, "
              f"I {layer.input}, H {layer.hidden}" + (f", P {layer.proj}" if layer.proj else "")
-             + (f", head {output}" if head else "") + ".  C11; -ffp-contract=off gives the library's bits.")
+             + (f", head {output}" if head else "")
+             + (f", {layer.weights}" if layer.weights else "") + ".  C11; -ffp-contract=off gives the library's bits.")
     means = 1 + max((m for stage in writer.stages for m in stage.means), default=-1)
-    needed = set().union(*(stage.functions for stage in writer.stages))
+    products = [_c_words.PRODUCTS[kind] for kind in sorted(writer.products)]
+    columns = writer.most_columns if "int8" in writer.products else 0
+    needed = set().union(*(stage.functions for stage in writer.stages), *(words for words, _ in products))
     sizes = (f"enum {{ HIDDEN = {layer.hidden}, INPUT = {layer.input}, OUTPUT = {output}, "
-             f"WEIGHTS = {writer.weight_bytes}{f', MEANS = {means}' if means else ''} }};\n")
+             f"WEIGHTS = {writer.weight_bytes}{f', MEANS = {means}' if means else ''}"
+             f"{f', MOST_COLUMNS = {columns}' if columns else ''} }};\n")
     parts = [f'/* {about} */\n#include "{name}.h"\n\n#include <stdint.h>\n', sizes,
-             "".join(writer.constants), _c_words.functions(needed), _c_words.PRODUCT,
+             "".join(writer.constants), _c_words.functions(needed), *(text for _, text in products),
              *(text for text, _ in writer.texts), *layers, public]
     header = _HEADER.format(about=about, guard=f"{name.upper()}_H", name=name, output=output,
                             input=layer.input, floats=layer.layers * writer.layer_floats)
@@ -463,6 +499,14 @@ def _shapes(cell: Cell, path: str, prefix: str | None) -> dict[str, int]:
     return {}
 
 
+def _of_type(layer: Layer, weights: str) -> Layer:
+    """The layer with weights of another type."""
+    made = Layer(layer.cell, layer.input, layer.hidden, layers=layer.layers, proj=layer.proj,
+                 weights=weights)
+    made.load("ecornn", layer.save("ecornn"))
+    return made
+
+
 def loaded(options: argparse.Namespace) -> tuple[Layer, Head | None]:
     """The layer and the head that the options name."""
     if options.weights.lower().endswith((".nam", ".json")):
@@ -497,11 +541,14 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", required=True, help="NAME.c; NAME.h is written beside it")
     parser.add_argument("--prefix", help="takes only the weights below this path")
     parser.add_argument("--head", help="the path of a dense layer in the same file")
+    parser.add_argument("--type", choices=("f32", "int8", "int8-weights"), default="f32",
+                        help="the type of matrices; with int8 steps turn rows into integers too")
     for name in ("input", "hidden", "layers", "proj"):
         parser.add_argument(f"--{name}", type=int, help="if the file's names do not tell it")
     options = parser.parse_args(words)
     try:
         layer, head = loaded(options)
+        layer = _of_type(layer, options.type) if options.type != "f32" else layer
         export(layer, options.output, head)
     except (Error, ImportError, OSError, UnicodeError) as error:
         print(f"python -m ecornn export: {error}", file=sys.stderr)

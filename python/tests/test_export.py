@@ -37,6 +37,10 @@ h' = max(n, d) + x
 NETS = {**{name.replace("-", "_"): (name, 7, 7, {"layers": 2}) for name in ecornn.cells()},
         "tiny": ("lstm", 1, 3, {}), "wide": ("gru", 9, 40, {"layers": 3}),
         "projected": ("lstm", 3, 21, {"layers": 2, "proj": 6}),
+        "bytes": ("lstm", 9, 40, {"layers": 2, "weights": "int8"}),
+        "byte_weights": ("gru", 7, 21, {"layers": 2, "weights": "int8-weights"}),
+        "projected_bytes": ("lstm", 3, 21, {"proj": 6, "weights": "int8"}),
+        "order_bytes": (ORDER, 5, 5, {"layers": 2, "weights": "int8"}),
         "means": (MEANS, 3, 19, {"layers": 2}), "order": (ORDER, 5, 5, {"layers": 2})}
 STEPS, X = 61, 61 * 9
 MAKE = """
@@ -240,6 +244,28 @@ def test_the_command(tmp_path, form, capsys):
     np.testing.assert_allclose(run(tmp_path, "net", x, 2), y, atol=1e-6)
 
 
+@pytest.mark.parametrize("weights", ["int8", "int8-weights"])
+def test_rows_that_are_not_usual(tmp_path, weights):
+    """Numbers that are 0, of one sign, very large and small, and not finite; weights that are whole."""
+    needs("gcc")
+    layer = Layer("gru", 5, 4, weights=weights, device="cpu:1", seed=3)
+    values = layer.save("ecornn")
+    for value in values.values():
+        value[:1], value[-1:] = np.rint(value[:1] * 200) / 64, 0
+    layer.load("ecornn", values)
+    layer.save(path=tmp_path / "net.npz")
+    assert main(["--cell", "gru", "--weights", str(tmp_path / "net.npz"), "--type", weights, "-o",
+                 str(tmp_path / "net.c")]) == 0
+    assert (tmp_path / "net.c").read_text() == source(layer)[0]
+    rows = np.float32([[0] * 5, [1, 2, 3, 4, 5], [-1, -2, -3, -4, -5], [1e30, 1, 0, -1, -1e30],
+                       [1e-20, 2e-20, 0, -3e-20, 4e-20], [0, -0.0, 7, 0.5, 1.5], [1e-30] * 5,
+                       [1, 2, np.nan, 4, 5], [1, 2, np.inf, 4, 5]])
+    subprocess.run(["gcc", *FLAGS, "-c", "net.c"], cwd=tmp_path, check=True)
+    for row in rows:
+        np.testing.assert_allclose(run(tmp_path, "net", row[None], 4), layer(row[None, None])[0][0],
+                                   atol=1e-6, err_msg=str(row))
+
+
 def test_the_command_reads_a_cells_text(tmp_path):
     (tmp_path / "own.cell").write_text(ORDER)
     layer = Layer(ORDER, 4, 4)
@@ -254,7 +280,7 @@ def test_the_command_reads_a_cells_text(tmp_path):
 @pytest.mark.parametrize("more, said", [
     ({"bidirectional": True}, "forward only"), ({"direction": "reverse"}, "forward only"),
     ({"heads": 2}, "heads=1"), ({"models": 2}, "one model"), ({"dtype": "f64"}, "dtype='f32'"),
-    ({"weights": "bf16"}, "weights=None")])
+    ({"weights": "bf16"}, "weights None")])
 def test_what_a_file_does_not_offer_is_refused(more, said):
     with pytest.raises(Unsupported, match=said):
         source(Layer("gru", 4, 4, **more))
