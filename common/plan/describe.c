@@ -64,6 +64,19 @@ static void describe_choices(struct eco_text *text, const struct ecornn_plan *pl
     eco_text_add(text, "\n");
 }
 
+/* Half of a weight's step, w / 127, times the numbers, plus half of a number's, r / 255, times the
+ * weights: python/ecornn/accuracy.py does it with real weights and data. */
+static void describe_bytes(struct eco_text *text, const struct eco_problem *problem)
+{
+    const double weight = 1 / 254., number = problem->int8 ? 1 / 510. : 0;
+    if (problem->weight_type == ECORNN_S8)
+        eco_text_add(
+            text,
+            "weights of 8 bits: W x + R h of layer 0 within %.3g w r, of weights up to w and "
+            "rows whose range, 0 included, is r; python -m ecornn check has data's\n",
+            ((double)problem->I + problem->P) * (weight + number + weight * number));
+}
+
 int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
 {
     struct eco_text text = {data, size, 0};
@@ -77,6 +90,7 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
     describe_reason(&text, plan);
     eco_strategies_describe(&text, plan);
     describe_choices(&text, plan);
+    describe_bytes(&text, problem);
     describe_tape(&text, plan, false);
     if (problem->training)
         describe_tape(&text, plan, true);

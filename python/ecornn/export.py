@@ -532,19 +532,24 @@ def loaded(options: argparse.Namespace) -> tuple[Layer, Head | None]:
     return layer, _dense(options.weights, options.head) if options.head else None
 
 
-def main(words: Sequence[str]) -> int:
-    """The command ``python -m ecornn export``.  Returns its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m ecornn export", description=__doc__.partition(
-        ": ")[2].partition(".\n")[0].capitalize() + ".", allow_abbrev=False)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options by which `loaded` finds a layer."""
     parser.add_argument("--cell", help="a built-in cell's name, or a file with a cell's text")
     parser.add_argument("--weights", required=True, help="a file that Layer.load or load_amp reads")
-    parser.add_argument("-o", "--output", required=True, help="NAME.c; NAME.h is written beside it")
     parser.add_argument("--prefix", help="takes only the weights below this path")
     parser.add_argument("--head", help="the path of a dense layer in the same file")
     parser.add_argument("--type", choices=("f32", "int8", "int8-weights"), default="f32",
                         help="the type of matrices; with int8 steps turn rows into integers too")
     for name in ("input", "hidden", "layers", "proj"):
         parser.add_argument(f"--{name}", type=int, help="if the file's names do not tell it")
+
+
+def main(words: Sequence[str]) -> int:
+    """The command ``python -m ecornn export``.  Returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m ecornn export", description=__doc__.partition(
+        ": ")[2].partition(".\n")[0].capitalize() + ".", allow_abbrev=False)
+    add_options(parser)
+    parser.add_argument("-o", "--output", required=True, help="NAME.c; NAME.h is written beside it")
     options = parser.parse_args(words)
     try:
         layer, head = loaded(options)

@@ -46,7 +46,7 @@ def test_a_module_s_folder_is_named(monkeypatch, tmp_path):
 
 def test_the_command_prints_and_checks():
     wrong = python("-m", "ecornn", "word")
-    assert wrong.returncode == 2 and "takes export or no argument, not 'word'" in wrong.stderr
+    assert wrong.returncode == 2 and "takes check, export or no argument, not 'word'" in wrong.stderr
     done = python("-m", "ecornn")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
