@@ -10,18 +10,6 @@
 #include "common/compose/tangent.h"
 #include "lib/check.h"
 
-static ecornn_status check_weights(const char *name, const void *weights, size_t bytes,
-                                   const ecornn_plan *plan)
-{
-    const size_t alignment = plan->sizes.alignment;
-    if (!weights && bytes > 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes", name, bytes);
-    if ((uintptr_t)weights % alignment != 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
-                        weights, alignment);
-    return ECORNN_OK;
-}
-
 /* Model 3's parameters are named "3:" and their name, and follow the blocks of models 0 to 2. */
 static void get_of_models(const ecornn_plan *plan, int index, ecornn_param *param)
 {
@@ -114,73 +102,112 @@ static ecornn_status check_params(const ecornn_plan *plan, const void *const *pa
     return ECORNN_OK;
 }
 
-static ecornn_status pack_one(const ecornn_plan *plan, const void *const *params,
-                              const void *const *added, void *weights, void *stream)
+/* ---- packing, and back ----------------------------------------------------------------------- */
+
+/* A call of either direction: dparams is NULL for packing, params for unpacking. */
+struct packing {
+    const void *const *params, *const *added;
+    void *const *dparams;
+    void *block; /* the weights, or their gradient */
+    bool back, add;
+    void *stream;
+};
+
+/* One model of one layer: its parameters begin with number `first`, its part of the block at `at`.
+ */
+static ecornn_status pack_one(const ecornn_plan *plan, const struct packing *packing, int first,
+                              size_t at)
 {
-    const ecornn_status status = check_params(plan, params, added);
+    void *const block = (char *)packing->block + at;
+    void *const *const dparams = packing->back ? packing->dparams + first : NULL;
+    const void *const *const params = packing->back ? NULL : packing->params + first,
+                             *const *const added = packing->added ? packing->added + first : NULL;
+    ecornn_status status = packing->back ? ECORNN_OK : check_params(plan, params, added);
+    for (int k = 0; packing->back && k < eco_problem_params(&plan->problem); k++)
+        if (!is_aligned_param(plan, dparams[k]))
+            return misaligned("dparams", k, dparams[k], plan);
     if (status != ECORNN_OK)
         return status;
-    const struct eco_call call = {ECO_CALL_PACK, {.pack = {plan, params, added, weights}}};
-    return eco_run_call(plan->device, &call, stream);
+    const struct eco_call pack = {ECO_CALL_PACK, {.pack = {plan, params, added, block}}},
+                          unpack = {ECO_CALL_UNPACK,
+                                    {.unpack = {plan, block, dparams, packing->add}}};
+    return eco_run_call(plan->device, packing->back ? &unpack : &pack, packing->stream);
 }
 
 /* Bytes from one model's part of the block to the next; 0 for one model. */
-static size_t stride_of(const ecornn_plan *plan)
+static size_t stride_of(const ecornn_plan *plan, bool back)
 {
-    return plan->one ? eco_models_stride(plan->one->sizes.weight_bytes) : 0;
+    const ecornn_sizes *const one = plan->one ? &plan->one->sizes : NULL;
+    return one ? eco_models_stride(back ? one->dweight_bytes : one->weight_bytes) : 0;
 }
 
-/* Blocks of the models follow each other, and so do their parameters. */
-static ecornn_status pack(const ecornn_plan *plan, const void *const *params,
-                          const void *const *added, void *weights, void *stream)
+/* A layer, model after model. */
+static ecornn_status pack_layer(const ecornn_plan *plan, const struct packing *packing, int first,
+                                size_t at)
 {
     const int count = eco_problem_params(&plan->problem);
-    if (!params && count > 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
-    ecornn_status status = check_weights("weights", weights, plan->sizes.weight_bytes, plan);
-    if (count == 0)
-        return status; /* a cell without parameters */
-    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++) {
-        const size_t first = (size_t)m * (size_t)count;
-        status =
-            pack_one(plan->one ? plan->one : plan, params + first, added ? added + first : NULL,
-                     (char *)weights + (size_t)m * stride_of(plan), stream);
+    ecornn_status status = ECORNN_OK;
+    if (packing->back && !plan->problem.training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
+                        plan->problem.text);
+    for (int m = 0; count > 0 && status == ECORNN_OK && m < plan->problem.models; m++)
+        status = pack_one(plan->one ? plan->one : plan, packing, first + m * count,
+                          at + (size_t)m * stride_of(plan, packing->back));
+    return status;
+}
+
+/* A net, layer after layer. */
+static ecornn_status pack_net(const struct eco_net_plan *net, const struct packing *packing)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; status == ECORNN_OK && k < net->layers; k++) {
+        const ecornn_sizes *const sizes = &net->layer[k].plan->sizes;
+        status = pack_layer(net->layer[k].plan, packing, sizes->first_param,
+                            packing->back ? sizes->dweight_offset : sizes->weight_offset);
+        if (status != ECORNN_OK)
+            eco_net_fail(status, k);
     }
     return status;
 }
 
-/* Plans of tangents and of attention have no packed weights. */
-static ecornn_status check_packs(const ecornn_plan *plan)
+static ecornn_status pack(const ecornn_plan *plan, const struct packing *packing)
 {
-    const ecornn_status status = eco_check_plan(plan);
-    return status == ECORNN_OK && plan->kind > ECO_PLAN_NET
-               ? eco_fail(ECORNN_BAD_ARGUMENT, "the plan has no packed weights")
-               : status;
-}
-
-static char *part_of(const void *block, size_t bytes)
-{
-    return (char *)(uintptr_t)block + bytes;
+    const bool back = packing->back;
+    const size_t bytes = back ? plan->sizes.dweight_bytes : plan->sizes.weight_bytes;
+    const char *const block = back ? "dweights" : "weights";
+    if (plan->kind > ECO_PLAN_NET) /* of tangents, of attention */
+        return eco_fail(ECORNN_BAD_ARGUMENT, "the plan has no packed weights");
+    if (plan->sizes.param_count > 0 && (back ? !packing->dparams : !packing->params))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", back ? "dparams" : "params");
+    if (packing->block == NULL && bytes > 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes", block, bytes);
+    const ecornn_status status =
+        eco_check_pointer(block, packing->block, false, plan->sizes.alignment);
+    if (status != ECORNN_OK)
+        return status;
+    return plan->kind == ECO_PLAN_NET ? pack_net(plan->net, packing)
+                                      : pack_layer(plan, packing, 0, 0);
 }
 
 ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                           const void *const *added, void *weights, void *stream)
 {
-    ecornn_status status = check_packs(plan);
-    if (status != ECORNN_OK || plan->kind == ECO_PLAN_LAYERS)
-        return status == ECORNN_OK ? pack(plan, params, added, weights, stream) : status;
-    if (!params && plan->sizes.param_count > 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
-    status = check_weights("weights", weights, plan->sizes.weight_bytes, plan);
-    for (int k = 0; status == ECORNN_OK && k < plan->net->layers; k++) {
-        const ecornn_plan *const layer = plan->net->layer[k].plan;
-        const int first = layer->sizes.first_param;
-        status = pack(layer, params ? params + first : NULL, added ? added + first : NULL,
-                      part_of(weights, layer->sizes.weight_offset), stream);
-        if (status != ECORNN_OK)
-            return eco_net_fail(status, k);
-    }
-    return status;
+    const struct packing packing = {
+        .params = params, .added = added, .block = weights, .stream = stream};
+    const ecornn_status status = eco_check_plan(plan);
+    return status == ECORNN_OK ? pack(plan, &packing) : status;
+}
+
+ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
+                            int add, void *stream)
+{
+    const struct packing packing = {.dparams = dparams,
+                                    .block = (void *)(uintptr_t)dweights,
+                                    .back = true,
+                                    .add = add != 0,
+                                    .stream = stream};
+    const ecornn_status status = eco_check_plan(plan);
+    return status == ECORNN_OK ? pack(plan, &packing) : status;
 }
 
 ecornn_status eco_args_take_params(struct eco_args *args, const ecornn_plan *plan,
@@ -192,7 +219,7 @@ ecornn_status eco_args_take_params(struct eco_args *args, const ecornn_plan *pla
     /* backward reads what is packed */
     if (plan->one || args->reserve || !plan->device->backend->packs_in_runs ||
         plan->sizes.param_count == 0 || !params)
-        return pack(plan, params, added, weights, args->stream);
+        return ecornn_pack(plan, params, added, weights, args->stream);
     args->params = params;
     args->added = added;
     return check_params(plan, params, added);
@@ -221,9 +248,9 @@ ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *u
         eco_text_add(&why, "its device is %s, must be %s", from->backend->name, to->backend->name);
     else if (from != to && to->caps.own_memory)
         eco_text_add(&why, "it was packed for another device");
-    else if (stride_of(packed) != stride_of(used))
-        eco_text_add(&why, "its models have %zu bytes each, must have %zu", stride_of(packed),
-                     stride_of(used));
+    else if (stride_of(packed, false) != stride_of(used, false))
+        eco_text_add(&why, "its models have %zu bytes each, must have %zu",
+                     stride_of(packed, false), stride_of(used, false));
     else
         fit = eco_layout_weights_fit(&(packed->one ? packed->one : packed)->layout[0],
                                      &(used->one ? used->one : used)->layout[0], &why);
@@ -231,54 +258,4 @@ ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *u
         return ECORNN_OK;
     return eco_fail(ECORNN_UNSUPPORTED, "weights packed for %s do not fit %s: %s",
                     packed->problem.text, used->problem.text, data);
-}
-
-static ecornn_status unpack_one(const ecornn_plan *plan, const void *dweights, void *const *dparams,
-                                int add, void *stream)
-{
-    const int count = eco_problem_params(&plan->problem);
-    for (int k = 0; k < count; k++)
-        if (!is_aligned_param(plan, dparams[k]))
-            return misaligned("dparams", k, dparams[k], plan);
-    const struct eco_call call = {ECO_CALL_UNPACK, {.unpack = {plan, dweights, dparams, add != 0}}};
-    return eco_run_call(plan->device, &call, stream);
-}
-
-static ecornn_status unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
-                            int add, void *stream)
-{
-    if (!plan->problem.training)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
-                        plan->problem.text);
-    const int count = eco_problem_params(&plan->problem);
-    if (!dparams && count > 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
-    ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweight_bytes, plan);
-    const size_t stride = plan->one ? eco_models_stride(plan->one->sizes.dweight_bytes) : 0;
-    if (count == 0)
-        return status;
-    for (int m = 0; status == ECORNN_OK && m < plan->problem.models; m++)
-        status =
-            unpack_one(plan->one ? plan->one : plan, (const char *)dweights + (size_t)m * stride,
-                       dparams + (size_t)m * (size_t)count, add, stream);
-    return status;
-}
-
-ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
-                            int add, void *stream)
-{
-    ecornn_status status = check_packs(plan);
-    if (status != ECORNN_OK || plan->kind == ECO_PLAN_LAYERS)
-        return status == ECORNN_OK ? unpack(plan, dweights, dparams, add, stream) : status;
-    if (!dparams && plan->sizes.param_count > 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
-    status = check_weights("dweights", dweights, plan->sizes.dweight_bytes, plan);
-    for (int k = 0; status == ECORNN_OK && k < plan->net->layers; k++) {
-        const ecornn_plan *const layer = plan->net->layer[k].plan;
-        status = unpack(layer, part_of(dweights, layer->sizes.dweight_offset),
-                        dparams ? dparams + layer->sizes.first_param : NULL, add, stream);
-        if (status != ECORNN_OK)
-            return eco_net_fail(status, k);
-    }
-    return status;
 }
