@@ -11,8 +11,8 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
+#include "common/wisdom/files.h"
 #include "common/wisdom/wisdom.h"
-#include "lib/wisdom_files.h"
 
 static void add_wisdom(struct eco_text *text)
 {

@@ -8,9 +8,9 @@
 #include "common/backend.h"
 #include "common/caller.h"
 #include "common/util.h"
+#include "common/wisdom/files.h"
 #include "lib/check.h"
 #include "lib/tune.h"
-#include "lib/wisdom_files.h"
 
 static ecornn_status check(const ecornn_device *device, const ecornn_tuning *tuning)
 {

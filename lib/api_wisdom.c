@@ -1,5 +1,5 @@
 /*
- * Public functions of wisdom.  wisdom_files.c reads and writes files; common/wisdom has the store.
+ * Public functions of wisdom.  common/wisdom reads and writes files, and has the store.
  */
 #include "ecornn.h"
 
@@ -8,8 +8,8 @@
 
 #include "common/caller.h"
 #include "common/util.h"
+#include "common/wisdom/files.h"
 #include "common/wisdom/wisdom.h"
-#include "lib/wisdom_files.h"
 
 /* The files that a process reads automatically come before the ones it loads. */
 ecornn_status ecornn_wisdom_load(const char *path)

@@ -8,8 +8,8 @@
 #include "common/caller.h"
 #include "common/compose/models.h"
 #include "common/util.h"
+#include "common/wisdom/files.h"
 #include "lib/check.h"
-#include "lib/wisdom_files.h"
 
 ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ecornn_cell *cell)
 {

@@ -15,7 +15,7 @@
 #include "config.h"
 #include "common/module.h"
 #include "common/util.h"
-#include "lib/paths.h"
+#include "common/paths.h"
 
 #define MODULE "ecornn-cuda.so"
 

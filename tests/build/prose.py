@@ -20,7 +20,7 @@ TEXT = {".c", ".h", ".cu", ".cuh", ".inc", ".cell", ".awk", ".py", ".sh", ".am",
 REWRITTEN = re.compile(r"(cpu|gpu)/ops/|lib/(net|models|tangent)")  # whole files will be replaced
 ENVIRONMENT = ["doc/guide/environment.md", "doc/contributing/testing.md"]
 ALL = "|".join(FOLDERS)
-BUILT = ("lib/paths.h", "include/ecornn/version.h")
+BUILT = ("common/paths.h", "include/ecornn/version.h")
 PLACES = (".", "include", "gpu", "gpu/gemm")    # folders to which paths in documents are relative
 HEAD = "^# (machine|device): .*\n# commit: .*\n(# sources: .*\n)?# command: "
 

@@ -1,12 +1,12 @@
 /*
- * Wisdom files: where they are, and how they are read and replaced; see wisdom_files.h.  The text
- * in them is parsed by common/wisdom.
+ * Wisdom files: where they are, and how they are read and replaced; see files.h.  text.c parses the
+ * text in them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* O_CLOEXEC, realpath */
 #endif
 
-#include "lib/wisdom_files.h"
+#include "common/wisdom/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 
 #include "common/cell/limits.h"
 #include "common/locks.h"
+#include "common/paths.h"
 #include "common/wisdom/wisdom.h"
-#include "lib/paths.h"
 
 enum { MOST_FILE = 16 << 20 };
 _Static_assert(ECO_MOST_PATH >= PATH_MAX, "room for realpath");
