@@ -21,6 +21,11 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _KERAS = {"0": "kernel", "1": "recurrent_kernel", "2": "bias"}
 
 
+def _said(error: Exception) -> str:
+    """The message of a library, which may quote much of the file."""
+    return "".join(each if each.isprintable() else "?" for each in " ".join(str(error).split())[:300])
+
+
 def read(path: str, prefix: str | None = None) -> dict[str, Any]:
     """The arrays of a file by name; None for each that is not below the prefix, which is not read.
     Raises BadArgument for a file that is not of its format, ImportError if its library is missing.
@@ -34,7 +39,7 @@ def read(path: str, prefix: str | None = None) -> dict[str, Any]:
     except (BadArgument, ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:  # of a library, for a file that is not of its format
-        raise BadArgument(f"{path!r} is not a file {suffix}: {error}") from error
+        raise BadArgument(f"{path!r} is not a file {suffix}: {_said(error)}") from error
 
 
 def write(path: str, arrays: dict[str, numpy.ndarray]) -> None:
@@ -190,7 +195,7 @@ def onnx_nodes(path: str) -> list[dict[str, Any]]:
     except (ImportError, FileNotFoundError):
         raise
     except Exception as error:
-        raise BadArgument(f"{path!r} is not a file .onnx: {error}") from error
+        raise BadArgument(f"{path!r} is not a file .onnx: {_said(error)}") from error
     graph, folder = model.graph, os.path.dirname(os.path.abspath(path))
     known = {each.name: each for each in graph.initializer}
     for node in graph.node:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import zipfile
 
 import numpy as np
 import pytest
 
-from ecornn import BadArgument, Layer, Unsupported
+from ecornn import BadArgument, Error, Layer, Unsupported
 
 DRAW = np.random.default_rng(9)
 
@@ -182,6 +183,33 @@ def test_hostile_files(tmp_path):
     with pytest.raises(BadArgument, match="must end with .safetensors"):
         layer.save(path=tmp_path / "x.pt")
     np.testing.assert_array_equal(layer.parameters.block, before)
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz", "pt"])
+def test_altered_files_are_refused_or_load(tmp_path, suffix):
+    """An error of ours says what is wrong, in some lines that can be printed."""
+    layer, path, chance = Layer("gru", 2, 3, layers=2), tmp_path / f"x.{suffix}", random.Random(4)
+    if suffix == "pt":
+        torch = pytest.importorskip("torch")
+        torch.save({name: torch.from_numpy(each) for name, each in layer.save("torch").items()}, path)
+    else:
+        layer.save(path=path)
+    right, loads = path.read_bytes(), 0
+    for turn in range(200):
+        file, at = bytearray(right), chance.randrange(len(right))
+        if turn % 4 == 0:
+            file[at] ^= 1 << chance.randrange(8)
+        elif turn % 4 == 1:
+            del file[at:at + chance.randrange(1, 40)]
+        else:
+            file[at:at + turn % 3] = chance.choice([b"9" * 12, b"null", b"-1", b"\0\xff", file[at - 90:at]])
+        path.write_bytes(file)
+        try:
+            layer.load(path)
+            loads += 1
+        except Error as error:
+            assert str(error).isprintable() and len(str(error)) < 1000
+    assert 0 < loads < 200
 
 
 def test_files_of_torch(tmp_path):
