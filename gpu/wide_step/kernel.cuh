@@ -68,12 +68,7 @@ ECO_DEVICE float2 pair_before(const struct eco_stage_call &stage, const struct w
 /* Pair number k of a thread. In training (SAVES) all groups of a row follow each other, else all
  * rows of a group. */
 template <class BLOCK, bool SAVES> struct wide_order {
-    enum {
-        rows = 2 * BLOCK::tiles,
-        all = rows * BLOCK::groups,
-        ahead = SAVES && BLOCK::tiles > 1 ? 1 : BLOCK::ahead, /* the addresses take registers */
-        ring = (ahead + 1) * rows
-    };
+    enum { rows = 2 * BLOCK::tiles, all = rows * BLOCK::groups, ring = (BLOCK::ahead + 1) * rows };
     static __device__ constexpr int row(int k)
     {
         return SAVES ? k / BLOCK::groups : k % rows;
@@ -241,16 +236,20 @@ ECO_DEVICE void store_next_pair(const struct eco_stage_call &stage, int row, int
         store_pair(stage.y, at * (uint32_t)stage.y_row + unit, next, false);
 }
 
-/* A row that has ended: states stay, y is 0. */
+/* A row that has ended: states stay, y is 0. The states are loaded once more: those loaded ahead
+ * would take registers of the rows that have not. */
 template <class BLOCK>
-ECO_DEVICE void mask_pair(const struct eco_stage_call &stage, int row, int unit,
-                          const float2 (&before)[BLOCK::states])
+ECO_DEVICE void mask_pair(const struct eco_stage_call &stage, const struct wide_row<BLOCK> &at,
+                          int unit0, int group)
 {
+    const int unit = group * ECO_WIDE_UNITS;
 #pragma unroll
     for (int s = 0; s < BLOCK::states; s++)
-        store_next_pair<BLOCK>(stage, row, s, unit, before[s]);
+        store_next_pair<BLOCK>(stage, at.row, s, unit0 + unit,
+                               pair_before<BLOCK>(stage, at, s, unit));
     if (stage.y)
-        store_pair(stage.y, (uint32_t)row * (uint32_t)stage.y_row + unit, make_float2(0, 0), false);
+        store_pair(stage.y, (uint32_t)at.row * (uint32_t)stage.y_row + unit0 + unit,
+                   make_float2(0, 0), false);
 }
 
 struct wide_place {
@@ -310,7 +309,7 @@ ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<
     const bool inside = pairs.unit0 < stage.hidden; /* of the whole warp */
     float2 states[order::ring][BLOCK::states];
 #pragma unroll
-    for (int k = 0; inside && k < order::ahead * order::rows; k += order::rows)
+    for (int k = 0; inside && k < BLOCK::ahead * order::rows; k += order::rows)
         read_states_before<BLOCK, SAVES>(stage, pairs.unit0, rows, k, states);
     wait_for_sums<BLOCK>(d);
     named_barrier_sync(BLOCK::consumers); /* biases have been loaded, and stages are free */
@@ -322,7 +321,7 @@ ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<
                   unit = pairs.unit0 + group * ECO_WIDE_UNITS;
         if (k % order::rows == 0)
             read_states_before<BLOCK, SAVES>(stage, pairs.unit0, rows,
-                                             k + order::ahead * order::rows, states);
+                                             k + BLOCK::ahead * order::rows, states);
         vec acc[2][BLOCK::accs];
 #pragma unroll
         for (int a = 0; a < BLOCK::accs; a++) {
@@ -333,7 +332,7 @@ ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<
         }
         if (rows[i].there && unit < stage.hidden) {
             if (rows[i].masked)
-                mask_pair<BLOCK>(stage, rows[i].row, unit, states[k % order::ring]);
+                mask_pair<BLOCK>(stage, rows[i], pairs.unit0, group);
             else
                 finish_pair<NUMBER, BLOCK, SAVES>(stage, slots, {rows[i].row, unit, group}, acc,
                                                   states[k % order::ring]);

@@ -57,9 +57,9 @@ template <int NUMBER, int SHAPE> struct wide_block {
         groups = units / ECO_WIDE_UNITS,
         /* as many pairs of units as a thread has rows are loaded at once: how often ahead, as
          * registers allow */
-        room = alone       ? 8 / (tiles * tiles)
-               : sums > 32 ? 1
-                           : 2,
+        room = !alone      ? (sums > 32 ? 1 : 2)
+               : tiles > 1 ? 1
+                           : 8,
         ahead = room < groups ? room : groups,
         registers_of_copies = 24,
         registers = 240
