@@ -1,9 +1,10 @@
 /*
  * Prints how long a tick of many streams takes: the median and the 99th percentile, in ms.
  *
- *     time_streams PROBLEM [PERCENT [SECONDS [DEVICE]]]   N of the problem is the number of
- * streams; PERCENT of them, 100, are active in a tick
+ *     time_streams PROBLEM [PERCENT [SECONDS [DEVICE [PERIOD]]]]   N of the problem is the number
+ * of streams; PERCENT of them, 100, are active in a tick; a tick begins every PERIOD ms, 0: at once
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -34,6 +35,15 @@ static void *filled(size_t elements, ecornn_type type)
     return to;
 }
 
+/* Sleeps until a time of now(). */
+static void wait_until(double time)
+{
+    const double left = time - now();
+    const struct timespec some = {(time_t)left, (long)(1e9 * (left - (double)(time_t)left))};
+    if (left > 0)
+        nanosleep(&some, NULL);
+}
+
 enum { MOST = 1 << 20 };
 
 int main(int argc, char **argv)
@@ -43,6 +53,7 @@ int main(int argc, char **argv)
     ecornn_plan *plan;
     ecornn_sizes sizes = {.size = sizeof sizes};
     const double percent = argc > 2 ? atof(argv[2]) : 100, seconds = argc > 3 ? atof(argv[3]) : 10;
+    const double period = argc > 5 ? 1e-3 * atof(argv[5]) : 0, begin = now();
     if (argc < 2 || eco_problem_parse(&desc, argv[1], NULL) != ECORNN_OK ||
         ecornn_device_open(&device, argc > 4 ? argv[4] : "cpu") != ECORNN_OK ||
         ecornn_plan_create(&plan, device, argv[1], NULL) != ECORNN_OK ||
@@ -75,6 +86,8 @@ int main(int argc, char **argv)
     for (const double end = now() + seconds; status == ECORNN_OK && ticks < MOST && now() < end;) {
         for (int32_t n = 0; n < active; n++) /* others in each tick */
             rows[n] = (int32_t)((double)(n + (ticks % 7) / 7.) * (double)N / active);
+        if (period > 0)
+            wait_until(begin + period * ceil((now() - begin) / period));
         const double start = now();
         status = ecornn_forward(plan, 1, active, &io);
         took[ticks++] = now() - start;
