@@ -28,8 +28,9 @@ static double peak_flops(const struct eco_isa *isa)
     static const struct {
         const char *name;
         double flops;
-    } rate[] = {{"amx", 192e9}, {"avx512bf16", 192e9}, {"avx512vnni", 192e9}, {"avx512", 192e9},
-                {"avx2", 96e9}, {"neon", 48e9},        {"sse2", 36e9}};
+    } rate[] = {{"amx", 192e9},    {"avx512bf16", 192e9}, {"avx512vnni", 192e9},
+                {"avx512", 192e9}, {"avxvnni", 96e9},     {"avx2", 96e9},
+                {"neondot", 48e9}, {"neon", 48e9},        {"sse2", 36e9}};
     for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
         if (strcmp(isa->name, rate[i].name) == 0)
             return rate[i].flops;

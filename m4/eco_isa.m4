@@ -24,6 +24,9 @@ AC_DEFUN([_ECO_ISA_WANTED], [
     eco_macros=`$CC -march=native -dM -E - < /dev/null 2> /dev/null | tr '\n' ' '`
     AS_CASE([$eco_macros], [*__AVX512VL__*], [eco_isa_wanted=avx512], [*__AVX2__*], [eco_isa_wanted=avx2],
       [*__SSE2__*], [eco_isa_wanted=sse2], [*__ARM_NEON*], [eco_isa_wanted=neon], [eco_isa_wanted=all])
+    AS_CASE([$eco_macros], [*__ARM_FEATURE_DOTPROD*], [AS_VAR_APPEND([eco_isa_wanted], [" neondot"])])
+    AS_CASE([$eco_macros], [*__AVX512VL__*], [],
+      [*__AVXVNNI__*], [AS_VAR_APPEND([eco_isa_wanted], [" avxvnni"])])
     AS_CASE([$eco_macros], [*__AVX512VNNI__*], [AS_VAR_APPEND([eco_isa_wanted], [" avx512vnni"])])
     AS_CASE([$eco_macros], [*__AVX512BF16__*], [AS_VAR_APPEND([eco_isa_wanted], [" avx512bf16"])])
     AS_CASE([$eco_macros], [*__AMX_BF16__*], [AS_VAR_APPEND([eco_isa_wanted], [" amx"])])],
@@ -39,6 +42,10 @@ AC_DEFUN([ECO_ISA], [
     [float32x4_t f(float32x4_t a); float32x4_t f(float32x4_t a) { return vfmaq_f32(a, a, vsqrtq_f32(a)); }])
   _ECO_ISA_ONE([avx2], [-mavx2 -mfma], [immintrin.h],
     [__m256 f(__m256 a); __m256 f(__m256 a) { return _mm256_fmadd_ps(a, a, a); }])
+  _ECO_ISA_ONE([neondot], [-march=armv8.2-a+dotprod], [arm_neon.h],
+    [int32x4_t f(int32x4_t a, int8x16_t b); int32x4_t f(int32x4_t a, int8x16_t b) { return vdotq_s32(a, b, b); }])
+  _ECO_ISA_ONE([avxvnni], [-mavx2 -mfma -mavxvnni], [immintrin.h],
+    [__m256i f(__m256i a); __m256i f(__m256i a) { return _mm256_dpbusd_avx_epi32(a, a, a); }])
   _ECO_ISA_ONE([avx512], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma], [immintrin.h],
     [__m512 f(__m512 a); __m512 f(__m512 a) { return _mm512_and_ps(a, a); }])
   _ECO_ISA_ONE([avx512vnni], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mavx512vnni],

@@ -170,7 +170,7 @@ static int most_lanes(void)
     static const struct {
         const char *isa;
         int lanes;
-    } table[] = {{"avx512bf16", 32}, {"avx512vnni", 16}, {"avx512", 16},
+    } table[] = {{"avx512bf16", 32}, {"avx512vnni", 16}, {"avx512", 16}, {"avxvnni", 8},
                  {"avx2", 8},        {"sse2", 4},        {"plain", 4}};
     const char *set = getenv("ECORNN_ISA");
     for (size_t k = 0; set && k < sizeof table / sizeof *table; k++)

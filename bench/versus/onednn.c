@@ -208,6 +208,7 @@ static void limit_isa(void)
                                            {"avx512bf16", "AVX512_CORE_BF16"},
                                            {"avx512vnni", "AVX512_CORE_VNNI"},
                                            {"avx512", "AVX512_CORE"},
+                                           {"avxvnni", "AVX2_VNNI"},
                                            {"avx2", "AVX2"},
                                            {"sse2", "SSE41"}};
     const char *set = getenv("ECORNN_ISA");

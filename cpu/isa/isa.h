@@ -24,6 +24,8 @@ extern const struct eco_narrow_rows eco_rows_avx2, eco_rows_avx512;
 extern const struct eco_byte_kernels eco_bytes_plain, eco_bytes_sse2, eco_bytes_neon;
 extern const struct eco_byte_kernels eco_bytes_avx2, eco_bytes_avx512;
 extern const struct eco_byte_kernels eco_bytes_avx512vnni; /* if ECO_HAVE_AVX512VNNI */
+extern const struct eco_byte_kernels eco_bytes_avxvnni;    /* if ECO_HAVE_AVXVNNI */
+extern const struct eco_byte_kernels eco_bytes_neondot;    /* if ECO_HAVE_NEONDOT */
 extern const struct eco_lanes_code eco_lanes_plain, eco_lanes_sse2, eco_lanes_neon;
 extern const struct eco_lanes_code eco_lanes_avx2, eco_lanes_avx512;
 extern const struct eco_tile_kernel eco_tile_amx, eco_bytes_amx; /* tile_amx.c, if ECO_HAVE_AMX */

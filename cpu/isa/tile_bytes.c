@@ -1,7 +1,7 @@
 /*
  * The product kernels for weights of 8 bits, compiled once for each instruction set like tile.c,
- * and once more for AVX-512 VNNI: rows of 8 bits, whose sums are exact integers, and rows of
- * floats. Also makes rows of 8 bits. common/quantise.h tells what the integers mean.
+ * and once more for VNNI and NEON's dot product: rows of 8 bits, whose sums are exact integers, and
+ * rows of floats. Also makes rows of 8 bits. common/quantise.h tells what the integers mean.
  */
 #include "cpu/isa/isa.h"
 
@@ -43,7 +43,7 @@ ALWAYS_INLINE veci sums_of(const char *scales, int v)
 /* What rows of integers were multiplied to, as floats without their scales. */
 ALWAYS_INLINE vec whole_of(dots sum, struct eco_row_scale row, veci weights)
 {
-    return __builtin_convertvector(d_sums(sum) - row.zero * weights, vec);
+    return __builtin_convertvector(d_sums(sum) - (row.zero - DOTS_MIDDLE) * weights, vec);
 }
 
 /* ---- blocks of rows -------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /*
  * Bytes: the low bytes of a vector's lanes, and sums of products of quads, four unsigned by four
- * signed bytes, in every lane of a vector: exact in 32 bits. AVX-512 VNNI has an instruction; the
- * pair products of other sets saturate, so these widen to 16 bits, or plain vectors to 32.
+ * signed bytes, in every lane of a vector: exact in 32 bits. VNNI has an instruction, and NEON's
+ * dot product one for signed bytes; the pair products of other sets saturate, so these widen to 16
+ * bits, or plain vectors to 32.
  */
 #ifndef ECO_VEC_DOTS_H
 #define ECO_VEC_DOTS_H
@@ -23,7 +24,13 @@ static inline void v_store_bytes(uint8_t *to, veci v)
 #endif
 }
 
-/* quad: four bytes of a row in every lane. dots: the sums of a vector. d_sums: of each lane. */
+/* quad: four bytes of a row in every lane, less DOTS_MIDDLE. dots: the sums of a vector. d_sums: of
+ * each lane. */
+#ifdef __ARM_FEATURE_DOTPROD
+enum { DOTS_MIDDLE = 128 };
+#else
+enum { DOTS_MIDDLE = 0 };
+#endif
 #if defined(__AVX512VNNI__)
 
 enum { DOTS_SUMS = 24 };
@@ -44,6 +51,61 @@ static inline dots d_zero(void)
 static inline dots d_add(dots sum, quad a, const int8_t *weights)
 {
     return _mm512_dpbusd_epi32(sum, a, _mm512_load_si512(weights));
+}
+
+static inline veci d_sums(dots sum)
+{
+    return (veci)sum;
+}
+
+#elif defined(__AVXVNNI__)
+
+enum { DOTS_SUMS = 12 };
+typedef __m256i quad, dots;
+
+static inline quad d_quad(const uint8_t *from)
+{
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+static inline dots d_zero(void)
+{
+    return _mm256_setzero_si256();
+}
+
+static inline dots d_add(dots sum, quad a, const int8_t *weights)
+{
+    return _mm256_dpbusd_avx_epi32(sum, a, _mm256_load_si256((const void *)weights));
+}
+
+static inline veci d_sums(dots sum)
+{
+    return (veci)sum;
+}
+
+#elif defined(__ARM_FEATURE_DOTPROD)
+
+enum { DOTS_SUMS = 24 };
+typedef int8x16_t quad;
+typedef int32x4_t dots;
+
+static inline quad d_quad(const uint8_t *from)
+{
+    uint32_t four;
+    memcpy(&four, from, sizeof four);
+    return vreinterpretq_s8_u32(vdupq_n_u32(four ^ 0x80808080u));
+}
+
+static inline dots d_zero(void)
+{
+    return vdupq_n_s32(0);
+}
+
+static inline dots d_add(dots sum, quad a, const int8_t *weights)
+{
+    return vdotq_s32(sum, vld1q_s8(weights), a);
 }
 
 static inline veci d_sums(dots sum)

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <strings.h>
 #ifdef __linux__
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #endif
 #include <sys/utsname.h>
@@ -34,15 +35,18 @@ enum rank {
     RANK_PLAIN,
     RANK_SSE2,
     RANK_NEON,
+    RANK_NEONDOT,
     RANK_AVX2,
+    RANK_AVXVNNI, /* some processors with AVX-512 lack it */
     RANK_AVX512,
     RANK_AVX512VNNI,
     RANK_AVX512BF16,
     RANK_AMX,
     RANKS
 };
-static const char *const rank_name[RANKS] = {"plain",  "sse2",       "neon",       "avx2",
-                                             "avx512", "avx512vnni", "avx512bf16", "amx"};
+static const char *const rank_name[RANKS] = {"plain",      "sse2",    "neon",   "neondot",
+                                             "avx2",       "avxvnni", "avx512", "avx512vnni",
+                                             "avx512bf16", "amx"};
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -66,6 +70,14 @@ static bool tiles_offered(void)
 #else
     return false;
 #endif
+}
+
+/* 256-bit VNNI, where AVX2 is. */
+static bool has_avxvnni(void)
+{
+    enum { AVXVNNI = 1 << 4 }; /* 7.1.eax */
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & AVXVNNI);
 }
 
 /* Asks for them; may be called again. */
@@ -97,7 +109,7 @@ static enum rank best_rank(void)
         return RANK_SSE2;
     const unsigned all = (unsigned)AVX512 | (unsigned)AVX512_VL;
     if ((saved & ZMM) != ZMM || (b & all) != all)
-        return RANK_AVX2;
+        return has_avxvnni() ? RANK_AVXVNNI : RANK_AVX2;
     if (!(c & VNNI))
         return RANK_AVX512;
     const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && tiles_offered();
@@ -126,9 +138,17 @@ static bool tiles_given(void)
     return false;
 }
 
+static bool has_avxvnni(void)
+{
+    return false;
+}
+
 static enum rank best_rank(void)
 {
-#ifdef __aarch64__
+#if defined(__aarch64__) && defined(__linux__)
+    enum { DOT_PRODUCT = 1 << 20 }; /* HWCAP_ASIMDDP */
+    return getauxval(AT_HWCAP) & DOT_PRODUCT ? RANK_NEONDOT : RANK_NEON;
+#elif defined(__aarch64__)
     return RANK_NEON;
 #else
     return RANK_PLAIN;
@@ -178,8 +198,16 @@ static const struct {
 #if ECO_HAVE_AVX512
     {RANK_AVX512, {.name = "avx512", KERNELS(avx512, true)}},
 #endif
+#if ECO_HAVE_AVX2 && ECO_HAVE_AVXVNNI
+    {RANK_AVXVNNI, /* those of avx2, and dot products of bytes */
+     {.name = "avxvnni", SET(avx2, avxvnni, true)}},
+#endif
 #if ECO_HAVE_AVX2
     {RANK_AVX2, {.name = "avx2", KERNELS(avx2, true)}},
+#endif
+#if ECO_HAVE_NEON && ECO_HAVE_NEONDOT
+    {RANK_NEONDOT, /* those of neon, and dot products of bytes */
+     {.name = "neondot", SET(neon, neondot, true)}},
 #endif
 #if ECO_HAVE_NEON
     {RANK_NEON, {.name = "neon", KERNELS(neon, true)}},
@@ -195,7 +223,8 @@ enum { BUILT = sizeof built / sizeof built[0] };
 static const struct eco_isa *set_below(enum rank rank, int index)
 {
     for (int k = 0; k < BUILT; k++)
-        if (built[k].rank <= rank && index-- == 0)
+        if (built[k].rank <= rank && (built[k].rank != RANK_AVXVNNI || has_avxvnni()) &&
+            index-- == 0)
             return &built[k].isa;
     return NULL;
 }

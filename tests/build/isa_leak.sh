@@ -19,6 +19,7 @@ forbidden() {
     avx512bf16) echo "$amx" ;;
     avx512vnni) echo "$amx|$bf16" ;;
     avx512) echo "$amx|$bf16|$vnni" ;;
+    avxvnni) echo "$avx512|$amx|$bf16" ;;
     avx2) echo "$avx512|$amx|$bf16|$vnni" ;;
     base | plain | f64 | sse2) echo "$avx|$amx" ;;
     *) echo "unknown set $1: give it a row in $0" >&2; exit 99 ;;

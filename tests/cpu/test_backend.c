@@ -21,8 +21,8 @@
 
 static const char *only; /* the argument */
 
-static const char *const sets[] = {"plain",  "sse2",       "neon",       "avx2",
-                                   "avx512", "avx512vnni", "avx512bf16", "amx"};
+static const char *const sets[] = {"plain",   "sse2",   "neon",       "neondot",    "avx2",
+                                   "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx"};
 enum { SETS = sizeof sets / sizeof *sets };
 
 /* Opens a device with this instruction set; false: the machine lacks it, or the user chose another.
@@ -94,7 +94,8 @@ static bool devices_agree(const struct test_case *test, const struct machine mac
 static bool repeats(const struct test_case *test, const char *set)
 {
     const bool int8 = (test->desc.flags & ECORNN_INT8) != 0, bf16 = test->desc.type == ECORNN_BF16;
-    if (strcmp(set, "avx512vnni") == 0)
+    if (strcmp(set, "avx512vnni") == 0 || strcmp(set, "avxvnni") == 0 ||
+        strcmp(set, "neondot") == 0)
         return !int8;
     if (strcmp(set, "avx512bf16") == 0)
         return !bf16;

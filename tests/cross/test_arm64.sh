@@ -49,6 +49,7 @@ emulated examples/hello > $build/hello.log
 emulated tests/cpu/test_kernels
 emulated tests/cpu/test_lanes
 for problem in lstm/f32/train/L2/bi/T5/N4/I7/H19/states gru/f32/infer/T3/N13/I33/H40 \
+    lstm/f32/int8/infer/L2/bi/T4/N4/I70/H33 \
     lstm/f32/train/P5/T4/N3/I6/H21/lengths:random rnn-tanh/f64/train/T3/N2/I4/H9; do
     emulated tests/cpu/test_backend $problem
 done
@@ -67,5 +68,5 @@ tests/cpu/bits > $build/here.bits || fail "tests/cpu/bits"
 emulated tests/cpu/bits | grep -v '^tests' > $build/arm64.bits
 [ -s $build/here.bits ] || fail "no bits"
 diff $build/here.bits $build/arm64.bits || fail "other bits than here"
-echo "# sets under an emulator: neon"
+echo "# sets under an emulator: neon neondot"
 echo "cases: $(wc -l < $build/arm64.bits)"
