@@ -192,7 +192,7 @@ typedef struct ecornn_io {
     const uint8_t *mask;
     /** [L*D,T,N,P], later states [L*D,T,N,H], also with ECORNN_BATCH_MAJOR, for a plan with
      * ECORNN_ALL_STATES: the states after each step.  states[0] equals the y of its layer; states
-     * are 0 past a row's length and repeat under a mask as y does.  NULL if not needed.  On a GPU
+     * are 0 past a row's length and repeat under a mask as y does.  NULL if not needed.
      * states[0] needs y.  Backward reads none. */
     void *states[ECORNN_MAX_STATES];
     /** Coordinates of this run's first step and row in a larger run, modulo 2^32, for a run that is

@@ -65,9 +65,8 @@ ecornn_status eco_args_check_y(const struct eco_layout *layout, const struct eco
     if (args->y == NULL && layout->training && eco_layout_is_lean(layout))
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.y is NULL, but with a reserve this device needs it: backward reads it");
-    if (args->y == NULL && args->states[0] != NULL && eco_layout_is_lean(layout))
-        return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.y is NULL, but on this device io.states[0] is a copy of it");
+    if (args->y == NULL && args->states[0] != NULL)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.y is NULL, but io.states[0] needs it");
     return ECORNN_OK;
 }
 

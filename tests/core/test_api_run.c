@@ -177,6 +177,23 @@ START_TEST(backward_of_another_run)
 }
 END_TEST
 
+/* The same on every device. */
+START_TEST(states_of_every_step_need_y)
+{
+    static float states[T * STATE];
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM "/all-states");
+    struct buffers *b = buffers_open(&net);
+    b->io.reserve = b->io.y = NULL;
+    b->io.states[1] = states;
+    check_ok(forward_all(net.plan, &b->io));
+    b->io.states[0] = states;
+    REFUSES(forward_all(net.plan, &b->io), "io.states[0] needs it");
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
 /* The same for a plan whose runs may have resets. */
 START_TEST(backward_with_other_resets)
 {
@@ -268,6 +285,7 @@ START_TEST(inference_plan)
 END_TEST
 
 TEST_MAIN("api of runs", 120, {run_misuse, NET_DEVICES}, {run_optional, NET_DEVICES},
-          {backward_of_another_run, NET_DEVICES}, {backward_with_other_resets, NET_DEVICES},
-          {backward_with_another_mask, NET_DEVICES}, {backward_of_another_piece, NET_DEVICES},
-          {seed_of_nothing, NET_DEVICES}, {inference_plan, NET_DEVICES})
+          {backward_of_another_run, NET_DEVICES}, {states_of_every_step_need_y, NET_DEVICES},
+          {backward_with_other_resets, NET_DEVICES}, {backward_with_another_mask, NET_DEVICES},
+          {backward_of_another_piece, NET_DEVICES}, {seed_of_nothing, NET_DEVICES},
+          {inference_plan, NET_DEVICES})
