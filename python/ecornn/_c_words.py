@@ -86,24 +86,34 @@ static inline float v_exp(float x)
     return v_exp_above(89 < low ? 89 : low);
 }
 """),
-    "v_sigmoid": (("v_abs", "v_reduced", "v_scale"), """\
+    "v_size": (("v_bits", "v_float"), """\
+/* |x|, at most a number; a NaN becomes that number.  As integers, since for floats compilers make
+ * branches. */
+static inline float v_size(float x, float most)
+{
+    const int32_t size = (int32_t)(v_bits(x) & 0x7fffffffu), limit = (int32_t)v_bits(most);
+    return v_float((uint32_t)(size < limit ? size : limit));
+}
+"""),
+    "v_sigmoid": (("v_size", "v_reduced", "v_scale"), """\
 static inline float v_sigmoid(float x)
 {
     float shifted;
-    const float y = -v_abs(x), r = v_reduced(-104 > y ? -104 : y, &shifted), r2 = r * r;
+    const float r = v_reduced(-v_size(x, 104), &shifted), r2 = r * r;
     const float even = r2 * 0x1.9984aap-4f + 1, odd = r2 * 0x1.10bd98p-7f + 0.5f;
     const float below = -r * odd + even, above = v_scale(r * odd + even, shifted);
-    return (x < 0 ? above : below) / (below + above);
+    const float upper = x >= 0 ? below : x; /* a NaN stays */
+    return (x < 0 ? above : upper) / (below + above);
 }
 """),
-    "v_tanh": (("v_abs", "v_expm1"), """\
+    "v_tanh": (("v_size", "v_expm1"), """\
 static inline float v_tanh(float x)
 {
     float shifted;
-    const float y = -2 * v_abs(x), reduced = v_expm1(-40 > y ? -40 : y, &shifted);
+    const float reduced = v_expm1(-2 * v_size(x, 20), &shifted);
     const float power = v_float((v_bits(shifted) << 23) + 0x3f800000u);
-    const float m = power * reduced + (power - 1);
-    return v_float(v_bits(v_abs(m / (2 + m))) | (v_bits(x) & 0x80000000u));
+    const float m = power * reduced + (power - 1), size = x == x ? m / (2 + m) : x;
+    return v_float((v_bits(size) & 0x7fffffffu) | (v_bits(x) & 0x80000000u));
 }
 """),
     "v_log": (("v_bits", "v_float"), """\
@@ -140,25 +150,6 @@ static float mean_of(const double sum[16])
 """),
 }
 
-# Sums of {n} units: their type, a weight as they take it, and how they end.
-_SUMS = """\
-    for (; units - u >= {n}; u += {n}) {{
-        {type} sum[{n}];
-        for (int j = 0; j < {n}; j++)
-            sum[j] = 0;
-        for (int k = 0; k < count; k++)
-            for (int j = 0; j < {n}; j++)
-                sum[j] += {of}[k] * {weight}w[k * units + u + j];
-        for (int j = 0; j < {n}; j++)
-            to[u + j] = from[u + j] + {end};
-    }}
-"""
-
-
-def _sums(type: str, of: str, weight: str, end: str) -> str:
-    return "".join(_SUMS.format(n=n, type=type, of=of, weight=weight, end=end) for n in (32, 4, 1))
-
-
 _ROW = """\
 /* Numbers that are whole, row[count], of x = scale * row, within 255 of each other; returns the scale,
  * which is NaN if a number is not finite. */
@@ -180,30 +171,59 @@ static float whole_row(int16_t *row, const float *x, int count)
     }
     return !finite ? v_float(0x7fc00000u) : factor > 0 ? scale : 0;
 }
-
 """
 _PRODUCT = """\
-/* to[units] = from[units] + {what}: {how}, to which `from` is added. */
-static void {name}(float *to, const float *from, const float *x, {arguments}, int count,
-                  int units)
-{{
-    int u = 0;
-{first}{sums}}}
+/* to[units] = from[units] + x[count] times {w} [count][all], {n} units at a time: each element is
+ * {how}, to which `from` is added. */
+static void {name}_{n}(float *to, const float *from, const float *x, {arguments}, int count, int all,
+    int units)
+{{{first}
+    for (int u = 0; u < units; u += {n}) {{
+        {type} sum[{n}];
+        for (int j = 0; j < {n}; j++)
+            sum[j] = 0;
+        for (int k = 0; k < count; k++)
+            for (int j = 0; j < {n}; j++)
+                sum[j] += {x}[k] * {weight}w[k * all + u + j];
+        for (int j = 0; j < {n}; j++)
+            to[u + j] = from[u + j] + {end};
+    }}
+}}
 """
-# Products by the type of weights: the functions they need, and their text.
-PRODUCTS = {
-    "f32": (set(), _PRODUCT.format(
-        name="product", what="x[count] times w [count][units]", arguments="const float *w", first="",
-        how="each element is a sum in ascending k\n * from 0", sums=_sums("float", "x", "", "sum[j]"))),
-    "int8-weights": (set(), _PRODUCT.format(
-        name="product_8", what="x[count] times scale[units] w [count][units]", first="",
-        arguments="const int8_t *w, const float *scale", how="each\n * element is a sum in ascending k from 0",
-        sums=_sums("float", "x", "(float)", "sum[j] * scale[u + j]"))),
-    "int8": ({"v_float"}, _ROW + _PRODUCT.format(
-        name="product_8", what="x[count] as whole numbers times scale[units] w [count][units]",
-        arguments="const int8_t *w, const float *scale", how="each\n * sum is exact",
-        first="    int16_t row[MOST_COLUMNS];\n    const float x_scale = whole_row(row, x, count);\n",
-        sums=_sums("int32_t", "row", "", "(float)sum[j] * (x_scale * scale[u + j])")))}
+_CHAIN = "a sum in ascending k from 0"
+_BYTES = {"w": "scale[units] w", "arguments": "const int8_t *w, const float *scale"}
+_KINDS: dict[str, dict[str, str]] = {
+    "f32": {"w": "w", "arguments": "const float *w", "how": _CHAIN, "type": "float", "x": "x",
+            "weight": "", "end": "sum[j]", "first": ""},
+    "int8-weights": {**_BYTES, "how": _CHAIN, "type": "float", "x": "x", "weight": "(float)",
+                     "end": "sum[j] * scale[u + j]", "first": ""},
+    "int8": {**_BYTES, "how": "an exact sum of whole numbers", "type": "int32_t", "x": "row", "weight": "",
+             "end": "(float)sum[j] * (x_scale * scale[u + j])",
+             "first": "\n    int16_t row[MOST_COLUMNS];"
+                      "\n    const float x_scale = whole_row(row, x, count);"}}
+
+
+def tiles(units: int) -> list[tuple[int, int]]:
+    """How a product is cut: the units of a call, and of these at a time, as a divisor that fills
+    vectors, since constant numbers of sums stay in registers."""
+    most = 64
+    found = max((n for n in range(1, most + 1) if units % n == 0),
+                key=lambda n: (n >= 12, n % 8 == 0, n % 4 == 0, n))
+    if found >= 12 or units <= most:
+        return [(units, found if found >= 12 else units)]
+    return [(units // most * most, most), (units % most, units % most)]
+
+
+def product(kind: str, n: int) -> tuple[str, str]:
+    """The name and the text of a product by weights of a type, n units at a time."""
+    name = "product" if kind == "f32" else "product_8"
+    return f"{name}_{n}", _PRODUCT.format(n=n, name=name, **_KINDS[kind])
+
+
+def products(used: set[tuple[str, int]]) -> str:
+    """The text of all products that a file uses, by type and units at a time."""
+    texts = [_ROW] if any(kind == "int8" for kind, _ in used) else []
+    return "\n".join(texts + [product(kind, n)[1] for kind, n in sorted(used)])
 
 
 def functions(names: set[str]) -> str:

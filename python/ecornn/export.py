@@ -99,8 +99,8 @@ def _number(value: float) -> str:
 class _Stage:
     """One stage as a C function: a loop over units."""
 
-    def __init__(self, made: Compiled, vectors: list[str], number: int):
-        self._made, self._vectors, self._number = made, vectors, number
+    def __init__(self, made: Compiled, vectors: list[str], number: int, hidden: int):
+        self._made, self._vectors, self._number, self._hidden = made, vectors, number, hidden
         self.functions: set[str] = set()
         self.means = [int(to.split()[-1]) for to, _ in made.stages[number] if to.startswith("to the")]
         if self.means:
@@ -169,8 +169,13 @@ class _Stage:
         if after:
             arguments = [each.replace("const float *restrict mean", "float *restrict mean")
                          for each in arguments]
-        return (f"static void stage_{self._number}({', '.join(arguments)})\n{{\n{before}"
-                f"    for (int u = 0; u < HIDDEN; u++) {{\n{lines}    }}\n{after}}}\n"), arrays
+        # Whole vectors first: compilers make scalar code for what is left of a loop, and vectors for a
+        # loop of four. Sums for means stay in one loop.
+        whole = 0 if self.means else self._hidden // 8 * 8
+        loops = "".join(f"    for (int u = {begin}; u < {end}; u++) {{\n{lines}    }}\n"
+                        for begin, end in ((0, whole), (whole, self._hidden)) if begin < end)
+        return (f"static void stage_{self._number}({', '.join(arguments)})\n{{\n{before}{loops}"
+                f"{after}}}\n"), arrays
 
 
 # ---- the file ----------------------------------------------------------------------------------
@@ -199,6 +204,10 @@ def _scale(row: numpy.ndarray) -> float:
     return most / (parts[fit.argmax()] if fit.any() else 127)
 
 
+def _after(array: str, count: int) -> str:
+    return f"{array} + {count}" if count else array
+
+
 class _Writer:
     """The C text of one stack of layers."""
 
@@ -206,14 +215,15 @@ class _Writer:
         self.layer, self.head = layer, head
         self.made = compiled(layer.cell)
         self.vectors = [f"{kind}.{line}" for kind, line in layer.cell.parameters if kind in "bp"]
-        self.stages = [_Stage(self.made, self.vectors, k) for k in range(len(self.made.stages))]
+        self.stages = [_Stage(self.made, self.vectors, k, layer.hidden)
+                       for k in range(len(self.made.stages))]
         self.states = range(layer.cell.states)
         # A state is overwritten, unless a later stage reads it or the projection makes it.
         early = any(stage.writes_states() for stage in self.stages[:-1])
         self.in_place = set() if early else {s for s in self.states if s > 0 or not layer.proj}
         self.texts = [stage.text(self.in_place) for stage in self.stages]
         self.constants: list[str] = []
-        self.products: set[str] = set()  # types of weights
+        self.products: set[tuple[str, int]] = set()  # types of weights, units at a time
         self.most_columns = 0
         self.weight_bytes = 0
         self.widths = [layer.width, *[layer.hidden] * (layer.cell.states - 1)]
@@ -229,38 +239,54 @@ class _Writer:
         self.constants.append(f"static const float {name}[{len(words)}] = {{\n    {lines}}};\n")
         return name
 
-    def _matrix(self, name: str, matrix: numpy.ndarray) -> tuple[str, str]:
-        """Adds weights [units,columns] of the layer; returns the function for products, and its
-        weights."""
-        kind = self.layer.weights or "f32"
-        self.products.add(kind)
+    def _product(self, name: str, matrix: numpy.ndarray, to: str, start: str, by: str,
+                 kind: str) -> list[str]:
+        """Adds weights [units,columns] of a type; returns the calls of to = start + their product
+        by a row."""
+        units, columns = matrix.shape
+        scale = ""
         if kind == "f32":
-            return "product", self.constant(name, matrix.T)
-        self.most_columns = max(self.most_columns, matrix.shape[1])
-        scales = numpy.float32([_scale(row) for row in matrix])
+            self.constant(name, matrix.T)
+        else:
+            scales = numpy.float32([_scale(row) for row in matrix])
+            self._bytes(name, matrix.T, scales)
+            scale = self.constant(f"{name}_scale", scales)
+        calls, at = [], 0
+        for some, n in _c_words.tiles(units):
+            self.products.add((kind, n))
+            self.most_columns = max(self.most_columns, columns)
+            words = [_after(to, at), _after(start, at), by,
+                     *(_after(each, at) for each in (name, scale) if each)]
+            calls.append(f"{_c_words.product(kind, n)[0]}({', '.join(words)}, {columns}, {units}, {some});")
+            at += some
+        return calls
+
+    def _bytes(self, name: str, weights: numpy.ndarray, scales: numpy.ndarray) -> None:
+        """Adds weights [columns,units] as integers."""
         with numpy.errstate(divide="ignore", invalid="ignore"):
-            whole = numpy.where(scales > 0, numpy.rint(matrix.T / scales), 0).astype(int).ravel()
+            whole = numpy.where(scales > 0, numpy.rint(weights / scales), 0).astype(int).ravel()
         self.weight_bytes += whole.size
         lines = ",\n    ".join(", ".join(map(str, whole[k:k + 20])) for k in range(0, whole.size, 20))
         self.constants.append(f"static const int8_t {name}[{whole.size}] = {{\n    {lines}}};\n")
-        return "product_8", f"{name}, {self.constant(f'{name}_scale', scales)}"
 
     def _parameter(self, layer: int, name: str) -> numpy.ndarray:
         return self.layer.parameters[f"{layer}.fwd.{name}"]
 
-    def _products(self, layer: int, names: dict[int, str], by: str, count: int,
-                  started: set[int]) -> list[str]:
-        """A matrix for some accumulators times a vector: a call for each run of neighbours, whose
-        first product begins with the bias."""
-        runs = [list(run) for _, run in groupby(
-            names, key=lambda a: (a - list(names).index(a), a in started))]
+    def _products(self, layer: int, names: dict[int, str], by: str, started: set[int]) -> list[str]:
+        """A matrix for some accumulators times a vector, for each run of neighbours.  The first product
+        of an accumulator begins with its bias."""
+        runs = [list(run) for _, run in groupby(names, key=lambda a: a - list(names).index(a))]
         calls = []
         for run in runs:
+            late = [f"for (int u = 0; u < HIDDEN; u++)\n        acc[{a} * HIDDEN + u] = "
+                    f"bias{layer}[{a} * HIDDEN + u];" for a in run if a not in started]
+            some = 0 < len(late) < len(run)
+            start = f"bias{layer}" if len(late) == len(run) else "acc"
             matrix = numpy.concatenate([self._parameter(layer, names[a]) for a in run])
-            function, weights = self._matrix(f"{names[run[0]][0]}{layer}_{by.split()[0]}_{run[0]}", matrix)
-            at = f" + {run[0]} * HIDDEN" if run[0] else ""
-            calls.append(f"{function}(acc{at}, {'acc' if run[0] in started else f'bias{layer}'}{at}, "
-                         f"{by}, {weights}, {count}, {len(run)} * HIDDEN);")
+            at = run[0] * self.layer.hidden
+            calls += late * some + self._product(
+                f"{names[run[0]][0]}{layer}_{by.split()[0]}_{run[0]}", matrix, _after("acc", at),
+                _after(start, at), by, self.layer.weights or "f32")
         started |= set(names)
         return calls
 
@@ -269,8 +295,7 @@ class _Writer:
         calls = []
         if stage == 0:
             names = {a: acc.input for a, acc in enumerate(made.accumulators) if acc.input}
-            calls += self._products(layer, names, "x", shape.input if layer == 0 else shape.width,
-                                    started)
+            calls += self._products(layer, names, "x", started)
         for operand in sorted({o for acc in made.accumulators for o in acc.recurrent}):
             if made.stage_of(operand) != stage:
                 continue
@@ -278,8 +303,7 @@ class _Writer:
                      if operand in acc.recurrent}
             state = made.operands.get(operand)
             by = f"operand + {made.slot(operand)} * HIDDEN" if state is None else f"state{state}"
-            calls += self._products(layer, names, by, shape.width if state == 0 else shape.hidden,
-                                    started)
+            calls += self._products(layer, names, by, started)
         return calls
 
     def layer_text(self, layer: int) -> str:
@@ -300,8 +324,8 @@ class _Writer:
             lines.append(f"stage_{k}({', '.join(words)});")
         if shape.proj:
             zero = self.constant(f"zero{layer}", numpy.zeros(shape.proj))
-            function, matrix = self._matrix(f"P{layer}", self._parameter(layer, "proj"))
-            lines.append(f"{function}(state0, {zero}, next0, {matrix}, HIDDEN, {shape.proj});")
+            lines += self._product(f"P{layer}", self._parameter(layer, "proj"), "state0", zero, "next0",
+                                   self.layer.weights or "f32")
         lines += [f"for (int u = 0; u < HIDDEN; u++)\n        state{s}[u] = next{s}[u];"
                   for s in self.states if s not in self.in_place and (s > 0 or not shape.proj)]
         body = "\n".join(lines)
@@ -329,9 +353,8 @@ class _Writer:
         if head is None:
             inside.append(f"for (int o = 0; o < OUTPUT; o++)\n            y[o] = ({h})[o];")
         else:
-            bias, weight = self.constant("head_bias", head.bias), self.constant("head", head.weight.T)
-            self.products.add("f32")
-            inside.append(f"product(y, {bias}, {h}, {weight}, {shape.width}, OUTPUT);")
+            inside += self._product("head", head.weight, "y", self.constant("head_bias", head.bias), h,
+                                    "f32")
             end = f" + {source}[0]" * head.skip
             if end or head.out_gain != 1:
                 gain = "" if head.out_gain == 1 else f" * {_number(head.out_gain)}"
@@ -437,16 +460,16 @@ def source(layer: Layer, name: str = "net", head: Head | None = None) -> tuple[s
     about = (f"Made by ecornn {version().split()[0]}: {layer.layers} x {layer.cell.name}, "
              f"I {layer.input}, H {layer.hidden}" + (f", P {layer.proj}" if layer.proj else "")
              + (f", head {output}" if head else "")
-             + (f", {layer.weights}" if layer.weights else "") + ".  C11; -ffp-contract=off gives the library's bits.")
+             + (f", {layer.weights}" if layer.weights not in (None, "f32") else "")
+             + ".  C11; -ffp-contract=off gives the library's bits.")
     means = 1 + max((m for stage in writer.stages for m in stage.means), default=-1)
-    products = [_c_words.PRODUCTS[kind] for kind in sorted(writer.products)]
-    columns = writer.most_columns if "int8" in writer.products else 0
-    needed = set().union(*(stage.functions for stage in writer.stages), *(words for words, _ in products))
+    columns = writer.most_columns if layer.weights == "int8" else 0
+    needed = set().union({"v_float"} if columns else (), *(stage.functions for stage in writer.stages))
     sizes = (f"enum {{ HIDDEN = {layer.hidden}, INPUT = {layer.input}, OUTPUT = {output}, "
              f"WEIGHTS = {writer.weight_bytes}{f', MEANS = {means}' if means else ''}"
              f"{f', MOST_COLUMNS = {columns}' if columns else ''} }};\n")
     parts = [f'/* {about} */\n#include "{name}.h"\n\n#include <stdint.h>\n', sizes,
-             "".join(writer.constants), _c_words.functions(needed), *(text for _, text in products),
+             "".join(writer.constants), _c_words.functions(needed), _c_words.products(writer.products),
              *(text for text, _ in writer.texts), *layers, public]
     header = _HEADER.format(about=about, guard=f"{name.upper()}_H", name=name, output=output,
                             input=layer.input, floats=layer.layers * writer.layer_floats)

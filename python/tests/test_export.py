@@ -244,7 +244,7 @@ def test_the_command(tmp_path, form, capsys):
     np.testing.assert_allclose(run(tmp_path, "net", x, 2), y, atol=1e-6)
 
 
-@pytest.mark.parametrize("weights", ["int8", "int8-weights"])
+@pytest.mark.parametrize("weights", ["f32", "int8", "int8-weights"])
 def test_rows_that_are_not_usual(tmp_path, weights):
     """Numbers that are 0, of one sign, very large and small, and not finite; weights that are whole."""
     needs("gcc")
