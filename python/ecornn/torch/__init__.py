@@ -14,15 +14,16 @@ from .aten import enabled
 from .cells import GRUCell, LSTMCell, RNNCell
 from .ensemble import Ensemble
 from .modules import GRU, LSTM, RNN
+from .quantized import Quantized, quantize_dynamic
 from .per_row import per_row_gradients, register_opacus
 from .recurrent import (MGU, CoupledLSTM, IndRNN, LayerNormLSTM, PeepholeLSTM, Recurrent,
                         ResetFirstGRU, ZoneoutLSTM)
 from .replace import Report, replace
 
 __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "IndRNN", "LSTM",
-           "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "RNN", "RNNCell", "Recurrent",
+           "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "Quantized", "RNN", "RNNCell", "Recurrent",
            "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention", "enabled", "fallbacks", "per_row_gradients",
-           "register_opacus", "replace"]
+           "quantize_dynamic", "register_opacus", "replace"]
 
 
 def __dir__() -> list[str]:
