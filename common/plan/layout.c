@@ -291,10 +291,15 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
                 (struct eco_layout_rows){
                     layout->sum, 0,
                     eco_request_row(&layout->request, (size_t)eco_problem_width(problem, s))});
+    /* With one direction a layer writes dx where it has read dy, of the same steps. With two, one
+     * direction still reads dy when the other writes. */
     const int upper = problem->L - 1;
     if (upper > 0)
         layout->dinput =
-            put(cursor, layout->request.wavefront || upper < 2 ? upper : 2,
+            put(cursor,
+                problem->D == 1                          ? 1
+                : layout->request.wavefront || upper < 2 ? upper
+                                                         : 2,
                 (struct eco_layout_rows){
                     layout->sum, layout->T,
                     eco_request_row(&layout->request, (size_t)problem->D * (size_t)problem->P)});

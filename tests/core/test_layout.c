@@ -388,10 +388,12 @@ static void paint_backward(struct map *map, int layer)
         for (int s = 0; s < problem->cell->recipe.n_states; s++)
             paint(map, eco_layout_carry(map->layout, layer, d, s), 1,
                   (size_t)eco_problem_width(problem, s));
-    if (layer > 0)
+    /* With one direction dx is in the place of dy, also of the layers in a wavefront. */
+    const bool overlaps = map->layout->request.wavefront, apart = problem->D == 2;
+    if (layer == 1 || (layer > 1 && (apart || !overlaps)))
         paint(map, eco_layout_dinput(map->layout, layer), map->layout->T,
               (size_t)problem->D * (size_t)problem->P);
-    if (layer + 1 < problem->L && !map->layout->request.wavefront)
+    if (layer + 1 < problem->L && apart && !overlaps)
         paint(map, eco_layout_dinput(map->layout, layer + 1), map->layout->T,
               (size_t)problem->D * (size_t)problem->P);
 }
