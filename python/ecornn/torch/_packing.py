@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 
 
 LIMITS = {"cpu": Limits(1 << 20, 1 << 17, 1 << 12, 512),
-          "cuda": Limits(1 << 20, 1 << 17, 1 << 16, 32)}
+          "cuda": Limits(1 << 20, 1 << 17, 1 << 15, 64)}
 
 
 class Piece(NamedTuple):
@@ -42,24 +42,33 @@ class Piece(NamedTuple):
     steps: int
     rows: int
     slot: int  # its first row of all pieces, which follow each other
-    part: slice  # its rows of packed data
+    block: int  # the first row of its states, if those of all pieces follow each other
     lengths: torch.Tensor | None  # [n]; None: all K
-    padded: torch.Tensor | None  # [K*n]: the row of packed data
-    packed: torch.Tensor | None  # the row of the piece for each row of its part
+
+
+class Group(NamedTuple):
+    """Pieces that follow each other, whose rows backward copies together."""
+
+    pieces: list[int]  # their numbers
+    slot: int
+    slots: int
+    part: slice  # rows of packed data
+    padded: torch.Tensor | None  # [slots]: the row of packed data; None: there is no padding
+    packed: torch.Tensor | None  # the slot in this group for each row of `part`
 
     def take(self, data: torch.Tensor) -> torch.Tensor:
-        """[sum,I] to [K*n,I]; values past a row's length are arbitrary."""
-        return data[self.part] if self.lengths is None else data.index_select(0, self.padded)
+        """[sum,I] to [slots,I]; values past a row's length are arbitrary."""
+        return data[self.part] if self.padded is None else data.index_select(0, self.padded)
 
     def room(self, data: torch.Tensor) -> torch.Tensor:
-        """Where a run writes [K*n,I] for put."""
-        if self.lengths is None:
+        """Where runs write [slots,I] for put."""
+        if self.padded is None:
             return data[self.part]
-        return data.new_empty((self.steps * self.rows, data.shape[1]))
+        return data.new_empty((self.slots, data.shape[1]))
 
     def put(self, data: torch.Tensor, padded: torch.Tensor) -> None:
-        """[K*n,I] from `room` into [sum,I]."""
-        if self.lengths is not None:
+        """[slots,I] from `room` into [sum,I]."""
+        if self.padded is not None:
             torch.index_select(padded, 0, self.packed, out=data[self.part])
 
 
@@ -68,35 +77,52 @@ class Pieces:
 
     def __init__(self, packing: Packing, cuts: tuple[int, ...]):
         sizes, ends, device = packing.on_host, packing.ends, packing.lengths.device
-        unit, slots = _unit(packing.batch, _WIDTHS), 0
-        places, shapes = [], []  # for each step its first slot and its slots; for each piece
+        unit, self.slots, self.blocks = _unit(packing.batch, _WIDTHS), 0, 0
+        places, shapes = [], []
         for begin, end in zip(cuts, [*cuts[1:], packing.steps]):
             rows = min(-(-sizes[begin] // unit) * unit, packing.batch)
-            shapes.append((begin, end - begin, rows, slots))
-            places += ((slots + k * rows, rows) for k in range(end - begin))
-            slots += (end - begin) * rows
-        self.slots = slots
-        # One small copy, as in Packing.
-        on_device = torch.tensor([*places, *(shape[:2] for shape in shapes)], device="cpu").to(
+            shapes.append((begin, end - begin, rows, self.slots, self.blocks))
+            places += ((self.slots + k * rows, rows) for k in range(end - begin))
+            self.slots += (end - begin) * rows
+            self.blocks += rows
+        self._shapes = torch.tensor(shapes, device="cpu")
+        begins, steps = self._shapes[:, :2, None].unbind(1)
+        lengths = (packing.on_cpu - begins).clamp_(min=0).minimum(steps).to(torch.int32).to(
             device, non_blocking=True)
-        first, rows = on_device[:packing.steps].T
-        begins, steps = on_device[packing.steps:, :, None].unbind(1)
+        first, rows = torch.tensor(places, device="cpu").to(device, non_blocking=True).T
         shift = first - packing.first
-        self.padded = (torch.arange(slots, device=device) - torch.repeat_interleave(
-            shift, rows, output_size=slots)).clamp_(max=packing.total - 1)
+        self.padded = (torch.arange(self.slots, device=device) - torch.repeat_interleave(
+            shift, rows, output_size=self.slots)).clamp_(max=packing.total - 1)
         self.packed = torch.arange(packing.total, device=device) + torch.repeat_interleave(
             shift, packing.sizes, output_size=packing.total)
-        lengths = (packing.lengths - begins).clamp_(min=0).minimum(steps).to(torch.int32)
-        self.exact = slots == packing.total
-        self._all = []
-        for shape, length in zip(shapes, lengths):
-            begin, steps, rows, slot = shape
-            part = slice(ends[begin] - sizes[begin], ends[begin + steps - 1])
-            more = None, None, None
-            if part.stop - part.start < steps * rows:
-                more = (length[:rows], self.padded[slot:slot + steps * rows],
-                        self.packed[part] - slot)
-            self._all.append(Piece(*shape, part, *more))
+        self.exact = self.slots == packing.total
+        parts = [slice(ends[begin] - sizes[begin], ends[begin + steps - 1])
+                 for begin, steps, *_ in shapes]
+        self._all = [Piece(*shape, None if part.stop - part.start == shape[1] * shape[2]
+                           else length[:shape[2]])
+                     for shape, part, length in zip(shapes, parts, lengths)]
+        self.groups = self._grouped(parts)
+        self._index: dict[int, torch.Tensor] = {}  # of `final`, by pairs
+
+    def _grouped(self, parts: list[slice]) -> list[Group]:
+        """Groups of at most twice the largest piece, and alike: with padding, or without."""
+        largest, found = max(piece.steps * piece.rows for piece in self), []
+        for k in reversed(range(len(self))):
+            piece = self[k]
+            slots = piece.steps * piece.rows
+            exact = piece.lengths is None
+            if found and found[-1][1] + slots <= 2 * largest and found[-1][2] == exact:
+                numbers, more, _ = found.pop()
+                found.append(([k, *numbers], more + slots, exact))
+            else:
+                found.append(([k], slots, exact))
+        groups = []
+        for numbers, slots, exact in found:
+            slot = self[numbers[0]].slot
+            part = slice(parts[numbers[0]].start, parts[numbers[-1]].stop)
+            groups.append(Group(numbers, slot, slots, part, *((None, None) if exact else (
+                self.padded[slot:slot + slots], self.packed[part] - slot))))
+        return groups
 
     def __iter__(self):
         return iter(self._all)
@@ -115,6 +141,20 @@ class Pieces:
         """[slots,I] to [sum,I]."""
         return padded if self.exact else padded.index_select(0, self.packed)
 
+    def final(self, states: torch.Tensor, pairs: int) -> torch.Tensor:
+        """[pairs,N,*]: the states of each row after the last of its pieces.  states: [pairs*blocks,*],
+        those after each piece."""
+        index = self._index.get(pairs)
+        if index is None:
+            rows, block = self._shapes[:, 2], self._shapes[:, 4]
+            left = rows.diff(append=rows.new_zeros(1)).neg().flip(0)
+            row = torch.arange(self._shapes[0, 2], device="cpu")
+            block, rows = (each.flip(0).repeat_interleave(left) for each in (block, rows))
+            pair = torch.arange(pairs, device="cpu")[:, None]
+            index = self._index[pairs] = (pairs * block + pair * rows + row).flatten().to(
+                states.device, non_blocking=True)
+        return states.index_select(0, index).view(pairs, -1, states.shape[1])
+
 
 class Packing:
     """The indices for one list of batch sizes, on one device."""
@@ -131,17 +171,19 @@ class Packing:
         self.padding = self.steps * self.batch - self.total
         self.limits = LIMITS[device.type]
         self._pieces: dict[tuple[int, ...], Pieces] = {}
-        # One small copy, which a GPU does not wait for; what follows has no shape that depends on
+        # Small copies, which a GPU does not wait for; what follows has no shape that depends on
         # values on the device.
-        self.sizes, last = torch.stack((sizes, last)).to(device, non_blocking=True)
-        self.first, self._rows = last - self.sizes, torch.arange(self.batch, device=device)
-        self.lengths = (self.sizes[:, None] > self._rows).sum(0, dtype=torch.int32)
+        self.sizes, self.first = torch.stack((sizes, last - sizes)).to(device, non_blocking=True)
+        ended = sizes.diff(append=sizes.new_zeros(1)).neg().flip(0)  # [T]: rows after T, T-1, .. steps
+        self.on_cpu = torch.arange(self.steps, 0, -1, device="cpu").repeat_interleave(ended)
+        self.lengths = self.on_cpu.to(torch.int32).to(device, non_blocking=True)
 
     @functools.cached_property
     def padded(self) -> torch.Tensor:
         """[T*N]: the row of packed data.  Past a row's length any data may be read: rows of later
         steps."""
-        return (self.first[:, None] + self._rows).clamp_(max=self.total - 1).flatten()
+        rows = torch.arange(self.batch, device=self.first.device)
+        return (self.first[:, None] + rows).clamp_(max=self.total - 1).flatten()
 
     @functools.cached_property
     def packed(self) -> torch.Tensor:
@@ -171,8 +213,7 @@ class Packing:
 
     def batch_sizes(self) -> torch.Tensor:
         """In the form of PackedSequence, [T]."""
-        steps = torch.arange(self.steps, device="cpu")
-        return (self.lengths.cpu() > steps[:, None]).sum(1)
+        return torch.tensor(self.on_host, device="cpu")
 
     def pad(self, data: torch.Tensor) -> torch.Tensor:
         """[sum,I] to [T,N,I]; values past a row's length are arbitrary."""

@@ -78,9 +78,14 @@ class _Memory:
             self.workspace.numel(), size if reserve else 0, first=(piece.first, 0))
 
 
+def _row(data, row: int) -> int:
+    """The address of a row of dense data; 0 without data."""
+    return 0 if data is None else data.data_ptr() + row * data.shape[1] * data.itemsize
+
+
 def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
-    """y [sum,P], final states, and what backward needs: reserve, packed weights, and the states
-    before each piece but the first.  x: [sum,I]."""
+    """y [sum,P], final states, and what backward needs: reserve, packed weights, and `before`, from
+    which _begins takes the states before a piece.  x: [sum,I]."""
     spec, job, pieces = work.spec, work.job, work.pieces
     stream = stream_of(job.index) if job.on_gpu else 0
     packed = _weights.packed(spec, job, weights, stream, cached)
@@ -89,30 +94,38 @@ def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
         memory.reserve = (torch.empty(memory.at[-1], dtype=torch.uint8, device=job.device)
                           if job.on_gpu else _reserve.lend(weights, memory.at[-1]))
     x, y = pieces.take(x), x.new_empty((pieces.slots, spec.out))
-    before, done = [], []
+    after = [x.new_empty((spec.pairs * pieces.blocks, width)) for width in spec.widths]
+    before = after if spec.pairs == 1 else []
     for k, piece in enumerate(pieces):
-        if k:
-            states = [state[:, :piece.rows].contiguous() for state in final]
-            before += states
-        final = [x.new_empty((spec.pairs, piece.rows, width)) for width in spec.widths]
+        if k and spec.pairs > 1:
+            before += _first_rows(after, pieces[k - 1], spec.pairs, piece.rows)
         check(library.ecornn_forward(job.plan.handle, piece.steps, piece.rows, memory.io(
-            work, k, *(rows.data_ptr() + piece.slot * rows.stride(0) * rows.itemsize
-                       for rows in (x, y)),
-            map(_run._address, states), [one.data_ptr() for one in final])))
-        done.append(final)
-    return pieces.put(y), _gathered(pieces, done), [memory.reserve, packed, *before]
+            work, k, _row(x, piece.slot), _row(y, piece.slot), _begins(work, k, states, before),
+            [_row(state, spec.pairs * piece.block) for state in after])))
+    return (pieces.put(y), [pieces.final(state, spec.pairs) for state in after],
+            [memory.reserve, packed, *before])
 
 
-def _gathered(pieces: Pieces, done):
-    """The final states of all rows from those of each piece, of which the next has fewer rows."""
-    left = [piece.rows for piece in pieces][1:] + [0]
-    return [torch.cat([final[:, rows:] for final, rows in zip(each, left)][::-1], 1)
-            for each in zip(*done)]
+def _first_rows(after, piece, pairs: int, rows: int):
+    """Copies of the states of the first rows after a piece, [pairs,rows,*]."""
+    begin, end = pairs * piece.block, pairs * (piece.block + piece.rows)
+    return [state[begin:end].view(pairs, piece.rows, -1)[:, :rows].contiguous() for state in after]
+
+
+def _begins(work: Work, k: int, states, before) -> list[int]:
+    """The addresses of the states before a piece.  before: with one layer and direction, states
+    after each piece, of which the next one reads the first rows; else copies of these."""
+    count = work.spec.states
+    if not k:
+        return [_run._address(state) for state in states]
+    if work.spec.pairs == 1:
+        return [_row(state, work.pieces[k - 1].block) for state in before]
+    return [_run._address(state) for state in before[(k - 1) * count:k * count]]
 
 
 def _backward(work: Work, x, y, kept, states, weights, dy, dfinal, wanted):
     """dx [sum,I], dstates and dweights; None for those that are not wanted."""
-    spec, job, pieces = work.spec, work.job, work.pieces
+    spec, job = work.spec, work.job
     reserve, packed, *before = kept
     memory, count = _Memory(work, packed, reserve), spec.states
     want_weights = wanted[1 + count:]
@@ -121,24 +134,25 @@ def _backward(work: Work, x, y, kept, states, weights, dy, dfinal, wanted):
         dweights = _run._scratch(job.plan.dweights, memory.device, "dweights")
     dx = x.new_empty(x.shape) if wanted[0] else None
     flow = _Flow(work, x, dfinal)
-    for k in reversed(range(len(pieces))):
-        piece = pieces[k]
-        given = before[(k - 1) * count:k * count] if k else states
-        rows, out, dout = (None if d is None else piece.take(d) for d in (x, y, dy))
-        din = None if dx is None else piece.room(dx)
-        ends, begins = flow.addresses(piece.rows)
-        gradient = pack_gradient(
-            _run._address(dout), *ends, *job.pad, _run._address(din),
-            *(at if k or want else 0 for at, want in zip(begins, wanted[1:])), *job.pad,
-            _run._address(dweights) if job.plan.dweights else 0, int(k + 1 < len(pieces)))
-        check(library.ecornn_backward(
-            job.plan.handle, piece.steps, piece.rows,
-            memory.io(work, k, rows.data_ptr(), _run._address(out), map(_run._address, given), ()),
-            gradient))
-        flow.back(piece.rows)
+    for group in work.pieces.groups:
+        rows, out, dout = (None if d is None else group.take(d) for d in (x, y, dy))
+        din = None if dx is None else group.room(dx)
+        for k in reversed(group.pieces):
+            piece = work.pieces[k]
+            at = piece.slot - group.slot
+            ends, begins = flow.addresses(piece.rows)
+            gradient = pack_gradient(
+                _row(dout, at), *ends, *job.pad, _row(din, at),
+                *(to if k or want else 0 for to, want in zip(begins, wanted[1:])), *job.pad,
+                _run._address(dweights) if job.plan.dweights else 0, int(k + 1 < len(work.pieces)))
+            check(library.ecornn_backward(
+                job.plan.handle, piece.steps, piece.rows, memory.io(
+                    work, k, _row(rows, at), _row(out, at), _begins(work, k, states, before), ()),
+                gradient))
+            flow.back(piece.rows)
         if dx is not None:
-            piece.put(dx, din)
-        del rows, out, dout, din  # before those of the next piece are made
+            group.put(dx, din)
+        del rows, out, dout, din  # before those of the next group are made
     found = [None] * len(weights)
     if dweights is not None:
         memory.workspace = None  # as _run.backward
