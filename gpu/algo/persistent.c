@@ -109,6 +109,31 @@ static double reading_time(const struct eco_problem *problem, const struct eco_c
     return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
 }
 
+/* Steps of even chunks whose workspace is at most about 1.25 times that of cuDNN: of a layer the
+ * gates of all steps in the type of rows, of each layer its output and weights, and a little more.
+ * Not in full F32, where a further chunk takes longest, nor shorter chunks than THRIFTY_STEPS. */
+static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco_caps *caps,
+                             bool backward)
+{
+    enum { THRIFTY_STEPS = 48, ROOM = 8 << 20 /* of products */, MORE = 7 << 20 };
+    struct eco_persistent_shape shape;
+    const struct eco_persistent_need need =
+        eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
+    if (eco_cost_form(problem) == ECO_COST_FULL || !(eco_persistent_shape(&need, &shape) > 0))
+        return problem->T;
+    const double accs = problem->cell->lowered.n_accs, size = (double)eco_type_bytes(problem->type),
+                 units = (double)problem->N * problem->H,
+                 step = accs * units * (backward ? size : sizeof(float)) +
+                        (double)shape.exchange_bytes,
+                 output = units * problem->T * size, upper = problem->L - 1,
+                 layer = MORE + 2 * accs * problem->H * problem->P * size,
+                 theirs = (accs + .6 + upper) * output + layer * problem->L,
+                 allowed = 1.25 * theirs - fmin(ROOM, 32 * accs * units) - fmin(upper, 2) * output,
+                 chunks = ceil(problem->T * step / allowed),
+                 most = fmax(1, floor((double)problem->T / THRIFTY_STEPS));
+    return (int32_t)ceil(problem->T / fmin(chunks, most));
+}
+
 /* Most steps of a chunk. */
 static int32_t most_steps(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward, bool wavefront)
@@ -120,7 +145,9 @@ static int32_t most_steps(const struct eco_problem *problem, const struct eco_ca
                            problem->N >= MANY_ROWS && eco_cost_form(problem) != ECO_COST_FULL
                                ? BYTES_OF_MANY_ROWS
                                : BYTES_OF_FEW_STEPS);
-    return steps < LEAST_STEPS ? LEAST_STEPS : steps;
+    const int32_t thrifty = wavefront ? steps : thrifty_steps(problem, caps, backward),
+                  least = steps < thrifty ? steps : thrifty;
+    return least < LEAST_STEPS ? LEAST_STEPS : least;
 }
 
 /* A wavefront of layers, as many at a time as pay. */
@@ -188,8 +215,9 @@ static int32_t steps_back(const struct eco_problem *problem, const struct eco_ca
     if (problem->saving.policy == ECO_SAVE_ALL || eco_step_asked(problem, true) > 0 ||
         step * steps <= FITS_L2_BYTES)
         return steps;
-    const int32_t fitting = (int32_t)(FITS_L2_BYTES / step);
-    return fitting < LEAST_STEPS ? LEAST_STEPS : fitting;
+    const int32_t fitting = (int32_t)fmax(FITS_L2_BYTES / step, LEAST_STEPS),
+                  chunks = (problem->T + fitting / 2) / fitting;
+    return (problem->T + chunks - 1) / chunks;
 }
 
 /* Seconds of all layers in turn, with concurrent directions where that pays; 0 if they do not
