@@ -33,8 +33,8 @@ enum eco_plan_kind {
 
 struct ecornn_plan {
     enum eco_plan_kind kind;
-    union { /* what it consists of; only device and sizes are set besides */
-        struct eco_net_plan *net;
+    union {                       /* what it consists of; only device and sizes are set besides */
+        struct eco_net_plan *net; /* of layers: the net that they belong to, or NULL */
         struct eco_tangent_plan *tangent;
         struct eco_attention_plan *attention;
     };

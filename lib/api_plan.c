@@ -154,6 +154,10 @@ void ecornn_plan_free(ecornn_plan *plan)
     if (!plan || eco_check_plan(plan) != ECORNN_OK)
         return;
     ecornn_device *const device = plan->device;
+    if (plan->kind == ECO_PLAN_LAYERS && plan->net) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "the plan is a layer of a net, which frees it");
+        return;
+    }
     if (plan->kind == ECO_PLAN_LAYERS) {
         eco_layers_free(plan);
     } else {

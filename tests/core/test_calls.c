@@ -291,7 +291,9 @@ static void ask(struct all *all, const ecornn_plan *plan)
         count(all, ecornn_param_get(plan, (int)draw(all, 40) - 1, &param));
         break;
     case 3:
-        count(all, ecornn_plan_layer(plan, (int)draw(all, 4) - 1, &layer));
+        if (ecornn_plan_layer(plan, (int)draw(all, 4) - 1, &layer) == ECORNN_OK && layer != plan)
+            ecornn_plan_free((ecornn_plan *)(uintptr_t)layer); /* it is the net's */
+        all->done++;
         break;
     case 4:
         count(all, ecornn_weights_fit(plan, other));

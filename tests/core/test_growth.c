@@ -288,6 +288,8 @@ START_TEST(each_kind_has_its_functions)
     check_refused(ecornn_weights_fit(net, layer), ECORNN_UNSUPPORTED, "compare the layers of nets");
     const ecornn_plan *part = NULL;
     check_ok(ecornn_plan_layer(net, 1, &part));
+    ecornn_plan_free((ecornn_plan *)(uintptr_t)part);
+    ck_assert_str_eq(ecornn_error_detail(), "the plan is a layer of a net, which frees it");
     ecornn_sizes sizes;
     check_ok(get_sizes(part, &sizes));
     ck_assert_int_eq(sizes.first_param, count_params(net) - sizes.param_count);
