@@ -43,13 +43,10 @@ void eco_fused_choose_all(const struct ecornn_plan *plan, struct eco_fused_kerne
 
 /* ---- kernels of cells that are not built in -------------------------------------------------- */
 
-/* source_text.c: prints a kernel for each shape. With `fast` floats are multiplied in TF32. The
+/* source_text.c: prints the kernel of a shape. With `fast` floats are multiplied in TF32. The
  * caller releases the text by eco_free. NULL: no memory. */
-char *eco_fused_text(const struct eco_problem *problem);
+char *eco_fused_text(const struct eco_problem *problem, int shape);
 void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
-/* user_cells.c: these kernels on the device; NULL on failure, with the reason in `why`. */
-const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,
-                                             struct eco_text *why);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 

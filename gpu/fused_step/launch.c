@@ -47,12 +47,38 @@ ecornn_status eco_fused_load(bool *usable)
     return status;
 }
 
+/* Compiles the kernels of a cell that is not in the module; false: see fused->why. */
+static bool compile(const struct ecornn_plan *plan, struct eco_fused_kernels *fused)
+{
+    const int accs = plan->problem.cell->lowered.n_accs;
+    struct eco_text why = {fused->why, sizeof fused->why, 0};
+    struct eco_own_text wanted[ECO_FUSED_SHAPES];
+    int n = 0;
+    for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++)
+        if (ECO_FUSED_MADE(accs, shape)) {
+            wanted[n] = (struct eco_own_text){
+                .text = eco_fused_text(&plan->problem, shape), .n = 1, .why = &why};
+            eco_fused_kernel_name(shape, wanted[n++].name[0]);
+        }
+    eco_own_codes_get(plan->device->context, wanted, n);
+    n = 0;
+    for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++)
+        if (ECO_FUSED_MADE(accs, shape)) {
+            const struct eco_own_code *code = wanted[n++].code;
+            fused->by_shape[shape] = code != NULL ? eco_own_kernel(code, 0) : NULL;
+            if (code == NULL ||
+                eco_cuda_status(give_shared_memory(fused->by_shape[shape], accs, shape),
+                                "setting shared memory") != ECORNN_OK)
+                return false;
+        }
+    return true;
+}
+
 void eco_fused_prepare(const struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
-    const int cell = problem->cell->builtin, accs = problem->cell->lowered.n_accs;
+    const int cell = problem->cell->builtin;
     struct eco_fused_kernels *fused = &((struct eco_gpu_plan *)plan->context)->fused;
-    struct eco_text why = {fused->why, sizeof fused->why, 0};
     eco_fused_choose_all(plan, fused);
     memcpy(fused->projection, kernels_of(problem, ECO_FUSED_PROJECTION)->by_shape,
            sizeof fused->projection);
@@ -61,14 +87,7 @@ void eco_fused_prepare(const struct ecornn_plan *plan)
         fused->used = true;
         return;
     }
-    const struct eco_own_code *code = eco_own_fused_get(plan->device->context, problem, &why);
-    fused->used = code != NULL;
-    for (int shape = 0, n = 0; shape < ECO_FUSED_SHAPES && fused->used; shape++)
-        if (ECO_FUSED_MADE(accs, shape)) {
-            fused->by_shape[shape] = eco_own_kernel(code, n++);
-            fused->used = eco_cuda_status(give_shared_memory(fused->by_shape[shape], accs, shape),
-                                          "setting shared memory") == ECORNN_OK;
-        }
+    fused->used = compile(plan, fused);
 }
 
 static void describe(const struct eco_fused_size *size, const struct eco_caps *caps,

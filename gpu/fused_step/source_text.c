@@ -1,31 +1,33 @@
 /*
- * Prints the source of fused steps for NVRTC, for a custom cell or with resets.
+ * Prints the source of a fused step for NVRTC, for a custom cell or with resets.
  */
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/jit/compile.h"
 
+struct contents {
+    const struct eco_problem *problem;
+    int shape;
+};
+
 static void print(const void *what, struct eco_text *text)
 {
-    const struct eco_problem *problem = what;
+    const struct contents *contents = what;
+    const struct eco_problem *problem = contents->problem;
+    char name[ECO_KERNEL_NAME];
+    eco_fused_kernel_name(contents->shape, name);
     eco_text_add(text,
                  "#ifndef ECO_FUSED_ALONE\n#define ECO_FUSED_ALONE 1\n#define ECO_ROWS_%s 1\n%s%s"
                  "#include \"gpu/fused_step/kernel.cuh\"\n",
                  eco_type_macro(problem->type), problem->fast ? "#define ECO_FUSED_TF32 1\n" : "",
                  problem->resets ? "#define ECO_RESETS 1\n" : "");
-    for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++)
-        if (ECO_FUSED_MADE(problem->cell->lowered.n_accs, shape)) {
-            char name[ECO_KERNEL_NAME];
-            eco_fused_kernel_name(shape, name);
-            eco_text_add(text, "FUSED(extern \"C\", %s, 0, %d)\n", name, shape);
-        }
-    eco_text_add(text, "#else\n");
+    eco_text_add(text, "FUSED(extern \"C\", %s, 0, %d)\n#else\n", name, contents->shape);
     eco_print_cell(problem->cell, "forward", text);
     eco_text_add(text, "#endif\n");
 }
 
-char *eco_fused_text(const struct eco_problem *problem)
+char *eco_fused_text(const struct eco_problem *problem, int shape)
 {
-    return eco_print_text(print, problem);
+    return eco_print_text(print, &(struct contents){problem, shape});
 }
 
 void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME])

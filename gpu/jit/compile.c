@@ -3,7 +3,9 @@
  */
 #include "gpu/jit/compile.h"
 
-#include <string.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 /* The key; the caller releases it by eco_free. NULL: no memory. */
 static char *key_of(const struct eco_source *source)
@@ -37,4 +39,48 @@ bool eco_compile(const struct eco_source *source, struct eco_code *code, struct 
     eco_free(key);
     eco_cache_close(&cache);
     return ok;
+}
+
+/* ---- several texts --------------------------------------------------------------------------- */
+
+struct work {
+    struct eco_compilation *all;
+    int n;
+    atomic_int taken;
+    pthread_mutex_t lock; /* of the reasons */
+};
+
+static void compile_one(struct work *work, struct eco_compilation *one)
+{
+    char reason[256] = "";
+    if (eco_compile(&one->source, &one->code, &(struct eco_text){reason, sizeof reason, 0}))
+        return;
+    pthread_mutex_lock(&work->lock);
+    if (one->why->length == 0)
+        eco_text_add(one->why, "%s", reason);
+    pthread_mutex_unlock(&work->lock);
+}
+
+static void *compile_some(void *argument)
+{
+    struct work *work = argument;
+    for (int i; (i = atomic_fetch_add(&work->taken, 1)) < work->n;)
+        compile_one(work, &work->all[i]);
+    return NULL;
+}
+
+void eco_compile_all(struct eco_compilation *all, int n)
+{
+    enum { MOST = 15 }; /* threads besides this one */
+    struct work work = {.all = all, .n = n, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t thread[MOST];
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int made = 0;
+    while (made < MOST && made + 1 < n && made + 1 < processors &&
+           pthread_create(&thread[made], NULL, compile_some, &work) == 0)
+        made++;
+    compile_some(&work);
+    for (int i = 0; i < made; i++)
+        pthread_join(thread[i], NULL);
+    pthread_mutex_destroy(&work.lock);
 }

@@ -27,6 +27,15 @@ struct eco_code {
 /* compile.c: reads the code from disk, or compiles it and stores it there. */
 bool eco_compile(const struct eco_source *source, struct eco_code *code, struct eco_text *why);
 
+/* One of several texts. */
+struct eco_compilation {
+    struct eco_source source;
+    struct eco_code code; /* set; without data if the text cannot be compiled */
+    struct eco_text *why; /* texts may share it; it gets the first reason */
+};
+/* compile.c: compiles `n` texts side by side, on as many threads as there are processors. */
+void eco_compile_all(struct eco_compilation *all, int n);
+
 /* ---- the text of a cell, source_text.c ------------------------------------------------------- */
 
 /* A kernel for each stage, for rows of type `rows`. To be freed by eco_free. NULL: no memory. */

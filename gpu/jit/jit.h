@@ -1,5 +1,5 @@
 /*
- * Code compiled at run time and loaded on a device: for custom cells, and for any text.
+ * Code compiled at run time and loaded on a device, for custom cells.
  */
 #ifndef ECO_GPU_JIT_JIT_H
 #define ECO_GPU_JIT_JIT_H
@@ -8,38 +8,46 @@
 #include "gpu/device/device.h"
 #include "gpu/jit/compile.h"
 
-/* jit/user_cells.c: code of custom cells, which the device keeps until it is closed. NULL on
- * failure, with the reason in `why`. */
-enum { ECO_OWN_KERNELS = 2 * ECO_MAX_STAGES };
-/* A text with n kernels. */
+/* ---- code that a device keeps, jit/user_cells.c ---------------------------------------------- */
+
+enum {
+    ECO_OWN_KERNELS = 2 * ECO_MAX_STAGES, /* most kernels of a text */
+    ECO_OWN_TEXTS = 16                    /* most texts at once */
+};
+/* A text with n kernels, and their code on the device. */
 struct eco_own_text {
     char *text; /* ownership is taken; NULL: no memory */
     int n;
     char name[ECO_OWN_KERNELS][ECO_KERNEL_NAME];
+    struct eco_text *why;            /* gets the first reason why there is no code */
+    const struct eco_own_code *code; /* set; NULL on failure */
 };
-const struct eco_own_code *eco_own_code_get(struct eco_gpu *gpu, const struct eco_own_text *wanted,
-                                            struct eco_text *why);
+/* Finds the code of n texts; what the device does not have yet is compiled side by side. The device
+ * keeps it until it is closed. */
+void eco_own_codes_get(struct eco_gpu *gpu, struct eco_own_text *wanted, int n);
 /* The stages of the problem's cell for its rows: kernels of forward, then of backward. */
 const struct eco_own_code *
 eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why);
+/* Kernel k of the text, for cudaLaunchKernelExC and the like. */
 const void *eco_own_kernel(const struct eco_own_code *own, int k);
 void eco_own_codes_free(struct eco_gpu *gpu);
 
-/* ---- code compiled at run time, jit/load.c --------------------------------------------------- */
+/* ---- machine code on a device, jit/load.c ---------------------------------------------------- */
 
 struct eco_gpu_code {
-    const char *text;           /* CUDA C++; may include the headers listed in gpu.am */
-    const char *const *options; /* compiler options, ends with NULL; may be NULL */
     int n;
-    const char *const *name; /* [n]: extern "C" kernels of the text */
-    const void **kernel;     /* [n], set by eco_gpu_load: for cudaLaunchKernelExC and the like */
-    cudaLibrary_t library;   /* set by eco_gpu_load */
+    const char (*name)[ECO_KERNEL_NAME]; /* [n]: extern "C" kernels */
+    const void **kernel;                 /* [n], set by eco_gpu_load */
+    cudaLibrary_t library;               /* set by eco_gpu_load */
 };
 
-/* Compiles the text (or reads it from disk) and loads it on the device, which must be current. At
- * plan creation only. On failure returns false and appends the reason to `why`. */
-bool eco_gpu_load(const struct eco_gpu *gpu, struct eco_gpu_code *code, struct eco_text *why);
+enum { ECO_GPU_ARCHITECTURE = 16 };
+/* For which architecture a device's code is compiled. */
+void eco_gpu_architecture(const struct eco_gpu *gpu, char name[ECO_GPU_ARCHITECTURE]);
+/* Loads machine code on the device, which must be current. At plan creation only. On failure
+ * returns false and appends the reason to `why`. */
+bool eco_gpu_load(const void *data, struct eco_gpu_code *code, struct eco_text *why);
 /* Its kernels must not be queued or part of a graph. */
-void eco_gpu_unload(struct eco_gpu_code *code);
+void eco_gpu_unload(cudaLibrary_t library);
 
 #endif /* ECO_GPU_JIT_JIT_H */

@@ -2,7 +2,6 @@
  * Loads machine code on a device and finds kernels by name, at plan creation only.
  */
 
-#include "gpu/jit/compile.h"
 #include "gpu/device/cuda_compat.h"
 #include "gpu/jit/jit.h"
 
@@ -21,7 +20,7 @@ static cudaError_t find_kernels(const struct eco_gpu_code *code)
     return cudaSuccess;
 }
 
-static bool load(struct eco_gpu_code *code, const void *data, struct eco_text *why)
+bool eco_gpu_load(const void *data, struct eco_gpu_code *code, struct eco_text *why)
 {
     /* the caller may be capturing; loading must not become part of that */
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
@@ -34,30 +33,22 @@ static bool load(struct eco_gpu_code *code, const void *data, struct eco_text *w
         cudaGetLastError();
         eco_text_add(why, "CUDA: %s (%s) while loading the code", cudaGetErrorString(error),
                      cudaGetErrorName(error));
-        eco_gpu_unload(code);
+        eco_gpu_unload(code->library);
+        code->library = NULL;
     }
     cudaThreadExchangeStreamCaptureMode(&mode);
     return error == cudaSuccess;
 }
 
-bool eco_gpu_load(const struct eco_gpu *gpu, struct eco_gpu_code *code, struct eco_text *why)
+void eco_gpu_architecture(const struct eco_gpu *gpu, char name[ECO_GPU_ARCHITECTURE])
 {
-    char architecture[16];
-    struct eco_code binary;
-    struct eco_text name = {architecture, sizeof architecture, 0};
     /* from 9.0 on with architecture-specific features */
-    eco_text_add(&name, "sm_%d%s", gpu->capability, gpu->capability >= 90 ? "a" : "");
-    const struct eco_source source = {code->text, architecture, code->options};
-    if (!eco_compile(&source, &binary, why))
-        return false;
-    const bool ok = load(code, binary.data, why);
-    eco_free(binary.data);
-    return ok;
+    eco_text_add(&(struct eco_text){name, ECO_GPU_ARCHITECTURE, 0}, "sm_%d%s", gpu->capability,
+                 gpu->capability >= 90 ? "a" : "");
 }
 
-void eco_gpu_unload(struct eco_gpu_code *code)
+void eco_gpu_unload(cudaLibrary_t library)
 {
-    if (code->library != NULL)
-        eco_library_unload(code->library);
-    code->library = NULL;
+    if (library != NULL)
+        eco_library_unload(library);
 }

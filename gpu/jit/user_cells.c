@@ -4,6 +4,7 @@
  * a kernel after its plan is freed.
  */
 
+#include <assert.h>
 #include <string.h>
 
 #include "gpu/jit/compile.h"
@@ -23,66 +24,64 @@ const void *eco_own_kernel(const struct eco_own_code *own, int k)
 
 /* ---- the device's list ----------------------------------------------------------------------- */
 
-static bool compile(const struct eco_gpu *gpu, const struct eco_own_text *wanted,
-                    struct eco_own_code *own, struct eco_text *why)
+static const struct eco_own_code *find(const struct eco_gpu *gpu, const char *text)
 {
-    const char *names[ECO_OWN_KERNELS];
-    struct eco_gpu_code code = {
-        .text = own->text, .n = wanted->n, .name = names, .kernel = own->kernel};
-    for (int i = 0; i < wanted->n; i++)
-        names[i] = wanted->name[i];
-    if (!eco_gpu_load(gpu, &code, why))
-        return false;
-    own->library = code.library;
-    return true;
+    const struct eco_own_code *own = gpu->own_codes;
+    while (own != NULL && strcmp(own->text, text) != 0)
+        own = own->next;
+    return own;
 }
 
-static void free_code(struct eco_own_code *own)
-{
-    if (own->library != NULL)
-        eco_gpu_unload(&(struct eco_gpu_code){.library = own->library});
-    eco_free(own->text);
-    eco_free(own);
-}
-
-static struct eco_own_code *make(const struct eco_gpu *gpu, const struct eco_own_text *wanted,
-                                 struct eco_text *why)
+/* Loads the code of a text and takes over the text. */
+static const struct eco_own_code *add(struct eco_gpu *gpu, struct eco_own_text *wanted,
+                                      const void *data, struct eco_text *why)
 {
     struct eco_own_code *own = eco_alloc_zeroed(sizeof *own);
     if (own == NULL) {
-        eco_free(wanted->text);
         eco_text_add(why, "no memory");
+        return NULL;
+    }
+    struct eco_gpu_code code = {.n = wanted->n, .name = wanted->name, .kernel = own->kernel};
+    if (!eco_gpu_load(data, &code, why)) {
+        eco_free(own);
         return NULL;
     }
     own->text = wanted->text;
-    if (compile(gpu, wanted, own, why))
-        return own;
-    free_code(own);
-    return NULL;
+    wanted->text = NULL;
+    own->library = code.library;
+    own->next = gpu->own_codes;
+    gpu->own_codes = own;
+    return own;
 }
 
-const struct eco_own_code *eco_own_code_get(struct eco_gpu *gpu, const struct eco_own_text *wanted,
-                                            struct eco_text *why)
+void eco_own_codes_get(struct eco_gpu *gpu, struct eco_own_text *wanted, int n)
 {
-    if (wanted->text == NULL) {
-        eco_text_add(why, "no memory");
-        return NULL;
-    }
+    struct eco_compilation all[ECO_OWN_TEXTS];
+    struct eco_own_text *missing[ECO_OWN_TEXTS];
+    char architecture[ECO_GPU_ARCHITECTURE];
+    int count = 0;
+    assert(n <= ECO_OWN_TEXTS);
+    eco_gpu_architecture(gpu, architecture);
     pthread_mutex_lock(&gpu->own_codes_lock);
-    struct eco_own_code *own = gpu->own_codes;
-    while (own != NULL && strcmp(own->text, wanted->text) != 0)
-        own = own->next;
-    if (own != NULL) {
-        eco_free(wanted->text);
-    } else {
-        own = make(gpu, wanted, why);
-        if (own != NULL) {
-            own->next = gpu->own_codes;
-            gpu->own_codes = own;
+    for (int i = 0; i < n; i++) {
+        wanted[i].code = wanted[i].text != NULL ? find(gpu, wanted[i].text) : NULL;
+        if (wanted[i].text == NULL)
+            eco_text_add(wanted[i].why, "no memory");
+        else if (wanted[i].code == NULL) {
+            all[count] = (struct eco_compilation){.source = {wanted[i].text, architecture, NULL},
+                                                  .why = wanted[i].why};
+            missing[count++] = &wanted[i];
         }
     }
+    eco_compile_all(all, count);
+    for (int k = 0; k < count; k++) {
+        if (all[k].code.data != NULL)
+            missing[k]->code = add(gpu, missing[k], all[k].code.data, all[k].why);
+        eco_free(all[k].code.data);
+    }
     pthread_mutex_unlock(&gpu->own_codes_lock);
-    return own;
+    for (int i = 0; i < n; i++)
+        eco_free(wanted[i].text);
 }
 
 void eco_own_codes_free(struct eco_gpu *gpu)
@@ -90,7 +89,9 @@ void eco_own_codes_free(struct eco_gpu *gpu)
     while (gpu->own_codes != NULL) {
         struct eco_own_code *own = gpu->own_codes;
         gpu->own_codes = own->next;
-        free_code(own);
+        eco_gpu_unload(own->library);
+        eco_free(own->text);
+        eco_free(own);
     }
 }
 
@@ -102,11 +103,12 @@ eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struc
     const struct eco_lowered *lowered = &problem->cell->lowered;
     if (!eco_nvrtc_open(why)) /* also if an earlier plan has compiled the cell */
         return NULL;
-    struct eco_own_text wanted = {.text =
-                                      eco_cell_text(problem->cell, problem->type, problem->resets)};
+    struct eco_own_text wanted = {
+        .text = eco_cell_text(problem->cell, problem->type, problem->resets), .why = why};
     for (int k = 0; k < lowered->n_forward; k++)
         eco_cell_kernel_name(problem->cell, false, k, wanted.name[wanted.n++]);
     for (int k = 0; k < lowered->n_backward; k++)
         eco_cell_kernel_name(problem->cell, true, k, wanted.name[wanted.n++]);
-    return eco_own_code_get(gpu, &wanted, why);
+    eco_own_codes_get(gpu, &wanted, 1);
+    return wanted.code;
 }

@@ -99,44 +99,74 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
 
 /* ---- kernels of a plan ----------------------------------------------------------------------- */
 
-static const struct eco_own_code *own_kernels(const struct ecornn_device *device,
-                                              const struct eco_problem *problem, bool backward,
-                                              uint64_t shapes, struct eco_text *why)
-{
-    const uint64_t kept = problem->cell->lowered.has_means
-                              ? eco_persistent_kept(problem, &device->caps, backward, shapes)
-                              : 0;
-    const struct eco_persistent_source source = {.cell = problem->cell,
-                                                 .kind = eco_persistent_kind(problem, backward),
-                                                 .backward = backward,
-                                                 .resets = problem->resets,
-                                                 .shapes = shapes,
-                                                 .kept = kept};
-    struct eco_own_text wanted = {.text = eco_persistent_text(&source)};
-    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
-        if (shapes >> place & 1)
-            eco_persistent_kernel_name(place, wanted.name[wanted.n++]);
-    return eco_own_code_get(device->context, &wanted, why);
-}
-
-/* Compiles the kernels of a cell that is not in the module; false: see kernels->why. */
-static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
-                    struct eco_persistent_kernels *kernels)
+/* Texts of the kernels `shapes`, one each, so that they are compiled side by side. Returns their
+ * number. */
+static int print_kernels(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
+                         struct eco_own_text *wanted)
 {
     const struct eco_problem *problem = &plan->problem;
-    struct eco_text why = {kernels->why, sizeof kernels->why, 0};
-    const struct eco_own_code *code = own_kernels(plan->device, problem, backward, shapes, &why);
-    for (int k = 0, n = 0; code != NULL && k < ECO_PERSISTENT_SHAPES; k++)
-        if (shapes >> k & 1) {
-            kernels->by_shape[k] = eco_own_kernel(code, n++);
-            if (give_shared_memory(&plan->device->caps, kernels->by_shape[k], backward) !=
+    const uint64_t kept = problem->cell->lowered.has_means
+                              ? eco_persistent_kept(problem, &plan->device->caps, backward, shapes)
+                              : 0;
+    int n = 0;
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
+        if (shapes >> place & 1) {
+            const struct eco_persistent_source source = {.cell = problem->cell,
+                                                         .kind =
+                                                             eco_persistent_kind(problem, backward),
+                                                         .backward = backward,
+                                                         .resets = problem->resets,
+                                                         .place = place,
+                                                         .kept = kept >> place & 1};
+            wanted[n] = (struct eco_own_text){.text = eco_persistent_text(&source), .n = 1};
+            eco_persistent_kernel_name(place, wanted[n++].name[0]);
+        }
+    return n;
+}
+
+/* Takes kernels that were compiled; false: see kernels->why. */
+static bool take_kernels(const struct ecornn_plan *plan, bool backward,
+                         const struct eco_own_text *wanted, struct eco_persistent_kernels *kernels)
+{
+    for (int place = 0, n = 0; place < ECO_PERSISTENT_SHAPES; place++)
+        if (kernels->shapes >> place & 1) {
+            const struct eco_own_code *code = wanted[n++].code;
+            if (code == NULL)
+                return false;
+            kernels->by_shape[place] = eco_own_kernel(code, 0);
+            if (give_shared_memory(&plan->device->caps, kernels->by_shape[place], backward) !=
                 ECORNN_OK) {
                 cudaGetLastError();
-                eco_text_add(&why, "not enough shared memory");
+                eco_text_add(&(struct eco_text){kernels->why, sizeof kernels->why, 0},
+                             "not enough shared memory");
                 return false;
             }
         }
-    return code != NULL;
+    return true;
+}
+
+/* Compiles the kernels of a cell that are not in the module, both directions at once. */
+static void compile(const struct ecornn_plan *plan, const bool wants[2])
+{
+    struct eco_persistent_kernels *kernels = ((struct eco_gpu_plan *)plan->context)->persistent;
+    struct eco_own_text wanted[ECO_OWN_TEXTS];
+    struct eco_text why[2];
+    int first[3] = {0};
+    for (int backward = 0; backward < 2; backward++) {
+        struct eco_own_text *const own = wanted + first[backward];
+        why[backward] = (struct eco_text){kernels[backward].why, sizeof kernels[backward].why, 0};
+        const int n =
+            wants[backward] ? print_kernels(plan, backward, kernels[backward].shapes, own) : 0;
+        for (int i = 0; i < n; i++)
+            own[i].why = &why[backward];
+        first[backward + 1] = first[backward] + n;
+    }
+    if (first[2] > 0)
+        eco_own_codes_get(plan->device->context, wanted, first[2]);
+    for (int backward = 0; backward < 2; backward++)
+        if (wants[backward])
+            kernels[backward].used =
+                take_kernels(plan, backward, wanted + first[backward], &kernels[backward]);
 }
 
 /* Most (layer, direction)s of one launch. */
@@ -166,6 +196,7 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
     const struct eco_caps *caps = &plan->device->caps;
+    bool wants[2] = {false};
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         struct eco_persistent_kernels *kernels =
             &((struct eco_gpu_plan *)plan->context)->persistent[backward];
@@ -176,14 +207,15 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
             eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
         if (!(eco_persistent_shape(&need, &shape) > 0))
             continue;
-        const bool made = eco_persistent_is_made(problem, backward);
         kernels->shapes = need.shapes;
-        kernels->used = made || compile(plan, backward, need.shapes, kernels);
+        kernels->used = eco_persistent_is_made(problem, backward);
+        wants[backward] = !kernels->used;
         kernels->need = eco_persistent_need_of(plan, backward, problem->N, 1, 1);
         eco_persistent_choose(&kernels->need, most_jobs(plan), kernels->choices);
-        if (made)
+        if (kernels->used)
             memcpy(kernels->by_shape, made_kernels(problem, backward), sizeof kernels->by_shape);
     }
+    compile(plan, wants);
 }
 
 /* Prints the division of a launch of `jobs` layers or directions. */

@@ -121,12 +121,13 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
 
 /* ---- kernels compiled at run time, source_text.c --------------------------------------------- */
 
-/* The kernels of one direction (forward or backward) for each bit of shapes. */
+/* The kernel of a division, eco_persistent_index(), forward or backward. */
 struct eco_persistent_source {
     const struct ecornn_cell *cell;
     const struct eco_persistent_kind *kind;
     bool backward, resets;
-    uint64_t shapes, kept; /* kept: threads have at most one element (cells with means) */
+    int place;
+    bool kept; /* threads have at most one element (cells with means) */
 };
 /* The caller releases the text by eco_free. NULL: no memory. */
 char *eco_persistent_text(const struct eco_persistent_source *source);

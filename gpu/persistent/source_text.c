@@ -1,5 +1,5 @@
 /*
- * Prints the source of persistent kernels for NVRTC, for a custom cell or with resets.
+ * Prints the source of a persistent kernel for NVRTC, for a custom cell or with resets.
  */
 #include "gpu/persistent/persistent.h"
 
@@ -19,15 +19,12 @@ static void print(const void *what, struct eco_text *text)
         eco_text_add(text, "#define CELL_WITHOUT_BRANCHES 1\n");
     eco_text_add(text, "#define PERSISTENT_BACKWARD %d\n#include \"gpu/persistent/kernels.cuh\"\n",
                  contents->backward);
-    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
-        if (contents->shapes >> place & 1) {
-            char name[ECO_KERNEL_NAME];
-            eco_persistent_kernel_name(place, name);
-            eco_text_add(text, "PERSISTENT_KERNEL(extern \"C\", %s, 0, %d, %d, %d, %d)\n", name,
-                         eco_persistent_shift_of(place), eco_persistent_cluster_log2_of(place),
-                         eco_persistent_mainloop_of(place), (int)(contents->kept >> place & 1));
-        }
-    eco_text_add(text, "#else\n");
+    char name[ECO_KERNEL_NAME];
+    eco_persistent_kernel_name(contents->place, name);
+    eco_text_add(text, "PERSISTENT_KERNEL(extern \"C\", %s, 0, %d, %d, %d, %d)\n#else\n", name,
+                 eco_persistent_shift_of(contents->place),
+                 eco_persistent_cluster_log2_of(contents->place),
+                 eco_persistent_mainloop_of(contents->place), contents->kept);
     eco_print_cell(contents->cell, way, text);
     eco_text_add(text, "#endif\n");
 }

@@ -192,13 +192,16 @@ void eco_scan_prepare(const struct ecornn_plan *plan)
 {
     struct eco_gpu_plan *own = plan->context;
     struct eco_text why = {own->scan.why, sizeof own->scan.why, 0};
-    struct eco_own_text wanted = {.text = eco_scan_text(plan->problem.cell, plan->problem.type),
-                                  .n = 2,
-                                  .name = {"scan_forward", "scan_backward"}};
-    const struct eco_own_code *code = eco_own_code_get(plan->device->context, &wanted, &why);
-    own->scan.used = code != NULL;
-    for (int way = 0; code != NULL && way < 2; way++)
-        own->scan.kernel[way] = eco_own_kernel(code, way);
+    const struct eco_problem *problem = &plan->problem;
+    struct eco_own_text wanted[] = {{.n = 1, .name = {"scan_forward"}, .why = &why},
+                                    {.n = 1, .name = {"scan_backward"}, .why = &why}};
+    const int n = problem->training ? 2 : 1;
+    for (int way = 0; way < n; way++)
+        wanted[way].text = eco_scan_text(problem->cell, problem->type, way);
+    eco_own_codes_get(plan->device->context, wanted, n);
+    own->scan.used = wanted[0].code != NULL && wanted[n - 1].code != NULL;
+    for (int way = 0; way < n && own->scan.used; way++)
+        own->scan.kernel[way] = eco_own_kernel(wanted[way].code, 0);
 }
 
 void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text)

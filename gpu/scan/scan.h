@@ -5,9 +5,9 @@
 #include "gpu/scan/args.h"
 #include "gpu/view/run.h"
 
-/* source_text.c: prints kernels scan_forward and scan_backward of a cell for a type of rows, for
+/* source_text.c: prints kernel scan_forward or scan_backward of a cell for a type of rows, for
  * NVRTC. The caller releases the text by eco_free. NULL: no memory. */
-char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows);
+char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows, bool backward);
 
 /* launch.c: compiles the kernels of a plan, or stores the reason why not in the plan. */
 void eco_scan_prepare(const struct ecornn_plan *plan);

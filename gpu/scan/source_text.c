@@ -1,5 +1,5 @@
 /*
- * Prints the source of a cell's scan for NVRTC: numbers, words, the printed text, kernels.
+ * Prints the source of a cell's scan for NVRTC: numbers, words, the printed text, a kernel.
  */
 #include "gpu/scan/scan.h"
 
@@ -8,6 +8,7 @@
 struct contents {
     const struct ecornn_cell *cell;
     ecornn_type rows;
+    bool backward;
 };
 
 static void add(struct eco_text *text,
@@ -45,10 +46,11 @@ static void print(const void *what, struct eco_text *text)
     eco_text_add(text, "#include \"gpu/scan/words.cuh\"\n");
     add(text, eco_cell_emit, cell);
     add(text, eco_cell_emit_scan, cell);
-    eco_text_add(text, "#include \"gpu/scan/forward.cuh\"\n#include \"gpu/scan/backward.cuh\"\n");
+    eco_text_add(text, "#include \"gpu/scan/%s.cuh\"\n",
+                 contents->backward ? "backward" : "forward");
 }
 
-char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows)
+char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows, bool backward)
 {
-    return eco_print_text(print, &(struct contents){cell, rows});
+    return eco_print_text(print, &(struct contents){cell, rows, backward});
 }

@@ -143,13 +143,13 @@ END_TEST
 /* number: bit 0 is set for the backward kernel, bit 1 for one with resets. */
 static void compile_persistent(const struct ecornn_cell *cell, int kind, int number, int place)
 {
-    char *text = eco_persistent_text(
-        &(struct eco_persistent_source){.cell = cell,
-                                        .kind = &eco_persistent_kinds[kind],
-                                        .backward = number % 2,
-                                        .resets = number / 2 % 2,
-                                        .shapes = UINT64_C(1) << place,
-                                        .kept = (uint64_t)(number % 2) << place});
+    char *text =
+        eco_persistent_text(&(struct eco_persistent_source){.cell = cell,
+                                                            .kind = &eco_persistent_kinds[kind],
+                                                            .backward = number % 2,
+                                                            .resets = number / 2 % 2,
+                                                            .place = place,
+                                                            .kept = number % 2});
     struct eco_code code = compile_text(text, "sm_90a");
     char name[ECO_KERNEL_NAME];
     eco_persistent_kernel_name(place, name);
@@ -201,17 +201,17 @@ START_TEST(compiles_fused_kernels)
         return;
     ecornn_cell *cell = cell_number(builtins() + _i);
     const int accs = cell->lowered.n_accs;
-    if (eco_cell_products(cell) == 1 && !cell->lowered.has_means) {
-        char *text = eco_fused_text(&(struct eco_problem){.cell = cell,
-                                                          .type = kinds[_i % 4].type,
-                                                          .fast = kinds[_i % 4].fast,
-                                                          .resets = _i / 4 % 2});
-        struct eco_code code = compile_text(text, "sm_90a");
-        for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++) {
-            char name[ECO_KERNEL_NAME];
-            eco_fused_kernel_name(shape, name);
-            ck_assert_int_eq(contains(&code, name), ECO_FUSED_MADE(accs, shape));
-        }
+    for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++) {
+        const struct eco_problem problem = {.cell = cell,
+                                            .type = kinds[_i % 4].type,
+                                            .fast = kinds[_i % 4].fast,
+                                            .resets = _i / 4 % 2};
+        char name[ECO_KERNEL_NAME];
+        if (eco_cell_products(cell) != 1 || cell->lowered.has_means || !ECO_FUSED_MADE(accs, shape))
+            continue;
+        struct eco_code code = compile_text(eco_fused_text(&problem, shape), "sm_90a");
+        eco_fused_kernel_name(shape, name);
+        ck_assert_msg(contains(&code, name), "no %s", name);
         eco_free(code.data);
     }
     ecornn_cell_free(cell);
@@ -220,9 +220,11 @@ END_TEST
 
 static void compile_scan(const struct ecornn_cell *cell, ecornn_type type, int a)
 {
-    struct eco_code code = compile_text(eco_scan_text(cell, type), architecture[a]);
-    ck_assert(contains(&code, "scan_forward") && contains(&code, "scan_backward"));
-    eco_free(code.data);
+    for (int backward = 0; backward < 2; backward++) {
+        struct eco_code code = compile_text(eco_scan_text(cell, type, backward), architecture[a]);
+        ck_assert(contains(&code, backward ? "scan_backward" : "scan_forward"));
+        eco_free(code.data);
+    }
 }
 
 /* Scans run all steps of a chunk at once, for cells that are linear in their states. Each such cell
@@ -287,6 +289,31 @@ START_TEST(says_what_is_wrong)
     source = (struct eco_source){"", "sm_90a", options};
     ck_assert(!eco_nvrtc_compile(&source, &code, reason()));
     ck_assert_ptr_null(code.data);
+}
+END_TEST
+
+/* Of several texts one is wrong: the others are compiled, and the reason is that one's. */
+START_TEST(compiles_side_by_side)
+{
+    enum { TEXTS = 5, WRONG = 3 };
+    struct eco_compilation all[TEXTS];
+    char text[TEXTS][80];
+    struct eco_text shared = *reason();
+    setenv("ECORNN_CACHE", "0", 1);
+    for (int i = 0; i < TEXTS; i++) {
+        snprintf(text[i], sizeof text[i],
+                 "extern \"C\" __global__ void f%d(int *x) { x[0] = %s; }\n", i,
+                 i == WRONG ? "FACTOR" : "1");
+        all[i] = (struct eco_compilation){.source = {text[i], "sm_90a", NULL}, .why = &shared};
+    }
+    eco_compile_all(all, TEXTS);
+    ck_assert_msg(strstr(why, "FACTOR"), "%s", why);
+    for (int i = 0; i < TEXTS; i++) {
+        const char name[] = {'f', (char)('0' + i), '\0'};
+        ck_assert_int_eq(all[i].code.data != NULL, i != WRONG);
+        ck_assert(i == WRONG || contains(&all[i].code, name));
+        eco_free(all[i].code.data);
+    }
 }
 END_TEST
 
@@ -458,7 +485,7 @@ int main(void)
         &program,
         SUITE_TESTS({compiles_every_cell, cells()}, {compiles_fused_kernels, cells() - builtins()},
                     {compiles_scans, cells()}, {compiles_scans_of_most_states, 1},
-                    {says_what_is_missing, 2}, {says_what_is_wrong, 1}, {key_has_all_of_it, 1},
-                    {compiles_once, 1}, {memory_may_be_short, 1}, {reads_no_files, 1},
-                    {compiles_in_processes_at_once, 1}));
+                    {says_what_is_missing, 2}, {says_what_is_wrong, 1}, {compiles_side_by_side, 1},
+                    {key_has_all_of_it, 1}, {compiles_once, 1}, {memory_may_be_short, 1},
+                    {reads_no_files, 1}, {compiles_in_processes_at_once, 1}));
 }
