@@ -403,7 +403,8 @@ START_TEST(has_kernels_of_common_cells)
     setenv("ECORNN_NVRTC", "0", 1);
     for (int c = 0; cell_name(c) != NULL; c++) {
         const char *cell = cell_name(c);
-        const bool common = strcmp(cell, "lstm") == 0 || strcmp(cell, "gru") == 0;
+        const bool common =
+            strcmp(cell, "lstm") == 0 || strcmp(cell, "gru") == 0 || strncmp(cell, "rnn-", 4) == 0;
         for (int i = 0; i < 8; i++) {
             char text[64];
             ecornn_desc desc;
