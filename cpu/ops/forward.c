@@ -274,15 +274,18 @@ static struct eco_steps_of steps_of(const struct eco_view *view, int32_t t)
                                  .from = (size_t)((ptrdiff_t)t - view->from)};
 }
 
-/* One row in inference, of one thread, and nothing happens between two steps. */
+/* One row in inference, of one thread, and nothing happens between two steps. A line copies the
+ * states at its beginning, which takes as long as it saves in some steps. */
 static bool may_have_line(const struct step *step)
 {
+    enum { LEAST_STEPS = 4 };
     const struct eco_cpu_run *run = step->run;
     const struct eco_args *args = run->args;
     return run->products->line != NULL && run->own_units && run->count == 1 && args->N == 1 &&
-           args->lengths == NULL && args->resets == NULL && args->rows == NULL &&
-           step->bound->save.first == NULL && run->lowered->n_forward == 1 &&
-           run->problem->H <= ECO_LINE_UNITS && !run->problem->projected && !run->problem->states;
+           step->bound->op->t1 - step->bound->op->t0 >= LEAST_STEPS && args->lengths == NULL &&
+           args->resets == NULL && args->rows == NULL && step->bound->save.first == NULL &&
+           run->lowered->n_forward == 1 && run->problem->H <= ECO_LINE_UNITS &&
+           !run->problem->projected && !run->problem->states;
 }
 
 /* Runs all steps by one kernel, if there is one. */
