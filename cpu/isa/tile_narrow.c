@@ -19,9 +19,9 @@ enum {
 };
 static const int32_t narrow_rows[ECO_TILE_VECTORS] = {ROWS_1, ROWS_2, ROWS_3, ROWS_4};
 
-ALWAYS_INLINE vec narrow_start(const struct eco_tile *tile, int v, const float *c)
+ALWAYS_INLINE vec narrow_start(const struct eco_tile *tile, int v, const float *c, bool starts)
 {
-    const float *from = tile->start[v] ? tile->start[v] : c + tile->c_vector[v];
+    const float *from = starts && tile->start[v] ? tile->start[v] : c + tile->c_vector[v];
     if (tile->count[v] == VEC_LANES)
         return v_load(from);
     return tile->count[v] > 0 ? v_load_part(from, tile->count[v]) : v_const(0);
@@ -64,24 +64,36 @@ ALWAYS_INLINE void narrow_widened(vec *weight, const vecu *raw, const int V, con
         weight[v] = (vec)(second ? raw[v] & 0xffff0000u : raw[v] << 16);
 }
 
-/* The current block of rows: vectors from `first` on; some blocks prefetch the next panel. */
-struct block {
-    int32_t row, first;
-    bool fetch;
+/* n of k of a panel, from k and vector `first` on. */
+struct part {
+    int32_t k, n, first;
+    bool starts; /* C starts here */
 };
 
-/* The sums over all k of a pair; fetch: also prefetches as much of the next panel. */
+/* Keeps widened weights, and returns where the next ones go. */
+ALWAYS_INLINE float *narrow_keep(float *to, const vec *weight, const int V)
+{
+#pragma GCC unroll 2
+    for (int v = 0; to != NULL && v < V; v++)
+        v_store(to + v * VEC_LANES, weight[v]);
+    return to != NULL ? to + V * VEC_LANES : NULL;
+}
+
+/* The sums over the k of a part, from row 0 on; fetch: also prefetches as much of the next panel.
+ * wide: gets the widened weights [n, vectors, lanes], or NULL. */
 ALWAYS_INLINE void narrow_sums(vec (*sum)[ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
-                               const struct block *block, const int R, const int V,
+                               const struct part *part, float *wide, const int R, const int V,
                                const bool fetch)
 {
     const size_t a_row = pair->a_row;
-    const float *a = (const float *)pair->a + (size_t)block->row * a_row;
-    const uint16_t *panel = (const uint16_t *)pair->panel + block->first * VECTOR;
+    const float *a = (const float *)pair->a + part->k;
+    const uint16_t *panel = (const uint16_t *)pair->panel + part->first * VECTOR +
+                            (size_t)(part->k / ECO_NARROW_GROUP) * pair->panel_k;
     const char *next = pair->prefetch;
     if (fetch)
-        next += (size_t)block->first * (size_t)pair->k * VEC_LANES * sizeof *panel;
-    for (int32_t left = pair->k; left > 0; left -= ECO_NARROW_GROUP, panel += pair->panel_k) {
+        next += ((size_t)part->first * (size_t)pair->k + (size_t)(part->k * V)) * VEC_LANES *
+                sizeof *panel;
+    for (int32_t left = part->n; left > 0; left -= ECO_NARROW_GROUP, panel += pair->panel_k) {
         const int32_t k = left < ECO_NARROW_GROUP ? left : ECO_NARROW_GROUP;
         const uint16_t *at = panel;
         vecu raw[ECO_TILE_VECTORS];
@@ -94,47 +106,51 @@ ALWAYS_INLINE void narrow_sums(vec (*sum)[ECO_TILE_VECTORS], const struct eco_ti
                 next += LINE * V;
             narrow_load(raw, at, V);
             narrow_widened(weight, raw, V, false);
+            wide = narrow_keep(wide, weight, V);
             narrow_add(sum, a, a_row, weight, R, V);
             narrow_widened(weight, raw, V, true);
+            wide = narrow_keep(wide, weight, V);
             narrow_add(sum, a + 1, a_row, weight, R, V);
         }
         if (k % 2 == 0)
             continue;
         narrow_load(raw, at, V);
         narrow_widened(weight, raw, V, false);
+        wide = narrow_keep(wide, weight, V);
         narrow_add(sum, a, a_row, weight, R, V);
     }
 }
 
 /* R and V are constants, so that every loop over them is unrolled. */
-ALWAYS_INLINE void narrow_block(const struct eco_tile *tile, const struct block *block, const int R,
+ALWAYS_INLINE void narrow_block(const struct eco_tile *tile, int32_t first, const int R,
                                 const int V)
 {
     vec sum[MOST_ROWS][ECO_TILE_VECTORS];
-    float *const c = tile->c + (size_t)block->row * tile->c_row;
+    float *const c = tile->c;
 #pragma GCC unroll 12
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < V; v++)
-            sum[r][v] = narrow_start(tile, block->first + v, c + (size_t)r * tile->c_row);
+            sum[r][v] = narrow_start(tile, first + v, c + (size_t)r * tile->c_row, true);
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
-        if (block->fetch && pair->prefetch) /* see tile.c */
-            narrow_sums(sum, pair, block, R, V, true);
+        const struct part part = {0, pair->k, first, p == 0};
+        if (pair->prefetch) /* see tile.c */
+            narrow_sums(sum, pair, &part, NULL, R, V, true);
         else
-            narrow_sums(sum, pair, block, R, V, false);
+            narrow_sums(sum, pair, &part, NULL, R, V, false);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < V; v++)
-            narrow_store(tile, block->first + v, c + (size_t)r * tile->c_row, sum[r][v]);
+            narrow_store(tile, first + v, c + (size_t)r * tile->c_row, sum[r][v]);
 }
 
 /* clang-format off */
 #define NARROW_BLOCK(R, V) \
-    static void narrow_##R##_##V(const struct eco_tile *tile, const struct block *block) \
-    { narrow_block(tile, block, R, V); }
+    static void narrow_##R##_##V(const struct eco_tile *tile, int32_t first) \
+    { narrow_block(tile, first, R, V); }
 NARROW_BLOCK(1, 1) NARROW_BLOCK(2, 1) NARROW_BLOCK(3, 1) NARROW_BLOCK(4, 1) NARROW_BLOCK(5, 1) NARROW_BLOCK(6, 1)
 NARROW_BLOCK(7, 1) NARROW_BLOCK(8, 1) NARROW_BLOCK(9, 1) NARROW_BLOCK(10, 1) NARROW_BLOCK(11, 1) NARROW_BLOCK(12, 1)
 NARROW_BLOCK(1, 2) NARROW_BLOCK(2, 2) NARROW_BLOCK(3, 2) NARROW_BLOCK(4, 2) NARROW_BLOCK(5, 2) NARROW_BLOCK(6, 2)
@@ -143,7 +159,7 @@ NARROW_BLOCK(1, 3) NARROW_BLOCK(2, 3) NARROW_BLOCK(3, 3) NARROW_BLOCK(4, 3) NARR
 NARROW_BLOCK(7, 3)
 NARROW_BLOCK(1, 4) NARROW_BLOCK(2, 4) NARROW_BLOCK(3, 4) NARROW_BLOCK(4, 4) NARROW_BLOCK(5, 4)
 
-typedef void (*narrow_function)(const struct eco_tile *, const struct block *);
+typedef void (*narrow_function)(const struct eco_tile *, int32_t first);
 /* Blocks with more rows are not built. */
 #define NARROW(R, V) ((R) <= ROWS_##V ? narrow_##R##_##V : NULL)
 static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
@@ -156,17 +172,106 @@ static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
 };
 /* clang-format on */
 
-/* All rows by vectors [first, first + vectors), in near-equal blocks; the first one prefetches. */
+/* All rows, which are one block, by vectors [first, first + vectors). */
 static void narrow_part(const struct eco_tile *tile, int32_t first, int32_t vectors)
 {
-    const int32_t most = narrow_rows[vectors - 1];
-    const int32_t blocks = (tile->rows + most - 1) / most;
-    for (int32_t i = 0; i < blocks; i++) {
-        const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
-        const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
-        const struct block block = {from, first, i == 0};
-        narrow_functions[vectors - 1][to - from - 1](tile, &block);
+    narrow_functions[vectors - 1][tile->rows - 1](tile, first);
+}
+
+/* ---- more rows than one block ---------------------------------------------------------------- */
+
+/* The first block widens weights to a buffer, for the others; at most so many k at a time. C has
+ * the sums in between, which does not change them. */
+enum { WIDE_K = 512, WIDE_ROWS_1 = ROWS_1, WIDE_ROWS_2 = ROWS_2 };
+
+/* Sums over the k of a part by widened weights; even numbers of k, of which the last may be 0. */
+ALWAYS_INLINE void wide_sums(vec (*sum)[ECO_TILE_VECTORS], const float *a, size_t a_row,
+                             const float *weights, int32_t n, const int R, const int V)
+{
+    const float *at[MOST_ROWS / 4]; /* see tile.c */
+#pragma GCC unroll 3
+    for (int q = 0; q < MOST_ROWS / 4; q++)
+        at[q] = a + (size_t)(4 * q) * a_row;
+    for (; n > 0; n--, weights += V * VEC_LANES) {
+        vec weight[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < V; v++)
+            weight[v] = v_load(weights + v * VEC_LANES);
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++) {
+            const vec x = v_const((double)at[r / 4][(size_t)(r % 4) * a_row]);
+#pragma GCC unroll 2
+            for (int v = 0; v < V; v++)
+                sum[r][v] = v_fma(x, weight[v], sum[r][v]);
+        }
+#pragma GCC unroll 3
+        for (int q = 0; q < MOST_ROWS / 4; q++)
+            at[q]++;
     }
+}
+
+/* R and V are constants, so that every loop over them is unrolled. wide: widened weights
+ * [n, vectors, lanes], which the first block writes. */
+ALWAYS_INLINE void wide_block(const struct eco_tile *tile, const struct eco_tile_pair *pair,
+                              const struct part *part, float *wide, int32_t row, const int R,
+                              const int V)
+{
+    vec sum[MOST_ROWS][ECO_TILE_VECTORS];
+    float *const c = tile->c + (size_t)row * tile->c_row;
+    const float *a = (const float *)pair->a + (size_t)row * pair->a_row + part->k;
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 2
+        for (int v = 0; v < V; v++)
+            sum[r][v] =
+                narrow_start(tile, part->first + v, c + (size_t)r * tile->c_row, part->starts);
+    if (row == 0 && pair->prefetch)
+        narrow_sums(sum, pair, part, wide, R, V, true);
+    else if (row == 0)
+        narrow_sums(sum, pair, part, wide, R, V, false);
+    else
+        wide_sums(sum, a, pair->a_row, wide, part->n, R, V);
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 2
+        for (int v = 0; v < V; v++)
+            narrow_store(tile, part->first + v, c + (size_t)r * tile->c_row, sum[r][v]);
+}
+
+/* clang-format off */
+#define WIDE_BLOCK(R, V) \
+    static void wide_##R##_##V(const struct eco_tile *t, const struct eco_tile_pair *p, const struct part *a, float *w, int32_t row) \
+    { wide_block(t, p, a, w, row, R, V); }
+WIDE_BLOCK(1, 1) WIDE_BLOCK(2, 1) WIDE_BLOCK(3, 1) WIDE_BLOCK(4, 1) WIDE_BLOCK(5, 1) WIDE_BLOCK(6, 1)
+WIDE_BLOCK(7, 1) WIDE_BLOCK(8, 1) WIDE_BLOCK(9, 1) WIDE_BLOCK(10, 1) WIDE_BLOCK(11, 1) WIDE_BLOCK(12, 1)
+WIDE_BLOCK(1, 2) WIDE_BLOCK(2, 2) WIDE_BLOCK(3, 2) WIDE_BLOCK(4, 2) WIDE_BLOCK(5, 2) WIDE_BLOCK(6, 2)
+WIDE_BLOCK(7, 2) WIDE_BLOCK(8, 2) WIDE_BLOCK(9, 2) WIDE_BLOCK(10, 2) WIDE_BLOCK(11, 2) WIDE_BLOCK(12, 2)
+
+typedef void (*wide_function)(const struct eco_tile *, const struct eco_tile_pair *, const struct part *, float *, int32_t);
+#define WIDE(R, V) ((R) <= WIDE_ROWS_##V ? wide_##R##_##V : NULL)
+static const wide_function wide_functions[2][MOST_ROWS] = {
+    {WIDE(1, 1), WIDE(2, 1), WIDE(3, 1), WIDE(4, 1), WIDE(5, 1), WIDE(6, 1),
+     WIDE(7, 1), WIDE(8, 1), WIDE(9, 1), WIDE(10, 1), WIDE(11, 1), WIDE(12, 1)},
+    {WIDE(1, 2), WIDE(2, 2), WIDE(3, 2), WIDE(4, 2), WIDE(5, 2), WIDE(6, 2),
+     WIDE(7, 2), WIDE(8, 2), WIDE(9, 2), WIDE(10, 2), WIDE(11, 2), WIDE(12, 2)},
+};
+/* clang-format on */
+
+/* All rows by one or two vectors, in near-equal blocks. */
+static void wide_part(const struct eco_tile *tile, int32_t first, int32_t vectors)
+{
+    _Alignas(LINE) float wide[WIDE_K * 2 * VEC_LANES];
+    const int32_t most = narrow_rows[vectors - 1], blocks = (tile->rows + most - 1) / most;
+    struct part part = {.first = first, .starts = true};
+    for (const struct eco_tile_pair *pair = tile->pair; pair < tile->pair + tile->pairs; pair++)
+        for (part.k = 0; part.k < pair->k; part.k += WIDE_K, part.starts = false) {
+            part.n = pair->k - part.k < WIDE_K ? pair->k - part.k : WIDE_K;
+            for (int32_t i = 0; i < blocks; i++) {
+                const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
+                const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
+                wide_functions[vectors - 1][to - from - 1](tile, pair, &part, wide, from);
+            }
+        }
 }
 
 static void narrow_multiply(const struct eco_tile *tile)
@@ -175,8 +280,10 @@ static void narrow_multiply(const struct eco_tile *tile)
         narrow_part(tile, 0, tile->vectors);
         return;
     }
-    for (int32_t v = 0; v < tile->vectors; v += 2)
-        narrow_part(tile, v, tile->vectors - v < 2 ? 1 : 2);
+    for (int32_t v = 0, some; v < tile->vectors; v += some) {
+        some = tile->vectors - v < 2 ? 1 : 2;
+        (tile->rows <= narrow_rows[some - 1] ? narrow_part : wide_part)(tile, v, some);
+    }
 }
 
 /* ---- one row --------------------------------------------------------------------------------- */

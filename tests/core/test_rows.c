@@ -191,6 +191,7 @@ static const char *const problem[] = {
     "rnn-relu/f32/train/L2/T5/I2/H1",
     "lstm/f32/bf16-weights/train/L2/T4/I5/H35",
     "gru/f32/bf16-weights/infer/T4/I33/H66",
+    "lstm/f32/bf16-weights/infer/T2/I1037/H35",
     "lstm/f32/int8/infer/L2/bi/T4/I5/H35",
     "gru/f32/int8/infer/T4/I130/H66",
     "lstm/f32/int8-weights/infer/T4/I33/H66",
