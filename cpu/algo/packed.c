@@ -79,6 +79,15 @@ static bool fits_cache(const struct eco_problem *problem, const struct eco_caps 
     return most * element <= 1.25 * (double)caps->cpu.cache_bytes;
 }
 
+/* Does a step of many rows multiply x too? A single step reads W once in any case; in F32 its own
+ * pass is as fast. */
+static bool fuses_input(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const bool once = problem->T == 1 && problem->weight_type == ECORNN_S8;
+    return problem->N >= FUSED_ROWS && problem->cell->lowered.raw < 0 &&
+           (once || fits_cache(problem, caps));
+}
+
 /* Has the cell accumulators without an input product? */
 static bool has_own_accs(const struct eco_lowered *lowered)
 {
@@ -158,8 +167,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 {
     const int32_t vectors = eco_forced(problem, ECO_FORCE_VECTORS, panel_vectors(problem, caps));
     const bool own_units = eco_forced(problem, ECO_FORCE_OWN_UNITS, fuses(problem));
-    const bool fuse = problem->N >= FUSED_ROWS && own_units && fits_cache(problem, caps) &&
-                      problem->cell->lowered.raw < 0;
+    const bool fuse = own_units && fuses_input(problem, caps);
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
     *request = (struct eco_layout_request){
         .cpu.by_length = true,
