@@ -27,11 +27,32 @@ static bool fills_cache(const struct eco_problem *problem)
            beyond_l2;
 }
 
+/* Every chunk of backward reads and writes all gradients of weights, beside fast products. Chunks
+ * of one layer with many rows are longer, but at most half of many steps, so that the workspace
+ * stays smaller than the reserve. Measured on an H100. */
+static bool is_long(const struct eco_problem *problem)
+{
+    enum { MANY = 256 };
+    return problem->N >= MANY && problem->L == 1 && problem->D == 1 &&
+           (eco_type_narrow(problem->type) || problem->fast) &&
+           problem->saving.policy == ECO_SAVE_ALL;
+}
+
+static int32_t long_steps(const struct eco_problem *problem)
+{
+    enum { STEPS = 16, ROWS = 16384 };
+    const int32_t by_rows = (ROWS + problem->N - 1) / problem->N, half = (problem->T + 1) / 2,
+                  most = by_rows < half ? by_rows : half;
+    return most > STEPS ? most : STEPS;
+}
+
 static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
 {
     enum { MOST_CHUNKS = 12 };
     if (eco_step_asked(problem, backward) > 0)
         return eco_step_asked(problem, backward);
+    if (backward && !wavefront && is_long(problem))
+        return long_steps(problem);
     int32_t steps = (ECO_STEP_ROWS + problem->N - 1) / problem->N;
     if (wavefront && steps > problem->T / MOST_CHUNKS)
         steps = problem->T / MOST_CHUNKS;
