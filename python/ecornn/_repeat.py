@@ -5,9 +5,11 @@ What such runs have in common was checked and packed once, so a call takes a few
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
 import sys
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -23,42 +25,60 @@ _KEPT = 128  # shapes of a layer
 # The fields of ecornn_io that differ between runs: size to workspace.
 _CHANGING = struct.Struct("@NPPP4P4PPP")
 _NONE = (0,) * lib.MAX_STATES
-_REUSED = 1 << 20  # bytes of results that are kept: fresh pages take longer than a small run
+# Results of these sizes are written to memory of earlier ones that nobody has any more: the pages of
+# fresh memory take longer than a small run, and malloc gives less without fresh pages.  A layer keeps
+# _SPARE at most, one set of results for each shape.
+_LEAST, _MOST, _SPARE = 128 << 10, 1 << 20, 16 << 20  # bytes
 
 
-def _are_alone(arrays: tuple[numpy.ndarray, ...]) -> bool:
-    """Has nobody but this tuple references to its arrays?"""
-    return max([sys.getrefcount(array) for array in arrays]) == _ALONE
+def _taken(spare: deque) -> tuple[tuple[Any, ...], int]:
+    """The spare blocks, which are now the caller's, and the most references to any of them."""
+    try:
+        blocks = spare.pop()
+    except IndexError:
+        return (), 0
+    return blocks, max([sys.getrefcount(block) for block in blocks])
 
 
-_ALONE = max([sys.getrefcount(array) for array in (numpy.empty(1),)])
+_ALONE = _taken(deque([((ctypes.c_char * 1)(),)]))[1]
+_COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()  # without it counts of references are estimates
 
 
 class Repeat:
     """Runs with x of one shape, perhaps with initial states, and with nothing else."""
 
-    __slots__ = ("_plan", "_size", "_weights", "_workspace", "_device", "_dtype", "_y", "_states",
-                 "_pad", "_rest", "_spare")
+    __slots__ = ("_plan", "_size", "_weights", "_workspace", "_device", "_dtype", "_shapes", "_states",
+                 "_pad", "_rest", "_spare", "_blocks", "spare_bytes")
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Job, room: int):
         layer = job.layer
         self._plan, self._size, self._weights = job.plan, (job.steps, job.batch), job.weights
         self._workspace, self._device, self._dtype = job.workspace, layer.device, job.x.owner.dtype
-        self._y, self._states = job.y_shape(), layer._state_shapes(job.batch)
+        self._states = layer._state_shapes(job.batch)
+        self._shapes = job.y_shape(), *self._states
         self._pad = _NONE[len(self._states):]
-        bytes = self._dtype.itemsize * sum(map(math.prod, (self._y, *self._states)))
-        # results of earlier calls, which each call takes away while it looks at them or fills them
-        self._spare: list[tuple[numpy.ndarray, ...]] | None = [] if bytes <= _REUSED else None
+        bytes = [math.prod(shape) * self._dtype.itemsize for shape in self._shapes]
+        kept = _COUNTS and _LEAST <= sum(bytes) <= min(_MOST, room)
+        self.spare_bytes = sum(bytes) if kept else 0
+        # A block has no shape, type or size that a caller could change, as .base of a result.
+        self._blocks = [ctypes.c_char * size for size in bytes]
+        self._spare: deque[tuple[Any, ...]] = deque(maxlen=1)
         self._rest = pack_io(0, 0, 0, *_NONE, *_NONE, 0, 0, 0, 0, 0, job.workspace, 0)[_CHANGING.size:]
 
     @classmethod
     def keep(cls, job: Job) -> None:
         """Keeps a job's run of no further arguments, which has succeeded, for later ones."""
-        if job.repeats is not None and job.lengths is None and job.weights is not None and (
-                isinstance(job.x.owner, numpy.ndarray)):
-            if len(job.repeats) >= _KEPT:
-                job.repeats.clear()
-            job.repeats[job.x.shape] = cls(job)
+        repeats = job.repeats
+        if repeats is None or job.lengths is not None or job.weights is None or (
+                not isinstance(job.x.owner, numpy.ndarray)):
+            return
+        with job.layer._lock:
+            if job.x.shape in repeats:
+                return
+            if len(repeats) >= _KEPT:
+                repeats.clear()
+            room = _SPARE - sum([each.spare_bytes for each in repeats.values()])
+            repeats[job.x.shape] = cls(job, room)
 
     def _is_like(self, array: Any, shape: tuple[int, ...]) -> bool:
         return type(array) is numpy.ndarray and array.shape == shape and self._takes(array)
@@ -74,15 +94,16 @@ class Repeat:
             and all(map(self._is_like, initial, self._states))))
 
     def _results(self) -> tuple[numpy.ndarray, ...]:
-        """y and final states: those of an earlier call, if its caller has dropped them."""
-        if self._spare:
-            try:
-                kept = self._spare.pop()
-            except IndexError:  # another thread took it
-                kept = ()
-            if kept and _are_alone(kept):
-                return kept
-        return tuple([numpy.empty(shape, self._dtype) for shape in (self._y, *self._states)])
+        """Arrays for y and final states."""
+        if not self.spare_bytes:
+            return tuple([numpy.empty(shape, self._dtype) for shape in self._shapes])
+        blocks, references = _taken(self._spare)
+        if references != _ALONE:
+            blocks = tuple([kind() for kind in self._blocks])
+        made = tuple([numpy.ndarray(shape, self._dtype, block)
+                      for shape, block in zip(self._shapes, blocks)])
+        self._spare.append(blocks)  # whoever takes them counts the references that `made` has
+        return made
 
     def __call__(self, x: numpy.ndarray, initial: Any) -> tuple[Any, ...]:
         """y and final states."""
@@ -93,6 +114,4 @@ class Repeat:
                             *map(address_of, made[1:]), *self._pad, self._weights.address,
                             space.address) + self._rest
         check(library.ecornn_forward(self._plan.handle, *self._size, io))
-        if self._spare is not None:
-            self._spare.append(made)
         return made[0], made[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import pickle
 
 import numpy as np
@@ -516,6 +517,76 @@ def test_frozen_runs_repeat(cell, more):
     layer.parameters.block[:] = 0
     layer.freeze_weights()
     assert not layer(x, None)[0].any()
+
+
+@pytest.fixture
+def large():
+    """A frozen layer and an x, of whose runs the memory of results is used again."""
+    layer = Layer("gru", 2, 64)
+    layer.freeze_weights()
+    x = draw(200, 4, 2)
+    layer(x)
+    return layer, x
+
+
+HOLDERS = {"y": lambda made: made[0], "slice": lambda made: made[0][5:, 1:], "state": lambda made: made[1],
+           "view": lambda made: made[0].view(np.int32), "memoryview": lambda made: memoryview(made[0]),
+           "base": lambda made: made[0].base, "DLPack": lambda made: made[0].__dlpack__(),
+           "iterator": lambda made: made[0].flat}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_results_that_are_held_stay(large, name):
+    layer, x = large
+    made = layer(x)
+    part = made[1][0] if name == "state" else made[0]
+    right, place, count = part.copy(), part.ctypes.data, part.size
+    held = HOLDERS[name](made)  # noqa: F841
+    del made, part
+    places = [layer(-x)[0].ctypes.data for _ in range(3)]
+    assert places[1] == places[2]  # what was dropped is used again
+    np.testing.assert_array_equal((ctypes.c_float * count).from_address(place), right.ravel())
+
+
+def test_results_have_metadata_of_their_own(large):
+    layer, x = large
+    right = layer(x)[0].copy()
+    for change in (lambda y: setattr(y, "shape", (-1,)), lambda y: setattr(y, "dtype", np.int32),
+                   lambda y: y.setflags(write=False), lambda y: y.resize(1, refcheck=False)):
+        y = layer(x)[0]
+        try:
+            change(y)
+        except ValueError:  # a view cannot be resized
+            pass
+        del y
+        y = layer(x)[0]
+        assert y.flags.writeable and y.flags.c_contiguous and y.flags.aligned
+        np.testing.assert_array_equal(y, right)
+
+
+def test_threads_get_results_of_their_own(large, in_threads):
+    layer, x = large
+    inputs = [x * k for k in range(4)]
+    right = [layer(each)[0].copy() for each in inputs]
+
+    def work(k):
+        for turn in range(20):
+            y, (h,) = layer(inputs[k % 4])
+            z = layer(inputs[(k + turn) % 4])[0]
+            np.testing.assert_array_equal(y, right[k % 4])
+            np.testing.assert_array_equal(h[0], right[k % 4][-1])
+            np.testing.assert_array_equal(z, right[(k + turn) % 4])
+
+    in_threads(work)
+
+
+def test_spare_memory_is_limited():
+    layer = Layer("rnn-relu", 1, 256)
+    layer.freeze_weights()
+    for steps in range(900, 930):
+        layer(draw(steps, 1, 1))
+    kept = [each.spare_bytes for each in layer._packed.repeats.values()]
+    assert len(kept) == 30 and 15 << 20 < sum(kept) <= 16 << 20
 
 
 def test_layers_are_pickled_and_copied():
