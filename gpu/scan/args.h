@@ -15,8 +15,13 @@
 /* Each thread has some steps of ECO_SCAN_WIDE neighbouring units, and the next warp the next steps.
  * Units and warps of a block. */
 enum { ECO_SCAN_WIDE = 2, ECO_SCAN_UNITS = 32 * ECO_SCAN_WIDE, ECO_SCAN_WARPS = 8 };
-/* Steps of a thread, fewer if a step has more numbers in registers. */
-#define ECO_SCAN_STEPS(numbers) ((numbers) <= 6 ? 8 : (numbers) <= 12 ? 4 : 2)
+/* Steps of a thread and blocks of a multiprocessor by the numbers of a step in registers: few steps
+ * of few numbers leave room for four blocks, which hide each other's memory; other steps are as
+ * many as two blocks have room for. Doubles take twice the registers. */
+enum { ECO_SCAN_FEW = 3, ECO_SCAN_FEW_BACK = 4 }; /* as measured; four spill forward */
+#define ECO_SCAN_STEPS(numbers, few)                                                               \
+    ((numbers) <= (few) ? 4 : (numbers) <= 6 ? 8 : (numbers) <= 12 ? 4 : 2)
+#define ECO_SCAN_BLOCKS(numbers, few, bytes) (((numbers) <= (few) ? 16 : 8) / (bytes))
 
 /* Rows of steps: element (t, n, u) of the chunk is at (t - t0) * step + n * row + u; or NULL. */
 struct eco_scan_array {
@@ -26,10 +31,11 @@ struct eco_scan_array {
 
 /*
  * A tile has some steps of ECO_SCAN_UNITS units of a row. Blocks take tiles by ticket, earlier
- * steps first. A tile passes its last states (backward: gradients of states) to the next tile:
- * first it writes `value`, then `flag`. Before the launch all flags and the ticket are 0. Example:
- * T=1000 in tiles of 64 steps: the tile with steps 64 to 127 folds its steps into a factor and a
- * term, waits for the flag of steps 0 to 63, and sets its own flag.
+ * steps first. A tile passes its last states (backward: gradients of states) to the next tile, each
+ * word of 4 bytes beside the number of the tile that reads it. Before the launch all words and the
+ * ticket are 0. Example: T=1000 in tiles of 64 steps: the tile with steps 64 to 127, number 1,
+ * folds its steps into a factor and a term, waits until all its words of `passed` have a 1, and
+ * replaces them by its own with a 2.
  *
  * Masked rows (t >= length), forward: states stay and y is 0; backward: dacc is 0, carry stays.
  * Types are those of a stage (cell/args.h).
@@ -59,8 +65,8 @@ struct eco_scan_call {
     struct eco_scan_array kept[ECO_MAX_STATES], next[ECO_MAX_STATES];
     struct eco_scan_array first[ECO_MAX_STATES], last[ECO_MAX_STATES];
     struct eco_scan_array before[ECO_MAX_STATES], initial[ECO_MAX_STATES], carry[ECO_MAX_STATES];
-    uint32_t *ticket, *flag;
-    void *value;
+    uint32_t *ticket;
+    uint64_t *passed;
 };
 
 #endif /* ECO_GPU_SCAN_ARGS_H */

@@ -93,26 +93,27 @@ ECO_DEVICE void read_saved(const struct eco_scan_call *call, const struct scan_p
     }
 }
 
+/* Each loop has loads only, so that all of them are in flight at once. */
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void read_dy(const struct eco_scan_call *call, const struct scan_position *position,
-                        vec dy[STEPS][ECO_SCAN_WIDE])
+                        struct scan_units<real> dy[STEPS])
 {
     const int32_t last = last_of(call, position);
-    const struct elements<const real> sums = elements_of<const real>(call, position, &call->y, 0);
-    const struct elements<const narrow> rows =
-        elements_of<const narrow>(call, position, &call->y, 0);
+    const struct elements<real> sums = elements_of<real>(call, position, &call->y, 0);
+    const struct elements<narrow> rows = elements_of<narrow>(call, position, &call->y, 0);
+    if (!call->y.data) {
 #pragma unroll
-    for (int k = 0; k < STEPS; k++) {
-        struct scan_units<real> units = {
-        };
-        const int32_t from = inside<WHOLE>(k, last);
-        if (call->y.data && call->wide_dy)
-            units = read_units<WHOLE, real>(position, scan_element(&sums, from));
-        else if (call->y.data)
-            units = real_units(read_units<WHOLE, narrow>(position, scan_element(&rows, from)));
+        for (int k = 0; k < STEPS; k++)
+            dy[k] = {};
+    } else if (call->wide_dy) {
 #pragma unroll
-        for (int w = 0; w < ECO_SCAN_WIDE; w++)
-            dy[k][w] = units.of[w];
+        for (int k = 0; k < STEPS; k++)
+            dy[k] = read_units<WHOLE, real>(position, scan_element(&sums, inside<WHOLE>(k, last)));
+    } else {
+#pragma unroll
+        for (int k = 0; k < STEPS; k++)
+            dy[k] = real_units(
+                read_units<WHOLE, narrow>(position, scan_element(&rows, inside<WHOLE>(k, last))));
     }
 }
 
@@ -180,8 +181,9 @@ ECO_DEVICE void leave_gradients(const struct eco_scan_call *call,
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void
 fold_steps_back(const struct eco_scan_call *call, const struct scan_position *position,
-                struct scan_step step[STEPS][ECO_SCAN_WIDE], const vec dy[STEPS][ECO_SCAN_WIDE],
-                vec factor[SCAN_STATES][ECO_SCAN_WIDE], vec term[SCAN_STATES][ECO_SCAN_WIDE])
+                struct scan_step step[STEPS][ECO_SCAN_WIDE],
+                const struct scan_units<real> dy[STEPS], vec factor[SCAN_STATES][ECO_SCAN_WIDE],
+                vec term[SCAN_STATES][ECO_SCAN_WIDE])
 {
 #pragma unroll
     for (int i = 0; i < STEPS * ECO_SCAN_WIDE; i++) {
@@ -189,13 +191,13 @@ fold_steps_back(const struct eco_scan_call *call, const struct scan_position *po
         struct scan_step *at = &step[k][w];
         if (!WHOLE && !counts(position, position->first + k))
             continue;
-        take_outputs(call, position, at, position->first + k, w, dy[k][w]);
+        take_outputs(call, position, at, position->first + k, w, dy[k].of[w]);
         SCAN_LINEAR_BACKWARD(at);
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
             if (is_linear(s))
                 fold(&factor[s][w], &term[s][w], at->factor[s],
-                     s == 0 ? at->factor[s] * dy[k][w] + at->term[s] : at->term[s]);
+                     s == 0 ? at->factor[s] * dy[k].of[w] + at->term[s] : at->term[s]);
     }
 }
 
@@ -203,7 +205,7 @@ fold_steps_back(const struct eco_scan_call *call, const struct scan_position *po
 template <int STEPS, bool WHOLE>
 ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
                               struct scan_step step[STEPS][ECO_SCAN_WIDE],
-                              const vec dy[STEPS][ECO_SCAN_WIDE],
+                              const struct scan_units<real> dy[STEPS],
                               vec carry[SCAN_STATES][ECO_SCAN_WIDE])
 {
 #pragma unroll
@@ -214,7 +216,7 @@ ECO_DEVICE void do_steps_back(const struct scan_position *position, int w,
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
             if (is_linear(s))
-                at->dnext[s] = s == 0 ? carry[s][w] + dy[k][w] : carry[s][w];
+                at->dnext[s] = s == 0 ? carry[s][w] + dy[k].of[w] : carry[s][w];
         SCAN_BACKWARD(at);
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
@@ -228,7 +230,8 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
 {
     struct scan_step step[STEPS][ECO_SCAN_WIDE];
     vec factor[SCAN_STATES][ECO_SCAN_WIDE], term[SCAN_STATES][ECO_SCAN_WIDE],
-        carry[SCAN_STATES][ECO_SCAN_WIDE], dy[STEPS][ECO_SCAN_WIDE];
+        carry[SCAN_STATES][ECO_SCAN_WIDE];
+    struct scan_units<real> dy[STEPS];
     begin_steps<STEPS>(call, position, step);
     read_saved<STEPS, WHOLE>(call, position, step);
     read_dy<STEPS, WHOLE>(call, position, dy);
@@ -253,10 +256,14 @@ ECO_DEVICE void scan_tile_back(const struct eco_scan_call *call,
     leave_gradients<STEPS, WHOLE>(call, position, step, carry);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS, SCAN_BLOCKS)
+enum { BACKWARD_NUMBERS = SCAN_SAVES + 2 * SCAN_STATES };
+
+extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS,
+                                             ECO_SCAN_BLOCKS(BACKWARD_NUMBERS, ECO_SCAN_FEW_BACK,
+                                                             sizeof(real)))
     scan_backward(const __grid_constant__ struct eco_scan_call call)
 {
-    enum { STEPS = ECO_SCAN_STEPS(SCAN_SAVES + 2 * SCAN_STATES) };
+    enum { STEPS = ECO_SCAN_STEPS(BACKWARD_NUMBERS, ECO_SCAN_FEW_BACK) };
     __shared__ struct scan_shared shared;
     const struct scan_position position = scan_position_of(&call, &shared.ticket, STEPS);
     if (position.whole && !has_begin(&call, &position, STEPS * ECO_SCAN_WARPS))

@@ -196,10 +196,14 @@ ECO_DEVICE void scan_tile(const struct eco_scan_call *call, const struct scan_po
     leave_steps<STEPS, WHOLE>(call, position, step);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS, SCAN_BLOCKS)
+enum { FORWARD_NUMBERS = SCAN_ACCS + SCAN_STATES };
+
+extern "C" __global__ void __launch_bounds__(32 * ECO_SCAN_WARPS,
+                                             ECO_SCAN_BLOCKS(FORWARD_NUMBERS, ECO_SCAN_FEW,
+                                                             sizeof(real)))
     scan_forward(const __grid_constant__ struct eco_scan_call call)
 {
-    enum { STEPS = ECO_SCAN_STEPS(SCAN_ACCS + SCAN_STATES) };
+    enum { STEPS = ECO_SCAN_STEPS(FORWARD_NUMBERS, ECO_SCAN_FEW) };
     __shared__ struct scan_shared shared;
     const struct scan_position position = scan_position_of(&call, &shared.ticket, STEPS);
     if (position.whole)

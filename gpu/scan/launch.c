@@ -66,7 +66,7 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound 
 
 /* ---- the exchange between tiles -------------------------------------------------------------- */
 
-/* A ticket and a flag for each group of units of a row, zero before a launch; then states. */
+/* A ticket, then what tiles pass on: 8 bytes for each 4 of the states of all groups of units. */
 enum { WORDS_ALIGNMENT = 256 };
 
 static size_t groups_of(const struct eco_problem *problem, int32_t rows)
@@ -74,17 +74,16 @@ static size_t groups_of(const struct eco_problem *problem, int32_t rows)
     return (size_t)rows * (((size_t)problem->H + ECO_SCAN_UNITS - 1) / ECO_SCAN_UNITS);
 }
 
-static size_t words_bytes(size_t groups)
+static size_t exchange_bytes(const struct eco_problem *problem, int32_t rows)
 {
-    const size_t bytes = (1 + groups) * sizeof(uint32_t);
-    return (bytes + WORDS_ALIGNMENT - 1) / WORDS_ALIGNMENT * WORDS_ALIGNMENT;
+    const size_t numbers =
+        groups_of(problem, rows) * (size_t)problem->cell->recipe.n_states * ECO_SCAN_UNITS;
+    return WORDS_ALIGNMENT + numbers * 2 * eco_type_bytes(eco_type_sum(problem->type));
 }
 
 size_t eco_scan_bytes(const struct eco_problem *problem)
 {
-    const size_t groups = groups_of(problem, problem->N);
-    return words_bytes(groups) + groups * (size_t)problem->cell->recipe.n_states * ECO_SCAN_UNITS *
-                                     eco_type_bytes(eco_type_sum(problem->type));
+    return exchange_bytes(problem, problem->N);
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -137,8 +136,7 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
         .acc = array_of(&bound->acc, op->t0),
         .save = array_of(&bound->save, op->t0),
         .ticket = (uint32_t *)(void *)room,
-        .flag = (uint32_t *)(void *)room + 1,
-        .value = room + words_bytes(groups_of(run->problem, run->args->N)),
+        .passed = (uint64_t *)(void *)(room + WORDS_ALIGNMENT),
     };
     (backward ? point_at_kept : point_at_planes)(run, bound, &call);
     call.pairs = has_pairs(run, &call);
@@ -150,8 +148,9 @@ static int32_t tile_steps(const struct eco_problem *problem, bool backward)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const int states = problem->cell->recipe.n_states;
-    return ECO_SCAN_WARPS * (backward ? ECO_SCAN_STEPS(lowered->n_saves + 2 * states)
-                                      : ECO_SCAN_STEPS(lowered->n_accs + states));
+    return ECO_SCAN_WARPS * (backward
+                                 ? ECO_SCAN_STEPS(lowered->n_saves + 2 * states, ECO_SCAN_FEW_BACK)
+                                 : ECO_SCAN_STEPS(lowered->n_accs + states, ECO_SCAN_FEW));
 }
 
 static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
@@ -166,8 +165,9 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
     void *arguments[] = {&call};
     if (run->status != ECORNN_OK)
         return;
-    eco_gpu_note_cuda(run, cudaMemsetAsync(call.ticket, 0, words_bytes(groups), run->stream),
-                      "cudaMemsetAsync");
+    eco_gpu_note_cuda(
+        run, cudaMemsetAsync(call.ticket, 0, exchange_bytes(run->problem, call.rows), run->stream),
+        "cudaMemsetAsync");
     eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
     (void)eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)

@@ -4,16 +4,13 @@
 #ifndef ECO_GPU_SCAN_TILES_CUH
 #define ECO_GPU_SCAN_TILES_CUH
 
-#include "gpu/arch/memory.cuh"
+#include "gpu/arch/whole_word.cuh"
 #include "gpu/scan/position.cuh"
 
 ECO_DEVICE constexpr bool is_linear(int s)
 {
     return SCAN_LINEAR >> s & 1;
 }
-
-/* Blocks of a multiprocessor; one if doubles take all registers. */
-enum { SCAN_BLOCKS = sizeof(real) == 4 ? 2 : 1 };
 
 /* ---- from tile to tile ----------------------------------------------------------------------- */
 
@@ -28,42 +25,61 @@ struct scan_shared {
 /* The limit of a kernel that does not ask for more; ECO_MAX_STATES in doubles take all of it. */
 static_assert(sizeof(struct scan_shared) <= 48 << 10, "shared memory of a scan");
 
-/* Position of state s of a thread's unit w in what a tile passes on, in whole lines. */
-ECO_DEVICE int64_t word_of(const struct scan_position *position, int s, int w)
+/* A number that a tile passes on: words of 4 bytes of it, each beside the number of the tile that
+ * reads it in 8 bytes that arrive as one. So a tile neither waits until others can see its numbers
+ * nor reads twice. */
+enum { SCAN_WORDS = sizeof(vec) / sizeof(uint32_t) };
+union scan_number {
+    vec value;
+    uint32_t word[SCAN_WORDS];
+};
+
+/* Position of word x of state s of a thread's unit w in what a tile passes on, in whole lines. */
+ECO_DEVICE uint64_t *word_of(const struct eco_scan_call *call, const struct scan_position *position,
+                             int s, int w, int x)
 {
-    return (((int64_t)position->group * SCAN_STATES + s) * ECO_SCAN_WIDE + w) * 32 + position->lane;
+    const int64_t line =
+        (((int64_t)position->group * SCAN_STATES + s) * ECO_SCAN_WIDE + w) * SCAN_WORDS + x;
+    return call->passed + line * 32 + position->lane;
 }
 
-/* Receives the states from the previous tile. */
-ECO_DEVICE void receive(const struct eco_scan_call *call, const struct scan_position *position,
-                        vec start[SCAN_STATES][ECO_SCAN_WIDE])
+/* Reads the states from the previous tile; false: some are not there yet. */
+ECO_DEVICE bool receives(const struct eco_scan_call *call, const struct scan_position *position,
+                         vec start[SCAN_STATES][ECO_SCAN_WIDE])
 {
-    const volatile vec *value = (const volatile vec *)call->value;
-    if (position->lane == 0)
-        while (load_acquire(call->flag + position->group) != (uint32_t)position->tile)
-            __nanosleep(20);
-    __syncwarp();
+    bool there = true;
 #pragma unroll
     for (int s = 0; s < SCAN_STATES; s++)
 #pragma unroll
-        for (int w = 0; w < ECO_SCAN_WIDE; w++)
+        for (int w = 0; w < ECO_SCAN_WIDE; w++) {
+            union scan_number number = {0};
+#pragma unroll
+            for (int x = 0; x < SCAN_WORDS && is_linear(s); x++) {
+                const uint64_t both = load_whole_relaxed(word_of(call, position, s, w, x));
+                number.word[x] = (uint32_t)both;
+                there = there && (uint32_t)(both >> 32) == (uint32_t)position->tile;
+            }
             if (is_linear(s))
-                start[s][w] = value[word_of(position, s, w)];
+                start[s][w] = number.value;
+        }
+    return there;
 }
 
 ECO_DEVICE void send_on(const struct eco_scan_call *call, const struct scan_position *position,
                         const vec end[SCAN_STATES][ECO_SCAN_WIDE])
 {
-    volatile vec *value = (volatile vec *)call->value;
 #pragma unroll
     for (int s = 0; s < SCAN_STATES; s++)
 #pragma unroll
-        for (int w = 0; w < ECO_SCAN_WIDE; w++)
-            if (is_linear(s))
-                value[word_of(position, s, w)] = end[s][w];
-    __syncwarp();
-    if (position->lane == 0)
-        store_release(call->flag + position->group, (uint32_t)position->tile + 1);
+        for (int w = 0; w < ECO_SCAN_WIDE; w++) {
+            union scan_number number;
+            number.value = end[s][w];
+#pragma unroll
+            for (int x = 0; x < SCAN_WORDS && is_linear(s); x++)
+                store_whole_relaxed(word_of(call, position, s, w, x),
+                                    (uint64_t)(uint32_t)(position->tile + 1) << 32 |
+                                        number.word[x]);
+        }
 }
 
 /* A state after some steps. The product of factors may be infinite; a state of 0 stays 0. */
@@ -100,7 +116,8 @@ ECO_DEVICE void pass_on(const struct eco_scan_call *call, const struct scan_posi
     __syncthreads();
     if (position->warp == 0) {
         if (position->tile > 0)
-            receive(call, position, start);
+            while (!__all_sync(0xffffffffu, receives(call, position, start)))
+                __nanosleep(20);
 #pragma unroll
         for (int s = 0; s < SCAN_STATES; s++)
 #pragma unroll
