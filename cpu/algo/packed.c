@@ -79,13 +79,17 @@ static bool fits_cache(const struct eco_problem *problem, const struct eco_caps 
     return most * element <= 1.25 * (double)caps->cpu.cache_bytes;
 }
 
-/* Does a step of many rows multiply x too? A single step reads W once in any case; in F32 its own
- * pass is as fast. */
+/* A single step reads W once in any case; in F32 a pass of its own is as fast. */
+static bool steps_once(const struct eco_problem *problem)
+{
+    return problem->T == 1 && problem->weight_type == ECORNN_S8;
+}
+
+/* Does a step multiply x too? */
 static bool fuses_input(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const bool once = problem->T == 1 && problem->weight_type == ECORNN_S8;
-    return problem->N >= FUSED_ROWS && problem->cell->lowered.raw < 0 &&
-           (once || fits_cache(problem, caps));
+    return problem->cell->lowered.raw < 0 &&
+           (steps_once(problem) || (problem->N >= FUSED_ROWS && fits_cache(problem, caps)));
 }
 
 /* Has the cell accumulators without an input product? */
@@ -188,7 +192,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
         .cpu.alias_bytes = ECO_ALIAS_BYTES,
         .cpu.by_rows = true,
-        .cpu.fuse_rows = eco_forced(problem, ECO_FORCE_FUSE, 0) > 0 ? 0 : FUSED_ROWS,
+        .cpu.fuse_rows =
+            eco_forced(problem, ECO_FORCE_FUSE, steps_once(problem)) > 0 ? 0 : FUSED_ROWS,
         .fuse_input = eco_forced(problem, ECO_FORCE_FUSE, fuse),
         .cpu.own_units = own_units,
         .cpu.whole_rows = eco_forced(problem, ECO_FORCE_WHOLE_ROWS, false),
