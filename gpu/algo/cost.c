@@ -27,21 +27,27 @@ static bool fills_cache(const struct eco_problem *problem)
            beyond_l2;
 }
 
-/* Every chunk of backward reads and writes all gradients of weights, beside fast products. Chunks
- * of one layer with many rows are longer, but at most half of many steps, so that the workspace
- * stays smaller than the reserve. Measured on an H100. */
+/* Every chunk of backward reads and writes all gradients of weights, beside fast products. With
+ * many rows chunks are longer, but at most half of many steps, so that the workspace stays smaller
+ * than the reserve, and shorter if arrays of other layers fill it; not if gradients of weights are
+ * small and those of accumulators stay in the L2. Measured on an H100. */
 static bool is_long(const struct eco_problem *problem)
 {
     enum { MANY = 256 };
-    return problem->N >= MANY && problem->L == 1 && problem->D == 1 &&
+    static const double small = 8e6, beyond_l2 = 64e6; /* bytes */
+    const double accs = (double)problem->cell->lowered.n_accs * problem->H,
+                 weights = accs * 2 * problem->P * sizeof(float),
+                 chunk = accs * problem->N * ECO_STEP_CHUNK * (double)eco_type_bytes(problem->type);
+    return problem->N >= MANY && problem->D == 1 &&
            (eco_type_narrow(problem->type) || problem->fast) &&
-           problem->saving.policy == ECO_SAVE_ALL;
+           problem->saving.policy == ECO_SAVE_ALL && (weights >= small || chunk >= beyond_l2);
 }
 
 static int32_t long_steps(const struct eco_problem *problem)
 {
-    enum { STEPS = 16, ROWS = 16384 };
-    const int32_t by_rows = (ROWS + problem->N - 1) / problem->N, half = (problem->T + 1) / 2,
+    enum { STEPS = 16, ROWS = 16384, ROWS_OF_LAYERS = 8192 };
+    const int32_t rows = problem->L == 1 ? ROWS : ROWS_OF_LAYERS,
+                  by_rows = (rows + problem->N - 1) / problem->N, half = (problem->T + 1) / 2,
                   most = by_rows < half ? by_rows : half;
     return most > STEPS ? most : STEPS;
 }
