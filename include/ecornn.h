@@ -28,11 +28,11 @@
  * reserve.  On a CPU each call, and each thread it uses, needs 256 KB of stack.  pthread_cancel
  * takes effect after a call.
  *
- * Lifetimes: plans and memory of ecornn_alloc hold their device, plans also their cells, so all may
- * be closed and freed in any order, but not while another thread's call uses them.  After its
- * closing a device makes no new plans and memory.  A call reads texts, structures and their arrays
- * of pointers before it returns.  On a CPU it has then finished.  On a GPU runs and packing are
- * queued on the stream: plans and device memory must stay until they are done.
+ * Lifetimes: plans and memory of ecornn_alloc hold their device, plans also their cells, so all
+ * may be closed and freed in any order, but not while another thread's call uses them.  Once
+ * closed, a device allows no new plans or allocations.  A call reads texts, structures and their
+ * arrays of pointers before it returns.  On a CPU it has then finished.  On a GPU runs and
+ * packing are queued on the stream: plans and device memory must stay until they are done.
  *
  * A CPU device uses OpenMP threads.  In the child of a fork whose parent had more than one thread,
  * runs use one thread, and ecornn_device_query reports 1.  If the system grants fewer threads than
@@ -238,8 +238,8 @@ ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, int32_t steps, 
 
 /** @defgroup ecornn_training Training
  * A step of a plan with "train": ecornn_pack; ecornn_forward with a reserve; ecornn_backward with
- * the same io, which gives dx, dinitial and dweights; ecornn_unpack, which turns dweights to the
- * gradients of the parameters.  A forward without a reserve evaluates.
+ * the same io, which gives dx, dinitial and dweights; ecornn_unpack, which converts dweights into
+ * the gradients of the parameters.  A forward without a reserve is inference.
  * @{ */
 
 /** Inputs and outputs of backward. */
@@ -358,7 +358,7 @@ ECORNN_API ecornn_status ecornn_device_query(const ecornn_device *device, ecornn
 /** Allocates memory the device can use, aligned for every use, so that one program runs on CPUs and
  * GPUs.  The contents are undefined.  NULL if device is NULL, there is no memory or bytes is 0. */
 ECORNN_API void *ecornn_alloc(ecornn_device *device, size_t bytes);
-/** Frees memory of ecornn_alloc; NULL is allowed. */
+/** Frees memory of ecornn_alloc, with the device that allocated it; NULL is allowed. */
 ECORNN_API void ecornn_free(ecornn_device *device, void *memory);
 /** Copies bytes from the host to memory of ecornn_alloc, and waits for the copy. */
 ECORNN_API ecornn_status ecornn_upload(ecornn_device *device, void *to, const void *from_host,

@@ -19,6 +19,9 @@ static inline bool eco_is_aligned(const void *pointer, size_t alignment)
     return ((uintptr_t)pointer & (alignment - 1)) == 0;
 }
 
+/* Refuses the likely mistakes: one array as both input and output, or one block for two. */
+ecornn_status eco_check_overlap(const struct eco_args *args, const ecornn_sizes *sizes);
+
 /* Checks that a pointer is aligned; it may be NULL unless it is required. */
 static inline ecornn_status eco_check_pointer(const char *name, const void *pointer, bool required,
                                               size_t alignment)

@@ -118,18 +118,19 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const struct e
     return status;
 }
 
-/* The mistakes that are likely: an array of both sorts, or one block for two. */
-static ecornn_status check_overlap(const struct eco_args *args)
+ecornn_status eco_check_overlap(const struct eco_args *args, const ecornn_sizes *sizes)
 {
+    const void *const weights = sizes->weight_bytes > 0 ? args->weights : NULL,
+                      *const workspace = sizes->workspace_bytes > 0 ? args->workspace : NULL;
     const struct {
         const char *name, *other;
         const void *at, *other_at;
     } apart[] = {{"io.y", "io.x", args->y, args->x},
-                 {"io.reserve", "io.workspace", args->reserve, args->workspace},
-                 {"io.workspace", "io.weights", args->workspace, args->weights},
-                 {"io.reserve", "io.weights", args->reserve, args->weights},
-                 {"gradient.dweights", "io.weights", args->dweights, args->weights},
-                 {"gradient.dweights", "io.workspace", args->dweights, args->workspace},
+                 {"io.reserve", "io.workspace", args->reserve, workspace},
+                 {"io.workspace", "io.weights", workspace, weights},
+                 {"io.reserve", "io.weights", args->reserve, weights},
+                 {"gradient.dweights", "io.weights", args->dweights, weights},
+                 {"gradient.dweights", "io.workspace", args->dweights, workspace},
                  {"gradient.dweights", "io.reserve", args->dweights, args->reserve}};
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         if (apart[i].at != NULL && apart[i].at == apart[i].other_at)
@@ -204,7 +205,7 @@ ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_ar
     const int64_t rows = (int64_t)args->N * (plan->problem.shared ? 1 : plan->problem.models);
     ecornn_status status = check_blocks(plan, args);
     if (status == ECORNN_OK && !is_empty(args))
-        status = check_overlap(args);
+        status = eco_check_overlap(args, &plan->sizes);
     if (status == ECORNN_OK)
         status = check_streams(plan, args);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)

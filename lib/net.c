@@ -2,6 +2,7 @@
  * Nets: creates and prints plans, packs, and checks every argument of a run before anything is
  * written.  The arguments of a layer are checked by its plan.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/compose/net.h"
@@ -123,6 +124,8 @@ static ecornn_status check_blocks(const struct eco_net_run *run)
         status = eco_check_pointer(all[i].name, all[i].pointer, all[i].required, all[i].alignment);
     if (status == ECORNN_OK)
         status = eco_args_check_bytes(args, blocks->workspace_bytes, blocks->reserve_bytes);
+    if (status == ECORNN_OK)
+        status = eco_check_overlap(args, blocks);
     if (status == ECORNN_OK && args->first_step % (uint32_t)run->plan->sizes.joined != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.first_step is %u, must be a multiple of the %d steps that are joined",
@@ -181,12 +184,14 @@ static ecornn_status run_net(const ecornn_plan *plan, struct eco_net_run *run, c
     return status == ECORNN_OK ? eco_net_compute(run) : status;
 }
 
-static ecornn_status read_states(struct eco_net_states *states, const ecornn_io *io)
+static ecornn_status read_states(struct eco_net_states *states, const ecornn_io *io, int layer)
 {
+    char name[32];
     ecornn_io own;
     if (io == NULL)
         return ECORNN_OK;
-    if ((io = eco_take("io.layers[k]", io, &own, sizeof own)) == NULL)
+    snprintf(name, sizeof name, "io.layers[%d]", layer);
+    if ((io = eco_take(name, io, &own, sizeof own)) == NULL)
         return ECORNN_BAD_ARGUMENT;
     ecornn_io only = {.size = sizeof only};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
@@ -195,16 +200,18 @@ static ecornn_status read_states(struct eco_net_states *states, const ecornn_io 
         only.reset_state[s] = states->reset_state[s] = io->reset_state[s];
         only.states[s] = states->states[s] = io->states[s];
     }
-    return eco_check_only("io.layers[k]", io, &only, sizeof only,
-                          "initial, final, reset_state and states");
+    return eco_check_only(name, io, &only, sizeof only, "initial, final, reset_state and states");
 }
 
-static ecornn_status read_dstates(struct eco_net_states *states, const ecornn_gradient *gradient)
+static ecornn_status read_dstates(struct eco_net_states *states, const ecornn_gradient *gradient,
+                                  int layer)
 {
+    char name[32];
     ecornn_gradient own;
     if (gradient == NULL)
         return ECORNN_OK;
-    if ((gradient = eco_take("gradient.layers[k]", gradient, &own, sizeof own)) == NULL)
+    snprintf(name, sizeof name, "gradient.layers[%d]", layer);
+    if ((gradient = eco_take(name, gradient, &own, sizeof own)) == NULL)
         return ECORNN_BAD_ARGUMENT;
     ecornn_gradient only = {.size = sizeof only};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
@@ -213,7 +220,7 @@ static ecornn_status read_dstates(struct eco_net_states *states, const ecornn_gr
         only.dreset_state[s] = states->dreset_state[s] = gradient->dreset_state[s];
         only.dstates[s] = states->dstates[s] = gradient->dstates[s];
     }
-    return eco_check_only("gradient.layers[k]", gradient, &only, sizeof only,
+    return eco_check_only(name, gradient, &only, sizeof only,
                           "dfinal, dinitial, dreset_state and dstates");
 }
 
@@ -228,9 +235,9 @@ ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t b
         return eco_fail(ECORNN_BAD_ARGUMENT, "the net is without train");
     for (int k = 0; by_layer && status == ECORNN_OK && k < plan->net->layers; k++) {
         states[k] = (struct eco_net_states){.initial = {NULL}};
-        status = read_states(&states[k], io->layers != NULL ? io->layers[k] : NULL);
+        status = read_states(&states[k], io->layers != NULL ? io->layers[k] : NULL, k);
         if (status == ECORNN_OK && gradient != NULL && gradient->layers != NULL)
-            status = read_dstates(&states[k], gradient->layers[k]);
+            status = read_dstates(&states[k], gradient->layers[k], k);
     }
     if (status != ECORNN_OK)
         return status;

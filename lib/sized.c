@@ -59,7 +59,7 @@ ecornn_status eco_check_only(const char *name, const void *given, const void *on
         at++;
     return at == bytes ? ECORNN_OK
                        : eco_fail(ECORNN_BAD_ARGUMENT, "%s sets byte %zu, but may only have %s",
-                                  name, at, fields);
+                                  name, at / 4 * 4 /* of a field */, fields);
 }
 
 ecornn_status eco_give(const char *name, void *given, const void *own, size_t bytes)

@@ -323,15 +323,16 @@ static ecornn_status check_others(const ecornn_io *io, const ecornn_gradient *gr
     } others[] = {{"io.weights", io->weights},
                   {"io.reserve", io->reserve},
                   {"io.added", io->added},
-                  {"io.states[0]", io->states[0]},
-                  {"io.states[1]", io->states[1]},
-                  {"gradient.dweights", gradient->dweights},
-                  {"gradient.dstates[0]", gradient->dstates[0]},
-                  {"gradient.dstates[1]", gradient->dstates[1]}};
+                  {"gradient.dweights", gradient->dweights}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].at != NULL)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL for tangents",
                             others[i].name, others[i].at);
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        if (io->states[s] != NULL || gradient->dstates[s] != NULL)
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "io.states[%d] and gradient.dstates[%d] must be NULL for tangents", s,
+                            s);
     return gradient->add == 0
                ? ECORNN_OK
                : eco_fail(ECORNN_BAD_ARGUMENT, "gradient.add is %d, must be 0 for tangents",

@@ -73,8 +73,10 @@ static void describe_bytes(struct eco_text *text, const struct eco_problem *prob
         eco_text_add(
             text,
             "weights of 8 bits: W x + R h of layer 0 within %.3g w r, of weights up to w and "
-            "rows whose range, 0 included, is r; python -m ecornn check has data's\n",
-            ((double)problem->I + problem->P) * (weight + number + weight * number));
+            "rows whose range, 0 included, is r, apart from rounding of sums; python -m ecornn "
+            "check measures it on your data\n",
+            ((double)problem->I + problem->P / problem->heads) *
+                (weight + number + weight * number));
 }
 
 int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)

@@ -141,7 +141,7 @@ struct eco_attention_kernels; /* cpu/attention/attention.h */
 
 /* An instruction set: isa.h lists them. f64 is the same plain C in all of them. */
 struct eco_isa {
-    const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" "avx512vnni" "avx512bf16" "amx" */
+    const char *name; /* as in isa.c */
     const struct eco_pointwise_kernels *f32, *f64, *bf16;
     const struct eco_tile_kernel *tile;
     const struct eco_tile_kernel *narrow;     /* for BF16 weights */

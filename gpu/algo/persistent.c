@@ -128,7 +128,9 @@ static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco
                  output = units * problem->T * size, upper = problem->L - 1,
                  layer = MORE + 2 * accs * problem->H * problem->P * size,
                  theirs = (accs + .6 + upper) * output + layer * problem->L,
-                 allowed = 1.25 * theirs - fmin(ROOM, 32 * accs * units) - fmin(upper, 2) * output,
+                 between = backward ? fmin(upper, problem->D == 1 ? 1 : 2) * output
+                                    : 0, /* dx of layers */
+        allowed = 1.25 * theirs - fmin(ROOM, 32 * accs * units) - between,
                  chunks = ceil(problem->T * step / allowed),
                  most = fmax(1, floor((double)problem->T / THRIFTY_STEPS));
     return (int32_t)ceil(problem->T / fmin(chunks, most));
@@ -217,7 +219,7 @@ static int32_t steps_back(const struct eco_problem *problem, const struct eco_ca
         return steps;
     const int32_t fitting = (int32_t)fmax(FITS_L2_BYTES / step, LEAST_STEPS),
                   chunks = (problem->T + fitting / 2) / fitting;
-    return (problem->T + chunks - 1) / chunks;
+    return chunks > 1 ? (problem->T + chunks - 1) / chunks : problem->T;
 }
 
 /* Seconds of all layers in turn, with concurrent directions where that pays; 0 if they do not

@@ -49,7 +49,7 @@ ECORNN_API int ecornn_wisdom_to_text(char *text, size_t size);
 /** @defgroup ecornn_tuning Tuning
  * @{ */
 
-/** Options of ecornn_tune, then its results, whose texts end by a NUL. */
+/** Options of ecornn_tune, then its results, whose texts are NUL-terminated. */
 typedef struct {
     size_t size; /**< sizeof(ecornn_tuning) */
     /** Approximate time for candidates; 0: 2 to 30 seconds, depending on the run.  Each algorithm

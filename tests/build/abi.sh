@@ -36,7 +36,8 @@ build "$root/include" after
 diff "$work/before.constants" "$work/after.constants" || { echo "FAILED: other constants than 1.0"; exit 1; }
 
 # Everything that abidiff prints is wrong, but for fields after the end of what a structure was.
-abidiff --no-added-syms "$work/before.so" "$work/after.so" > "$work/printed" || true
+abidiff --no-added-syms "$work/before.so" "$work/after.so" > "$work/printed" ||
+    [ $(($? & 3)) = 0 ] || { echo "FAILED: abidiff"; exit 1; }
 awk '/type size changed from/ { end = $5; next }
     /, at offset [0-9]+ \(in bits\)/ { sub(/.*, at offset /, ""); if ($1 >= end) next }
     /^$|changes summary: 0 Removed|indirect sub-type changes?:$|has sub-type changes:$|data member insertions?:$/ { next }
@@ -46,6 +47,7 @@ awk '/type size changed from/ { end = $5; next }
 
 nm -D --defined-only --with-symbol-versions "$library" | sed 's/.* //' | sort > "$work/shown"
 sed 's/.*[ *]\(ecornn_[a-z0-9_]*\)(.*/\1@@ECORNN_0/' "$work/before.text" | sort > "$work/functions"
+[ "$(wc -l < "$work/functions")" -ge 40 ] || { echo "FAILED: functions of 1.0 were not found"; exit 1; }
 gone=$(comm -23 "$work/functions" "$work/shown")
 [ -z "$gone" ] || { echo "$library lacks $gone"; exit 1; }
 echo "cases: $(cat "$work/functions" "$work/before.constants" | wc -l)"

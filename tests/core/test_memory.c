@@ -285,7 +285,7 @@ START_TEST(ticks_allocate_nothing)
         const void *from[12];
         check_ok(ecornn_device_open(&tested_device, net_device[_i]));
         check_ok(ecornn_plan_create(&plan, tested_device, problem[i], NULL));
-        get_sizes(plan, &sizes);
+        check_ok(get_sizes(plan, &sizes));
         for (int k = 0; k < 12; k++)
             from[k] = params;
         ecornn_io io = {.size = sizeof io,

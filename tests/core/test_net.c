@@ -536,7 +536,7 @@ START_TEST(wrong_calls_are_refused)
     REFUSES(net_forward_all(plan, &io, states), "layer 1 of a net: io.initial[1] is");
     ecornn_io of = {.size = sizeof of, .lengths = lengths};
     io = good, io.layers = (const ecornn_io *[]){&of, NULL};
-    REFUSES(ecornn_forward(plan, 4, 2, &io), "io.layers[k] sets byte 8, but may only have initial");
+    REFUSES(ecornn_forward(plan, 4, 2, &io), "io.layers[0] sets byte 8, but may only have initial");
     io = good, io.rows = lengths, io.streams = 8;
     check_refused(net_forward_all(plan, &io, NULL), ECORNN_UNSUPPORTED, "needs a plan of layers");
     io = good, io.streams = 8;

@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +160,18 @@ START_TEST(cuts_waves)
     ck_assert_int_eq(request.wavefront, waves[_i].chunk > 0);
     if (waves[_i].chunk > 0)
         ck_assert_int_eq(request.chunk, waves[_i].chunk);
+}
+END_TEST
+
+/* A chunk has a step at least, however many values each step keeps. */
+START_TEST(cuts_few_steps)
+{
+    static const char *const policies[] = {"save:states", "save:every:2", "save:all"};
+    const int32_t steps = 2 + _i / 3;
+    char text[80];
+    snprintf(text, sizeof text, "lstm/bf16/train/T%d/N256/I512/H512/%s", steps, policies[_i % 3]);
+    const struct eco_layout_request request = request_of(&eco_algo_persistent, text);
+    ck_assert_int_ge(request.chunk_backward, 1);
 }
 END_TEST
 
@@ -369,7 +382,7 @@ START_TEST(later_cards_run_what_they_can)
 END_TEST
 
 TEST_MAIN("estimates", 0, {fills_rows, sizeof padded / sizeof *padded},
-          {cuts_waves, sizeof waves / sizeof *waves},
+          {cuts_waves, sizeof waves / sizeof *waves}, {cuts_few_steps, 3 * 17},
           {knows_many_rows, sizeof fastest / sizeof *fastest},
           {shares_out, sizeof shares / sizeof *shares},
           {refuses_lanes, sizeof lanes / sizeof *lanes},
