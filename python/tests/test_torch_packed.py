@@ -88,16 +88,17 @@ def test_dropout_between_layers_of_both_directions(monkeypatch):
     assert 0.001 < apart.abs().mean() < 0.5
 
 
-def test_memory_is_that_of_what_counts():
-    """Half of the padded steps count.  Padding within pieces, and the states between them, add a
-    sixth."""
-    lengths, sizes = torch.arange(2, 258) // 2, []
+@pytest.mark.parametrize("lengths, both, more", [
+    (torch.arange(2, 258) // 2, False, 1.18), (torch.tensor([128] * 4 + [2] * 124), True, 2.1)])
+def test_memory_is_that_of_what_counts(lengths, both, more):
+    """Backward keeps what counts, padding within pieces, and the states between them."""
+    batch, sizes = len(lengths), []
     for packed in (False, True):
         found = []
-        x = torch.randn(128, 256, 64)
+        x = torch.randn(128, batch, 64)
         with torch.autograd.graph.saved_tensors_hooks(lambda one: found.append(one) or one,
                                                       lambda one: one):
-            module = et.LSTM(64, 128)
+            module = et.LSTM(64, 128, bidirectional=both)
             module(pack_padded_sequence(x, lengths, enforce_sorted=False) if packed else x)
         sizes.append(sum(one.nbytes for one in found))
-    assert sizes[1] < 1.18 * 0.5 * sizes[0]
+    assert sizes[1] < more * float(lengths.sum()) / (128 * batch) * sizes[0]

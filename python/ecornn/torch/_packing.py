@@ -26,7 +26,8 @@ class Limits(NamedTuple):
     """When a batch is cut into pieces.  Each costs time of the host, and on a GPU of launches."""
 
     worth: int  # numbers of states in all padding, below which a batch is one run
-    both: int   # numbers of states of a step, below which two directions run at once, padded
+    both: int   # numbers of states of a step, below which two directions run at once, padded,
+    #             unless three of four steps are padding
     least: int  # numbers of states that a further piece saves at least
     share: int  # part of the rows that count which it saves at least: 1/share
 

@@ -203,7 +203,11 @@ def _cut(spec: Spec, packing: Packing) -> bool:
     if spec.memory_limit or packing.padding * spec.pairs * spec.hidden < limits.worth:
         return False
     # The two directions of a cell that draws would draw the same.
-    if spec.directions == 2 and (spec.random or packing.batch * spec.hidden < limits.both):
+    if spec.directions == 2 and spec.random:
+        return False
+    # Two directions at once are faster with few rows, but not at any price in memory.
+    if (spec.directions == 2 and packing.batch * spec.hidden < limits.both and
+            packing.padding < 3 * packing.total):
         return False
     return len(packing.pieces(spec.hidden)) > 1
 
