@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import copy
 import sys
+import warnings
 
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from .._errors import BadArgument
 from ..layer import Layer
+from ._given import check_lengths
 from ._spec import CELLS
+from .modules import GRU, LSTM, RNN
 
 _nn = torch.nn
+_HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
+          "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs")
 
 
 def _made_by_torch() -> tuple[type, ...]:
@@ -21,7 +27,19 @@ def _made_by_torch() -> tuple[type, ...]:
 
 
 def _takes(module) -> bool:
-    return isinstance(module, (_nn.LSTM, _nn.GRU, _nn.RNN, *_made_by_torch()))
+    """Is it one of the classes themselves?  A subclass or a module may have a forward of its own."""
+    return (type(module) in {_nn.LSTM, _nn.GRU, _nn.RNN, LSTM, GRU, RNN, *_made_by_torch()}
+            and "forward" not in vars(module))
+
+
+def _check(weights) -> None:
+    if weights not in ("int8", "int8-weights"):
+        raise BadArgument(f"weights is {weights!r}, must be int8 or int8-weights")
+
+
+def _in_form(states):
+    """As torch.nn returns states: a tensor, if there is only one."""
+    return tuple(states) if len(states) > 1 else states[0]
 
 
 class Quantized(_nn.Module):
@@ -29,8 +47,10 @@ class Quantized(_nn.Module):
     int8 on a CPU.
 
     weights: "int8": products read x and h as integers of 8 bits too; "int8-weights": as floats.
-    Called as the module, with float32; results have no gradient.  layer: the ecornn.Layer with the
-    weights; integers of a module that torch has quantised stay the same.
+    Called as the module, with float32; results have no gradient.  It has the module's sizes and
+    forward hooks, and runs on torch.get_num_threads() threads, as many as there are when it is made.
+    layer: the ecornn.Layer with the weights; integers of a module that torch has quantised stay the
+    same.  Raises TypeError for other modules, subclasses included, and BadArgument for weights.
 
     >>> import torch
     >>> module = Quantized(torch.nn.GRU(3, 4, batch_first=True))
@@ -41,12 +61,19 @@ class Quantized(_nn.Module):
 
     def __init__(self, module: _nn.Module, weights: str = "int8"):
         super().__init__()
+        _check(weights)
         if not _takes(module):
-            raise TypeError(f"module is {type(module).__name__}, must be an LSTM, GRU or RNN")
+            raise TypeError(f"module is {type(module).__name__}, must be an LSTM, GRU or RNN of torch.nn or "
+                            "ecornn.torch, no subclass, without a forward of its own")
+        for name in ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
+                     "bidirectional", "proj_size"):
+            setattr(self, name, getattr(module, name, 0))  # torch's quantised ones lack proj_size
+        for name in _HOOKS:
+            setattr(self, name, copy.copy(getattr(module, name)))
         made = isinstance(module, _made_by_torch())
         self.layer = Layer(
             CELLS[module.mode], module.input_size, module.hidden_size, layers=module.num_layers,
-            proj=getattr(module, "proj_size", 0), batch_first=module.batch_first,
+            proj=self.proj_size, batch_first=module.batch_first,
             bidirectional=module.bidirectional, device=f"cpu:{torch.get_num_threads()}", weights=weights)
         given = module if made else {
             name: array.detach().float().cpu().numpy() for name, array in module.named_parameters()}
@@ -70,48 +97,62 @@ class Quantized(_nn.Module):
     def extra_repr(self) -> str:
         return repr(self.layer)
 
-    def forward(self, input, hx=None):
-        """y and the final state, or the two of an LSTM; input and hx as torch.nn's."""
+    def forward(self, input, hx=None, *, lengths=None):
+        """y and the final state, or the two of an LSTM; input and hx as torch.nn's, lengths as
+        ecornn.torch's."""
+        if hx is not None:
+            hx = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
         if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise ValueError("lengths is given, but a PackedSequence has its own")
             return self._packed(input, hx)
         alone = input.dim() == 2
-        along = 0 if self.layer.batch_first else 1
-        states = () if hx is None else tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
-        y, final = self._run(input.unsqueeze(along) if alone else input,
-                             [state.unsqueeze(1) if alone else state for state in states])
+        along = 0 if self.batch_first else 1
+        if alone:
+            input, hx = input.unsqueeze(along), hx and [state.unsqueeze(1) for state in hx]
+        if lengths is not None and input.dim() == 3:
+            lengths = check_lengths(lengths, input.shape[1 - along], (input.shape[along],), "cpu").numpy()
+        y, final = self._run(input, hx, lengths)
         if alone:
             y, final = y.squeeze(along), [state.squeeze(1) for state in final]
-        return y, tuple(final) if len(final) > 1 else final[0]
+        return y, _in_form(final)
 
-    def _run(self, x: torch.Tensor, states, lengths=None):
-        given = tuple([state.detach().numpy() for state in states]) or None
+    def _run(self, x: torch.Tensor, hx, lengths):
+        given = None if hx is None else tuple([state.detach().numpy() for state in hx])
         y, final = self.layer(x.detach().numpy(), given, lengths)
         return torch.from_numpy(y), [torch.from_numpy(state) for state in final]
 
     def _packed(self, input, hx):
-        first, order, back = self.layer.batch_first, input.sorted_indices, input.unsorted_indices
-        x, lengths = pad_packed_sequence(PackedSequence(input.data, input.batch_sizes), first)
-        states = () if hx is None else tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
-        if order is not None:
-            states = [state.index_select(1, order) for state in states]
-        y, final = self._run(x, states, lengths.numpy())
-        made = pack_padded_sequence(y, lengths, first)
+        order, back = input.sorted_indices, input.unsorted_indices
+        x, lengths = pad_packed_sequence(PackedSequence(input.data, input.batch_sizes), self.batch_first)
+        if order is not None and hx is not None:
+            hx = [state.index_select(1, order) for state in hx]
+        y, final = self._run(x, hx, lengths.numpy())
+        made = pack_padded_sequence(y, lengths, self.batch_first)
         if back is not None:
             final = [state.index_select(1, back) for state in final]
-        return (PackedSequence(made.data, made.batch_sizes, order, back),
-                tuple(final) if len(final) > 1 else final[0])
+        return PackedSequence(made.data, made.batch_sizes, order, back), _in_form(final)
 
 
 def quantize_dynamic(model: _nn.Module, weights: str = "int8") -> _nn.Module:
     """A copy of a model, for inference on a CPU, in which every LSTM, GRU and RNN, quantised by torch
     or not, is Quantized; all else stays, so torch's quantize_dynamic may do the linear layers before
-    or after.  weights: see Quantized.
+    or after.  As with torch's, subclasses stay; here a warning names them.  weights: see Quantized.
     """
+    _check(weights)
     if _takes(model):
         return Quantized(model, weights).eval()
     made = copy.deepcopy(model)
+    quantized: dict[int, Quantized] = {}
     for module in list(made.modules()):
         for name, child in module._modules.items():
             if _takes(child):
-                module._modules[name] = Quantized(child, weights)
+                if id(child) not in quantized:
+                    quantized[id(child)] = Quantized(child, weights)
+                module._modules[name] = quantized[id(child)]
+    left = [f"{name or 'the model'} ({type(module).__name__})" for name, module in made.named_modules()
+            if isinstance(module, _nn.RNNBase)]
+    if left:
+        warnings.warn("ecornn.torch.quantize_dynamic left subclasses, and modules with a forward of their "
+                      f"own, as they are: {', '.join(left)}", stacklevel=2)
     return made.eval()
