@@ -26,16 +26,17 @@ def _said(error: Exception) -> str:
     return "".join(each if each.isprintable() else "?" for each in " ".join(str(error).split())[:300])
 
 
-def read(path: str, prefix: str | None = None) -> dict[str, Any]:
+def read(path: str, prefix: str | None = None, data: bool = False) -> dict[str, Any]:
     """The arrays of a file by name; None for each that is not below the prefix, which is not read.
-    Raises BadArgument for a file that is not of its format, ImportError if its library is missing.
+    data: also takes .npy, whose array has no name.  Raises BadArgument for a file that is not of its format, ImportError if its library is missing.
     """
     suffix = os.path.splitext(path)[1].lower()
-    if suffix not in _READERS:
+    readers = {".npy": _read_npy, **_READERS} if data else _READERS
+    if suffix not in readers:
         raise BadArgument(f"{path!r} ends with {suffix!r}, must end with one of "
-                          f"{', '.join(_READERS)}")
+                          f"{', '.join(readers)}")
     try:
-        return _READERS[suffix](path, prefix)
+        return readers[suffix](path, prefix)
     except (BadArgument, ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:  # of a library, for a file that is not of its format
@@ -125,6 +126,17 @@ def _read_npz(path: str, prefix: str | None) -> dict[str, Any]:
                            if is_below(each.filename.removesuffix(".npy"), prefix)))
     with numpy.load(path, allow_pickle=False) as file:
         return {name: file[name] if is_below(name, prefix) else None for name in file.files}
+
+
+def _read_npy(path: str, _prefix: str | None) -> dict[str, Any]:
+    form = numpy.lib.format
+    with open(path, "rb") as file:
+        header = {(1, 0): form.read_array_header_1_0}.get(form.read_magic(file), form.read_array_header_2_0)
+        shape, _, dtype = header(file)
+        room = os.fstat(file.fileno()).st_size - file.tell()
+    if math.prod(shape) * dtype.itemsize > room:
+        raise BadArgument(f"{path!r} has {room} bytes for an array {dtype} {list(shape)}")
+    return {"": numpy.load(path, allow_pickle=False)}
 
 
 def _expands(path: str, bytes: int) -> None:

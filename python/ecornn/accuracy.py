@@ -2,8 +2,8 @@
 
 Prints the errors of y in int8, int8-weights and bf16 weights, compared with the same layer in double;
 and for one step from exact states a bound of the error in int8, beside the largest one measured.
-The bound follows from norms of rows and from slopes of the cell's functions; over many steps such a
-bound would grow beyond every use.
+The bound follows from norms of rows and from slopes of the cell's functions; over many steps it would
+grow too large to be of use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy
 
-from . import _files, export
+from . import _files, arrays, export
 from ._errors import BadArgument, Error, Unsupported
 from .layer import Layer
 
@@ -38,9 +38,10 @@ class Ranged:
         return Ranged(self.most * other.most, self.error * (other.most + other.error)
                       + self.most * other.error)
 
-    def through(self, slope: float, most: float = numpy.inf) -> Ranged:
-        """A function with f(0) at most `most`, of at most this slope."""
-        return Ranged(numpy.minimum(self.most * slope, most), self.error * slope)
+
+def _wave(a: Ranged) -> Ranged:
+    """A function between -1 and 1 with f(0) = 0, of a slope of at most 1."""
+    return Ranged(numpy.minimum(a.most, 1), numpy.minimum(a.error, 2))
 
 
 def _largest(a: Ranged, b: Ranged) -> Ranged:
@@ -50,8 +51,7 @@ def _largest(a: Ranged, b: Ranged) -> Ranged:
 # An instruction of a cell, on bounds.
 _STEPS = {"add": Ranged.__add__, "sub": Ranged.__add__, "mul": Ranged.__mul__, "neg": lambda a: a,
           "max": _largest, "min": _largest, "abs": lambda a: a, "relu": lambda a: a,
-          "tanh": lambda a: a.through(1, 1), "sin": lambda a: a.through(1, 1),
-          "sigmoid": lambda a: Ranged(1, numpy.minimum(a.error / 4, 1))}
+          "tanh": _wave, "sin": _wave, "sigmoid": lambda a: Ranged(1, numpy.minimum(a.error / 4, 1))}
 
 
 @dataclass
@@ -144,7 +144,9 @@ def _one_step(layer: Layer, k: int, x: numpy.ndarray, states: Sequence[numpy.nda
 
 
 def report(layer: Layer, x: numpy.ndarray) -> list[str]:
-    """Lines about a layer, with float32 parameters and in one direction, on data [T,N,I]."""
+    """Lines about a layer, with float32 parameters and in one direction, on data [T,N,I].  Raises
+    BadArgument for parameters that are not finite."""
+    export.check_finite(layer.parameters)
     exact = _like(layer, "reference", "f64", None)
     y, _, states = exact(x.astype(numpy.float64), all_states=True)
     lines = [f"y [{','.join(map(str, y.shape))}]: root mean square {numpy.sqrt((y**2).mean()):.3g}"]
@@ -163,13 +165,16 @@ def report(layer: Layer, x: numpy.ndarray) -> list[str]:
 
 
 def _data(path: str, layer: Layer) -> numpy.ndarray:
-    found = numpy.load(path, allow_pickle=False) if path.endswith(".npy") else next(
-        iter(_files.read(path).values()), None)
-    x = numpy.asarray(found, numpy.float32)
+    found = arrays.to_numpy(next(iter(_files.read(path, data=True).values()), ()), "x")
+    if found.dtype.kind not in "iuf":
+        raise BadArgument(f"{path!r} has {found.dtype}, must have real numbers")
+    with numpy.errstate(over="ignore"):
+        x = found.astype(numpy.float32)
     x = x[:, None] if x.ndim == 2 else x
     if x.ndim != 3 or x.shape[2] != layer.input or not x.size:
         raise BadArgument(f"{path!r} has {list(x.shape)}, must have [T,N,{layer.input}] or "
                           f"[T,{layer.input}]")
+    export.check_finite({path: x})
     return x
 
 
@@ -182,7 +187,7 @@ def main(words: Sequence[str]) -> int:
                         "or .safetensors")
     options = parser.parse_args(words)
     try:
-        layer, _ = export.loaded(options)
+        layer, _ = export.loaded(options, None)
         print("\n".join([repr(layer), *report(layer, _data(options.data, layer))]))
     except (Error, ImportError, OSError, ValueError) as error:
         print(f"python -m ecornn check: {error}", file=sys.stderr)

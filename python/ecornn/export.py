@@ -12,7 +12,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -195,8 +195,8 @@ class Head:
 def _scale(row: numpy.ndarray) -> float:
     """The scale of a row of weights as integers, as common/quantise.c chooses it."""
     most = float(numpy.max(numpy.abs(row)))
-    if not 0 < most < numpy.inf:
-        return most - most  # 0, or NaN
+    if most == 0:
+        return 0.0
     parts = numpy.arange(1, 129)
     quotients = row.astype(float) / (most / parts)[:, None]
     whole = numpy.rint(quotients)
@@ -424,6 +424,13 @@ struct {name}_sizes {name}_sizes(void);
 """
 
 
+def check_finite(arrays: Mapping[str, numpy.ndarray]) -> None:
+    """Raises BadArgument that names an array with NaN or an infinity, and the first of them."""
+    for name, array in arrays.items():
+        for place in numpy.argwhere(~numpy.isfinite(array))[:1].tolist():
+            raise BadArgument(f"{name} has {array[tuple(place)]} at {place}, must be finite")
+
+
 def _check(layer: Layer, name: str, head: Head | None) -> None:
     refused = {
         "runs forward only": layer.bidirectional or layer.direction != "forward",
@@ -436,8 +443,12 @@ def _check(layer: Layer, name: str, head: Head | None) -> None:
             raise Unsupported(f"the layer is {layer!r}: a C file needs one that {need}")
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         raise BadArgument(f"name is {name!r}, must be one of C")
+    check_finite(layer.parameters)
     if head is None:
         return
+    states = {f"the head's initial[{s}]": state for s, state in enumerate(head.initial or ())}
+    check_finite({"the head's weight": head.weight, "the head's bias": head.bias, "the head's gains":
+                  numpy.array([head.in_gain, head.out_gain]), **states})
     if head.weight.ndim != 2 or head.weight.shape[1] != layer.width or (
             head.bias.shape != head.weight.shape[:1]):
         raise BadArgument(f"the head has weights {list(head.weight.shape)} and biases "
@@ -489,6 +500,9 @@ def export(layer: Layer, path: str | os.PathLike, head: Head | None = None) -> N
 
 # ---- the command -------------------------------------------------------------------------------
 
+_SIZES = ("input", "hidden", "layers", "proj")
+
+
 def _dense(path: str, prefix: str) -> Head:
     """The dense layer below a prefix: torch's weight [O,P] or Keras's kernel [P,O], and bias."""
     found = _names.chosen(_names.flattened(_files.read(path, prefix)), prefix)
@@ -530,9 +544,13 @@ def _of_type(layer: Layer, weights: str) -> Layer:
     return made
 
 
-def loaded(options: argparse.Namespace) -> tuple[Layer, Head | None]:
-    """The layer and the head that the options name."""
+def loaded(options: argparse.Namespace, head: str | None) -> tuple[Layer, Head | None]:
+    """The layer that the options name, and the head at this path of the same file, or the only one of
+    a model of an amplifier."""
     if options.weights.lower().endswith((".nam", ".json")):
+        given = {"head": head, **{name: getattr(options, name) for name in ("cell", "prefix", *_SIZES)}}
+        for name in [name for name, value in given.items() if value is not None]:
+            raise BadArgument(f"{options.weights!r} is a model of an amplifier, which takes no --{name}")
         from .amp import load_amp
 
         amp = load_amp(options.weights)
@@ -545,14 +563,14 @@ def loaded(options: argparse.Namespace) -> tuple[Layer, Head | None]:
             text = file.read()
     cell = Cell(text)
     sizes = _shapes(cell, options.weights, options.prefix)
-    sizes |= {name: value for name in ("input", "hidden", "layers", "proj")
+    sizes |= {name: value for name in _SIZES
               if (value := getattr(options, name)) is not None}
     if "input" not in sizes or "hidden" not in sizes:
         raise BadArgument(f"{options.weights!r} does not tell its sizes: needs --input, --hidden, and "
                           "--layers unless it is 1")
     layer = Layer(cell, **sizes)
     layer.load(options.weights, prefix=options.prefix)
-    return layer, _dense(options.weights, options.head) if options.head else None
+    return layer, _dense(options.weights, head) if head else None
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -560,10 +578,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cell", help="a built-in cell's name, or a file with a cell's text")
     parser.add_argument("--weights", required=True, help="a file that Layer.load or load_amp reads")
     parser.add_argument("--prefix", help="takes only the weights below this path")
-    parser.add_argument("--head", help="the path of a dense layer in the same file")
-    parser.add_argument("--type", choices=("f32", "int8", "int8-weights"), default="f32",
-                        help="the type of matrices; with int8 steps turn rows into integers too")
-    for name in ("input", "hidden", "layers", "proj"):
+    for name in _SIZES:
         parser.add_argument(f"--{name}", type=int, help="if the file's names do not tell it")
 
 
@@ -572,10 +587,13 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m ecornn export", description=__doc__.partition(
         ": ")[2].partition(".\n")[0].capitalize() + ".", allow_abbrev=False)
     add_options(parser)
+    parser.add_argument("--head", help="the path of a dense layer in the same file")
+    parser.add_argument("--type", choices=("f32", "int8", "int8-weights"), default="f32",
+                        help="the type of matrices; with int8 steps turn rows into integers too")
     parser.add_argument("-o", "--output", required=True, help="NAME.c; NAME.h is written beside it")
     options = parser.parse_args(words)
     try:
-        layer, head = loaded(options)
+        layer, head = loaded(options, options.head)
         layer = _of_type(layer, options.type) if options.type != "f32" else layer
         export(layer, options.output, head)
     except (Error, ImportError, OSError, UnicodeError) as error:

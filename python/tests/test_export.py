@@ -286,6 +286,17 @@ def test_what_a_file_does_not_offer_is_refused(more, said):
         source(Layer("gru", 4, 4, **more))
 
 
+@pytest.mark.parametrize("number", [np.nan, -np.inf])
+def test_weights_that_are_not_finite_are_refused(number):
+    layer = Layer("gru", 2, 4)
+    head = Head(np.zeros((1, 4), np.float32), np.float32([number]))
+    with pytest.raises(BadArgument, match=f"the head's bias has {number} at .0., must be finite"):
+        source(layer, head=head)
+    layer.parameters["0.fwd.W.n"][1, 0] = number
+    with pytest.raises(BadArgument, match=f"0.fwd.W.n has {number} at .1, 0., must be finite"):
+        source(layer)
+
+
 def test_wrong_arguments(tmp_path, capsys):
     layer = Layer("gru", 2, 4)
     with pytest.raises(BadArgument, match="must end with .c"):
@@ -299,6 +310,8 @@ def test_wrong_arguments(tmp_path, capsys):
                         (["--cell", "gru", "--weights", str(tmp_path / "none.npz")], "No such file"),
                         (["--cell", "gru", "--weights", str(tmp_path / "net.npz"), "--head", "x"],
                          "prefix is 'x'"),
+                        (["--weights", "amp.nam", "--head", "x"], "takes no --head"),
+                        (["--weights", "amp.json", "--proj", "0"], "takes no --proj"),
                         (["--cell", "lstm", "--weights", str(tmp_path / "net.npz")], "")):
         assert main([*words, "-o", str(tmp_path / "net.c")]) == 1
         assert said in capsys.readouterr().err
