@@ -2,9 +2,12 @@
 
     python real_nets.py AUDIO...
 
-AUDIO is WAV or FLAC with speech, 16 kHz.  The weights are those of the packages resemblyzer and silero-vad.  Their
-LSTMs run in PyTorch in F32, Resemblyzer's also in PyTorch's int8, and as ecornn.Layer in F32, int8-weights and int8;
-of Resemblyzer's three layers also with the first in F32, whose inputs have no bound.  All else is the packages' own.
+AUDIO is WAV or FLAC with speech, 16 kHz.  The figures in doc/guide/types-and-devices.md are of 31 files: test.wav of
+silero-vad's tests, and of LibriSpeech test-other the utterances 0000 to 0002 of 1688-142285, 1998-15444, 2033-164914,
+2414-128291, 2609-156975, 3005-163389, 3080-5032, 3331-159605, 367-130732 and 533-1066.
+The weights are those of the packages resemblyzer and silero-vad.  Their LSTMs run in PyTorch in F32, Resemblyzer's also
+in PyTorch's int8, and as ecornn.Layer in F32, int8-weights and int8; of Resemblyzer's three layers also with the first
+in F32, whose inputs have no bound.  All else is the packages' own.
 Printed, compared with PyTorch in F32: for embeddings of whole files and of their parts of 1.6 s the least and the
 mean cosine; for frames of 32 ms the share of equal decisions (probability above 0.5) and the largest difference of a
 probability.  Needs torch, resemblyzer, silero-vad and soundfile.

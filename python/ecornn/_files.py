@@ -28,7 +28,8 @@ def _said(error: Exception) -> str:
 
 def read(path: str, prefix: str | None = None, data: bool = False) -> dict[str, Any]:
     """The arrays of a file by name; None for each that is not below the prefix, which is not read.
-    data: also takes .npy, whose array has no name.  Raises BadArgument for a file that is not of its format, ImportError if its library is missing.
+    data: also takes .npy, whose array has no name.  Raises BadArgument for a file that is not of its
+    format, ImportError if its library is missing.
     """
     suffix = os.path.splitext(path)[1].lower()
     readers = {".npy": _read_npy, **_READERS} if data else _READERS

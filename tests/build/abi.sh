@@ -1,6 +1,6 @@
 #!/bin/sh
-# Does the library have the binary interface of 1.0, whose headers tests/data/header-1.0 keeps?  No
-# library is kept: two libraries of empty functions, compiled with those headers and with today's, show
+# Does the library have the binary interface of the frozen headers tests/data/header-1.0?  No library
+# is kept: two libraries of empty functions, compiled with those headers and with today's, show
 # abidiff all types and signatures.  Functions may be added, and fields at the end of a structure, all
 # of which have their size in front (test_growth).  The library itself must have every kept function.
 set -eu
@@ -33,7 +33,7 @@ build() {
 }
 build "$work/kept" before
 build "$root/include" after
-diff "$work/before.constants" "$work/after.constants" || { echo "FAILED: other constants than 1.0"; exit 1; }
+diff "$work/before.constants" "$work/after.constants" || { echo "FAILED: other constants than in header-1.0"; exit 1; }
 
 # Everything that abidiff prints is wrong, but for fields after the end of what a structure was.
 abidiff --no-added-syms "$work/before.so" "$work/after.so" > "$work/printed" ||
@@ -43,7 +43,7 @@ awk '/type size changed from/ { end = $5; next }
     /^$|changes summary: 0 Removed|indirect sub-type changes?:$|has sub-type changes:$|data member insertions?:$/ { next }
     /in (pointed to|unqualified underlying) type|underlying type .struct ecornn_.* changed:$|no data member changes/ { next }
     { wrong = 1 }
-    END { exit wrong }' "$work/printed" || { cat "$work/printed"; echo "FAILED: not the interface of 1.0"; exit 1; }
+    END { exit wrong }' "$work/printed" || { cat "$work/printed"; echo "FAILED: not the interface of header-1.0"; exit 1; }
 
 nm -D --defined-only --with-symbol-versions "$library" | sed 's/.* //' | sort > "$work/shown"
 sed 's/.*[ *]\(ecornn_[a-z0-9_]*\)(.*/\1@@ECORNN_0/' "$work/before.text" | sort > "$work/functions"

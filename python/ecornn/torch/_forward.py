@@ -23,9 +23,8 @@ from ._packing import packing_of
 class Forward(Freezing):
     """The forward of every module of this package.
 
-    saving: what forward saves for backward, ``all``, ``states``, or ``every:K``: the rest is
-    recomputed.  ``auto``: all, or under a memory_limit whatever is fastest of what fits.
-    memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.  Both may be set on any module at any time: ``layer.saving = "every:16"``.
+    saving, memory_limit: what forward saves for backward, and its limit in bytes, as ecornn.Layer's.
+    Both may be set on any module at any time: ``layer.saving = "every:16"``.
     """
 
     saving = "auto"

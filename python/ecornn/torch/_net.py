@@ -169,9 +169,8 @@ class Net(Freezing, torch.nn.Module):
     With "models:M" in common all of them have M first, and so do parameters; with "shared-x" x,
     lengths, resets and mask do not.
 
-    saving: what forward saves for backward, ``auto``, ``all``, ``states`` or ``every:K``, in layers
-    without a ``save:`` of their own.  memory_limit: limit in bytes on what a training run saves and
-    uses as scratch, 0: none.  Both may be set at any time.
+    saving, memory_limit: what forward saves for backward in layers without a ``save:`` of their own,
+    and the net's limit in bytes, as ecornn.Layer's.  Both may be set at any time.
 
     >>> import torch, ecornn.torch
     >>> net = ecornn.torch.Net(3, "lstm/H4/bi; join:2; gru/H5")

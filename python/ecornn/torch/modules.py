@@ -95,9 +95,7 @@ class LSTM(_Layers, _nn.LSTM if _SUBCLASS else _nn.RNNBase):  # type: ignore[mis
         proj_size: P, to which h is projected; 0: none, and P is H.
         device, dtype: of the parameters; float32, float64, bfloat16 or float16.
     Additional keyword arguments; both are attributes that may be set at any time:
-        saving: what forward saves for backward, "auto", "all", "states" or "every:K"; the rest is
-            recomputed.
-        memory_limit: limit in bytes on what a training run saves and uses as scratch, 0: none.
+        saving, memory_limit: what forward saves for backward, and its limit in bytes, as ecornn.Layer's.
 
     Call: ``y, (h, c) = lstm(x, (h0, c0))``, or ``lstm(x)``, which begins with zeros.
         x: [T,N,I], [N,T,I] with batch_first, [T,I], or a PackedSequence.

@@ -30,9 +30,7 @@ class Recurrent(Forward, torch.nn.Module):
     [count*H,H/K].  grouped_input: W also reads only its head's part of the layer's input:
     ``weight_ih_lk`` is [count*H,I/K], above the first layer [count*H,D*H/K].
 
-    saving: what forward saves for backward, ``auto``, ``all``, ``states`` or ``every:K``: the rest
-    is recomputed.  memory_limit: limit in bytes on what a training run saves and uses as scratch,
-    0: none.
+    saving, memory_limit: what forward saves for backward, and its limit in bytes, as ecornn.Layer's.
 
     Raises TypeError or ValueError for a wrong argument, naming it and its limit.
 
