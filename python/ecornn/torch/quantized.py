@@ -10,7 +10,6 @@ import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from .._errors import BadArgument
-from ..layer import Layer
 from ._given import check_lengths
 from ._spec import CELLS
 from .modules import GRU, LSTM, RNN
@@ -60,6 +59,8 @@ class Quantized(_nn.Module):
     """
 
     def __init__(self, module: _nn.Module, weights: str = "int8"):
+        from ..layer import Layer  # with numpy, which ecornn.torch does without
+
         super().__init__()
         _check(weights)
         if not _takes(module):
