@@ -197,8 +197,8 @@ typedef struct ecornn_io {
     void *states[ECORNN_MAX_STATES];
     /** Coordinates of this run's first step and row in a larger run, modulo 2^32, for a run that is
      * one piece of it.  Random numbers (dropout, bernoulli) are then those of the larger run.
-     * With a mask only steps that count are counted; training a net with joins or dropout between
-     * layers, first_step must then be 0. */
+     * With a mask only steps that count are counted; training a net that draws and has joins or
+     * dropout between layers, first_step must then be 0. */
     uint32_t first_step;
     uint32_t first_row; /**< see first_step */
     /** NULL: `weights` are packed.  Else all parameters, as for ecornn_pack with `added`: the run

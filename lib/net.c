@@ -84,14 +84,21 @@ static ecornn_status check_no_states(const struct eco_args *args)
     return status;
 }
 
-/* Has a training run pieces whose steps are numbered as they are, not as the mask counts them? Then
- * one number cannot be the first step of all. */
-static bool counts_both(const struct eco_net_run *run)
+/* Does a training run draw, and are there pieces whose steps are numbered as they are, not as the
+ * mask counts them? Then one number cannot be the first step of all. */
+static bool draws_for_both(const struct eco_net_run *run)
 {
-    int p = 0;
-    while (p < run->plan->pieces && run->plan->piece[p].layers > 0)
-        p++;
-    return p < run->plan->pieces && run->args.reserve != NULL;
+    const struct eco_net_plan *const net = run->plan;
+    bool draws = false, others = false;
+    for (int p = 0; p < net->pieces; p++) {
+        draws = draws || net->piece[p].dropout > 0;
+        others = others || net->piece[p].layers == 0;
+    }
+    for (int k = 0; k < net->layers; k++) {
+        const struct eco_problem *const problem = &net->layer[k].plan->problem;
+        draws = draws || problem->dropout > 0 || problem->cell->recipe.n_bernoulli > 0;
+    }
+    return draws && others && run->args.reserve != NULL;
 }
 
 static ecornn_status check_blocks(const struct eco_net_run *run)
@@ -130,7 +137,7 @@ static ecornn_status check_blocks(const struct eco_net_run *run)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.first_step is %u, must be a multiple of the %d steps that are joined",
                         args->first_step, run->plan->sizes.joined);
-    if (status == ECORNN_OK && args->first_step != 0 && args->mask != NULL && counts_both(run))
+    if (status == ECORNN_OK && args->first_step != 0 && args->mask != NULL && draws_for_both(run))
         return eco_fail(
             ECORNN_BAD_ARGUMENT,
             "io.first_step is %u, must be 0 with io.mask: this net draws for steps that "
