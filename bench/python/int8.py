@@ -5,8 +5,8 @@
 PROBLEM is like LSTM/T100/N1/H512, with I = H; without one the grid of LSTM and GRU, H 128 to 1024, N 1, 4, 32,
 T 1 and 100.  All take the same weights and x, in turns; the columns are microseconds of a call, the median of
 the ratios of rounds (the faster peer over ours), the share of the bandwidth at which this machine reads as many
-bytes as a step's weights have, and the root mean square errors of y, compared with double.  ONNX Runtime has no
-GRU in int8.  Needs onnx, onnxruntime and torch.
+bytes as a step's weights have, and the errors of y, compared with double: root mean squares, then the largest.
+ONNX Runtime has no GRU in int8.  Needs onnx, onnxruntime and torch.
 """
 import argparse
 import logging
@@ -18,7 +18,8 @@ import time
 import warnings
 
 SAMPLES, SECONDS = 15, 0.02
-COLUMNS = "problem,ecornn us,onnxruntime us,torch us,ratio,bandwidth,error,onnxruntime error,torch error"
+COLUMNS = "problem,ecornn us,onnxruntime us,torch us,ratio,bandwidth," \
+    "rms error,onnxruntime rms,torch rms,largest error,onnxruntime largest,torch largest"
 
 
 def read(problem):
@@ -114,7 +115,9 @@ def measure(problem, threads):
     calls = {name: call for name, call in calls.items() if call}
     with torch.no_grad():
         exact = module.double()(x.double())[0].numpy()
-    error = {name: numpy.sqrt(((numpy.asarray(call()) - exact)**2).mean()) for name, call in calls.items()}
+    off = {name: numpy.abs(numpy.asarray(call()) - exact) for name, call in calls.items()}
+    rms = {name: numpy.sqrt((error**2).mean()) for name, error in off.items()}
+    largest = {name: error.max() for name, error in off.items()}
     rounds = [{name: seconds_of(call) for name, call in calls.items()} for _ in range(SAMPLES)]
     median = {name: statistics.median(each[name] for each in rounds) for name in calls}
     ratio = statistics.median(min(t for name, t in each.items() if name != "ecornn") / each["ecornn"]
@@ -126,7 +129,8 @@ def measure(problem, threads):
         return [format(of[name], form) if name in of else "" for name in ("onnxruntime", "torch")]
     times = {name: 1e6 * t for name, t in median.items()}
     print(",".join([problem, f"{times['ecornn']:.1f}", *column(times, ".1f"), f"{ratio:.2f}", f"{share:.2f}",
-                    f"{error['ecornn']:.3g}", *column(error, ".3g")]), flush=True)
+                    *(word for error in (rms, largest)
+                      for word in (f"{error['ecornn']:.3g}", *column(error, ".3g")))]), flush=True)
 
 
 def main():
