@@ -113,7 +113,7 @@ static ecornn_status create_text(ecornn_plan **plan, ecornn_device *device, cons
 
 /* ---- the program's plan ---------------------------------------------------------------------- */
 
-/* Of a text with its cells, or of a description; device NULL: the CPU. */
+/* Creates a plan from a text and its cells, or from a description. Device NULL: the CPU. */
 static ecornn_status create(ecornn_plan **plan, ecornn_device *device, const char *text,
                             const ecornn_cell *const *cells, const ecornn_desc *desc)
 {

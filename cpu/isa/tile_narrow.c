@@ -180,8 +180,8 @@ static void narrow_part(const struct eco_tile *tile, int32_t first, int32_t vect
 
 /* ---- more rows than one block ---------------------------------------------------------------- */
 
-/* The first block widens weights to a buffer, for the others; at most so many k at a time. C has
- * the sums in between, which does not change them. */
+/* The first block of rows widens WIDE_K k of the weights into a buffer, which the other blocks
+ * read. Between two buffers the sums are stored in C and read again, which does not change them. */
 enum { WIDE_K = 512, WIDE_ROWS_1 = ROWS_1, WIDE_ROWS_2 = ROWS_2 };
 
 /* Sums over the k of a part by widened weights; even numbers of k, of which the last may be 0. */

@@ -27,10 +27,10 @@ static bool fills_cache(const struct eco_problem *problem)
            beyond_l2;
 }
 
-/* Every chunk of backward reads and writes all gradients of weights, beside fast products. With
- * many rows chunks are longer, but at most half of many steps, so that the workspace stays smaller
- * than the reserve, and shorter if arrays of other layers fill it; not if gradients of weights are
- * small and those of accumulators stay in the L2. Measured on an H100. */
+/* Each chunk of backward reads and writes the gradients of all weights, which takes long beside
+ * fast products. With many rows chunks are longer, but at most half of many steps, so that the
+ * workspace stays smaller than the reserve, and shorter if arrays of other layers fill it; not if
+ * gradients of weights are small and those of accumulators stay in the L2. Measured on an H100. */
 static bool is_long(const struct eco_problem *problem)
 {
     enum { MANY = 256 };

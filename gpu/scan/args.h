@@ -31,8 +31,8 @@ struct eco_scan_array {
 
 /*
  * A tile has some steps of ECO_SCAN_UNITS units of a row. Blocks take tiles by ticket, earlier
- * steps first. A tile passes its last states (backward: gradients of states) to the next tile, each
- * word of 4 bytes beside the number of the tile that reads it. Before the launch all words and the
+ * steps first. A tile passes its last states (backward: gradients of states) to the next tile. Each
+ * 4 bytes travel with the number of the tile that reads them. Before the launch all words and the
  * ticket are 0. Example: T=1000 in tiles of 64 steps: the tile with steps 64 to 127, number 1,
  * folds its steps into a factor and a term, waits until all its words of `passed` have a 1, and
  * replaces them by its own with a 2.

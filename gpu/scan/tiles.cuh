@@ -25,9 +25,9 @@ struct scan_shared {
 /* The limit of a kernel that does not ask for more; ECO_MAX_STATES in doubles take all of it. */
 static_assert(sizeof(struct scan_shared) <= 48 << 10, "shared memory of a scan");
 
-/* A number that a tile passes on: words of 4 bytes of it, each beside the number of the tile that
- * reads it in 8 bytes that arrive as one. So a tile neither waits until others can see its numbers
- * nor reads twice. */
+/* A number that a tile passes on. Each 4 bytes of it and the number of the tile that reads them are
+ * one word of 8 bytes, which arrives whole. So a tile neither waits until other tiles can see its
+ * numbers nor reads twice. */
 enum { SCAN_WORDS = sizeof(vec) / sizeof(uint32_t) };
 union scan_number {
     vec value;

@@ -25,9 +25,9 @@ _KEPT = 128  # shapes of a layer
 # The fields of ecornn_io that differ between runs: size to workspace.
 _CHANGING = struct.Struct("@NPPP4P4PPP")
 _NONE = (0,) * lib.MAX_STATES
-# Results of these sizes are written to memory of earlier ones that nobody has any more: the pages of
-# fresh memory take longer than a small run, and malloc gives less without fresh pages.  A layer keeps
-# _SPARE at most, one set of results for each shape.
+# A result of _LEAST to _MOST bytes reuses the memory of an earlier result that the caller dropped:
+# mapping fresh pages takes longer than a small run, and malloc reuses pages below _LEAST anyway.  A
+# layer keeps at most _SPARE bytes, one set of results for each shape.
 _LEAST, _MOST, _SPARE = 128 << 10, 1 << 20, 16 << 20  # bytes
 
 
@@ -102,7 +102,7 @@ class Repeat:
             blocks = tuple([kind() for kind in self._blocks])
         made = tuple([numpy.ndarray(shape, self._dtype, block)
                       for shape, block in zip(self._shapes, blocks)])
-        self._spare.append(blocks)  # whoever takes them counts the references that `made` has
+        self._spare.append(blocks)  # _taken counts the references of `made` to them
         return made
 
     def __call__(self, x: numpy.ndarray, initial: Any) -> tuple[Any, ...]:

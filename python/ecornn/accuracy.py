@@ -1,7 +1,7 @@
 """``python -m ecornn check --weights FILE --data FILE``: what smaller weights cost on your own data.
 
-Prints the errors of y in int8, int8-weights and bf16 weights, compared with the same layer in double;
-and for one step from exact states a bound of the error in int8, beside the largest one measured.
+Prints the errors of y in int8, int8-weights and bf16 weights, compared with the same layer in double.
+For one step from exact states it also prints the largest error in int8 and a bound of it.
 The bound follows from norms of rows and from slopes of the cell's functions; over many steps it would
 grow too large to be of use.
 """

@@ -590,7 +590,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--head", help="the path of a dense layer in the same file")
     parser.add_argument("--type", choices=("f32", "int8", "int8-weights"), default="f32",
                         help="the type of matrices; with int8 steps turn rows into integers too")
-    parser.add_argument("-o", "--output", required=True, help="NAME.c; NAME.h is written beside it")
+    parser.add_argument("-o", "--output", required=True, help="NAME.c; export also writes NAME.h in the same folder")
     options = parser.parse_args(words)
     try:
         layer, head = loaded(options, options.head)

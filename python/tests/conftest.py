@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-# JAX otherwise takes three quarters of a GPU's memory, which tests beside it need.
+# By default JAX reserves three quarters of a GPU's memory; other tests need it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
