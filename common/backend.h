@@ -20,7 +20,7 @@ struct eco_caps {
     double flops,
         bytes_per_s; /* of one thread: a fused multiply-add counts as two; bytes read from memory */
     bool int8;       /* supports int8 weights, */
-    bool streams;    /* and io.rows */
+    bool streams;    /* its steps read io.rows; else compose/run_one.c gathers states */
     bool own_memory; /* the host cannot read device memory, so lengths are not checked */
     struct eco_cpu_caps {
         int32_t lanes, vectors; /* panels of the product kernel (layout_request.h); 0: none */

@@ -111,9 +111,9 @@ struct eco_layout {
         dinput;                         /* by layer */
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
     int32_t threads;                    /* threads that have scratch */
-    size_t team_offset;             /* offset in the workspace of what threads share, on request */
-    size_t starts, compaction;      /* offsets for starts.h and compaction.h */
-    struct eco_packing own_packing; /* must be last: resized layouts omit it */
+    size_t team_offset; /* offset in the workspace of what threads share, on request */
+    size_t starts, streams, compaction; /* offsets for starts.h and compaction.h */
+    struct eco_packing own_packing;     /* must be last: resized layouts omit it */
 };
 
 /* The kinds of run.  If backward replays, forward and backward have a layout each and share one

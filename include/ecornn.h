@@ -213,10 +213,14 @@ typedef struct ecornn_io {
      * layer is given none.  [ecornn_sizes.layers] */
     const struct ecornn_io *const *layers;
     const struct ecornn_io *tangent; /**< ecornn/experimental.h; else NULL */
-    /** Streams, in inference on a CPU: [N], ascending.  Row n continues stream rows[n]: initial,
-     * which is then required, and final are [L*D,streams,P] and [L*D,streams,H], may be the same
-     * memory, and only these streams are read and written.  All else stays [T,N,...] or [N].  A
-     * stream restarts when its states are set, or by resets.  NULL: no streams. */
+    /** Streams, in inference: [N], ascending.  Row n continues stream rows[n]: initial, which is
+     * then required, and final are [L*D,streams,P] and [L*D,streams,H], may be the same memory, and
+     * only these streams are read and written.  All else stays [T,N,...] or [N].  A stream restarts
+     * when its states are set, or by resets.  NULL: no streams.
+     *
+     * On a GPU the list is in device memory and is read when the run executes, so a captured graph
+     * takes other lists.  It is not checked: no two rows may name one stream.  A row outside of 0
+     * to streams - 1 pads the list: it begins at zeros, and its final state is dropped. */
     const int32_t *rows;
     int32_t streams;  /**< with rows: streams that have states; else 0 */
     int32_t reserved; /**< 0 */

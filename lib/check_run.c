@@ -170,9 +170,15 @@ static ecornn_status check_gradient(const struct ecornn_plan *plan, const struct
     return status;
 }
 
-/* Each stream once, so that no row of final is written twice. */
-static ecornn_status check_rows(const struct eco_args *args)
+/* Each stream once, so that no row of final is written twice.  The host cannot read a GPU's list.
+ */
+static ecornn_status check_rows(const struct ecornn_plan *plan, const struct eco_args *args)
 {
+    if (args->streams < 1)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.streams is %d, must be at least 1 with io.rows",
+                        (int)args->streams);
+    if (plan->device->caps.own_memory)
+        return eco_check_pointer("io.rows", args->rows, true, sizeof *args->rows);
     for (int32_t n = 0, least = 0; n < args->N; least = args->rows[n++] + 1)
         if (args->rows[n] < least || args->rows[n] >= args->streams)
             return eco_fail(ECORNN_BAD_ARGUMENT,
@@ -185,9 +191,6 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
 {
     if (args->rows == NULL)
         return ECORNN_OK;
-    if (!plan->device->caps.streams)
-        return eco_fail(ECORNN_UNSUPPORTED, "device %s does not support io.rows",
-                        plan->device->backend->name);
     if (args->reserve != NULL || args->backward || plan->problem.models > 1)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "io.rows is set, which needs inference of one model: no reserve");
@@ -197,7 +200,7 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
                             s);
     if (args->T == 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "steps is 0, must be at least 1 with io.rows");
-    return check_rows(args);
+    return check_rows(plan, args);
 }
 
 ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args)

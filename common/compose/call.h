@@ -8,6 +8,7 @@
 
 #include "common/compact_run.h"
 #include "common/join.h"
+#include "common/stream_rows.h"
 
 struct ecornn_plan;
 struct eco_args;
@@ -90,6 +91,7 @@ enum eco_verb {
     ECO_CALL_DROP,
     ECO_CALL_COUNT,
     ECO_CALL_COMPACT,
+    ECO_CALL_STREAMS, /* of a backend whose steps do not read io.rows */
     ECO_CALL_PACK,
     ECO_CALL_UNPACK,
     ECO_CALLS
@@ -106,6 +108,7 @@ struct eco_call {
         struct eco_drop drop;
         struct eco_count count;
         struct eco_compact compact;
+        struct eco_stream_rows streams;
         struct eco_pack pack;
         struct eco_unpack unpack;
     };

@@ -1,6 +1,6 @@
 /*
- * A run of one model: fills start values, compacts masked steps, and gives the tape
- * and the layout of this run's size to the plan's algorithm.
+ * A run of one model: gathers states of streams, fills start values, compacts masked steps, and
+ * gives the tape and the layout of this run's size to the plan's algorithm.
  */
 #include "common/compose/starts.h"
 #include "common/compose/compaction.h"
@@ -117,6 +117,56 @@ static void run_started(struct eco_sequence *sequence, const struct ecornn_plan 
     (eco_needs_compaction(layout, args) ? run_compacted : run_tape)(sequence, plan, layout, args);
 }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* The dense states of a run with io.rows, which serve as its initial and final ones. */
+struct streams {
+    struct eco_args inside; /* the algorithm's: without rows */
+    struct eco_call in, out;
+};
+
+static void add_stream(struct eco_call *call, void *to, const void *from, int32_t width)
+{
+    struct eco_stream_rows *const rows = &call->streams;
+    if (to != NULL)
+        rows->state[rows->states++] = (struct eco_stream_state){to, from, width};
+}
+
+static void begin_streams(struct streams *streams, const struct eco_layout *layout,
+                          const struct eco_args *args)
+{
+    const struct eco_problem *problem = layout->problem;
+    char *at = (char *)args->workspace + layout->streams;
+    streams->inside = *args;
+    streams->inside.rows = NULL, streams->inside.streams = 0;
+    streams->in = (struct eco_call){ECO_CALL_STREAMS,
+                                    {.streams = {.rows = args->rows,
+                                                 .N = args->N,
+                                                 .streams = args->streams,
+                                                 .lanes = problem->L * problem->D,
+                                                 .type = layout->type}}};
+    streams->out = streams->in;
+    streams->out.streams.scatter = true;
+    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
+        const int32_t width = eco_problem_width(problem, s);
+        add_stream(&streams->in, at, args->initial[s], width);
+        add_stream(&streams->out, args->final[s], at, width);
+        streams->inside.initial[s] = at;
+        streams->inside.final[s] = args->final[s] != NULL ? at : NULL;
+        at += eco_states_of(layout, s).value;
+    }
+}
+
+static void run_streams(struct eco_sequence *sequence, const struct ecornn_plan *plan,
+                        const struct eco_layout *layout, const struct eco_args *args)
+{
+    struct streams streams;
+    begin_streams(&streams, layout, args);
+    eco_sequence_calls(sequence, &streams.in, 1);
+    run_started(sequence, plan, layout, &streams.inside);
+    eco_sequence_calls(sequence, &streams.out, streams.out.streams.states > 0);
+}
+
 static ecornn_status check(const struct ecornn_plan *plan, const struct eco_layout *layout,
                            const struct eco_args *args, bool marks)
 {
@@ -142,7 +192,8 @@ void eco_compose_one(struct eco_sequence *sequence, const struct ecornn_plan *pl
         layout = &smaller;
     }
     sequence->status = check(plan, layout, args, marks);
-    run_started(sequence, plan, layout, args);
+    (args->rows != NULL && layout->request.gathers ? run_streams : run_started)(sequence, plan,
+                                                                                layout, args);
     if (sequence->status == ECORNN_OK && marks && !args->backward)
         eco_mark_write(plan, args);
 }

@@ -17,10 +17,13 @@ struct eco_starts {
     int fills; /* fills before the run */
 };
 
-/* Bytes in the workspace, after its other arrays: of one state, [L*D,N,width] of the caller's type,
- * 0 if it starts at zero; and of all.  plan/scratch.c. */
+/* Bytes of one state, [L*D,N,width] of the caller's type.  plan/scratch.c. */
+struct eco_size eco_states_of(const struct eco_layout *layout, int state);
+/* Bytes in the workspace, after its other arrays: of one state, 0 if it starts at zero; of all; and
+ * of states of streams, if the layout gathers them. */
 struct eco_size eco_starts_of(const struct eco_layout *layout, int state);
 struct eco_size eco_starts_bytes(const struct eco_layout *layout);
+struct eco_size eco_streams_bytes(const struct eco_layout *layout);
 /* false: the run needs no start values. */
 bool eco_starts_begin(struct eco_starts *starts, const struct eco_layout *layout,
                       const struct eco_args *args);

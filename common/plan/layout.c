@@ -416,8 +416,10 @@ static void build_blocks(struct eco_layout *layout)
     layout->starts = layout->workspace_bytes;
     const struct eco_size starts =
                               eco_size_add(eco_size_of(layout->starts), eco_starts_bytes(layout)),
-                          end = eco_size_add(starts, eco_compaction_bytes(layout));
-    layout->compaction = starts.value;
+                          streams = eco_size_add(starts, eco_streams_bytes(layout)),
+                          end = eco_size_add(streams, eco_compaction_bytes(layout));
+    layout->streams = starts.value;
+    layout->compaction = streams.value;
     if (layout->workspace_bytes != SIZE_MAX)
         layout->workspace_bytes = end.overflow ? SIZE_MAX : end.value;
 }

@@ -234,14 +234,19 @@ struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout)
 
 /* ---- what else is stored in the workspace, and padded rows ----------------------------------- */
 
-struct eco_size eco_starts_of(const struct eco_layout *layout, int state)
+struct eco_size eco_states_of(const struct eco_layout *layout, int state)
 {
     const struct eco_problem *problem = layout->problem;
-    if (problem->cell->recipe.start[state] == 0 || layout->request.plain)
-        return eco_size_of(0);
     const size_t pairs = (size_t)problem->L * (size_t)problem->D * eco_type_bytes(layout->type);
     return eco_size_align(eco_size_mul(eco_size_mul(eco_size_of(pairs), (size_t)layout->N),
                                        (size_t)eco_problem_width(problem, state)));
+}
+
+struct eco_size eco_starts_of(const struct eco_layout *layout, int state)
+{
+    return layout->problem->cell->recipe.start[state] == 0 || layout->request.plain
+               ? eco_size_of(0)
+               : eco_states_of(layout, state);
 }
 
 struct eco_size eco_starts_bytes(const struct eco_layout *layout)
@@ -249,6 +254,16 @@ struct eco_size eco_starts_bytes(const struct eco_layout *layout)
     struct eco_size all = eco_size_of(0);
     for (int s = 0; s < layout->problem->cell->recipe.n_states; s++)
         all = eco_size_add(all, eco_starts_of(layout, s));
+    return all;
+}
+
+struct eco_size eco_streams_bytes(const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    const bool none = !layout->request.gathers || layout->training || problem->models > 1;
+    struct eco_size all = eco_size_of(0);
+    for (int s = 0; !none && s < problem->cell->recipe.n_states; s++)
+        all = eco_size_add(all, eco_states_of(layout, s));
     return all;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "gpu/copy/compaction.h"
 #include "gpu/copy/join.h"
+#include "gpu/copy/streams.h"
 #include "gpu/ops/ops.h"
 
 #include "common/compose/arena.h"
@@ -180,6 +181,25 @@ static ecornn_status compact(const struct eco_call *call, void *stream)
     return ECO_CUDA(eco_launch_compact(call->compact.run, call->compact.move, stream));
 }
 
+static ecornn_status check_streams(const struct eco_gpu *gpu, const struct eco_call *call)
+{
+    const struct eco_stream_rows *const streams = &call->streams;
+    const struct pointer rows[] = {{"io.rows", streams->rows}};
+    ecornn_status status = CHECK(gpu, rows);
+    for (int s = 0; status == ECORNN_OK && s < streams->states; s++) {
+        const struct pointer states[] = {
+            {streams->scatter ? "io.final" : "io.workspace", streams->state[s].to},
+            {streams->scatter ? "io.workspace" : "io.initial", streams->state[s].from}};
+        status = CHECK(gpu, states);
+    }
+    return status;
+}
+
+static ecornn_status streams(const struct eco_call *call, void *stream)
+{
+    return ECO_CUDA(eco_launch_streams(&call->streams, stream));
+}
+
 static ecornn_status pack(const struct eco_call *call, void *stream)
 {
     const struct eco_pack *const pack = &call->pack;
@@ -201,12 +221,17 @@ ecornn_status eco_gpu_queue_calls(struct ecornn_device *device, const struct eco
         ecornn_status (*check)(const struct eco_gpu *gpu,
                                const struct eco_call *call); /* or NULL */
         ecornn_status (*queue)(const struct eco_call *call, void *stream);
-    } by_verb[ECO_CALLS] = {
-        [ECO_CALL_FILL] = {check_fill, fill},    [ECO_CALL_MOVE] = {check_move, move},
-        [ECO_CALL_JOIN] = {check_join, join},    [ECO_CALL_LENGTHS] = {check_lengths, lengths},
-        [ECO_CALL_BYTES] = {check_bytes, bytes}, [ECO_CALL_DROP] = {check_drop, drop},
-        [ECO_CALL_COUNT] = {check_count, count}, [ECO_CALL_COMPACT] = {NULL, compact},
-        [ECO_CALL_PACK] = {NULL, pack},          [ECO_CALL_UNPACK] = {NULL, unpack}};
+    } by_verb[ECO_CALLS] = {[ECO_CALL_FILL] = {check_fill, fill},
+                            [ECO_CALL_MOVE] = {check_move, move},
+                            [ECO_CALL_JOIN] = {check_join, join},
+                            [ECO_CALL_LENGTHS] = {check_lengths, lengths},
+                            [ECO_CALL_BYTES] = {check_bytes, bytes},
+                            [ECO_CALL_DROP] = {check_drop, drop},
+                            [ECO_CALL_COUNT] = {check_count, count},
+                            [ECO_CALL_COMPACT] = {NULL, compact},
+                            [ECO_CALL_STREAMS] = {check_streams, streams},
+                            [ECO_CALL_PACK] = {NULL, pack},
+                            [ECO_CALL_UNPACK] = {NULL, unpack}};
     struct eco_gpu_scope scope;
     ecornn_status status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)

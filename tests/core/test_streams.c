@@ -1,6 +1,7 @@
 /*
  * Streams, io.rows: in each tick some of them run, with states that stay in the caller's arrays.
- * Every stream has the bits of a run of its own, and others are not touched.
+ * Every stream has the bits of a run of its own, on a GPU those of a run of the same rows without
+ * streams, and others are not touched.
  */
 #include <check.h>
 #include <stdio.h>
@@ -10,11 +11,12 @@
 #include "common/problem.h"
 #include "common/type.h"
 #include "ecornn.h"
+#include "tests/kit/calls.h"
 #include "tests/kit/status.h"
 #include "tests/kit/suite.h"
 
 enum { STREAMS = 41, TICKS = 7, MOST_T = 3 };
-static const char *const device[] = {"cpu:1", "cpu:3", "reference"};
+static const char *const device[] = {"cpu:1", "cpu:3", "reference", "cuda"};
 static const char *const problem[] = {
     "lstm/infer/T1/N41/I5/H19",
     "lstm/infer/L2/bi/T3/N41/I5/H19/P7/batch-major",
@@ -22,6 +24,7 @@ static const char *const problem[] = {
     "gru/bf16/row-invariant/infer/L2/T2/N41/I8/H33",
     "lstm/f32/bf16-weights/infer/rev/T2/N41/I5/H19",
     "min-gru/infer/T3/N41/I5/H9",
+    "lstm/infer/L2/T2/N41/I64/H64",
     "lstm/infer/L2/bi/T3/N41/I5/H19/resets/mask",
     "gru/infer/T3/N41/I5/H9/batch-major/mask/repeat-padding",
 };
@@ -30,6 +33,7 @@ enum { DEVICES = sizeof device / sizeof *device, PROBLEMS_ = sizeof problem / si
 /* The states of all streams, one array for both initial and final, and those of each alone. */
 struct streams {
     ecornn_device *device;
+    bool gpu;
     ecornn_plan *plan;
     struct eco_problem shape;
     void *weights, *workspace;
@@ -54,6 +58,7 @@ static void streams_open(struct streams *s, const char *on, const char *text)
     ecornn_desc desc;
     ecornn_sizes sizes = {.size = sizeof sizes};
     check_ok(ecornn_device_open(&s->device, on));
+    s->gpu = strcmp(on, "cuda") == 0;
     check_ok(ecornn_plan_create(&s->plan, s->device, text, NULL));
     check_ok(eco_problem_parse(&desc, text, NULL));
     check_ok(eco_problem_build(&s->shape, &desc));
@@ -61,9 +66,10 @@ static void streams_open(struct streams *s, const char *on, const char *text)
     const struct eco_problem *p = &s->shape;
     const size_t element = eco_type_bytes(p->type), T = (size_t)p->T, pairs = (size_t)(p->L * p->D);
     const size_t params = sizes.param_elements * eco_type_bytes(p->param_type);
-    char *const block = malloc(params);
+    char *const host = malloc(params), *const block = ecornn_alloc(s->device, params);
     const void *from[64];
-    fill(block, params, p->param_type, 3);
+    fill(host, params, p->param_type, 3);
+    check_ok(ecornn_upload(s->device, block, host, params));
     for (int i = 0; i < sizes.param_count; i++) {
         ecornn_param param = {.size = sizeof param};
         check_ok(ecornn_param_get(s->plan, i, &param));
@@ -72,7 +78,9 @@ static void streams_open(struct streams *s, const char *on, const char *text)
     s->weights = ecornn_alloc(s->device, sizes.weight_bytes);
     s->workspace = ecornn_alloc(s->device, sizes.workspace_bytes);
     check_ok(ecornn_pack(s->plan, from, NULL, s->weights, NULL));
-    free(block);
+    check_ok(ecornn_wait(s->device, NULL));
+    ecornn_free(s->device, block);
+    free(host);
     for (int k = 0; k < 2; k++) {
         const bool there = k < p->cell->recipe.n_states;
         s->bytes[k] = there ? (size_t)eco_problem_width(p, k) * element : 0;
@@ -128,6 +136,56 @@ static ecornn_io io_of(const struct streams *s, const void *x, void *y)
                        .workspace = s->workspace};
 }
 
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* A GPU's copies of host memory. */
+struct copies {
+    ecornn_device *device;
+    void *block[16];
+    int count;
+};
+
+static void *copy_of(struct copies *copies, const void *from, size_t bytes)
+{
+    if (from == NULL)
+        return NULL;
+    void *const to = ecornn_alloc(copies->device, bytes + 1);
+    check_ok(ecornn_upload(copies->device, to, from, bytes));
+    return copies->block[copies->count++] = to;
+}
+
+static void forward_on_gpu(const struct streams *s, int32_t N, const ecornn_io *io)
+{
+    struct copies copies = {.device = s->device};
+    const size_t n = (size_t)N, steps = (size_t)s->shape.T * n,
+                 states = (size_t)(s->shape.L * s->shape.D) * (io->rows != NULL ? STREAMS : n);
+    ecornn_io inside = *io;
+    inside.x = copy_of(&copies, io->x, n * s->x_bytes);
+    inside.y = copy_of(&copies, io->y, n * s->y_bytes);
+    inside.rows = copy_of(&copies, io->rows, n * sizeof *io->rows);
+    inside.lengths = copy_of(&copies, io->lengths, n * sizeof *io->lengths);
+    inside.resets = copy_of(&copies, io->resets, steps);
+    inside.mask = copy_of(&copies, io->mask, steps);
+    for (int k = 0; k < 2; k++)
+        inside.initial[k] = inside.final[k] =
+            copy_of(&copies, io->initial[k], states * s->bytes[k]);
+    check_ok(ecornn_forward(s->plan, s->shape.T, N, &inside));
+    check_ok(ecornn_wait(s->device, NULL));
+    check_ok(ecornn_download(s->device, io->y, inside.y, n * s->y_bytes));
+    for (int k = 0; k < 2 && s->bytes[k] > 0; k++)
+        check_ok(ecornn_download(s->device, io->final[k], inside.final[k], states * s->bytes[k]));
+    for (int k = 0; k < copies.count; k++)
+        ecornn_free(s->device, copies.block[k]);
+}
+
+static void forward(const struct streams *s, int32_t N, const ecornn_io *io)
+{
+    if (s->gpu)
+        forward_on_gpu(s, N, io);
+    else
+        check_ok(ecornn_forward(s->plan, s->shape.T, N, io));
+}
+
 /* Step t of row n of N rows. */
 static char *at_step(const struct streams *s, char *from, size_t row, int32_t t, int32_t n,
                      int32_t N)
@@ -151,10 +209,39 @@ static void check_alone(const struct streams *s, int32_t stream, int32_t n, int3
     give_steps(s, &io, resets, mask, &s->lengths[n]);
     for (int k = 0; k < 2 && s->bytes[k] > 0; k++)
         io.initial[k] = io.final[k] = s->alone[k] + (size_t)stream * pairs * s->bytes[k];
-    check_ok(ecornn_forward(s->plan, s->shape.T, 1, &io));
+    forward(s, 1, &io);
     for (int32_t t = 0; t < s->shape.T; t++)
         ck_assert_mem_eq(at_step(s, s->own_y, s->y_bytes, t, 0, 1),
                          at_step(s, s->y, s->y_bytes, t, n, N), s->y_bytes / (size_t)s->shape.T);
+}
+
+/* Runs the same rows with states that the host gathers, and compares y. */
+static void check_gathered(const struct streams *s, const int32_t *rows, int32_t N)
+{
+    const size_t pairs = (size_t)(s->shape.L * s->shape.D), all = pairs * (size_t)N;
+    char *state[2], *const y = malloc(STREAMS * s->y_bytes);
+    ecornn_io io = io_of(s, s->x, y);
+    give_steps(s, &io, s->resets, s->mask, s->lengths);
+    for (int out = 0; out < 2; out++) {
+        for (int k = 0; k < 2 && s->bytes[k] > 0; k++) {
+            if (!out)
+                io.initial[k] = io.final[k] = state[k] = calloc(all + 1, s->bytes[k]);
+            for (size_t i = 0; i < all; i++) {
+                const int32_t row = rows[i % (size_t)N];
+                if (row < 0 || row >= STREAMS)
+                    continue;
+                char *const inside = state[k] + i * s->bytes[k];
+                char *const own = s->alone[k] + ((size_t)row * pairs + i / (size_t)N) * s->bytes[k];
+                memcpy(out ? own : inside, out ? inside : own, s->bytes[k]);
+            }
+            if (out)
+                free(state[k]);
+        }
+        if (!out)
+            forward(s, N, &io);
+    }
+    ck_assert_mem_eq(s->y, y, (size_t)N * s->y_bytes);
+    free(y);
 }
 
 static void check_states(const struct streams *s)
@@ -166,17 +253,24 @@ static void check_states(const struct streams *s)
                              s->alone[k] + i * s->bytes[k], s->bytes[k]);
 }
 
+/* ---- tests ----------------------------------------------------------------------------------- */
+
 /* In each tick others run: none, one, few, all; and some restart. */
 START_TEST(streams_are_as_alone)
 {
     struct streams s = {0};
-    streams_open(&s, device[_i / PROBLEMS_], problem[_i % PROBLEMS_]);
+    const char *const text = problem[_i % PROBLEMS_], *const on = device[_i / PROBLEMS_];
+    if (strcmp(on, "cuda") == 0 && (count_devices("cuda") == 0 || strstr(text, "/int8/") != NULL))
+        return;
+    streams_open(&s, on, text);
     const size_t pairs = (size_t)(s.shape.L * s.shape.D);
     for (int tick = 0; tick < TICKS; tick++) {
         int32_t rows[STREAMS], N = 0;
         for (int32_t stream = 0; stream < STREAMS; stream++)
             if (tick != 2 && (tick == 4 || (stream * 7 + tick * 5) % (tick + 2) == 0))
                 rows[N++] = stream;
+        if (s.gpu && N < STREAMS && tick > 2) /* pads the list */
+            rows[N++] = tick % 2 == 0 ? STREAMS : -1;
         fill(s.x, STREAMS * s.x_bytes, s.shape.type, (unsigned)tick);
         for (int k = 0; k < 2 && s.bytes[k] > 0; k++) {
             memset(s.alone[k] + (size_t)tick * pairs * s.bytes[k], 0, pairs * s.bytes[k]);
@@ -190,8 +284,10 @@ START_TEST(streams_are_as_alone)
         give_steps(&s, &io, s.resets, s.mask, s.lengths);
         for (int k = 0; k < 2 && s.bytes[k] > 0; k++)
             io.initial[k] = io.final[k] = s.together[k];
-        check_ok(ecornn_forward(s.plan, s.shape.T, N, &io));
-        for (int32_t n = 0; n < N; n++)
+        forward(&s, N, &io);
+        if (s.gpu)
+            check_gathered(&s, rows, N);
+        for (int32_t n = 0; !s.gpu && n < N; n++)
             check_alone(&s, rows[n], n, N);
         check_states(&s);
     }
@@ -215,7 +311,9 @@ START_TEST(misuse)
     REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.rows[2] is 40, must be 6 to 39");
     rows[1] = 3, io.streams = STREAMS;
     REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.rows[1] is 3, must be 4 to 40");
-    rows[1] = 5, io.initial[0] = NULL;
+    rows[1] = 5, io.streams = 0;
+    REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.streams is 0, must be at least 1 with io.rows");
+    io.streams = STREAMS, io.initial[0] = NULL;
     REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.initial[0] is NULL");
     io.initial[0] = s.together[0];
     REFUSES(ecornn_forward(s.plan, 0, 3, &io), "steps is 0");

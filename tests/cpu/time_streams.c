@@ -24,7 +24,16 @@ static int ascending(const void *a, const void *b)
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
-static void *filled(size_t elements, ecornn_type type)
+static void *moved(ecornn_device *device, void *from, size_t bytes)
+{
+    void *const to = ecornn_alloc(device, bytes);
+    if (ecornn_upload(device, to, from, bytes) != ECORNN_OK)
+        exit(1);
+    free(from);
+    return to;
+}
+
+static void *filled(ecornn_device *device, size_t elements, ecornn_type type)
 {
     const size_t bytes = elements * (type == ECORNN_BF16 ? 2 : 4);
     unsigned char *to = malloc(bytes);
@@ -32,7 +41,20 @@ static void *filled(size_t elements, ecornn_type type)
         to[i] = (unsigned char)(i % (type == ECORNN_BF16 ? 2 : 4) == (type == ECORNN_BF16 ? 1 : 3)
                                     ? 0x3b + rand() % 4 + (rand() % 2 ? 0x80 : 0)
                                     : rand() % 128);
-    return to;
+    return moved(device, to, bytes);
+}
+
+/* Lists of active streams, each for a tick. */
+enum { LISTS = 7 };
+static void list_streams(ecornn_device *device, const int32_t *list[LISTS], int32_t N,
+                         int32_t active)
+{
+    for (int k = 0; k < LISTS; k++) {
+        int32_t *const rows = malloc((size_t)N * sizeof *rows);
+        for (int32_t n = 0; n < active; n++)
+            rows[n] = (int32_t)((n + (double)k / LISTS) * N / active);
+        list[k] = moved(device, rows, (size_t)active * sizeof *rows);
+    }
 }
 
 /* Sleeps until a time of now(). */
@@ -63,33 +85,34 @@ int main(int argc, char **argv)
     }
     const size_t N = (size_t)desc.batch, H = (size_t)desc.hidden;
     const int32_t active = (int32_t)((double)N * percent / 100);
-    int32_t *rows = malloc(N * sizeof *rows);
+    const int32_t *list[LISTS];
     double *took = malloc(MOST * sizeof *took);
     const void *from[64];
-    float *params = filled(sizes.param_elements, ECORNN_F32);
+    float *params = filled(device, sizes.param_elements, ECORNN_F32);
     for (int i = 0; i < sizes.param_count && i < 64; i++) {
         ecornn_param param = {.size = sizeof param};
         ecornn_param_get(plan, i, &param);
         from[i] = params + param.offset;
     }
     ecornn_io io = {.size = sizeof io,
-                    .x = filled(N * (size_t)desc.input, desc.type),
-                    .y = filled(N * H, desc.type),
+                    .x = filled(device, N * (size_t)desc.input, desc.type),
+                    .y = filled(device, N * H, desc.type),
                     .weights = ecornn_alloc(device, sizes.weight_bytes),
                     .workspace = ecornn_alloc(device, sizes.workspace_bytes),
-                    .rows = rows,
                     .streams = desc.batch};
     for (int s = 0; s < desc.cell->recipe.n_states; s++)
-        io.initial[s] = io.final[s] = filled(N * H, desc.type);
+        io.initial[s] = io.final[s] = filled(device, N * H, desc.type);
+    list_streams(device, list, desc.batch, active);
     ecornn_status status = ecornn_pack(plan, from, NULL, (void *)(size_t)io.weights, NULL);
     int ticks = 0;
     for (const double end = now() + seconds; status == ECORNN_OK && ticks < MOST && now() < end;) {
-        for (int32_t n = 0; n < active; n++) /* others in each tick */
-            rows[n] = (int32_t)((double)(n + (ticks % 7) / 7.) * (double)N / active);
+        io.rows = list[ticks % LISTS];
         if (period > 0)
             wait_until(begin + period * ceil((now() - begin) / period));
         const double start = now();
         status = ecornn_forward(plan, 1, active, &io);
+        if (status == ECORNN_OK)
+            status = ecornn_wait(device, NULL);
         took[ticks++] = now() - start;
     }
     if (status != ECORNN_OK) {

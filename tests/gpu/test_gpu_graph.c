@@ -359,6 +359,78 @@ START_TEST(an_empty_run_may_be_captured)
 }
 END_TEST
 
+/* A tick of streams, captured: its list of rows is read when the graph runs. */
+START_TEST(a_captured_tick_takes_other_streams)
+{
+    enum { STREAMS = 50, N = 6, H = 32, TICKS = 4 };
+    static const int32_t list[TICKS][N] = {{0, 1, 2, 7, 48, 49},
+                                           {3, 7, 9, -1, -1, -1},
+                                           {-1, STREAMS, -1, -1, -1, 0},
+                                           {7, 8, 9, 10, 30, 49}};
+    const size_t bytes = STREAMS * H * sizeof(float);
+    struct net net;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    net_make(&net, "lstm/f32/infer/T1/N6/I32/H32");
+    float *const state[2] = {random_block(bytes, true), random_block(bytes, true)},
+                 *const dense = ecornn_alloc(device, 2 * N * H * sizeof(float));
+    float *const y = ecornn_alloc(device, net.y_bytes), host[N * H], other[2][STREAMS * H];
+    int32_t *const rows = ecornn_alloc(device, sizeof list[0]);
+    const ecornn_io io = {.size = sizeof io,
+                          .x = net.x,
+                          .y = y,
+                          .initial = {state[0], state[1]},
+                          .final = {state[0], state[1]},
+                          .weights = net.weights,
+                          .workspace = ecornn_alloc(device, net.sizes.workspace_bytes)};
+    ecornn_io tick = io, gathered = io;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    tick.rows = rows, tick.streams = STREAMS, tick.stream = stream;
+    CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    CHECK_OK(ecornn_forward(net.plan, 1, N, &tick));
+    CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+    CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    for (int s = 0; s < 2; s++) {
+        CHECK_OK(ecornn_download(device, other[s], state[s], bytes));
+        gathered.initial[s] = gathered.final[s] = dense + s * N * H;
+    }
+    for (int k = 0; k < TICKS; k++) {
+        float mine[2][N * H] = {{0}}, now[STREAMS * H];
+        for (int n = 0; n < N; n++)
+            for (int s = 0; s < 2 && list[k][n] >= 0 && list[k][n] < STREAMS; s++)
+                memcpy(mine[s] + n * H, other[s] + list[k][n] * H, H * sizeof(float));
+        CHECK_OK(ecornn_upload(device, dense, mine, sizeof mine));
+        CHECK_OK(ecornn_forward(net.plan, 1, N, &gathered));
+        CHECK_OK(ecornn_wait(device, NULL));
+        CHECK_OK(ecornn_download(device, mine, dense, sizeof mine));
+        CHECK_OK(ecornn_download(device, host, y, sizeof host));
+        CHECK_OK(ecornn_upload(device, rows, list[k], sizeof list[k]));
+        CHECK_CUDA(cudaGraphLaunch(exec, stream));
+        CHECK_OK(ecornn_wait(device, stream));
+        CHECK_OK(ecornn_download(device, now, y, sizeof host));
+        ck_assert_mem_eq(now, host, sizeof host);
+        for (int s = 0; s < 2; s++) {
+            for (int n = 0; n < N; n++)
+                if (list[k][n] >= 0 && list[k][n] < STREAMS)
+                    memcpy(other[s] + list[k][n] * H, mine[s] + n * H, H * sizeof(float));
+            CHECK_OK(ecornn_download(device, now, state[s], bytes));
+            ck_assert_mem_eq(now, other[s], bytes);
+        }
+    }
+    tick.rows = list[0]; /* memory of the host */
+    ck_assert_int_eq(ecornn_forward(net.plan, 1, N, &tick), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), "io.rows") != NULL, "%s", ecornn_error_detail());
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+    void *const all[] = {state[0], state[1], dense, y, rows, io.workspace};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ecornn_free(device, all[i]);
+    net_free(&net);
+}
+END_TEST
+
 /* Each call of CUDA fails once while models are queued, captured or launched. The next run must
  * succeed, and no stream may be left in a capture. */
 START_TEST(a_call_that_fails_spoils_no_other_run)
@@ -605,7 +677,7 @@ END_TEST
 GPU_TEST_MAIN("gpu graphs", &device, {gives_the_same_bits_on_streams_and_from_graphs, PROBLEMS},
               {takes_other_arrays, PROBLEMS}, {takes_runs_of_other_sizes, 4},
               {may_be_captured_by_the_caller, PROBLEMS}, {an_empty_run_may_be_captured, PROBLEMS},
-              {a_call_that_fails_spoils_no_other_run, 1},
+              {a_captured_tick_takes_other_streams, 1}, {a_call_that_fails_spoils_no_other_run, 1},
               {takes_addresses_that_change_from_call_to_call, ROTATED},
               {two_runs_at_a_time_have_other_addresses, ROTATED - 1},
               {a_call_that_fails_spoils_no_other_addresses, 1},
