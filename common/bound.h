@@ -75,6 +75,8 @@ struct eco_bound {
     struct eco_view acc;
     /* STEP, D_STEP: computed operands [N,slots,H], row means, saved values. */
     struct eco_view operand, mean, save;
+    /* KEEP, REPLAY: save and u in the save type; without one undefined. */
+    struct eco_view kept_save, kept_u;
     struct eco_view y; /* STEP, REPLAY and, lean, D_STEP, END: this direction's [N,P]; REPLAY below
                           the last layer: the copy that was kept */
     struct eco_view checkpoint[ECO_MAX_STATES]; /* lean STEP, END: copies of states; KEEP, REPLAY:

@@ -103,6 +103,7 @@ struct eco_layout {
         scan[ECO_MAX_STATES],           /* the same in the type that steps use */
         sequence,                       /* by layer, all but the last; may be `state` of 0 */
         save, output,                   /* by (layer, direction) */
+        kept_save, kept_output,         /* the same in the save type, of all steps */
         scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
         carry[ECO_MAX_STATES],          /* by lane */
         replaced[ECO_MAX_STATES],       /* by lane; with resets, forward */
@@ -143,6 +144,11 @@ bool eco_layout_shares_exchange(const struct eco_layout *layout);
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t);
 /* The index of that step in eco_layout_checkpoint. */
 size_t eco_layout_checkpoint_index(const struct eco_layout *layout, int d, int32_t t);
+/* Does the reserve keep saved values and u in the save type?  ECO_KEEP converts those of a chunk
+ * from the workspace, and ECO_REPLAY converts them back. */
+bool eco_layout_narrows(const struct eco_layout *layout);
+struct eco_array eco_layout_kept_save(const struct eco_layout *layout, int layer, int d);
+struct eco_array eco_layout_kept_output(const struct eco_layout *layout, int layer, int d);
 /* Are all states of all steps known before a replay? */
 bool eco_layout_knows_states(const struct eco_layout *layout);
 /* In a lean run, do steps write checkpoints directly into the reserve, and does backward read them
@@ -181,7 +187,7 @@ bool eco_layout_copies_states(const struct eco_layout *layout);
  * have one: y, with 0 past a row's length. */
 struct eco_array eco_layout_checkpoint(const struct eco_layout *layout, int layer, int d,
                                        int state);
-/* [T,N,saves,H] in the reserve; for a replay one chunk in the workspace; else none. */
+/* [T,N,saves,H] in the reserve; for a replay, or to be narrowed, one chunk in the workspace. */
 bool eco_layout_saves(const struct eco_layout *layout);
 struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
 /* u of h = P u: [T,N,H] in the reserve; in inference one step in the workspace. */

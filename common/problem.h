@@ -15,12 +15,17 @@
 enum { ECO_MAX_PROBLEM_TEXT = 320, ECO_MAX_LAYERS = 255, ECO_MAX_MODELS = 4096 };
 
 /* What a training run keeps for its backward. */
-enum eco_save { ECO_SAVE_ALL, ECO_SAVE_STATES, ECO_SAVE_EVERY };
+enum eco_save {
+    ECO_SAVE_ALL,
+    ECO_SAVE_STATES,
+    ECO_SAVE_EVERY,
+    ECO_SAVE_NARROW /* all in fewer bits: a replay copies instead of computing */
+};
 struct eco_saving {
     enum eco_save policy;
-    bool fixed;       /* ECO_SAVE_ALL may not be replaced by another policy to keep a limit */
+    bool fixed;       /* all may not be replaced by another policy to keep a limit */
     int32_t every;    /* checkpoint interval in steps; 0 with ECO_SAVE_ALL */
-    ecornn_type type; /* type of checkpoints; default filled in */
+    ecornn_type type; /* type of checkpoints, or of all; default filled in */
 };
 
 struct eco_problem {

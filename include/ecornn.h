@@ -480,8 +480,8 @@ typedef struct {
     /** Type of packed matrices; 0: type, or S8 with ECORNN_INT8.  BF16 or F16 with type F32 halves
      * the bytes read; S8, in inference on a CPU, quarters them. */
     ecornn_type weight_type;
-    /** Type of states kept for the replay; 0: the planner chooses type or wider.  BF16 or F16 with
-     * F32; if all is saved, only under a limit. */
+    /** Type of what the reserve keeps: states, and if all is saved every value; 0: the planner
+     * chooses type or wider.  BF16 or F16 with F32. */
     ecornn_type save_type;
     int32_t save_every; /**< 1 to steps: as ECORNN_SAVE_STATES, for every save_every-th step only */
     /** M: number of independent models, each with its own weights, in one run; 0: 1.  All arrays

@@ -71,6 +71,7 @@ static struct eco_machine machine_of(const struct eco_problem *problem)
         .saved = problem->saving.type != ECORNN_F32 ? problem->saving.type
                  : replays                          ? type
                                                     : ECORNN_F32,
+        .narrows = problem->saving.policy == ECO_SAVE_NARROW,
         .lean = true, /* as a GPU, which rounds more often */
     };
 }

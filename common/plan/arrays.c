@@ -40,6 +40,16 @@ struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int
     return series_get(&layout->save, pair(layout, layer, d));
 }
 
+struct eco_array eco_layout_kept_save(const struct eco_layout *layout, int layer, int d)
+{
+    return series_get(&layout->kept_save, pair(layout, layer, d));
+}
+
+struct eco_array eco_layout_kept_output(const struct eco_layout *layout, int layer, int d)
+{
+    return series_get(&layout->kept_output, pair(layout, layer, d));
+}
+
 struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d)
 {
     return series_get(&layout->output, pair(layout, layer, d));

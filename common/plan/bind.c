@@ -500,11 +500,24 @@ static void weights(const struct binding *b)
     b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
 }
 
+/* Saved values and u, and what the reserve keeps of them. */
+static void bind_narrowed(const struct binding *b)
+{
+    const struct eco_array save = eco_layout_kept_save(b->layout, b->op->layer, b->op->d),
+                           u = eco_layout_kept_output(b->layout, b->op->layer, b->op->d);
+    b->bound->save = save_of(b);
+    bind_projection(b);
+    b->bound->kept_save = eco_bind_array(&save, b->args, 0);
+    b->bound->kept_u = eco_bind_array(&u, b->args, 0);
+}
+
 static void keep(const struct binding *b)
 {
     const bool lean = eco_layout_is_lean(b->layout);
     bind_planes(b);
     bind_callers_states(b);
+    if (eco_layout_narrows(b->layout))
+        bind_narrowed(b);
     for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++) {
         b->bound->checkpoint[s] = checkpoint_of(b, s);
         if (lean)

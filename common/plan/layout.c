@@ -107,17 +107,34 @@ static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor
 static void put_values(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
-    const bool replays = eco_layout_replays(layout), keeps = layout->training && !replays;
+    const bool replays = eco_layout_replays(layout), keeps = layout->training && !replays,
+               narrows = eco_layout_narrows(layout);
     const int pairs = problem->L * problem->D;
     const int lanes = keeps || layout->request.wavefront ? pairs : problem->D;
-    const int32_t steps = keeps ? layout->T : layout->back ? layout->chunk_backward : 0;
+    const int32_t steps = keeps          ? layout->T
+                          : layout->back ? layout->chunk_backward
+                          : narrows      ? layout->chunk
+                                         : 0;
     const size_t H = (size_t)problem->H;
     const size_t saves = (size_t)problem->cell->lowered.n_saves * H;
     if (eco_layout_saves(layout))
         layout->save = put(cursor, lanes, (struct eco_layout_rows){layout->type, steps, saves});
     if (problem->projected)
         layout->output = put(cursor, lanes, (struct eco_layout_rows){layout->type, steps, H});
-    layout->save.first.chunked = layout->output.first.chunked = replays && layout->back;
+    layout->save.first.chunked = layout->output.first.chunked =
+        replays && (layout->back || narrows);
+}
+
+/* Both in the save type. */
+static void put_narrowed(struct eco_layout *layout, struct cursor *reserve)
+{
+    const struct eco_problem *problem = layout->problem;
+    const int pairs = problem->L * problem->D;
+    struct eco_layout_rows rows = {problem->saving.type, layout->T,
+                                   (size_t)problem->cell->lowered.n_saves * (size_t)problem->H};
+    layout->kept_save = put(reserve, pairs, rows);
+    rows.width = problem->projected ? (size_t)problem->H : 0;
+    layout->kept_output = put(reserve, pairs, rows);
 }
 
 /* The states that a lean backward reads: all except y, which is the caller's.  In inference only
@@ -385,6 +402,8 @@ static void build_replaying(struct eco_layout *layout, struct cursor *reserve)
         put_states_of_chunk(layout, &workspace, reserve);
     }
     put_values(layout, &workspace);
+    if (eco_layout_narrows(layout))
+        put_narrowed(layout, reserve);
     put_scratch(layout, &workspace, false);
     if (layout->back)
         put_scratch(layout, &workspace, true);
@@ -447,18 +466,28 @@ static int32_t chunk_backward_of(const struct eco_layout *layout)
     return even < most ? (int32_t)even : most;
 }
 
-/* Replay chunk: on a GPU its accumulators must stay in the L2 cache between products and stages. */
-static int32_t replay_chunk(const struct eco_layout *layout)
+/* At most so many steps that their values, this number of H-wide ones a row, stay in the L2. */
+static int32_t fitting_steps(const struct eco_layout *layout, int values, int32_t all)
 {
     enum { L2_BYTES = 16 << 20, LEAST_STEPS = 4 };
-    const int32_t all = clip_chunk(layout->request.chunk, layout->chunk_backward);
-    const size_t accs = (size_t)layout->problem->cell->lowered.n_accs * (size_t)layout->problem->H;
     /* from the plan's rows: smaller runs do not get longer chunks */
-    const double step = (double)layout->problem->N * (double)(accs * eco_type_bytes(layout->sum));
-    if (!eco_layout_is_lean(layout) || step * all <= L2_BYTES)
-        return all;
-    const int32_t fitting = (int32_t)(L2_BYTES / step);
+    const double step = (double)layout->problem->N * (double)layout->problem->H * values *
+                        (double)eco_type_bytes(layout->sum);
+    const int32_t fitting = step * all <= L2_BYTES ? all : (int32_t)(L2_BYTES / step);
     return clip_chunk(fitting > LEAST_STEPS ? fitting : LEAST_STEPS, all);
+}
+
+/* Forward: saved values that are narrowed after a chunk stay in the L2.  Replay: on a GPU so do
+ * accumulators between products and stages. */
+static int32_t forward_chunk(const struct eco_layout *layout)
+{
+    const struct eco_lowered *lowered = &layout->problem->cell->lowered;
+    if (layout->back && eco_layout_replays(layout)) {
+        const int32_t all = clip_chunk(layout->request.chunk, layout->chunk_backward);
+        return eco_layout_is_lean(layout) ? fitting_steps(layout, lowered->n_accs, all) : all;
+    }
+    const int32_t chunk = even_chunk(layout, chunk_of(layout));
+    return eco_layout_narrows(layout) ? fitting_steps(layout, lowered->n_saves, chunk) : chunk;
 }
 
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
@@ -472,7 +501,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
     layout->fuse_input =
         layout->request.fuse_input && N >= layout->request.cpu.fuse_rows && !replay;
     layout->chunk_backward = chunk_backward_of(layout);
-    layout->chunk = replay ? replay_chunk(layout) : even_chunk(layout, chunk_of(layout));
+    layout->chunk = forward_chunk(layout);
     if (layout->request.gpu.lean)
         layout->request.gpu.product_bytes =
             eco_bytes_by_rows(&layout->request.gpu.product, layout->problem->N, N);

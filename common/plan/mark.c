@@ -88,7 +88,7 @@ static ecornn_status fail_bytes(const char *name, uint64_t forward, uint64_t bac
 static const char *name_saving(uint64_t saving, char text[32])
 {
     struct eco_text to = {text, 32, 0};
-    if (saving >> 32 > ECO_SAVE_EVERY)
+    if (saving >> 32 > ECO_SAVE_NARROW)
         eco_text_add(&to, "?");
     else
         eco_saving_name(&to, (enum eco_save)(saving >> 32), (int32_t)(uint32_t)saving);

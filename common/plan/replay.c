@@ -9,9 +9,15 @@ bool eco_layout_replays(const struct eco_layout *layout)
            !layout->request.plain;
 }
 
+bool eco_layout_narrows(const struct eco_layout *layout)
+{
+    return eco_layout_replays(layout) && layout->problem->saving.policy == ECO_SAVE_NARROW;
+}
+
 bool eco_layout_saves(const struct eco_layout *layout)
 {
-    return layout->training && (layout->back || !eco_layout_replays(layout));
+    return layout->training &&
+           (layout->back || !eco_layout_replays(layout) || eco_layout_narrows(layout));
 }
 
 bool eco_layout_knows_states(const struct eco_layout *layout)
@@ -25,10 +31,11 @@ static int32_t done(const struct eco_layout *layout, int d, int32_t t)
     return eco_problem_reversed(layout->problem, d) ? t : t + 1;
 }
 
-/* A lean run that keeps every state has an array of all steps. */
+/* Are checkpoints an array of all steps?  Without a computation no replay finds the last one. */
 static bool keeps_all(const struct eco_layout *layout)
 {
-    return layout->problem->saving.every == 1 && eco_layout_is_lean(layout);
+    return layout->problem->saving.every == 1 &&
+           (eco_layout_is_lean(layout) || eco_layout_narrows(layout));
 }
 
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t)
@@ -68,7 +75,7 @@ struct eco_layout_rows eco_layout_checkpoint_rows(const struct eco_layout *layou
 {
     const struct eco_problem *problem = layout->problem;
     const struct eco_saving *saving = &problem->saving;
-    const int32_t steps = (layout->T - 1) / saving->every;
+    const int32_t steps = keeps_all(layout) ? layout->T : (layout->T - 1) / saving->every;
     const bool exact = saving->policy == ECO_SAVE_EVERY && saving->type == problem->type;
     const size_t width = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
     return (struct eco_layout_rows){exact ? layout->sum : saving->type, steps,

@@ -12,7 +12,7 @@
 #include "common/type.h"
 #include "common/util.h"
 
-static const char *const policy_name[] = {"all", "states", "every"};
+static const char *const policy_name[] = {"all", "states", "every", "all"};
 
 void eco_saving_name(struct eco_text *text, enum eco_save policy, int32_t every)
 {
@@ -23,9 +23,10 @@ void eco_saving_name(struct eco_text *text, enum eco_save policy, int32_t every)
 
 static enum eco_save policy_of(const ecornn_desc *desc)
 {
-    return desc->save_every != 0                     ? ECO_SAVE_EVERY
-           : (desc->flags & ECORNN_SAVE_STATES) != 0 ? ECO_SAVE_STATES
-                                                     : ECO_SAVE_ALL;
+    return desc->save_every != 0                                               ? ECO_SAVE_EVERY
+           : (desc->flags & ECORNN_SAVE_STATES) != 0                           ? ECO_SAVE_STATES
+           : desc->save_type == 0 || desc->save_type == eco_problem_type(desc) ? ECO_SAVE_ALL
+                                                                               : ECO_SAVE_NARROW;
 }
 
 static ecornn_status check_every(const ecornn_desc *desc)
@@ -46,7 +47,8 @@ ecornn_status eco_saving_check(const ecornn_desc *desc)
     const ecornn_type type = eco_problem_type(desc), save = desc->save_type;
     const enum eco_save policy = policy_of(desc);
     const bool all = (desc->flags & ECORNN_SAVE_ALL) != 0;
-    if ((policy != ECO_SAVE_ALL || all) && (desc->flags & ECORNN_TRAINING) == 0)
+    const bool narrow = policy == ECO_SAVE_NARROW, training = (desc->flags & ECORNN_TRAINING) != 0;
+    if (((policy != ECO_SAVE_ALL && !narrow) || all) && !training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "saving %s requires ECORNN_TRAINING",
                         all                         ? "all"
                         : policy == ECO_SAVE_STATES ? "states"
@@ -55,11 +57,9 @@ ecornn_status eco_saving_check(const ecornn_desc *desc)
         return eco_fail(
             ECORNN_BAD_ARGUMENT, "save_type is %s, must be %s with type %s", eco_type_name(save),
             type == ECORNN_F32 ? "f32, bf16 or f16" : eco_type_name(type), eco_type_name(type));
-    if (save != 0 && save != type && policy == ECO_SAVE_ALL &&
-        (all || desc->memory_limit == 0 || (desc->flags & ECORNN_TRAINING) == 0))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be 0 %s", eco_type_name(save),
-                        (desc->flags & ECORNN_TRAINING) == 0 ? "without ECORNN_TRAINING"
-                                                             : "with save all");
+    if (narrow && !training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be 0 without ECORNN_TRAINING",
+                        eco_type_name(save));
     return check_every(desc);
 }
 
@@ -74,10 +74,11 @@ int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps)
 
 struct eco_saving eco_saving_of(const ecornn_desc *desc)
 {
+    const enum eco_save policy = policy_of(desc);
     return (struct eco_saving){
-        .policy = policy_of(desc),
+        .policy = policy,
         .fixed = (desc->flags & ECORNN_SAVE_ALL) != 0 && desc->memory_limit > 0,
-        .every = policy_of(desc) == ECO_SAVE_STATES ? 1 : desc->save_every,
+        .every = policy == ECO_SAVE_STATES || policy == ECO_SAVE_NARROW ? 1 : desc->save_every,
         .type = desc->save_type != 0 ? desc->save_type : eco_problem_type(desc),
     };
 }
@@ -93,7 +94,7 @@ enum { UNITS = sizeof unit / sizeof *unit };
 void eco_saving_write(struct eco_text *text, const struct eco_problem *problem)
 {
     const struct eco_saving *saving = &problem->saving;
-    if (saving->policy != ECO_SAVE_ALL || saving->fixed) {
+    if ((saving->policy != ECO_SAVE_ALL && saving->policy != ECO_SAVE_NARROW) || saving->fixed) {
         eco_text_add(text, "/save:");
         eco_saving_name(text, saving->policy, saving->every);
     }

@@ -39,15 +39,17 @@ static void halve_chunks(struct eco_layout_request *request, const struct eco_pr
             halve(request->cpu.pack_rows, request->cpu.pack_rows, halvings, LEAST_ROWS);
 }
 
-/* A replay is about as much work as forward. */
+/* A replay is about as much work as forward, and on a GPU so is converting values twice. */
 static double seconds_of(const struct eco_problem *problem, const struct eco_caps *caps,
                          const struct eco_algo *algo)
 {
     struct eco_problem forward = *problem;
     forward.training = false;
     const double seconds = algo->estimate(problem, caps);
-    return problem->saving.policy == ECO_SAVE_ALL ? seconds
-                                                  : seconds + algo->estimate(&forward, caps);
+    const enum eco_save policy = problem->saving.policy;
+    return policy == ECO_SAVE_ALL || (policy == ECO_SAVE_NARROW && !caps->own_memory)
+               ? seconds
+               : seconds + algo->estimate(&forward, caps);
 }
 
 static void count_bytes(struct eco_strategy *strategy, const struct ecornn_plan *plan)
@@ -129,7 +131,8 @@ static bool policy_of(const struct ecornn_plan *plan, int k, struct eco_saving *
 {
     const struct eco_problem *problem = &plan->problem;
     *saving = problem->saving;
-    if (saving->policy != ECO_SAVE_ALL || saving->fixed || k == 0)
+    if (saving->policy == ECO_SAVE_STATES || saving->policy == ECO_SAVE_EVERY || saving->fixed ||
+        k == 0)
         return k == 0;
     if (!problem->training)
         return false;
@@ -242,8 +245,11 @@ void eco_strategies_describe(struct eco_text *text, const struct ecornn_plan *pl
         return;
     eco_text_add(text, "what training saves: reserve, workspace, predicted time\n");
     for (size_t k = 0; k < sizeof every / sizeof *every && every[k] <= problem->T; k++) {
-        const struct eco_saving saving = {.policy = k < 2 ? (enum eco_save)k : ECO_SAVE_EVERY,
-                                          .every = every[k],
+        const bool narrow = k == 0 && problem->saving.type != problem->type;
+        const struct eco_saving saving = {.policy = narrow  ? ECO_SAVE_NARROW
+                                                    : k < 2 ? (enum eco_save)k
+                                                            : ECO_SAVE_EVERY,
+                                          .every = narrow ? 1 : every[k],
                                           .type = problem->saving.type};
         struct eco_strategy strategy = eco_strategy_of(plan, plan->algo, saving);
         if (same_saving(saving, problem->saving))

@@ -123,11 +123,43 @@ static void d_end(const struct eco_target *target, const struct eco_bound *bound
 
 /* ---- states into the reserve ----------------------------------------------------------------- */
 
+/* Saved values and u of the op's steps into the reserve, or back from it. */
+static void narrow(const struct eco_target *target, const struct eco_bound *bound, bool back)
+{
+    const struct eco_problem *problem = target->layout->problem;
+    const struct eco_op *op = bound->op;
+    struct eco_move move = {.op = op,
+                            .to = back ? bound->save : bound->kept_save,
+                            .to_t = op->t0,
+                            .from = back ? bound->kept_save : bound->save,
+                            .t = op->t0,
+                            .steps = op->t1 - op->t0,
+                            .every = 1,
+                            .width = problem->cell->lowered.n_saves * problem->H,
+                            .rows = ECO_ROWS_LIVE};
+    if (move.width > 0)
+        emit(target, &move);
+    move.to = back ? bound->u : bound->kept_u;
+    move.from = back ? bound->kept_u : bound->u;
+    move.width = problem->H;
+    if (problem->projected)
+        emit(target, &move);
+}
+
+/* A replay that computes nothing; the backend has loaded the states. */
+static void replay(const struct eco_target *target, const struct eco_bound *bound)
+{
+    if (eco_layout_narrows(target->layout))
+        narrow(target, bound, true);
+}
+
 static void keep(const struct eco_target *target, const struct eco_bound *bound)
 {
     const struct eco_layout *layout = target->layout;
     const struct eco_op *op = bound->op;
     int32_t first = op->t0, n = 0;
+    if (eco_layout_narrows(layout))
+        narrow(target, bound, false);
     if (!eco_layout_replays(layout) ||
         (eco_layout_is_lean(layout) && eco_layout_copies_direct(layout)))
         return;
@@ -317,9 +349,11 @@ void eco_expand(const struct eco_target *target, const struct eco_bound *bound)
 {
     static void (*const by_kind[ECO_OP_KINDS])(const struct eco_target *,
                                                const struct eco_bound *) = {
-        [ECO_BEGIN] = begin,     [ECO_GATHER] = gather,       [ECO_INPUT] = input,
-        [ECO_D_INPUT] = d_input, [ECO_D_WEIGHTS] = d_weights, [ECO_KEEP] = keep,
-        [ECO_END] = end,         [ECO_D_BEGIN] = d_begin,     [ECO_D_SCATTER] = d_scatter,
+        [ECO_BEGIN] = begin,         [ECO_GATHER] = gather,
+        [ECO_INPUT] = input,         [ECO_D_INPUT] = d_input,
+        [ECO_D_WEIGHTS] = d_weights, [ECO_KEEP] = keep,
+        [ECO_REPLAY] = replay,       [ECO_END] = end,
+        [ECO_D_BEGIN] = d_begin,     [ECO_D_SCATTER] = d_scatter,
         [ECO_D_END] = d_end};
     by_kind[bound->op->kind](target, bound);
 }

@@ -60,6 +60,7 @@ void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding roun
                                 machine.lean,
                                 machine.chained,
                                 machine.int8,
+                                machine.narrows,
                                 (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
 }
 

@@ -34,20 +34,21 @@ enum eco_rounding {
  * does not round; and matrices to weight_type, always to the nearest.  Other types round nothing.
  * chained: an accumulator is one chain of additions, from its bias through W x and R h; otherwise
  * each product is summed by itself first.  saved: type of the states other than the output state
- * from which backward repeats forward.  weight_type S8, int8: matrices, and operands of products,
+ * from which backward repeats forward; narrows: also of saved values, and then backward
+ * repeats nothing.  weight_type S8, int8: matrices, and operands of products,
  * are integers of common/quantise.h; random rounding then also turns one operand in 256 into a
  * neighbour, as a machine does whose state is near the middle between two integers.  Types that are
  * 0 count as F32.
  */
 struct eco_machine {
     ecornn_type type, weight_type, saved;
-    bool lean, chained, int8;
+    bool lean, chained, int8, narrows;
 };
 
 struct eco_arithmetic {
     enum eco_rounding rounding;
     ecornn_type type, weight_type, saved;
-    bool lean, chained, int8;
+    bool lean, chained, int8, narrows;
     uint64_t random;
 };
 

@@ -365,7 +365,17 @@ static void seed_sweep(struct eco_reference *run)
     }
 }
 
-/* Recomputes the values from which a 16-bit machine computes the gradient. */
+/* Is the node's value a state or saved value that the reserve has in fewer bits? */
+static bool is_narrowed(const struct eco_reference *run, int i)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    bool kept = run->saved[i] || (recipe->node[i].op == ECO_OP_STATE && recipe->node[i].index > 0);
+    for (int s = 1; s < recipe->n_states; s++)
+        kept |= recipe->next[s] == i;
+    return run->arithmetic.narrows && kept;
+}
+
+/* Recomputes the values from which a machine that keeps 16 bits computes the gradient. */
 static void settle(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
@@ -384,6 +394,8 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
                 value[j] = s == 0 && run->problem->projected ? stored(run, value[j])
                            : s == 0 || run->arithmetic.lean  ? stored(run, row->next[s][j])
                                                              : row->next[s][j];
+        for (int32_t j = 0; is_narrowed(run, i) && j < run->problem->H; j++)
+            value[j] = eco_round_saved(&run->arithmetic, value[j]);
     }
 }
 
@@ -399,12 +411,13 @@ static void take_saved(struct eco_reference *run, const struct eco_reference_row
 void eco_reference_backward(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    run->replays = eco_type_narrow(run->arithmetic.saved);
+    const bool narrows = run->arithmetic.narrows;
+    run->replays = eco_type_narrow(run->arithmetic.saved) && !narrows;
     evaluate(run, row);
     if (run->replays)
         take_saved(run, row);
     run->replays = false;
-    if (eco_type_narrow(run->arithmetic.type))
+    if (eco_type_narrow(run->arithmetic.type) || narrows)
         settle(run, row);
     seed_sweep(run);
     for (int i = recipe->n_nodes - 1; i >= 0; i--)

@@ -61,9 +61,10 @@ static void load_first(const struct replay *replay, int s, int32_t place)
 /* Is state s after step t known before the replay computes it? */
 static bool is_known(const struct replay *replay, int s, int32_t t)
 {
-    if (!replay->at_once)
+    const bool narrows = eco_layout_narrows(replay->run->layout);
+    if (!replay->at_once && !narrows)
         return false;
-    return s == 0 || (replay->knows && t != replay->bound->last);
+    return s == 0 || narrows || (replay->knows && t != replay->bound->last);
 }
 
 static void load_states(const struct replay *replay)
@@ -273,6 +274,11 @@ void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound
         .run = run, .bound = bound, .knows = eco_layout_knows_states(run->layout)};
     replay.at_once = eco_cell_replays_at_once(run->problem->cell, replay.knows);
     load_states(&replay);
+    if (eco_layout_narrows(run->layout)) {
+        eco_cpu_expand(run, bound);
+        eco_cpu_wait(run);
+        return;
+    }
     for (int32_t k = 0; k < t1 - t0; k += chunk) {
         const int32_t steps = t1 - t0 - k < chunk ? t1 - t0 - k : chunk;
         const int32_t from = bound->op->reversed ? t1 - k - steps : t0 + k;

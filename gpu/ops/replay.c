@@ -336,6 +336,10 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
     replay.at_once = eco_cell_replays_at_once(run->problem->cell, replay.knows);
     eco_gpu_copy_history(run, bound);
     load_states(&replay);
+    if (eco_layout_narrows(run->layout)) {
+        eco_gpu_expand_without(run, bound, 0);
+        return;
+    }
     if (replay.at_once)
         eco_gpu_patch_states(run, bound, op->t0, op->t1);
     for (int32_t k = 0; k < op->t1 - op->t0; k += chunk) {

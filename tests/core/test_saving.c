@@ -55,6 +55,7 @@ static const struct {
     {"lstm/bf16/train/T257/N8/I64/H64/save:every:16", 2 / 257.0 * 16},
     {"lstm/train/T257/N8/I64/H64/save:states/bf16-save", 0.5 * 256.0 / 257},
     {"gru/train/T257/N8/I64/H64/save:states", 0},
+    {"lstm/train/T257/N8/I64/H64/save:all/bf16-save", 0.5 * 5},
     {"gru-reset-first/bf16/train/bi/T257/N8/I64/H64/save:every:9", 0},
     {"gru/train/L3/T254/N8/I64/H64/save:states", 2 * 256.0 / 254},
     {"lstm/train/L2/bi/T254/N8/I64/H64/save:every:11", 256.0 / 254 + 2 * 23 / 254.0},

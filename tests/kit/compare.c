@@ -96,6 +96,14 @@ static ecornn_type saved_type(const struct test_case *test)
     return (desc->flags & ECORNN_SAVE_STATES) || test->lean ? desc->type : ECORNN_F32;
 }
 
+/* Are all saved values of fewer bits? */
+static bool narrows(const struct test_case *test)
+{
+    const ecornn_desc *desc = &test->desc;
+    return desc->save_type != 0 && desc->save_type != desc->type && desc->save_every == 0 &&
+           (desc->flags & ECORNN_SAVE_STATES) == 0;
+}
+
 static void set_rounding(const struct test_case *test, const struct machine *reference,
                          enum eco_rounding rounding, int run)
 {
@@ -109,6 +117,7 @@ static void set_rounding(const struct test_case *test, const struct machine *ref
                                                                            : type,
                                         .int8 = int8,
                                         .saved = saved_type(test),
+                                        .narrows = narrows(test),
                                         .lean = test->lean,
                                         .chained = run >= ROUNDED_RUNS};
     eco_reference_rounding(reference->device, rounding, machine, test->seed + (uint64_t)run);

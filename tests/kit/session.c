@@ -237,7 +237,8 @@ bool session_open(struct session *session)
     query_device(session->machine->device, &info);
     session->reads_y = (desc.flags & ECORNN_TRAINING) && !test->noreserve &&
                        (strcmp(info.backend, "cuda") == 0 || desc.save_every != 0 ||
-                        (desc.flags & ECORNN_SAVE_STATES) || desc.memory_limit > 0);
+                        (desc.flags & ECORNN_SAVE_STATES) || desc.memory_limit > 0 ||
+                        (desc.save_type != 0 && desc.save_type != desc.type));
     session->param = calloc((size_t)session->params, sizeof *session->param);
     session->dparam = calloc((size_t)session->params, sizeof *session->dparam);
     make_sequences(session);
