@@ -196,11 +196,11 @@ extern const struct eco_fused_kernel *const eco_fused_f32_fast;
 
 /* ---- a step of many rows in one launch, instances/wide_step_bf16.cu -------------------------- */
 
-/* Kernels of one cell; NULL: no kernel. back: its stage of a step back, for many rows. The list
- * ends with ECO_WIDE_END. */
+/* Kernels of one cell; NULL: no kernel. step: without and with values that are saved for backward;
+ * back: its stage of a step back, for many rows. The list ends with ECO_WIDE_END. */
 struct eco_wide_kernel {
     int cell, accs;
-    const void *by_shape[ECO_WIDE_SHAPES], *back;
+    const void *step[2][ECO_WIDE_SHAPES], *back;
 };
 extern const struct eco_wide_kernel *const eco_wide_bf16;
 extern const struct eco_wide_kernel *const eco_wide_f16;

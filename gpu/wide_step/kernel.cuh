@@ -65,27 +65,27 @@ ECO_DEVICE float2 pair_before(const struct eco_stage_call &stage, const struct w
     return stage.zero_states >> s & 1 ? make_float2(0, 0) : state;
 }
 
-/* Pair number k of a thread. In training (SAVES) all groups of a row follow each other, else all
- * rows of a group. */
-template <class BLOCK, bool SAVES> struct wide_order {
+/* Pair number k of a thread: all groups of a row follow each other. As many pairs as a thread has
+ * rows are loaded at once. */
+template <class BLOCK> struct wide_order {
     enum { rows = 2 * BLOCK::tiles, all = rows * BLOCK::groups, ring = (BLOCK::ahead + 1) * rows };
     static __device__ constexpr int row(int k)
     {
-        return SAVES ? k / BLOCK::groups : k % rows;
+        return k / BLOCK::groups;
     }
     static __device__ constexpr int group(int k)
     {
-        return SAVES ? k % BLOCK::groups : k / rows;
+        return k % BLOCK::groups;
     }
 };
 
 /* Loads the states before the step of as many pairs as there are rows, from number k on. */
-template <class BLOCK, bool SAVES>
+template <class BLOCK>
 ECO_DEVICE void read_states_before(const struct eco_stage_call &stage, int unit0,
                                    const struct wide_row<BLOCK> (&rows)[2 * BLOCK::tiles], int k,
-                                   float2 (&states)[wide_order<BLOCK, SAVES>::ring][BLOCK::states])
+                                   float2 (&states)[wide_order<BLOCK>::ring][BLOCK::states])
 {
-    typedef wide_order<BLOCK, SAVES> order;
+    typedef wide_order<BLOCK> order;
 #pragma unroll
     for (int i = k; i < k + order::rows && i < order::all; i++) {
         const int unit = order::group(i) * ECO_WIDE_UNITS,
@@ -122,29 +122,32 @@ template <int NUMBER, class ELEMENT> ECO_DEVICE void finish_element(ELEMENT *at)
 /* ---- stores ---------------------------------------------------------------------------------- */
 
 /*
- * In training a warp finishes all units of eight rows, a pair of them in each thread, before it
- * stores these rows. Until then they are in shared memory, where each array has a slot: state s in
- * the type of rows (slot s), saved values, and wide states, which have two slots each. A row of a
- * slot has room for an odd number of groups, so that all threads reach different banks. Afterwards
- * each thread stores whole chunks of 16 bytes, and neighbouring threads write neighbouring ones.
+ * A warp finishes all units of eight rows, a pair of them in each thread, before it stores these
+ * rows. Until then they are in shared memory, where each array has a slot: state 0 and saved values
+ * in the type of rows, and states from 1 on in that of sums, which take two slots if that is wider.
+ * A row of a slot has room for an odd number of groups, so that all threads reach different banks.
+ * Afterwards each thread stores whole chunks of 16 bytes, and neighbouring threads write
+ * neighbouring ones. The next eight rows have other slots if there is room.
  */
 template <class BLOCK> struct wide_slots {
     enum {
         rows = 8,
         groups = BLOCK::groups | 1,
         bytes = rows * groups * ECO_WIDE_UNITS * (int)sizeof(narrow),
-        saved = BLOCK::states,
-        wide = saved + BLOCK::saves,
-        of_wide = sizeof(narrow) < sizeof(real) ? 2 : 0, /* without a wider type: none */
-        count = wide + of_wide * (BLOCK::states - 1),
-        all = count * bytes * BLOCK::consumers / 32
+        of_wide = sizeof(real) / sizeof(narrow),
+        saved = 1 + of_wide * (BLOCK::states - 1),
+        count = saved + BLOCK::saves,
+        set = count * bytes * BLOCK::consumers / 32,
+        sets = 2 * set > BLOCK::stages *BLOCK::stage_bytes ? 1 : 2
     };
     char *at; /* of the warp: [count, rows, groups, ECO_WIDE_UNITS] */
 };
 
-template <class BLOCK> ECO_DEVICE struct wide_slots<BLOCK> slots_of_warp(void) {
-    static_assert(wide_slots<BLOCK>::all <= BLOCK::stages * BLOCK::stage_bytes, "too many slots");
-    return {wide_shared + threadIdx.x / 32 * (wide_slots<BLOCK>::count * wide_slots<BLOCK>::bytes)};
+template <class BLOCK> ECO_DEVICE struct wide_slots<BLOCK> slots_of_warp(int i) {
+    typedef wide_slots<BLOCK> size;
+    static_assert(size::set <= BLOCK::stages * BLOCK::stage_bytes, "too many slots");
+    return {wide_shared + i % size::sets * size::set +
+            threadIdx.x / 32 * (size::count * size::bytes)};
 }
 
 /* Is the state after the step wider than rows? */
@@ -172,30 +175,46 @@ struct wide_rows {
     unsigned stored;
 };
 
-template <class BLOCK, bool WIDE>
+/* FROM, TO: the numbers of the slot and of the array. A chunk has 16 bytes of the array. */
+template <class BLOCK, class FROM, class TO>
 ECO_DEVICE void store_slot(const wide_slots<BLOCK> &slots, int slot, void *base, size_t row_of_base,
                            const struct wide_rows &to)
 {
     typedef wide_slots<BLOCK> size;
     enum {
-        bytes = WIDE ? sizeof(real) : sizeof(narrow),
-        units = 16 / bytes, /* of a chunk */
+        units = 16 / sizeof(TO), /* of a chunk */
         each = ECO_WIDE_UNITS / units,
         chunks = each * BLOCK::groups
+    };
+    struct __align__(16) chunk
+    {
+        TO of[units];
+    };
+    struct __align__(16) numbers
+    {
+        FROM of[units];
     };
 #pragma unroll
     for (int k = 0; k < size::rows * chunks; k += 32) {
         const int i = k + (int)threadIdx.x % 32, row = i / chunks, unit = i % chunks * units;
-        const char *const from =
-            slots.at + slot * size::bytes + (row * each * size::groups + i % chunks) * 16;
-        if (row < size::rows && to.stored >> 4 * row & 1 && to.unit0 + unit < to.hidden)
-            *(uint4 *)((char *)base + (size_t)((uint32_t)(to.row0 + row) * (uint32_t)row_of_base +
-                                               to.unit0 + unit) *
-                                          bytes) = *(const uint4 *)from;
+        if (row < size::rows && to.stored >> 4 * row & 1 && to.unit0 + unit < to.hidden) {
+            const numbers from = *(const numbers *)(slots.at + slot * size::bytes +
+                                                    (row * size::groups * ECO_WIDE_UNITS + unit) *
+                                                        (int)sizeof(FROM));
+            chunk given;
+#pragma unroll
+            for (int e = 0; e < units; e++)
+                if constexpr (sizeof(FROM) > sizeof(TO))
+                    given.of[e] = to_narrow(from.of[e]);
+                else
+                    given.of[e] = from.of[e];
+            *(chunk *)((TO *)base + ((uint32_t)(to.row0 + row) * (uint32_t)row_of_base + to.unit0 +
+                                     unit)) = given;
+        }
     }
 }
 
-/* Stores everything of rows of a step that saves. */
+/* Stores everything of eight rows. */
 template <class BLOCK>
 ECO_DEVICE void store_rows(const struct eco_stage_call &stage, const wide_slots<BLOCK> &slots,
                            const struct wide_rows &to)
@@ -203,67 +222,63 @@ ECO_DEVICE void store_rows(const struct eco_stage_call &stage, const wide_slots<
     typedef wide_slots<BLOCK> size;
     __syncwarp();
     if (stage.y)
-        store_slot<BLOCK, false>(slots, 0, stage.y, stage.y_row, to);
+        store_slot<BLOCK, narrow, narrow>(slots, 0, stage.y, stage.y_row, to);
+    if (stage.next[0])
+        store_slot<BLOCK, narrow, narrow>(slots, 0, stage.next[0], stage.next_row[0], to);
 #pragma unroll
-    for (int s = 0; s < BLOCK::states; s++) {
+    for (int s = 1; s < BLOCK::states; s++) {
+        const int slot = 1 + size::of_wide * (s - 1);
         if (stage.next[s] && is_next_wide(stage, s))
-            store_slot<BLOCK, true>(slots, size::wide + 2 * (s - 1), stage.next[s],
-                                    stage.next_row[s], to);
+            store_slot<BLOCK, real, real>(slots, slot, stage.next[s], stage.next_row[s], to);
         else if (stage.next[s])
-            store_slot<BLOCK, false>(slots, s, stage.next[s], stage.next_row[s], to);
-        if (s > 0 && stage.kept[s])
-            store_slot<BLOCK, false>(slots, s, stage.kept[s], stage.kept_row[s], to);
+            store_slot<BLOCK, real, narrow>(slots, slot, stage.next[s], stage.next_row[s], to);
+        if (stage.kept[s])
+            store_slot<BLOCK, real, narrow>(slots, slot, stage.kept[s], stage.kept_row[s], to);
     }
 #pragma unroll
     for (int i = 0; i < BLOCK::saves; i++)
-        store_slot<BLOCK, false>(slots, size::saved + i, (narrow *)stage.save + stage.hidden * i,
-                                 stage.save_row, to);
-    __syncwarp();
+        store_slot<BLOCK, narrow, narrow>(
+            slots, size::saved + i, (narrow *)stage.save + stage.hidden * i, stage.save_row, to);
+    if (size::sets == 1)
+        __syncwarp();
 }
 
-/* Stores a next state wherever it is needed. */
+/* The groups of a row that has ended: states stay, y is 0. */
 template <class BLOCK>
-ECO_DEVICE void store_next_pair(const struct eco_stage_call &stage, int row, int s, int unit,
-                                float2 next)
+ECO_DEVICE void mask_row(const struct eco_stage_call &stage, const struct wide_row<BLOCK> &at,
+                         int unit0)
 {
-    const uint32_t at = (uint32_t)row;
-    if (stage.next[s])
-        store_pair(stage.next[s], at * (uint32_t)stage.next_row[s] + unit, next,
-                   is_next_wide(stage, s));
-    if (s > 0 && stage.kept[s])
-        store_pair(stage.kept[s], at * (uint32_t)stage.kept_row[s] + unit, next, false);
-    if (s == 0 && stage.y)
-        store_pair(stage.y, at * (uint32_t)stage.y_row + unit, next, false);
-}
-
-/* A row that has ended: states stay, y is 0. The states are loaded once more: those loaded ahead
- * would take registers of the rows that have not. */
-template <class BLOCK>
-ECO_DEVICE void mask_pair(const struct eco_stage_call &stage, const struct wide_row<BLOCK> &at,
-                          int unit0, int group)
-{
-    const int unit = group * ECO_WIDE_UNITS;
+    const uint32_t row = (uint32_t)at.row;
+#pragma unroll 1
+    for (int unit = 0; unit < BLOCK::units && unit0 + unit < stage.hidden; unit += ECO_WIDE_UNITS) {
 #pragma unroll
-    for (int s = 0; s < BLOCK::states; s++)
-        store_next_pair<BLOCK>(stage, at.row, s, unit0 + unit,
-                               pair_before<BLOCK>(stage, at, s, unit));
-    if (stage.y)
-        store_pair(stage.y, (uint32_t)at.row * (uint32_t)stage.y_row + unit0 + unit,
-                   make_float2(0, 0), false);
+        for (int s = 0; s < BLOCK::states; s++) {
+            const float2 state = pair_before<BLOCK>(stage, at, s, unit);
+            if (stage.next[s])
+                store_pair(stage.next[s], row * (uint32_t)stage.next_row[s] + unit0 + unit, state,
+                           is_next_wide(stage, s));
+            if (s > 0 && stage.kept[s])
+                store_pair(stage.kept[s], row * (uint32_t)stage.kept_row[s] + unit0 + unit, state,
+                           false);
+        }
+        if (stage.y)
+            store_pair(stage.y, row * (uint32_t)stage.y_row + unit0 + unit, make_float2(0, 0),
+                       false);
+    }
 }
 
 struct wide_place {
     int row, unit, group;
 };
 
-/* Finishes a pair. In training (SAVES) all goes to the slots. */
-template <int NUMBER, class BLOCK, bool SAVES>
+/* Finishes a pair, all of whose values go to slots. */
+template <int NUMBER, class BLOCK>
 ECO_DEVICE void finish_pair(const struct eco_stage_call &stage, const wide_slots<BLOCK> &slots,
                             const struct wide_place &place, const vec (&acc)[2][BLOCK::accs],
                             const float2 (&before)[BLOCK::states])
 {
     typedef wide_slots<BLOCK> size;
-    wide_element<BLOCK::accs, BLOCK::states, BLOCK::saves> at[2];
+    wide_element<BLOCK::accs, BLOCK::states, BLOCK::made> at[2];
 #pragma unroll
     for (int e = 0; e < 2; e++) {
         at[e].call = &stage;
@@ -280,37 +295,34 @@ ECO_DEVICE void finish_pair(const struct eco_stage_call &stage, const wide_slots
 #pragma unroll
     for (int s = 0; s < BLOCK::states; s++) {
         const float2 next = make_float2(at[0].next[s], at[1].next[s]);
-        const bool wide = is_next_wide(stage, s);
-        if (!SAVES)
-            store_next_pair<BLOCK>(stage, place.row, s, place.unit, next);
-        if (SAVES && wide)
-            put_pair<BLOCK, true>(slots, size::wide + 2 * (s - 1), place.group, next);
-        if (SAVES && (!wide || stage.kept[s]))
-            put_pair<BLOCK, false>(slots, s, place.group, next);
+        if (s == 0)
+            put_pair<BLOCK, false>(slots, 0, place.group, next);
+        else
+            put_pair<BLOCK, true>(slots, 1 + size::of_wide * (s - 1), place.group, next);
     }
 #pragma unroll
-    for (int i = 0; SAVES && i < BLOCK::saves; i++)
+    for (int i = 0; i < BLOCK::saves; i++)
         put_pair<BLOCK, false>(slots, size::saved + i, place.group,
                                make_float2(at[0].saved[i], at[1].saved[i]));
 }
 
-/* Waits for the sums and finishes all of a thread's pairs. States are loaded ahead. */
-template <int NUMBER, class BLOCK, bool SAVES>
+/* Waits for the sums and finishes all of a thread's pairs. States are loaded ahead. Nothing is
+ * asked about a pair until its rows are stored, so that the cells of many run at a time. */
+template <int NUMBER, class BLOCK>
 ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<BLOCK> &pairs,
                              const struct wide_row<BLOCK> (&rows)[2 * BLOCK::tiles],
                              const float *biases, float (&d)[BLOCK::tiles][BLOCK::sums])
 {
-    typedef wide_order<BLOCK, SAVES> order;
+    typedef wide_order<BLOCK> order;
     enum { groups = BLOCK::groups, units = BLOCK::units * BLOCK::across };
     const struct eco_stage_call &stage = call.stage;
-    const wide_slots<BLOCK> slots = slots_of_warp<BLOCK>();
     const float *const bias_of_pair = biases + pairs.unit0 - (int)blockIdx.x * units;
     const int lane = (int)threadIdx.x % 32;
     const bool inside = pairs.unit0 < stage.hidden; /* of the whole warp */
     float2 states[order::ring][BLOCK::states];
 #pragma unroll
     for (int k = 0; inside && k < BLOCK::ahead * order::rows; k += order::rows)
-        read_states_before<BLOCK, SAVES>(stage, pairs.unit0, rows, k, states);
+        read_states_before<BLOCK>(stage, pairs.unit0, rows, k, states);
     wait_for_sums<BLOCK>(d);
     named_barrier_sync(BLOCK::consumers); /* biases have been loaded, and stages are free */
     if (!inside)
@@ -319,9 +331,10 @@ ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<
     for (int k = 0; k < order::all; k++) {
         const int i = order::row(k), group = order::group(k),
                   unit = pairs.unit0 + group * ECO_WIDE_UNITS;
+        const wide_slots<BLOCK> slots = slots_of_warp<BLOCK>(i);
         if (k % order::rows == 0)
-            read_states_before<BLOCK, SAVES>(stage, pairs.unit0, rows,
-                                             k + BLOCK::ahead * order::rows, states);
+            read_states_before<BLOCK>(stage, pairs.unit0, rows, k + BLOCK::ahead * order::rows,
+                                      states);
         vec acc[2][BLOCK::accs];
 #pragma unroll
         for (int a = 0; a < BLOCK::accs; a++) {
@@ -330,17 +343,15 @@ ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<
             acc[0][a] = sum[0] + bias.x;
             acc[1][a] = sum[1] + bias.y;
         }
-        if (rows[i].there && unit < stage.hidden) {
-            if (rows[i].masked)
-                mask_pair<BLOCK>(stage, rows[i], pairs.unit0, group);
-            else
-                finish_pair<NUMBER, BLOCK, SAVES>(stage, slots, {rows[i].row, unit, group}, acc,
-                                                  states[k % order::ring]);
-        }
-        if (SAVES && group == groups - 1)
-            store_rows<BLOCK>(stage, slots,
-                              {row_of_pair(pairs.row0, i) - lane / 4, pairs.unit0 - lane % 4 * 2,
-                               stage.hidden, __ballot_sync(~0u, rows[i].there && !rows[i].masked)});
+        finish_pair<NUMBER, BLOCK>(stage, slots, {rows[i].row, unit, group}, acc,
+                                   states[k % order::ring]);
+        if (group < groups - 1)
+            continue;
+        store_rows<BLOCK>(stage, slots,
+                          {row_of_pair(pairs.row0, i) - lane / 4, pairs.unit0 - lane % 4 * 2,
+                           stage.hidden, __ballot_sync(~0u, rows[i].there && !rows[i].masked)});
+        if (rows[i].there && rows[i].masked)
+            mask_row<BLOCK>(stage, rows[i], pairs.unit0);
     }
 }
 
@@ -389,16 +400,16 @@ ECO_DEVICE void consume(const struct eco_wide_call &call, const struct wide_stag
 #pragma unroll
     for (int i = 0; i < pairs.of_thread; i++)
         rows[i] = wide_row_at<BLOCK>(call.stage, row_of_pair(pairs.row0, i), pairs.unit0);
-    if (BLOCK::saves > 0 && call.stage.save)
-        finish_pairs<NUMBER, BLOCK, true>(call, pairs, rows, stages->biases, d);
-    else
-        finish_pairs<NUMBER, BLOCK, false>(call, pairs, rows, stages->biases, d);
+    finish_pairs<NUMBER, BLOCK>(call, pairs, rows, stages->biases, d);
 }
 
-template <int NUMBER, int SHAPE> ECO_DEVICE void run_wide_step(const struct eco_wide_call &call)
+/* SAVES: the step saves values for backward, and a kernel of its own has more registers for that.
+ */
+template <int NUMBER, int SHAPE, bool SAVES>
+ECO_DEVICE void run_wide_step(const struct eco_wide_call &call)
 {
 #if HAS_WGMMA
-    typedef wide_block<NUMBER, SHAPE> block;
+    typedef wide_block<NUMBER, SHAPE, SAVES> block;
     const struct wide_stages stages = stages_in_shared<block>();
     begin_stages<block>(&stages);
     if (threadIdx.x >= block::consumers) {
@@ -414,12 +425,12 @@ template <int NUMBER, int SHAPE> ECO_DEVICE void run_wide_step(const struct eco_
 #endif
 }
 
-#define WIDE_STEP(linkage, name, number, shape)                                                    \
-    linkage __global__ void __launch_bounds__(wide_block<number, shape>::threads,                  \
+#define WIDE_STEP(linkage, name, number, shape, saves)                                             \
+    linkage __global__ void __launch_bounds__(wide_block<number, shape, saves>::threads,           \
                                               wide_shape<shape>::blocks)                           \
         name(const __grid_constant__ struct eco_wide_call call)                                    \
     {                                                                                              \
-        run_wide_step<number, shape>(call);                                                        \
+        run_wide_step<number, shape, saves>(call);                                                 \
     }
 
 #endif /* ECO_GPU_WIDE_STEP_KERNEL_CUH */

@@ -8,15 +8,15 @@
 #include "gpu/wide_step/backward.cuh"
 #include "gpu/wide_step/kernel.cuh"
 
-template <int NUMBER, int SHAPE>
-WIDE_STEP(static, wide_step, NUMBER, SHAPE)
+template <int NUMBER, int SHAPE, bool SAVES>
+WIDE_STEP(static, wide_step, NUMBER, SHAPE, SAVES)
 
-template <int NUMBER, int SHAPE>
+template <int NUMBER, int SHAPE, bool SAVES>
 static const void *wide_kernel_of(void)
 {
     typedef cell_traits<NUMBER> cell;
     if constexpr (cell::products == 1 && ECO_WIDE_MADE((int)cell::accs))
-        return (const void *)wide_step<NUMBER, SHAPE>;
+        return (const void *)wide_step < NUMBER, SHAPE, SAVES && (cell::saves > 0) > ;
     return nullptr;
 }
 template <int NUMBER> static const void *wide_back_of(void)
@@ -25,11 +25,16 @@ template <int NUMBER> static const void *wide_back_of(void)
         return (const void *)wide_back<NUMBER>;
     return nullptr;
 }
+#define WIDE_SHAPES(cell, saves)                                                                   \
+    {                                                                                              \
+        wide_kernel_of<cell, 0, saves>(), wide_kernel_of<cell, 1, saves>(),                        \
+            wide_kernel_of<cell, 2, saves>(), wide_kernel_of<cell, 3, saves>(),                    \
+            wide_kernel_of<cell, 4, saves>()                                                       \
+    }
 #define WIDE_KERNELS(cell, ...)                                                                    \
     {cell,                                                                                         \
      cell_traits<cell>::accs,                                                                      \
-     {wide_kernel_of<cell, 0>(), wide_kernel_of<cell, 1>(), wide_kernel_of<cell, 2>(),             \
-      wide_kernel_of<cell, 3>(), wide_kernel_of<cell, 4>()},                                       \
+     {WIDE_SHAPES(cell, false), WIDE_SHAPES(cell, true)},                                          \
      wide_back_of<cell>()},
 
 static const struct eco_wide_kernel wide_kernels[] = {

@@ -26,11 +26,14 @@ const struct eco_wide_kernel *eco_wide_kernels(const struct eco_problem *problem
 static ecornn_status give_shared_memory(const struct eco_wide_kernel *kernel)
 {
     ecornn_status status = ECORNN_OK;
-    for (int shape = 0; shape < ECO_WIDE_SHAPES && status == ECORNN_OK; shape++)
-        if (kernel->by_shape[shape] != NULL)
-            status = ECO_CUDA(cudaFuncSetAttribute(kernel->by_shape[shape],
-                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   (int)eco_wide_shared(shape, kernel->accs)));
+    for (int n = 0; n < 2 * ECO_WIDE_SHAPES && status == ECORNN_OK; n++) {
+        const int shape = n % ECO_WIDE_SHAPES;
+        const void *step = kernel->step[n / ECO_WIDE_SHAPES][shape];
+        if (step != NULL)
+            status =
+                ECO_CUDA(cudaFuncSetAttribute(step, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              (int)eco_wide_shared(shape, kernel->accs)));
+    }
     return status;
 }
 
@@ -125,9 +128,9 @@ static void launch(struct eco_gpu_run *run, const struct eco_wide_call *call, in
         .attrs = &attribute,
         .numAttrs = alone ? eco_launch_after(&run->launch) : eco_launch_after_all(&run->launch)};
     const struct eco_gpu_plan *own = run->plan->context;
+    const void *kernel = own->wide->step[call->stage.save != NULL][shape];
     void *arguments[] = {(void *)(uintptr_t)call};
-    eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, own->wide->by_shape[shape], arguments),
-                      "a wide step");
+    eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, kernel, arguments), "a wide step");
 }
 
 bool eco_wide_step(struct eco_gpu_run *run, const struct eco_op *op,

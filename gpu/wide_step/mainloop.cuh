@@ -29,13 +29,14 @@ template <int SHAPE> struct wide_shape;
 ECO_WIDE_LIST(WIDE_SHAPE)
 #undef WIDE_SHAPE
 
-template <int NUMBER, int SHAPE> struct wide_block {
+template <int NUMBER, int SHAPE, bool SAVES> struct wide_block {
     typedef wide_shape<SHAPE> shape;
     typedef cell_traits<NUMBER> cell;
     enum {
         accs = cell::accs,
         states = cell::states,
-        saves = cell::saves,
+        saves = SAVES ? cell::saves : 0,
+        made = cell::saves, /* by the cell's text; saved or not */
         down = shape::down,
         tiles = shape::tiles,
         across = shape::across,
@@ -58,7 +59,7 @@ template <int NUMBER, int SHAPE> struct wide_block {
         /* as many pairs of units as a thread has rows are loaded at once: how often ahead, as
          * registers allow */
         room = !alone      ? (sums > 32 ? 1 : 2)
-               : tiles > 1 ? 1
+               : tiles > 1 ? 2
                            : 8,
         ahead = room < groups ? room : groups,
         registers_of_copies = 24,
