@@ -19,7 +19,7 @@ struct eco_caps {
     int threads; /* GPU: multiprocessors */
     double flops,
         bytes_per_s; /* of one thread: a fused multiply-add counts as two; bytes read from memory */
-    bool int8;       /* supports int8 weights, */
+    bool int8;       /* supports rows of int8, not only weights */
     bool streams;    /* its steps read io.rows; else compose/run_one.c gathers states */
     bool own_memory; /* the host cannot read device memory, so lengths are not checked */
     struct eco_cpu_caps {

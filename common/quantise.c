@@ -23,7 +23,7 @@ float eco_weight_scale(const void *row, ecornn_type type, size_t n)
     double most = 0;
     for (size_t i = 0; i < n; i++) {
         const double size = fabs(eco_type_get(row, i, type));
-        if (!(size <= most)) /* keeps a NaN */
+        if (size > most || isnan(size)) /* keeps a NaN */
             most = size;
     }
     if (!isfinite(most))

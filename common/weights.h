@@ -85,6 +85,13 @@ static inline size_t eco_panels_offset(const struct eco_panels *panels, int32_t 
     return ((size_t)block * vectors + (size_t)eco_panels_vector(panels, panel)) * vector;
 }
 
+/* S8 without panels: byte offset of the scales of a matrix's rows [n*height], as floats. */
+static inline size_t eco_matrix_scales(const struct eco_matrix *matrix)
+{
+    const size_t group = sizeof(float), rows = (size_t)matrix->n * (size_t)matrix->height;
+    return (rows * (size_t)matrix->row + group - 1) / group * group;
+}
+
 /* S8: behind the panels there are for each vector of each block, in this order, the scales of its
  * lanes [lanes] as floats and the sums of their integers [lanes] as int32_t. */
 static inline size_t eco_panels_elements(const struct eco_panels *panels)

@@ -28,8 +28,8 @@ static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_a
     const bool is_choice = plan->device->backend->algos[1] != NULL; /* not the reference's one */
     if (is_choice && left_out(&plan->problem, algo))
         return plan->by_wisdom ? "left out by wisdom" : "left out by ECORNN_ALGORITHM";
-    if (plan->problem.weight_type == ECORNN_S8 && !plan->device->caps.int8)
-        return "does not support int8 weights";
+    if (plan->problem.int8 && !plan->device->caps.int8)
+        return "does not support int8, only int8-weights";
     return algo->refuses(&plan->problem, &plan->device->caps);
 }
 

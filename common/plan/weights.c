@@ -159,7 +159,11 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
     const ecornn_type type =
         form == ECO_FORM_DENSE || weight_id == ECO_WEIGHT_VECTORS ? layout->sum : layout->weight;
     struct eco_size bytes = eco_size_mul(elements, eco_type_bytes(type));
-    if (type == ECORNN_S8 && form == ECO_FORM_FORWARD) {
+    if (type == ECORNN_S8 && !panelled) {
+        const size_t rows = (size_t)matrix->n * (size_t)matrix->height, row = (size_t)matrix->row;
+        bytes = eco_size_add(
+            bytes, eco_size_of(eco_matrix_scales(matrix) - rows * row + rows * sizeof(float)));
+    } else if (type == ECORNN_S8 && form == ECO_FORM_FORWARD) {
         const struct eco_panels *panels = eco_layout_panels(layout, layer, weight_id, false);
         bytes = eco_size_add(bytes, eco_size_of(eco_panels_scales(panels, panels->blocks, 0) -
                                                 eco_panels_elements(panels)));

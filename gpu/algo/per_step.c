@@ -2,6 +2,7 @@
  * Algorithm step: a product and a fused kernel for each step and stage. It runs every cell, option
  * and type; other algorithms have to beat it.
  */
+#include "gpu/gemm/bytes/bytes.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/presplit.h"
@@ -171,15 +172,17 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     const bool wavefront = eco_step_overlaps(problem, caps, true);
     const struct eco_layout_request chunks = eco_step_chunks(problem, wavefront);
     const int32_t back = chunks.chunk_backward;
-    const bool alone = wavefront || problem->row_invariant; /* backward products are grouped */
+    const bool bytes = problem->weight_type == ECORNN_S8 && problem->N <= ECO_BYTES_MOST_ROWS;
+    /* backward products are grouped; bytes are multiplied as they are */
+    const bool alone = wavefront || problem->row_invariant || bytes;
     const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
                                 alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
     *request = (struct eco_layout_request){
         .wavefront = wavefront,
         .gpu.lean = true,
-        .gpu.widened = problem->weight_type != problem->type,
+        .gpu.widened = problem->weight_type != problem->type && !bytes,
         .gpu.prepared_bytes = {prepared[0], prepared[1]},
-        .gpu.transposed = {prepared[0] == 0 && turns_forward(problem, wavefront),
+        .gpu.transposed = {prepared[0] == 0 && !bytes && turns_forward(problem, wavefront),
                            prepared[1] == 0 && problem->training && turns_back(problem) &&
                                !problem->row_invariant},
         .gpu.rows_independent = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */

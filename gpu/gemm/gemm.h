@@ -23,6 +23,7 @@ struct eco_product {
     size_t a_row, b_row, c_row;
     ecornn_type c_type;                  /* type of A and B, if not that of rows */
     const struct eco_scaled_f16 *scaled; /* F16 operands; or NULL */
+    const float *scales;                 /* [n] of B, which has integers of 8 bits; or NULL */
     bool add;
     const float *bias; /* [n], to which C is initialised, which then is F32; or NULL */
     int32_t piece;     /* terms added at once; 0: eco_gpu_piece() */

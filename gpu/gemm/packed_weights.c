@@ -1,17 +1,34 @@
 /*
  * Products with the packed weights, one for each run of accumulators, and copies of weights.
  */
+#include "gpu/gemm/bytes/bytes.h"
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/presplit.h"
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+static void widen_bytes(struct eco_gpu_run *run, const struct eco_op *op, int part, void *to)
+{
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(
+            run,
+            eco_launch_widen_bytes(to, eco_bind_weights(run->layout, run->args, op, part),
+                                   eco_gpu_scales(run, op, part), matrix->n * matrix->height,
+                                   matrix->row, run->stream),
+            "widening weights");
+}
+
 static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
     const struct eco_array array =
         eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);
+    if (run->layout->weight == ECORNN_S8) {
+        widen_bytes(run, op, part, eco_bind_array(&array, run->args, 0).first);
+        return;
+    }
     const struct eco_move_call call = {
         .to = {.data = eco_bind_array(&array, run->args, 0).first,
                .row = array.row,
@@ -109,13 +126,19 @@ struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run, const str
     const struct eco_matrix matrix = matrix_of(run, m);
     const struct weights weights = weights_of(run, m);
     const ecornn_type c_type = c_type_of(run, m);
+    const bool bytes = eco_gpu_reads_bytes(run);
+    const size_t before = (size_t)span->before * weights.number;
     return (struct eco_product){
         .kind = weights.transposed ? ECO_NN : ECO_NT,
         .m = m->rows,
         .n = (span->end - span->first) * matrix.height,
         .k = eco_gpu_columns(run, m),
         .a = m->a,
-        .b = eco_gpu_after(weights.data, (size_t)span->before * weights.number, type_of(run, m)),
+        .b = bytes ? (const char *)weights.data + before
+                   : eco_gpu_after(weights.data, before, type_of(run, m)),
+        .scales = bytes ? eco_gpu_scales(run, m->op, m->weight_id) +
+                              (size_t)span->before * (size_t)matrix.height
+                        : NULL,
         .c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, c_type),
         .a_row = m->a_row,
         .b_row = weights.row,

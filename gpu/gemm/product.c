@@ -1,6 +1,7 @@
 /*
  * One product: offered to several methods, the last of which is cuBLAS, for some in pieces along k.
  */
+#include "gpu/gemm/bytes/bytes.h"
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
@@ -256,8 +257,34 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_product *p
     return true;
 }
 
+/* A run whose steps have begun has packed its weights before the preceding kernel. */
+static void multiply_bytes(struct eco_gpu_run *run, const struct eco_product *p)
+{
+    const bool overlap = eco_launch_after(&run->launch);
+    const struct eco_bytes_product product = {.a = p->a,
+                                              .scale = p->scales,
+                                              .bias = p->bias,
+                                              .b = p->b,
+                                              .c = p->c,
+                                              .a_row = p->a_row,
+                                              .b_row = p->b_row,
+                                              .c_row = p->c_row,
+                                              .m = p->m,
+                                              .n = p->n,
+                                              .k = p->k,
+                                              .add = p->add,
+                                              .early = overlap && run->launch.steps};
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_bytes_product(&product, overlap, run->stream),
+                          "a product with integers");
+}
+
 bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *p)
 {
+    if (p->scales != NULL) {
+        multiply_bytes(run, p);
+        return true;
+    }
     if (p->bias == NULL && eco_gpu_grouped_product(run, p))
         return true;
     if (eco_gpu_product_emulated(run, p))

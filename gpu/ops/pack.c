@@ -1,5 +1,6 @@
 /* Moves parameters to packed weights, and gradients back, in the device's memory. */
 #include "gpu/copy/param_moves.h"
+#include "gpu/gemm/bytes/bytes.h"
 #include "gpu/ops/ops.h"
 
 #include <string.h>
@@ -14,6 +15,7 @@ struct position {
     ecornn_type type, gradient_type;
     size_t weights, gradient; /* bytes */
     size_t row;               /* elements of a row in packed weights and gradient */
+    size_t scales;            /* S8: bytes from its weights to their scales */
 };
 
 static struct position place_of(const struct ecornn_plan *plan, int i)
@@ -28,6 +30,8 @@ static struct position place_of(const struct ecornn_plan *plan, int i)
     found.weight_id = part;
     const size_t elements = (size_t)before * (size_t)matrix->height * (size_t)matrix->row;
     found.row = (size_t)matrix->row;
+    found.scales = eco_matrix_scales(matrix) - elements +
+                   (size_t)before * (size_t)matrix->height * sizeof(float);
     found.type = at.vector ? layout->sum : layout->weight;
     found.weights = eco_layout_weights(layout, at.layer, at.direction, part) +
                     elements * eco_type_bytes(found.type);
@@ -170,6 +174,30 @@ static bool has_gaps(const struct eco_layout *layout)
     return gaps;
 }
 
+/* Quantises a matrix, head by head. */
+static ecornn_status pack_bytes(const struct mover *mover, const struct position *position,
+                                const void *param, int8_t *to)
+{
+    const struct eco_param_position *at = &position->at;
+    struct eco_bytes_rows rows = {.from = param,
+                                  .type = mover->plan->problem.param_type,
+                                  .from_row = (size_t)at->cols,
+                                  .to_row = position->row,
+                                  .to = to,
+                                  .scale = (float *)(void *)(to + position->scales),
+                                  .rows = at->rows / at->blocks,
+                                  .columns = at->cols};
+    ecornn_status status = check(mover, position, param);
+    for (int k = 0; status == ECORNN_OK && k < at->blocks; k++) {
+        status = eco_cuda_status(eco_launch_quantise(&rows, mover->stream), "quantising weights");
+        rows.from =
+            (const char *)rows.from + (size_t)rows.rows * rows.from_row * eco_type_bytes(rows.type);
+        rows.to += (size_t)rows.rows * rows.to_row + (size_t)rows.columns;
+        rows.scale += rows.rows;
+    }
+    return status;
+}
+
 /* Moves parameter i of those given into packed weights. */
 static ecornn_status pack_param(struct mover *mover, const struct position *position,
                                 const void *param, const void *added, void *weights)
@@ -180,6 +208,8 @@ static ecornn_status pack_param(struct mover *mover, const struct position *posi
                              .row = (size_t)position->at.cols,
                              .type = mover->plan->problem.param_type};
     ecornn_status status = ECORNN_OK;
+    if (position->type == ECORNN_S8)
+        return pack_bytes(mover, position, param, to.data);
     for (int k = 0; status == ECORNN_OK && k < position->at.blocks; k++) {
         status = move(mover, position, param, added, to, from);
         next_head(position, &to, &from);
@@ -250,7 +280,8 @@ bool eco_gpu_take_params(struct eco_gpu_given *given, const struct ecornn_plan *
 {
     struct mover mover = {.plan = plan, .plans = true};
     *given = (struct eco_gpu_given){.count = 0};
-    if (plan->problem.L * plan->problem.D > ECO_GIVEN_PLACES || has_gaps(&plan->layout[0]))
+    if (plan->problem.L * plan->problem.D > ECO_GIVEN_PLACES ||
+        plan->problem.weight_type == ECORNN_S8 || has_gaps(&plan->layout[0]))
         return false;
     find_matrices(given, plan, args->params);
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {

@@ -32,6 +32,18 @@ const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *
     return eco_bind_array(&array, run->args, 0).first;
 }
 
+bool eco_gpu_reads_bytes(const struct eco_gpu_run *run)
+{
+    return run->layout->weight == ECORNN_S8 && !run->layout->request.gpu.widened;
+}
+
+const float *eco_gpu_scales(const struct eco_gpu_run *run, const struct eco_op *op, int weight_id)
+{
+    const char *const bytes = eco_bind_weights(run->layout, run->args, op, weight_id);
+    return (const float *)(const void *)(bytes + eco_matrix_scales(eco_layout_matrix(
+                                                     run->layout, op->layer, weight_id)));
+}
+
 int32_t eco_gpu_column(const struct eco_gpu_run *run)
 {
     return (int32_t)eco_layout_acc_blocks(run->layout).column;

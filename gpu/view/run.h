@@ -68,6 +68,9 @@ void eco_gpu_move(void *run, const struct eco_move *move);
 void eco_gpu_cut(void *run, const struct eco_cut *cut);
 /* A part of the packed weights for products, in the type of rows. */
 const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int weight_id);
+/* Do products read matrices of S8 as they are packed?  The scales of such a matrix's rows. */
+bool eco_gpu_reads_bytes(const struct eco_gpu_run *run);
+const float *eco_gpu_scales(const struct eco_gpu_run *run, const struct eco_op *op, int weight_id);
 /* Elements from one accumulator of a row to the next. */
 int32_t eco_gpu_column(const struct eco_gpu_run *run);
 /* Every plan requests it. */

@@ -29,7 +29,7 @@ gpu/copy/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h           
 gpu/device/      : include/ common/ gpu/kernels.h                                           : immintrin omp.h cblas
 gpu/view/        : include/ common/ gpu/kernels.h gpu/device/ gpu/algo/force.h gpu/persistent/need.h              : immintrin omp.h cblas cublas
 gpu/jit/         : include/ common/ config.h gpu/device/                               : immintrin omp.h cblas cublas
-gpu/gemm/        : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/view/ gpu/arch/ gpu/tile/ gpu/gemm/   : immintrin omp.h cblas
+gpu/gemm/        : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/copy/element.cuh gpu/view/ gpu/arch/ gpu/tile/ gpu/gemm/   : immintrin omp.h cblas
 gpu/ops/         : include/ common/ gpu/view/ gpu/jit/jit.h gpu/gemm/ gpu/wide_step/wide_step.h gpu/copy/join.h gpu/copy/param_moves.h gpu/copy/compaction.h gpu/copy/streams.h : immintrin omp.h cblas
 gpu/wide_step/   : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/device/tensor_map.h gpu/view/ gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
 gpu/fused_step/  : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/view/ gpu/jit/ gpu/ops/ops.h gpu/arch/ gpu/tile/ gpu/cell/ gpu/wide_step/wide_step.h : immintrin omp.h cblas

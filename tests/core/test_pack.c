@@ -4,9 +4,11 @@
  * run with packed ones.
  */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/quantise.h"
 #include "common/type.h"
 #include "ecornn.h"
 #include "tests/kit/calls.h"
@@ -218,7 +220,7 @@ START_TEST(runs_take_parameters)
         "gru/bf16/T3/N8/I16/H32",    "lstm/L5/bi/T3/N2/I16/H16",
         "lstm/f64/T3/N2/I8/H16/P8",  "rnn-tanh/T4/N5/I16/H16",
         "lstm/T40/N32/I64/H64",      "qrnn/T8/N2/I16/H32",
-        "lstm/models:2/T3/N2/I8/H8"};
+        "lstm/models:2/T3/N2/I8/H8", "lstm/f32/int8-weights/L2/T3/N2/I16/H37"};
     if (_i == 3 && count_devices("cuda") == 0)
         return;
     for (size_t k = 0; k < sizeof problems / sizeof *problems; k++)
@@ -272,5 +274,12 @@ START_TEST(parameters_are_checked)
 }
 END_TEST
 
-TEST_MAIN("pack", 0, {sums_are_packed, 4}, {runs_take_parameters, 4}, {matrices_are_refused, 1},
-          {parameters_are_checked, 1})
+START_TEST(a_nan_has_no_scale)
+{
+    const float row[] = {NAN, 1, 2};
+    ck_assert(isnan(eco_weight_scale(row, ECORNN_F32, 3)));
+}
+END_TEST
+
+TEST_MAIN("pack", 0, {a_nan_has_no_scale, 1}, {sums_are_packed, 4}, {runs_take_parameters, 4},
+          {matrices_are_refused, 1}, {parameters_are_checked, 1})

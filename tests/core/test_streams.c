@@ -25,6 +25,7 @@ static const char *const problem[] = {
     "lstm/f32/bf16-weights/infer/rev/T2/N41/I5/H19",
     "min-gru/infer/T3/N41/I5/H9",
     "lstm/infer/L2/T2/N41/I64/H64",
+    "gru/f32/int8-weights/infer/T2/N41/I64/H33",
     "lstm/infer/L2/bi/T3/N41/I5/H19/resets/mask",
     "gru/infer/T3/N41/I5/H9/batch-major/mask/repeat-padding",
 };

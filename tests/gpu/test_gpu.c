@@ -18,7 +18,7 @@
 #include "tests/gpu/comparison.h"
 #include "tests/kit/suite.h"
 
-/* A GPU has no int8 yet. */
+/* A GPU has weights of int8, but not rows. */
 static void check_refused(const char *text)
 {
     struct test_case test;
@@ -36,7 +36,7 @@ START_TEST(agrees_with_reference)
     char text[CASE_TEXT];
     for (int k = 0; k < (only ? 1 : 4); k++) {
         sweep_text(only, nth(_i), text);
-        if (strstr(text, "/int8") != NULL) {
+        if (strstr(text, "/int8/") != NULL) {
             check_refused(text);
             return;
         }

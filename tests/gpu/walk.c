@@ -301,7 +301,13 @@ static const struct more {
     {"lstm/f32/train/T5/N3/I8/H32/states/mask:40", "algorithm=step", false},
     {"gru/f32/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
     {"gru/bf16/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
-    {"gru/f64/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false}};
+    {"gru/f64/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
+    /* products of bytes with 1, 4, 2 and 8 rows, by words and by bytes; widened ones */
+    {"lstm/f32/int8-weights/infer/T3/N1/I8/H32/states", "algorithm=step", false},
+    {"lstm/f32/int8-weights/infer/T3/N2/I8/H32/states", "algorithm=step", false},
+    {"lstm/f32/int8-weights/infer/T3/N1/I7/H33/states", "algorithm=step", false},
+    {"lstm/f32/int8-weights/infer/T3/N2/I7/H33/states", "algorithm=step", false},
+    {"lstm/f32/int8-weights/infer/T3/N17/I7/H33/states", "algorithm=step", false}};
 enum { MORE = sizeof more / sizeof *more };
 
 /* Those of `others` that run begin so. */

@@ -92,7 +92,7 @@ bool eco_gpu_wants_dx(const struct eco_gpu_run *run, const struct eco_op *op)
 bool eco_gpu_scales_input(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     const struct eco_gpu_plan *own = run->plan->context;
-    return fits(run, op, own->scaled_input[op->layer > 0]);
+    return !eco_gpu_reads_bytes(run) && fits(run, op, own->scaled_input[op->layer > 0]);
 }
 
 bool eco_gpu_scales_back(const struct eco_gpu_run *run, const struct eco_op *op)
