@@ -123,8 +123,7 @@ static void close_device(struct ecornn_device *device)
 static ecornn_status prepare(struct ecornn_plan *plan)
 {
     const struct eco_cpu *cpu = plan->device->context;
-    const bool tiles = plan->problem.int8 || (plan->problem.type == ECORNN_BF16 &&
-                                              plan->problem.weight_type == ECORNN_BF16);
+    const bool tiles = plan->problem.int8 || plan->problem.weight_type == ECORNN_BF16;
     struct eco_cpu_plan *own = eco_alloc_zeroed(sizeof *own);
     if (own == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *own);

@@ -340,14 +340,15 @@ void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply 
 
 /* Up to this number of rows a product with BF16 weights, or rows of bytes, does not use AMX. */
 enum { ECO_FEW_ROWS = 4, ECO_FEW_BYTES = 1 };
-/* Do products with this number of rows use tiles? Those of BF16 have other bits. */
+/* Do products with this number of rows use tiles? Those of BF16 weights have other bits. */
 static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
 {
     const struct eco_problem *problem = run->problem;
     if (problem->int8)
         return run->isa->byte_tiles != NULL && rows > ECO_FEW_BYTES;
-    return run->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
-           run->layout->weight == ECORNN_BF16 && (rows > ECO_FEW_ROWS || problem->row_invariant);
+    const bool floats = run->layout->type == ECORNN_F32;
+    return run->isa->amx != NULL && run->layout->weight == ECORNN_BF16 &&
+           (problem->row_invariant ? !floats : rows > ECO_FEW_ROWS);
 }
 
 /* ---- pointwise passes, ops/pointwise_pass.c -------------------------------------------------- */

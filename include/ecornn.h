@@ -42,10 +42,11 @@
  * Floating point: results do not depend on the caller's rounding mode, flush-to-zero mode or traps,
  * and every call restores these, flags included.  On a CPU runs treat denormals as zeros.
  *
- * Rows: on a CPU in F32, the bits of a row of y, final, dx and dinitial depend only on that row's
- * inputs and the weights: not on N, the row's position, the values of other rows (NaN included) or
- * where T is cut.  For other types, for GPUs and for cells that are linear in their states, set
- * ECORNN_ROW_INVARIANT (doc/numerics.md, "Rows").  Random numbers depend on step and row position.
+ * Rows: on a CPU in F32 (weights in F32 or int8), the bits of a row of y, final, dx and dinitial
+ * depend only on that row's inputs and the weights: not on N, the row's position, the values of
+ * other rows (NaN included) or where T is cut.  For other types, for GPUs and for cells that are
+ * linear in their states, set ECORNN_ROW_INVARIANT (doc/numerics.md, "Rows").  Random numbers
+ * depend on step and row position.
  *
  * Memory: the caller owns x, y, states, weights, dweights, workspace and reserve.  All are in
  * memory the device can use (ecornn_alloc; on a CPU any memory), the last four aligned to

@@ -322,12 +322,15 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
                     eco_request_row(&layout->request, (size_t)problem->D * (size_t)problem->P)});
 }
 
-/* Scratch for rows of products: part of the second-level cache, but at least ROWS rows of floats of
+/* Scratch for rows of products: part of the second-level cache, but at least ROWS rows of
  * everything that a stage multiplies, or of dacc, and of a panel of its result.  GROUP is the most
  * padding of a row. */
 static struct eco_size copied_bytes(const struct eco_layout *layout)
 {
     enum { BYTES = 256 << 10, ROWS = 40, PANEL = 64, GROUP = 48 };
+    /* of floats; under BF16 weights of their parts, for AMX, and the panel */
+    const bool split = layout->sum == layout->type && layout->weight == ECORNN_BF16;
+    const size_t row_bytes = ROWS * sizeof(float) * (split ? 3 : 2) / 2;
     const struct eco_problem *problem = layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t accs = (size_t)lowered->n_accs * (size_t)problem->H;
@@ -341,7 +344,7 @@ static struct eco_size copied_bytes(const struct eco_layout *layout)
     if (input + read > width)
         width = input + read;
     const struct eco_size rows =
-        eco_size_align(eco_size_mul(eco_size_of(width + 2 * PANEL), ROWS * sizeof(float)));
+        eco_size_align(eco_size_mul(eco_size_of(width + 2 * PANEL), row_bytes));
     return rows.overflow || rows.value > BYTES ? rows : eco_size_of(BYTES);
 }
 

@@ -32,11 +32,13 @@ static const double CACHED_PART = 0.75;
  * multiplying it by panel_rows rows; tiles take as long for one row as for all of their rows. */
 static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
 {
-    static const double panel_rows = 2;
+    static const double panel_rows = 2, split_slower = 1.5;
     double rate = eco_cpu_rates.step_products * run->caps->flops;
     if (eco_cpu_has_tiles(run, run->args->N)) {
         rows = ECO_NARROW_TALL * ceil(rows / ECO_NARROW_TALL);
         rate *= eco_cpu_rates.tiles;
+        if (run->layout->type == ECORNN_F32 && run->layout->weight == ECORNN_BF16)
+            rate /= split_slower;
     } else
         rows += panel_rows;
     return 2 * rows * weights / rate;

@@ -29,6 +29,7 @@ extern const struct eco_byte_kernels eco_bytes_neondot;    /* if ECO_HAVE_NEONDO
 extern const struct eco_lanes_code eco_lanes_plain, eco_lanes_sse2, eco_lanes_neon;
 extern const struct eco_lanes_code eco_lanes_avx2, eco_lanes_avx512;
 extern const struct eco_tile_kernel eco_tile_amx, eco_bytes_amx; /* tile_amx.c, if ECO_HAVE_AMX */
+extern const struct eco_split_kernel eco_split_amx;
 extern const struct eco_pair_rows eco_rows_amx;
 extern const struct eco_tile_kernel eco_tile_avx512bf16; /* tile_dot.c, if ECO_HAVE_AVX512BF16 */
 extern const struct eco_pair_rows eco_rows_avx512bf16;

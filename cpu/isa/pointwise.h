@@ -146,6 +146,7 @@ struct eco_isa {
     const struct eco_tile_kernel *tile;
     const struct eco_tile_kernel *narrow;     /* for BF16 weights */
     const struct eco_tile_kernel *dot, *amx;  /* for BF16 weights and rows; or NULL */
+    const struct eco_split_kernel *split;     /* for BF16 weights and rows of floats; or NULL */
     const struct eco_byte_kernels *bytes;     /* for weights of 8 bits */
     const struct eco_tile_kernel *byte_tiles; /* for those and rows of bytes; or NULL */
     const struct eco_narrow_rows *narrow_rows;

@@ -25,6 +25,8 @@ enum {
     ECO_NARROW_TALL = 16,  /* rows of a tile of A */
     ECO_NARROW_TILE = ECO_NARROW_TALL * ECO_NARROW_GROUP
 };
+/* The parts in BF16 of which a float is the sum. */
+enum { ECO_SPLIT_PARTS = 3 };
 /* A panel of bytes has the same form with quads for pairs: [groups of 64 k, vectors, 16, lanes, 4].
  */
 enum { ECO_BYTE_GROUP = 64 };
@@ -35,7 +37,8 @@ struct eco_row_scale; /* common/quantise.h */
 struct eco_tile_pair {
     int32_t k;
     const void *a; /* floats; for tile_dot.c BF16; for tile_bytes.c bytes, or floats; for AMX BF16
-                      tiles [ceil(rows / height), groups, 16, 32], or of bytes [.., 16, 64] */
+                      tiles [ceil(rows / height), groups, 16, 32], of split floats
+                      [.., groups, 3, 16, 32], or of bytes [.., 16, 64] */
     size_t a_row, a_k;    /* elements from row to row, from k to k; tile_narrow.c: a_k is 1;
                              tile_dot.c: k + 1 is next to an even k, and 0 after the last */
     const void *panel;    /* [k, vectors, lanes] or that of BF16, aligned to 64 bytes */
@@ -116,6 +119,13 @@ struct eco_tile_kernel {
     /* NULL, or called on each thread before and after its products; height: of their tiles. */
     void (*begin)(int32_t height);
     void (*end)(void);
+};
+
+/* Rows of floats in three parts, times weights in BF16; split makes a row of a group's tiles from
+ * its 32 floats. */
+struct eco_split_kernel {
+    struct eco_tile_kernel tile;
+    void (*split)(uint16_t *to, const float *from);
 };
 
 /* Rows in BF16: tile_narrow.c. */

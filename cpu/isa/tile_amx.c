@@ -1,6 +1,7 @@
 /*
  * The product kernels in AMX tiles: two tiles of rows by two of units at a time, or one by four;
- * BF16 with sums in float, and bytes with sums in int32_t. Compiled with flags of its own;
+ * BF16 with sums in float, and bytes with sums in int32_t. A float is the sum of three numbers in
+ * BF16 (split_group), whose products with BF16 weights are exact. Compiled with flags of its own;
  * run/cpuid.c decides when it is used.
  */
 #include <immintrin.h>
@@ -53,12 +54,17 @@ struct walk {
     int32_t pairs;
 };
 
+/* What rows of A are. */
+enum form { BF16, SPLIT, BYTES };
+enum { PARTS = ECO_SPLIT_PARTS };
+#define PARTS_OF(form) ((form) == SPLIT ? (int)PARTS : 1)
+
 /* sum: floats or int32_t. The instruction needs numbers of tiles as constants. */
 typedef float tile_sums[ECO_NARROW_TALL * LANES];
 /* clang-format off */
-#define ADD(bytes, sum, a, b)                                                                      \
+#define ADD(form, sum, a, b)                                                                       \
     do                                                                                             \
-        if (bytes)                                                                                 \
+        if ((form) == BYTES)                                                                       \
             _tile_dpbusd(sum, a, b);                                                               \
         else                                                                                       \
             _tile_dpbf16ps(sum, a, b);                                                             \
@@ -66,7 +72,7 @@ typedef float tile_sums[ECO_NARROW_TALL * LANES];
 /* clang-format on */
 
 /* Sums of tile i are stored in sum[i]. */
-ALWAYS_INLINE void two_by_two(const struct walk *w, tile_sums *sum, const bool bytes)
+ALWAYS_INLINE void two_by_two(const struct walk *w, tile_sums *sum, const enum form form)
 {
     _tile_zero(0);
     _tile_zero(1);
@@ -74,16 +80,17 @@ ALWAYS_INLINE void two_by_two(const struct walk *w, tile_sums *sum, const bool b
     _tile_zero(3);
     for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
         const char *a = s->a, *b = s->b;
-        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
-            _tile_loadd(6, b, ROW_BYTES);
-            _tile_loadd(4, a, ROW_BYTES);
-            ADD(bytes, 0, 4, 6);
-            _tile_loadd(7, b + TILE, ROW_BYTES);
-            ADD(bytes, 1, 4, 7);
-            _tile_loadd(5, a + s->a_block, ROW_BYTES);
-            ADD(bytes, 2, 5, 6);
-            ADD(bytes, 3, 5, 7);
-        }
+        for (int32_t g = 0; g < s->groups; g++, b += s->b_group)
+            for (int part = 0; part < PARTS_OF(form); part++, a += TILE) {
+                _tile_loadd(6, b, ROW_BYTES);
+                _tile_loadd(4, a, ROW_BYTES);
+                ADD(form, 0, 4, 6);
+                _tile_loadd(7, b + TILE, ROW_BYTES);
+                ADD(form, 1, 4, 7);
+                _tile_loadd(5, a + s->a_block, ROW_BYTES);
+                ADD(form, 2, 5, 6);
+                ADD(form, 3, 5, 7);
+            }
     }
     _tile_stored(0, sum[0], ROW_BYTES);
     _tile_stored(1, sum[1], ROW_BYTES);
@@ -91,25 +98,27 @@ ALWAYS_INLINE void two_by_two(const struct walk *w, tile_sums *sum, const bool b
     _tile_stored(3, sum[3], ROW_BYTES);
 }
 
-ALWAYS_INLINE void two_by_one(const struct walk *w, tile_sums *sum, const bool bytes)
+ALWAYS_INLINE void two_by_one(const struct walk *w, tile_sums *sum, const enum form form)
 {
     _tile_zero(0);
     _tile_zero(2);
     for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
         const char *a = s->a, *b = s->b;
-        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
-            _tile_loadd(6, b, ROW_BYTES);
-            _tile_loadd(4, a, ROW_BYTES);
-            _tile_loadd(5, a + s->a_block, ROW_BYTES);
-            ADD(bytes, 0, 4, 6);
-            ADD(bytes, 2, 5, 6);
-        }
+        for (int32_t g = 0; g < s->groups; g++, b += s->b_group)
+            for (int part = 0; part < PARTS_OF(form); part++, a += TILE) {
+                _tile_loadd(6, b, ROW_BYTES);
+                _tile_loadd(4, a, ROW_BYTES);
+                _tile_loadd(5, a + s->a_block, ROW_BYTES);
+                ADD(form, 0, 4, 6);
+                ADD(form, 2, 5, 6);
+            }
     }
     _tile_stored(0, sum[0], ROW_BYTES);
     _tile_stored(2, sum[2], ROW_BYTES);
 }
 
-ALWAYS_INLINE void one_by(const struct walk *w, tile_sums *sum, const int wide, const bool bytes)
+ALWAYS_INLINE void one_by(const struct walk *w, tile_sums *sum, const int wide,
+                          const enum form form)
 {
     _tile_zero(0);
     _tile_zero(1);
@@ -117,23 +126,24 @@ ALWAYS_INLINE void one_by(const struct walk *w, tile_sums *sum, const int wide, 
     _tile_zero(3);
     for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
         const char *a = s->a, *b = s->b;
-        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
-            _tile_loadd(4, a, ROW_BYTES);
-            _tile_loadd(6, b, ROW_BYTES);
-            ADD(bytes, 0, 4, 6);
-            if (wide > 1) {
-                _tile_loadd(7, b + TILE, ROW_BYTES);
-                ADD(bytes, 1, 4, 7);
+        for (int32_t g = 0; g < s->groups; g++, b += s->b_group)
+            for (int part = 0; part < PARTS_OF(form); part++, a += TILE) {
+                _tile_loadd(4, a, ROW_BYTES);
+                _tile_loadd(6, b, ROW_BYTES);
+                ADD(form, 0, 4, 6);
+                if (wide > 1) {
+                    _tile_loadd(7, b + TILE, ROW_BYTES);
+                    ADD(form, 1, 4, 7);
+                }
+                if (wide > 2) {
+                    _tile_loadd(6, b + 2 * TILE, ROW_BYTES);
+                    ADD(form, 2, 4, 6);
+                }
+                if (wide > 3) {
+                    _tile_loadd(7, b + 3 * TILE, ROW_BYTES);
+                    ADD(form, 3, 4, 7);
+                }
             }
-            if (wide > 2) {
-                _tile_loadd(6, b + 2 * TILE, ROW_BYTES);
-                ADD(bytes, 2, 4, 6);
-            }
-            if (wide > 3) {
-                _tile_loadd(7, b + 3 * TILE, ROW_BYTES);
-                ADD(bytes, 3, 4, 7);
-            }
-        }
     }
     _tile_stored(0, sum[0], ROW_BYTES);
     _tile_stored(1, sum[1], ROW_BYTES);
@@ -190,9 +200,9 @@ static void add_up_bytes(const struct eco_tile *n, const struct eco_tile_pair *p
 }
 
 ALWAYS_INLINE void put_sums(const struct eco_tile *n, const struct eco_tile_pair *pair, int32_t row,
-                            int32_t v, const float *sum, const bool bytes)
+                            int32_t v, const float *sum, const enum form form)
 {
-    if (bytes)
+    if (form == BYTES)
         add_up_bytes(n, pair, row, v, (const int32_t *)(const void *)sum);
     else
         add_up(n, row, v, sum);
@@ -201,19 +211,19 @@ ALWAYS_INLINE void put_sums(const struct eco_tile *n, const struct eco_tile_pair
 /* From tile `block` of rows and vector v on. Filled in place, because a copy would wait for
  * stores. */
 ALWAYS_INLINE void start_stream(const struct eco_tile_pair *pair, int32_t block, int32_t v,
-                                struct stream *s, const bool bytes)
+                                struct stream *s, const enum form form)
 {
-    const int32_t group = bytes ? (int)ECO_BYTE_GROUP : (int)ECO_NARROW_GROUP;
+    const int32_t group = form == BYTES ? (int)ECO_BYTE_GROUP : (int)ECO_NARROW_GROUP;
     s->groups = (pair->k + group - 1) / group;
-    s->a_block = (size_t)s->groups * TILE;
-    s->b_group = pair->panel_k * (bytes ? sizeof(int8_t) : sizeof(uint16_t));
+    s->a_block = (size_t)(s->groups * PARTS_OF(form)) * TILE;
+    s->b_group = pair->panel_k * (form == BYTES ? sizeof(int8_t) : sizeof(uint16_t));
     s->a = (const char *)pair->a + (size_t)block * s->a_block;
     s->b = (const char *)pair->panel + (size_t)v * TILE;
 }
 
 /* All rows of some pairs; BF16 adds them up in one sum. */
 ALWAYS_INLINE void multiply_pairs(const struct eco_tile *n, const struct eco_tile_pair *pair,
-                                  int32_t pairs, const bool bytes)
+                                  int32_t pairs, const enum form form)
 {
     _Alignas(64) tile_sums sum[4];
     struct walk w = {.pairs = pairs};
@@ -223,35 +233,61 @@ ALWAYS_INLINE void multiply_pairs(const struct eco_tile *n, const struct eco_til
         const int32_t row = block * n->height, most = two ? 2 : 4;
         for (int32_t v = 0, wide; v < n->vectors; v += wide) {
             for (int32_t p = 0; p < pairs; p++)
-                start_stream(&pair[p], block, v, &w.pair[p], bytes);
+                start_stream(&pair[p], block, v, &w.pair[p], form);
             wide = n->vectors - v < most ? n->vectors - v : most;
             if (two && wide == 2)
-                two_by_two(&w, sum, bytes);
+                two_by_two(&w, sum, form);
             else if (two)
-                two_by_one(&w, sum, bytes);
+                two_by_one(&w, sum, form);
             else if (wide == 4)
-                one_by(&w, sum, 4, bytes);
+                one_by(&w, sum, 4, form);
             else if (wide == 2)
-                one_by(&w, sum, 2, bytes);
+                one_by(&w, sum, 2, form);
             else
-                one_by(&w, sum, wide == 1 ? 1 : 3, bytes);
+                one_by(&w, sum, wide == 1 ? 1 : 3, form);
             for (int32_t i = 0; i < wide; i++)
-                put_sums(n, pair, row, v + i, sum[i], bytes);
+                put_sums(n, pair, row, v + i, sum[i], form);
             for (int32_t i = 0; two && i < wide; i++)
-                put_sums(n, pair, row + n->height, v + i, sum[2 + i], bytes);
+                put_sums(n, pair, row + n->height, v + i, sum[2 + i], form);
         }
     }
 }
 
 static void multiply(const struct eco_tile *n)
 {
-    multiply_pairs(n, n->pair, n->pairs, false);
+    multiply_pairs(n, n->pair, n->pairs, BF16);
+}
+
+static void multiply_split(const struct eco_tile *n)
+{
+    multiply_pairs(n, n->pair, n->pairs, SPLIT);
 }
 
 static void multiply_bytes(const struct eco_tile *n)
 {
     for (int32_t p = 0; p < n->pairs; p++)
-        multiply_pairs(n, &n->pair[p], 1, true);
+        multiply_pairs(n, &n->pair[p], 1, BYTES);
+}
+
+/* ---- floats in parts --------------------------------------------------------------------------
+ */
+
+/* The first 8 bits of the fraction, the next 8, and the last 8: x is their sum. An infinity is its
+ * first part. */
+static void split_group(uint16_t *to, const float *from)
+{
+    const __m512i first_bits = _mm512_set1_epi32((int32_t)0xffff0000);
+    for (int half = 0; half < ECO_NARROW_GROUP; half += LANES) {
+        __m512 x = _mm512_loadu_ps(from + half);
+        for (int part = 0; part < PARTS; part++) {
+            const __m512i bits = _mm512_castps_si512(x);
+            const __m512 first = _mm512_castsi512_ps(_mm512_and_si512(bits, first_bits));
+            const __mmask16 more = _mm512_cmp_ps_mask(x, first, _CMP_NEQ_UQ);
+            _mm256_storeu_si256((__m256i *)(void *)(to + part * ECO_NARROW_TILE + half),
+                                _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
+            x = _mm512_maskz_sub_ps(more, x, first);
+        }
+    }
 }
 
 /* ---- copies for gradients -------------------------------------------------------------------- */
@@ -297,6 +333,13 @@ const struct eco_tile_kernel eco_tile_amx = {.lanes = LANES,
                                              .multiply = multiply,
                                              .begin = begin,
                                              .end = end};
+
+const struct eco_split_kernel eco_split_amx = {{.lanes = LANES,
+                                                .most = {TALLEST, TALLEST, TALLEST, TALLEST},
+                                                .multiply = multiply_split,
+                                                .begin = begin,
+                                                .end = end},
+                                               split_group};
 
 const struct eco_tile_kernel eco_bytes_amx = {.lanes = LANES,
                                               .most = {TALLEST, TALLEST, TALLEST, TALLEST},

@@ -181,6 +181,7 @@ static const struct {
      {.name = "amx",
       SET(avx512, avx512vnni, true),
       .amx = &eco_tile_amx,
+      .split = &eco_split_amx,
       .byte_tiles = &eco_bytes_amx,
       .pair_rows = &eco_rows_amx}},
 #endif

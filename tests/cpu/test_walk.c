@@ -82,7 +82,9 @@ static void walk(const char *text, case_check *check)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static const char *const product_type[] = {"f32", "f32/bf16-weights", "bf16/row-invariant"};
+static const char *const product_type[] = {"f32", "f32/bf16-weights/row-invariant",
+                                           "f32/bf16-weights", "bf16/row-invariant"};
+enum { PRODUCT_TYPES = sizeof product_type / sizeof *product_type };
 
 /* If the units do not fill a vector, a panel has one vector for each of the cell's products: 4, 3,
  * 2 or 1. The planner gives panels of narrow weights 4 vectors for up to a tile of rows, and 2 for
@@ -95,7 +97,7 @@ START_TEST(all_blocks_of_rows)
     way.algorithm = "packed", way.grid = "", way.device = "cpu:1";
     if (rows > 12 && !set_number(0)->amx)
         return; /* only tiles have this many rows */
-    for (int k = 0; k < 12; k++) {
+    for (int k = 0; k < 4 * PRODUCT_TYPES; k++) {
         way.force =
             k < 8 || rows > ECO_NARROW_TALL ? "vectors=4,strips=0,wide=0" : "strips=0,wide=0";
         snprintf(text, sizeof text, "%s/%s/train/T2/N%d/I%d/H%d/states", cell[k % 4],
@@ -103,8 +105,9 @@ START_TEST(all_blocks_of_rows)
         if (rows <= 12 || k >= 8)
             walk(text, sets_agree);
     }
-    for (int k = 0; k < 3; k++) { /* full vectors, and the panels that the planner chooses */
-        way.force = k == 2 ? "vectors=2,strips=0,wide=0" : "strips=0,wide=0";
+    for (int k = 0; k < PRODUCT_TYPES;
+         k++) { /* full vectors, and the panels that the planner chooses */
+        way.force = k >= 1 ? "vectors=2,strips=0,wide=0" : "strips=0,wide=0";
         snprintf(text, sizeof text, "lstm/%s/train/T2/N%d/I5/H%d/states", product_type[k], rows,
                  37 + 4 * k);
         walk(text, sets_agree);
@@ -123,7 +126,7 @@ START_TEST(all_strips)
     way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = "wide=0,cached=1";
     for (int k = 0; k < 4; k++)
         for (int lanes = 4; lanes <= 16 && _i < with[k].most; lanes *= 2)
-            for (int type = 0; type < 3; type++) { /* wide rows follow a full block */
+            for (int type = 0; type < PRODUCT_TYPES; type++) { /* wide rows follow a full block */
                 const int panels = (lanes == 16 ? with[k].block : 0) + _i + 1;
                 snprintf(text, sizeof text, "%s/%s/T2/N1/I3/H%d/states", with[k].cell,
                          product_type[type], panels * lanes - 1);
@@ -139,7 +142,7 @@ START_TEST(blocks_by_force)
     const int rows = (const int[]){1, 3, 5, 8, 11}[_i];
     snprintf(force, sizeof force, "block=%d,wide=0", rows);
     way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = force;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < PRODUCT_TYPES; k++) {
         snprintf(text, sizeof text, "gru/%s/train/T3/N25/I5/H37/states/lengths:random",
                  product_type[k]);
         walk(text, sets_agree);
@@ -393,7 +396,8 @@ static void say_sets(void)
 START_TEST(all_ran)
 {
     static const char *const product_name[PRODUCTS] = {"products F32", "products BF16 weights",
-                                                       "products of pairs", "products in tiles"};
+                                                       "products of pairs", "products in tiles",
+                                                       "products in split tiles"};
     static const char *const pass_name[PASSES] = {"passes F32", "passes F64", "passes BF16"};
     bool all = true;
     const struct eco_isa *isa;

@@ -5,14 +5,15 @@
 #include <check.h>
 
 #include "common/cell/cell.h"
+#include "cpu/cpu.h"
 
 static struct kernel_table *ran; /* of the present set */
 static const struct eco_isa *real;
 
 const struct eco_tile_kernel *product_of(const struct eco_isa *isa, enum product which)
 {
-    const struct eco_tile_kernel *const kernel[PRODUCTS] = {isa->tile, isa->narrow, isa->dot,
-                                                            isa->amx};
+    const struct eco_tile_kernel *const kernel[PRODUCTS] = {
+        isa->tile, isa->narrow, isa->dot, isa->amx, isa->split ? &isa->split->tile : NULL};
     return kernel[which];
 }
 
@@ -84,7 +85,7 @@ static void add_columns(enum passes which, void *sum, void *lost, const void *x,
 #define PRODUCT(which) \
     static void multiply_##which(const struct eco_tile *tile) { multiply(which, tile); } \
     static void row_##which(const struct eco_row *row) { multiply_row(which, row); }
-PRODUCT(TILE) PRODUCT(NARROW) PRODUCT(DOT) PRODUCT(AMX)
+PRODUCT(TILE) PRODUCT(NARROW) PRODUCT(DOT) PRODUCT(AMX) PRODUCT(SPLIT)
 #define PASS(which) \
     static void pass_##which(const struct eco_pointwise *call) { pass(which, call); } \
     static void interpret_##which(const struct eco_pointwise *call) { interpret(which, call); } \
@@ -111,6 +112,12 @@ static void round_rows(uint16_t *to, const float *from, int32_t n, bool add)
     real->narrow_rows->round(to, from, n, add);
 }
 
+static void split(uint16_t *to, const float *from)
+{
+    ran->row[PARTS] = true;
+    real->split->split(to, from);
+}
+
 static void pair_vector(uint16_t *to, const uint16_t *from, size_t row, int32_t rows,
                         int32_t columns)
 {
@@ -130,15 +137,16 @@ const struct eco_isa *counting_set(const struct eco_isa *of, struct kernel_table
     real = of;
     ran = counts;
     static void (*const by_product[PRODUCTS])(const struct eco_tile *) = {
-        multiply_TILE, multiply_NARROW, multiply_DOT, multiply_AMX};
+        multiply_TILE, multiply_NARROW, multiply_DOT, multiply_AMX, multiply_SPLIT};
     static void (*const by_row[PRODUCTS])(const struct eco_row *) = {row_TILE, row_NARROW, row_DOT,
-                                                                     row_AMX};
+                                                                     row_AMX, row_SPLIT};
     static const eco_pointwise_kernel by_pass[PASSES] = {pass_F32, pass_F64, pass_BF16};
     static struct eco_tile_kernel product[PRODUCTS];
     static struct eco_cell_kernels cell[PASSES][COUNTED_CELLS];
     static struct eco_pointwise_kernels passes[PASSES];
     static const struct eco_narrow_rows rows = {widen, round_rows};
     static const struct eco_pair_rows pairs = {pair_vector, pair_block};
+    static struct eco_split_kernel parts;
     static struct eco_isa isa;
     for (int k = 0; k < PRODUCTS; k++)
         if ((ran->has[k] = product_of(real, k) != NULL)) {
@@ -166,6 +174,8 @@ const struct eco_isa *counting_set(const struct eco_isa *of, struct kernel_table
     isa.tile = &product[TILE], isa.narrow = &product[NARROW];
     isa.dot = real->dot ? &product[DOT] : NULL;
     isa.amx = real->amx ? &product[AMX] : NULL;
+    parts = (struct eco_split_kernel){product[SPLIT], split};
+    isa.split = real->split ? &parts : NULL;
     isa.narrow_rows = &rows;
     isa.pair_rows = real->pair_rows ? &pairs : NULL;
     return &isa;
@@ -183,8 +193,9 @@ struct count products_counted(const struct kernel_table *t, const struct eco_isa
                               enum product k)
 {
     struct count c = {0};
+    const int few = k == SPLIT ? ECO_FEW_ROWS : 0;
     for (int v = 0; t->has[k] && v < ECO_TILE_VECTORS; v++)
-        for (int r = 0; r < product_of(isa, k)->most[v]; r++)
+        for (int r = few; r < product_of(isa, k)->most[v]; r++)
             count_one(&c, t->product[k][v][r]);
     for (int v = 0; t->has[k] && v < ECO_TILE_VECTORS; v++)
         for (int p = 0; p < product_of(isa, k)->row_panels[v]; p++)
@@ -214,8 +225,9 @@ struct count rows_counted(const struct kernel_table *t)
 {
     struct count c = {0};
     for (int k = 0; k < ROW_KERNELS; k++)
-        if (k == WIDEN ? !t->has[DOT] /* dot products take BF16 as it is */
-                       : k < PAIR_VECTOR || t->has_pairs)
+        if (k == WIDEN   ? !t->has[DOT] /* dot products take BF16 as it is */
+            : k == PARTS ? t->has[SPLIT]
+                         : k < PAIR_VECTOR || t->has_pairs)
             count_one(&c, t->row[k]);
     return c;
 }

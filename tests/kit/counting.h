@@ -13,9 +13,18 @@ enum {
     COUNTED_CELLS = 16,
     COUNTED_STAGES = 2 * ECO_MAX_STAGES + 2 /* of scans, forward and back */
 };
-enum product { TILE, NARROW, DOT, AMX, PRODUCTS };
+enum product { TILE, NARROW, DOT, AMX, SPLIT, PRODUCTS };
 enum passes { F32, F64, BF16, PASSES };
-enum row_kernel { TILE_COPY, WIDEN, ROUND, ROUND_ADDED, PAIR_VECTOR, PAIR_BLOCK, ROW_KERNELS };
+enum row_kernel {
+    TILE_COPY,
+    WIDEN,
+    ROUND,
+    ROUND_ADDED,
+    PARTS,
+    PAIR_VECTOR,
+    PAIR_BLOCK,
+    ROW_KERNELS
+};
 
 /* The kernels of a set that ran. */
 struct kernel_table {

@@ -1,6 +1,7 @@
 /*
  * Rows of A as the product kernels of algorithm packed read them: in place; or, for weights in
- * BF16, copied to the thread's scratch as floats, in whole pairs, or as AMX's tiles; or as bytes.
+ * BF16, copied to the thread's scratch as floats, in whole pairs, or as AMX's tiles, floats in
+ * three parts; or as bytes.
  */
 #include "cpu/gemm/packed/packed.h"
 
@@ -183,6 +184,60 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
     }
 }
 
+/* ---- as split tiles ---------------------------------------------------------------------------
+ */
+
+/* Part of the columns of a row: they follow each other in spans. */
+struct place {
+    const struct columns *columns;
+    int span;
+    size_t at;
+};
+
+/* The next floats of a row, in whole groups, zero-padded; `room` if they are not adjacent. */
+static const float *next_group(struct place *place, const float *row, float *room)
+{
+    const struct columns *c = place->columns;
+    size_t n = 0;
+    for (; n < ECO_NARROW_GROUP && place->span < c->spans; place->span++, place->at = 0) {
+        const struct eco_acc_range *span = &c->span[place->span];
+        const size_t left = (size_t)(span->end - span->first) * c->unit - place->at;
+        const size_t some = left < ECO_NARROW_GROUP - n ? left : ECO_NARROW_GROUP - n;
+        const float *from = row + (size_t)span->first * c->unit + place->at;
+        place->at += some;
+        if (some == ECO_NARROW_GROUP)
+            return from;
+        memcpy(room + n, from, some * sizeof *room);
+        n += some;
+        if (some < left)
+            break;
+    }
+    memset(room + n, 0, (ECO_NARROW_GROUP - n) * sizeof *room);
+    return room;
+}
+
+/* Tiles [groups, 3, 16, 32] for each `height` rows, whose last rows are multiplied and ignored. */
+static void bring_split(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                        struct eco_range rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    const struct columns columns = columns_of(run, p), none = {.spans = 0};
+    const int32_t n = rows.to - rows.from, height = eco_packed_height(n);
+    const size_t groups = (size_t)p->panels->depth / ECO_NARROW_GROUP;
+    uint16_t *tiles = room;
+    p->a = room;
+    for (int32_t i = 0; i < n || i % height != 0; i++) {
+        const float *row = (const float *)m->a + (size_t)(rows.from + i) * m->a_row;
+        struct place place = {i < n ? &columns : &none, 0, 0};
+        float group[ECO_NARROW_GROUP];
+        if (i > 0 && i % height == 0)
+            tiles += groups * ECO_SPLIT_PARTS * TILE;
+        uint16_t *to = tiles + i % height * ECO_NARROW_GROUP;
+        for (size_t g = 0; g < groups; g++, to += ECO_SPLIT_PARTS * TILE)
+            run->isa->split->split(to, next_group(&place, row, group));
+    }
+}
+
 /* ---- as bytes -------------------------------------------------------------------------------- */
 
 /* How they are made comes first, then rows of whole groups; or tiles [groups, 16, 64], whose last
@@ -222,6 +277,8 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
                                                  APART * sizeof(uint16_t), true};
     static const struct eco_packed_form tiles = {bring_tiles, sizeof(uint16_t),
                                                  APART * sizeof(uint16_t), true};
+    static const struct eco_packed_form split = {bring_split, ECO_SPLIT_PARTS * sizeof(uint16_t), 0,
+                                                 true};
     static const struct eco_packed_form bytes = {
         bring_bytes, sizeof(uint8_t), ECO_ALIGNMENT + sizeof(struct eco_row_scale), true};
     const struct eco_isa *isa = run->isa;
@@ -238,6 +295,11 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
         p->kernel = amx                  ? isa->byte_tiles
                     : run->problem->int8 ? &isa->bytes->bytes
                                          : &isa->bytes->floats;
+        return;
+    }
+    if (amx && run->layout->type == ECORNN_F32) {
+        p->form = &split;
+        p->kernel = &run->isa->split->tile;
         return;
     }
     const bool dot = !amx && isa->dot != NULL && run->layout->type == ECORNN_BF16;
