@@ -42,6 +42,7 @@ struct eco_layout_request {
     bool gathers; /* states of streams (io.rows) are copied to the workspace: steps do not read rows
                    */
     bool wavefront;  /* layers overlap in chunks: each (layer, direction) has its own scratch */
+    bool lockstep;   /* forward, layers overlap, and a level waits for the level before it */
     bool fuse_input; /* a step multiplies its input too: accumulators of one step only */
     int32_t chunk, chunk_backward;  /* steps whose acc or dacc are kept at a time; 0: all */
     size_t exchange_bytes;          /* of ECO_SCRATCH_EXCHANGE; if steps exchange instead: */

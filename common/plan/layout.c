@@ -41,11 +41,18 @@ static struct eco_series put(struct cursor *cursor, int count, struct eco_layout
     return series;
 }
 
+/* Do layers run at the same time, so that each needs arrays of its own? In lockstep two sequences
+ * are enough: when a layer writes a step, the layer below has read it two layers down. */
+static bool overlaps(const struct eco_layout *layout, bool backward)
+{
+    return layout->request.wavefront || (layout->request.lockstep && !backward);
+}
+
 /* Alternating planes.  Only the layer above needs all planes of the output state; two are enough
  * otherwise, since a thread may write the next plane while others read the previous one. */
 static void put_turns(struct eco_layout *layout, struct cursor *cursor, int s, int32_t planes)
 {
-    const int count = layout->request.wavefront ? layout->problem->L : 1;
+    const int count = overlaps(layout, layout->back) ? layout->problem->L : 1;
     layout->last_state[s] = put(cursor, count, eco_layout_turn_planes(layout, s, planes));
     layout->last_state[s].first.wrap = (size_t)planes;
     layout->state[s] = layout->last_state[s];
@@ -110,7 +117,7 @@ static void put_values(struct eco_layout *layout, struct cursor *cursor)
     const bool replays = eco_layout_replays(layout), keeps = layout->training && !replays,
                narrows = eco_layout_narrows(layout);
     const int pairs = problem->L * problem->D;
-    const int lanes = keeps || layout->request.wavefront ? pairs : problem->D;
+    const int lanes = keeps || overlaps(layout, layout->back) ? pairs : problem->D;
     const int32_t steps = keeps          ? layout->T
                           : layout->back ? layout->chunk_backward
                           : narrows      ? layout->chunk
@@ -283,7 +290,7 @@ static void put_shared(struct eco_layout *layout, struct cursor *cursor, int lan
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
-    const int lanes = layout->request.wavefront ? problem->L * problem->D : problem->D;
+    const int lanes = overlaps(layout, backward) ? problem->L * problem->D : problem->D;
     const bool shared = backward && eco_layout_shares_exchange(layout);
     for (int i = 0; i < ECO_SCRATCHES; i++)
         if (!shared || i != ECO_SCRATCH_GATHER)

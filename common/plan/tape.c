@@ -94,7 +94,7 @@ void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
         .requested_chunk = backward ? request->chunk_backward : request->chunk,
         .backward = backward,
         .replays = problem->training && !request->plain && problem->saving.policy != ECO_SAVE_ALL,
-        .wavefront = request->wavefront && problem->D == 1};
+        .wavefront = (request->wavefront || (request->lockstep && !backward)) && problem->D == 1};
     for (int d = 0; d < problem->D; d++)
         tape->reversed[d] = eco_problem_reversed(problem, d);
     for (int later = 0; later < 2 && later < problem->L; later++) {

@@ -11,6 +11,7 @@
 #include "gpu/jit/compile.h"
 #include "gpu/algo/algo.h"
 #include "gpu/algo/force.h"
+#include "gpu/wide_step/wide_step.h"
 
 /* Limits for steps and rows. Longer runs are faster with large products. */
 enum { MOST_STEPS = 16, MOST_ROWS = 65535 * ECO_FUSED_N };
@@ -69,6 +70,17 @@ static bool overlaps(const struct eco_problem *problem, const struct eco_caps *c
            (forced || !has_wide(problem, caps));
 }
 
+/* Do forward steps of all layers run in the same launches? */
+static bool is_lockstep(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    bool all = problem->L > 1 && problem->D == 1;
+    for (int32_t layer = 0; layer < 2 && all; layer++) {
+        const struct eco_step_choice choice = eco_step_choose(problem, caps, layer, problem->N);
+        all = choice.wide >= 0 && choice.ops > 1;
+    }
+    return all;
+}
+
 /* Seconds of all forward steps. */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
@@ -79,7 +91,8 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
         if (problem->projected)
             step += eco_fused_choose(&projection, caps).time;
     }
-    return step * problem->D * problem->T;
+    const int32_t lag = is_lockstep(problem, caps) ? ECO_WIDE_LAG * (problem->L - 1) : 0;
+    return step * problem->D * (problem->T + lag);
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -103,7 +116,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
     request->wavefront = overlaps(problem, caps);
     const struct eco_layout_request chunks = eco_step_chunks(problem, request->wavefront);
-    request->chunk = chunks.chunk;
+    request->lockstep = is_lockstep(problem, caps);
+    request->chunk = request->lockstep ? ECO_WIDE_LAG : chunks.chunk;
     request->chunk_backward = chunks.chunk_backward;
     /* No accumulators in memory, and no input product of many rows. If kernels are compiled at run
      * time, steps may fall back to algorithm step. */

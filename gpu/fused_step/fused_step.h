@@ -28,7 +28,8 @@ struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
 /* A layer's steps: with blocks of that size, or wide ones of that shape. */
 struct eco_step_choice {
     struct eco_fused_size size;
-    int wide; /* -1: not wide */
+    int wide;    /* -1: not wide */
+    int32_t ops; /* of a launch */
     double time;
 };
 struct eco_step_choice eco_step_choose(const struct eco_problem *problem,

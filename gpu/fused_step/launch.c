@@ -257,24 +257,6 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
     launch(run, own->fused.projection, shape, 1, &project);
 }
 
-/* Uses the shape of blocks with the fastest prediction. early: x was complete before the preceding
- * kernel became resident. A wide step waits for its predecessors before it lets others begin; all
- * steps of an op but the first and last are wide; a projection becomes resident after its step. */
-static void launch_step(struct eco_gpu_run *run, const struct eco_op *op,
-                        struct eco_fused_call *call, bool early)
-{
-    const struct eco_gpu_plan *own = run->plan->context;
-    const struct eco_step_shape shape =
-        eco_step_shape_for(&own->fused.steps[op->layer > 0], run->args->N);
-    const struct eco_fused_source *x = &call->source[0], *h = &call->source[1];
-    const struct eco_wide_rows rows[ECO_WIDE_SOURCES] = {
-        {x->k > 0 ? x->rows : NULL, x->row, call->stage.rows, early},
-        {h->k > 0 ? h->rows : NULL, h->row, call->stage.rows, false}};
-    if (shape.wide >= 0 && eco_wide_step(run, op, &call->stage, rows, shape.wide, false))
-        return;
-    launch(run, own->fused.by_shape, shape.fused, run->lowered->n_accs, call);
-}
-
 /* The fields that are the same for every step, and the states with which it starts and ends. */
 static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struct eco_bound *bound,
                                       int32_t t, struct eco_stage_call *whole)
@@ -292,30 +274,70 @@ static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struc
     return stage;
 }
 
-/* i: index in its op. */
-static void run_step(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t, int32_t i)
+/* A step of an op. */
+struct step {
+    const struct eco_op *op;
+    struct eco_stage_call whole; /* with the states of the projection instead of its input */
+    struct eco_fused_call call;
+    bool early; /* x was complete before the preceding kernel became resident */
+};
+
+static struct step step_of(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t)
 {
     const struct eco_problem *problem = run->problem;
-    const struct eco_op *op = bound->op;
-    struct eco_stage_call whole;
-    struct eco_fused_call call = {.stage = stage_of(run, bound, t, &whole)};
+    struct step step = {.op = bound->op};
+    struct eco_fused_call *call = &step.call;
+    call->stage = stage_of(run, bound, t, &step.whole);
     const struct eco_plane x = eco_gpu_plane(&bound->input, t),
-                           h = {(void *)(uintptr_t)call.stage.state[0], 0, call.stage.state_row[0],
-                                run->layout->type};
-    call.source[0] = source_of(
-        run, op, &(struct product){x, ECO_WEIGHT_INPUT, eco_problem_input(problem, op->layer)});
-    call.source[1] = source_of(run, op, &(struct product){h, ECO_WEIGHT_RECURRENT, problem->P});
-    if (eco_layout_matrix(run->layout, op->layer, ECO_WEIGHT_INPUT)->n == 0)
-        call.source[0].k = 0;
-    if (call.stage.zero_states & 1)
-        call.source[1].k = 0;
+                           h = {(void *)(uintptr_t)call->stage.state[0], 0,
+                                call->stage.state_row[0], run->layout->type};
+    call->source[0] = source_of(
+        run, step.op,
+        &(struct product){x, ECO_WEIGHT_INPUT, eco_problem_input(problem, step.op->layer)});
+    call->source[1] =
+        source_of(run, step.op, &(struct product){h, ECO_WEIGHT_RECURRENT, problem->P});
+    if (eco_layout_matrix(run->layout, step.op->layer, ECO_WEIGHT_INPUT)->n == 0)
+        call->source[0].k = 0;
+    if (call->stage.zero_states & 1)
+        call->source[1].k = 0;
     for (int a = 0; a < run->lowered->n_accs; a++)
-        call.bias[a] = (int8_t)eco_gpu_bias(run, a);
-    launch_step(run, op, &call, i > 1 || bound->input.first == run->args->x);
-    if (problem->projected)
-        project(
-            run, op, &whole,
-            (struct eco_plane){call.stage.next[0], 0, call.stage.next_row[0], run->layout->type});
+        call->bias[a] = (int8_t)eco_gpu_bias(run, a);
+    return step;
+}
+
+static bool launch_wide(struct eco_gpu_run *run, const struct step *steps, int n, int shape)
+{
+    struct eco_wide_job jobs[ECO_WIDE_OPS];
+    for (int k = 0; k < n; k++) {
+        const struct eco_fused_source *x = &steps[k].call.source[0], *h = &steps[k].call.source[1];
+        const int32_t rows = steps[k].call.stage.rows;
+        jobs[k] = (struct eco_wide_job){steps[k].op,
+                                        &steps[k].call.stage,
+                                        {{x->k > 0 ? x->rows : NULL, x->row, rows, steps[k].early},
+                                         {h->k > 0 ? h->rows : NULL, h->row, rows, false}}};
+    }
+    return shape >= 0 && eco_wide_step(run, jobs, n, shape, false);
+}
+
+/* Queues a step of each op, by the shape of blocks with the fastest prediction, as one launch if
+ * all are wide; are they? */
+static bool launch_steps(struct eco_gpu_run *run, struct step *steps, int n)
+{
+    const struct eco_gpu_plan *own = run->plan->context;
+    const struct eco_step_shape shape =
+        eco_step_shape_for(&own->fused.steps[steps[n - 1].op->layer > 0], run->args->N);
+    bool wide = launch_wide(run, steps, n, shape.wide);
+    for (int k = 0; k < n && !wide; k++) {
+        steps[k].early = false;
+        if (!launch_wide(run, &steps[k], 1, shape.wide))
+            launch(run, own->fused.by_shape, shape.fused, run->lowered->n_accs, &steps[k].call);
+    }
+    for (int k = 0; k < n && run->problem->projected; k++) {
+        const struct eco_stage_call *u = &steps[k].call.stage;
+        project(run, steps[k].op, &steps[k].whole,
+                (struct eco_plane){u->next[0], 0, u->next_row[0], run->layout->type});
+    }
+    return wide && !run->problem->projected;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -328,18 +350,61 @@ void eco_fused_input(struct eco_gpu_run *run, const struct eco_bound *bounds, in
     (void)n;
 }
 
+static int32_t steps_in(const struct eco_bound *bound)
+{
+    return bound->op->t1 - bound->op->t0;
+}
+
+/*
+ * Was x complete before the kernel ahead of step i of an op became resident? A wide step waits for
+ * its predecessors before it lets others begin, so x must be older than the step ahead, which must
+ * be wide. All steps of an op are, except perhaps the first and the last. In lockstep the layer
+ * below wrote x in the level before, whose number of steps is `before` if all were wide.
+ */
+static bool is_early(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t i,
+                     int before)
+{
+    if (bound->input.first == run->args->x)
+        return true;
+    return run->layout->request.lockstep ? before >= ECO_WIDE_LAG && i <= run->wide_before - before
+                                         : i > 1;
+}
+
+/* Queues step i of each op that has one. */
+static bool queue_steps(struct eco_gpu_run *run, const struct eco_bound *bounds, int n, int32_t i,
+                        int before)
+{
+    struct step steps[ECO_WIDE_OPS];
+    int count = 0;
+    for (int k = 0; k < n; k++)
+        if (i < steps_in(&bounds[k])) {
+            const struct eco_op *op = bounds[k].op;
+            steps[count] = step_of(run, &bounds[k], op->reversed ? op->t1 - 1 - i : op->t0 + i);
+            steps[count++].early = is_early(run, &bounds[k], i, before);
+        }
+    return count == 0 || launch_steps(run, steps, count);
+}
+
+/* The ops of a level, in launches of as many each as possible. */
 void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    for (int k = 0; k < n; k++) {
-        const struct eco_op *op = bounds[k].op;
-        for (int32_t i = 0; i < op->t1 - op->t0 && run->status == ECORNN_OK; i++)
-            run_step(run, &bounds[k], op->reversed ? op->t1 - 1 - i : op->t0 + i, i);
-    }
+    const int launches = (n + ECO_WIDE_OPS - 1) / ECO_WIDE_OPS,
+              each = (n + launches - 1) / launches, before = launches == 1 ? run->wide_before : 0;
+    int32_t most = 0;
+    for (int k = 0; k < n; k++)
+        most = steps_in(&bounds[k]) > most ? steps_in(&bounds[k]) : most;
+    for (int32_t i = 0; i < most && run->status == ECORNN_OK; i++)
+        for (int k = 0; k < n; k += each) {
+            const bool wide = queue_steps(run, &bounds[k], n - k < each ? n - k : each, i, before);
+            run->wide_before = wide ? run->wide_before + 1 : 0;
+        }
+    run->wide_before = run->wide_before - before == most ? most : 0;
 }
 
 /* Copies final states that steps did not write. */
 void eco_fused_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
+    run->wide_before = 0;
     for (int k = 0; k < n; k++) {
         uint16_t there = 0;
         for (int s = 0; s < run->problem->cell->recipe.n_states; s++)

@@ -68,8 +68,19 @@ struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
 {
     struct eco_step_choice best = {.size = eco_fused_size(problem, layer, rows), .wide = -1};
     const unsigned shapes = best.size.shapes, forced = shapes >> ECO_FUSED_SHAPES;
-    const struct eco_wide_size wide = eco_wide_size(problem, caps, forced, layer, rows);
-    const struct eco_wide_choice many = eco_wide_choose(&wide, caps);
+    struct eco_wide_size wide = eco_wide_size(problem, caps, forced, layer, rows);
+    const int32_t ops = eco_wide_ops(problem);
+    wide.ops = problem->D;
+    struct eco_wide_choice many = eco_wide_choose(&wide, caps);
+    best.ops = wide.ops;
+    if (ops > wide.ops) {
+        wide.ops = ops;
+        const struct eco_wide_choice all = eco_wide_choose(&wide, caps);
+        if (all.shape >= 0 && all.time < many.time) {
+            best.ops = ops;
+            many = all;
+        }
+    }
     const bool is_forced = (shapes & ((1u << ECO_FUSED_SHAPES) - 1)) == 0;
     if (is_forced) /* others replace it if its arrays are not aligned for copies */
         best.size.shapes = UINT_MAX;

@@ -276,11 +276,11 @@ static bool run_wide(const struct replay *replay, int32_t t, int32_t steps)
     const struct eco_stage_call call = call_of(replay, t, steps);
     const struct eco_plane x = eco_gpu_plane(&bound->input, t),
                            h = eco_gpu_plane(eco_bound_before(bound, 0, t), t);
-    const struct eco_wide_rows rows[ECO_WIDE_SOURCES] = {{x.data, x.row, call.rows, false},
-                                                         {h.data, h.row, call.rows, false}};
+    const struct eco_wide_job job = {
+        bound->op, &call, {{x.data, x.row, call.rows, false}, {h.data, h.row, call.rows, false}}};
     const int shape = eco_step_shape_for(&own->replays[bound->op->layer > 0], call.rows).wide;
     return shape >= 0 && (steps == 1 || x.step == x.row * (size_t)run->args->N) &&
-           eco_wide_step(run, bound->op, &call, rows, shape, true);
+           eco_wide_step(run, &job, 1, shape, true);
 }
 
 /* Runs the first step of a direction separately, as for stages. */

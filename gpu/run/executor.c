@@ -95,7 +95,9 @@ static void begin(struct forks *forks, cudaStream_t caller)
     const struct eco_gpu_run *run = forks->run;
     const int lanes =
         run->layout->request.wavefront ? run->problem->L * run->problem->D : run->problem->D;
-    forks->streams = lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
+    /* if steps multiply their input, too, nothing else takes long */
+    const bool one = !run->args->backward && eco_gpu_is_batched(run, ECO_INPUT);
+    forks->streams = one ? 1 : lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
     forks->run->launch.lanes = forks->streams;
     eco_launch_serialize(&forks->run->launch, ECO_SERIALIZED_RUN);
     forks->run->collects = false;
@@ -124,8 +126,9 @@ static void queue_level(struct forks *forks, const struct eco_walk *walk,
 {
     struct eco_gpu_run *run = forks->run;
     struct eco_walk ahead = *walk;
-    struct eco_op level[ECO_LEVEL_OPS];
-    struct eco_bound bound[ECO_LEVEL_OPS];
+    struct eco_op level[ECO_MAX_STREAMS];
+    struct eco_bound bound[ECO_MAX_STREAMS];
+    const int most = forks->streams == 1 ? ECO_MAX_STREAMS : ECO_LEVEL_OPS;
     int n = 0;
     for (const struct eco_op *op = first; op != NULL && ahead.level == walk->level;
          op = eco_walk_next(&ahead)) {
@@ -133,7 +136,7 @@ static void queue_level(struct forks *forks, const struct eco_walk *walk,
             continue;
         level[n] = *op;
         eco_bind(&bound[n], run->layout, run->args, &level[n]);
-        if (++n < ECO_LEVEL_OPS)
+        if (++n < most)
             continue;
         run->level_ops[op->kind](run, bound, n);
         n = 0;
@@ -169,6 +172,7 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
         level = walk.level;
         const int s = stream_of(&forks, op->layer, op->d);
         const bool batched = eco_gpu_is_batched(run, (enum eco_op_kind)op->kind);
+        run->wide_before = batched ? run->wide_before : 0;
         if (batched)
             wait_for_marks(&forks, s);
         else

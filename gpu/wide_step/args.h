@@ -10,6 +10,7 @@
 #include "gpu/cell/args.h"
 
 enum {
+    ECO_WIDE_OPS = 5,      /* most ops of a launch: one in each z of the grid */
     ECO_WIDE_SOURCES = 2,  /* sources of a sum: input and state */
     ECO_WIDE_ACCS = 4,     /* most accumulators */
     ECO_WIDE_LINE = 128,   /* bytes of a row that are copied at once: a stage of k */
@@ -53,6 +54,9 @@ struct eco_wide_call {
     struct eco_wide_source source[ECO_WIDE_SOURCES];
     struct eco_stage_call stage; /* acc is not used */
     int8_t bias[ECO_WIDE_ACCS];  /* the bias vector of each accumulator; -1: none */
+};
+struct eco_wide_calls {
+    struct eco_wide_call of[ECO_WIDE_OPS];
 };
 
 #endif /* ECO_GPU_WIDE_STEP_ARGS_H */

@@ -428,9 +428,9 @@ ECO_DEVICE void run_wide_step(const struct eco_wide_call &call)
 #define WIDE_STEP(linkage, name, number, shape, saves)                                             \
     linkage __global__ void __launch_bounds__(wide_block<number, shape, saves>::threads,           \
                                               wide_shape<shape>::blocks)                           \
-        name(const __grid_constant__ struct eco_wide_call call)                                    \
+        name(const __grid_constant__ struct eco_wide_calls calls)                                  \
     {                                                                                              \
-        run_wide_step<number, shape, saves>(call);                                                 \
+        run_wide_step<number, shape, saves>(calls.of[blockIdx.z]);                                 \
     }
 
 #endif /* ECO_GPU_WIDE_STEP_KERNEL_CUH */

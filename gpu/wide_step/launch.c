@@ -111,44 +111,53 @@ static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, 
            eco_tensor_map(gpu->tensor_encoder, &columns, &to->matrix);
 }
 
-static void launch(struct eco_gpu_run *run, const struct eco_wide_call *call, int shape, bool alone)
+static void launch(struct eco_gpu_run *run, const struct eco_wide_calls *calls, int n, int shape,
+                   bool alone)
 {
     const struct eco_wide_shape *s = &eco_wide_shapes[shape];
+    const struct eco_stage_call *stage = &calls->of[0].stage;
     const int32_t accs = run->lowered->n_accs, units = eco_wide_units(shape, accs),
                   rows = eco_wide_rows(shape);
     const int threads = ECO_WIDE_GROUP * s->down * s->across + ECO_WIDE_MORE_THREADS(s->blocks);
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
     attribute.val.programmaticStreamSerializationAllowed = 1;
     const cudaLaunchConfig_t config = {
-        .gridDim = {(unsigned)((call->stage.hidden + units - 1) / units),
-                    (unsigned)((call->stage.rows + rows - 1) / rows), 1},
+        .gridDim = {(unsigned)((stage->hidden + units - 1) / units),
+                    (unsigned)((stage->rows + rows - 1) / rows), (unsigned)n},
         .blockDim = {(unsigned)threads, 1, 1},
         .dynamicSmemBytes = eco_wide_shared(shape, accs),
         .stream = run->stream,
         .attrs = &attribute,
         .numAttrs = alone ? eco_launch_after(&run->launch) : eco_launch_after_all(&run->launch)};
     const struct eco_gpu_plan *own = run->plan->context;
-    const void *kernel = own->wide->step[call->stage.save != NULL][shape];
-    void *arguments[] = {(void *)(uintptr_t)call};
+    const void *kernel = own->wide->step[stage->save != NULL][shape];
+    void *arguments[] = {(void *)(uintptr_t)calls};
     eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, kernel, arguments), "a wide step");
 }
 
-bool eco_wide_step(struct eco_gpu_run *run, const struct eco_op *op,
-                   const struct eco_stage_call *stage,
-                   const struct eco_wide_rows rows[ECO_WIDE_SOURCES], int shape, bool alone)
+static bool fill_call(const struct eco_gpu_run *run, const struct eco_wide_job *job, int shape,
+                      struct eco_wide_call *call)
 {
-    struct eco_wide_call call;
-    if (run->status != ECORNN_OK || !are_aligned(stage, eco_type_bytes(run->layout->type)))
+    if (!are_aligned(job->stage, eco_type_bytes(run->layout->type)))
         return false;
-    memset(&call, 0, sizeof call);
-    call.stage = *stage;
+    call->stage = *job->stage;
     for (int a = 0; a < run->lowered->n_accs; a++)
-        call.bias[a] = (int8_t)eco_gpu_bias(run, a);
-    if (!fill_source(run, op, ECO_WEIGHT_INPUT, &rows[0], shape, &call.source[0]) ||
-        !fill_source(run, op, ECO_WEIGHT_RECURRENT, &rows[1], shape, &call.source[1]))
-        return false;
-    launch(run, &call, shape, alone);
-    return true;
+        call->bias[a] = (int8_t)eco_gpu_bias(run, a);
+    return fill_source(run, job->op, ECO_WEIGHT_INPUT, &job->rows[0], shape, &call->source[0]) &&
+           fill_source(run, job->op, ECO_WEIGHT_RECURRENT, &job->rows[1], shape, &call->source[1]);
+}
+
+bool eco_wide_step(struct eco_gpu_run *run, const struct eco_wide_job *jobs, int n, int shape,
+                   bool alone)
+{
+    struct eco_wide_calls calls;
+    memset(&calls, 0, sizeof calls);
+    bool good = run->status == ECORNN_OK;
+    for (int k = 0; k < n && good; k++)
+        good = fill_call(run, &jobs[k], shape, &calls.of[k]);
+    if (good)
+        launch(run, &calls, n, shape, alone);
+    return good;
 }
 
 /* ---- a step back ----------------------------------------------------------------------------- */

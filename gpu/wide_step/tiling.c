@@ -28,6 +28,7 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
     struct eco_wide_size size = {.accs = cell->lowered.n_accs,
                                  .units = problem->H,
                                  .rows = rows,
+                                 .ops = 1,
                                  .element = (int32_t)eco_type_bytes(problem->type),
                                  .saved = problem->training ? cell->lowered.n_saves : 0,
                                  .k = {eco_problem_input(problem, layer), problem->P},
@@ -51,7 +52,7 @@ static double weights_time(const struct eco_wide_size *size, const struct eco_gp
                            int shape, double blocks)
 {
     static const double stays = 40e6;
-    const double bytes = (double)size->element * size->accs * size->units *
+    const double bytes = (double)size->ops * size->element * size->accs * size->units *
                          (size->k[0] + (size->first ? 0. : size->k[1]));
     return bytes > stays ? bytes * ceil(blocks / eco_wide_shapes[shape].blocks) /
                                (rates->wide_bytes * sqrt(fmin(1, blocks)))
@@ -86,7 +87,8 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     _Static_assert(sizeof rates->wide / sizeof *rates->wide == ECO_WIDE_SHAPES, "one of each");
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
-                 blocks = ceil(size->units / units) * ceil(size->rows / rows) / caps->threads,
+                 blocks = size->ops * ceil(size->units / units) * ceil(size->rows / rows) /
+                          caps->threads,
                  waves = eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, blocks),
                  part = size->apart || size->accs == 3 ? without_one : 1,
                  stages = stages_of(size->k[0], size->element) +
@@ -95,7 +97,8 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
                      rates->wide[shape].stage + rates->wide[shape].crowded_stage * fmin(1, blocks);
     const double time = 1e-6 * (rates->wide[shape].launch +
                                 waves * (rates->wide[shape].wave + part * stages * stage));
-    return fmax(time, 1e-6 * rates->wide[shape].launch + weights_time(size, rates, shape, blocks)) +
+    return fmax(time, 1e-6 * rates->wide[shape].launch + weights_time(size, rates, shape, blocks)) /
+               size->ops +
            saved_time(size, rates, units) + (size->first ? AROUND * rates->launch : 0);
 }
 
@@ -113,6 +116,18 @@ struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
             best = (struct eco_wide_choice){shape, time};
     }
     return best;
+}
+
+/* between: other kernels run between the steps of layers. */
+int32_t eco_wide_ops(const struct eco_problem *problem)
+{
+    const bool between = problem->projected || (problem->training && problem->dropout > 0) ||
+                         (problem->batch_major && problem->N > 1),
+               saves_all = !problem->training || problem->saving.policy == ECO_SAVE_ALL;
+    const int32_t layers = problem->L < ECO_WIDE_OPS ? problem->L : ECO_WIDE_OPS;
+    if (problem->D > 1)
+        return problem->D;
+    return !between && saves_all && problem->T > ECO_WIDE_LAG * problem->L ? layers : 1;
 }
 
 void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan *own)

@@ -23,13 +23,14 @@ size_t eco_wide_shared(int shape, int32_t accs);
 
 struct eco_wide_size {
     int32_t accs, units, rows, k[ECO_WIDE_SOURCES];
+    int32_t ops;     /* of a launch */
     int32_t element; /* bytes of a number */
     int32_t saved;   /* numbers saved for each unit */
     bool apart;      /* see mainloop.cuh */
     bool first;      /* a single step from zero states, without the second product */
     unsigned shapes; /* available shapes: a bit for each */
 };
-/* The fastest shape, and its seconds for a step; shape -1: none. */
+/* The fastest shape, and its seconds for a step of an op; shape -1: none. */
 struct eco_wide_choice {
     int shape;
     double time;
@@ -39,6 +40,11 @@ struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
 /* For a layer's steps; without shapes if they have no kernel. */
 struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const struct eco_caps *caps,
                                    unsigned forced, int32_t layer, int32_t rows);
+
+/* Ops that a launch may take a step of: both directions, or layers one after the other, where each
+ * is some steps behind the layer below. */
+int32_t eco_wide_ops(const struct eco_problem *problem);
+enum { ECO_WIDE_LAG = 2 }; /* these steps: x is complete before the preceding kernel begins */
 
 /* At plan creation: the shapes of replays that take many steps as one. */
 void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan *own);
@@ -56,11 +62,17 @@ struct eco_wide_rows {
     int32_t rows;
     bool early; /* complete before the preceding kernel became resident */
 };
-/* Queues a step with that shape; false if its arrays are not aligned for copies, and nothing is
- * queued. alone: for one op, not for all that are queued together. */
-bool eco_wide_step(struct eco_gpu_run *run, const struct eco_op *op,
-                   const struct eco_stage_call *stage,
-                   const struct eco_wide_rows rows[ECO_WIDE_SOURCES], int shape, bool alone);
+/* A step of an op. */
+struct eco_wide_job {
+    const struct eco_op *op;
+    const struct eco_stage_call *stage;
+    struct eco_wide_rows rows[ECO_WIDE_SOURCES];
+};
+/* Queues steps of at most ECO_WIDE_OPS ops with that shape, independent of each other; false if
+ * their arrays are not aligned for copies, and nothing is queued. alone: for one op, not for all
+ * that are queued together. */
+bool eco_wide_step(struct eco_gpu_run *run, const struct eco_wide_job *jobs, int n, int shape,
+                   bool alone);
 
 /* Queues the only stage of a step back; false, and nothing is queued, if there is no such kernel,
  * another is faster, or arrays are not aligned. overlap: as of eco_launch(). */

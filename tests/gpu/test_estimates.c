@@ -181,8 +181,8 @@ static const struct {
     const struct eco_algo *algo;
 } fastest[] = {{"lstm/bf16/infer/L5/T400/N1024/I384/H384", &eco_algo_fused},
                {"lstm/f16/infer/L5/T208/N3520/I384/H384", &eco_algo_fused},
-               {"lstm/bf16/infer/L5/T400/N512/I384/H384", &eco_algo_persistent},
-               {"lstm/bf16/infer/L2/T40/N256/I512/H512", &eco_algo_persistent},
+               {"lstm/bf16/infer/L5/T400/N512/I384/H384", &eco_algo_fused},
+               {"lstm/bf16/infer/L2/T40/N256/I512/H512", &eco_algo_fused},
                {"lstm/bf16/infer/T25/N128/I2048/H2048", &eco_algo_step},
                {"lstm/bf16/train/T25/N128/I2048/H2048", &eco_algo_step},
                {"lstm/bf16/infer/T25/N128/I4096/H4096", &eco_algo_step},

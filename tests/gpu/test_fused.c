@@ -67,10 +67,17 @@ START_TEST(chooses_wide_steps)
 {
     static const int accs[] = {1, 3, 4};
     for (int i = 0; i < 3; i++) {
-        struct eco_wide_size size = {
-            .accs = accs[i], .units = 256, .rows = 4096, .k = {256, 256}, .shapes = UINT_MAX};
+        struct eco_wide_size size = {.accs = accs[i],
+                                     .ops = 1,
+                                     .units = 256,
+                                     .rows = 4096,
+                                     .k = {256, 256},
+                                     .shapes = UINT_MAX};
         const double time = eco_wide_choose(&size, &h200).time;
         ck_assert(time > 1e-6 && time < 1e-3);
+        size.ops = 2; /* two ops in a launch wait for one launch only */
+        ck_assert(eco_wide_choose(&size, &h200).time < time);
+        size.ops = 1;
         for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++)
             ck_assert_uint_le(eco_wide_shared(shape, accs[i]), h200.gpu.block_bytes);
         size.shapes = 1;

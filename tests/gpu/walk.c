@@ -291,6 +291,11 @@ static const struct more {
     {"lstm/f32/train/T3/N19/I9/H48/P24", NULL, false},
     {"lstm/f64/train/T3/N19/I9/H48/P24", NULL, false},
     {"lstm/bf16/infer/bi/T3/N300/I72/H40/states/lengths:random", NULL, false},
+    /* steps of all layers in a launch, or of half of them */
+    {"lstm/bf16/train/L3/T9/N150/I24/H72/states/lengths:random",
+     "algorithm=fused,fused=wgmma:128x32", false},
+    {"gru/f16/infer/L6/T15/N150/I24/H72/states", "algorithm=fused,fused=wgmma:64x32", false},
+    {"lstm/f32/fast/infer/L4/rev/T11/N150/I24/H72", "algorithm=fused,fused=wgmma:128x24", false},
     {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
     {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false},
     /* its initial state is given in the text */
