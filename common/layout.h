@@ -156,7 +156,8 @@ bool eco_layout_knows_states(const struct eco_layout *layout);
  * the states after its steps, backward also the one before the first. */
 bool eco_layout_copies_direct(const struct eco_layout *layout);
 /* For a lean replay that computes states one after the other: the states of a chunk in the type
- * that steps use, from the one before its first step on. */
+ * that steps use.  Each segment between two checkpoints has the state before its first step, too.
+ */
 struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state);
 struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state);
 /* Output of a layer below the last in a run that is not lean, both directions: step t is in plane

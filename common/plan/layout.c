@@ -164,8 +164,10 @@ static void put_recent(struct eco_layout *layout, struct cursor *cursor)
         rows.steps = layout->back ? layout->chunk_backward + 1 : layout->chunk;
         layout->recent[s] = put(cursor, count, rows);
         rows.type = layout->last_state[s].first.type;
-        if (layout->back && !eco_layout_knows_states(layout))
-            layout->scan[s] = put(cursor, count, rows);
+        if (!layout->back || eco_layout_knows_states(layout))
+            continue;
+        rows.steps += eco_ceil_div(layout->chunk_backward, layout->problem->saving.every) - 1;
+        layout->scan[s] = put(cursor, count, rows);
     }
 }
 
@@ -476,15 +478,18 @@ static int32_t chunk_backward_of(const struct eco_layout *layout)
     return even < most ? (int32_t)even : most;
 }
 
-/* At most so many steps that their values, this number of H-wide ones a row, stay in the L2. */
+/* Even parts of `all` steps whose values, this number of H-wide ones a row, about fit in the L2. */
 static int32_t fitting_steps(const struct eco_layout *layout, int values, int32_t all)
 {
     enum { L2_BYTES = 16 << 20, LEAST_STEPS = 4 };
     /* from the plan's rows: smaller runs do not get longer chunks */
     const double step = (double)layout->problem->N * (double)layout->problem->H * values *
                         (double)eco_type_bytes(layout->sum);
-    const int32_t fitting = step * all <= L2_BYTES ? all : (int32_t)(L2_BYTES / step);
-    return clip_chunk(fitting > LEAST_STEPS ? fitting : LEAST_STEPS, all);
+    if (step * all <= L2_BYTES)
+        return all;
+    const int32_t most = (int32_t)(L2_BYTES / step),
+                  fitting = clip_chunk(most > LEAST_STEPS ? most : LEAST_STEPS, all);
+    return eco_ceil_div(all, (all + fitting / 2) / fitting);
 }
 
 /* Forward: saved values that are narrowed after a chunk stay in the L2.  Replay: on a GPU so do

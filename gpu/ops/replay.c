@@ -19,8 +19,9 @@ struct replay {
     struct eco_gpu_run *run;
     const struct eco_bound *bound;
     struct eco_view acc, mean;
-    bool knows;   /* all states are known */
-    bool at_once; /* a product takes many steps; else one step, as in forward */
+    bool knows;      /* all states are known */
+    bool at_once;    /* a product takes many steps; else one step, as in forward */
+    int32_t segment; /* steps that follow each other, from a checkpoint on; else of the chunk */
     int32_t t0, t1;
 };
 
@@ -62,12 +63,36 @@ static void load_first(const struct replay *replay, int s, const struct eco_view
                                   .resets = resets});
 }
 
-/* A state that is computed step by step: its values before the steps, or after them. */
-static struct eco_view scanned(const struct replay *replay, int s, bool next)
+/* A state that is computed step by step: its values before the steps of t's segment, or after
+ * them. */
+static struct eco_view scanned(const struct replay *replay, int s, bool next, int32_t t)
 {
     const struct eco_op *op = replay->bound->op;
     const struct eco_array scan = eco_layout_scan(replay->run->layout, op->layer, op->d, s);
-    return eco_bind_array(&scan, replay->run->args, op->t0 - (int32_t)(next != op->reversed));
+    const int32_t ahead = (t - op->t0) / replay->segment;
+    return eco_bind_array(&scan, replay->run->args,
+                          op->t0 - ahead - (int32_t)(next != op->reversed));
+}
+
+/* Copies the checkpoints from which the segments of the chunk begin, but for the first of them. */
+static void load_segments(const struct replay *replay, int s)
+{
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_op *op = bound->op;
+    const int32_t count = eco_ceil_div(op->t1 - op->t0, replay->segment),
+                  first = op->t0 + replay->segment - (int32_t)op->reversed,
+                  before = op->reversed ? first + 1 : first - 1;
+    struct eco_view to = scanned(replay, s, false, first);
+    to.first = eco_view_at(&to, first);
+    to.step *= (size_t)replay->segment + 1;
+    to.from = 0;
+    if (count > 1)
+        move_states(replay, s,
+                    (struct eco_move){.to = to,
+                                      .from = bound->checkpoint[s],
+                                      .t = (int32_t)eco_layout_checkpoint_index(replay->run->layout,
+                                                                                op->d, before),
+                                      .steps = count - 1});
 }
 
 /* Copies known states to the chunk. Of states that are computed step by step it copies the one
@@ -90,8 +115,9 @@ static void load_states(const struct replay *replay)
                                           .steps = op->t1 - op->t0});
             continue;
         }
-        const struct eco_view scan = scanned(replay, s, false);
+        const struct eco_view scan = scanned(replay, s, false, op->reversed ? op->t1 - 1 : op->t0);
         load_first(replay, s, &scan, run->args->resets != NULL);
+        load_segments(replay, s);
     }
 }
 
@@ -172,7 +198,7 @@ static void point_at_states(const struct replay *replay, int32_t t, struct eco_s
         call->next[s] = call->kept[s] = NULL;
         if (s == 0 || replay->knows)
             continue;
-        const struct eco_view from = scanned(replay, s, false), to = scanned(replay, s, true);
+        const struct eco_view from = scanned(replay, s, false, t), to = scanned(replay, s, true, t);
         const bool wide = to.type != run->layout->type;
         call->state[s] = eco_view_at(&from, t);
         call->next[s] = eco_view_at(&to, t);
@@ -245,6 +271,38 @@ static bool is_even(const struct replay *replay)
     return true;
 }
 
+/* Queues the segments of steps [t0,t1), on streams other than those of directions, as many at a
+ * time as fill the device. */
+static void run_segments(const struct replay *replay, int stage, int32_t t0, int32_t t1)
+{
+    enum { FIRST = 2, LANES = ECO_MAX_STREAMS - FIRST, THREADS = 1 << 18 };
+    struct eco_gpu_run *run = replay->run;
+    const struct eco_gpu_set *set = run->set;
+    const cudaStream_t stream = run->stream;
+    const int64_t fitting = THREADS / ((int64_t)run->args->N * run->problem->H);
+    const bool forks = fitting > 1 && run->launch.lanes <= FIRST && t1 - t0 > replay->segment;
+    const int lanes = !forks ? 0 : fitting < LANES ? (int)fitting : LANES;
+    const int32_t begin = replay->bound->op->t0, count = eco_ceil_div(t1 - begin, replay->segment);
+    for (int i = FIRST; i < FIRST + lanes; i++)
+        eco_gpu_follow(run, set->stream[i], stream, ECO_MAX_STREAMS);
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t k = replay->bound->op->reversed ? count - 1 - i : i,
+                      from = begin + k * replay->segment, end = from + replay->segment,
+                      t = from > t0 ? from : t0, steps = (end < t1 ? end : t1) - t;
+        if (lanes > 0) {
+            run->stream = set->stream[FIRST + i % lanes];
+            eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
+        }
+        if (steps > 0)
+            run_stage(replay, stage, t, steps);
+    }
+    run->stream = stream;
+    for (int i = FIRST; i < FIRST + lanes; i++)
+        eco_gpu_follow(run, stream, set->stream[i], i);
+    if (lanes > 0)
+        eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
+}
+
 /* Runs the first step of a direction separately, because the states before it are in another array.
  */
 static void run_stage_of_all(const struct replay *replay, int stage)
@@ -261,8 +319,10 @@ static void run_stage_of_all(const struct replay *replay, int stage)
     }
     if (begins)
         run_stage(replay, stage, bound->first, 1);
-    if (to > from)
+    if (to > from && replay->knows)
         run_stage(replay, stage, from, to - from);
+    else if (to > from)
+        run_segments(replay, stage, from, to);
 }
 
 /* ---- products and cell at once --------------------------------------------------------------- */
@@ -283,11 +343,12 @@ static bool run_wide(const struct replay *replay, int32_t t, int32_t steps)
            eco_wide_step(run, &job, 1, shape, true);
 }
 
-/* Runs the first step of a direction separately, as for stages. */
+/* Runs all steps of the op, because no accumulators are in memory. The first step of a direction is
+ * a launch of its own, as for stages. */
 static bool run_all_wide(const struct replay *replay)
 {
     const struct eco_bound *bound = replay->bound;
-    const int32_t t0 = replay->t0, t1 = replay->t1;
+    const int32_t t0 = bound->op->t0, t1 = bound->op->t1;
     const bool begins = t0 <= bound->first && bound->first < t1;
     const int32_t from = t0 + (int32_t)(begins && bound->first == t0),
                   to = t1 - (int32_t)(begins && bound->first != t0);
@@ -303,8 +364,6 @@ static void run_part(const struct replay *replay)
     const struct eco_bound *bound = replay->bound;
     const int32_t steps = replay->t1 - replay->t0;
     const int stages = run->lowered->n_forward;
-    if (run_all_wide(replay))
-        return;
     const struct eco_target target = {&eco_gpu_verbs, run, run->layout, run->args, 0};
     eco_expand_input(&target, bound->op, &replay->acc, &bound->input, replay->t0, replay->t1);
     for (int stage = 0; replay->at_once && stage < stages; stage++) {
@@ -334,6 +393,9 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
                             .mean = eco_bind_array(&mean, run->args, 0),
                             .knows = eco_layout_knows_states(run->layout)};
     replay.at_once = eco_cell_replays_at_once(run->problem->cell, replay.knows);
+    /* with resets a checkpoint is not always the state before a step */
+    replay.segment =
+        replay.at_once && run->args->resets == NULL ? run->problem->saving.every : op->t1 - op->t0;
     eco_gpu_copy_history(run, bound);
     load_states(&replay);
     if (eco_layout_narrows(run->layout)) {
@@ -342,6 +404,10 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
     }
     if (replay.at_once)
         eco_gpu_patch_states(run, bound, op->t0, op->t1);
+    replay.t0 = op->t0;
+    replay.acc = eco_bind_array(&acc, run->args, op->t0);
+    if (run_all_wide(&replay))
+        return;
     for (int32_t k = 0; k < op->t1 - op->t0; k += chunk) {
         const int32_t steps = op->t1 - op->t0 - k < chunk ? op->t1 - op->t0 - k : chunk;
         replay.t0 = op->reversed ? op->t1 - k - steps : op->t0 + k;

@@ -19,7 +19,7 @@ static bool forks(const struct eco_gpu_run *run, const struct eco_matmul *matmul
 
 enum { BESIDE = 1 /* the stream */, LENT = 1 << 20 /* bytes of room */ };
 
-static void follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t ahead, int event)
+void eco_gpu_follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t ahead, int event)
 {
     const struct eco_gpu_set *set = run->set;
     eco_gpu_note_cuda(run, cudaEventRecord(set->event[event], ahead), "cudaEventRecord");
@@ -150,7 +150,7 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_gradients *g
     const bool fork = !halves && forks(run, &matmul);
     const cudaStream_t beside = fork ? run->set->stream[BESIDE] : run->stream;
     if (fork) {
-        follow(run, beside, run->stream, 0);
+        eco_gpu_follow(run, beside, run->stream, 0);
         run->blas.lent = LENT;
     }
     vectors(run, &matmul, halves, beside);
@@ -161,7 +161,7 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_gradients *g
             multiply(run, &products.of[i]);
     }
     if (fork) {
-        follow(run, run->stream, beside, BESIDE);
+        eco_gpu_follow(run, run->stream, beside, BESIDE);
         run->blas.lent = 0;
         eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
     }

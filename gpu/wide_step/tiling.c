@@ -136,7 +136,7 @@ void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan
     const struct eco_layout *back = &plan->layout[ECO_LAYOUT_BACK];
     if (problem->saving.policy == ECO_SAVE_ALL || own->wide == NULL)
         return;
-    const int64_t all = (int64_t)(back->chunk > 0 ? back->chunk : problem->T) * problem->N;
+    const int64_t all = (int64_t)back->chunk_backward * problem->N;
     const int32_t most = all < INT32_MAX ? (int32_t)all : INT32_MAX;
     for (int upper = 0; upper < 2 && upper < problem->L; upper++)
         for (int32_t rows = 0; rows < most;) {

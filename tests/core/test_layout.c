@@ -167,7 +167,8 @@ static void paint_recent(struct map *map, int layer)
                        (size_t)eco_problem_width(layout->problem, s));
             map->id++;
             if (layout->back && !eco_layout_knows_states(layout))
-                paint_more(map, eco_layout_scan(layout, layer, d, s), steps,
+                paint_more(map, eco_layout_scan(layout, layer, d, s),
+                           steps - 1 + (steps - 2) / layout->problem->saving.every + 1,
                            (size_t)eco_problem_width(layout->problem, s));
         }
 }
