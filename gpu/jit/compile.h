@@ -64,7 +64,7 @@ bool eco_nvrtc_open(struct eco_text *why);
 void eco_nvrtc_version(struct eco_text *text);
 bool eco_nvrtc_compile(const struct eco_source *source, struct eco_code *code,
                        struct eco_text *why);
-/* Everything that the machine code depends on: version, options, headers, text. */
+/* Everything that the machine code depends on: version, options, the sum of the headers, text. */
 void eco_nvrtc_key(const struct eco_source *source, struct eco_text *key);
 
 /* ---- the disk, disk_cache.c ------------------------------------------------------------------ */

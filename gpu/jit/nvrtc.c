@@ -33,6 +33,11 @@ static const struct {
 };
 enum { HEADERS = sizeof headers / sizeof *headers, MOST_OPTIONS = 16 };
 
+/* SHA-256 of the embedded headers and of this file, by the build. */
+static const char headers_sum[] =
+#include "gpu/jit/headers.inc.sum"
+    ;
+
 /* The options of the module (gpu.am), for the same bits. Lambdas are device functions. */
 static const char *const options[] = {"--std=c++17", "--fmad=false",
                                       "--device-as-default-execution-space"};
@@ -216,11 +221,6 @@ bool eco_nvrtc_compile(const struct eco_source *source, struct eco_code *code, s
     return ok;
 }
 
-static void add_file(struct eco_text *key, const char *name, const char *text)
-{
-    eco_text_add(key, "\n%s, %zu bytes:\n%s", name, strlen(text), text);
-}
-
 void eco_nvrtc_key(const struct eco_source *source, struct eco_text *key)
 {
     eco_text_add(key, "ecornn %s, NVRTC %d.%d, %s", PACKAGE_VERSION, nvrtc.major, nvrtc.minor,
@@ -229,7 +229,5 @@ void eco_nvrtc_key(const struct eco_source *source, struct eco_text *key)
         eco_text_add(key, "\n%s", options[i]);
     for (int i = 0; source->options != NULL && source->options[i] != NULL; i++)
         eco_text_add(key, "\n%s", source->options[i]);
-    for (int i = 0; i < HEADERS; i++)
-        add_file(key, headers[i].name, headers[i].text);
-    add_file(key, "text", source->text);
+    eco_text_add(key, "\nheaders %s\n%s", headers_sum, source->text);
 }
