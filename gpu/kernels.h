@@ -164,6 +164,15 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cu
 /* Prepares the exchange of n launched (layer, direction)s: all bits of a number are set if a unit
  * will write it, else they are 0. Sizes are those of eco_persistent_call. */
 enum { ECO_MOST_EXCHANGES = 4 };
+/* Resets of the same launches as words. Bit b of word w is of a launch's step s = 32 w + b - 1, and
+ * set if bytes[t + s t_step] of the row is, from time step `first` up to the row's length. */
+struct eco_reset_words {
+    const uint8_t *bytes;                /* [steps,N]; NULL: none */
+    const int32_t *lengths;              /* [N], or NULL */
+    int32_t steps;                       /* of the run */
+    uint32_t *words[ECO_MOST_EXCHANGES]; /* [(steps of the launch + 2) / 32, rounded up, N] */
+    int32_t first[ECO_MOST_EXCHANGES], t[ECO_MOST_EXCHANGES], t_step[ECO_MOST_EXCHANGES];
+};
 struct eco_exchange_call {
     /* [steps, groups, blocks], each [k blocks, row_tiles, 32] of 16 bytes and, with scales, [scale
      * blocks, row_tiles, 2] */
@@ -177,6 +186,7 @@ struct eco_exchange_call {
     int32_t operand; /* bytes of a number */
     int32_t means;   /* sums for means, after all blocks: vectors of 16 bytes, in a group */
     bool whole;      /* every number belongs to a unit of a batch row */
+    struct eco_reset_words resets;
 };
 /* overlap: runs with the preceding kernel, which does not touch the exchange. */
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,

@@ -62,19 +62,6 @@ ECO_DEVICE float load_constant(const float *p)
     return v;
 }
 
-/* Acquires what was released with the store that is read. */
-ECO_DEVICE unsigned load_acquire(const unsigned *p)
-{
-    unsigned v;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-}
-
-ECO_DEVICE void store_release(unsigned *p, unsigned v)
-{
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
-}
-
 ECO_DEVICE void store_relaxed_if(bool wanted, void *p, unsigned short bits)
 {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.relaxed.gpu.global.u16 [%0], %1; }"

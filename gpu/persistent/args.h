@@ -285,14 +285,23 @@ struct eco_persistent_job {
     int32_t t, t_step; /* time of the first step; +1 or -1 */
 };
 
+/* What a kernel compiled for a plan may rely on, or expect. */
+struct eco_persistent_usual {
+    bool even;   /* H is even */
+    bool single; /* expected: a thread has one element, and a group 8 rows */
+    int pieces;  /* expected: most that a thread gathers; 0: unknown */
+    int k_blocks[ECO_PERSISTENT_PRODUCTS]; /* of a warp; 0: unknown */
+};
+
 /* For kernels with resets (ECO_RESETS): what rows of a job restart from. */
 struct eco_persistent_starts {
     const void *start[ECO_MAX_STATES]; /* [N,width] in the type of rows; NULL: zeros */
     void *dstart[ECO_MAX_STATES];      /* backward: gradient sums, laid out as carry; or NULL */
+    /* [(steps + 2) / 32, rounded up, N] behind the exchange; bit s + 1: the row restarts in step s
+     * of the job. NULL: this run has no resets. */
+    const uint32_t *words;
 };
 struct eco_persistent_resets {
-    const uint8_t *bytes; /* [steps, N]; NULL: this run has none */
-    int32_t steps;        /* of the run */
     struct eco_persistent_starts of[ECO_PERSISTENT_JOBS];
 };
 

@@ -12,16 +12,6 @@
 #include "gpu/persistent/mainloop_direct.cuh"
 #include "gpu/persistent/stages.cuh"
 
-/* Publishes the resets of the first step and of the step before it; all threads read them. */
-ECO_DEVICE void publish_first_resets(const struct block_context *block, struct resets *resets)
-{
-    if (!PUBLISHES_RESETS)
-        return;
-    publish_resets(block, resets);
-    publish_resets(block, resets);
-    __syncthreads();
-}
-
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* After the last step: gradients of the initial states. */
@@ -224,15 +214,13 @@ template <class KERNEL> ECO_DEVICE void walk_steps(const struct eco_persistent_c
     begin_walk(&block);
     clear_operand(&block); /* the gradients of the initial states */
     const struct span span = span_of(&block);
-    struct resets resets = begin_resets(&block, -1);
     if (divided::blocks > 1)
         open_cluster();
     begin<cell, divided>(&block);
     publish_addresses(0);
     __syncthreads();
-    publish_first_resets(&block, &resets);
     for (block.step = 0; block.step <= job_of(&block)->steps; block.step++) {
-        publish_resets(&block, &resets); /* of the step after this one */
+        ask_resets(&block, block.step);
         struct element_of<cell> first[1];
         const auto read_ahead = [&] { fetch<cell, divided>(&block); };
         const auto read_early = [&] {

@@ -341,8 +341,8 @@ template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, 
 template <class CELL>
 ECO_DEVICE void reset_fields(const struct block_context *block, struct element_of<CELL> *at)
 {
-    const bool reset = at->there && is_reset(block, at->step, at->sent_row);
-    at->cut = at->there && is_reset(block, at->step - 1, at->sent_row);
+    const bool reset = at->there && is_reset(block, at->step, at->sent_row, 0);
+    at->cut = at->there && is_reset(block, at->step - 1, at->sent_row, 1);
 #pragma unroll
     for (int s = 0; s < CELL::states; s++) {
         if (reset)
@@ -365,9 +365,10 @@ ECO_DEVICE void read_fields(const struct block_context *block, struct element_of
     const struct eco_persistent_call *call = at->call;
     const uint32_t zeros = at->step == at->job->steps - 1 ? at->job->zeros : 0;
     float value[field<CELL>::dy + 1];
-    if (!call->words)
+    enum { NARROW = sizeof(narrow) < sizeof(real) }; /* others are whole words */
+    if (NARROW && !call->words)
         read_outside(block, at, value);
-    else if (call->hidden & 1)
+    else if (NARROW && !usual.even && call->hidden & 1)
         read_odd(block, at, element, value);
     else
         read_fetched(block, at, element, value);
@@ -383,7 +384,7 @@ ECO_DEVICE void read_fields(const struct block_context *block, struct element_of
     }
     at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
     at->cut = false;
-    if (PUBLISHES_RESETS)
+    if (PERSISTENT_RESETS)
         reset_fields(block, at);
 }
 
@@ -392,7 +393,7 @@ ECO_DEVICE void read_fields(const struct block_context *block, struct element_of
 template <class CELL> ECO_DEVICE void add_dstate(struct element_of<CELL> *at)
 {
     at->dnext[0] += at->dstate;
-    if (PUBLISHES_RESETS && at->cut) {
+    if (PERSISTENT_RESETS && at->cut) {
         add_to_start(at, 0, at->dnext[0]);
         at->dnext[0] = at->dstate = 0;
     }

@@ -127,7 +127,7 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
 struct eco_persistent_starts eco_persistent_starts(const struct eco_gpu_run *run,
                                                    const struct eco_bound *bound)
 {
-    struct eco_persistent_starts starts = {{NULL}, {NULL}};
+    struct eco_persistent_starts starts = {{NULL}, {NULL}, NULL};
     for (int s = 0; s < run->problem->cell->recipe.n_states && run->args->resets != NULL; s++) {
         starts.start[s] = bound->start[s].first;
         starts.dstart[s] = run->args->dreset_state[s] != NULL ? bound->dstart[s].first : NULL;
@@ -181,8 +181,17 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
         (need->scaled ? call->hidden % (1 << shift) == 0 : call->column == call->hidden) &&
         call->rows == shape->groups * shape->group_rows &&
         shape->group_rows == exchange.row_tiles * ECO_PERSISTENT_N;
-    for (int i = 0; i < n; i++)
-        exchange.exchange[i] = call->job[i].exchange;
+    exchange.resets = (struct eco_reset_words){
+        .bytes = run->args->resets, .lengths = call->lengths, .steps = run->args->T};
+    for (int i = 0; i < n; i++) {
+        const struct eco_persistent_job *job = &call->job[i];
+        exchange.exchange[i] = job->exchange;
+        exchange.resets.words[i] = (uint32_t *)(uintptr_t)call->resets.of[i].words;
+        /* a reverse direction restarts after the step that the byte is of */
+        exchange.resets.first[i] = (job->t_step < 0) != run->args->backward;
+        exchange.resets.t[i] = job->t + exchange.resets.first[i];
+        exchange.resets.t_step[i] = job->t_step;
+    }
     for (int b = 0; b < need->products;
          b++) { /* in reverse: the first block is read by the last product */
         const int o = need->products - 1 - b;

@@ -23,6 +23,14 @@ enum {
     SCALES_OF_TILE = ECO_PERSISTENT_N / 2 /* scales of 8 batch rows, in units of 8 bytes */
 };
 
+/* The usual run of a kernel that was compiled for a plan. What other runs alone need is left out,
+ * or takes longer. The module's kernels know nothing of their runs. */
+#if defined(PERSISTENT_USUAL)
+constexpr struct eco_persistent_usual usual = PERSISTENT_USUAL;
+#else
+constexpr struct eco_persistent_usual usual = {};
+#endif
+
 /* A number as a type. */
 template <int N> struct count {
     enum { value = N };
@@ -105,6 +113,9 @@ struct thread {
     int sent_unit;         /* position of its unit in the exchange */
     operand_bits *sent;    /* the group's exchange of the current step */
     const uint4 *received; /* the first piece that this lane reads of the previous step */
+#if defined(ECO_RESETS)
+    uint32_t resets; /* bits of its first batch row */
+#endif
 };
 
 /* The share of a warp in a product of a step. */
@@ -149,6 +160,20 @@ template <class DIVISION>
 ECO_DEVICE const struct eco_persistent_product *product_of(const struct block_context *block)
 {
     return &block->call->shape.product[DIVISION::product];
+}
+
+/* Of a warp; with several tiles of rows direct kernels do not ask. */
+template <class DIVISION> ECO_DEVICE int k_blocks_of_warp(const struct block_context *block)
+{
+    const int known = usual.k_blocks[DIVISION::product];
+    return known > 0 ? known : product_of<DIVISION>(block)->k_blocks;
+}
+
+/* Does a warp keep k blocks of R in shared memory, too? */
+template <class DIVISION> ECO_DEVICE constexpr bool may_keep_in_shared(void)
+{
+    const int known = usual.k_blocks[DIVISION::product];
+    return !DIVISION::direct && (known == 0 || known > DIVISION::k_blocks);
 }
 
 template <class DIVISION>

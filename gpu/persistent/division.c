@@ -174,6 +174,15 @@ int32_t eco_persistent_means(const struct eco_persistent_need *need,
            eco_ceil_div(parts_of_sums(shape), 4);
 }
 
+size_t eco_persistent_reset_bytes(const struct eco_persistent_need *need,
+                                  const struct eco_persistent_shape *shape)
+{
+    return need->resets
+               ? (size_t)need->steps * (size_t)shape->groups *
+                     (size_t)eco_persistent_row_tiles(shape) * ECO_PERSISTENT_N * sizeof(uint32_t)
+               : 0;
+}
+
 bool eco_persistent_divide_groups(const struct eco_persistent_need *need,
                                   struct eco_persistent_shape *shape)
 {
@@ -182,6 +191,7 @@ bool eco_persistent_divide_groups(const struct eco_persistent_need *need,
             return false;
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups * PIECE_BYTES *
                              (size_t)eco_persistent_means(need, shape);
+    shape->exchange_bytes += eco_persistent_reset_bytes(need, shape);
     if (need->sums > 0 && parts_of_sums(shape) > ECO_PERSISTENT_MOST_PARTS)
         return false;
     /* Only clusters can sum some of the batch rows at a time, because they store the sums

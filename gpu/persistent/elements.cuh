@@ -40,13 +40,6 @@ struct span {
 };
 enum { FOURS = 4 };
 
-/* A row's word in shared memory: its length, and above it the resets of four steps in turn. */
-#if defined(ECO_RESETS)
-enum { PUBLISHES_RESETS = 1, LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 };
-#else
-enum { PUBLISHES_RESETS = 0, LENGTH_BITS = 0, LENGTH = -1 };
-#endif
-
 ECO_DEVICE int32_t *lengths_in(const struct block_context *block)
 {
     return (int32_t *)floats(block->memory.lengths);
@@ -84,8 +77,7 @@ ECO_DEVICE bool is_idle(const struct span *span, int step)
 ECO_DEVICE bool is_masked(const struct block_context *block, int n)
 {
     const struct eco_persistent_job *job = job_of(block);
-    return block->call->lengths &&
-           job->t + block->step * job->t_step >= (lengths_in(block)[n] & LENGTH);
+    return block->call->lengths && job->t + block->step * job->t_step >= lengths_in(block)[n];
 }
 
 /* Offset of an element from the first row of a step. */
@@ -95,80 +87,6 @@ ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
 }
 
 /* ---- resets ---------------------------------------------------------------------------------- */
-
-/* Resets: one thread for each row publishes its resets, and loads the next one while a step runs.
- * Threads are at most a step apart, and a step also looks at the previous one, so four steps are
- * kept. */
-struct resets {
-    const uint8_t *at; /* of the thread's first row in step 0; NULL: this run has none */
-    int along;         /* bytes from a step to the next */
-    int first, steps;  /* first step, number of steps */
-    unsigned byte;     /* of the step that is published next */
-    int step;
-};
-
-/* The byte of the thread's row plus `on` rows; 0 if there is no such step. */
-ECO_DEVICE unsigned reset_byte(const struct resets *resets, int on)
-{
-    const bool there = (unsigned)(resets->step - resets->first) < (unsigned)resets->steps;
-    return there ? resets->at[(int64_t)resets->step * resets->along + on] : 0;
-}
-
-/* Position of the byte of a job's first step. In the reverse direction, which backward takes
- * forward in time, it is at the next time step. */
-ECO_DEVICE int published_from(const struct eco_persistent_job *job)
-{
-    return job->t + ((job->t_step < 0) != PERSISTENT_BACKWARD);
-}
-
-ECO_DEVICE void publish_resets(const struct block_context *block, struct resets *resets)
-{
-    const struct eco_persistent_job *job = job_of(block);
-    const int bit = LENGTH_BITS + (resets->step & 3);
-    if (!PUBLISHES_RESETS || !resets->at)
-        return;
-    for (int n = (int)threadIdx.x; n < block->rows; n += PERSISTENT_THREADS) {
-        int32_t *const word = &lengths_in(block)[n];
-        const unsigned byte =
-            n < PERSISTENT_THREADS ? resets->byte : reset_byte(resets, n - (int)threadIdx.x);
-        const int t = published_from(job) + resets->step * job->t_step;
-        const bool ended = block->call->lengths && t >= (*word & LENGTH);
-        *word = (*word & ~(1 << bit)) | (int32_t)(byte != 0 && !ended) << bit;
-    }
-    resets->step++;
-    if ((int)threadIdx.x < block->rows)
-        resets->byte = reset_byte(resets, 0);
-}
-
-/* From a step on, once lengths are in shared memory for all threads. */
-ECO_DEVICE struct resets begin_resets(const struct block_context *block, int step)
-{
-    struct resets resets = {NULL, 0, 0, 0, 0, step};
-    if (!PUBLISHES_RESETS)
-        return resets;
-    const struct eco_persistent_job *job = job_of(block);
-    for (int n = (int)threadIdx.x; n < block->rows && !block->call->lengths;
-         n += PERSISTENT_THREADS)
-        lengths_in(block)[n] = 0;
-    if (!block->call->resets.bytes)
-        return resets;
-    const int published = published_from(job);
-    resets.at =
-        &block->call->resets
-             .bytes[(int64_t)published * block->call->rows + block->row0 + (int)threadIdx.x];
-    resets.along = job->t_step * block->call->rows;
-    resets.steps = block->call->resets.steps - (published - job->t);
-    resets.first = job->t_step > 0 ? -job->t : job->t - resets.steps + 1;
-    if ((int)threadIdx.x < block->rows)
-        resets.byte = reset_byte(&resets, 0);
-    return resets;
-}
-
-/* Does batch row n of the group restart in a published step? */
-ECO_DEVICE bool is_reset(const struct block_context *block, int step, int n)
-{
-    return PUBLISHES_RESETS && lengths_in(block)[n] >> (LENGTH_BITS + (step & 3)) & 1;
-}
 
 /* What a row restarts from. */
 ECO_DEVICE const struct eco_persistent_starts *starts_of(const struct eco_persistent_call *call,
@@ -183,6 +101,42 @@ template <class ELEMENT> ECO_DEVICE real start_at(const ELEMENT *at, int s)
     return start ? to_real(start[offset_at(at->row, (uint32_t)at->call->hidden, at->unit)]) : 0;
 }
 
+#if defined(ECO_RESETS)
+enum { PERSISTENT_RESETS = 1 };
+
+/* The bits of batch row n, of which one is of step `step`. */
+ECO_DEVICE uint32_t reset_word(const struct block_context *block, int step, int n)
+{
+    const uint32_t *const words = starts_of(block->call, job_of(block))->words;
+    return words ? words[(int64_t)((step + 1) / 32) * block->call->rows + block->row0 + n] : 0;
+}
+
+/* Asks for the bits of a thread's first row, once in 32 steps and long before they are used.
+ * `step`: the last one that is_reset() is asked for in this step. */
+ECO_DEVICE void ask_resets(struct block_context *block, int step)
+{
+    if ((block->step == 0 || (step + 1) % 32 == 0) && block->thread.n < block->thread.rows)
+        block->thread.resets = reset_word(block, step, block->thread.n);
+}
+
+/* Does batch row n of the group restart in a step? `ahead`: steps before that of ask_resets(). */
+ECO_DEVICE bool is_reset(const struct block_context *block, int step, int n, int ahead)
+{
+    const bool asked = n == block->thread.n && (step + 1) % 32 + ahead < 32;
+    const uint32_t word = asked ? block->thread.resets : reset_word(block, step, n);
+    return word >> ((step + 1) % 32) & 1;
+}
+#else
+enum { PERSISTENT_RESETS = 0 };
+ECO_DEVICE void ask_resets(struct block_context *, int)
+{
+}
+ECO_DEVICE bool is_reset(const struct block_context *, int, int, int)
+{
+    return false;
+}
+#endif
+
 /* Calls finish(count, n, round) for all elements of this thread, two at a time: batch rows from n
  * on, after `round` passes of all threads. */
 template <class DIVISION, class FINISH>
@@ -190,10 +144,12 @@ ECO_DEVICE void for_elements(const struct block_context *block, FINISH finish)
 {
     const int rows = block->memory.row_tiles * ECO_PERSISTENT_N;
     int n = block->thread.n, round = 0;
+    enum { AT_ONCE = usual.single ? 1 : 2 };
 #pragma unroll 1
-    for (; (round + 1) * DIVISION::element_rows < rows; round += 2, n += 2 * DIVISION::element_rows)
-        finish(count<2>(), n, round);
-    if (round * DIVISION::element_rows < rows)
+    for (; (round + AT_ONCE - 1) * DIVISION::element_rows < rows;
+         round += AT_ONCE, n += AT_ONCE * DIVISION::element_rows)
+        finish(count<AT_ONCE>(), n, round);
+    if (AT_ONCE > 1 && round * DIVISION::element_rows < rows)
         finish(count<1>(), n, round);
 }
 

@@ -68,6 +68,32 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
     }
 }
 
+/* Word i of the resets of a job, [words, rows]. */
+static __device__ uint32_t word_of_resets(const struct eco_exchange_call *call, int32_t job,
+                                          int32_t i)
+{
+    const struct eco_reset_words *resets = &call->resets;
+    const int32_t n = i % call->rows, first = i / call->rows * 32 - 1;
+    const int32_t end = resets->lengths ? min(resets->lengths[n], resets->steps) : resets->steps;
+    uint32_t word = 0;
+#pragma unroll
+    for (int32_t bit = 0; bit < 32; bit++) {
+        const int32_t t = resets->t[job] + (first + bit) * resets->t_step[job];
+        if (t >= resets->first[job] && t < end && resets->bytes[(int64_t)t * call->rows + n] != 0)
+            word |= UINT32_C(1) << bit;
+    }
+    return word;
+}
+
+/* All blocks of the first reads share the words of resets, which are the caller's. */
+static __device__ void write_resets(const struct eco_exchange_call *call)
+{
+    const int32_t job = (int32_t)blockIdx.z, words = (call->steps + 2 + 31) / 32 * call->rows;
+    for (int32_t i = (int32_t)(blockIdx.y * INIT_THREADS + threadIdx.x); i < words;
+         i += (int32_t)gridDim.y * INIT_THREADS)
+        call->resets.words[job][i] = word_of_resets(call, job, i);
+}
+
 /* A thread writes the same read of several steps; the layout is that of block.cuh. Grid: reads of a
  * group, groups and then steps, jobs. */
 static __global__ void mark_exchange(const __grid_constant__ struct eco_exchange_call call)
@@ -86,10 +112,13 @@ static __global__ void mark_exchange(const __grid_constant__ struct eco_exchange
         for (int32_t at = step; at < call.steps; at += apart)
             to[(int64_t)at * all] = make_uint4(word[0], word[1], word[2], word[3]);
     }
-    /* Only the first block waits for the preceding kernels; the next kernel waits for all
-     * blocks. */
-    if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0)
+    /* The first block waits for the preceding kernels, and so do those that read the caller's
+     * resets; the next kernel waits for all blocks. */
+    const bool resets = blockIdx.x == 0 && call.resets.bytes;
+    if (resets || (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0))
         wait_on_dependent_grids();
+    if (resets)
+        write_resets(&call);
 }
 
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,

@@ -81,9 +81,9 @@ ECO_DEVICE void send(const struct block_context *block, int o, int n, bool there
 template <class CELL>
 ECO_DEVICE void find_start(const struct block_context *block, int n, struct element_of<CELL> *at)
 {
-    at->resets = at->there && is_reset(block, at->step + 1, n);
+    at->resets = at->there && is_reset(block, at->step + 1, n, 0);
 #pragma unroll
-    for (int s = 0; s < CELL::states && PUBLISHES_RESETS; s++)
+    for (int s = 0; s < CELL::states && PERSISTENT_RESETS; s++)
         at->start[s] = at->resets ? start_at(at, s) : 0;
 }
 
@@ -294,8 +294,6 @@ template <class KERNEL> ECO_DEVICE void walk_steps(const struct eco_persistent_c
     clear_operand(&block);
     wait_on_dependent_grids(); /* preceding kernels do not write weights */
     const struct span span = span_of(&block);
-    struct resets resets = begin_resets(&block, 1);
-    publish_resets(&block, &resets);
     read_states<cell, divided>(&block);
     if (divided::blocks > 1)
         open_cluster();
@@ -308,7 +306,7 @@ template <class KERNEL> ECO_DEVICE void walk_steps(const struct eco_persistent_c
     if (divided::direct)
         __syncthreads(); /* the operands of the first step are in place */
     for (block.step = 0; block.step < job_of(&block)->steps; block.step++) {
-        publish_resets(&block, &resets); /* of the step after the next */
+        ask_resets(&block, block.step + 1);
         const auto ask = [&] {
             if (block.step > 0)
                 inputs.ask(&block);

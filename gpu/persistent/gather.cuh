@@ -115,7 +115,14 @@ ECO_DEVICE void gather(struct block_context *block, MEANWHILE meanwhile)
     enum { FEW = 2, SOME = 4, MANY = pieces_at_once<DIVISION>() };
     const int all = share_of<DIVISION>(block)->gathered;
     const auto nothing = [] {};
-    if (all <= FEW * PERSISTENT_WARPS) {
+    if constexpr (usual.pieces > 0) {
+        enum { AT_ONCE = usual.pieces < (int)MANY ? usual.pieces : (int)MANY };
+        gather_some<DIVISION, AT_ONCE, true>(block, 0, meanwhile);
+#pragma unroll 1
+        for (int on = AT_ONCE * PERSISTENT_WARPS; block->warp + on < all;
+             on += AT_ONCE * PERSISTENT_WARPS)
+            gather_some<DIVISION, AT_ONCE, false>(block, on, nothing);
+    } else if (all <= FEW * PERSISTENT_WARPS) {
         gather_some<DIVISION, FEW, true>(block, 0, meanwhile);
     } else if (MANY > SOME && all <= SOME * PERSISTENT_WARPS) {
         gather_some<DIVISION, SOME, true>(block, 0, meanwhile);

@@ -111,13 +111,14 @@ static int print_kernels(const struct ecornn_plan *plan, bool backward, uint64_t
     int n = 0;
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
         if (shapes >> place & 1) {
-            const struct eco_persistent_source source = {.cell = problem->cell,
-                                                         .kind =
-                                                             eco_persistent_kind(problem, backward),
-                                                         .backward = backward,
-                                                         .resets = problem->resets,
-                                                         .place = place,
-                                                         .kept = kept >> place & 1};
+            const struct eco_persistent_source source = {
+                .cell = problem->cell,
+                .kind = eco_persistent_kind(problem, backward),
+                .backward = backward,
+                .resets = problem->resets,
+                .place = place,
+                .kept = kept >> place & 1,
+                .usual = eco_persistent_usual(problem, &plan->device->caps, backward, place)};
             wanted[n] = (struct eco_own_text){.text = eco_persistent_text(&source), .n = 1};
             eco_persistent_kernel_name(place, wanted[n++].name[0]);
         }

@@ -86,11 +86,14 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
         .draw_row = run->args->first_row,
         .keeps = eco_layout_copies_states(run->layout),
         .lengths = run->args->lengths,
-        .resets = {.bytes = run->args->resets, .steps = run->args->T},
         .failed = gpu->failed};
     for (int i = 0; i < n; i++) {
         call.job[i] = eco_persistent_job(run, &bounds[i], &call);
         call.resets.of[i] = eco_persistent_starts(run, &bounds[i]);
+        if (run->args->resets != NULL)
+            call.resets.of[i].words =
+                (const uint32_t *)((const char *)call.job[i].exchange + shape->exchange_bytes -
+                                   eco_persistent_reset_bytes(need, shape));
     }
     call.beyond_l2 =
         (double)n * need->steps * call.rows * call.acc_row * sizeof(float) > FITS_L2_BYTES;

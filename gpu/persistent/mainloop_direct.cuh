@@ -150,8 +150,8 @@ ECO_DEVICE void gather_and_multiply(struct block_context *block,
                                     MEANWHILE meanwhile, BEFORE before)
 {
     enum { HALF = DIVISION::k_blocks / 2 };
-    const int k_blocks = block->call->shape.product[DIVISION::product]
-                             .k_blocks; /* one of eco_persistent_direct_k_blocks() */
+    const int k_blocks =
+        k_blocks_of_warp<DIVISION>(block); /* one of eco_persistent_direct_k_blocks() */
     if (DIVISION::blocks > 1 && threadIdx.x == 0)
         expect_bytes(block->step,
                      DIVISION::blocks * ECO_PERSISTENT_N * DIVISION::own * sizeof(float));

@@ -110,7 +110,7 @@ ECO_DEVICE void multiply_rows(const struct block_context *block,
             if (i + AHEAD < COUNT)
                 v[i % AHEAD][n] = read_k_block(&at, i + AHEAD, n);
         }
-    if (COUNT == DIVISION::k_blocks)
+    if constexpr (COUNT == DIVISION::k_blocks && may_keep_in_shared<DIVISION>())
         multiply_by_shared<DIVISION, N>(block, &at, d);
     if (DIVISION::may_alias && block->call->shape.aliased)
         __syncthreads(); /* all operands have been read */
@@ -131,10 +131,12 @@ ECO_DEVICE void multiply_k_blocks(const struct block_context *block,
                                   int end)
 {
     int tile = first;
+    /* with sums over the operands all rows are multiplied at once */
+    enum { AT_ONCE = usual.single && !DIVISION::may_alias ? 1 : 2 };
 #pragma unroll 1
-    for (; tile + 1 < end; tile += 2)
-        multiply_rows<DIVISION, 2, COUNT, CHAIN>(block, r, tile, tile - first);
-    if (tile < end)
+    for (; tile + AT_ONCE <= end; tile += AT_ONCE)
+        multiply_rows<DIVISION, AT_ONCE, COUNT, CHAIN>(block, r, tile, tile - first);
+    if (AT_ONCE > 1 && tile < end)
         multiply_rows<DIVISION, 1, COUNT, CHAIN>(block, r, tile, tile - first);
 }
 

@@ -114,6 +114,10 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
 /* The plan's choice for a launch of `jobs` jobs with this number of rows; NULL: no kernel fits. */
 const struct eco_persistent_choice *
 eco_persistent_chosen(const struct eco_persistent_kernels *kernels, int32_t jobs, int32_t rows);
+/* What a kernel of a plan can be compiled for. */
+struct eco_persistent_usual eco_persistent_usual(const struct eco_problem *problem,
+                                                 const struct eco_caps *caps, bool backward,
+                                                 int place);
 /* Directions, or layers of a wavefront, in each launch of a full run. */
 int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward);
 /* Queues up to ECO_PERSISTENT_JOBS ops of one level, all ECO_STEP or all ECO_D_STEP. */
@@ -128,6 +132,7 @@ struct eco_persistent_source {
     bool backward, resets;
     int place;
     bool kept; /* threads have at most one element (cells with means) */
+    struct eco_persistent_usual usual;
 };
 /* The caller releases the text by eco_free. NULL: no memory. */
 char *eco_persistent_text(const struct eco_persistent_source *source);

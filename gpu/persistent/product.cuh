@@ -13,7 +13,7 @@ ECO_DEVICE void multiply_some(const struct block_context *block,
                               const struct fragment r[DIVISION::k_blocks][TILES], int first,
                               int end)
 {
-    const int k_blocks = product_of<DIVISION>(block)->k_blocks;
+    const int k_blocks = k_blocks_of_warp<DIVISION>(block);
     if constexpr (DIVISION::wgmma) {
         multiply_by_warpgroups<DIVISION>(block, r, first, end);
     } else {

@@ -142,6 +142,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,
                                        .scaled = kind->scaled,
+                                       .resets = problem->resets,
                                        .cluster_launch = caps->gpu.cluster_launch,
                                        .rates = eco_gpu_rates_of(caps),
                                        .block_bytes = caps->gpu.block_bytes -
@@ -234,6 +235,36 @@ uint64_t eco_persistent_kept(const struct eco_problem *problem, const struct eco
             kept |= need.shapes;
     }
     return kept;
+}
+
+/* Pieces that a thread of a full run gathers at once: 2, 4 or 8. */
+static int pieces_of(const struct eco_persistent_need *need,
+                     const struct eco_persistent_shape *shape)
+{
+    int32_t most = 0;
+    for (int o = 0; o < need->products; o++)
+        if (shape->product[o].slice > most)
+            most = shape->product[o].slice;
+    const int32_t each = eco_ceil_div(most * eco_persistent_row_tiles(shape), ECO_PERSISTENT_WARPS);
+    return each <= 2 ? 2 : each <= 4 ? 4 : 8;
+}
+
+struct eco_persistent_usual eco_persistent_usual(const struct eco_problem *problem,
+                                                 const struct eco_caps *caps, bool backward,
+                                                 int place)
+{
+    struct eco_persistent_usual usual = {.even = problem->H % 2 == 0};
+    struct eco_persistent_shape shape;
+    struct eco_persistent_need need = eco_persistent_need(problem, caps, backward, 1, 1, 1);
+    if (eco_persistent_divide(&need, place, &shape)) /* other rows have the same k blocks */
+        for (int o = 0; o < need.products; o++)
+            usual.k_blocks[o] = shape.product[o].k_blocks;
+    need.rows = problem->N;
+    if (eco_persistent_divide(&need, place, &shape)) {
+        usual.single = eco_persistent_row_tiles(&shape) == 1 && rounds_of(&shape) == 1;
+        usual.pieces = pieces_of(&need, &shape);
+    }
+    return usual;
 }
 
 struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan, bool backward,

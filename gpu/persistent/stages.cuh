@@ -74,8 +74,9 @@ ECO_DEVICE void begin_block(struct block_context *block,
     if constexpr (KERNEL::products > 1)
         read_weights_in_registers<second_cut>(block, second);
     __syncthreads();
-    read_weights_in_shared<first_cut>(block);
-    if constexpr (KERNEL::products > 1)
+    if constexpr (may_keep_in_shared<first_cut>())
+        read_weights_in_shared<first_cut>(block);
+    if constexpr (KERNEL::products > 1 && may_keep_in_shared<second_cut>())
         read_weights_in_shared<second_cut>(block);
     __syncthreads();
     block->memory = memory_of<first_cut>(block);

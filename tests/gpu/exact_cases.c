@@ -49,8 +49,8 @@ END_TEST
  * and one input and compute no dx, because large products may add in another order if they have
  * more rows. For the same reason padding is the same in all runs, and operands are not split. */
 static const char *const episodes[] = {
-    "lstm/f32/train/T12/N5/I1/H40/states/resets:25/null:dx",
-    "lstm/f32/train/rev/T12/N17/I1/H72/states/resets:25/null:dx/lengths:random",
+    "lstm/f32/train/T70/N5/I1/H40/states/resets:25/null:dx",
+    "lstm/f32/train/rev/T70/N17/I1/H72/states/resets:25/null:dx/lengths:random",
     "gru/f32/train/T12/N5/I1/H136/states/resets:25/null:dx",
     "rnn-tanh/f32/train/rev/T12/N5/I1/H64/states/resets:25/null:dx",
     "gru-reset-first/f32/train/T12/N5/I1/H64/states/resets:25/null:dx/lengths:random"};

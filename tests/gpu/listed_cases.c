@@ -83,13 +83,13 @@ END_TEST
 /* Rows that are reset inside a sequence. Covers several groups of blocks, clusters, two products,
  * chunks, upper layers, rows that end early, and more rows than a block takes. */
 static const char *const anew[] = {
-    "lstm/f32/train/L2/bi/T23/N5/I8/H72/states/resets:20/lengths:random",
+    "lstm/f32/train/L2/bi/T75/N5/I8/H72/states/resets:20/lengths:random",
     "lstm/f32/infer/L3/T21/N3/I8/H72/states/resets:30",
     "lstm/f32/train/T4/N20/I8/H800/states/resets:40/lengths:random",
-    "gru/f32/train/rev/T17/N70/I8/H264/states/resets:10",
+    "gru/f32/train/rev/T67/N70/I8/H264/states/resets:10",
     "gru/f32/train/bi/T9/N40/I33/H65/resets:30/accumulate/batch-major",
     "gru/f32/infer/L2/rev/T9/N150/I20/H96/states/resets:20/alias",
-    "rnn-tanh/f32/train/T30/N2/I8/H96/states/resets:100",
+    "rnn-tanh/f32/train/T70/N2/I8/H96/states/resets:100",
     "gru-reset-first/f32/train/rev/T9/N9/I8/H96/states/resets:30/lengths:random",
     "mgu/f32/train/bi/T9/N20/I8/H72/states/resets:20",
     "gru/f32/train/T9/N5/I8/H72/states/resets:30/scale:8", /* x is larger than bounded states are */

@@ -143,13 +143,14 @@ END_TEST
 /* number: bit 0 is set for the backward kernel, bit 1 for one with resets. */
 static void compile_persistent(const struct ecornn_cell *cell, int kind, int number, int place)
 {
-    char *text =
-        eco_persistent_text(&(struct eco_persistent_source){.cell = cell,
-                                                            .kind = &eco_persistent_kinds[kind],
-                                                            .backward = number % 2,
-                                                            .resets = number / 2 % 2,
-                                                            .place = place,
-                                                            .kept = number % 2});
+    char *text = eco_persistent_text(&(struct eco_persistent_source){
+        .cell = cell,
+        .kind = &eco_persistent_kinds[kind],
+        .backward = number % 2,
+        .resets = number / 2 % 2,
+        .place = place,
+        .kept = number % 2,
+        .usual = {.even = number % 2, .single = place % 2, .pieces = place % 3 * 2}});
     struct eco_code code = compile_text(text, "sm_90a");
     char name[ECO_KERNEL_NAME];
     eco_persistent_kernel_name(place, name);

@@ -39,6 +39,7 @@ static struct eco_persistent_need need_of(bool backward, int32_t hidden, int32_t
         .operand = recurrent % 2 == 0 ? 2 : 4,
         .instructions = instructions[recurrent % 3],
         .scaled = hidden % 2 == 0,
+        .resets = hidden % 3 == 0,
         .blocks = {BLOCKS, BLOCKS, CLUSTERED},
         .block_bytes = BLOCK_BYTES,
         .rates = &eco_gpu_rates_h200};
@@ -88,6 +89,23 @@ static void check_over(const struct eco_persistent_need *need,
                      tiles * shape->sums * (int32_t)sizeof(float));
 }
 
+/* A kernel knows its k blocks (eco_persistent_usual), whatever the rows of a run; direct kernels do
+ * not ask for them if there are several tiles of rows. There is room for all words of resets. */
+static void check_usual(const struct eco_persistent_need *need,
+                        const struct eco_persistent_shape *shape)
+{
+    struct eco_persistent_need one = *need;
+    struct eco_persistent_shape other;
+    one.rows = one.jobs = 1;
+    if ((!eco_persistent_is_direct(shape->mainloop) || shape->group_rows <= ECO_PERSISTENT_N) &&
+        eco_persistent_divide(&one, eco_persistent_index(shape), &other))
+        for (int o = 0; o < need->products; o++)
+            ck_assert_int_eq(other.product[o].k_blocks, shape->product[o].k_blocks);
+    const size_t words = need->resets ? (size_t)(need->steps + 2 + 31) / 32 : 0;
+    ck_assert_uint_ge(eco_persistent_reset_bytes(need, shape),
+                      words * (size_t)need->rows * sizeof(uint32_t));
+}
+
 static void check_shape(const struct eco_persistent_need *need)
 {
     struct eco_persistent_shape shape;
@@ -116,6 +134,7 @@ static void check_shape(const struct eco_persistent_need *need)
     }
     if (shape.aliased)
         check_over(need, &shape);
+    check_usual(need, &shape);
     int32_t kept = 0;
     for (int o = 0; o < need->products; o++) {
         const int32_t rows = (need->backward ? 1 : need->recurrent[o]) * units * cluster;
