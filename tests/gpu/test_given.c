@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/type.h"
+#include "gpu/gemm/bytes/bytes.h"
 #include "gpu/ops/ops.h"
 #include "tests/kit/suite.h"
 
@@ -45,6 +46,12 @@ ecornn_status eco_gpu_check_pointer(const struct eco_gpu *gpu, const char *name,
 {
     (void)gpu, (void)name, (void)pointer;
     return ECORNN_OK;
+}
+
+cudaError_t eco_launch_quantise(const struct eco_bytes_rows *rows, cudaStream_t stream)
+{
+    (void)rows, (void)stream;
+    return cudaErrorUnknown; /* no problem here has such weights */
 }
 
 static int launches;
