@@ -257,7 +257,7 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_product *p
     return true;
 }
 
-/* A run whose steps have begun has packed its weights before the preceding kernel. */
+/* A kernel that others may overlap has itself waited for those that pack weights. */
 static void multiply_bytes(struct eco_gpu_run *run, const struct eco_product *p)
 {
     const bool overlap = eco_launch_after(&run->launch);
@@ -272,8 +272,7 @@ static void multiply_bytes(struct eco_gpu_run *run, const struct eco_product *p)
                                               .m = p->m,
                                               .n = p->n,
                                               .k = p->k,
-                                              .add = p->add,
-                                              .early = overlap && run->launch.steps};
+                                              .add = p->add};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_bytes_product(&product, overlap, run->stream),
                           "a product with integers");

@@ -2,6 +2,7 @@
  * Matrices of 8 bits: quantised as common/quantise.c does, widened, and multiplied.
  */
 #include "gpu/arch/grid_dependency.cuh"
+#include "gpu/arch/memory.cuh"
 #include "gpu/copy/element.cuh"
 #include "gpu/gemm/bytes/bytes.h"
 
@@ -105,34 +106,35 @@ cudaError_t eco_launch_widen_bytes(float *to, const int8_t *from, const float *s
 
 enum {
     WARPS = 4,
-    B_ROWS = 4, /* rows of B of a warp */
+    B_ROWS = 4, /* of a warp */
     MOST = 8,   /* rows of A */
-    PART = 4,   /* k of a lane that are loaded at once */
-    PARTS = 4,  /* such parts before they are multiplied */
-    BYTES_TILE = PARTS * PART * WARP
+    PART = 8    /* k of a lane that are loaded at once */
 };
 
-struct bytes {
-    uint32_t of[PARTS][B_ROWS];
-};
-
-/* whole: parts are aligned words, and k is a multiple of them. */
-template <bool whole> ECO_DEVICE uint32_t load_part(const int8_t *b, int32_t k, int32_t end)
+/* Numbers beyond the end are 0. whole: parts are aligned, and k is a multiple of them. */
+template <bool whole> ECO_DEVICE uint2 load_part(const int8_t *b, int32_t k, int32_t end)
 {
-    if (whole)
-        return k < end ? __ldcg((const unsigned *)(const void *)(b + k)) : 0;
-    uint32_t word = 0;
-    for (int i = 0; i < PART; i++)
-        word |= k + i < end ? (uint32_t)(uint8_t)b[k + i] << 8 * i : 0;
-    return word;
+    uint2 part = load_8_relaxed_if(whole && k < end, b + k);
+#pragma unroll
+    for (int i = 0; i < PART && !whole; i++)
+        (i < 4 ? part.x : part.y) |= (uint32_t)(uint8_t)b[min(k + i, end - 1)] << 8 * (i % 4);
+    return part;
 }
 
-template <bool whole> ECO_DEVICE float4 load_floats(const float *a, int32_t k, int32_t end)
+template <bool whole>
+ECO_DEVICE void load_floats(float (&x)[PART], const float *a, int32_t k, int32_t end)
 {
-    if (whole)
-        return k < end ? *(const float4 *)(a + k) : make_float4(0, 0, 0, 0);
-    return make_float4(k < end ? a[k] : 0, k + 1 < end ? a[k + 1] : 0, k + 2 < end ? a[k + 2] : 0,
-                       k + 3 < end ? a[k + 3] : 0);
+#pragma unroll
+    for (int i = 0; i < PART; i += 4) {
+        const uint4 four = whole ? load_16_if(k < end, a + k + i) : make_uint4(0, 0, 0, 0);
+        x[i] = __uint_as_float(four.x);
+        x[i + 1] = __uint_as_float(four.y);
+        x[i + 2] = __uint_as_float(four.z);
+        x[i + 3] = __uint_as_float(four.w);
+    }
+#pragma unroll
+    for (int i = 0; i < PART && !whole; i++)
+        x[i] = k + i < end ? a[k + i] : 0;
 }
 
 /* The integer in byte i of a word whose sign bits are inverted: 0x4B000000 is 2^23. */
@@ -141,50 +143,37 @@ ECO_DEVICE float byte_of(uint32_t word, int i)
     return __uint_as_float(__byte_perm(word, 0x4B000000, 0x7440 | i)) - (0x1p23f + 128);
 }
 
-template <bool whole>
-ECO_DEVICE void load_tile(struct bytes *tile, const int8_t *const b[B_ROWS], int32_t first,
-                          int32_t end)
+template <int rows>
+ECO_DEVICE void multiply_part(float *sum, uint2 part, const float (&x)[rows][PART])
 {
 #pragma unroll
-    for (int p = 0; p < PARTS; p++)
-#pragma unroll
-        for (int r = 0; r < B_ROWS; r++)
-            tile->of[p][r] =
-                load_part<whole>(b[r], first + (p * WARP + (int)threadIdx.x % WARP) * PART, end);
-}
-
-template <int rows, bool whole>
-ECO_DEVICE void multiply_tile(float (&sum)[B_ROWS][rows], const struct bytes *tile,
-                              const float *const a[rows], int32_t first, int32_t end)
-{
-#pragma unroll
-    for (int p = 0; p < PARTS; p++) {
-        const int32_t k = first + (p * WARP + (int)threadIdx.x % WARP) * PART;
-        float4 x[rows];
+    for (int i = 0; i < PART; i++) {
+        const float q = byte_of((i < 4 ? part.x : part.y) ^ 0x80808080, i % 4);
 #pragma unroll
         for (int n = 0; n < rows; n++)
-            x[n] = load_floats<whole>(a[n], k, end);
-#pragma unroll
-        for (int r = 0; r < B_ROWS; r++) {
-            const uint32_t word = tile->of[p][r] ^ 0x80808080;
-            const float q[PART] = {byte_of(word, 0), byte_of(word, 1), byte_of(word, 2),
-                                   byte_of(word, 3)};
-#pragma unroll
-            for (int n = 0; n < rows; n++)
-                sum[r][n] =
-                    fmaf(q[3], x[n].w,
-                         fmaf(q[2], x[n].z, fmaf(q[1], x[n].y, fmaf(q[0], x[n].x, sum[r][n]))));
-        }
+            sum[n] = fmaf(q, x[n][i], sum[n]);
     }
 }
 
-/* Each lane gets the sum of all. */
-ECO_DEVICE float sum_of_warp(float value)
+/* The sums over all lanes of `count` numbers, in one order for any count: lane i gets number
+ * i / (WARP / count). */
+template <int count> ECO_DEVICE float sum_of_warp(float (&value)[count])
 {
 #pragma unroll
-    for (int other = WARP / 2; other > 0; other /= 2)
-        value += __shfl_xor_sync(~0u, value, other);
-    return value;
+    for (int level = 0; level < 5; level++) {
+        const int half = count >> (level + 1), other = WARP / 2 >> level;
+        const bool upper = ((int)threadIdx.x & other) != 0;
+        if (half == 0)
+            value[0] += __shfl_xor_sync(~0u, value[0], other);
+#pragma unroll
+        for (int i = 0; i < count / 2; i++)
+            if (i < half) {
+                const float given = upper ? value[i] : value[i + half];
+                value[i] =
+                    (upper ? value[i + half] : value[i]) + __shfl_xor_sync(~0u, given, other);
+            }
+    }
+    return value[0];
 }
 
 ECO_DEVICE void store_sum(const struct eco_bytes_product *call, int32_t row, int32_t column,
@@ -198,15 +187,17 @@ ECO_DEVICE void store_sum(const struct eco_bytes_product *call, int32_t row, int
 }
 
 template <int rows, bool whole>
-static __global__ void __launch_bounds__(WARPS *WARP)
+static __global__ void __launch_bounds__(WARPS *WARP, rows > 4 ? 3 : 4)
     bytes_product(const __grid_constant__ struct eco_bytes_product call)
 {
     const int32_t first = (int32_t)((blockIdx.x * WARPS + threadIdx.x / WARP) * B_ROWS),
                   row = (int32_t)blockIdx.y * rows;
     const int8_t *b[B_ROWS];
     const float *a[rows];
-    float sum[B_ROWS][rows] = {};
-    struct bytes tile, next;
+    enum { PARTS = rows > 2 ? 2 : 4, BYTES_TILE = PARTS * PART * WARP };
+    const int lane = (int)threadIdx.x % WARP;
+    float sum[B_ROWS * rows] = {}, x[rows][PART];
+    uint2 tile[PARTS][B_ROWS];
     if (first >= call.n)
         return;
 #pragma unroll
@@ -215,26 +206,30 @@ static __global__ void __launch_bounds__(WARPS *WARP)
 #pragma unroll
     for (int n = 0; n < rows; n++)
         a[n] = call.a + (size_t)min(row + n, call.m - 1) * call.a_row;
-    if (!call.early)
-        wait_on_dependent_grids();
-    load_tile<whole>(&tile, b, 0, call.k);
-    if (call.early)
-        wait_on_dependent_grids();
-    launch_dependent_grids();
-    for (int32_t k = 0; k < call.k; k += BYTES_TILE) {
-        load_tile<whole>(&next, b, k + BYTES_TILE, call.k);
-        multiply_tile<rows, whole>(sum, &tile, a, k, call.k);
-        tile = next;
-    }
-    const int lane = (int)threadIdx.x % WARP;
+    for (int32_t k = lane * PART; k < call.k + lane * PART; k += BYTES_TILE) {
 #pragma unroll
-    for (int r = 0; r < B_ROWS; r++)
+        for (int p = 0; p < PARTS; p++)
 #pragma unroll
-        for (int n = 0; n < rows; n++) {
-            const float all = sum_of_warp(sum[r][n]);
-            if (lane == (r * rows + n) % WARP)
-                store_sum(&call, row + n, first + r, all);
+            for (int r = 0; r < B_ROWS; r++)
+                tile[p][r] = load_part<whole>(b[r], k + p * WARP * PART, call.k);
+        if (k == lane * PART) { /* A is there */
+            wait_on_dependent_grids();
+            launch_dependent_grids();
         }
+#pragma unroll
+        for (int p = 0; p < PARTS; p++) {
+#pragma unroll
+            for (int n = 0; n < rows; n++)
+                load_floats<whole>(x[n], a[n], k + p * WARP * PART, call.k);
+#pragma unroll
+            for (int r = 0; r < B_ROWS; r++)
+                multiply_part<rows>(&sum[r * rows], tile[p][r], x);
+        }
+    }
+    const float all = sum_of_warp(sum);
+    const int shared = WARP / (B_ROWS * rows), number = lane / shared;
+    if (lane % shared == 0)
+        store_sum(&call, row + number % rows, first + number / rows, all);
 }
 
 template <int rows> static const void *multiply_of(bool whole)
@@ -260,7 +255,7 @@ cudaError_t eco_launch_bytes_product(const struct eco_bytes_product *product, bo
     while (rows < MOST && rows < call.m)
         rows *= 2;
     const bool whole = ((call.b_row | (size_t)call.k | call.a_row | (size_t)call.b) % PART |
-                        (size_t)call.a % sizeof(float4)) == 0;
+                        (size_t)call.a % sizeof(uint4)) == 0;
     cudaError_t error = cudaSuccess;
     for (int32_t left = call.m; error == cudaSuccess && left > 0; left -= call.m) {
         call.m = left < GROUPS * rows ? left : GROUPS * rows;

@@ -42,9 +42,8 @@ struct eco_bytes_product {
     size_t a_row, b_row, c_row;
     int32_t m, n, k;
     bool add;
-    bool early; /* B was written before the preceding kernel began */
 };
-/* overlap: as in eco_launch. */
+/* overlap: as in eco_launch, if B was written before the preceding kernel began. */
 cudaError_t eco_launch_bytes_product(const struct eco_bytes_product *product, bool overlap,
                                      cudaStream_t stream);
 
