@@ -129,6 +129,8 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               const struct eco_layout_request *request)
 {
+    if (problem->weight_type == ECORNN_S8 && !request->gpu.widened)
+        return ECO_ROOM_ALIGNMENT; /* no product needs room */
     const size_t bytes = sums_or_splits(problem, caps, request),
                  halves = eco_scaled_f16_bytes(problem, caps, request);
     return bytes > halves ? bytes : halves;
