@@ -61,15 +61,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return NULL;
 }
 
-/* Do layers overlap, which only backward steps gain by? Wide steps lose more than that: across
- * streams none begins before the step ahead of it has ended. */
-static bool overlaps(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    const bool forced = eco_gpu_use(problem, ECO_FORCE_WAVEFRONT) >= ECO_USE_ALWAYS;
-    return problem->training && eco_step_overlaps(problem, caps, false) &&
-           (forced || !has_wide(problem, caps));
-}
-
 /* Do forward steps of all layers run in the same launches? */
 static bool is_lockstep(const struct eco_problem *problem, const struct eco_caps *caps)
 {
@@ -79,6 +70,18 @@ static bool is_lockstep(const struct eco_problem *problem, const struct eco_caps
         all = choice.wide >= 0 && choice.ops > 1;
     }
     return all;
+}
+
+/* Do layers overlap, which only backward steps gain by? Forward wide steps lose more than that if
+ * they are not in lockstep: across streams none begins before the step ahead of it has ended. With
+ * more rows, measured on an H100, a layer's products fill the device alone. */
+static bool overlaps(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    enum { MOST = 1 << 19 }; /* units of all rows */
+    const bool forced = eco_gpu_use(problem, ECO_FORCE_WAVEFRONT) >= ECO_USE_ALWAYS,
+               few = (int64_t)problem->N * problem->H <= MOST;
+    return problem->training && eco_step_overlaps(problem, caps, false) &&
+           (forced || !has_wide(problem, caps) || (few && is_lockstep(problem, caps)));
 }
 
 /* Seconds of all forward steps. */

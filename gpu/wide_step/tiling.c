@@ -78,6 +78,14 @@ static double saved_time(const struct eco_wide_size *size, const struct eco_gpu_
            (fmod(units * size->element, SECTOR) > 0 ? BY_TWO : 1);
 }
 
+/* Waves of blocks, given those of a multiprocessor. Two at a time run beside each other, so that of
+ * a last wave that is not full about half is lost. */
+static double waves_of(int shape, double blocks)
+{
+    const double last = fmod(blocks, 2), whole = blocks - last + ceil(last);
+    return eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, (blocks + whole) / 2);
+}
+
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
 {
     enum {
@@ -89,7 +97,7 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
                  blocks = size->ops * ceil(size->units / units) * ceil(size->rows / rows) /
                           caps->threads,
-                 waves = eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, blocks),
+                 waves = waves_of(shape, blocks),
                  part = size->apart || size->accs == 3 ? without_one : 1,
                  stages = stages_of(size->k[0], size->element) +
                           (size->first ? 0 : stages_of(size->k[1], size->element)),
