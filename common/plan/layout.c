@@ -478,31 +478,40 @@ static int32_t chunk_backward_of(const struct eco_layout *layout)
     return even < most ? (int32_t)even : most;
 }
 
-/* Even parts of `all` steps whose values, this number of H-wide ones a row, about fit in the L2. */
-static int32_t fitting_steps(const struct eco_layout *layout, int values, int32_t all)
+/* At most as many steps as one of the even parts of the plan's chunk, each of which about fits in
+ * the L2 with these values, H-wide ones a row.  The plan's T and N decide: a smaller run needs no
+ * more. */
+static int32_t fitting_steps(const struct eco_layout *layout, int values, int32_t planned,
+                             int32_t steps)
 {
     enum { L2_BYTES = 16 << 20, LEAST_STEPS = 4 };
-    /* from the plan's rows: smaller runs do not get longer chunks */
     const double step = (double)layout->problem->N * (double)layout->problem->H * values *
                         (double)eco_type_bytes(layout->sum);
-    if (step * all <= L2_BYTES)
-        return all;
+    if (step * planned <= L2_BYTES)
+        return steps;
     const int32_t most = (int32_t)(L2_BYTES / step),
-                  fitting = clip_chunk(most > LEAST_STEPS ? most : LEAST_STEPS, all);
-    return eco_ceil_div(all, (all + fitting / 2) / fitting);
+                  fitting = clip_chunk(most > LEAST_STEPS ? most : LEAST_STEPS, planned),
+                  part = eco_ceil_div(planned, (planned + fitting / 2) / fitting);
+    return steps < part ? steps : part;
 }
 
 /* Forward: saved values that are narrowed after a chunk stay in the L2.  Replay: on a GPU so do
  * accumulators between products and stages. */
 static int32_t forward_chunk(const struct eco_layout *layout)
 {
+    const struct eco_layout_request *request = &layout->request;
     const struct eco_lowered *lowered = &layout->problem->cell->lowered;
+    int32_t planned = layout->problem->T;
     if (layout->back && eco_layout_replays(layout)) {
-        const int32_t all = clip_chunk(layout->request.chunk, layout->chunk_backward);
-        return eco_layout_is_lean(layout) ? fitting_steps(layout, lowered->n_accs, all) : all;
+        const int32_t steps = clip_chunk(request->chunk, layout->chunk_backward);
+        planned = clip_chunk(request->chunk, clip_chunk(request->chunk_backward, planned));
+        return eco_layout_is_lean(layout) ? fitting_steps(layout, lowered->n_accs, planned, steps)
+                                          : steps;
     }
-    const int32_t chunk = even_chunk(layout, chunk_of(layout));
-    return eco_layout_narrows(layout) ? fitting_steps(layout, lowered->n_saves, chunk) : chunk;
+    const int32_t steps = even_chunk(layout, chunk_of(layout));
+    planned = clip_chunk(request->chunk, planned);
+    return eco_layout_narrows(layout) ? fitting_steps(layout, lowered->n_saves, planned, steps)
+                                      : steps;
 }
 
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,

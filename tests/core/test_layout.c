@@ -527,8 +527,16 @@ START_TEST(smaller_runs_fit)
 }
 END_TEST
 
-/* A GPU's replay has the longest chunks that stay in the L2. Their length is chosen for the plan's
- * rows and also holds for a run with one row less. */
+static void check_smaller(const struct eco_layout *whole, int32_t T, int32_t N)
+{
+    struct eco_layout part;
+    eco_layout_resize(&part, whole, T, N);
+    ck_assert_msg(part.workspace_bytes <= whole->workspace_bytes, "%s: T%d N%d take %zu of %zu",
+                  whole->problem->text, T, N, part.workspace_bytes, whole->workspace_bytes);
+}
+
+/* A GPU's replay has the longest chunks that stay in the L2, chosen for the plan's steps and rows:
+ * a run of fewer fits in the plan's memory. */
 START_TEST(smaller_replays_fit)
 {
     static const struct {
@@ -536,17 +544,23 @@ START_TEST(smaller_replays_fit)
         int32_t chunk;
     } of[] = {{"lstm/bf16/train/T100/N683/I256/H256/save:states", 8},
               {"lstm/f32/train/T100/N683/I256/H256/save:every:4", 8},
-              {"lstm/bf16/train/T100/N65/I1024/H1024/save:states", 32}};
+              {"lstm/bf16/train/T100/N65/I1024/H1024/save:states", 32},
+              {"lstm/f32/train/T24/N64/I1024/H1024/save:states", 0},
+              {"lstm/f32/train/T48/N32/I1024/H1024/save:states", 0},
+              {"lstm/f32/train/T100/N60/I1024/H1024/save:all/bf16-save", 64}};
     struct eco_problem problem;
-    struct eco_layout whole, part;
+    struct eco_layout whole;
     problem_of(&problem, of[_i].problem);
     const struct eco_layout_request lean = {
         .chunk = of[_i].chunk, .chunk_backward = of[_i].chunk, .gpu.lean = true};
-    eco_layout_build(&whole, &problem, &lean, problem.T, problem.N, ECO_LAYOUT_BACK);
-    for (int32_t N = 1; N < problem.N; N++) {
-        eco_layout_resize(&part, &whole, problem.T, N);
-        ck_assert_msg(part.workspace_bytes <= whole.workspace_bytes, "%s: %d rows take %zu of %zu",
-                      of[_i].problem, N, part.workspace_bytes, whole.workspace_bytes);
+    for (int kind = ECO_LAYOUT_TRAIN; kind <= ECO_LAYOUT_BACK; kind++) {
+        eco_layout_build(&whole, &problem, &lean, problem.T, problem.N, kind);
+        for (int32_t N = 1; N <= problem.N; N++)
+            check_smaller(&whole, problem.T, N);
+        for (int32_t T = 1; T < problem.T; T++) {
+            check_smaller(&whole, T, problem.N);
+            check_smaller(&whole, T, problem.N - 1);
+        }
     }
 }
 END_TEST
@@ -589,5 +603,5 @@ START_TEST(sizes_overflow_is_seen)
 END_TEST
 
 TEST_MAIN("layout", 0, {layout_overlaps_nothing, PROBLEMS *REQUESTS},
-          {smaller_runs_fit, PROBLEMS *REQUESTS}, {smaller_replays_fit, 3},
+          {smaller_runs_fit, PROBLEMS *REQUESTS}, {smaller_replays_fit, 6},
           {lean_reserve_is_small, sizeof kept / sizeof *kept}, {sizes_overflow_is_seen, 1})
