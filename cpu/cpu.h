@@ -340,15 +340,18 @@ void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply 
 
 /* Up to this number of rows a product with BF16 weights, or rows of bytes, does not use AMX. */
 enum { ECO_FEW_ROWS = 4, ECO_FEW_BYTES = 1 };
-/* Do products with this number of rows use tiles? Those of BF16 weights have other bits. */
-static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
+/* Do products of a part with this number of rows use tiles? Those of BF16 weights have other bits.
+ * Widened, floats multiply only the k of a head, which tiles cannot. */
+static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int part, int32_t rows)
 {
     const struct eco_problem *problem = run->problem;
     if (problem->int8)
         return run->isa->byte_tiles != NULL && rows > ECO_FEW_BYTES;
-    const bool floats = run->layout->type == ECORNN_F32;
+    if (run->layout->type == ECORNN_F32 &&
+        (problem->row_invariant || (problem->heads > 1 && part >= ECO_WEIGHT_RECURRENT)))
+        return false;
     return run->isa->amx != NULL && run->layout->weight == ECORNN_BF16 &&
-           (problem->row_invariant ? !floats : rows > ECO_FEW_ROWS);
+           (problem->row_invariant || rows > ECO_FEW_ROWS);
 }
 
 /* ---- pointwise passes, ops/pointwise_pass.c -------------------------------------------------- */

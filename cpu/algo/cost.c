@@ -34,7 +34,7 @@ static double product_seconds(const struct eco_cpu_run *run, double rows, double
 {
     static const double panel_rows = 2, split_slower = 1.5;
     double rate = eco_cpu_rates.step_products * run->caps->flops;
-    if (eco_cpu_has_tiles(run, run->args->N)) {
+    if (eco_cpu_has_tiles(run, ECO_WEIGHT_RECURRENT, run->args->N)) {
         rows = ECO_NARROW_TALL * ceil(rows / ECO_NARROW_TALL);
         rate *= eco_cpu_rates.tiles;
         if (run->layout->type == ECORNN_F32 && run->layout->weight == ECORNN_BF16)

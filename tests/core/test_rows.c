@@ -351,13 +351,14 @@ static const char *const infinite[] = {"lstm/f32/train/T3/I5/H19",
                                        "gru/f32/train/L2/T3/I3/H37",
                                        "rnn-tanh/bf16/train/T3/I33/H35",
                                        "lstm/bf16/train/T3/I7/H21",
-                                       "mgu/f32/bf16-weights/train/T3/I3/H33",
+                                       "mgu/f32/bf16-weights/row-invariant/train/T3/I3/H131",
+                                       "lstm/f32/bf16-weights/train/T3/I3/H128/heads:2",
                                        "gru-reset-first/f64/row-invariant/train/T3/I9/H5",
                                        "rnn-relu/f32/train/T2/I7/H23",
                                        "lstm-peephole/f64/train/T3/I5/H13"};
 
-/* An infinite number or a NaN in x of a row spreads as the equations say, and is not multiplied by
- * the zeros that pad vectors and groups. */
+/* An infinite number or a NaN in x of a row, with heads in a state, spreads as the equations say,
+ * and is not multiplied by the zeros that pad vectors and groups or are other heads'. */
 START_TEST(infinities_are_the_references)
 {
     struct rows rows;
@@ -367,7 +368,8 @@ START_TEST(infinities_are_the_references)
     rows_make(&rows, infinite[_i], false);
     for (int n = 0; n < ROWS; n++)
         if (n % 3 != 0)
-            eco_type_set(rows.row[n], (size_t)(n % rows.I), rows.type,
+            eco_type_set(rows.row[n] + rows.before[rows.test.desc.heads > 1 ? INITIAL : X],
+                         (size_t)(n % rows.I), rows.type,
                          n % 3 == 1 ? NAN
                          : n % 2    ? INFINITY
                                     : -INFINITY);

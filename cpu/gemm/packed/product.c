@@ -132,7 +132,8 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
 {
     const struct eco_packed_product *p = w->product;
     w->pairs = 0;
-    if (w->products < ECO_TILE_PAIRS || p[0].multiply->back || p[0].group != p[1].group)
+    if (w->products < ECO_TILE_PAIRS || p[0].multiply->back || p[0].group != p[1].group ||
+        p[0].kernel != p[1].kernel)
         return;
     /* AMX adds C to the sum over both, which gives other bits than a step that does not multiply
      * its input */

@@ -289,7 +289,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
             p->form = &floats;
         return;
     }
-    const bool amx = eco_cpu_has_tiles(run, p->multiply->rows);
+    const bool amx = eco_cpu_has_tiles(run, p->multiply->part, p->multiply->rows);
     if (run->layout->weight == ECORNN_S8) {
         p->form = run->problem->int8 ? &bytes : &floats;
         p->kernel = amx                  ? isa->byte_tiles
