@@ -132,7 +132,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
 
 /* ---- replay: replay.c -------------------------------------------------------------------------
  *
- * With a policy other than ECO_SAVE_ALL the reserve keeps y of all layers but the last, and
+ * With a policy other than ECO_SAVE_ALL and ECO_SAVE_NARROW the reserve keeps y of all layers but the last, and
  * checkpoints of the other states.  Forward uses alternating planes of states in the workspace.
  * Backward has states, saved values and u of one chunk in the workspace: ECO_REPLAY fills them, and
  * later ops read them as they would read the reserve. */

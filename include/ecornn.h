@@ -214,14 +214,15 @@ typedef struct ecornn_io {
      * layer is given none.  [ecornn_sizes.layers] */
     const struct ecornn_io *const *layers;
     const struct ecornn_io *tangent; /**< ecornn/experimental.h; else NULL */
-    /** Streams, in inference: [N], ascending.  Row n continues stream rows[n]: initial, which is
-     * then required, and final are [L*D,streams,P] and [L*D,streams,H], may be the same memory, and
-     * only these streams are read and written.  All else stays [T,N,...] or [N].  A stream restarts
-     * when its states are set, or by resets.  NULL: no streams.
+    /** Streams, in inference: [N], on a CPU ascending.  Row n continues stream rows[n]: initial,
+     * which is then required, and final are [L*D,streams,P] and [L*D,streams,H], may be the same
+     * memory, and only these streams are read and written.  All else stays [T,N,...] or [N].  A
+     * stream restarts when its states are set, or by resets.  NULL: no streams.
      *
      * On a GPU the list is in device memory and is read when the run executes, so a captured graph
      * takes other lists.  It is not checked: no two rows may name one stream.  A row outside of 0
-     * to streams - 1 pads the list: it begins at zeros, and its final state is dropped. */
+     * to streams - 1 pads the list: it begins at zeros, and its final state is dropped.  Workspaces
+     * of inference on a GPU have room for the states of N rows, with rows or without. */
     const int32_t *rows;
     int32_t streams;  /**< with rows: streams that have states; else 0 */
     int32_t reserved; /**< 0 */
@@ -447,9 +448,10 @@ enum {
     /** x, y and their gradients are [N,T,*] instead of [T,N,*]. */
     ECORNN_BATCH_MAJOR = 1u << 11,
     /** What a training run keeps for its backward; the rest is computed again from x and y, so
-     * with all but SAVE_ALL backward reads y on a CPU too (doc/guide/training.md, "Memory").
-     * Without either flag and with save_every 0: all; under a memory_limit whatever makes the
-     * fastest plan that fits.  ECORNN_SAVE_ALL: every value that the gradient uses. */
+     * with all but SAVE_ALL, and with a save_type of 16 bits, backward reads y on a CPU too
+     * (doc/guide/training.md, "Memory").  Without either flag and with save_every 0: all; under a
+     * memory_limit whatever makes the fastest plan that fits.  ECORNN_SAVE_ALL: every value that
+     * the gradient uses. */
     ECORNN_SAVE_ALL = 1u << 12,
     /** Each step's states but the output state, and y of layers below the last. */
     ECORNN_SAVE_STATES = 1u << 13,
@@ -479,10 +481,11 @@ typedef struct {
     ecornn_type type;
     ecornn_type param_type; /**< type of parameters; 0: F32, or F64 if type is F64 */
     /** Type of packed matrices; 0: type, or S8 with ECORNN_INT8.  BF16 or F16 with type F32 halves
-     * the bytes read; S8, in inference on a CPU, quarters them. */
+     * the bytes read; S8, in inference, quarters them, on a GPU with up to 16 rows. */
     ecornn_type weight_type;
-    /** Type of what the reserve keeps: states, and if all is saved every value; 0: the planner
-     * chooses type or wider.  BF16 or F16 with F32. */
+    /** Type of what the reserve keeps: states, and if all is saved every value but y of lower
+     * layers; 0: the planner chooses type or wider.  BF16 or F16 with F32: then a plan that saves
+     * all never saves wider values, also where memory_limit would allow it. */
     ecornn_type save_type;
     int32_t save_every; /**< 1 to steps: as ECORNN_SAVE_STATES, for every save_every-th step only */
     /** M: number of independent models, each with its own weights, in one run; 0: 1.  All arrays

@@ -60,8 +60,8 @@ ecornn_status eco_args_check_bytes(const struct eco_args *args, size_t workspace
 ecornn_status eco_args_check_y(const struct eco_layout *layout, const struct eco_args *args)
 {
     if (args->y == NULL && eco_layout_replays(layout))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.y is NULL, but this plan does not save all: "
-                                             "backward reads it");
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.y is NULL, but backward of this plan reads it: "
+                                             "not all is saved as it is");
     if (args->y == NULL && layout->training && eco_layout_is_lean(layout))
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.y is NULL, but with a reserve this device needs it: backward reads it");

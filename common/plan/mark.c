@@ -43,9 +43,11 @@ static struct eco_mark mark_of(const struct ecornn_plan *plan, const struct eco_
     const struct eco_saving *saving = &plan->problem.saving;
     const size_t rows = (size_t)args->T * (size_t)args->N;
     const bool draws = eco_problem_draws(&plan->problem);
+    const enum eco_save policy = /* plans with another save_type differ in their problem's text */
+        saving->policy == ECO_SAVE_NARROW ? ECO_SAVE_ALL : saving->policy;
     struct eco_mark mark = {.magic = MAGIC,
                             .plan = plan->mark,
-                            .saving = (uint64_t)saving->policy << 32 | (uint32_t)saving->every,
+                            .saving = (uint64_t)policy << 32 | (uint32_t)saving->every,
                             .seed = draws ? args->seed : 0,
                             .first_step = draws ? args->first_step : 0,
                             .first_row = draws ? args->first_row : 0,
@@ -88,7 +90,7 @@ static ecornn_status fail_bytes(const char *name, uint64_t forward, uint64_t bac
 static const char *name_saving(uint64_t saving, char text[32])
 {
     struct eco_text to = {text, 32, 0};
-    if (saving >> 32 > ECO_SAVE_NARROW)
+    if (saving >> 32 > ECO_SAVE_EVERY)
         eco_text_add(&to, "?");
     else
         eco_saving_name(&to, (enum eco_save)(saving >> 32), (int32_t)(uint32_t)saving);

@@ -56,6 +56,7 @@ static const struct {
     {"lstm/train/T257/N8/I64/H64/save:states/bf16-save", 0.5 * 256.0 / 257},
     {"gru/train/T257/N8/I64/H64/save:states", 0},
     {"lstm/train/T257/N8/I64/H64/save:all/bf16-save", 0.5 * 5},
+    {"lstm/train/L2/T257/N8/I64/H64/save:all/bf16-save", 0.5 * 10 + 259.0 / 257},
     {"gru-reset-first/bf16/train/bi/T257/N8/I64/H64/save:every:9", 0},
     {"gru/train/L3/T254/N8/I64/H64/save:states", 2 * 256.0 / 254},
     {"lstm/train/L2/bi/T254/N8/I64/H64/save:every:11", 256.0 / 254 + 2 * 23 / 254.0},
@@ -189,7 +190,7 @@ START_TEST(a_reserve_of_another_policy_is_refused)
     if (strcmp(net_device[_i], "reference") != 0) {
         b->io.y = NULL;
         REFUSES(backward_all(net.plan, &b->io, &b->gradient),
-                "io.y is NULL, but this plan does not save all");
+                "io.y is NULL, but backward of this plan reads it");
         REFUSES(forward_all(net.plan, &b->io), "io.y is NULL");
     }
     buffers_close(&net, b);
