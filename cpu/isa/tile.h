@@ -25,7 +25,7 @@ enum {
     ECO_NARROW_TALL = 16,  /* rows of a tile of A */
     ECO_NARROW_TILE = ECO_NARROW_TALL * ECO_NARROW_GROUP
 };
-/* The parts in BF16 of which a float is the sum. */
+/* The parts in BF16 of which a float is the sum, unless it is tiny: tile_amx.c. */
 enum { ECO_SPLIT_PARTS = 3 };
 /* A panel of bytes has the same form with quads for pairs: [groups of 64 k, vectors, 16, lanes, 4].
  */

@@ -1,6 +1,6 @@
 /*
  * The product kernels in AMX tiles: two tiles of rows by two of units at a time, or one by four;
- * BF16 with sums in float, and bytes with sums in int32_t. A float is the sum of three numbers in
+ * BF16 with sums in float, and bytes with sums in int32_t. A float is split into three numbers in
  * BF16 (split_group), whose products with BF16 weights are exact. Compiled with flags of its own;
  * run/cpuid.c decides when it is used.
  */
@@ -269,11 +269,10 @@ static void multiply_bytes(const struct eco_tile *n)
         multiply_pairs(n, &n->pair[p], 1, BYTES);
 }
 
-/* ---- floats in parts --------------------------------------------------------------------------
- */
+/* ---- floats in parts ------------------------------------------------------------------------- */
 
-/* The first 8 bits of the fraction, the next 8, and the last 8: x is their sum. An infinity is its
- * first part. */
+/* The first 8 bits of the fraction, the next 8, and the last 8: x is their sum from 2^-103 on.
+ * Below, parts may be denormal, which AMX takes for 0. An infinity is its first part. */
 static void split_group(uint16_t *to, const float *from)
 {
     const __m512i first_bits = _mm512_set1_epi32((int32_t)0xffff0000);

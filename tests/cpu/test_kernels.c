@@ -3,6 +3,7 @@
  * by bit, sets against each other, rows in another order, row means, random numbers.
  */
 #include <check.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -485,6 +486,65 @@ START_TEST(one_row)
 }
 END_TEST
 
+/* ---- floats in parts ------------------------------------------------------------------------- */
+
+enum { PARTS = ECO_SPLIT_PARTS, GROUP = ECO_NARROW_GROUP };
+
+static const float some_floats[] = {
+    INFINITY,          -INFINITY, FLT_MAX,   -FLT_MAX,          0x1p-126f, 0x1p-149f,
+    -0x1.fffffcp-127f, 0,         0x1p-100f, -0x1.ffff02p-100f, 1};
+
+static void check_parts(const struct eco_split_kernel *kernel, const float *x)
+{
+    uint16_t tile[PARTS * ECO_NARROW_TILE];
+    kernel->split(tile, x);
+    for (int i = 0; i < GROUP; i++) {
+        float sum = 0;
+        for (int part = PARTS - 1; part >= 0; part--)
+            sum += eco_bf16_to_float(tile[part * ECO_NARROW_TILE + i]);
+        ck_assert_msg(sum == x[i] || (isnan(sum) && isnan(x[i])) ||
+                          (fabsf(x[i]) < 0x1p-103f && fabsf(sum - x[i]) < FLT_MIN),
+                      "%a, not %a", (double)sum, (double)x[i]);
+    }
+}
+
+/* The parts of a float add up to it. Then five rows whose x[0] has 3 parts or 1 are multiplied by
+ * an infinite weight of the first of 16 units: times parts of 0 it is NaN. */
+START_TEST(floats_in_parts)
+{
+    enum { N = 5, LANES = 16 };
+    const struct eco_split_kernel *const kernel = eco_isa_with_tiles(eco_isa_supported(0))->split;
+    static _Alignas(64) uint16_t a[PARTS * ECO_NARROW_TILE], panel[GROUP * LANES] = {0x7f80};
+    float x[GROUP], c[N * LANES];
+    if (kernel == NULL)
+        return;
+    for (uint32_t seed = 0; seed < 100; seed++) {
+        fill(x, GROUP, false, seed);
+        memcpy(x, some_floats, sizeof some_floats);
+        x[GROUP - 1] = eco_float_of_bits(0x7f800001);
+        check_parts(kernel, x);
+    }
+    for (int i = 2; i < GROUP * LANES; i++)
+        panel[i] = i % 2 == 0 ? 0x3f80 : 0; /* 1 for even k */
+    for (int n = 0; n < N; n++) {
+        memset(x, 0, sizeof x);
+        x[0] = n % 2 == 0 ? 1 + 0x1p-9f + 0x1p-18f : 1;
+        kernel->split(a + n * GROUP, x);
+    }
+    struct eco_tile tile = {.rows = N, .height = N, .pairs = 1, .vectors = 1, .c = c};
+    tile.c_row = LANES, tile.count[0] = LANES, tile.start[0] = (const float[LANES]){0};
+    tile.pair[0] = (struct eco_tile_pair){.k = GROUP, .a = a, .panel = panel};
+    kernel->tile.begin(N);
+    kernel->tile.multiply(&tile);
+    kernel->tile.end();
+    for (int i = 0; i < N * LANES; i++) {
+        const bool even = i / LANES % 2 == 0;
+        ck_assert(i % LANES != 0 ? c[i] == (even ? 1 + 0x1p-9f + 0x1p-18f : 1)
+                                 : (even ? c[i] == INFINITY : isnan(c[i])));
+    }
+}
+END_TEST
+
 /* ---- the environment ------------------------------------------------------------------------ */
 
 START_TEST(chosen_set)
@@ -503,4 +563,4 @@ END_TEST
 
 TEST_MAIN("kernels", 0, {interpreter_is_compiled, 1}, {pieces_are_the_whole, 1}, {in_place, 1},
           {sets_agree, 1}, {rows_in_order, 1}, {row_means, 1}, {bernoulli, 1}, {columns, 1},
-          {copies_of_rows, 1}, {one_row, 1}, {chosen_set, 1})
+          {copies_of_rows, 1}, {one_row, 1}, {floats_in_parts, 1}, {chosen_set, 1})
