@@ -132,10 +132,10 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
 
 /* ---- replay: replay.c -------------------------------------------------------------------------
  *
- * With a policy other than ECO_SAVE_ALL and ECO_SAVE_NARROW the reserve keeps y of all layers but the last, and
- * checkpoints of the other states.  Forward uses alternating planes of states in the workspace.
- * Backward has states, saved values and u of one chunk in the workspace: ECO_REPLAY fills them, and
- * later ops read them as they would read the reserve. */
+ * With a policy other than ECO_SAVE_ALL and ECO_SAVE_NARROW the reserve keeps y of all layers but
+ * the last, and checkpoints of the other states.  Forward uses alternating planes of states in the
+ * workspace. Backward has states, saved values and u of one chunk in the workspace: ECO_REPLAY
+ * fills them, and later ops read them as they would read the reserve. */
 bool eco_layout_replays(const struct eco_layout *layout);
 /* Backward, are the exchange, room of products and gathered rows in the same memory?  Steps use the
  * first of them, and operations between steps the others. */

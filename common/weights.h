@@ -17,9 +17,11 @@ struct eco_text;
 
 /* The weights of one (layer, direction). */
 enum eco_weight_id {
-    ECO_WEIGHT_INPUT,     /* W: one matrix [n*H, I], stacked in the order of the accumulators */
-    ECO_WEIGHT_PROJECT,   /* P: [P,H] */
-    ECO_WEIGHT_VECTORS,   /* b, p: [n,H], in the order of the recipe's params */
+    ECO_WEIGHT_INPUT,   /* W: one matrix [n*H, I], stacked in the order of the accumulators */
+    ECO_WEIGHT_PROJECT, /* P: [P,H] */
+    /* b, p: [n,H], in the order of the recipe's params.  A GPU's wide step reads up to a block's
+     * units beyond the last row, which is in RECURRENT then. */
+    ECO_WEIGHT_VECTORS,
     ECO_WEIGHT_RECURRENT, /* + operand: its R, [n*H, columns], in the order of the accumulators */
     ECO_WEIGHT_IDS = ECO_WEIGHT_RECURRENT + ECO_MAX_OPERANDS
 };

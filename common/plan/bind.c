@@ -500,7 +500,7 @@ static void weights(const struct binding *b)
     b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
 }
 
-/* Saved values and u, and what the reserve keeps of them. */
+/* Binds saved values and u, and what the reserve keeps of them. */
 static void bind_narrowed(const struct binding *b)
 {
     const struct eco_array save = eco_layout_kept_save(b->layout, b->op->layer, b->op->d),

@@ -42,7 +42,8 @@ static struct eco_series put(struct cursor *cursor, int count, struct eco_layout
 }
 
 /* Do layers run at the same time, so that each needs arrays of its own? In lockstep two sequences
- * are enough: layer l writes over the sequence of layer l - 2, of which layer l - 1 has read that step. */
+ * are enough: layer l writes over the sequence of layer l - 2, of which layer l - 1 has read that
+ * step. */
 static bool overlaps(const struct eco_layout *layout, bool backward)
 {
     return layout->request.wavefront || (layout->request.lockstep && !backward);

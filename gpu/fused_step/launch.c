@@ -320,7 +320,7 @@ static bool launch_wide(struct eco_gpu_run *run, const struct step *steps, int n
 }
 
 /* Queues a step of each op, by the shape of blocks with the fastest prediction, as one launch if
- * all are wide; are they? */
+ * all are wide.  Returns whether all were. */
 static bool launch_steps(struct eco_gpu_run *run, struct step *steps, int n)
 {
     const struct eco_gpu_plan *own = run->plan->context;
@@ -385,7 +385,7 @@ static bool queue_steps(struct eco_gpu_run *run, const struct eco_bound *bounds,
     return count == 0 || launch_steps(run, steps, count);
 }
 
-/* The ops of a level, in launches of as many each as possible. */
+/* The ops of a level, in as few launches as possible. */
 void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     const int launches = (n + ECO_WIDE_OPS - 1) / ECO_WIDE_OPS,

@@ -192,7 +192,7 @@ static void point_at_states(const struct replay *replay, int32_t t, struct eco_s
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_plane before = eco_gpu_plane(eco_bound_before(bound, s, t), t);
         const bool zero = before.data == NULL; /* then the kernel reads zeros instead */
-        call->state[s] = zero ? call->acc : before.data;
+        call->state[s] = zero ? replay->acc.first : before.data;
         call->state_row[s] = zero ? 0 : before.row;
         call->zero_states |= (uint16_t)((unsigned)zero << s);
         call->next[s] = call->kept[s] = NULL;
@@ -271,8 +271,8 @@ static bool is_even(const struct replay *replay)
     return true;
 }
 
-/* Queues the segments of steps [t0,t1), on streams other than those of directions, as many at a
- * time as fill the device. */
+/* Queues the segments of steps [t0,t1) on the streams that directions do not use: as many streams
+ * as fill the device, at most one for each segment. */
 static void run_segments(const struct replay *replay, int stage, int32_t t0, int32_t t1)
 {
     enum { FIRST = 2, LANES = ECO_MAX_STREAMS - FIRST, THREADS = 1 << 18 };
@@ -281,8 +281,9 @@ static void run_segments(const struct replay *replay, int stage, int32_t t0, int
     const cudaStream_t stream = run->stream;
     const int64_t fitting = THREADS / ((int64_t)run->args->N * run->problem->H);
     const bool forks = fitting > 1 && run->launch.lanes <= FIRST && t1 - t0 > replay->segment;
-    const int lanes = !forks ? 0 : fitting < LANES ? (int)fitting : LANES;
-    const int32_t begin = replay->bound->op->t0, count = eco_ceil_div(t1 - begin, replay->segment);
+    const int32_t begin = replay->bound->op->t0, count = eco_ceil_div(t1 - begin, replay->segment),
+                  most = count < LANES ? count : LANES;
+    const int lanes = !forks ? 0 : fitting < most ? (int)fitting : most;
     for (int i = FIRST; i < FIRST + lanes; i++)
         eco_gpu_follow(run, set->stream[i], stream, ECO_MAX_STREAMS);
     for (int32_t i = 0; i < count; i++) {

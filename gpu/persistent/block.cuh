@@ -23,8 +23,9 @@ enum {
     SCALES_OF_TILE = ECO_PERSISTENT_N / 2 /* scales of 8 batch rows, in units of 8 bytes */
 };
 
-/* The usual run of a kernel that was compiled for a plan. What other runs alone need is left out,
- * or takes longer. The module's kernels know nothing of their runs. */
+/* The usual run of a kernel that was compiled for a plan.  The kernel has no code for odd H and
+ * other k blocks, which no run of the plan has; other rows, jobs and pieces take loops.  The
+ * module's kernels know nothing of their runs. */
 #if defined(PERSISTENT_USUAL)
 constexpr struct eco_persistent_usual usual = PERSISTENT_USUAL;
 #else

@@ -85,7 +85,7 @@ static __device__ uint32_t word_of_resets(const struct eco_exchange_call *call, 
     return word;
 }
 
-/* All blocks of the first reads share the words of resets, which are the caller's. */
+/* The blocks of the first reads write the words of resets, each a part. */
 static __device__ void write_resets(const struct eco_exchange_call *call)
 {
     const int32_t job = (int32_t)blockIdx.z, words = (call->steps + 2 + 31) / 32 * call->rows;

@@ -95,7 +95,7 @@ static void begin(struct forks *forks, cudaStream_t caller)
     const struct eco_gpu_run *run = forks->run;
     const int lanes =
         run->layout->request.wavefront ? run->problem->L * run->problem->D : run->problem->D;
-    /* if steps multiply their input, too, nothing else takes long */
+    /* steps that multiply their input, too, leave other streams nothing worth a fork */
     const bool one = !run->args->backward && eco_gpu_is_batched(run, ECO_INPUT);
     forks->streams = one ? 1 : lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
     forks->run->launch.lanes = forks->streams;

@@ -13,7 +13,7 @@ struct driver {
     CUresult (*kernel_info)(CUkernel, size_t, size_t *, size_t *);
 };
 
-enum { MOST_PARAMS = 64, MOST_BYTES = 8192 };
+enum { MOST_PARAMS = 64, MOST_BYTES = 8192 /* bytes of eco_wide_calls, the largest, and more */ };
 
 /* A kernel's parameters, as it gets them: in one block of bytes. */
 struct image {

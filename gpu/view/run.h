@@ -39,7 +39,7 @@ struct eco_gpu_run {
     } blas;
     struct eco_grouped_call grouped; /* gemm/grouped/grouped.c: products to be launched together */
     bool collects;                   /* the current op adds to `grouped` */
-    int wide_before;                 /* forward: kernels of the last level, if all are wide steps */
+    int wide_before;  /* forward: kernels of the last level, all wide steps; else 0 */
     bool cuts_before; /* backward, with resets: carried gradients are cut before stages read them */
     ecornn_status status;
 };
