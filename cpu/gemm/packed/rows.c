@@ -139,54 +139,6 @@ static void bring_pairs(const struct eco_cpu_run *run, struct eco_packed_product
 
 /* ---- as tiles -------------------------------------------------------------------------------- */
 
-/* n elements of a row, to position k of row r of tiles [groups, 16, 32]. */
-static void put_tile_row(uint16_t *tiles, size_t r, size_t k, const uint16_t *from, size_t n)
-{
-    while (n > 0) {
-        const size_t inside = k % ECO_NARROW_GROUP, room = ECO_NARROW_GROUP - inside;
-        const size_t some = n < room ? n : room;
-        uint16_t *to = tiles + k / ECO_NARROW_GROUP * TILE + r * ECO_NARROW_GROUP + inside;
-        if (some == ECO_NARROW_GROUP) /* a constant: one move */
-            memcpy(to, from, ECO_NARROW_GROUP * sizeof *to);
-        else
-            memcpy(to, from, some * sizeof *to);
-        k += some, from += some, n -= some;
-    }
-}
-
-static void put_tile_zeros(uint16_t *tiles, size_t r, size_t k, size_t depth)
-{
-    for (; k < depth; k++)
-        tiles[k / ECO_NARROW_GROUP * TILE + r * ECO_NARROW_GROUP + k % ECO_NARROW_GROUP] = 0;
-}
-
-static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product *p,
-                        struct eco_range rows, void *room)
-{
-    const struct eco_multiply *m = p->multiply;
-    const struct columns columns = columns_of(run, p);
-    const int32_t n = rows.to - rows.from, height = eco_packed_height(n);
-    const size_t depth = (size_t)p->panels->depth;
-    p->a = room;
-    for (int32_t i = 0; i < n || i % height != 0;
-         i++) { /* the last ones are multiplied and ignored */
-        uint16_t *tiles = (uint16_t *)room + (size_t)(i / height) * depth * ECO_NARROW_TALL;
-        const uint16_t *row = (const uint16_t *)m->a + (size_t)(rows.from + i) * m->a_row;
-        const size_t r = (size_t)(i % height);
-        size_t k = 0;
-        for (int s = 0; i < n && s < columns.spans; s++) {
-            const struct eco_acc_range *span = &columns.span[s];
-            const size_t some = (size_t)(span->end - span->first) * columns.unit;
-            put_tile_row(tiles, r, k, row + (size_t)span->first * columns.unit, some);
-            k += some;
-        }
-        put_tile_zeros(tiles, r, k, depth);
-    }
-}
-
-/* ---- as split tiles ---------------------------------------------------------------------------
- */
-
 /* Part of the columns of a row: they follow each other in spans. */
 struct place {
     const struct columns *columns;
@@ -194,8 +146,8 @@ struct place {
     size_t at;
 };
 
-/* The next floats of a row, in whole groups, zero-padded; `room` if they are not adjacent. */
-static const float *next_group(struct place *place, const float *row, float *room)
+/* The next elements of a row, a whole group, zero-padded; `room` if they are not adjacent. */
+static const void *next_group(struct place *place, const char *row, char *room, size_t element)
 {
     const struct columns *c = place->columns;
     size_t n = 0;
@@ -203,38 +155,45 @@ static const float *next_group(struct place *place, const float *row, float *roo
         const struct eco_acc_range *span = &c->span[place->span];
         const size_t left = (size_t)(span->end - span->first) * c->unit - place->at;
         const size_t some = left < ECO_NARROW_GROUP - n ? left : ECO_NARROW_GROUP - n;
-        const float *from = row + (size_t)span->first * c->unit + place->at;
+        const char *from = row + ((size_t)span->first * c->unit + place->at) * element;
         place->at += some;
         if (some == ECO_NARROW_GROUP)
             return from;
-        memcpy(room + n, from, some * sizeof *room);
+        memcpy(room + n * element, from, some * element);
         n += some;
         if (some < left)
             break;
     }
-    memset(room + n, 0, (ECO_NARROW_GROUP - n) * sizeof *room);
+    memset(room + n * element, 0, (ECO_NARROW_GROUP - n) * element);
     return room;
 }
 
-/* Tiles [groups, 3, 16, 32] for each `height` rows, whose last rows are multiplied and ignored. */
-static void bring_split(const struct eco_cpu_run *run, struct eco_packed_product *p,
+/* Tiles of BF16 [groups, 16, 32], of floats in parts [groups, 3, 16, 32], for each `height` rows,
+ * whose last rows are multiplied and ignored. */
+static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product *p,
                         struct eco_range rows, void *room)
 {
     const struct eco_multiply *m = p->multiply;
-    const struct columns columns = columns_of(run, p), none = {.spans = 0};
+    const struct columns columns = columns_of(run, p);
+    const ecornn_type type = run->layout->type;
     const int32_t n = rows.to - rows.from, height = eco_packed_height(n);
     const size_t groups = (size_t)p->panels->depth / ECO_NARROW_GROUP;
-    uint16_t *tiles = room;
+    const size_t tile = (type == ECORNN_F32 ? ECO_SPLIT_PARTS : 1) * TILE;
     p->a = room;
     for (int32_t i = 0; i < n || i % height != 0; i++) {
-        const float *row = (const float *)m->a + (size_t)(rows.from + i) * m->a_row;
-        struct place place = {i < n ? &columns : &none, 0, 0};
-        float group[ECO_NARROW_GROUP];
-        if (i > 0 && i % height == 0)
-            tiles += groups * ECO_SPLIT_PARTS * TILE;
-        uint16_t *to = tiles + i % height * ECO_NARROW_GROUP;
-        for (size_t g = 0; g < groups; g++, to += ECO_SPLIT_PARTS * TILE)
-            run->isa->split->split(to, next_group(&place, row, group));
+        const size_t at = (size_t)(rows.from + (i < n ? i : 0)) * m->a_row;
+        struct place place = {&columns, 0, 0};
+        float some[ECO_NARROW_GROUP];
+        uint16_t *to =
+            (uint16_t *)room + (size_t)(i / height) * groups * tile + i % height * ECO_NARROW_GROUP;
+        for (size_t g = 0; g < groups; g++, to += tile) {
+            const void *group = next_group(&place, eco_cpu_after(type, m->a, at), (char *)some,
+                                           eco_type_bytes(type));
+            if (type == ECORNN_F32)
+                run->isa->split->split(to, group);
+            else
+                memcpy(to, group, ECO_NARROW_GROUP * sizeof *to);
+        }
     }
 }
 
@@ -277,7 +236,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
                                                  APART * sizeof(uint16_t), true};
     static const struct eco_packed_form tiles = {bring_tiles, sizeof(uint16_t),
                                                  APART * sizeof(uint16_t), true};
-    static const struct eco_packed_form split = {bring_split, ECO_SPLIT_PARTS * sizeof(uint16_t), 0,
+    static const struct eco_packed_form split = {bring_tiles, ECO_SPLIT_PARTS * sizeof(uint16_t), 0,
                                                  true};
     static const struct eco_packed_form bytes = {
         bring_bytes, sizeof(uint8_t), ECO_ALIGNMENT + sizeof(struct eco_row_scale), true};
