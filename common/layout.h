@@ -48,8 +48,7 @@ enum eco_scratch {
     ECO_SCRATCH_STEP, /* with a projection: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
     ECO_SCRATCH_DOUTPUT,  /* with a projection: backward [N,H], gradient of u */
     ECO_SCRATCH_UNREAD,   /* backward, replay, not lean [N,H]: next states that are known already */
-    ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: output state, if y cannot be read itself
-                           */
+    ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: output state, if y cannot be read */
     ECO_SCRATCH_PACK,     /* backward [pack_rows, matrix columns, a panel each, + accs*H]: sums */
     ECO_SCRATCH_GRADIENT, /* backward, with eco_layout_sums_by_group: one direction of dweights */
     ECO_SCRATCH_PRODUCT,  /* both: scratch of product kernels */
@@ -156,8 +155,7 @@ bool eco_layout_knows_states(const struct eco_layout *layout);
  * the states after its steps, backward also the one before the first. */
 bool eco_layout_copies_direct(const struct eco_layout *layout);
 /* For a lean replay that computes states one after the other: the states of a chunk in the type
- * that steps use.  Each segment between two checkpoints has the state before its first step, too.
- */
+ * that steps use.  Each segment between two checkpoints has the state before its first step too. */
 struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state);
 struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state);
 /* Output of a layer below the last in a run that is not lean, both directions: step t is in plane

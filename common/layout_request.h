@@ -39,8 +39,7 @@ static inline size_t eco_bytes_by_rows(const struct eco_by_rows *bytes, int32_t 
 /* The request of the chosen algorithm: first for any backend, then for one kind. */
 struct eco_layout_request {
     bool plain;   /* weights are the parameter block itself; no workspace, no reserve (reference) */
-    bool gathers; /* states of streams (io.rows) are copied to the workspace: steps do not read rows
-                   */
+    bool gathers; /* states of streams (io.rows) are copied to the workspace: steps read no rows */
     bool wavefront;  /* layers overlap in chunks: each (layer, direction) has its own scratch */
     bool lockstep;   /* forward, layers overlap, and a level waits for the level before it */
     bool fuse_input; /* a step multiplies its input too: accumulators of one step only */

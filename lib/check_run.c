@@ -170,8 +170,7 @@ static ecornn_status check_gradient(const struct ecornn_plan *plan, const struct
     return status;
 }
 
-/* Each stream once, so that no row of final is written twice.  The host cannot read a GPU's list.
- */
+/* Each stream once, so that no row of final is written twice.  A host cannot read a GPU's list. */
 static ecornn_status check_rows(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     if (args->streams < 1)

@@ -254,8 +254,7 @@ START_TEST(cut_is_its_equation)
 }
 END_TEST
 
-/* ---- products: of small integers in F64, so sums in any order are equal -----------------------
- */
+/* ---- products: of small integers in F64, so sums in any order are equal ---------------------- */
 
 static const char *const problems[] = {"lstm/f64/train/T3/N4/I5/H6", "gru/f64/train/T4/N3/I7/H5",
                                        "gru-reset-first/f64/train/T2/N5/I3/H9",

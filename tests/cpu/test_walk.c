@@ -105,8 +105,7 @@ START_TEST(all_blocks_of_rows)
         if (rows <= 12 || k >= 8)
             walk(text, sets_agree);
     }
-    for (int k = 0; k < PRODUCT_TYPES;
-         k++) { /* full vectors, and the panels that the planner chooses */
+    for (int k = 0; k < PRODUCT_TYPES; k++) { /* full vectors, and panels by the planner */
         way.force = k >= 1 ? "vectors=2,strips=0,wide=0" : "strips=0,wide=0";
         snprintf(text, sizeof text, "lstm/%s/train/T2/N%d/I5/H%d/states", product_type[k], rows,
                  37 + 4 * k);
