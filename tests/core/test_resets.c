@@ -32,7 +32,7 @@ static const char *const list[] = {
     "lstm-peephole/f32/train/T7/N4/I7/H16/P4/states/resets:30",
     "rnn-tanh/f32/train/L2/T7/N4/I5/H100/states/resets:30",
     "rnn-relu/f32/train/T7/N4/I5/H1/states/resets:30",
-    "lstm/f32/bf16-weights/train/T7/N4/I5/H35/states/resets:30",
+    "lstm/f32/bf16-weights/row-invariant/train/T7/N5/I5/H131/states/resets:30",
     "lstm/bf16/row-invariant/train/T7/N4/I7/H40/states/resets:30/lengths:random",
     "gru/bf16/row-invariant/infer/L2/T7/N4/I7/H48/states/resets:30",
     "gru-reset-first/bf16/row-invariant/train/T7/N4/I5/H35/states/resets:30/save:states",
