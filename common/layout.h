@@ -116,6 +116,10 @@ struct eco_layout {
     struct eco_packing own_packing;     /* must be last: resized layouts omit it */
 };
 
+/* Arrays of at most this size stay in a GPU's L2 from writing to reading, on an H100 with 50 MB in
+ * two halves. */
+enum { ECO_L2_BYTES = 16 << 20 };
+
 /* The kinds of run.  If backward replays, forward and backward have a layout each and share one
  * reserve; otherwise ECO_LAYOUT_TRAIN serves both. */
 enum eco_layout_kind { ECO_LAYOUT_INFER, ECO_LAYOUT_TRAIN, ECO_LAYOUT_BACK, ECO_LAYOUTS };

@@ -485,12 +485,12 @@ static int32_t chunk_backward_of(const struct eco_layout *layout)
 static int32_t fitting_steps(const struct eco_layout *layout, int values, int32_t planned,
                              int32_t steps)
 {
-    enum { L2_BYTES = 16 << 20, LEAST_STEPS = 4 };
+    enum { LEAST_STEPS = 4 };
     const double step = (double)layout->problem->N * (double)layout->problem->H * values *
                         (double)eco_type_bytes(layout->sum);
-    if (step * planned <= L2_BYTES)
+    if (step * planned <= ECO_L2_BYTES)
         return steps;
-    const int32_t most = (int32_t)(L2_BYTES / step),
+    const int32_t most = (int32_t)(ECO_L2_BYTES / step),
                   fitting = clip_chunk(most > LEAST_STEPS ? most : LEAST_STEPS, planned),
                   part = eco_ceil_div(planned, (planned + fitting / 2) / fitting);
     return steps < part ? steps : part;

@@ -27,10 +27,9 @@ static bool fills_cache(const struct eco_problem *problem)
            beyond_l2;
 }
 
-/* Each chunk of backward reads and writes the gradients of all weights, which takes long beside
- * fast products. With many rows chunks are longer, but at most half of many steps, so that the
- * workspace stays smaller than the reserve, and shorter if arrays of other layers fill it; not if
- * gradients of weights are small and those of accumulators stay in the L2. Measured on an H100. */
+/* Does backward take long chunks?  Each chunk reads and writes the gradients of all weights, which
+ * costs time if products are fast and rows many.  Short chunks are faster if gradients of weights
+ * are small and those of accumulators stay in the L2.  Measured on an H100. */
 static bool is_long(const struct eco_problem *problem)
 {
     enum { MANY = 256 };
@@ -43,6 +42,8 @@ static bool is_long(const struct eco_problem *problem)
            problem->saving.policy == ECO_SAVE_ALL && (weights >= small || chunk >= beyond_l2);
 }
 
+/* At most half of the steps, so that the workspace stays smaller than the reserve; less with
+ * several layers, whose arrays take workspace, too. */
 static int32_t long_steps(const struct eco_problem *problem)
 {
     enum { STEPS = 16, ROWS = 16384, ROWS_OF_LAYERS = 8192 };

@@ -210,14 +210,13 @@ static int32_t steps_for(const struct eco_problem *problem, const struct eco_cap
 /* Recomputed saved values stay in the L2 until the steps read them. */
 static int32_t steps_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { FITS_L2_BYTES = 16 << 20 };
     const int32_t steps = steps_for(problem, caps, true);
     const double step = (double)problem->cell->lowered.n_saves * problem->H * problem->N *
                         (double)eco_type_bytes(problem->type);
     if (problem->saving.policy == ECO_SAVE_ALL || eco_step_asked(problem, true) > 0 ||
-        step * steps <= FITS_L2_BYTES)
+        step * steps <= ECO_L2_BYTES)
         return steps;
-    const int32_t fitting = (int32_t)fmax(FITS_L2_BYTES / step, LEAST_STEPS),
+    const int32_t fitting = (int32_t)fmax(ECO_L2_BYTES / step, LEAST_STEPS),
                   chunks = (problem->T + fitting / 2) / fitting;
     return chunks > 1 ? (problem->T + chunks - 1) / chunks : problem->T;
 }

@@ -17,7 +17,7 @@ static bool forks(const struct eco_gpu_run *run, const struct eco_matmul *matmul
            eco_type_narrow(run->layout->type) && run->layout->request.gpu.product_bytes >= ROOM;
 }
 
-enum { BESIDE = 1 /* the stream */, LENT = 1 << 20 /* bytes of room */ };
+enum { SECOND = 1 /* the stream of sums */, LENT = 1 << 20 /* bytes of room */ };
 
 void eco_gpu_follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t ahead, int event)
 {
@@ -148,12 +148,12 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_gradients *g
     if (halves)
         eco_gpu_scaled_f16_dacc(run, op, false);
     const bool fork = !halves && forks(run, &matmul);
-    const cudaStream_t beside = fork ? run->set->stream[BESIDE] : run->stream;
+    const cudaStream_t second = fork ? run->set->stream[SECOND] : run->stream;
     if (fork) {
-        eco_gpu_follow(run, beside, run->stream, 0);
+        eco_gpu_follow(run, second, run->stream, 0);
         run->blas.lent = LENT;
     }
-    vectors(run, &matmul, halves, beside);
+    vectors(run, &matmul, halves, second);
     if (halves) {
         multiply_halves(run, &products);
     } else {
@@ -161,7 +161,7 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_gradients *g
             multiply(run, &products.of[i]);
     }
     if (fork) {
-        eco_gpu_follow(run, run->stream, beside, BESIDE);
+        eco_gpu_follow(run, run->stream, second, SECOND);
         run->blas.lent = 0;
         eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
     }

@@ -163,7 +163,8 @@ ECO_DEVICE const struct eco_persistent_product *product_of(const struct block_co
     return &block->call->shape.product[DIVISION::product];
 }
 
-/* Of a warp; with several tiles of rows direct kernels do not ask. */
+/* The k blocks of a warp.  Not for direct kernels with several tiles of rows: theirs depend on the
+ * number of rows, which `usual` does not know. */
 template <class DIVISION> ECO_DEVICE int k_blocks_of_warp(const struct block_context *block)
 {
     const int known = usual.k_blocks[DIVISION::product];

@@ -60,9 +60,6 @@ static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
     return need;
 }
 
-/* An L2 of 50 MB in two halves keeps this much of accumulators while steps run. */
-enum { FITS_L2_BYTES = 16 << 20 };
-
 static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
                                           const struct eco_bound *bounds,
                                           const struct eco_persistent_need *need,
@@ -96,7 +93,7 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
                                    eco_persistent_reset_bytes(need, shape));
     }
     call.beyond_l2 =
-        (double)n * need->steps * call.rows * call.acc_row * sizeof(float) > FITS_L2_BYTES;
+        (double)n * need->steps * call.rows * call.acc_row * sizeof(float) > ECO_L2_BYTES;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
         call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0 || a == run->lowered->raw) << a;

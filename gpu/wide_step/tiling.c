@@ -78,8 +78,9 @@ static double saved_time(const struct eco_wide_size *size, const struct eco_gpu_
            (fmod(units * size->element, SECTOR) > 0 ? BY_TWO : 1);
 }
 
-/* Waves of blocks, given those of a multiprocessor. Two at a time run beside each other, so that of
- * a last wave that is not full about half is lost. */
+/* The time of a multiprocessor's blocks in units of one block's.  `blocks` is their mean number,
+ * and the multiprocessor with one more decides.  If two blocks share a multiprocessor, the others
+ * finish theirs faster, and about half of that block's time is lost. */
 static double waves_of(int shape, double blocks)
 {
     const double last = fmod(blocks, 2), whole = blocks - last + ceil(last);
@@ -88,9 +89,7 @@ static double waves_of(int shape, double blocks)
 
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
 {
-    enum {
-        AROUND = 2
-    }; /* launches around the steps of a run, which count if there is only one step */
+    enum { AROUND = 2 /* launches before and after the steps count if there is one step only */ };
     static const double without_one = 0.72; /* of four accumulators in a product */
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     _Static_assert(sizeof rates->wide / sizeof *rates->wide == ECO_WIDE_SHAPES, "one of each");
