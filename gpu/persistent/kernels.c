@@ -99,26 +99,29 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
 
 /* ---- kernels of a plan ----------------------------------------------------------------------- */
 
-/* Texts of the kernels `shapes`, one each, so that they are compiled side by side. Returns their
+/* Texts of the kernels of a plan, one each, so that they are compiled side by side. Returns their
  * number. */
-static int print_kernels(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
-                         struct eco_own_text *wanted)
+static int print_kernels(const struct ecornn_plan *plan, bool backward,
+                         struct eco_persistent_kernels *kernels, struct eco_own_text *wanted)
 {
     const struct eco_problem *problem = &plan->problem;
+    const uint64_t shapes = kernels->shapes;
     const uint64_t kept = problem->cell->lowered.has_means
                               ? eco_persistent_kept(problem, &plan->device->caps, backward, shapes)
                               : 0;
     int n = 0;
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
         if (shapes >> place & 1) {
-            const struct eco_persistent_source source = {
-                .cell = problem->cell,
-                .kind = eco_persistent_kind(problem, backward),
-                .backward = backward,
-                .resets = problem->resets,
-                .place = place,
-                .kept = kept >> place & 1,
-                .usual = eco_persistent_usual(problem, &plan->device->caps, backward, place)};
+            kernels->usual[place] =
+                eco_persistent_usual(problem, &plan->device->caps, backward, place);
+            const struct eco_persistent_source source = {.cell = problem->cell,
+                                                         .kind =
+                                                             eco_persistent_kind(problem, backward),
+                                                         .backward = backward,
+                                                         .resets = problem->resets,
+                                                         .place = place,
+                                                         .kept = kept >> place & 1,
+                                                         .usual = kernels->usual[place]};
             wanted[n] = (struct eco_own_text){.text = eco_persistent_text(&source), .n = 1};
             eco_persistent_kernel_name(place, wanted[n++].name[0]);
         }
@@ -156,8 +159,7 @@ static void compile(const struct ecornn_plan *plan, const bool wants[2])
     for (int backward = 0; backward < 2; backward++) {
         struct eco_own_text *const own = wanted + first[backward];
         why[backward] = (struct eco_text){kernels[backward].why, sizeof kernels[backward].why, 0};
-        const int n =
-            wants[backward] ? print_kernels(plan, backward, kernels[backward].shapes, own) : 0;
+        const int n = wants[backward] ? print_kernels(plan, backward, &kernels[backward], own) : 0;
         for (int i = 0; i < n; i++)
             own[i].why = &why[backward];
         first[backward + 1] = first[backward] + n;

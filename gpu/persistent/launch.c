@@ -180,6 +180,18 @@ static bool follows_products(const struct eco_gpu_run *run, const struct eco_bou
     return follows && run->args->backward && eco_layout_shares_exchange(run->layout);
 }
 
+/* Was a kernel compiled for the k blocks of this division? With several tiles of rows direct
+ * kernels take all that they hold. */
+static bool fits(const struct eco_persistent_usual *usual, const struct eco_persistent_need *need,
+                 const struct eco_persistent_shape *shape)
+{
+    bool same = true;
+    for (int o = 0; o < need->products; o++)
+        same &= usual->k_blocks[o] == 0 || usual->k_blocks[o] == shape->product[o].k_blocks;
+    return same ||
+           (eco_persistent_is_direct(shape->mainloop) && eco_persistent_row_tiles(shape) > 1);
+}
+
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     const struct eco_persistent_choice *chosen = chosen_for(run, n);
@@ -197,7 +209,10 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
     }
     struct eco_persistent_need need = need_of(run, bounds, n);
     struct eco_persistent_shape shape;
-    if (chosen == NULL || !eco_persistent_divide(&need, chosen->place, &shape)) {
+    const struct eco_gpu_plan *own = run->plan->context;
+    const struct eco_persistent_kernels *kernels = &own->persistent[run->args->backward];
+    if (chosen == NULL || !eco_persistent_divide(&need, chosen->place, &shape) ||
+        !fits(&kernels->usual[chosen->place], &need, &shape)) {
         /* the plan compiled a kernel for every number of rows */
         run->status = eco_gpu_services->fail(
             ECORNN_FAILED, "internal error: no compiled kernel for %d batch rows; please report",
@@ -205,8 +220,7 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
         return;
     }
     const struct eco_persistent_call call = call_of(run, bounds, &need, &shape);
-    const struct eco_gpu_plan *own = run->plan->context;
-    const void *kernel = own->persistent[run->args->backward].by_shape[chosen->place];
+    const void *const kernel = kernels->by_shape[chosen->place];
     eco_persistent_forget(run, &call, &need);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(run, kernel, &call, n), "a persistent kernel");

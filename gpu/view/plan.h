@@ -15,6 +15,7 @@ struct eco_persistent_kernels {
     struct eco_persistent_need need; /* of a run, but for its rows, steps and jobs */
     struct eco_persistent_choices choices[ECO_PERSISTENT_JOBS]; /* for each number of jobs */
     const void *by_shape[ECO_PERSISTENT_SHAPES];                /* eco_persistent_index() */
+    struct eco_persistent_usual usual[ECO_PERSISTENT_SHAPES];   /* what they were compiled for */
     char why[256]; /* why they are not used although they should be */
 };
 
