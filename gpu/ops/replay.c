@@ -4,128 +4,14 @@
  * stage does too, unless a state must be computed from the state before it.
  */
 #include "gpu/gemm/packed_weights.h"
-#include "gpu/ops/ops.h"
+#include "gpu/ops/replay.h"
 #include "gpu/wide_step/wide_step.h"
-
-static int states(const struct eco_gpu_run *run)
-{
-    return run->problem->cell->recipe.n_states;
-}
-
-/* ---- states of a chunk ----------------------------------------------------------------------- */
-
-/* A chunk of a replay, and the steps of it that have accumulators at the same time. */
-struct replay {
-    struct eco_gpu_run *run;
-    const struct eco_bound *bound;
-    struct eco_view acc, mean;
-    bool knows;      /* all states are known */
-    bool at_once;    /* a product takes many steps; else one step, as in forward */
-    int32_t segment; /* steps that follow each other, from a checkpoint on; else of the chunk */
-    int32_t t0, t1;
-};
-
-/* The step before the op's first one. */
-static int32_t step_before(const struct eco_op *op)
-{
-    return op->reversed ? op->t1 : op->t0 - 1;
-}
-
-/* A move of state s of `steps` steps, from a step of `from` on. */
-static void move_states(const struct replay *replay, int s, struct eco_move move)
-{
-    move.op = replay->bound->op;
-    move.every = 1;
-    move.width = eco_problem_width(replay->run->problem, s);
-    if (move.steps > 0)
-        eco_gpu_move(replay->run, &move);
-}
-
-/* Moves the state before the first step: the caller's initial state, or the one that forward kept.
- */
-static void load_first(const struct replay *replay, int s, const struct eco_view *to, bool resets)
-{
-    const struct eco_bound *bound = replay->bound;
-    const struct eco_op *op = bound->op;
-    const int32_t first = op->reversed ? op->t1 - 1 : op->t0, before = step_before(op);
-    const bool begins = before < 0 || before >= replay->run->args->T;
-    struct eco_view from = begins ? bound->before_first[s] : bound->checkpoint[s];
-    if (!begins) /* as if it were indexed by steps, and the state before `first` at `first` */
-        from.from +=
-            first - (int32_t)eco_layout_checkpoint_index(replay->run->layout, op->d, before);
-    move_states(replay, s,
-                (struct eco_move){.to = *to,
-                                  .to_t = first,
-                                  .from = from,
-                                  .t = first,
-                                  .steps = 1,
-                                  .start = bound->start[s],
-                                  .resets = resets});
-}
-
-/* A state that is computed step by step: its values before the steps of t's segment, or after
- * them. */
-static struct eco_view scanned(const struct replay *replay, int s, bool next, int32_t t)
-{
-    const struct eco_op *op = replay->bound->op;
-    const struct eco_array scan = eco_layout_scan(replay->run->layout, op->layer, op->d, s);
-    const int32_t ahead = (t - op->t0) / replay->segment;
-    return eco_bind_array(&scan, replay->run->args,
-                          op->t0 - ahead - (int32_t)(next != op->reversed));
-}
-
-/* Copies the checkpoints from which the segments of the chunk begin, but for the first of them. */
-static void load_segments(const struct replay *replay, int s)
-{
-    const struct eco_bound *bound = replay->bound;
-    const struct eco_op *op = bound->op;
-    const int32_t count = eco_ceil_div(op->t1 - op->t0, replay->segment),
-                  first = op->t0 + replay->segment - (int32_t)op->reversed,
-                  before = op->reversed ? first + 1 : first - 1;
-    struct eco_view to = scanned(replay, s, false, first);
-    to.first = eco_view_at(&to, first);
-    to.step *= (size_t)replay->segment + 1;
-    to.from = 0;
-    if (count > 1)
-        move_states(replay, s,
-                    (struct eco_move){.to = to,
-                                      .from = bound->checkpoint[s],
-                                      .t = (int32_t)eco_layout_checkpoint_index(replay->run->layout,
-                                                                                op->d, before),
-                                      .steps = count - 1});
-}
-
-/* Copies known states to the chunk. Of states that are computed step by step it copies the one
- * before the first step. */
-static void load_states(const struct replay *replay)
-{
-    struct eco_gpu_run *run = replay->run;
-    const struct eco_bound *bound = replay->bound;
-    const struct eco_op *op = bound->op;
-    if (eco_layout_copies_direct(run->layout))
-        return;
-    for (int s = 1; s < states(run); s++) {
-        load_first(replay, s, &bound->before[s], false);
-        if (replay->knows) {
-            move_states(replay, s,
-                        (struct eco_move){.to = bound->next[s],
-                                          .to_t = op->t0,
-                                          .from = bound->checkpoint[s],
-                                          .t = op->t0,
-                                          .steps = op->t1 - op->t0});
-            continue;
-        }
-        const struct eco_view scan = scanned(replay, s, false, op->reversed ? op->t1 - 1 : op->t0);
-        load_first(replay, s, &scan, run->args->resets != NULL);
-        load_segments(replay, s);
-    }
-}
 
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* acc of steps [t0,t1) += rows of A from the view M^T; zeros: nothing. */
-static void multiply(const struct replay *replay, int part, const struct eco_view *a, size_t column,
-                     int32_t t0, int32_t t1)
+static void multiply(const struct eco_replay *replay, int part, const struct eco_view *a,
+                     size_t column, int32_t t0, int32_t t1)
 {
     struct eco_gpu_run *run = replay->run;
     const struct eco_plane rows = eco_gpu_plane(a, t0);
@@ -149,7 +35,7 @@ static void multiply(const struct replay *replay, int part, const struct eco_vie
 
 /* The state before a direction's first step is in another array than the others, except with
  * resets. */
-static void multiply_operand(const struct replay *replay, int o, int32_t t0, int32_t t1)
+static void multiply_operand(const struct eco_replay *replay, int o, int32_t t0, int32_t t1)
 {
     const struct eco_bound *bound = replay->bound;
     const struct eco_operand *operand = &replay->run->lowered->operand[o];
@@ -170,7 +56,7 @@ static void multiply_operand(const struct replay *replay, int o, int32_t t0, int
              t1 - (int32_t)(begins && bound->first != t0));
 }
 
-static void multiply_stage(const struct replay *replay, int stage, int32_t t0, int32_t t1)
+static void multiply_stage(const struct eco_replay *replay, int stage, int32_t t0, int32_t t1)
 {
     const struct eco_lowered *lowered = replay->run->lowered;
     for (int o = 0; o < lowered->n_operands; o++)
@@ -180,75 +66,9 @@ static void multiply_stage(const struct replay *replay, int stage, int32_t t0, i
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* A state that is computed is written with a copy for backward. Known states are not overwritten;
- * the stage's values for them are discarded. */
-static void point_at_states(const struct replay *replay, int32_t t, struct eco_stage_call *call)
+static void run_stage(const struct eco_replay *replay, int stage, int32_t t, int32_t steps)
 {
-    const struct eco_gpu_run *run = replay->run;
-    const struct eco_bound *bound = replay->bound;
-    call->reset_t = t;
-    call->resets = eco_gpu_resets(run, t);
-    call->zero_states = call->wide_states = call->wide_next = 0;
-    for (int s = 0; s < call->n_states; s++) {
-        const struct eco_plane before = eco_gpu_plane(eco_bound_before(bound, s, t), t);
-        const bool zero = before.data == NULL; /* then the kernel reads zeros instead */
-        call->state[s] = zero ? replay->acc.first : before.data;
-        call->state_row[s] = zero ? 0 : before.row;
-        call->zero_states |= (uint16_t)((unsigned)zero << s);
-        call->next[s] = call->kept[s] = NULL;
-        if (s == 0 || replay->knows)
-            continue;
-        const struct eco_view from = scanned(replay, s, false, t), to = scanned(replay, s, true, t);
-        const bool wide = to.type != run->layout->type;
-        call->state[s] = eco_view_at(&from, t);
-        call->next[s] = eco_view_at(&to, t);
-        call->state_row[s] = call->next_row[s] = to.row;
-        call->zero_states &= (uint16_t) ~(1u << s);
-        call->kept[s] = eco_view_at(&bound->next[s], t);
-        call->kept_row[s] = bound->next[s].row;
-        call->wide_states |= (uint16_t)((unsigned)wide << s);
-        call->wide_next |= (uint16_t)((unsigned)wide << s);
-    }
-}
-
-/* The call of a stage over `steps` steps from t on. If all states are known, the rows of all steps
- * count as rows of one step; else each row goes through its steps. */
-static struct eco_stage_call call_of(const struct replay *replay, int32_t t, int32_t steps)
-{
-    const struct eco_gpu_run *run = replay->run;
-    const struct eco_bound *bound = replay->bound;
-    const bool reversed = bound->op->reversed;
-    struct eco_stage_call call = eco_gpu_call(run, bound);
-    call.training = true;
-    call.mean = (void *)replay->mean.first;
-    call.mean_row = replay->mean.row;
-    call.acc = eco_view_at(&replay->acc, t);
-    call.acc_row = replay->acc.row;
-    call.operand = eco_view_at(&bound->operand, t);
-    call.operand_row = bound->operand.row;
-    call.save = eco_view_at(&bound->save, t);
-    call.save_row = bound->save.row;
-    point_at_states(replay, t, &call);
-    if (run->problem->projected) {
-        call.next[0] = eco_view_at(&bound->u, t);
-        call.next_row[0] = bound->u.row;
-    }
-    call.t = reversed ? t + steps - 1 : t;
-    if (replay->knows && steps > 1) {
-        call.rows = steps * run->args->N;
-        call.lengths = NULL;
-    } else if (steps > 1) {
-        call.steps = steps;
-        call.step_t = reversed ? -1 : 1;
-        call.step_rows = (int64_t)call.step_t * run->args->N;
-        call.first_row = reversed ? (int64_t)(steps - 1) * run->args->N : 0;
-    }
-    return call;
-}
-
-static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t steps)
-{
-    const struct eco_stage_call call = call_of(replay, t, steps);
+    const struct eco_stage_call call = eco_replay_call(replay, t, steps);
     eco_gpu_stage(replay->run, false, stage, &call);
 }
 
@@ -256,14 +76,14 @@ static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t
  * between rows of steps are unequal.  A launch of all steps does not look at lengths, which the
  * reverse direction needs: a row's last step must not look at the byte of resets past its length.
  */
-static bool is_even(const struct replay *replay)
+static bool is_even(const struct eco_replay *replay)
 {
     const struct eco_gpu_run *run = replay->run;
     if (run->problem->cell->recipe.n_bernoulli > 0)
         return false;
     if (replay->bound->op->reversed && run->args->resets && run->args->lengths)
         return false;
-    for (int s = 0; s < states(run); s++) {
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
         const struct eco_plane rows = eco_gpu_plane(&replay->bound->before[s], replay->t0);
         if (rows.step != rows.row * (size_t)run->args->N)
             return false;
@@ -273,7 +93,7 @@ static bool is_even(const struct replay *replay)
 
 /* Queues the segments of steps [t0,t1) on the streams that directions do not use: as many streams
  * as fill the device, at most one for each segment. */
-static void run_segments(const struct replay *replay, int stage, int32_t t0, int32_t t1)
+static void run_segments(const struct eco_replay *replay, int stage, int32_t t0, int32_t t1)
 {
     enum { FIRST = 2, LANES = ECO_MAX_STREAMS - FIRST, THREADS = 1 << 18 };
     struct eco_gpu_run *run = replay->run;
@@ -306,7 +126,7 @@ static void run_segments(const struct replay *replay, int stage, int32_t t0, int
 
 /* Runs the first step of a direction separately, because the states before it are in another array.
  */
-static void run_stage_of_all(const struct replay *replay, int stage)
+static void run_stage_of_all(const struct eco_replay *replay, int stage)
 {
     const struct eco_bound *bound = replay->bound;
     const int32_t t0 = replay->t0, t1 = replay->t1, steps = t1 - t0;
@@ -329,12 +149,12 @@ static void run_stage_of_all(const struct replay *replay, int stage)
 /* ---- products and cell at once --------------------------------------------------------------- */
 
 /* Runs steps whose states are all known as one wide step of as many rows; false: it cannot. */
-static bool run_wide(const struct replay *replay, int32_t t, int32_t steps)
+static bool run_wide(const struct eco_replay *replay, int32_t t, int32_t steps)
 {
     struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
     const struct eco_gpu_plan *own = run->plan->context;
-    const struct eco_stage_call call = call_of(replay, t, steps);
+    const struct eco_stage_call call = eco_replay_call(replay, t, steps);
     const struct eco_plane x = eco_gpu_plane(&bound->input, t),
                            h = eco_gpu_plane(eco_bound_before(bound, 0, t), t);
     const struct eco_wide_job job = {
@@ -346,7 +166,7 @@ static bool run_wide(const struct replay *replay, int32_t t, int32_t steps)
 
 /* Runs all steps of the op, because no accumulators are in memory. The first step of a direction is
  * a launch of its own, as for stages. */
-static bool run_all_wide(const struct replay *replay)
+static bool run_all_wide(const struct eco_replay *replay)
 {
     const struct eco_bound *bound = replay->bound;
     const int32_t t0 = bound->op->t0, t1 = bound->op->t1;
@@ -359,7 +179,7 @@ static bool run_all_wide(const struct replay *replay)
 
 /* ---- the operation --------------------------------------------------------------------------- */
 
-static void run_part(const struct replay *replay)
+static void run_part(const struct eco_replay *replay)
 {
     struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
@@ -389,16 +209,16 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
                                                     ECO_SCRATCH_ACC),
                            mean = eco_layout_scratch(run->layout, false, op->layer, op->d,
                                                      ECO_SCRATCH_MEAN);
-    struct replay replay = {.run = run,
-                            .bound = bound,
-                            .mean = eco_bind_array(&mean, run->args, 0),
-                            .knows = eco_layout_knows_states(run->layout)};
+    struct eco_replay replay = {.run = run,
+                                .bound = bound,
+                                .mean = eco_bind_array(&mean, run->args, 0),
+                                .knows = eco_layout_knows_states(run->layout)};
     replay.at_once = eco_cell_replays_at_once(run->problem->cell, replay.knows);
     /* with resets a checkpoint is not always the state before a step */
     replay.segment =
         replay.at_once && run->args->resets == NULL ? run->problem->saving.every : op->t1 - op->t0;
     eco_gpu_copy_history(run, bound);
-    load_states(&replay);
+    eco_replay_load_states(&replay);
     if (eco_layout_narrows(run->layout)) {
         eco_gpu_expand_without(run, bound, 0);
         return;
