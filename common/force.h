@@ -18,44 +18,47 @@ struct eco_text;
 
 enum { ECO_MAX_FORCE = 256, ECO_MAX_ALGORITHM = 16 };
 
-/* The keys of all backends; doc/contributing/testing.md explains them. */
-enum eco_forced_key {
-    ECO_FORCE_CHUNK,
-    ECO_FORCE_CHUNK_BACK,
-    /* CPU */
-    ECO_FORCE_GRADIENT_ROWS,
-    ECO_FORCE_CARRIED,
-    ECO_FORCE_GRID,
-    ECO_FORCE_VECTORS,
-    ECO_FORCE_BLOCK,
-    ECO_FORCE_BLOCK_STEPS,
-    ECO_FORCE_PACK_ROWS,
-    ECO_FORCE_FUSE,
-    ECO_FORCE_COPY,
-    ECO_FORCE_OWN_UNITS,
-    ECO_FORCE_WHOLE_ROWS,
-    ECO_FORCE_PASS_AFTER,
-    ECO_FORCE_CACHED,
-    ECO_FORCE_STRIPS,
-    ECO_FORCE_HELP,
-    ECO_FORCE_WIDE,
-    /* GPU; gpu/algo/force.h explains their values */
-    ECO_FORCE_FORWARD,
-    ECO_FORCE_BACKWARD,
-    ECO_FORCE_GROUPS,
-    ECO_FORCE_GROUPS_BACK,
-    ECO_FORCE_FUSED,
-    ECO_FORCE_PROJECTION,
-    ECO_FORCE_GROUPED,
-    ECO_FORCE_EMULATED_F32,
-    ECO_FORCE_SCALED_F16,
-    ECO_FORCE_STREAM_K,
-    ECO_FORCE_STEP_TILE,
-    ECO_FORCE_WAVEFRONT,
-    ECO_FORCE_ROWS,
-    ECO_FORCE_AT_ONCE,
-    ECO_FORCED_KEYS
-};
+/* The keys of all backends, and their names in texts; doc/contributing/testing.md explains them. */
+/* clang-format off */
+#define ECO_FORCED_LIST(KEY)                                                                       \
+    KEY(CHUNK, "chunk")                                                                            \
+    KEY(CHUNK_BACK, "chunk-back")                                                                  \
+    /* CPU */                                                                                      \
+    KEY(GRADIENT_ROWS, "gradient-rows")                                                            \
+    KEY(CARRIED, "carried")                                                                        \
+    KEY(GRID, "grid")                                                                              \
+    KEY(VECTORS, "vectors")                                                                        \
+    KEY(BLOCK, "block")                                                                            \
+    KEY(BLOCK_STEPS, "block-steps")                                                                \
+    KEY(PACK_ROWS, "pack-rows")                                                                    \
+    KEY(FUSE, "fuse")                                                                              \
+    KEY(COPY, "copy")                                                                              \
+    KEY(OWN_UNITS, "own-units")                                                                    \
+    KEY(WHOLE_ROWS, "whole-rows")                                                                  \
+    KEY(PASS_AFTER, "pass-after")                                                                  \
+    KEY(CACHED, "cached")                                                                          \
+    KEY(STRIPS, "strips")                                                                          \
+    KEY(HELP, "help")                                                                              \
+    KEY(WIDE, "wide")                                                                              \
+    /* GPU; gpu/algo/force.h explains their values */                                              \
+    KEY(FORWARD, "forward")                                                                        \
+    KEY(BACKWARD, "backward")                                                                      \
+    KEY(GROUPS, "groups")                                                                          \
+    KEY(GROUPS_BACK, "groups-back")                                                                \
+    KEY(FUSED, "fused")                                                                            \
+    KEY(PROJECTION, "projection")                                                                  \
+    KEY(GROUPED, "grouped")                                                                        \
+    KEY(EMULATED_F32, "emulated-f32")                                                              \
+    KEY(SCALED_F16, "scaled-f16")                                                                  \
+    KEY(STREAM_K, "stream-k")                                                                      \
+    KEY(STEP_TILE, "step-tile")                                                                    \
+    KEY(WAVEFRONT, "wavefront")                                                                    \
+    KEY(ROWS, "rows")                                                                              \
+    KEY(AT_ONCE, "at-once")
+/* clang-format on */
+#define KEY(key, name) ECO_FORCE_##key,
+enum eco_forced_key { ECO_FORCED_LIST(KEY) ECO_FORCED_KEYS };
+#undef KEY
 _Static_assert(ECO_FORCED_KEYS <= 32, "bits of eco_force.keys");
 
 /* All zeros: nothing is forced. */
@@ -67,9 +70,9 @@ struct eco_force {
     int32_t value[ECO_FORCED_KEYS];
 };
 
-/* A key of a backend; tables end with a name NULL. */
+/* A key of a backend; tables end with ECO_FORCED_KEYS. */
 struct eco_force_key {
-    const char *name, *variable; /* an environment variable that says the same; or NULL */
+    const char *variable; /* an environment variable that says the same; or NULL */
     enum eco_forced_key key;
     int32_t least, most; /* numbers; or, if they are 0, */
     bool (*read)(const char *text, int32_t *value);
@@ -78,7 +81,8 @@ struct eco_force_key {
 };
 
 /* Fills in everything that follows from force->text and the keys' variables, and adds the latter to
- * the text.  UNSUPPORTED: a key's value is invalid. */
+ * the text.  A backend ignores the keys of others.  UNSUPPORTED: a key that none has, or is there
+ * twice, or a value that is invalid. */
 ecornn_status eco_force_read(struct eco_force *force, const struct eco_force_key *keys);
 /* Writes the forced keys of a table, each after a comma, as they were read; or only unsaid ones. */
 void eco_force_write(const struct eco_force *force, const struct eco_force_key *keys,

@@ -211,7 +211,8 @@ const char *eco_plan_asked(const struct eco_backend *backend)
         for (const char *const *name = lists[i]; name != NULL && *name != NULL; name++)
             if (is_set(*name))
                 return *name;
-    for (const struct eco_force_key *key = backend->keys; key != NULL && key->name != NULL; key++)
+    for (const struct eco_force_key *key = backend->keys; key != NULL && key->key < ECO_FORCED_KEYS;
+         key++)
         if (is_set(key->variable))
             return key->variable;
     return NULL;

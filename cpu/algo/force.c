@@ -27,31 +27,30 @@ struct eco_grid eco_cpu_unpack_grid(int32_t value)
 enum { MOST = 1 << 24 };
 
 /* Runs choose `unsaid` ones by their own size, unless they are forced. */
-#define NUMBER(name, key, least, most, unsaid)                                                     \
+#define NUMBER(key, least, most, unsaid)                                                           \
     {                                                                                              \
-        name, NULL, ECO_FORCE_##key, least, most, NULL, NULL, unsaid                               \
+        NULL, ECO_FORCE_##key, least, most, NULL, NULL, unsaid                                     \
     }
 const struct eco_force_key eco_cpu_keys[] = {
-    NUMBER("chunk", CHUNK, 1, MOST, false),
-    NUMBER("carried", CARRIED, 0, 1, false),
-    NUMBER("chunk-back", CHUNK_BACK, 1, MOST, false),
-    NUMBER("gradient-rows", GRADIENT_ROWS, 1, INT32_MAX, false),
-    {"grid", NULL, ECO_FORCE_GRID, 0, 0, read_grid, "OPSxROWSxUNITS, 1 to 64 threads in all",
-     false},
-    NUMBER("vectors", VECTORS, 1, 4, false),
-    NUMBER("fuse", FUSE, 0, 1, false),
-    NUMBER("copy", COPY, 0, 1, false),
-    NUMBER("own-units", OWN_UNITS, 0, 1, false),
-    NUMBER("wide", WIDE, 0, 1, false),
-    NUMBER("block", BLOCK, 1, MOST, true),
-    NUMBER("pack-rows", PACK_ROWS, 1, 1 << 16, true),
-    NUMBER("whole-rows", WHOLE_ROWS, 0, 1, true),
-    NUMBER("pass-after", PASS_AFTER, 0, 1, true),
-    NUMBER("cached", CACHED, 0, 1, true),
-    NUMBER("strips", STRIPS, 0, 1, true),
-    NUMBER("help", HELP, 0, 1, true),
-    NUMBER("block-steps", BLOCK_STEPS, 0, MOST, true),
-    {.name = NULL},
+    NUMBER(CHUNK, 1, MOST, false),
+    NUMBER(CARRIED, 0, 1, false),
+    NUMBER(CHUNK_BACK, 1, MOST, false),
+    NUMBER(GRADIENT_ROWS, 1, INT32_MAX, false),
+    {NULL, ECO_FORCE_GRID, 0, 0, read_grid, "OPSxROWSxUNITS, 1 to 64 threads in all", false},
+    NUMBER(VECTORS, 1, 4, false),
+    NUMBER(FUSE, 0, 1, false),
+    NUMBER(COPY, 0, 1, false),
+    NUMBER(OWN_UNITS, 0, 1, false),
+    NUMBER(WIDE, 0, 1, false),
+    NUMBER(BLOCK, 1, MOST, true),
+    NUMBER(PACK_ROWS, 1, 1 << 16, true),
+    NUMBER(WHOLE_ROWS, 0, 1, true),
+    NUMBER(PASS_AFTER, 0, 1, true),
+    NUMBER(CACHED, 0, 1, true),
+    NUMBER(STRIPS, 0, 1, true),
+    NUMBER(HELP, 0, 1, true),
+    NUMBER(BLOCK_STEPS, 0, MOST, true),
+    {.key = ECO_FORCED_KEYS},
 };
 #undef NUMBER
 

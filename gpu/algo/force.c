@@ -145,30 +145,30 @@ struct eco_emulated_choices eco_gpu_step_tiles(const struct eco_problem *problem
 
 /* ---- the keys -------------------------------------------------------------------------------- */
 
-#define NUMBER(name, variable, key, least, most, unsaid)                                           \
+#define NUMBER(variable, key, least, most, unsaid)                                                 \
     {                                                                                              \
-        name, variable, ECO_FORCE_##key, least, most, NULL, NULL, unsaid                           \
+        variable, ECO_FORCE_##key, least, most, NULL, NULL, unsaid                                 \
     }
-#define TEXT(name, variable, key, read, values, unsaid)                                            \
+#define TEXT(variable, key, read, values, unsaid)                                                  \
     {                                                                                              \
-        name, variable, ECO_FORCE_##key, 0, 0, read, values, unsaid                                \
+        variable, ECO_FORCE_##key, 0, 0, read, values, unsaid                                      \
     }
 const struct eco_force_key eco_gpu_keys[] = {
-    TEXT("forward", NULL, FORWARD, read_division, "MAINLOOP:UNITSxBLOCKS", false),
-    TEXT("backward", NULL, BACKWARD, read_backward, "MAINLOOP:UNITSxBLOCKS or step", false),
-    NUMBER("groups-back", NULL, GROUPS_BACK, 1, INT32_MAX, true),
-    NUMBER("groups", NULL, GROUPS, 1, INT32_MAX, true),
-    TEXT("fused", NULL, FUSED, read_fused, "8, 16, 32 or wgmma:ROWSxUNITS", false),
-    TEXT("projection", NULL, PROJECTION, read_shape, "8, 16 or 32", false),
-    TEXT("grouped", NULL, GROUPED, read_grouped, "0, 8, 16 or 32", true),
-    NUMBER("emulated-f32", "ECORNN_EMULATED_F32", EMULATED_F32, 0, 2, true),
-    NUMBER("scaled-f16", NULL, SCALED_F16, 0, 1, true),
-    NUMBER("stream-k", NULL, STREAM_K, 0, 1, true),
-    TEXT("step-tile", NULL, STEP_TILE, read_step_tile, "KIND:ROWSxCOLUMNSxBLOCKS", true),
-    NUMBER("chunk-back", NULL, CHUNK_BACK, 0, INT32_MAX, false),
-    NUMBER("chunk", "ECORNN_CHUNK", CHUNK, 0, INT32_MAX, false),
-    NUMBER("wavefront", "ECORNN_WAVEFRONT", WAVEFRONT, 0, 1, false),
-    TEXT("rows", "ECORNN_ROWS", ROWS, read_rows, "padded or dense", false),
-    NUMBER("at-once", NULL, AT_ONCE, 1, ECO_GPU_LANES, true), /* for nets and several models */
-    {.name = NULL},
+    TEXT(NULL, FORWARD, read_division, "MAINLOOP:UNITSxBLOCKS", false),
+    TEXT(NULL, BACKWARD, read_backward, "MAINLOOP:UNITSxBLOCKS or step", false),
+    NUMBER(NULL, GROUPS_BACK, 1, INT32_MAX, true),
+    NUMBER(NULL, GROUPS, 1, INT32_MAX, true),
+    TEXT(NULL, FUSED, read_fused, "8, 16, 32 or wgmma:ROWSxUNITS", false),
+    TEXT(NULL, PROJECTION, read_shape, "8, 16 or 32", false),
+    TEXT(NULL, GROUPED, read_grouped, "0, 8, 16 or 32", true),
+    NUMBER("ECORNN_EMULATED_F32", EMULATED_F32, 0, 2, true),
+    NUMBER(NULL, SCALED_F16, 0, 1, true),
+    NUMBER(NULL, STREAM_K, 0, 1, true),
+    TEXT(NULL, STEP_TILE, read_step_tile, "KIND:ROWSxCOLUMNSxBLOCKS", true),
+    NUMBER(NULL, CHUNK_BACK, 0, INT32_MAX, false),
+    NUMBER("ECORNN_CHUNK", CHUNK, 0, INT32_MAX, false),
+    NUMBER("ECORNN_WAVEFRONT", WAVEFRONT, 0, 1, false),
+    TEXT("ECORNN_ROWS", ROWS, read_rows, "padded or dense", false),
+    NUMBER(NULL, AT_ONCE, 1, ECO_GPU_LANES, true), /* for nets and several models */
+    {.key = ECO_FORCED_KEYS},
 };

@@ -316,6 +316,10 @@ static const struct {
     {"block-steps=-1", "min-gru/T3/N3/I3/H3", "is none of the values of that key: 0 to 16777216"},
     {"block-steps=4", "lstm/T3/N3/I3/H3", "not linear in its states"},
     {"algorithm=nothing", "lstm/T3/N3/I3/H3", "left out"},
+    {"groups=2,tile=2", "lstm/T3/N3/I3/H3", "\"tile=2\" is not KEY=VALUE with one of these keys: "},
+    {"graph=1,chunk", "lstm/T3/N3/I3/H3", "\"chunk\" is not KEY=VALUE"},
+    {"=1", "lstm/T3/N3/I3/H3", "chunk, chunk-back, gradient-rows, "},
+    {"chunk=1,fuse=0,chunk=2", "lstm/T3/N3/I3/H3", "has chunk twice"},
     {"algorithm=blas", "lstm/row-invariant/T3/N3/I3/H3", "another order"},
 };
 
