@@ -96,7 +96,8 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     cpu->threads = argument > 0 ? argument : usual_threads(cpu);
     cpu->spins = eco_cpu_spins();
     cpu->busy = cpu->threads <= cpu->cpus ? &own->busy : NULL;
-    const ecornn_status status = eco_cpu_grid_wanted(&cpu->grid);
+    const ecornn_status status =
+        cpu->isa == NULL ? ECORNN_BAD_ARGUMENT : eco_cpu_grid_wanted(&cpu->grid);
     if (status != ECORNN_OK) {
         eco_free(cpu);
         return status;

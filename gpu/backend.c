@@ -159,13 +159,36 @@ static void close_device(struct ecornn_device *device)
     eco_free(gpu);
 }
 
+/* Reads a number of `least` to `most`, `usual` if there is no text; false: it is something else. */
+static bool read_number(const char *text, long usual, long least, long most, long *number)
+{
+    char *end = NULL;
+    *number = usual;
+    if (text == NULL || *text == '\0')
+        return true;
+    *number = strtol(text, &end, 10);
+    return *end == '\0' && *number >= least && *number <= most;
+}
+
 /* Long timeouts are for tools under which kernels take a thousand times as long. */
-static long patience(void)
+static ecornn_status read_environment(struct eco_gpu *gpu)
 {
     enum { USUAL_S = 2, MOST_S = 3600 };
-    const char *asked = eco_environment("ECORNN_SPIN_TIMEOUT");
-    const long seconds = asked == NULL ? 0 : strtol(asked, NULL, 10);
-    return seconds <= 0 ? USUAL_S : seconds < MOST_S ? seconds : MOST_S;
+    char forced[4] = "";
+    const char *patience = eco_environment("ECORNN_SPIN_TIMEOUT"),
+               *graph = eco_environment("ECORNN_GRAPH");
+    long graphs;
+    if (eco_force_text(eco_environment("ECORNN_FORCE"), "graph", forced, sizeof forced))
+        graph = forced;
+    if (!read_number(patience, USUAL_S, 1, MOST_S, &gpu->spin_timeout_s))
+        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
+                                      "ECORNN_SPIN_TIMEOUT is \"%.40s\", must be 1 to %d (seconds)",
+                                      patience, MOST_S);
+    if (!read_number(graph, 1, 0, 1, &graphs))
+        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
+                                      "ECORNN_GRAPH is \"%.40s\", must be 0 or 1", graph);
+    gpu->graphs = graphs == 1;
+    return ECORNN_OK;
 }
 
 static ecornn_status open(struct ecornn_device *device, int argument)
@@ -178,18 +201,14 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     if (gpu == NULL)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes",
                                       sizeof *gpu);
-    char graph[4] = "";
     gpu->device = number;
     gpu->capability = capability(number);
-    const char *graphs = eco_environment("ECORNN_GRAPH");
-    if (eco_force_text(eco_environment("ECORNN_FORCE"), "graph", graph, sizeof graph))
-        graphs = graph;
-    gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
-    gpu->spin_timeout_s = patience();
     pthread_mutex_init(&gpu->own_codes_lock, NULL);
     device->context = gpu;
     struct eco_gpu_scope scope;
-    status = eco_gpu_enter(&scope, device);
+    status = read_environment(gpu);
+    if (status == ECORNN_OK)
+        status = eco_gpu_enter(&scope, device);
     if (status == ECORNN_OK) {
         status = fill_info(device, number);
         if (status == ECORNN_OK)

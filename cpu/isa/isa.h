@@ -45,7 +45,8 @@ const struct eco_isa *eco_isa_with_tiles(const struct eco_isa *isa);
 /* Every set that a build may have, worst first, then NULL. */
 const char *eco_isa_name(int index);
 
-/* The best of them, but at most the one named by ECORNN_ISA, if that is valid. */
+/* The best of them, but at most the one named by ECORNN_ISA; NULL, with the detail of the error: it
+ * names none. */
 const struct eco_isa *eco_isa_choose(void);
 
 #endif /* ECO_ISA_H */

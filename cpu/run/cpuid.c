@@ -250,10 +250,17 @@ const struct eco_isa *eco_isa_choose(void)
 {
     const char *cap = eco_environment("ECORNN_ISA");
     const enum rank best = best_rank();
-    for (int rank = 0; cap && rank < (int)best; rank++)
+    char names[128];
+    struct eco_text text = {names, sizeof names, 0};
+    if (cap == NULL || *cap == '\0')
+        return set_below(best, 0);
+    for (enum rank rank = 0; rank < RANKS; rank++) {
         if (strcmp(cap, rank_name[rank]) == 0)
-            return set_below((enum rank)rank, 0);
-    return set_below(best, 0);
+            return set_below(rank < best ? rank : best, 0);
+        eco_text_add(&text, "%s%s", rank > 0 ? ", " : "", rank_name[rank]);
+    }
+    (void)eco_fail(ECORNN_BAD_ARGUMENT, "ECORNN_ISA is \"%.40s\", must be one of %s", cap, names);
+    return NULL;
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */

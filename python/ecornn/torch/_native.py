@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import struct
 
 import torch
@@ -23,8 +24,11 @@ _FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack", "ecornn_unpack
 
 def _load():
     """The module with its operators registered; None if it or torch lacks something."""
-    module = lib.module("torch")
+    module, asked = lib.module("torch"), os.environ.get("ECORNN_TORCH_MODULE") or "none"
     if module is None or module.ecornn_torch_open(_VERSION, lib.addresses(_FUNCTIONS)):
+        if asked != "none":
+            raise ImportError(f"ECORNN_TORCH_MODULE: {asked} is no ecornn-torch.so of this version, or "
+                              "lacks a library")
         return None
     module.ecornn_torch_job.restype = ctypes.c_int64
     module.ecornn_torch_job.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
