@@ -124,7 +124,7 @@ START_TEST(sums_are_packed)
         "lstm/train/L2/bi/T3/N2/I5/H20",    "gru/bf16/bf16-params/T3/N2/I5/H20",
         "lstm/f64/train/T3/N2/I5/H9/P4",    "lstm/bf16/train/T3/N2/I16/H40",
         "lstm-peephole/train/T2/N1/I4/H12", "gru/train/bi/T2/N40/I16/H33"};
-    if (_i == 3 && count_devices("cuda") == 0)
+    if (suite_lacks(devices[_i]))
         return;
     for (size_t k = 0; k < sizeof problems / sizeof *problems; k++)
         check_sums(devices[_i], problems[k]);
@@ -221,7 +221,7 @@ START_TEST(runs_take_parameters)
         "lstm/f64/T3/N2/I8/H16/P8",  "rnn-tanh/T4/N5/I16/H16",
         "lstm/T40/N32/I64/H64",      "qrnn/T8/N2/I16/H32",
         "lstm/models:2/T3/N2/I8/H8", "lstm/f32/int8-weights/L2/T3/N2/I16/H37"};
-    if (_i == 3 && count_devices("cuda") == 0)
+    if (suite_lacks(devices[_i]))
         return;
     for (size_t k = 0; k < sizeof problems / sizeof *problems; k++)
         check_given(devices[_i], problems[k]);

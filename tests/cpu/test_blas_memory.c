@@ -100,7 +100,7 @@ START_TEST(none_is_allocated_twice)
 {
     enum { EACH = 3 };
     void *held[EACH];
-    if (blas_memory_alloc == NULL)
+    if (suite_skips(blas_memory_alloc == NULL, "no OpenBLAS"))
         return;
     const long each = 128L * MIB / sysconf(_SC_PAGESIZE); /* or less */
     ck_assert_int_eq(eco_cpu_blas_take(EACH), EACH);

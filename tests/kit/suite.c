@@ -5,6 +5,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "tests/kit/calls.h"
 
 int suite_run_cases(Suite *suite, bool one_process)
 {
@@ -29,6 +32,19 @@ int suite_run(const struct suite_program *program, const struct suite_test *test
     for (; tests->test; tests++)
         tcase_add_loop_test(tcase, tests->test, 0, tests->loops);
     return suite_run_cases(suite, program->one_process);
+}
+
+bool suite_skips(bool skips, const char *reason)
+{
+    if (skips)
+        printf("# skipped: %s\n", reason);
+    return skips;
+}
+
+bool suite_lacks(const char *device)
+{
+    return suite_skips(strncmp(device, "cuda", 4) == 0 && count_devices("cuda") == 0,
+                       "no CUDA device");
 }
 
 bool suite_open_gpu(ecornn_device **device)

@@ -37,6 +37,11 @@ int suite_run_cases(Suite *suite, bool one_process);
  */
 bool suite_open_gpu(ecornn_device **device);
 
+/* Prints, for quickstart's summary, that a part is skipped, if `skips`, which it returns. */
+bool suite_skips(bool skips, const char *reason);
+/* The same for tests of a device of this name that the machine does not have. */
+bool suite_lacks(const char *device);
+
 #define SUITE_TESTS(...) ((const struct suite_test[]){__VA_ARGS__, {NULL, 0}})
 
 #define TEST_MAIN(name, timeout, ...) TEST_MAIN_AROUND(name, timeout, NULL, NULL, __VA_ARGS__)
