@@ -2,7 +2,6 @@
  * Finds the words of a run in the parameters of a graph's kernels, and sets them; see patch.h.
  */
 #include "gpu/run/patch.h"
-#include "gpu/wide_step/args.h"
 
 #include <string.h>
 
@@ -14,8 +13,7 @@ struct driver {
     CUresult (*kernel_info)(CUkernel, size_t, size_t *, size_t *);
 };
 
-enum { MOST_PARAMS = 64, MOST_BYTES = 8192 };
-_Static_assert(sizeof(struct eco_wide_calls) <= MOST_BYTES, "our largest arguments");
+enum { MOST_PARAMS = 64, MOST_BYTES = ECO_ARGUMENT_BYTES };
 
 /* A kernel's parameters, as it gets them: in one block of bytes. */
 struct image {

@@ -11,6 +11,7 @@
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
+enum { ECO_ARGUMENT_BYTES = 8192 /* most of a kernel that a graph can have patched */ };
 struct eco_gpu_run;
 struct eco_gpu_given; /* ops/ops.h */
 /* Queues one op of the tape on run->stream, or all `n` ops of a level. */

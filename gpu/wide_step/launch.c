@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+_Static_assert(sizeof(struct eco_wide_calls) <= ECO_ARGUMENT_BYTES, "our largest arguments");
+
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const struct eco_wide_kernel *const *const lists[ECO_TYPES] = {
