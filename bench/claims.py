@@ -6,6 +6,7 @@
     claims.py compare BUILD [--out FOLDER]      what was measured against the committed tables
     claims.py keep BUILD [--out FOLDER]         copies what was measured to doc/measurements
     claims.py means                             geometric means of each committed table over its peer
+    claims.py space                             plans with more than 1.25 times the peer's workspace
     claims.py status                            which committed tables are older than the kernels
 
 Rows are written one by one to FOLDER (BUILD/claims), so an interrupted run continues where it stopped,
@@ -28,8 +29,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "doc" / "measurements"
 COLUMNS = ["problem", "way", "us", "spread us", "peer", "peer us", "peer spread us",
-           "workspace MiB", "reserve MiB"]
+           "workspace MiB", "reserve MiB", "peer workspace MiB"]
 MOVED, SPREADS = 0.05, 3  # a row moved if both are exceeded
+SPACE = 1.25  # a workspace is large beyond this many of the peer's
 PEERS = os.environ.get("PEERS", sys.executable)
 SOURCES = {"cpu": ("common", "lib", "cpu"), "gpu": ("common", "lib", "gpu")}
 
@@ -130,14 +132,15 @@ def from_bench(text, of_step=False):
         if "packing" in row["way"]:
             continue
         peer, us = row["versus"], 1e3 / (steps_of(row["problem"]) if of_step else 1)
+        mib = lambda name: f"{float(row[name]) / 2**20:.1f}"
         half = lambda name: (float(row[f"{name}_high"]) - float(row[f"{name}_low"])) / 2 * us
         yield {"problem": row["problem"], "way": row["way"],
                "us": f"{float(row['ms']) * us:.5g}", "spread us": f"{half('ms'):.2g}",
                "peer": f"{peer} {row['versus_how']}".strip(),
                "peer us": f"{float(row['versus_ms']) * us:.5g}" if peer else "",
                "peer spread us": f"{half('versus_ms'):.2g}" if peer else "",
-               "workspace MiB": f"{float(row['workspace_bytes']) / 2**20:.1f}",
-               "reserve MiB": f"{float(row['reserve_bytes']) / 2**20:.1f}"}
+               "workspace MiB": mib("workspace_bytes"), "reserve MiB": mib("reserve_bytes"),
+               "peer workspace MiB": mib("versus_workspace_bytes") if peer else ""}
 
 
 def from_gpu(text):
@@ -331,6 +334,19 @@ def means(options):
     return 0
 
 
+def space(options):
+    del options
+    for path in sorted(TABLES.glob("*.*.csv")):
+        size = {problem: (float(row["workspace MiB"]), float(row["peer workspace MiB"]))
+                for (problem, _), row in read(path)[1].items() if row.get("peer workspace MiB")}
+        large = {problem: both for problem, both in size.items() if both[0] > SPACE * both[1]}
+        for problem, (ours, theirs) in sorted(large.items()):
+            print(f"{problem}: {ours} MiB, peer {theirs}")
+        if size:
+            print(f"{path.name}: {len(large)} of {len(size)} take more than {SPACE} times as much")
+    return 0
+
+
 def status(options):
     del options
     for path in sorted(TABLES.glob("*.*.csv")):
@@ -344,7 +360,7 @@ def status(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("run", "compare", "keep", "means", "status"))
+    parser.add_argument("what", choices=("run", "compare", "keep", "means", "space", "status"))
     parser.add_argument("build", type=Path, nargs="?", default=ROOT / "build")
     parser.add_argument("--tables")
     parser.add_argument("--out", type=Path)
