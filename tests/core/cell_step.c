@@ -5,50 +5,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/cell/opcode.h"
 #include "common/number.h"
 
 struct ecornn_cell cell;
 struct inputs in;
 struct memory memory;
-
-static double arithmetic(int op, double a, double b, double c)
-{
-    switch (op) {
-    case ECO_OP_ADD:
-        return a + b;
-    case ECO_OP_SUB:
-        return a - b;
-    case ECO_OP_MUL:
-        return a * b;
-    case ECO_OP_DIV:
-        return a / b;
-    case ECO_OP_MIN:
-        return a < b ? a : b;
-    case ECO_OP_MAX:
-        return a > b ? a : b;
-    case ECO_OP_SELECT:
-        return a > 0 ? b : c;
-    case ECO_OP_NEG:
-        return -a;
-    case ECO_OP_ABS:
-        return fabs(a);
-    case ECO_OP_EXP:
-        return exp(a);
-    case ECO_OP_LOG:
-        return log(a);
-    case ECO_OP_SQRT:
-        return sqrt(a);
-    case ECO_OP_TANH:
-        return tanh(a);
-    case ECO_OP_SIGMOID:
-        return 1 / (1 + exp(-a));
-    case ECO_OP_RELU:
-        return a > 0 ? a : 0;
-    default:
-        ck_abort_msg("opcode %d in a program", op);
-        return NAN;
-    }
-}
 
 static double row_mean(const double *value, int n)
 {
@@ -109,7 +71,7 @@ static void evaluate_node(const struct eco_node *node, plane *value, plane *out)
             (*out)[e] = row_mean(value[node->a], e / H);
             break;
         default:
-            (*out)[e] = arithmetic(node->op, a, b, node->c < 0 ? 0 : value[node->c][e]);
+            (*out)[e] = eco_opcode_value(node->op, a, b, node->c < 0 ? 0 : value[node->c][e]);
         }
     }
 }
@@ -199,8 +161,8 @@ static double value_of(const struct eco_program *program, int i, int e, const do
     const struct eco_node *code = &program->code[i];
     if (eco_opcode_info[code->op].arguments == 0 || code->op == ECO_OP_MEAN)
         return load(code, e);
-    return arithmetic(code->op, value[code->a], code->b < 0 ? 0 : value[code->b],
-                      code->c < 0 ? 0 : value[code->c]);
+    return eco_opcode_value(code->op, value[code->a], code->b < 0 ? 0 : value[code->b],
+                            code->c < 0 ? 0 : value[code->c]);
 }
 
 /* A carried value: read from its column, or computed and written there. */

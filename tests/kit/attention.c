@@ -397,26 +397,17 @@ bool attention_run(const struct attention_case *test, ecornn_device *device, eco
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static double largest(const struct array *array)
-{
-    double most = 0;
-    for (size_t i = 0; i < array->count; i++)
-        if (isfinite(array->value[i]))
-            most = fmax(most, fabs(array->value[i]));
-    return most;
-}
-
 static double bound_of(const struct attention_case *test, const struct array *array)
 {
     const ecornn_type type = test->desc.type;
     const double terms = 4 * (sqrt(test->H) + sqrt(test->S) + sqrt(test->T) + 8);
     if (type == ECORNN_F64)
-        return 1e-12 * largest(array);
+        return 1e-12 * array_largest(array);
     const double own = eco_type_narrow(type_of(type, array->name))
                            ? ldexp(1, -eco_type_form[type].bits) + ldexp(1, -24)
                            : 0;
     const double least = ldexp(1, eco_type_form[type_of(type, array->name)].least);
-    return largest(array) * (own + terms * ldexp(1, -24)) + least;
+    return array_largest(array) * (own + terms * ldexp(1, -24)) + least;
 }
 
 bool attention_expect(const struct attention_case *test, const struct data *inputs,

@@ -34,7 +34,7 @@
 
 enum { FIRST_RUNS = 2, ROUNDED_RUNS = 12, CHAINED_RUNS = 4 };
 
-static double largest(const struct array *array)
+double array_largest(const struct array *array)
 {
     double most = 0;
     for (size_t i = 0; i < array->count; i++)
@@ -158,7 +158,7 @@ static double largest_term(const struct data *expected, const struct array *arra
     if (bias)
         bias[1] = 'W';
     const struct array *const matrix = bias ? data_find(expected, name) : NULL;
-    return fmax(largest(array), matrix ? largest(matrix) : 0);
+    return fmax(array_largest(array), matrix ? array_largest(matrix) : 0);
 }
 
 /* Extends the bounds by another rounded run. */
@@ -280,7 +280,7 @@ bool results_agree_within(const struct test_case *test, const char *who,
     for (int i = 0; i < expected->n; i++) {
         const struct array *should = &expected->array[i];
         const struct array *is = match(test, who, results, should);
-        if (!is || !array_agrees(test, who, is, should, relative * largest(should)))
+        if (!is || !array_agrees(test, who, is, should, relative * array_largest(should)))
             return false;
     }
     return true;

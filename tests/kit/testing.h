@@ -137,6 +137,8 @@ bool case_run(const struct test_case *test, const struct machine *machine,
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
+/* The largest magnitude of its finite numbers. */
+double array_largest(const struct array *array);
 /* The reference's results of a case, with a bound for each array (compare.c says how).  Keeps the
  * test and the inputs, which must live as long. */
 bool case_expect(const struct test_case *test, const struct data *inputs, struct data *expected);
