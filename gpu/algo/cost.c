@@ -193,6 +193,17 @@ static double kernels(const struct eco_problem *problem, const struct eco_caps *
     return seconds * (products > 1 ? products : 1) * (eco_step_is_short(problem, caps) ? left : 1);
 }
 
+/* Seconds of the product that projects the output state. */
+static double projection_time(const struct eco_problem *problem, const struct eco_gpu_rates *rates,
+                              enum eco_cost_form form)
+{
+    const double matrix = (double)problem->H * problem->P,
+                 rate = form == ECO_COST_FULL
+                            ? rates->full_multiply_adds
+                            : rates->step_multiply_adds / (form == ECO_COST_FAST ? 2 : 1);
+    return rates->step_projection[form] + matrix * problem->N / rate;
+}
+
 /* `seconds` excludes launches. Other work overlaps launches, up to this share of a step. */
 static struct step step_of(const struct eco_problem *problem, const struct eco_caps *caps,
                            bool backward, double seconds, double before)
@@ -200,7 +211,8 @@ static struct step step_of(const struct eco_problem *problem, const struct eco_c
     static const double most = 0.7;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const enum eco_cost_form form = eco_cost_form(problem);
-    const double alone = kernels(problem, caps, rates->step[form].launch[backward]) + seconds;
+    const double alone = kernels(problem, caps, rates->step[form].launch[backward]) + seconds +
+                         (problem->projected ? projection_time(problem, rates, form) : 0);
     const double hidden = kernels(problem, caps, rates->step[form].overlapped_launch[backward]);
     return (struct step){alone, alone - fmin(hidden, most * alone), before};
 }

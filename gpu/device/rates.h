@@ -59,6 +59,7 @@ struct eco_gpu_rates {
     struct {
         double launch[2], overlapped_launch[2], cell_bytes;
     } step[3];
+    double step_projection[3]; /* the launch of a projection's product */
     /* The product of a narrow step: multiply-adds, bytes of R from the L2, a term of a sum. */
     double step_multiply_adds, l2_bytes, step_term;
     /* ---- algo/products.c: products over all rows ---- */
@@ -86,7 +87,7 @@ struct eco_gpu_rates {
     struct {
         double launch, wave, stage, crowded_stage;
     } wide[5];
-    double wide_bytes; /* matrices that are not in the L2 */
+    double wide_bytes; /* matrices that do not stay in the L2 */
     double wide_saved; /* a number that a unit saves in training */
     /* ---- gemm/emulated_f32 ---- */
     double full_launch, full_multiply_adds; /* cuBLAS in full F32, which is the alternative */

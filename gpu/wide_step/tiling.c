@@ -32,7 +32,8 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
                                  .element = (int32_t)eco_type_bytes(problem->type),
                                  .saved = problem->training ? cell->lowered.n_saves : 0,
                                  .k = {eco_problem_input(problem, layer), problem->P},
-                                 .first = problem->T == 1};
+                                 .first = problem->T == 1,
+                                 .between = problem->projected};
     const bool tensor = problem->type == ECORNN_BF16 || problem->type == ECORNN_F16 ||
                         (problem->type == ECORNN_F32 && problem->fast);
     if (caps->gpu.wide && tensor && problem->weight_type == problem->type && cell->builtin >= 0 &&
@@ -46,67 +47,80 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* Matrices that do not stay in the L2 are loaded from memory in every step, once for the blocks
- * that run at a time; few blocks do not reach the rate of memory. blocks: of a multiprocessor. */
-static double weights_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates,
-                           int shape, double blocks)
+/* A step loads again what does not stay in the part of the L2 close to its multiprocessors. */
+static double weights_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates)
 {
-    static const double stays = 40e6;
+    static const double stays = 16e6;
     const double bytes = (double)size->ops * size->element * size->accs * size->units *
                          (size->k[0] + (size->first ? 0. : size->k[1]));
-    return bytes > stays ? bytes * ceil(blocks / eco_wide_shapes[shape].blocks) /
-                               (rates->wide_bytes * sqrt(fmin(1, blocks)))
-                         : 0;
+    return fmax(0, bytes - stays) / rates->wide_bytes;
 }
-
-enum { SECTOR = 32 }; /* bytes of the L2 */
 
 /* Rows that are not aligned to a sector of the L2 are read more slowly. */
 static double stages_of(int32_t k, int32_t element)
 {
+    enum { SECTOR = 32 };
     static const double ragged = 1.6;
     const double stages = ceil((double)k * element / ECO_WIDE_LINE);
     return k * element % SECTOR == 0 ? stages : ragged * stages;
 }
 
-/* What training saves. Two blocks write a sector if a block's units end within it. */
-static double saved_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates,
-                         double units)
+/* What training saves. */
+static double saved_time(const struct eco_wide_size *size, const struct eco_gpu_rates *rates)
 {
-    enum { NARROW = 2, BY_TWO = 2 };
-    return rates->wide_saved * size->element / NARROW * size->saved * size->units * size->rows *
-           (fmod(units * size->element, SECTOR) > 0 ? BY_TWO : 1);
+    enum { NARROW = 2 };
+    return rates->wide_saved * size->element / NARROW * size->saved * size->units * size->rows;
 }
 
 /* The time of a multiprocessor's blocks in units of one block's.  `blocks` is their mean number,
  * and the multiprocessor with one more decides.  If two blocks share a multiprocessor, the others
- * finish theirs faster, and about half of that block's time is lost. */
+ * finish theirs faster, and a part of that block's time is lost. */
 static double waves_of(int shape, double blocks)
 {
+    static const double is_lost = 0.16;
     const double last = fmod(blocks, 2), whole = blocks - last + ceil(last);
-    return eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, (blocks + whole) / 2);
+    return eco_wide_shapes[shape].blocks == 1 ? ceil(blocks)
+                                              : fmax(1, blocks + is_lost * (whole - blocks));
+}
+
+/* How crowded the way to the L2 is, from 0 to 1.  Two multiprocessors share a part of it, which
+ * counts as soon as there are more blocks than such pairs, or blocks start while another kernel
+ * still occupies some multiprocessors. */
+static double crowd_of(const struct eco_wide_size *size, double blocks)
+{
+    static const double of_pair = 0.16;
+    return of_pair * (blocks > 0.5 || size->between ? 1 : 0) + (1 - of_pair) * fmin(1, blocks);
+}
+
+/* Lines that a stage loads, over those for a cell whose accumulators all add both products. */
+static double lines_of(const struct eco_wide_size *size, int shape)
+{
+    const double rows = eco_wide_rows(shape), units = eco_wide_units(shape, size->accs),
+                 matrices = size->accs - (size->apart ? 1 : 0);
+    return (rows + matrices * units) /
+           (rows + (double)ECO_WIDE_ACCS * eco_wide_units(shape, ECO_WIDE_ACCS));
 }
 
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
 {
-    enum { AROUND = 2 /* launches before and after the steps count if there is one step only */ };
-    static const double without_one = 0.72; /* of four accumulators in a product */
+    /* If there is one step only, launches before and after it count, and no step before it hides
+     * the first loads. */
+    enum { AROUND = 2 };
+    static const double not_hidden = 2.8;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     _Static_assert(sizeof rates->wide / sizeof *rates->wide == ECO_WIDE_SHAPES, "one of each");
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
                  blocks = size->ops * ceil(size->units / units) * ceil(size->rows / rows) /
                           caps->threads,
-                 waves = waves_of(shape, blocks),
-                 part = size->apart || size->accs == 3 ? without_one : 1,
                  stages = stages_of(size->k[0], size->element) +
                           (size->first ? 0 : stages_of(size->k[1], size->element)),
-                 stage =
-                     rates->wide[shape].stage + rates->wide[shape].crowded_stage * fmin(1, blocks);
-    const double time = 1e-6 * (rates->wide[shape].launch +
-                                waves * (rates->wide[shape].wave + part * stages * stage));
-    return fmax(time, 1e-6 * rates->wide[shape].launch + weights_time(size, rates, shape, blocks)) /
-               size->ops +
-           saved_time(size, rates, units) + (size->first ? AROUND * rates->launch : 0);
+                 stage = rates->wide[shape].stage +
+                         rates->wide[shape].crowded_stage * crowd_of(size, blocks),
+                 wave = rates->wide[shape].wave +
+                        lines_of(size, shape) * stages * stage * (size->first ? not_hidden : 1);
+    const double time = 1e-6 * (rates->wide[shape].launch + waves_of(shape, blocks) * wave);
+    return (time + weights_time(size, rates)) / size->ops + saved_time(size, rates) +
+           (size->first ? AROUND * rates->launch : 0);
 }
 
 struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,

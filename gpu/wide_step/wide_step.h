@@ -28,6 +28,7 @@ struct eco_wide_size {
     int32_t saved;   /* numbers saved for each unit */
     bool apart;      /* see mainloop.cuh */
     bool first;      /* a single step from zero states, without the second product */
+    bool between;    /* another kernel runs between steps */
     unsigned shapes; /* available shapes: a bit for each */
 };
 /* The fastest shape, and its seconds for a step of an op; shape -1: none. */

@@ -17,6 +17,7 @@
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/run/run.h"
+#include "gpu/wide_step/wide_step.h"
 #include "tests/kit/suite.h"
 
 /* ---- what they ask beside each other ----------------------------------------------------------
@@ -214,6 +215,30 @@ START_TEST(knows_many_rows)
 }
 END_TEST
 
+/* Blocks of a step that many rows take, if it is a wide one; those of others have 32 rows. */
+static const struct {
+    const char *problem;
+    int rows, units;
+} blocks[] = {{"lstm/bf16/infer/T20/N128/I512/H2048/P512", 128, 24},
+              {"gru/bf16/infer/T50/N256/I1024/H1024", 128, 32},
+              {"lstm/bf16/infer/T30/N499/I576/H576", 128, 24},
+              {"lstm/f32/fast/infer/T16/N851/I1152/H1152", 128, 64},
+              {"lstm/bf16/infer/T16/N2784/I960/H960", 256, 48},
+              {"lstm/f32/fast/infer/L2/T1/N64/I640/H640", 32, 0}};
+
+START_TEST(knows_blocks)
+{
+    ecornn_desc desc;
+    struct eco_problem problem;
+    ck_assert_int_eq(eco_problem_parse(&desc, blocks[_i].problem, NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    const struct eco_step_choice step = eco_step_choose(&problem, &h100, 0, problem.N);
+    ck_assert_int_eq(step.wide >= 0 ? eco_wide_rows(step.wide) : 32, blocks[_i].rows);
+    if (step.wide >= 0)
+        ck_assert_int_eq(eco_wide_units(step.wide, ECO_WIDE_ACCS), blocks[_i].units);
+}
+END_TEST
+
 /* Concurrent models, as many as are requested or exist, get equal partitions of the device. With
  * more rows, no partition is too small for the steps of backward. */
 static const struct {
@@ -384,6 +409,7 @@ END_TEST
 TEST_MAIN("estimates", 0, {fills_rows, sizeof padded / sizeof *padded},
           {cuts_waves, sizeof waves / sizeof *waves}, {cuts_few_steps, 3 * 17},
           {knows_many_rows, sizeof fastest / sizeof *fastest},
+          {knows_blocks, sizeof blocks / sizeof *blocks},
           {shares_out, sizeof shares / sizeof *shares},
           {refuses_lanes, sizeof lanes / sizeof *lanes},
           {shares_the_device, sizeof beside / sizeof *beside},
