@@ -28,6 +28,7 @@ struct net {
     cudnnTensorDescriptor_t h_shape, c_shape;
     size_t weight_bytes, workspace_bytes, reserve_bytes;
     void *x, *y, *dx, *dy, *weights, *dweights, *workspace, *reserve;
+    void *states[4];       /* streaming: h and c before a call, h and c after it; or NULL */
     int32_t *lengths;      /* on the device */
     cudaGraphExec_t graph; /* NULL: runs are queued call by call */
     bool training;
@@ -40,9 +41,10 @@ static bool queue(void *self, void *stream)
         net->training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
     if (cudnnSetStream(net->handle, stream) != CUDNN_STATUS_SUCCESS ||
         cudnnRNNForward(net->handle, net->rnn, mode, net->lengths, net->x_shape, net->x,
-                        net->y_shape, net->y, net->h_shape, NULL, NULL, net->c_shape, NULL, NULL,
-                        net->weight_bytes, net->weights, net->workspace_bytes, net->workspace,
-                        net->reserve_bytes, net->reserve) != CUDNN_STATUS_SUCCESS)
+                        net->y_shape, net->y, net->h_shape, net->states[0], net->states[2],
+                        net->c_shape, net->states[1], net->states[3], net->weight_bytes,
+                        net->weights, net->workspace_bytes, net->workspace, net->reserve_bytes,
+                        net->reserve) != CUDNN_STATUS_SUCCESS)
         return false;
     if (!net->training)
         return true;
@@ -189,6 +191,11 @@ static bool make(struct net *net, cudnnRNNAlgo_t algo)
     net->dy = draw(desc->type, y, 1, DY);
     net->weights = draw(desc->type, weights, 1 / sqrt(desc->hidden), WEIGHTS);
     net->dweights = draw(desc->type, weights, 1, RESULT);
+    const size_t state = (size_t)(desc->layers ? desc->layers : 1) * 2 * (size_t)desc->batch *
+                         (size_t)desc->hidden; /* of two directions */
+    for (int s = 0; s < 4 && net->problem->streaming; s++)
+        if (!(net->states[s] = draw(desc->type, state, 1, RESULT)))
+            return false;
     return net->x && net->dx && net->y && net->dy && net->weights && net->dweights &&
            gpu_check(cudaMalloc(&net->workspace, net->workspace_bytes + 1), "memory") &&
            gpu_check(cudaMalloc(&net->reserve, net->reserve_bytes + 1), "memory");
@@ -202,6 +209,8 @@ static void destroy(struct net *net)
                             net->dweights, net->workspace, net->reserve, net->lengths};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         cudaFree(blocks[i]);
+    for (int s = 0; s < 4; s++)
+        cudaFree(net->states[s]);
     if (net->rnn)
         cudnnDestroyRNNDescriptor(net->rnn);
     if (net->dropout)
