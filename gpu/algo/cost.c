@@ -9,6 +9,7 @@
 #include "gpu/gemm/presplit.h"
 #include "gpu/algo/algo.h"
 #include "gpu/device/rates.h"
+#include "gpu/wide_step/wide_step.h"
 
 int32_t eco_step_asked(const struct eco_problem *problem, bool backward)
 {
@@ -69,10 +70,15 @@ static int32_t steps_for(const struct eco_problem *problem, bool backward, bool 
 
 struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, bool wavefront)
 {
-    return (struct eco_layout_request){
-        .wavefront = wavefront,
-        .chunk = steps_for(problem, false, wavefront),
-        .chunk_backward = eco_saving_chunk(problem, steps_for(problem, true, wavefront))};
+    const int32_t back = eco_saving_chunk(problem, steps_for(problem, true, wavefront));
+    const int64_t rows = (int64_t)back * problem->N;
+    return (struct eco_layout_request){.wavefront = wavefront,
+                                       .chunk = steps_for(problem, false, wavefront),
+                                       .chunk_backward = back,
+                                       .gpu.weights_chunks =
+                                           wavefront && problem->saving.policy == ECO_SAVE_ALL
+                                               ? (int32_t)(ECO_STEP_ROWS / rows)
+                                               : 0};
 }
 
 bool eco_step_is_short(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -239,9 +245,12 @@ static struct step narrow_step(const struct eco_problem *problem, const struct e
     const double product =
                      fmax(fmax(r * problem->N / rates->step_multiply_adds, 2 * r / rates->l2_bytes),
                           k * rates->step_term),
-                 cell = bytes_of(problem, backward) * problem->N * problem->H /
-                        rates->step[0].cell_bytes;
-    return step_of(problem, caps, backward, product + cell, 0);
+                 bytes = bytes_of(problem, backward) * problem->N * problem->H;
+    if (backward && eco_wide_has_back(problem, caps, problem->N)) {
+        const double alone = rates->wide_back_launch + product + bytes / rates->wide_back_bytes;
+        return (struct step){alone, alone - rates->wide_back_overlapped, 0};
+    }
+    return step_of(problem, caps, backward, product + bytes / rates->step[0].cell_bytes, 0);
 }
 
 /* Seconds of such products, in addition to what they read. */

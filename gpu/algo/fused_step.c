@@ -74,12 +74,13 @@ static bool is_lockstep(const struct eco_problem *problem, const struct eco_caps
 
 /* Do layers overlap, which only backward steps gain by? Forward wide steps lose more than that if
  * they are not in lockstep: across streams none begins before the step ahead of it has ended. With
- * more rows, measured on an H100, a layer's products fill the device alone. */
+ * more rows, measured on an H100, a layer's kernels fill the device alone; those of floats leave
+ * more of it idle. */
 static bool overlaps(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { MOST = 1 << 19 }; /* units of all rows */
+    const int64_t most = eco_type_narrow(problem->type) ? 1 << 19 : 1 << 21; /* units of all rows */
     const bool forced = eco_gpu_use(problem, ECO_FORCE_WAVEFRONT) >= ECO_USE_ALWAYS,
-               few = (int64_t)problem->N * problem->H <= MOST;
+               few = (int64_t)problem->N * problem->H <= most;
     return problem->training && eco_step_overlaps(problem, caps, false) &&
            (forced || !has_wide(problem, caps) || (few && is_lockstep(problem, caps)));
 }
@@ -122,10 +123,12 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     request->lockstep = is_lockstep(problem, caps);
     request->chunk = request->lockstep ? ECO_WIDE_LAG : chunks.chunk;
     request->chunk_backward = chunks.chunk_backward;
+    request->gpu.weights_chunks = chunks.gpu.weights_chunks;
     /* No accumulators in memory, and no input product of many rows. If kernels are compiled at run
      * time, steps may fall back to algorithm step. */
     request->fuse_input = problem->cell->builtin >= 0 && !problem->resets;
     request->gpu.rows_independent |= request->fuse_input;
+    eco_step_fit(problem, caps, request);
 }
 
 const struct eco_algo eco_algo_fused = {"fused",  refuses,           request,

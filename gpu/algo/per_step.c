@@ -90,9 +90,11 @@ static double room_of_sums(const struct eco_problem *problem, const struct eco_c
     enum { TILE_BYTES = 64 << 10, TERMS = 64 };
     const struct largest size = largest_of(problem, request);
     const double sums = sizeof(float) * size.columns * size.input * ceil(size.rows / TERMS);
+    const bool lends = problem->training && problem->fast && problem->D == 1 &&
+                       !request->wavefront && size.rows >= ECO_LENT_ROWS;
     return request->gpu.steps_exchange
                ? fmax(ECO_ROOM_OF_MANY, fmin((double)caps->threads * TILE_BYTES, sums))
-               : ECO_SPLITTING_BYTES;
+               : ECO_SPLITTING_BYTES + (lends ? ECO_LENT_BYTES : 0);
 }
 
 /* Room for the largest product of a chunk with W; with less room, products are split into parts. */
@@ -179,7 +181,6 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 {
     const bool wavefront = eco_step_overlaps(problem, caps, true);
     const struct eco_layout_request chunks = eco_step_chunks(problem, wavefront);
-    const int32_t back = chunks.chunk_backward;
     const bool bytes = problem->weight_type == ECORNN_S8 && problem->N <= ECO_BYTES_MOST_ROWS;
     /* backward products are grouped; bytes are multiplied as they are */
     const bool alone = wavefront || problem->row_invariant || bytes;
@@ -197,10 +198,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         .gpu.aligned = ECO_GPU_ALIGNED,
         .gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS),
         .chunk = chunks.chunk,
-        .chunk_backward = back,
-        .gpu.weights_chunks = wavefront && problem->saving.policy == ECO_SAVE_ALL
-                                  ? (int32_t)(ECO_STEP_ROWS / ((int64_t)back * problem->N))
-                                  : 0,
+        .chunk_backward = chunks.chunk_backward,
+        .gpu.weights_chunks = chunks.gpu.weights_chunks,
     };
     eco_step_fit(problem, caps, request);
 }

@@ -242,15 +242,21 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
     return least;
 }
 
-/* Seconds of memory traffic with many rows: accumulators, saved values, outputs or gradients. */
+/* Seconds of memory traffic with many rows: accumulators, saved values, outputs or gradients. A
+ * fast run reads gradients of accumulators again, to convert and to multiply them, and if those of
+ * a chunk have left the L2, that takes longer than estimates of products know. */
 static double memory_time(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward)
 {
+    static const double beyond_l2 = 32e6; /* bytes */
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const double element = (double)eco_type_bytes(problem->type),
                  sum = (double)eco_type_bytes(eco_type_sum(problem->type)),
                  saved = problem->training ? lowered->n_saves * element : 0,
-                 unit = saved + element + lowered->n_accs * (backward ? element : sum),
+                 accs = lowered->n_accs * (backward ? element : sum),
+                 chunk = (double)steps_for(problem, caps, backward) * problem->N * problem->H,
+                 again = backward && problem->fast && chunk * accs > beyond_l2 ? 3 * accs : 0,
+                 unit = saved + element + accs + again,
                  units = (double)problem->T * problem->L * problem->D * problem->N * problem->H;
     return unit * units / eco_gpu_rates_of(caps)->accumulator_bytes;
 }

@@ -23,6 +23,9 @@ const struct eco_gpu_rates eco_gpu_rates_h200 = {
     .step_multiply_adds = 314e12,
     .l2_bytes = 2.8e12,
     .step_term = 1.7e-9,
+    .wide_back_launch = 3.2e-6,
+    .wide_back_overlapped = 3e-6,
+    .wide_back_bytes = 3.9e12,
     .product = {{1.7e-6, 410e12}, {3e-6, 163e12}},
     .fast_weights_launch = 8.9e-6,
     .product_term = 3.25e-9,
@@ -114,6 +117,7 @@ static const struct {
     ONE(step_multiply_adds, step_multiply_adds, MATRIX, true)
     ONE(l2_bytes, l2_bytes, L2, true)
     ONE(step_term, step_term, CLOCK, false)
+    ONE(wide_back_bytes, wide_back_bytes, L2, true)
     ROWS(product[0].multiply_adds, product[0].multiply_adds, COUNT(product), TABLE(product[0]), MATRIX, true)
     ONE(product_term, product_term, CLOCK, false)
     ONE(product_sums_bytes, product_sums_bytes, MEMORY, true)

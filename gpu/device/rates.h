@@ -62,6 +62,8 @@ struct eco_gpu_rates {
     double step_projection[3]; /* the launch of a projection's product */
     /* The product of a narrow step: multiply-adds, bytes of R from the L2, a term of a sum. */
     double step_multiply_adds, l2_bytes, step_term;
+    /* The same of a narrow step back whose cell has the kernel for many rows. */
+    double wide_back_launch, wide_back_overlapped, wide_back_bytes;
     /* ---- algo/products.c: products over all rows ---- */
     struct {
         double launch, multiply_adds;

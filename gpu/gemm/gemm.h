@@ -48,6 +48,13 @@ cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
 /* With this much room cuBLAS chooses its fastest kernels, which need a quarter of it and less; room
  * for other products with many rows. */
 enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_OF_MANY = 2 << 20, ECO_ROOM_ALIGNMENT = 256 };
+/* The end of the room, for a product and sums that run beside another product, if there are
+ * ECO_LENT_ROWS rows or more. */
+enum {
+    ECO_LENT_SUMS = 1 << 20,
+    ECO_LENT_ROWS = 4096,
+    ECO_LENT_BYTES = ECO_ROOM_OF_MANY + ECO_LENT_SUMS + ECO_ROOM_ALIGNMENT
+};
 /* More rows than this has a product over many steps. */
 enum { ECO_MANY_ROWS = 512 };
 /* Is a product of these rows and multiply-adds too short for such kernels? */

@@ -83,6 +83,7 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
 static void multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul)
 {
     if (!eco_gpu_scales_back(run, matmul->op)) {
+        eco_gpu_fork_dx(run, matmul->op);
         eco_gpu_multiply_back(run, matmul);
         return;
     }

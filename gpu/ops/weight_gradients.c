@@ -6,18 +6,12 @@
 #include "gpu/gemm/gemm.h"
 #include "gpu/ops/ops.h"
 
-/* ---- sums of columns of dacc ----------------------------------------------------------------- */
+/* ---- a second stream ------------------------------------------------------------------------- */
 
-/* Sums of many rows read memory while products multiply: on a stream of their own, with the end of
- * the products' room. Not if the tape has lanes, which use these streams. */
-static bool forks(const struct eco_gpu_run *run, const struct eco_matmul *matmul)
-{
-    enum { ROWS = 4096, ROOM = 8 << 20 };
-    return run->status == ECORNN_OK && run->launch.lanes == 1 && matmul->rows >= ROWS &&
-           eco_type_narrow(run->layout->type) && run->layout->request.gpu.product_bytes >= ROOM;
-}
-
-enum { SECOND = 1 /* the stream of sums */, LENT = 1 << 20 /* bytes of room */ };
+/* What runs beside products of weight gradients, on a stream of its own with the end of the
+ * products' room: sums over many rows, which read memory, and before them a small dx. Not if the
+ * tape has lanes, which use these streams. */
+enum { SECOND = 1 };
 
 void eco_gpu_follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t ahead, int event)
 {
@@ -26,6 +20,62 @@ void eco_gpu_follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t a
     eco_gpu_note_cuda(run, cudaStreamWaitEvent(stream, set->event[event], 0),
                       "cudaStreamWaitEvent");
 }
+
+/* Products in full F32 take all of the room. */
+static bool may_fork(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const bool narrow = eco_type_narrow(run->layout->type);
+    const size_t room =
+        narrow ? 8 << 20 : ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT + ECO_LENT_BYTES;
+    return run->status == ECORNN_OK && run->launch.lanes == 1 &&
+           (op->t1 - op->t0) * run->args->N >= ECO_LENT_ROWS && (narrow || run->problem->fast) &&
+           run->layout->request.gpu.product_bytes >= room && !eco_gpu_scales_back(run, op);
+}
+
+/* The second stream gets work that waits for all that the run's stream has. */
+static void fork_run(struct eco_gpu_run *run)
+{
+    if (run->forked)
+        return;
+    eco_gpu_follow(run, run->set->stream[SECOND], run->stream, 0);
+    run->forked = true;
+}
+
+void eco_gpu_join(struct eco_gpu_run *run)
+{
+    if (!run->forked)
+        return;
+    eco_gpu_follow(run, run->stream, run->set->stream[SECOND], SECOND);
+    run->forked = false;
+    run->blas.lent = 0;
+    eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
+}
+
+/* The part of the room that is lent, for dx and then for sums. */
+static char *lent_room(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    size_t bytes;
+    char *const room = eco_gpu_room(run, op, &bytes);
+    return room + (bytes - ECO_LENT_BYTES + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT *
+                      ECO_ROOM_ALIGNMENT;
+}
+
+void eco_gpu_fork_dx(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    static const double small = 2e9; /* multiply-adds: a larger product fills the device */
+    const int32_t rows = (op->t1 - op->t0) * run->args->N;
+    const struct eco_scaled_f16_size size =
+        eco_scaled_f16_size(run->problem, op->layer, ECO_WEIGHT_INPUT, rows);
+    if (run->args->dweights == NULL || op->gathered || !may_fork(run, op) ||
+        (double)rows * size.accs * size.row > small)
+        return;
+    fork_run(run);
+    eco_gpu_point_at_stream(run, op, run->set->stream[SECOND]);
+    run->blas.room = lent_room(run, op);
+    run->blas.lent = run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT - ECO_ROOM_OF_MANY;
+}
+
+/* ---- sums of columns of dacc ----------------------------------------------------------------- */
 
 static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bool halves,
                     cudaStream_t stream)
@@ -45,9 +95,9 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bo
         if (recipe->param[i].kind == ECO_PARAM_VECTOR)
             call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
     call.parts = eco_gpu_room(run, op, &call.parts_bytes);
-    if (run->blas.lent > 0) {
-        call.parts_bytes = run->blas.lent;
-        call.parts = (char *)call.parts + eco_gpu_room_of_many(run, NULL);
+    if (run->forked) {
+        call.parts = lent_room(run, op) + ECO_ROOM_OF_MANY;
+        call.parts_bytes = ECO_LENT_SUMS;
     }
     if (halves) { /* the conversion to F16 has already made partial sums of columns */
         call.rows_of = eco_gpu_scaled_f16_sums(run, op, &call.rows);
@@ -147,24 +197,19 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_gradients *g
     struct products products = products_of(run, gradients, matmul);
     if (halves)
         eco_gpu_scaled_f16_dacc(run, op, false);
-    const bool fork = !halves && forks(run, &matmul);
-    const cudaStream_t second = fork ? run->set->stream[SECOND] : run->stream;
-    if (fork) {
-        eco_gpu_follow(run, second, run->stream, 0);
-        run->blas.lent = LENT;
+    if (may_fork(run, op)) {
+        /* dx has no room if it did not fork */
+        run->blas.lent = ECO_LENT_BYTES - (run->forked ? 0 : ECO_ROOM_OF_MANY);
+        fork_run(run);
     }
-    vectors(run, &matmul, halves, second);
+    vectors(run, &matmul, halves, run->forked ? run->set->stream[SECOND] : run->stream);
     if (halves) {
         multiply_halves(run, &products);
     } else {
         for (int i = multiply_first(run, &products); i < products.n; i++)
             multiply(run, &products.of[i]);
     }
-    if (fork) {
-        eco_gpu_follow(run, run->stream, second, SECOND);
-        run->blas.lent = 0;
-        eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
-    }
+    eco_gpu_join(run);
     if (gradients->u.first == NULL)
         return;
     matmul.weight_id = ECO_WEIGHT_PROJECT;

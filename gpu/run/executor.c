@@ -192,6 +192,8 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
     /* join even after a failure, because an open fork would spoil the caller's capture */
     const ecornn_status status = run->status;
     run->status = ECORNN_OK;
+    run->stream = stream;
+    eco_gpu_join(run);
     mark_all(&forks);
     wait_for_marks(&forks, 0);
     return status != ECORNN_OK ? status : run->status;

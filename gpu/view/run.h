@@ -40,6 +40,7 @@ struct eco_gpu_run {
     } blas;
     struct eco_grouped_call grouped; /* gemm/grouped/grouped.c: products to be launched together */
     bool collects;                   /* the current op adds to `grouped` */
+    bool forked;      /* the set's second stream has work of the op; ops/weight_gradients.c */
     int wide_before;  /* forward: kernels of the last level, all wide steps; else 0 */
     bool cuts_before; /* backward, with resets: carried gradients are cut before stages read them */
     ecornn_status status;

@@ -184,14 +184,12 @@ static bool are_quads(const struct eco_stage_call *stage, size_t element)
 
 bool eco_wide_step_back(struct eco_gpu_run *run, const struct eco_stage_call *stage, bool overlap)
 {
-    enum { LEAST = 1 << 13 }; /* units of all rows; fewer do not fill the device */
     const struct eco_wide_kernel *kernels = ((const struct eco_gpu_plan *)run->plan->context)->wide;
     const int64_t units = (int64_t)stage->rows * stage->hidden,
                   blocks = (units / ECO_WIDE_QUAD + ECO_STAGE_THREADS - 1) / ECO_STAGE_THREADS;
     void *arguments[] = {(void *)(uintptr_t)stage};
-    if (kernels == NULL || kernels->back == NULL || !run->plan->device->caps.gpu.wide ||
-        run->lowered->n_backward > 1 || stage->n_dacc > ECO_WIDE_DACCS || run->problem->resets ||
-        stage->projected || stage->n_slots > 0 || units < LEAST || units > INT32_MAX ||
+    if (kernels == NULL || kernels->back == NULL ||
+        !eco_wide_has_back(run->problem, &run->plan->device->caps, stage->rows) ||
         !are_quads(stage, eco_type_bytes(run->layout->type)))
         return false;
     eco_gpu_note_cuda(run,

@@ -47,6 +47,10 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
 int32_t eco_wide_ops(const struct eco_problem *problem);
 enum { ECO_WIDE_LAG = 2 }; /* these steps: x is complete before the preceding kernel begins */
 
+/* Have steps back with these rows a kernel of their own, eco_wide_step_back()? */
+bool eco_wide_has_back(const struct eco_problem *problem, const struct eco_caps *caps,
+                       int64_t rows);
+
 /* At plan creation: the shapes of replays that take many steps as one. */
 void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan *own);
 

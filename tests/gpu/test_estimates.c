@@ -189,6 +189,9 @@ static const struct {
                {"lstm/bf16/infer/T25/N128/I4096/H4096", &eco_algo_step},
                {"lstm/bf16/train/T25/N128/I4096/H4096", &eco_algo_step},
                {"lstm/bf16/train/L5/T100/N3520/I384/H384", &eco_algo_fused},
+               {"lstm/bf16/train/L2/T40/N256/I512/H512", &eco_algo_fused},
+               {"lstm/bf16/train/bi/T60/N256/I512/H512", &eco_algo_fused},
+               {"lstm/bf16/train/T50/N256/I512/H512", &eco_algo_persistent},
                {"gru/bf16/infer/L2/T159/N2302/I128/H256", &eco_algo_fused},
                {"gru/f16/infer/L3/T60/N512/I768/H768", &eco_algo_fused}};
 

@@ -75,12 +75,13 @@ static double gain_back(const struct eco_problem *problem, const struct eco_caps
     return gain - brought(rates, numbers);
 }
 
-/* Rates were measured on devices that have code for split operands, too. */
+/* Rates were measured on devices that have code for split operands, too. Weight gradients of
+ * several chunks at once would need dacc's floats after dx. */
 static bool may_scale(const struct eco_problem *problem, const struct eco_caps *caps,
                       const struct eco_layout_request *request)
 {
     return problem->type == ECORNN_F32 && problem->fast && caps->gpu.splits &&
-           !request->wavefront && !problem->row_invariant &&
+           request->gpu.weights_chunks <= 1 && !problem->row_invariant &&
            eco_scaled_f16_columns(problem) <= ECO_SCALED_F16_MOST_COLUMNS;
 }
 
@@ -137,7 +138,8 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
     if (!may_scale(problem, caps, request) || use == ECO_USE_NEVER)
         return 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
-        for (int backward = 0; backward <= (int)problem->training; backward++) {
+        /* fused steps multiply the input themselves */
+        for (int backward = request->fuse_input; backward <= (int)problem->training; backward++) {
             const struct choice choice = choose(&planned, layer, backward);
             const size_t bytes =
                 eco_scaled_f16_op_bytes(problem, caps, layer, choice.rows, backward);
