@@ -24,6 +24,24 @@ static bool has_stages(const struct ecornn_plan *plan)
            (plan->problem.training && plan->problem.saving.policy != ECO_SAVE_ALL);
 }
 
+/* Segments of a replay run beside each other as long as all threads of the device have work. */
+static void choose_replay_streams(const struct ecornn_plan *plan, struct eco_gpu_plan *own)
+{
+    enum { RESIDENT = 2048 /* threads of a multiprocessor */ };
+    const struct eco_problem *problem = &plan->problem;
+    const int lanes = plan->request.wavefront ? problem->L * problem->D : problem->D;
+    if (problem->saving.policy != ECO_SAVE_EVERY || lanes > ECO_REPLAY_STREAM)
+        return;
+    const int64_t fitting = (int64_t)plan->device->caps.threads * RESIDENT /
+                            ((int64_t)problem->N * problem->H),
+                  segments = eco_ceil_div(plan->layout[ECO_LAYOUT_BACK].chunk_backward,
+                                          problem->saving.every),
+                  free = ECO_MAX_STREAMS - ECO_REPLAY_STREAM,
+                  most = segments < free ? segments : free,
+                  streams = fitting < most ? fitting : most;
+    own->replay_streams = streams > 1 ? (int)streams : 0;
+}
+
 /* Finds kernels. Without compiled kernels a cell is interpreted: slower, with the same results. */
 static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
 {
@@ -39,6 +57,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
         eco_scan_prepare(plan);
     own->wide = eco_wide_kernels(&plan->problem);
     eco_wide_choose_replays(plan, own);
+    choose_replay_streams(plan, own);
     eco_gpu_choose_splits(plan, own);
     eco_gpu_choose_prepared(plan, own);
     eco_scaled_f16_choose(plan, own);
@@ -148,6 +167,8 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
         eco_text_add(text, "forced: %s\n", forced_text(&plan->problem, forced));
     describe_rows(plan, text);
     eco_scaled_f16_describe(plan, text);
+    if (own->replay_streams > 0)
+        eco_text_add(text, "segments of a replay on %d streams\n", own->replay_streams);
     if (plan->algo == &eco_algo_persistent)
         eco_persistent_describe(plan, text);
     if (plan->algo == &eco_algo_fused)

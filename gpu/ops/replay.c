@@ -91,36 +91,34 @@ static bool is_even(const struct eco_replay *replay)
     return true;
 }
 
-/* Queues the segments of steps [t0,t1) on the streams that directions do not use: as many streams
- * as fill the device, at most one for each segment. */
+/* Queues the segments of steps [t0,t1), in turn on the streams that the plan chose. */
 static void run_segments(const struct eco_replay *replay, int stage, int32_t t0, int32_t t1)
 {
-    enum { FIRST = 2, LANES = ECO_MAX_STREAMS - FIRST, THREADS = 1 << 18 };
     struct eco_gpu_run *run = replay->run;
+    const struct eco_gpu_plan *own = run->plan->context;
     const struct eco_gpu_set *set = run->set;
     const cudaStream_t stream = run->stream;
-    const int64_t fitting = THREADS / ((int64_t)run->args->N * run->problem->H);
-    const bool forks = fitting > 1 && run->launch.lanes <= FIRST && t1 - t0 > replay->segment;
-    const int32_t begin = replay->bound->op->t0, count = eco_ceil_div(t1 - begin, replay->segment),
-                  most = count < LANES ? count : LANES;
-    const int lanes = !forks ? 0 : fitting < most ? (int)fitting : most;
-    for (int i = FIRST; i < FIRST + lanes; i++)
-        eco_gpu_follow(run, set->stream[i], stream, ECO_MAX_STREAMS);
+    const int32_t begin = replay->bound->op->t0, count = eco_ceil_div(t1 - begin, replay->segment);
+    const int streams = t1 - t0 <= replay->segment    ? 0
+                        : count < own->replay_streams ? (int)count
+                                                      : own->replay_streams;
+    for (int i = 0; i < streams; i++)
+        eco_gpu_follow(run, set->stream[ECO_REPLAY_STREAM + i], stream, ECO_MAX_STREAMS);
     for (int32_t i = 0; i < count; i++) {
         const int32_t k = replay->bound->op->reversed ? count - 1 - i : i,
                       from = begin + k * replay->segment, end = from + replay->segment,
                       t = from > t0 ? from : t0, steps = (end < t1 ? end : t1) - t;
-        if (lanes > 0) {
-            run->stream = set->stream[FIRST + i % lanes];
+        if (streams > 0) {
+            run->stream = set->stream[ECO_REPLAY_STREAM + i % streams];
             eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
         }
         if (steps > 0)
             run_stage(replay, stage, t, steps);
     }
     run->stream = stream;
-    for (int i = FIRST; i < FIRST + lanes; i++)
-        eco_gpu_follow(run, stream, set->stream[i], i);
-    if (lanes > 0)
+    for (int i = 0; i < streams; i++)
+        eco_gpu_follow(run, stream, set->stream[ECO_REPLAY_STREAM + i], ECO_REPLAY_STREAM + i);
+    if (streams > 0)
         eco_launch_serialize(&run->launch, ECO_SERIALIZED_COPY);
 }
 

@@ -112,6 +112,9 @@ struct eco_scan_kernels {
     char why[256];         /* why they are not used although they should be */
 };
 
+/* The first stream of a replay: those before it are of directions. */
+enum { ECO_REPLAY_STREAM = 2 };
+
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
     const struct eco_own_code
@@ -122,7 +125,10 @@ struct eco_gpu_plan {
     struct eco_scan_kernels scan;
     const struct eco_wide_kernel *wide; /* kernels of steps of many rows; or NULL */
     struct eco_step_shapes replays[2];  /* of the first layer, of others; by rows of all steps */
-    struct eco_split_choices *splits;   /* NULL: no product is split */
+    /* Streams of a replay, whose segments run beside each other: from ECO_REPLAY_STREAM on. 0: the
+     * segments run one by one. */
+    int replay_streams;
+    struct eco_split_choices *splits;                       /* NULL: no product is split */
     struct eco_prepared_cuts prepared[2][ECO_MAX_OPERANDS]; /* [backward][operand] */
     /* Ops whose large products use F16, by rows of all steps: [of an upper layer]; with dacc also
      * [wants dx][wants dweights]. */
