@@ -237,9 +237,10 @@ static int32_t even_chunk(const struct eco_layout *layout, int32_t requested)
     return layout->request.gpu.lean && T < planned && even < chunk ? even : chunk;
 }
 
-bool eco_layout_shares_exchange(const struct eco_layout *layout)
+bool eco_layout_shares_exchange(const struct eco_layout *layout, bool backward)
 {
-    return layout->request.gpu.steps_exchange && !eco_layout_replays(layout);
+    return layout->request.gpu.steps_exchange && !eco_layout_replays(layout) &&
+           (backward || layout->request.gpu.shares_forward);
 }
 
 /* A pass exchanges its own steps, and backward with a replay those of forward, too. */
@@ -270,17 +271,17 @@ static void put_rooms(struct eco_layout *layout, struct cursor *cursor, bool bac
     scratch[ECO_SCRATCH_EXCHANGE] = put_bytes(cursor, lanes, exchange_bytes(layout, backward));
 }
 
-/* The same in backward, with gathered rows, where they share their memory: for each lane the
- * exchange, or room and behind it gathered rows. */
-static void put_shared(struct eco_layout *layout, struct cursor *cursor, int lanes)
+/* The same with gathered rows, where they share their memory: for each lane the exchange, or room
+ * and behind it gathered rows. */
+static void put_shared(struct eco_layout *layout, struct cursor *cursor, bool backward, int lanes)
 {
-    struct eco_series *scratch = layout->scratch[1];
+    struct eco_series *scratch = layout->scratch[backward];
     struct cursor between = {.block = cursor->block, .N = cursor->N, .end = eco_size_of(0)},
                   steps = between;
     put_bytes(&between, 1, eco_size_of(layout->request.gpu.product_bytes));
     scratch[ECO_SCRATCH_GATHER] =
-        put(&between, 1, eco_layout_scratch_rows(layout, true, ECO_SCRATCH_GATHER));
-    put_bytes(&steps, 1, exchange_bytes(layout, true));
+        put(&between, 1, eco_layout_scratch_rows(layout, backward, ECO_SCRATCH_GATHER));
+    put_bytes(&steps, 1, exchange_bytes(layout, backward));
     const bool longer =
         steps.end.overflow || (!between.end.overflow && steps.end.value > between.end.value);
     const struct eco_series all = put_bytes(cursor, lanes, longer ? steps.end : between.end);
@@ -294,13 +295,13 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
 {
     const struct eco_problem *problem = layout->problem;
     const int lanes = overlaps(layout, backward) ? problem->L * problem->D : problem->D;
-    const bool shared = backward && eco_layout_shares_exchange(layout);
+    const bool shared = eco_layout_shares_exchange(layout, backward);
     for (int i = 0; i < ECO_SCRATCHES; i++)
         if (!shared || i != ECO_SCRATCH_GATHER)
             layout->scratch[backward][i] =
                 put(cursor, lanes, eco_layout_scratch_rows(layout, backward, i));
     if (shared)
-        put_shared(layout, cursor, lanes);
+        put_shared(layout, cursor, backward, lanes);
     else
         put_rooms(layout, cursor, backward, lanes);
     put_weights(layout, cursor, backward, lanes);

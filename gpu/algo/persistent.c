@@ -331,6 +331,18 @@ static void request_exchange(const struct eco_problem *problem, const struct eco
     }
 }
 
+/* Marks of an exchange that shares memory with products wait for these, about 2 us in each chunk:
+ * not for little memory. Layers of a wavefront do not wait for each other. */
+static bool shares_forward(const struct eco_problem *problem,
+                           const struct eco_layout_request *request)
+{
+    enum { LEAST_BYTES = 4 << 20 };
+    const double steps = fmin(request->chunk, problem->T),
+                 exchange = steps * (double)request->exchange[0].most;
+    return !request->wavefront && exchange >= LEAST_BYTES &&
+           request->gpu.product_bytes >= LEAST_BYTES;
+}
+
 static void request(const struct eco_problem *problem, const struct eco_caps *caps,
                     struct eco_layout_request *request)
 {
@@ -354,6 +366,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         request->wavefront ? request->chunk : eco_saving_chunk(problem, steps_back(problem, caps));
     request_exchange(problem, caps, request);
     eco_step_fit(problem, caps, request);
+    request->gpu.shares_forward = shares_forward(problem, request);
 }
 
 const struct eco_algo eco_algo_persistent = {"persistent",           refuses,     request, estimate,

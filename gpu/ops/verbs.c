@@ -211,7 +211,7 @@ static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const int kind = bound->op->kind;
     /* products of the layer above have written to the exchange's memory */
-    if (kind == ECO_D_BEGIN && eco_layout_shares_exchange(run->layout))
+    if (kind == ECO_D_BEGIN && eco_layout_shares_exchange(run->layout, true))
         eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
     if (kind == ECO_BEGIN || kind == ECO_D_BEGIN)
         eco_gpu_copy_weights(run, bound->op);

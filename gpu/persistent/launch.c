@@ -169,15 +169,16 @@ static bool shares_rows(const struct eco_gpu_run *run, const struct eco_bound *b
     return shared;
 }
 
-/* Does one of the ops follow products of another chunk, which wrote to the exchange's memory? */
+/* Does one of the ops follow products that wrote to the exchange's memory? Forward those of its
+ * input, backward those of another chunk. */
 static bool follows_products(const struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    bool follows = false;
+    bool follows = !run->args->backward;
     for (int i = 0; i < n; i++) {
         const struct eco_op *op = bounds[i].op;
         follows |= op->reversed ? op->t0 > 0 : op->t1 < run->args->T;
     }
-    return follows && run->args->backward && eco_layout_shares_exchange(run->layout);
+    return follows && eco_layout_shares_exchange(run->layout, run->args->backward);
 }
 
 /* Was a kernel compiled for the k blocks of this division? With several tiles of rows direct

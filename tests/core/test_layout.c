@@ -196,25 +196,27 @@ static void paint_room(struct map *map, bool backward, int layer, int d, enum ec
     map->id++;
     if (scratch == ECO_SCRATCH_PRODUCT) {
         ck_assert_uint_ge(bytes, map->layout->request.gpu.product_bytes);
-        if (backward && eco_layout_shares_exchange(map->layout))
+        if (eco_layout_shares_exchange(map->layout, backward))
             bytes = map->layout->request.gpu.product_bytes; /* gathered rows follow */
     }
     check_aligned(map, array.offset);
     paint_bytes(map, array.block, array.offset, bytes);
 }
 
-/* In backward the exchange begins where room of products does, and ends behind gathered rows. */
-static void check_shared(const struct map *map, int layer, int d)
+/* The exchange begins where room of products does, and ends behind gathered rows. */
+static void check_shared(const struct map *map, bool backward, int layer, int d)
 {
     const struct eco_layout *layout = map->layout;
-    const struct eco_series *exchange = &layout->scratch[1][ECO_SCRATCH_EXCHANGE];
-    const size_t offset = eco_layout_scratch(layout, true, layer, d, ECO_SCRATCH_EXCHANGE).offset;
-    const struct eco_array gather = eco_layout_scratch(layout, true, layer, d, ECO_SCRATCH_GATHER);
-    const size_t rows = (size_t)layout->chunk_backward * (size_t)layout->N * gather.row;
-    ck_assert_uint_eq(eco_layout_scratch(layout, true, layer, d, ECO_SCRATCH_PRODUCT).offset,
+    const size_t steps = (size_t)(backward ? layout->chunk_backward : layout->chunk);
+    const struct eco_series *exchange = &layout->scratch[backward][ECO_SCRATCH_EXCHANGE];
+    const size_t offset =
+        eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_EXCHANGE).offset;
+    const struct eco_array gather =
+        eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_GATHER);
+    const size_t rows = steps * (size_t)layout->N * gather.row;
+    ck_assert_uint_eq(eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_PRODUCT).offset,
                       offset);
-    ck_assert_uint_ge(exchange->bytes,
-                      layout->request.exchange[1].most * (size_t)layout->chunk_backward);
+    ck_assert_uint_ge(exchange->bytes, layout->request.exchange[backward].most * steps);
     ck_assert_uint_le(gather.offset + rows * eco_type_bytes(gather.type), offset + exchange->bytes);
 }
 
@@ -325,8 +327,9 @@ static void paint_scratch(struct map *map, int layer, bool backward)
         [ECO_SCRATCH_HISTORY] = backward && may_copy(map->layout) ? (size_t)problem->P : 0,
     };
     const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
-    for (int d = 0; d < problem->D && backward && eco_layout_shares_exchange(map->layout); d++)
-        check_shared(map, layer, d);
+    const bool shared = eco_layout_shares_exchange(map->layout, backward);
+    for (int d = 0; d < problem->D && shared; d++)
+        check_shared(map, backward, layer, d);
     for (int d = 0; d < problem->D; d++)
         for (int i = 0; i < ECO_SCRATCHES; i++) {
             if (i == ECO_SCRATCH_TRANSPOSED)
