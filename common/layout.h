@@ -37,7 +37,7 @@ struct eco_array {
 /* Arrays in the workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op.  An
  * array that a product reads has the layout's `type`, one that it adds to has `sum`. */
 enum eco_scratch {
-    ECO_SCRATCH_ACC,      /* forward  [chunk,N,accs,H] */
+    ECO_SCRATCH_ACC,      /* forward  [chunk,N,accs,H]; a replay's may be in the memory of DACC */
     ECO_SCRATCH_GATHER,   /* both     [chunk,N,I of the layer]: input rows in time order */
     ECO_SCRATCH_DGATHER,  /* backward, in the same memory: dx in time order, as sums */
     ECO_SCRATCH_OPERAND,  /* forward [N,slots,H]; backward [chunk,N,slots,H] */
@@ -141,7 +141,8 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
  * fills them, and later ops read them as they would read the reserve. */
 bool eco_layout_replays(const struct eco_layout *layout);
 /* Are the exchange, room of products and gathered rows of a pass in the same memory?  Steps use the
- * first of them, and operations between steps the others. */
+ * first of them, and operations between steps the others.  Not in a replay, whose products run
+ * while the exchange is prepared. */
 bool eco_layout_shares_exchange(const struct eco_layout *layout, bool backward);
 /* Is the state after step t a checkpoint?  For states other than the output state. */
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t);

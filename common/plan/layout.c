@@ -239,27 +239,23 @@ static int32_t even_chunk(const struct eco_layout *layout, int32_t requested)
 
 bool eco_layout_shares_exchange(const struct eco_layout *layout, bool backward)
 {
-    return layout->request.gpu.steps_exchange && !eco_layout_replays(layout) &&
-           (backward || layout->request.gpu.shares_forward);
+    return layout->request.gpu.steps_exchange &&
+           (backward ? !eco_layout_replays(layout) : layout->request.gpu.shares_forward);
 }
 
-/* A pass exchanges its own steps, and backward with a replay those of forward, too. */
-static struct eco_size exchange_bytes(const struct eco_layout *layout, bool pass)
+static struct eco_size longer(struct eco_size a, struct eco_size b)
+{
+    return a.overflow || (!b.overflow && a.value > b.value) ? a : b;
+}
+
+static struct eco_size exchange_bytes(const struct eco_layout *layout, bool backward)
 {
     const struct eco_layout_request *request = &layout->request;
-    const int32_t chunk = even_chunk(layout, request->chunk),
-                  steps[2] = {chunk, layout->chunk_backward};
-    struct eco_size bytes = eco_size_of(request->exchange_bytes);
-    for (int backward = 0; backward < 2; backward++) {
-        if (backward != (int)pass && !eco_layout_replays(layout))
-            continue;
-        const struct eco_by_rows *of = &request->exchange[backward];
-        const size_t step = eco_bytes_by_rows(of, layout->problem->N, (int32_t)layout->N);
-        const struct eco_size all = eco_size_mul(eco_size_of(step), (size_t)steps[backward]);
-        if (all.overflow || (!bytes.overflow && all.value > bytes.value))
-            bytes = all;
-    }
-    return bytes;
+    const int32_t steps = backward ? layout->chunk_backward : even_chunk(layout, request->chunk);
+    const size_t step =
+        eco_bytes_by_rows(&request->exchange[backward], layout->problem->N, (int32_t)layout->N);
+    return longer(eco_size_of(request->exchange_bytes),
+                  eco_size_mul(eco_size_of(step), (size_t)steps));
 }
 
 /* Room of products and the exchange. */
@@ -282,28 +278,65 @@ static void put_shared(struct eco_layout *layout, struct cursor *cursor, bool ba
     scratch[ECO_SCRATCH_GATHER] =
         put(&between, 1, eco_layout_scratch_rows(layout, backward, ECO_SCRATCH_GATHER));
     put_bytes(&steps, 1, exchange_bytes(layout, backward));
-    const bool longer =
-        steps.end.overflow || (!between.end.overflow && steps.end.value > between.end.value);
-    const struct eco_series all = put_bytes(cursor, lanes, longer ? steps.end : between.end);
+    const struct eco_series all = put_bytes(cursor, lanes, longer(steps.end, between.end));
     scratch[ECO_SCRATCH_PRODUCT] = scratch[ECO_SCRATCH_EXCHANGE] = all;
     scratch[ECO_SCRATCH_GATHER].first.offset += all.first.offset;
     scratch[ECO_SCRATCH_GATHER].bytes = all.bytes;
     scratch[ECO_SCRATCH_GATHER].count = lanes;
 }
 
+/* Backward with a replay, which uses backward's room. */
+static bool is_replay(const struct eco_layout *layout)
+{
+    return layout->back && eco_layout_replays(layout);
+}
+
+/* Accumulators of a replay in the memory of gradients of accumulators, which steps back write when
+ * the chunk's replay has ended. Not on a CPU, where threads may be at different operations, nor if
+ * the gradients' rows end with zeros. */
+static bool replays_in_dacc(const struct eco_layout *layout)
+{
+    const size_t H = (size_t)layout->problem->H;
+    return is_replay(layout) && layout->request.gpu.lean &&
+           eco_request_row(&layout->request, H) == H;
+}
+
+static void put_replayed(struct eco_layout *layout, struct cursor *cursor, int lanes)
+{
+    struct eco_series *const scratch[2] = {&layout->scratch[0][ECO_SCRATCH_ACC],
+                                           &layout->scratch[1][ECO_SCRATCH_DACC]};
+    struct eco_size bytes = eco_size_of(0);
+    for (int back = 0; back < 2; back++) {
+        struct cursor end = {.block = cursor->block, .N = cursor->N, .end = eco_size_of(0)};
+        *scratch[back] = put(
+            &end, 1,
+            eco_layout_scratch_rows(layout, back == 1, back ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC));
+        bytes = longer(bytes, end.end);
+    }
+    const struct eco_series all = put_bytes(cursor, lanes, bytes);
+    for (int back = 0; back < 2; back++) {
+        scratch[back]->first.offset = all.first.offset;
+        scratch[back]->bytes = all.bytes;
+        scratch[back]->count = lanes;
+    }
+}
+
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
     const int lanes = overlaps(layout, backward) ? problem->L * problem->D : problem->D;
-    const bool shared = eco_layout_shares_exchange(layout, backward);
+    const bool rooms = backward || !is_replay(layout),
+               shared = rooms && eco_layout_shares_exchange(layout, backward),
+               replayed = replays_in_dacc(layout);
     for (int i = 0; i < ECO_SCRATCHES; i++)
-        if (!shared || i != ECO_SCRATCH_GATHER)
+        if (!(shared && i == ECO_SCRATCH_GATHER) &&
+            !(replayed && i == (backward ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC)))
             layout->scratch[backward][i] =
                 put(cursor, lanes, eco_layout_scratch_rows(layout, backward, i));
-    if (shared)
-        put_shared(layout, cursor, backward, lanes);
-    else
-        put_rooms(layout, cursor, backward, lanes);
+    if (replayed && backward)
+        put_replayed(layout, cursor, lanes);
+    if (rooms)
+        (shared ? put_shared : put_rooms)(layout, cursor, backward, lanes);
     put_weights(layout, cursor, backward, lanes);
     put_resets(layout, cursor, backward, lanes);
     if (!backward)
@@ -504,7 +537,7 @@ static int32_t forward_chunk(const struct eco_layout *layout)
     const struct eco_layout_request *request = &layout->request;
     const struct eco_lowered *lowered = &layout->problem->cell->lowered;
     int32_t planned = layout->problem->T;
-    if (layout->back && eco_layout_replays(layout)) {
+    if (is_replay(layout)) {
         const int32_t steps = clip_chunk(request->chunk, layout->chunk_backward);
         planned = clip_chunk(request->chunk, clip_chunk(request->chunk_backward, planned));
         return eco_layout_is_lean(layout) ? fitting_steps(layout, lowered->n_accs, planned, steps)
@@ -523,9 +556,8 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
         memcpy(layout, from, offsetof(struct eco_layout, own_packing));
     layout->T = T;
     layout->N = N;
-    const bool replay = layout->back && eco_layout_replays(layout); /* all steps in one chunk */
-    layout->fuse_input =
-        layout->request.fuse_input && N >= layout->request.cpu.fuse_rows && !replay;
+    layout->fuse_input = layout->request.fuse_input && N >= layout->request.cpu.fuse_rows &&
+                         !is_replay(layout); /* all steps in one chunk */
     layout->chunk_backward = chunk_backward_of(layout);
     layout->chunk = forward_chunk(layout);
     if (layout->request.gpu.lean)

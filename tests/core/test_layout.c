@@ -173,11 +173,26 @@ static void paint_recent(struct map *map, int layer)
         }
 }
 
+/* Does this layout have arrays of a replay? */
+static bool is_replay(const struct eco_layout *layout)
+{
+    return layout->back && eco_layout_replays(layout);
+}
+
 /* Paints every unit of every accumulator separately. */
 static void paint_acc(struct map *map, int layer, int d)
 {
     const struct eco_blocks blocks = eco_layout_acc_blocks(map->layout);
     const struct eco_array acc = eco_layout_scratch(map->layout, false, layer, d, ECO_SCRATCH_ACC);
+    const struct eco_series *dacc = &map->layout->scratch[1][ECO_SCRATCH_DACC];
+    if (is_replay(map->layout) && map->layout->request.gpu.lean &&
+        acc.offset >= dacc->first.offset) { /* the replay's share its memory */
+        ck_assert_uint_eq(acc.offset,
+                          eco_layout_scratch(map->layout, true, layer, d, ECO_SCRATCH_DACC).offset);
+        ck_assert_uint_ge(dacc->bytes,
+                          (size_t)map->layout->chunk * acc.step * eco_type_bytes(acc.type));
+        return;
+    }
     map->id++;
     for (int a = 0; a < map->layout->problem->cell->lowered.n_accs; a++)
         for (int32_t u = 0; u < map->layout->problem->H; u++) {
@@ -273,12 +288,6 @@ static bool may_copy(const struct eco_layout *layout)
             eco_request_needs_copy(&layout->request, (size_t)problem->P));
 }
 
-/* Does this layout have arrays of a replay? */
-static bool is_replay(const struct eco_layout *layout)
-{
-    return layout->back && eco_layout_replays(layout);
-}
-
 /* Paints the arrays of resets: the states that starts replace, states with starts in their place,
  * and the sums of the gradients of starts. */
 static void paint_resets(struct map *map, int layer, bool backward)
@@ -327,7 +336,8 @@ static void paint_scratch(struct map *map, int layer, bool backward)
         [ECO_SCRATCH_HISTORY] = backward && may_copy(map->layout) ? (size_t)problem->P : 0,
     };
     const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
-    const bool shared = eco_layout_shares_exchange(map->layout, backward);
+    const bool rooms = backward || !is_replay(map->layout),
+               shared = rooms && eco_layout_shares_exchange(map->layout, backward);
     for (int d = 0; d < problem->D && shared; d++)
         check_shared(map, backward, layer, d);
     for (int d = 0; d < problem->D; d++)
@@ -336,7 +346,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
                 paint_transposed(map, backward, layer, d);
             if (i == ECO_SCRATCH_WIDENED)
                 paint_widened(map, backward, layer, d);
-            const bool bytes = i == ECO_SCRATCH_PRODUCT || i == ECO_SCRATCH_PREPARED ||
+            const bool bytes = (i == ECO_SCRATCH_PRODUCT && rooms) || i == ECO_SCRATCH_PREPARED ||
                                (i == ECO_SCRATCH_PACK && backward);
             if (bytes)
                 paint_room(map, backward, layer, d, i);
