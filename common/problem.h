@@ -41,6 +41,7 @@ struct eco_problem {
     bool masks;                                /* ECORNN_MASK */
     bool repeats;                              /* ECORNN_REPEAT_PADDING */
     bool states;                               /* ECORNN_ALL_STATES */
+    bool streams;                              /* ECORNN_STREAMS */
     bool shared;                               /* ECORNN_SHARED_INPUT */
     bool int8;                                 /* ECORNN_INT8 */
     int32_t models;                            /* 1 or more */

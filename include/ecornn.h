@@ -90,8 +90,8 @@ ECORNN_API const char *ecornn_version(void);
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights|int8-weights|int8][/bf16-params|f16-params][/fast]
  *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#[/grouped-input]][/batch-major]
- *     [/resets][/mask][/repeat-padding][/all-states][/dropout:#][/save:all|save:states|save:every:#]
- *     [/bf16-save|f16-save][/memory:#[K|M|G]][/models:#][/shared-x][/tangent]
+ *     [/resets][/mask][/repeat-padding][/all-states][/streams][/dropout:#]
+ *     [/save:all|save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]][/models:#][/shared-x][/tangent]
  *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  Parts come in any order, defaults may be
  * omitted, and each part means what the field or flag of ecornn_desc says.  T and N are the largest
@@ -214,15 +214,15 @@ typedef struct ecornn_io {
      * layer is given none.  [ecornn_sizes.layers] */
     const struct ecornn_io *const *layers;
     const struct ecornn_io *tangent; /**< ecornn/experimental.h; else NULL */
-    /** Streams, in inference: [N], on a CPU ascending.  Row n continues stream rows[n]: initial,
-     * which is then required, and final are [L*D,streams,P] and [L*D,streams,H], may be the same
-     * memory, and only these streams are read and written.  All else stays [T,N,...] or [N].  A
-     * stream restarts when its states are set, or by resets.  NULL: no streams.
+    /** Streams, in inference with ECORNN_STREAMS: [N], on a CPU ascending.  Row n continues stream
+     * rows[n]: initial, which is then required, and final are [L*D,streams,P] and [L*D,streams,H],
+     * may be the same memory, and only these streams are read and written.  All else stays
+     * [T,N,...] or [N].  A stream restarts when its states are set, or by resets.  NULL: no
+     * streams.
      *
      * On a GPU the list is in device memory and is read when the run executes, so a captured graph
      * takes other lists.  It is not checked: no two rows may name one stream.  A row outside of 0
-     * to streams - 1 pads the list: it begins at zeros, and its final state is dropped.  Workspaces
-     * of inference on a GPU have room for the states of N rows, with rows or without. */
+     * to streams - 1 pads the list: it begins at zeros, and its final state is dropped. */
     const int32_t *rows;
     int32_t streams;  /**< with rows: streams that have states; else 0 */
     int32_t reserved; /**< 0 */
@@ -460,6 +460,8 @@ enum {
     /** F32 inference with weight_type S8: products read rows as integers of 8 bits too, made in
      * each step with a scale and a zero for each row.  Their sums are exact (doc/numerics.md). */
     ECORNN_INT8 = 1u << 15,
+    /** Runs may have io.rows.  Workspaces on a GPU then have room for the states of N rows. */
+    ECORNN_STREAMS = 1u << 16,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */

@@ -190,6 +190,9 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
 {
     if (args->rows == NULL)
         return ECORNN_OK;
+    if (!plan->problem.streams)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.rows is %p, but plan %s is without ECORNN_STREAMS",
+                        (const void *)args->rows, plan->problem.text);
     if (args->reserve != NULL || args->backward || plan->problem.models > 1)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "io.rows is set, which needs inference of one model: no reserve");

@@ -98,6 +98,7 @@ enum saying {
     MASKS,
     PADDING,
     STATES,
+    STREAMS,
     DROPOUT,
     HEADS,
     GROUPS,
@@ -135,6 +136,7 @@ static const struct eco_word words[] = {
     {"grouped-input", GROUPS, FIELD(flags), ECORNN_GROUPED_INPUT},
     {"repeat-padding", PADDING, FIELD(flags), ECORNN_REPEAT_PADDING},
     {"all-states", STATES, FIELD(flags), ECORNN_ALL_STATES},
+    {"streams", STREAMS, FIELD(flags), ECORNN_STREAMS},
     {"tangent", TANGENT, FIELD(flags), ECORNN_TANGENT},
     {"save:all", SAVE, FIELD(flags), ECORNN_SAVE_ALL},
     {"save:states", SAVE, FIELD(flags), ECORNN_SAVE_STATES},
@@ -239,7 +241,7 @@ static ecornn_status check_desc(const ecornn_desc *desc)
                            ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES |
                            ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT | ECORNN_REVERSE |
                            ECORNN_BIDIRECTIONAL | ECORNN_BATCH_MAJOR | ECORNN_SAVE_ALL |
-                           ECORNN_SAVE_STATES | ECORNN_TANGENT | ECORNN_INT8;
+                           ECORNN_SAVE_STATES | ECORNN_TANGENT | ECORNN_INT8 | ECORNN_STREAMS;
     static const struct {
         uint32_t flags;
         const char *text;
@@ -335,6 +337,8 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/repeat-padding");
     if (problem->states)
         eco_text_add(&text, "/all-states");
+    if (problem->streams)
+        eco_text_add(&text, "/streams");
     if (problem->dropout > 0) {
         eco_text_add(&text, "/dropout:");
         eco_problem_write_decimal(&text, problem->dropout);
@@ -379,6 +383,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .masks = (desc->flags & ECORNN_MASK) != 0,
         .repeats = (desc->flags & ECORNN_REPEAT_PADDING) != 0,
         .states = (desc->flags & ECORNN_ALL_STATES) != 0,
+        .streams = (desc->flags & ECORNN_STREAMS) != 0,
         .shared = (desc->flags & ECORNN_SHARED_INPUT) != 0,
         .int8 = (desc->flags & ECORNN_INT8) != 0,
         .models = desc->models != 0 ? desc->models : 1,

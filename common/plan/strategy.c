@@ -85,7 +85,7 @@ static struct eco_strategy requested_strategy(const struct ecornn_plan *plan,
     struct eco_strategy strategy = {.algo = algo, .saving = saving};
     problem.saving = saving;
     algo->request(&problem, &caps, &strategy.request);
-    strategy.request.gathers = !caps.streams;
+    strategy.request.gathers = problem.streams && !caps.streams;
     strategy.seconds = seconds_of(&problem, &caps, algo);
     return strategy;
 }

@@ -195,7 +195,7 @@ static const char *const problems[] = {
     "lstm/train/T3/N2/I3/H4/save:states",
     "lstm/int8/T3/N4/I4/H5",
     "gru/int8-weights/T2/N4/I3/H4/rev/batch-major",
-    "gru/T3/N4/I4/H5/resets/mask/all-states",
+    "gru/T3/N4/I4/H5/resets/mask/all-states/streams",
     "slstm/train/T3/N2/I4/H6/heads:2/mask/repeat-padding",
     "train/resets/T4/N2/I3; lstm/H3 + gru/H2/rev; dropout:0.5; qrnn/H5",
     "lstm/train/L2/bi/dropout:0.5/T3/N2/I3/H4/memory:64K"};

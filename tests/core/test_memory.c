@@ -273,9 +273,9 @@ END_TEST
 START_TEST(ticks_allocate_nothing)
 {
     enum { STREAMS = 64, INPUT = 8, HIDDEN = 16 };
-    static const char *const problem[] = {"lstm/infer/T1/N64/I8/H16",
-                                          "lstm/bf16/infer/T1/N64/I8/H16",
-                                          "lstm/int8/infer/T1/N64/I8/H16"};
+    static const char *const problem[] = {"lstm/infer/T1/N64/I8/H16/streams",
+                                          "lstm/bf16/infer/T1/N64/I8/H16/streams",
+                                          "lstm/int8/infer/T1/N64/I8/H16/streams"};
     static float params[4 * HIDDEN * (INPUT + HIDDEN + 1)], x[STREAMS * INPUT], y[STREAMS * HIDDEN],
         state[2][STREAMS * HIDDEN];
     for (size_t i = 0; i < sizeof problem / sizeof *problem; i++) {

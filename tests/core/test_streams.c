@@ -18,17 +18,17 @@
 enum { STREAMS = 41, TICKS = 7, MOST_T = 3 };
 static const char *const device[] = {"cpu:1", "cpu:3", "reference", "cuda"};
 static const char *const problem[] = {
-    "lstm/infer/T1/N41/I5/H19",
-    "lstm/infer/L2/bi/T3/N41/I5/H19/P7/batch-major",
-    "lstm/int8/infer/T1/N41/I5/H40",
-    "gru/bf16/row-invariant/infer/L2/T2/N41/I8/H33",
-    "lstm/f32/bf16-weights/row-invariant/infer/rev/T2/N41/I5/H131",
-    "lstm/f32/bf16-weights/infer/T2/N41/I5/H131",
-    "min-gru/infer/T3/N41/I5/H9",
-    "lstm/infer/L2/T2/N41/I64/H64",
-    "gru/f32/int8-weights/infer/T2/N41/I64/H33",
-    "lstm/infer/L2/bi/T3/N41/I5/H19/resets/mask",
-    "gru/infer/T3/N41/I5/H9/batch-major/mask/repeat-padding",
+    "lstm/infer/streams/T1/N41/I5/H19",
+    "lstm/infer/L2/bi/streams/T3/N41/I5/H19/P7/batch-major",
+    "lstm/int8/infer/streams/T1/N41/I5/H40",
+    "gru/bf16/row-invariant/infer/L2/streams/T2/N41/I8/H33",
+    "lstm/f32/bf16-weights/row-invariant/infer/rev/streams/T2/N41/I5/H131",
+    "lstm/f32/bf16-weights/infer/streams/T2/N41/I5/H131",
+    "min-gru/infer/streams/T3/N41/I5/H9",
+    "lstm/infer/L2/streams/T2/N41/I64/H64",
+    "gru/f32/int8-weights/infer/streams/T2/N41/I64/H33",
+    "lstm/infer/L2/bi/streams/T3/N41/I5/H19/resets/mask",
+    "gru/infer/streams/T3/N41/I5/H9/batch-major/mask/repeat-padding",
 };
 enum { DEVICES = sizeof device / sizeof *device, PROBLEMS_ = sizeof problem / sizeof *problem };
 
@@ -302,7 +302,7 @@ END_TEST
 START_TEST(misuse)
 {
     struct streams s = {0};
-    streams_open(&s, "cpu:1", "gru/infer/T1/N41/I5/H9");
+    streams_open(&s, "cpu:1", "gru/infer/T1/N41/I5/H9/streams");
     int32_t rows[] = {3, 5, 40};
     ecornn_io io = io_of(&s, s.x, s.y);
     io.streams = STREAMS;
@@ -324,8 +324,9 @@ START_TEST(misuse)
     static const struct {
         const char *plan, *refusal;
         ecornn_status status;
-    } other[] = {{"gru/infer/models:2/T1/N41/I5/H9", "needs inference", ECORNN_UNSUPPORTED},
-                 {"gru/train/T1/N41/I5/H9", "needs inference", ECORNN_UNSUPPORTED},
+    } other[] = {{"gru/infer/models:2/T1/N41/I5/H9/streams", "needs inference", ECORNN_UNSUPPORTED},
+                 {"gru/train/T1/N41/I5/H9/streams", "needs inference", ECORNN_UNSUPPORTED},
+                 {"gru/infer/T1/N41/I5/H9", "is without ECORNN_STREAMS", ECORNN_BAD_ARGUMENT},
                  {"infer/T1/N41/I5; gru/H9; gru/H9", "needs a plan of layers", ECORNN_UNSUPPORTED}};
     ecornn_plan *const layers = s.plan;
     void *const reserve = ecornn_alloc(s.device, 64);
