@@ -92,13 +92,17 @@ static double crowd_of(const struct eco_wide_size *size, double blocks)
     return of_pair * (blocks > 0.5 || size->between ? 1 : 0) + (1 - of_pair) * fmin(1, blocks);
 }
 
-/* Lines that a stage loads, over those for a cell whose accumulators all add both products. */
-static double lines_of(const struct eco_wide_size *size, int shape)
+/* The time of a stage, over that for a cell whose four accumulators all add both products.
+ * Multiplication bounds blocks that have a multiprocessor alone, and loads bound pairs of them. */
+static double part_of(const struct eco_wide_size *size, int shape)
 {
-    const double rows = eco_wide_rows(shape), units = eco_wide_units(shape, size->accs),
-                 matrices = size->accs - (size->apart ? 1 : 0);
-    return (rows + matrices * units) /
-           (rows + (double)ECO_WIDE_ACCS * eco_wide_units(shape, ECO_WIDE_ACCS));
+    static const double without_one = 0.72;
+    const double rows = eco_wide_rows(shape), units = eco_wide_units(shape, ECO_WIDE_ACCS);
+    if (!size->apart && size->accs != ECO_WIDE_ACCS - 1)
+        return 1;
+    return eco_wide_shapes[shape].blocks == 1
+               ? without_one
+               : (rows + (ECO_WIDE_ACCS - 1) * units) / (rows + ECO_WIDE_ACCS * units);
 }
 
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
@@ -117,7 +121,7 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
                  stage = rates->wide[shape].stage +
                          rates->wide[shape].crowded_stage * crowd_of(size, blocks),
                  wave = rates->wide[shape].wave +
-                        lines_of(size, shape) * stages * stage * (size->first ? not_hidden : 1);
+                        part_of(size, shape) * stages * stage * (size->first ? not_hidden : 1);
     const double time = 1e-6 * (rates->wide[shape].launch + waves_of(shape, blocks) * wave);
     return (time + weights_time(size, rates)) / size->ops + saved_time(size, rates) +
            (size->first ? AROUND * rates->launch : 0);

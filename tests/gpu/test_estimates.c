@@ -224,6 +224,7 @@ static const struct {
     int rows, units;
 } blocks[] = {{"lstm/bf16/infer/T20/N128/I512/H2048/P512", 128, 24},
               {"gru/bf16/infer/T50/N256/I1024/H1024", 128, 32},
+              {"gru/f32/fast/infer/T50/N256/I1024/H1024", 128, 64},
               {"lstm/bf16/infer/T30/N499/I576/H576", 128, 24},
               {"lstm/f32/fast/infer/T16/N851/I1152/H1152", 128, 64},
               {"lstm/bf16/infer/T16/N2784/I960/H960", 256, 48},
