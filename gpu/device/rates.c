@@ -21,7 +21,7 @@ const struct eco_gpu_rates eco_gpu_rates_h200 = {
              {{2.4e-6, 6.9e-6}, {10e-6, 10.5e-6}, 4.1e12}},
     .step_projection = {2.6e-6, 5e-6, 5e-6},
     .step_multiply_adds = 314e12,
-    .l2_bytes = 2.8e12,
+    .l2_bytes = 3.4e12,
     .step_term = 1.7e-9,
     .wide_back_launch = 3.2e-6,
     .wide_back_overlapped = 3e-6,
