@@ -7,6 +7,11 @@ import threading
 
 import pytest
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 # By default JAX reserves three quarters of a GPU's memory; other tests need it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -24,14 +29,20 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in long]
 
 
+@pytest.fixture(params=["cpu"] + ["cuda"] * (torch is not None and torch.cuda.is_available()))
+def device(request):
+    """A CPU and, if there is one, a GPU, for tests that do not list their devices."""
+    return request.param
+
+
 @pytest.fixture(autouse=True)
 def full_precision():
-    """torch's own layers, which results are compared with, calculate in full F32 on a GPU, too."""
-    try:
-        import torch
-    except ImportError:
+    """In each test torch draws the same numbers. Its own layers, which results are compared with,
+    calculate in full F32 on a GPU, too."""
+    if torch is None:
         yield
         return
+    torch.manual_seed(0)
     # Not the attribute: torch.testing forbids to set it.
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         yield
@@ -65,9 +76,9 @@ def runs(monkeypatch):
 
 @pytest.fixture
 def in_threads():
-    """Calls work(k) in four threads, k = 0..3, and raises what a thread raised."""
+    """Calls work(k) in threads, k = 0..3, or more, and raises what a thread raised."""
 
-    def call(work):
+    def call(work, count=4):
         failures = []
 
         def guarded(k):
@@ -76,7 +87,7 @@ def in_threads():
             except BaseException as failure:
                 failures.append(failure)
 
-        threads = [threading.Thread(target=guarded, args=(k,)) for k in range(4)]
+        threads = [threading.Thread(target=guarded, args=(k,)) for k in range(count)]
         for thread in threads:
             thread.start()
         for thread in threads:

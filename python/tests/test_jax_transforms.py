@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -269,7 +268,7 @@ def test_an_own_cell():
     np.testing.assert_array_equal(run(layer, parameters(layer), x)[0], layer(np.asarray(x))[0])
 
 
-def test_threads():
+def test_threads(in_threads):
     layer = Layer("lstm", 3, 16)
     p, found = parameters(layer), {}
     slope = jax.jit(jax.grad(lambda p, x: (run(layer, p, x)[0] ** 2).sum()))
@@ -279,11 +278,7 @@ def test_threads():
         with jax.default_device(cpu):
             found[k] = [slope(p, x) for _ in range(5)]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, 8)
     for k, each in found.items():
         right = slope(p, jnp.full((20 + k % 3, 2, 3), k / 8, jnp.float32))
         for one in each:

@@ -29,7 +29,6 @@ def test_nothing_to_accelerate():
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_single_steps(kind, batch_first):
-    torch.manual_seed(0)
     theirs = getattr(torch.nn, kind)(5, 7, batch_first=batch_first)
     ours = getattr(ecornn.rl, kind)(5, 7, batch_first=batch_first)
     ours.load_state_dict(theirs.state_dict())

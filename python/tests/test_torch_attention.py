@@ -7,8 +7,6 @@ import pytest
 torch = pytest.importorskip("torch")
 import ecornn.torch as et  # noqa: E402
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-
 
 def unfused(query, keys, values, vector, lengths, batch_first):
     """Attention as a torch expression, which makes a large array [N,T,S,H]."""
@@ -31,7 +29,6 @@ def tensors(device, dtype, batch_first, T=5, S=7, N=3, H=12, V=9):
     return [tensor.requires_grad_() for tensor in made], torch.tensor([7, 2, 4], device=device)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("dtype,tolerance", [(torch.float64, 1e-12), (torch.float32, 1e-5),
                                              (torch.bfloat16, 0.03), (torch.float16, 4e-3)])

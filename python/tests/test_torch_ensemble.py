@@ -9,7 +9,6 @@ import pytest
 torch = pytest.importorskip("torch")
 import ecornn.torch as et  # noqa: E402
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 M, T, N, I, H = 3, 5, 2, 3, 4
 
 
@@ -25,14 +24,12 @@ def gradients(out, given):
     return torch.autograd.grad(loss, given)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("kind,more", [
     (et.LSTM, {"num_layers": 2, "bidirectional": True, "proj_size": 2}),
     (et.GRU, {"bias": False, "batch_first": True}), (et.RNN, {"nonlinearity": "relu"}),
     (et.LayerNormLSTM, {})])
 def test_equals_modules(kind, more, shared, device):
-    torch.manual_seed(0)
     each = [kind(I, H, device=device, **more) for _ in range(M)]
     ensemble = et.Ensemble.of(each)
     first = (N, T) if ensemble.batch_first else (T, N)
@@ -65,7 +62,6 @@ def _final(out):
 
 
 def test_gradients_by_differences():
-    torch.manual_seed(0)
     ensemble = et.Ensemble(2, "cell own(h)\nh' = tanh(W x + R h + b)\n", 2, 3, num_layers=2,
                            dtype=torch.float64)
     x, start = (torch.randn(*shape, dtype=torch.float64, requires_grad=True)
@@ -86,7 +82,6 @@ def test_gradients_by_differences():
 
 
 def test_stacked_state():
-    torch.manual_seed(0)
     each = [torch.nn.LSTM(I, H) for _ in range(M)]
     for module in each:
         module.bias_hh_l0.requires_grad_(False)

@@ -77,7 +77,6 @@ def test_what_torch_has_not_goes_by_name(make):
 @pytest.mark.parametrize("make", [et.PeepholeLSTM, et.CoupledLSTM, et.ResetFirstGRU, et.MGU,
                                   et.IndRNN, et.LayerNormLSTM, et.ZoneoutLSTM])
 def test_positions_are_those_of_torch(make):
-    torch.manual_seed(0)
     theirs = torch.nn.LSTM(I, H, 2, False, True, 0.25, True)
     ours = make(I, H, 2, False, True, 0.25, True)
     for name in ("num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size"):

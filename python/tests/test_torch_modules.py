@@ -15,11 +15,6 @@ from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 KINDS = ["LSTM", "GRU", "RNN"]
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
-
-
 def pair(kind, *args, **kwargs):
     theirs, ours = getattr(torch.nn, kind)(*args, **kwargs), getattr(et, kind)(*args, **kwargs)
     ours.load_state_dict(theirs.state_dict())

@@ -10,8 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 import ecornn.torch as et  # noqa: E402
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-
 
 def torchs(net, layer, kind, inputs, hidden, directions=1):
     """torch.nn's layer with the parameters of a layer of the net; one bias."""
@@ -37,11 +35,9 @@ def join(x, lengths, k):
     return x.reshape(-1, k, batch, width).transpose(1, 2).reshape(-1, batch, k * width)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("dtype,tolerance", [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_agrees_with_torch(device, batch_first, dtype, tolerance):
-    torch.manual_seed(0)
     net = et.Net(3, "join:2; lstm/H4/bi; join:3; lstm/H5", batch_first=batch_first,
                  device=device, dtype=dtype)
     x = torch.randn(11, 2, 3, device=device, dtype=dtype, requires_grad=True)
@@ -58,9 +54,7 @@ def test_agrees_with_torch(device, batch_first, dtype, tolerance):
     assert all((a - b).abs().max() < 10 * tolerance for a, b in zip(have, want))
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_gradients_by_differences(device):
-    torch.manual_seed(0)
     own = "cell own(h)\nh' = tanh(W x + R h + b)\n"
     net = et.Net(2, "gru/H3 + lstm/H2/rev; join:2; own/H3", cells=[own], device=device,
                  dtype=torch.float64)
@@ -87,7 +81,6 @@ def test_gradients_by_differences(device):
 
 
 def test_types_and_modes():
-    torch.manual_seed(0)
     net = et.Net(4, "lstm/L2/H6/dropout:0.5; join:2; gru/H4")
     x = torch.randn(6, 2, 4)
     with torch.autocast("cpu", torch.bfloat16):
@@ -112,7 +105,6 @@ def test_types_and_modes():
 
 @pytest.mark.parametrize("pieces,common", [("own/H4", ""), ("gru/L2/H4", "dropout:0.5")])
 def test_draws_are_of_training_alone(pieces, common):
-    torch.manual_seed(0)
     own = "cell own(h)\nh' = bernoulli(0.5, once) * tanh(W x + R h + b)\n"
     net, x = et.Net(3, pieces, cells=[own], common=common), torch.randn(5, 2, 3)
     with torch.no_grad():
@@ -122,7 +114,6 @@ def test_draws_are_of_training_alone(pieces, common):
 
 
 def test_saves_less():
-    torch.manual_seed(0)
     net = et.Net(3, "gru/H4; join:2; lstm/H2/save:states; gru/H3/save:every:4/bf16-save")
     x = torch.randn(5, 2, 3)
     y, _ = net(x)
@@ -207,7 +198,6 @@ def test_attention_has_nothing_to_save():
         et.AdditiveAttention(3, 4, 5).saving = "states"
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_resets_and_masks_of_joined_steps(device):
     """By equations: torch's LSTM cell, step by step, of steps that are joined by hand."""
     torch.manual_seed(1)
@@ -247,9 +237,7 @@ def test_resets_and_masks_of_joined_steps(device):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("device", DEVICES)
 def test_resets_and_masks_by_differences(device, compiled):
-    torch.manual_seed(0)
     net = et.Net(2, "gru/H3/bi; join:2; lstm/H2 + gru/H2/rev; join:2; gru/H2", batch_first=True,
                  device=device, dtype=torch.float64)
     x = torch.randn(3, 7, 2, device=device, dtype=torch.float64, requires_grad=True)
@@ -275,9 +263,7 @@ def test_resets_and_masks_by_differences(device, compiled):
         net(x, mask=whole.T)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_dropout_between_layers(device):
-    torch.manual_seed(0)
     net = et.Net(3, "lstm/H5; dropout:0.25; join:2; dropout:0.5", device=device)
     x = torch.randn(40, 8, 3, device=device, requires_grad=True)
     plain = net.eval()(x)[0]
@@ -301,10 +287,8 @@ def et_like(net, pieces):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("device", DEVICES)
 def test_models(device, shared, compiled):
     """Each model is a net of its own."""
-    torch.manual_seed(0)
     pieces, count = "gru/H4 + lstm/H3/rev; join:2; lstm/H5", 3
     net = et.Net(3, pieces, batch_first=True, device=device, dtype=torch.float64,
                  common=f"models:{count}" + "/shared-x" * shared)

@@ -44,7 +44,6 @@ def train(module, x, order: int = 1):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", MAKE)
 def test_pieces_are_one_run(name, order, monkeypatch):
-    torch.manual_seed(0)
     module, x = MAKE[name](dtype=torch.float64), torch.randn(T, len(LENGTHS), 5).double()
     cut(monkeypatch, False)
     whole = train(module, x, order)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 
 import pytest
 
@@ -104,7 +103,7 @@ def test_what_hooks_hold_is_not_lent(lent):
     assert all(map(torch.equal, found, right))
 
 
-def test_threads():
+def test_threads(in_threads):
     module = et.LSTM(I, H)
     xs = [torch.randn(T, N, I) for _ in range(4)]
     right, wrong = [gradients(module, x) for x in xs], []
@@ -114,11 +113,7 @@ def test_threads():
             if not all(map(torch.equal, gradients(module, xs[k]), right[k])):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert not wrong and len(kept(module)) <= _reserve._MOST
 
 

@@ -46,7 +46,6 @@ def inputs(module, batch=2):
     lambda: et.RNN(3, 4, bidirectional=True),
     lambda: et.PeepholeLSTM(3, 4, num_layers=2)])
 def test_twice(make, tangents):
-    torch.manual_seed(0)
     module = make()
     given = inputs(module)
     assert torch.autograd.gradgradcheck(lambda *all: results(module, *all), given, fast_mode=True)
@@ -57,7 +56,6 @@ def test_twice(make, tangents):
 @pytest.mark.parametrize("more", [("resets",), ("mask",), ("resets", "mask", "repeat_padding")])
 def test_twice_with_steps_apart(more, device, tangents):
     """Resets, with gradients of reset states, masks and repeated padding."""
-    torch.manual_seed(0)
     module = et.LSTM(3, 4, num_layers=2, bidirectional=True).to(device)
     given = [tensor.detach().to(device).requires_grad_() for tensor in inputs(module)]
     said = {"resets": torch.rand(4, 2, device=device) < 0.4,
@@ -78,7 +76,6 @@ def test_twice_with_steps_apart(more, device, tangents):
 
 
 def test_twice_with_dropout(tangents):
-    torch.manual_seed(0)
     module = et.GRU(3, 4, num_layers=3, dropout=0.4)
     given = inputs(module)
 
@@ -123,7 +120,6 @@ def test_as_torch(kind):
 @pytest.mark.parametrize("both", [False, True])
 def test_lengths_and_a_graph_of_the_second(both):
     """The second derivative is the same if a third is requested."""
-    torch.manual_seed(0)
     module = et.LSTM(3, 4, bidirectional=both).double()
     x = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
     y, (h, _) = module(x, lengths=[4, 2])
@@ -141,7 +137,6 @@ def test_lengths_and_a_graph_of_the_second(both):
 @pytest.mark.parametrize("make", [lambda: et.MGU(3, 4, num_layers=2),
                                   lambda: et.PeepholeLSTM(3, 4)])
 def test_forward_mode(make, tangents):
-    torch.manual_seed(0)
     module = make()
     given = inputs(module)
     assert torch.autograd.gradcheck(lambda *all: results(module, *all), given, fast_mode=True,

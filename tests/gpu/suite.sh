@@ -37,7 +37,7 @@ jobs_of() {
         done
         ;;
     python)
-        for file in $(cd "$source" && grep -l cuda python/tests/test_*.py); do
+        for file in $(cd "$source" && grep -lE "cuda|def .*[( ]device[,)]" python/tests/test_*.py); do
             name=$(basename "$file" .py)
             echo "python.$name $python -m pytest -q -rs -p no:cacheprovider --tb=short $source/$file"
         done
