@@ -12,6 +12,13 @@ struct ecornn_cell cell;
 struct inputs in;
 struct memory memory;
 
+void compile(const char *text)
+{
+    struct eco_cell_error error;
+    ck_assert_msg(eco_cell_compile(&cell, text, &error), "%s: %d:%d: %s", text, error.line,
+                  error.column, error.message);
+}
+
 static double row_mean(const double *value, int n)
 {
     double sum = 0;

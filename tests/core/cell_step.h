@@ -41,6 +41,8 @@ extern struct ecornn_cell cell; /* the one under test */
 extern struct inputs in;
 extern struct memory memory;
 
+/* Makes the text the cell under test. */
+void compile(const char *text);
 /* Computes the next states from the graph of the text; returns the loss. */
 double evaluate_graph(plane *next);
 /* Run the stages. in_place: next states overwrite the previous ones, as in inference. */

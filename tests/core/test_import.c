@@ -122,14 +122,10 @@ static int count_numbers(const char *list)
 /* The text of a built-in cell as a cell of another name, with its gates in another order. */
 static ecornn_cell *parse_builtin(const char *name)
 {
-    char inside[100], path[1024], text[2000] = "";
+    char inside[100], text[2000] = "";
     ecornn_cell *cell;
     snprintf(inside, sizeof inside, "common/cell/%.*s.cell", (int)strcspn(name, "/"), name);
-    source_path(path, inside);
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file, "cannot read %s", path);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    ck_assert_msg(source_read(inside, text, sizeof text), "cannot read %s", inside);
     char *head = strstr(text, "cell "), *end = strchr(head, '('), *line = strchr(end, '\n') + 1;
     char own[2000];
     snprintf(own, sizeof own, "cell mine%.*s", (int)(line - end), end);
@@ -485,10 +481,9 @@ static size_t read_numbers(FILE *file, const char *name, double *values, size_t 
 START_TEST(torch_numbers)
 {
     static const char *const device[] = {"reference", "cpu:1"};
-    const char *folder = getenv("srcdir");
-    char path[512], problem[64];
+    char path[1024], problem[64];
     double x[64], y[64];
-    snprintf(path, sizeof path, "%s/tests/data/torch.txt", folder ? folder : ".");
+    source_path(path, "tests/data/torch.txt");
     FILE *file = fopen(path, "r");
     ck_assert_msg(file, "cannot read %s", path);
     int cases = 0;

@@ -15,13 +15,6 @@
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
-static void compile(const char *text)
-{
-    struct eco_cell_error error;
-    ck_assert_msg(eco_cell_compile(&cell, text, &error), "%s: %d:%d: %s", text, error.line,
-                  error.column, error.message);
-}
-
 /* ---- what is known ---- */
 
 /* Describes a saved value by the last function that made it and the line of its accumulator. */
@@ -386,13 +379,9 @@ static void check_text(const char *text)
 
 static void check_file(const char *folder, const char *name)
 {
-    char path[256], text[ECO_MAX_TEXT + 1];
-    const char *srcdir = getenv("srcdir");
-    snprintf(path, sizeof path, "%s/%s/%s.cell", srcdir == NULL ? "." : srcdir, folder, name);
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "%s", path);
-    text[fread(text, 1, ECO_MAX_TEXT, file)] = 0;
-    fclose(file);
+    char file[96], text[ECO_MAX_TEXT + 1];
+    snprintf(file, sizeof file, "%s/%s.cell", folder, name);
+    ck_assert_msg(source_read(file, text, sizeof text), "%s", file);
     check_text(text);
 }
 

@@ -13,22 +13,11 @@
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
-static void compile(const char *text)
-{
-    struct eco_cell_error error;
-    ck_assert_msg(eco_cell_compile(&cell, text, &error), "%s: %d:%d: %s", text, error.line,
-                  error.column, error.message);
-}
-
 static void compile_file(const char *name)
 {
-    char path[1024], file[96], text[ECO_MAX_TEXT + 1];
+    char file[96], text[ECO_MAX_TEXT + 1];
     snprintf(file, sizeof file, "tests/cells/%s.cell", name);
-    source_path(path, file);
-    FILE *stream = fopen(path, "r");
-    ck_assert_msg(stream != NULL, "%s", path);
-    text[fread(text, 1, ECO_MAX_TEXT, stream)] = 0;
-    fclose(stream);
+    ck_assert_msg(source_read(file, text, sizeof text), "%s", file);
     compile(text);
 }
 

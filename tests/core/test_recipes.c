@@ -33,12 +33,7 @@ static const char recipes[] = "doc/guide/recipes.md";
 
 static void read_page(const char *name)
 {
-    char path[1024];
-    source_path(path, name);
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "%s", path);
-    page[fread(page, 1, sizeof page - 1, file)] = 0;
-    fclose(file);
+    ck_assert_msg(source_read(name, page, sizeof page), "%s", name);
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */

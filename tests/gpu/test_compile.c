@@ -57,27 +57,18 @@ static int cells(void)
     return builtins() + n;
 }
 
-static ecornn_cell *parse(const char *path)
+static ecornn_cell *cell_number(int k)
 {
     ecornn_cell *cell = NULL;
     static char text[ECO_MAX_TEXT];
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "%s", path);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
-    return cell;
-}
-
-static ecornn_cell *cell_number(int k)
-{
-    char name[64], inside[128], path[1024];
+    char name[64], inside[128];
     if (k < builtins())
         snprintf(inside, sizeof inside, "common/cell/%s.cell", cell_name(k));
     else if (sweep_own_cell(k - builtins(), name))
         snprintf(inside, sizeof inside, "tests/cells/%s.cell", name);
-    source_path(path, inside);
-    return parse(path);
+    ck_assert_msg(source_read(inside, text, sizeof text), "%s", inside);
+    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    return cell;
 }
 
 /* Options that save most of the compiler's time. Used if this NVRTC has them, and then it knows all

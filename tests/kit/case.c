@@ -79,25 +79,29 @@ void source_path(char path[1024], const char *inside)
     }
 }
 
+bool source_read(const char *inside, char *text, size_t size)
+{
+    char path[1024];
+    source_path(path, inside);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+    return true;
+}
+
 /* False: the file does not exist or is not a cell. */
 static bool read_cell(ecornn_cell **cell, const char *name)
 {
-    char inside[256], path[1024], text[16384];
+    char inside[256], text[16384];
     const bool own = strncmp(name, "own-", 4) == 0;
     snprintf(inside, sizeof inside, "%s/%s.cell", own ? "common/cell" : "tests/cells",
              own ? name + 4 : name);
-    source_path(path, inside);
-    FILE *file = fopen(path, "r");
-    if (!file) {
-        fprintf(stderr, "%s is neither built in nor a file %s\n", name, inside);
-        return false;
-    }
-    const size_t length = fread(text, 1, sizeof text - 1, file);
-    text[length] = '\0';
-    fclose(file);
-    if (ecornn_cell_parse(cell, text) == ECORNN_OK)
+    const bool found = source_read(inside, text, sizeof text);
+    if (found && ecornn_cell_parse(cell, text) == ECORNN_OK)
         return true;
-    fprintf(stderr, "%s: %s\n", path, ecornn_error_detail());
+    fprintf(stderr, "%s: %s: %s\n", name, inside, found ? ecornn_error_detail() : "no such file");
     return false;
 }
 

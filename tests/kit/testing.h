@@ -98,6 +98,8 @@ struct test_case {
 /* The path of a file in the source tree, such as "tests/cells/x.cell". The tree is $srcdir, or else
  * the current folder or one above it. */
 void source_path(char path[1024], const char *inside);
+/* Reads such a file, up to size - 1 characters; false: there is none. */
+bool source_read(const char *inside, char *text, size_t size);
 /* False, with a message on stderr: the string is wrong. */
 bool case_parse(struct test_case *test, const char *text);
 void case_free(struct test_case *test);
