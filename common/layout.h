@@ -141,8 +141,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
  * fills them, and later ops read them as they would read the reserve. */
 bool eco_layout_replays(const struct eco_layout *layout);
 /* Are the exchange, room of products and gathered rows of a pass in the same memory?  Steps use the
- * first of them, and operations between steps the others.  Not in a replay, whose products run
- * while the exchange is prepared. */
+ * first of them, and operations between steps the others. */
 bool eco_layout_shares_exchange(const struct eco_layout *layout, bool backward);
 /* Is the state after step t a checkpoint?  For states other than the output state. */
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t);

@@ -239,8 +239,7 @@ static int32_t even_chunk(const struct eco_layout *layout, int32_t requested)
 
 bool eco_layout_shares_exchange(const struct eco_layout *layout, bool backward)
 {
-    return layout->request.gpu.steps_exchange &&
-           (backward ? !eco_layout_replays(layout) : layout->request.gpu.shares_forward);
+    return layout->request.gpu.steps_exchange && layout->request.gpu.shares[backward];
 }
 
 static struct eco_size longer(struct eco_size a, struct eco_size b)

@@ -75,7 +75,9 @@ static struct largest largest_of(const struct eco_problem *problem,
                                  const struct eco_layout_request *request)
 {
     enum { TILE = ECO_EMULATED_TILE }; /* sizes are rounded up to it */
-    const double steps = fmin(problem->T, fmax(request->chunk, request->chunk_backward)),
+    const double steps = fmin(problem->T, problem->training
+                                              ? fmax(request->chunk, request->chunk_backward)
+                                              : request->chunk),
                  below = problem->L > 1 ? (double)problem->D * problem->P : 0;
     return (struct largest){TILE + steps * problem->N,
                             TILE + (double)problem->cell->lowered.n_accs * problem->H,

@@ -111,29 +111,39 @@ static double reading_time(const struct eco_problem *problem, const struct eco_c
 
 /* Steps of even chunks whose workspace is at most about 1.25 times that of cuDNN: of a layer the
  * gates of all steps in the type of rows, of each layer its output and weights, and a little more.
- * Not in full F32, where a further chunk takes longest, nor shorter chunks than THRIFTY_STEPS. */
+ * In full F32 a further chunk takes longest: only in inference, and no shorter chunks than
+ * LONG_STEPS; else none shorter than THRIFTY_STEPS. */
 static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward)
 {
-    enum { THRIFTY_STEPS = 48, ROOM = 8 << 20 /* of products */, MORE = 7 << 20 };
+    enum { THRIFTY_STEPS = 48, LONG_STEPS = 64, ROOM = 8 << 20 /* of products */, MORE = 7 << 20 };
+    const bool full = eco_cost_form(problem) == ECO_COST_FULL;
     struct eco_persistent_shape shape;
     const struct eco_persistent_need need =
         eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
-    if (eco_cost_form(problem) == ECO_COST_FULL || !(eco_persistent_shape(&need, &shape) > 0))
+    if ((full && problem->training) || !(eco_persistent_shape(&need, &shape) > 0))
         return problem->T;
     const double accs = problem->cell->lowered.n_accs, size = (double)eco_type_bytes(problem->type),
-                 units = (double)problem->N * problem->H,
+                 units = (double)problem->N * problem->H, T = problem->T,
                  step = accs * units * (backward ? size : sizeof(float)) +
                         (double)shape.exchange_bytes,
-                 output = units * problem->T * size, upper = problem->L - 1,
+                 output = units * T * size, upper = problem->L - 1,
                  layer = MORE + 2 * accs * problem->H * problem->P * size,
                  theirs = (accs + .6 + upper) * output + layer * problem->L,
                  between = backward ? fmin(upper, problem->D == 1 ? 1 : 2) * output
                                     : 0, /* dx of layers */
-        allowed = 1.25 * theirs - fmin(ROOM, 32 * accs * units) - between,
-                 chunks = ceil(problem->T * step / allowed),
-                 most = fmax(1, floor((double)problem->T / THRIFTY_STEPS));
-    return (int32_t)ceil(problem->T / fmin(chunks, most));
+        allowed = 1.25 * theirs - between,
+                 most = fmax(1, floor(T / (full ? LONG_STEPS : THRIFTY_STEPS)));
+    double chunks = 1, room = fmin(ROOM, 32 * accs * units);
+    for (; chunks <= most; chunks++) {
+        struct eco_layout_request request = {.chunk = (int32_t)ceil(T / chunks),
+                                             .gpu.steps_exchange = true};
+        if (full)
+            room = (double)eco_step_product_bytes(problem, caps, &request);
+        if (step * T / chunks + room <= allowed)
+            return (int32_t)ceil(T / chunks);
+    }
+    return full ? problem->T : (int32_t)ceil(T / most);
 }
 
 /* Most steps of a chunk. */
@@ -331,16 +341,46 @@ static void request_exchange(const struct eco_problem *problem, const struct eco
     }
 }
 
-/* Marks of an exchange that shares memory with products wait for these, about 2 us in each chunk:
- * not for little memory. Layers of a wavefront do not wait for each other. */
-static bool shares_forward(const struct eco_problem *problem,
-                           const struct eco_layout_request *request)
+/* Does the exchange of a pass share memory with products? Its marks then wait for these, instead of
+ * overlapping: not for little memory, nor in a replay if marks are many and what is saved is
+ * little. Layers of a wavefront do not wait for each other. */
+static bool shares(const struct eco_problem *problem, const struct eco_layout_request *request,
+                   bool backward)
 {
     enum { LEAST_BYTES = 4 << 20 };
-    const double steps = fmin(request->chunk, problem->T),
-                 exchange = steps * (double)request->exchange[0].most;
-    return !request->wavefront && exchange >= LEAST_BYTES &&
-           request->gpu.product_bytes >= LEAST_BYTES;
+    const double steps = fmin(backward ? request->chunk_backward : request->chunk, problem->T),
+                 exchange = steps * (double)request->exchange[backward].most,
+                 room = (double)request->gpu.product_bytes;
+    if (backward)
+        return problem->saving.policy == ECO_SAVE_ALL || 2 * room >= exchange;
+    return !request->wavefront && exchange >= LEAST_BYTES && room >= LEAST_BYTES;
+}
+
+static size_t workspace_of(const struct eco_problem *problem,
+                           const struct eco_layout_request *request, enum eco_layout_kind kind)
+{
+    struct eco_layout layout;
+    eco_layout_build(&layout, problem, request, problem->T, problem->N, kind);
+    return layout.workspace_bytes;
+}
+
+/* Chunks of a replay are as few as fit into the memory that forward needs: each takes time. */
+static void lengthen_replay(const struct eco_problem *problem, const struct eco_caps *caps,
+                            struct eco_layout_request *request)
+{
+    struct eco_layout_request longer = *request;
+    for (int32_t chunks = 1;; chunks++) {
+        longer.chunk_backward = eco_saving_chunk(problem, eco_ceil_div(problem->T, chunks));
+        if (longer.chunk_backward <= request->chunk_backward)
+            return;
+        eco_step_fit(problem, caps, &longer);
+        longer.gpu.shares[1] = shares(problem, &longer, true);
+        if (workspace_of(problem, &longer, ECO_LAYOUT_BACK) <=
+            workspace_of(problem, &longer, ECO_LAYOUT_TRAIN)) {
+            *request = longer;
+            return;
+        }
+    }
 }
 
 static void request(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -366,7 +406,12 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
         request->wavefront ? request->chunk : eco_saving_chunk(problem, steps_back(problem, caps));
     request_exchange(problem, caps, request);
     eco_step_fit(problem, caps, request);
-    request->gpu.shares_forward = shares_forward(problem, request);
+    for (int backward = 0; backward < 2; backward++)
+        request->gpu.shares[backward] = shares(problem, request, backward);
+    const enum eco_save saving = problem->saving.policy;
+    if ((saving == ECO_SAVE_STATES || saving == ECO_SAVE_EVERY) && !request->wavefront &&
+        eco_step_asked(problem, true) == 0)
+        lengthen_replay(problem, caps, request);
 }
 
 const struct eco_algo eco_algo_persistent = {"persistent",           refuses,     request, estimate,

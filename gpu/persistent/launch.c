@@ -170,10 +170,10 @@ static bool shares_rows(const struct eco_gpu_run *run, const struct eco_bound *b
 }
 
 /* Does one of the ops follow products that wrote to the exchange's memory? Forward those of its
- * input, backward those of another chunk. */
+ * input, backward those of another chunk or a replay. */
 static bool follows_products(const struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    bool follows = !run->args->backward;
+    bool follows = !run->args->backward || eco_layout_replays(run->layout);
     for (int i = 0; i < n; i++) {
         const struct eco_op *op = bounds[i].op;
         follows |= op->reversed ? op->t0 > 0 : op->t1 < run->args->T;

@@ -99,7 +99,7 @@ const struct eco_layout_request requests[REQUESTS] = {
      .chunk_backward = 3,
      .gpu.lean = true,
      .gpu.steps_exchange = true,
-     .gpu.shares_forward = true,
+     .gpu.shares = {true, true},
      .gpu.product_bytes = 100,
      .gpu.product = {.most = 100},
      .exchange = {{.most = 500}, {.most = 900}}},
