@@ -92,7 +92,8 @@ static ecornn_type type_of(const struct eco_gpu_run *run, const struct eco_matmu
     return m->scaled != NULL ? ECORNN_F16 : run->layout->type;
 }
 
-/* A part of the weights for products: transposed if there is such a copy. */
+/* A part of the weights for products: transposed if there is such a copy for products of the pass.
+ * back: C = A M; else C = A M^T, in backward of a replay. */
 struct weights {
     const void *data;
     bool transposed;
@@ -100,18 +101,19 @@ struct weights {
     size_t number; /* elements from one of the matrix's n to the next */
 };
 
-static struct weights weights_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+static struct weights weights_of(const struct eco_gpu_run *run, const struct eco_matmul *m,
+                                 bool back)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const bool backward = run->args->backward;
     const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
     if (m->scaled != NULL)
         return (struct weights){m->scaled->weights, false, row, height * row};
-    if (!run->layout->request.gpu.transposed[backward] || m->weight_id < ECO_WEIGHT_RECURRENT)
+    if (!run->layout->request.gpu.transposed[back] || back != run->args->backward ||
+        m->weight_id < ECO_WEIGHT_RECURRENT)
         return (struct weights){eco_gpu_weights(run, m->op, m->weight_id), false, row,
                                 height * row};
     const struct eco_array array =
-        eco_layout_transposed(run->layout, backward, m->op->layer, m->op->d, m->weight_id);
+        eco_layout_transposed(run->layout, back, m->op->layer, m->op->d, m->weight_id);
     return (struct weights){eco_bind_array(&array, run->args, 0).first, true, array.row, height};
 }
 
@@ -124,7 +126,7 @@ struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run, const str
                                         const struct eco_acc_range *span)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const struct weights weights = weights_of(run, m);
+    const struct weights weights = weights_of(run, m, false);
     const ecornn_type c_type = c_type_of(run, m);
     const bool bytes = eco_gpu_reads_bytes(run);
     const size_t before = (size_t)span->before * weights.number;
@@ -166,7 +168,7 @@ void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
 void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const struct weights weights = weights_of(run, m);
+    const struct weights weights = weights_of(run, m, true);
     struct eco_product product = {.kind = weights.transposed ? ECO_NT : ECO_NN,
                                   .m = m->rows,
                                   .n = eco_gpu_columns(run, m),
