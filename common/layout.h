@@ -1,6 +1,6 @@
 /*
  * The layout: the offset, strides and type of every array in weights, workspace and reserve, a pure
- * function of problem, request, T and N.  plan/layout.c, scratch.c, arrays.c.
+ * function of problem, request, T and N.  plan/layout*.c, scratch.c, arrays.c.
  *
  * Example, "lstm/f32/train/L2/T100/N32/I512/H512" on a CPU.  The reserve has for each layer the
  * planes of both states, [102,32,512], and the saved values [100,32,saves,512].  Step t reads plane
