@@ -176,6 +176,22 @@ START_TEST(cuts_few_steps)
 }
 END_TEST
 
+/* Chunks of a replay are as long as forward's memory allows, or as the L2. */
+static const struct {
+    const char *problem;
+    int32_t chunk;
+} replays[] = {{"lstm/f32/fast/train/T100/N64/I512/H512/save:states", 50},
+               {"lstm/f32/fast/train/T100/N64/I512/H512/save:every:16", 48},
+               {"lstm/f32/train/T100/N64/I512/H512/save:states", 34},
+               {"lstm/bf16/train/T100/N32/I512/H512/save:states", 50}};
+
+START_TEST(lengthens_replays)
+{
+    ck_assert_int_eq(request_of(&eco_algo_persistent, replays[_i].problem).chunk_backward,
+                     replays[_i].chunk);
+}
+END_TEST
+
 /* Which algorithm is fastest for many rows, as measured on an H100. */
 static const struct {
     const char *problem;
@@ -412,6 +428,7 @@ END_TEST
 
 TEST_MAIN("estimates", 0, {fills_rows, sizeof padded / sizeof *padded},
           {cuts_waves, sizeof waves / sizeof *waves}, {cuts_few_steps, 3 * 17},
+          {lengthens_replays, sizeof replays / sizeof *replays},
           {knows_many_rows, sizeof fastest / sizeof *fastest},
           {knows_blocks, sizeof blocks / sizeof *blocks},
           {shares_out, sizeof shares / sizeof *shares},
