@@ -368,8 +368,9 @@ static size_t workspace_of(const struct eco_problem *problem,
 static void lengthen_replay(const struct eco_problem *problem, const struct eco_caps *caps,
                             struct eco_layout_request *request)
 {
+    enum { MOST = 16 /* chunks; fewer than more of them gain little */ };
     struct eco_layout_request longer = *request;
-    for (int32_t chunks = 1;; chunks++) {
+    for (int32_t chunks = 1; chunks <= MOST; chunks++) {
         longer.chunk_backward = eco_saving_chunk(problem, eco_ceil_div(problem->T, chunks));
         if (longer.chunk_backward <= request->chunk_backward)
             return;
