@@ -109,7 +109,9 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     const size_t dacc_columns = (size_t)(lowered->n_accs + (sums ? 0 : lowered->n_extra));
     switch (scratch) {
     case ECO_SCRATCH_ACC:
-        return backward ? 0 : (size_t)lowered->n_accs * acc_units(layout);
+        return backward || (layout->back && eco_layout_narrows(layout))
+                   ? 0
+                   : (size_t)lowered->n_accs * acc_units(layout);
     case ECO_SCRATCH_GATHER:
         return gather_row(layout, backward);
     case ECO_SCRATCH_OPERAND:
