@@ -1,7 +1,40 @@
 /*
- * Appends states and saved values to the workspace and the reserve.
+ * Appends arrays to a block, such as states and saved values to the workspace and the reserve.
  */
 #include "common/plan/cursor.h"
+
+#include "common/util.h"
+
+struct eco_series eco_put(struct eco_cursor *cursor, int count, struct eco_layout_rows rows)
+{
+    const size_t N = (size_t)cursor->N;
+    if (rows.width == 0 || count == 0)
+        return (struct eco_series){
+            .first = {.block = cursor->block, .offset = cursor->end.value, .type = rows.type},
+            .count = count};
+    const struct eco_size bytes = eco_size_align(eco_layout_product_bytes(
+        rows.type, (size_t)(rows.steps > 0 ? rows.steps : 1), N, rows.width));
+    const struct eco_series series = {.first = {.block = cursor->block,
+                                                .offset = cursor->end.value,
+                                                .step = rows.steps > 0 ? N * rows.width : 0,
+                                                .row = rows.width,
+                                                .type = rows.type},
+                                      .bytes = bytes.value,
+                                      .count = count};
+    cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)count));
+    return series;
+}
+
+struct eco_series eco_put_bytes(struct eco_cursor *cursor, int count, struct eco_size bytes)
+{
+    bytes = eco_size_align(bytes);
+    const struct eco_series series = {
+        .first = {.block = cursor->block, .offset = cursor->end.value},
+        .bytes = bytes.value,
+        .count = count};
+    cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)count));
+    return series;
+}
 
 bool eco_layout_overlaps(const struct eco_layout *layout, bool backward)
 {
