@@ -72,6 +72,7 @@ enum {
     SENT_BYTES = 16,
     ROWS = 32768,
     LEAST_STEPS = 32,
+    LONG_RUN = 350, /* steps */
     CHUNKS = 8,
     LEAST_OVERLAPPED = 12
 };
@@ -109,39 +110,51 @@ static double reading_time(const struct eco_problem *problem, const struct eco_c
     return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
 }
 
-/* Steps of even chunks whose workspace is at most about 1.25 times that of cuDNN: of a layer the
- * gates of all steps in the type of rows, of each layer its output and weights, and a little more.
- * In full F32 a further chunk takes longest: only in inference, and no shorter chunks than
- * LONG_STEPS; else none shorter than THRIFTY_STEPS. */
+/* About the bytes of cuDNN's workspace: the gates of a layer's steps in the type of rows, or, of a
+ * long run, as much as its output and in training twice; each layer's weights, and a little more.
+ */
+static double cudnn_bytes(const struct eco_problem *problem)
+{
+    enum { MORE = 7 << 20 };
+    const double accs = problem->cell->lowered.n_accs, size = (double)eco_type_bytes(problem->type),
+                 output = (double)problem->N * problem->H * problem->T * size,
+                 weights = MORE + 2 * accs * problem->H * problem->P * size,
+                 gates = accs + .6 + problem->L - 1,
+                 rows = problem->T > LONG_RUN ? problem->training ? 2 : 1 : gates;
+    return fmin(gates, rows) * output + weights * problem->L;
+}
+
+/* Steps of even chunks whose workspace is at most about 1.25 times that of cuDNN. In full F32 a
+ * further chunk takes longest: if that is not enough, none is cut. */
 static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward)
 {
-    enum { THRIFTY_STEPS = 48, LONG_STEPS = 64, ROOM = 8 << 20 /* of products */, MORE = 7 << 20 };
+    enum { THRIFTY_STEPS = 48, FULL_STEPS = 64, ROOM = 8 << 20 /* of products */ };
     const bool full = eco_cost_form(problem) == ECO_COST_FULL;
     struct eco_persistent_shape shape;
     const struct eco_persistent_need need =
         eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
-    if ((full && problem->training) || !(eco_persistent_shape(&need, &shape) > 0))
+    if ((full && problem->training && problem->T <= LONG_RUN) ||
+        !(eco_persistent_shape(&need, &shape) > 0))
         return problem->T;
-    const double accs = problem->cell->lowered.n_accs, size = (double)eco_type_bytes(problem->type),
-                 units = (double)problem->N * problem->H, T = problem->T,
+    const double accs = problem->cell->lowered.n_accs, T = problem->T,
+                 size = (double)eco_type_bytes(problem->type),
+                 units = (double)problem->N * problem->H,
                  step = accs * units * (backward ? size : sizeof(float)) +
                         (double)shape.exchange_bytes,
-                 output = units * T * size, upper = problem->L - 1,
-                 layer = MORE + 2 * accs * problem->H * problem->P * size,
-                 theirs = (accs + .6 + upper) * output + layer * problem->L,
-                 between = backward ? fmin(upper, problem->D == 1 ? 1 : 2) * output
-                                    : 0, /* dx of layers */
-        allowed = 1.25 * theirs - between,
-                 most = fmax(1, floor(T / (full ? LONG_STEPS : THRIFTY_STEPS)));
-    double chunks = 1, room = fmin(ROOM, 32 * accs * units);
-    for (; chunks <= most; chunks++) {
+                 /* dx of layers */
+        between = backward ? fmin(problem->L - 1, problem->D == 1 ? 1 : 2) * units * T * size : 0,
+                 allowed = 1.25 * cudnn_bytes(problem) - between,
+                 most = fmax(1, floor(T / (full ? FULL_STEPS : THRIFTY_STEPS)));
+    double room = fmin(ROOM, 32 * accs * units);
+    for (double chunks = 1; chunks <= most; chunks++) {
         struct eco_layout_request request = {.chunk = (int32_t)ceil(T / chunks),
                                              .gpu.steps_exchange = true};
+        request.chunk_backward = request.chunk;
         if (full)
             room = (double)eco_step_product_bytes(problem, caps, &request);
         if (step * T / chunks + room <= allowed)
-            return (int32_t)ceil(T / chunks);
+            return request.chunk;
     }
     return full ? problem->T : (int32_t)ceil(T / most);
 }
