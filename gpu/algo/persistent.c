@@ -377,6 +377,20 @@ static size_t workspace_of(const struct eco_problem *problem,
     return layout.workspace_bytes;
 }
 
+/* Where steps back are products in full F32, two chunks take no longer than one. */
+static void halve_large(const struct eco_problem *problem, const struct eco_caps *caps,
+                        struct eco_layout_request *request)
+{
+    enum { LEAST_STEPS_BACK = 24 };
+    const int32_t half = (problem->T + 1) / 2;
+    if (eco_cost_form(problem) != ECO_COST_FULL || problem->D > 1 || half < LEAST_STEPS_BACK ||
+        workspace_of(problem, request, ECO_LAYOUT_TRAIN) <= 1.25 * cudnn_bytes(problem))
+        return;
+    request->chunk = request->chunk < half ? request->chunk : half;
+    request->chunk_backward = request->chunk_backward < half ? request->chunk_backward : half;
+    eco_step_fit(problem, caps, request);
+}
+
 /* Chunks of a replay are as few as fit into the memory that forward needs: each takes time. */
 static void lengthen_replay(const struct eco_problem *problem, const struct eco_caps *caps,
                             struct eco_layout_request *request)
@@ -423,6 +437,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     for (int backward = 0; backward < 2; backward++)
         request->gpu.shares[backward] = shares(problem, request, backward);
     const enum eco_save saving = problem->saving.policy;
+    if (back_is_outside && saving == ECO_SAVE_ALL && eco_step_asked(problem, true) == 0)
+        halve_large(problem, caps, request);
     if ((saving == ECO_SAVE_STATES || saving == ECO_SAVE_EVERY) && !request->wavefront &&
         eco_step_asked(problem, true) == 0)
         lengthen_replay(problem, caps, request);
