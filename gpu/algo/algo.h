@@ -76,6 +76,17 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
 /* Updates the requests that follow from chunks: eco_algo.fit. */
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
                   struct eco_layout_request *request);
+/* persistent_chunks.c: most steps of a chunk of algorithm persistent, ... */
+int32_t eco_persistent_most_steps(const struct eco_problem *problem, const struct eco_caps *caps,
+                                  bool backward, bool wavefront);
+/* ... its steps if layers follow each other, as forced or most; ... */
+int32_t eco_persistent_steps(const struct eco_problem *problem, const struct eco_caps *caps,
+                             bool backward);
+/* ... and of backward. Recomputed saved values stay in the L2 until the steps read them. */
+int32_t eco_persistent_steps_back(const struct eco_problem *problem, const struct eco_caps *caps);
+/* At last, with all else requested: what shares memory, and chunks that fit in memory. */
+void eco_persistent_fit_chunks(const struct eco_problem *problem, const struct eco_caps *caps,
+                               struct eco_layout_request *request);
 /* run.c, eco_algo.run */
 ecornn_status eco_gpu_run_persistent(const struct ecornn_plan *plan, const struct eco_tape *tape,
                                      const struct eco_layout *layout, const struct eco_args *args);
