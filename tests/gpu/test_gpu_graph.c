@@ -372,7 +372,7 @@ START_TEST(a_captured_tick_takes_other_streams)
     cudaStream_t stream;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    net_make(&net, "lstm/f32/infer/T1/N6/I32/H32");
+    net_make(&net, "lstm/f32/infer/T1/N6/I32/H32/streams");
     float *const state[2] = {random_block(bytes, true), random_block(bytes, true)},
                  *const dense = ecornn_alloc(device, 2 * N * H * sizeof(float));
     float *const y = ecornn_alloc(device, net.y_bytes), host[N * H], other[2][STREAMS * H];
