@@ -64,7 +64,7 @@ static double cudnn_bytes(const struct eco_problem *problem)
 }
 
 /* Steps of even chunks whose workspace is at most about 1.25 times that of cuDNN. In full F32 a
- * further chunk takes longest: if that is not enough, none is cut. */
+ * further chunk takes longest: none is cut in training, nor if that is not enough. */
 static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward)
 {
@@ -73,8 +73,7 @@ static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco
     struct eco_persistent_shape shape;
     const struct eco_persistent_need need =
         eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
-    if ((full && problem->training && problem->T <= LONG_RUN) ||
-        !(eco_persistent_shape(&need, &shape) > 0))
+    if ((full && problem->training) || !(eco_persistent_shape(&need, &shape) > 0))
         return problem->T;
     const double accs = problem->cell->lowered.n_accs, T = problem->T,
                  size = (double)eco_type_bytes(problem->type),
