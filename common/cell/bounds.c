@@ -1,7 +1,8 @@
 /*
- * Does a cell keep its output state and all operands of R in [-1, 1], or, if the output state
- * starts outside, within the next power of two, whatever the other states start from?  Interval
- * arithmetic gives the answer; a true one holds up to rounding, a false one may be too cautious.
+ * What is known of a cell's states.  Does it keep its output state and all operands of R in
+ * [-1, 1], or, if the output state starts outside, within the next power of two, whatever the other
+ * states start from?  Interval arithmetic gives the answer; a true one holds up to rounding, a
+ * false one may be too cautious.  And can a replay compute many steps at once?
  */
 #include "common/cell/cell.h"
 
@@ -180,4 +181,28 @@ bool eco_cell_is_bounded(const struct ecornn_cell *cell)
     for (double bound = 1; bounded && bound <= last; bound *= 2)
         bounded = stays_within(cell, bound);
     return bounded;
+}
+
+/* ---- states known to a replay ---------------------------------------------------------------- */
+
+static bool reads_others(const struct eco_program *program)
+{
+    for (int i = 0; i < program->n; i++)
+        if (program->code[i].op == ECO_OP_STATE && program->code[i].index > 0)
+            return true;
+    return false;
+}
+
+bool eco_cell_replays_at_once(const struct ecornn_cell *cell, bool known)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    if (lowered->n_means[0] > 0)
+        return false;
+    for (int o = 0; o < lowered->n_operands; o++)
+        if (lowered->operand[o].state > 0 && !known)
+            return false;
+    for (int k = 0; k + 1 < lowered->n_forward; k++)
+        if (reads_others(&lowered->forward[k]) && !known)
+            return false;
+    return true;
 }

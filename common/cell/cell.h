@@ -278,7 +278,7 @@ size_t eco_cell_emit_means(const struct ecornn_cell *cell, bool backward, char *
  * other states? */
 bool eco_cell_is_bounded(const struct ecornn_cell *cell);
 
-/* replay.c: can forward be repeated for many steps at once if the output state of every step is
+/* bounds.c: can forward be repeated for many steps at once if the output state of every step is
  * known, and with `known` the other states too?  Without it the last stage computes them. */
 bool eco_cell_replays_at_once(const struct ecornn_cell *cell, bool known);
 

@@ -27,3 +27,13 @@ size_t eco_wide_shared(int shape, int32_t accs)
     return (size_t)eco_wide_shapes[shape].stages * (lines * ECO_WIDE_LINE + ECO_WIDE_BARRIERS) +
            columns * sizeof(float);
 }
+
+bool eco_wide_has_back(const struct eco_problem *problem, const struct eco_caps *caps, int64_t rows)
+{
+    enum { LEAST = 1 << 13 }; /* units of all rows; fewer do not fill the device */
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int64_t units = rows * problem->H;
+    return caps->gpu.wide && problem->cell->builtin >= 0 && lowered->n_backward == 1 &&
+           lowered->n_accs + lowered->n_extra <= ECO_WIDE_DACCS && !problem->resets &&
+           !problem->projected && lowered->n_slots == 0 && units >= LEAST && units <= INT32_MAX;
+}

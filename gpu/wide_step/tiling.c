@@ -155,16 +155,6 @@ int32_t eco_wide_ops(const struct eco_problem *problem)
     return !between && saves_all && problem->T > ECO_WIDE_LAG * problem->L ? layers : 1;
 }
 
-bool eco_wide_has_back(const struct eco_problem *problem, const struct eco_caps *caps, int64_t rows)
-{
-    enum { LEAST = 1 << 13 }; /* units of all rows; fewer do not fill the device */
-    const struct eco_lowered *lowered = &problem->cell->lowered;
-    const int64_t units = rows * problem->H;
-    return caps->gpu.wide && problem->cell->builtin >= 0 && lowered->n_backward == 1 &&
-           lowered->n_accs + lowered->n_extra <= ECO_WIDE_DACCS && !problem->resets &&
-           !problem->projected && lowered->n_slots == 0 && units >= LEAST && units <= INT32_MAX;
-}
-
 void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan *own)
 {
     const struct eco_problem *problem = &plan->problem;
