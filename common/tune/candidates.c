@@ -47,7 +47,7 @@ const struct eco_choice eco_choices[] = {
     {"cpu", "whole-rows", "packed", "1", 0},
     {"cpu", "help", "packed", "0 1", 0},
     {"cpu", "pack-rows", "packed", "132 264 1056", TRAINING | SUMS},
-    {"cuda", "algorithm", NULL, "persistent fused step scan", 0},
+    {"cuda", "algorithm", NULL, "persistent fused step scan", SUMS},
     {"cuda", "forward", "persistent", DIVISIONS, SUMS},
     {"cuda", "backward", "persistent", "step " DIVISIONS, TRAINING | SUMS},
     {"cuda", "fused", "fused", "8 16 32 " WIDE, 0},

@@ -7,6 +7,7 @@
 #include "gpu/fused_step/fused_step.h"
 
 #include <limits.h>
+#include <math.h>
 
 #include "gpu/jit/compile.h"
 #include "gpu/algo/algo.h"
@@ -101,6 +102,8 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
+    if (problem->row_invariant && eco_algo_persistent.refuses(problem, caps) == NULL)
+        return HUGE_VAL; /* else N and T would decide, and algorithms differ in last bits */
     const double forward = forward_time(problem, caps);
     if (!problem->training)
         return forward;

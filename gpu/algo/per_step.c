@@ -212,7 +212,7 @@ bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *ca
     const enum eco_rows asked = eco_gpu_rows(problem);
     if (asked != ECO_ROWS_FASTER)
         return asked == ECO_ROWS_PADDED;
-    return eco_step_gains_by_groups(problem, caps, outside);
+    return problem->row_invariant || eco_step_gains_by_groups(problem, caps, outside);
 }
 
 /* ---- estimate -------------------------------------------------------------------------------- */

@@ -19,12 +19,11 @@ static double step_time(const struct eco_problem *problem, const struct eco_caps
     return eco_persistent_shape(&need, &shape);
 }
 
-/* Kernels compute offsets within a step in 32 bits; the caller's rows may be T apart. */
-static bool fits_32bit(const struct eco_problem *problem)
+static bool fits_32bit(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double state = (double)problem->D * problem->H,
-                 row = problem->batch_major ? problem->T * state : ECO_MAX_ACCS * state;
-    return problem->N * row < UINT32_MAX;
+    const struct eco_persistent_need need =
+        eco_persistent_need(problem, caps, false, problem->N, 1, 1);
+    return need.rows * eco_persistent_row(problem) < UINT32_MAX;
 }
 
 /* Can the backward steps stay on the chip, too? */
@@ -33,10 +32,24 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
     return eco_persistent_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
 }
 
+/* In F32 the numbers of several rows may be rounded for one scale. Plans of inference have the bits
+ * of plans of training. */
+static const char *refuses_apart(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const bool made =
+        eco_persistent_is_made(problem, false) && eco_persistent_is_made(problem, true);
+    if (!problem->row_invariant)
+        return NULL;
+    if (!eco_type_narrow(problem->type) || caps->gpu.partitions > 0 || !made)
+        return "supports ECORNN_ROW_INVARIANT in 16 bits, for one model of a built-in cell with "
+               "one product, without resets";
+    return also_back(problem, caps)
+               ? NULL
+               : "needs backward steps that fit on the chip for ECORNN_ROW_INVARIANT";
+}
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->row_invariant)
-        return "does not support ECORNN_ROW_INVARIANT: its rows may depend on others";
     if (caps->gpu.version < ECO_PERSISTENT_VERSION || caps->gpu.block_bytes == 0)
         return "needs compute capability 8.0 or later";
     if (problem->projected)
@@ -45,11 +58,13 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "needs weights of the type of the rows";
     if (eco_persistent_refuses(problem, false) != NULL)
         return eco_persistent_refuses(problem, false);
-    if (!fits_32bit(problem))
+    if (!fits_32bit(problem, caps))
         return "needs rows whose elements are within 32 bits of each other";
     if (!(step_time(problem, caps, false, 1) > 0))
         return eco_gpu_divides(problem, false) ? "does not support the forced division"
                                                : "needs weights that fit on the chip";
+    if (refuses_apart(problem, caps) != NULL)
+        return refuses_apart(problem, caps);
     return problem->training && eco_gpu_divides(problem, true) && !also_back(problem, caps)
                ? "does not support the forced backward division"
                : NULL;
@@ -224,6 +239,9 @@ static void request_exchange(const struct eco_problem *problem, const struct eco
         const struct eco_persistent_need need =
             eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
         eco_persistent_exchange(&need, ECO_PERSISTENT_JOBS, &request->exchange[backward]);
+        /* launches of some rows may be any part of a run */
+        for (int place = 0; place < ECO_FEWER && problem->row_invariant; place++)
+            request->exchange[backward].fewer[place] = request->exchange[backward].most;
     }
 }
 

@@ -123,10 +123,11 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         status = eco_gpu_make_lanes(plan->device, plan->device->caps.gpu.partitions);
     if (status == ECORNN_OK)
         find_kernels(plan, own);
-    if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used)
-        status = eco_gpu_services->fail(ECORNN_UNSUPPORTED,
-                                        "row-invariant requires steps of algorithm fused: %s",
-                                        own->fused.why);
+    if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used &&
+        plan->algo != &eco_algo_persistent)
+        status = eco_gpu_services->fail(
+            ECORNN_UNSUPPORTED, "row-invariant requires steps of algorithm fused or persistent: %s",
+            own->fused.why);
     return status;
 }
 

@@ -34,6 +34,14 @@ struct eco_product {
  * or another is faster. */
 bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
 
+/* Must one kernel compute it for any number of rows? So it is for row-invariant plans with products
+ * over the rows of many steps only; grouped.c has others. */
+static inline bool eco_gpu_is_fixed(const struct eco_gpu_run *run, const struct eco_product *p)
+{
+    return run->problem->row_invariant && p->kind != ECO_TN &&
+           ((const struct eco_gpu_plan *)run->plan->context)->persistent[0].used;
+}
+
 /* Multiprocessors for a product of steps, or over many steps; 0: all. */
 int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows);
 

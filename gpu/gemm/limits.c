@@ -111,7 +111,8 @@ int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows)
     const bool at_once = eco_gpu_is_batched(run, backward ? ECO_D_STEP : ECO_STEP);
     const struct shares *of = !f32 ? &of_16_bits : run->problem->fast ? &of_tf32 : &of_f32;
     const int all = run->plan->device->caps.threads;
-    if (run->launch.lanes <= 1 || at_once || run->layout->type == ECORNN_F64)
+    if (run->launch.lanes <= 1 || at_once || run->layout->type == ECORNN_F64 ||
+        run->problem->row_invariant)
         return 0;
     const int share = (many_rows ? of->many : of->step[backward]) * all / run->launch.lanes;
     return share < all ? share : 0;

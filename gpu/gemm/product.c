@@ -53,13 +53,15 @@ static bool describe(const struct eco_gpu_run *run, const struct eco_product *p,
     } all[] = {{CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode},
                {CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first},
                {CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second},
+               {CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &share, sizeof share},
                {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue},
                {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias},
-               {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type},
-               {CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &share, sizeof share}};
+               {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type}};
+    enum { ALL = sizeof all / sizeof *all, OF_BIAS = 3 };
+    const size_t count = p->bias != NULL ? ALL : ALL - OF_BIAS;
     bool good = cublasLtMatmulDescInit(&lt->product, eco_gpu_compute_type(run->problem, p->scaled),
                                        CUDA_R_32F) == CUBLAS_STATUS_SUCCESS;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < count; i++)
         good = good && cublasLtMatmulDescSetAttribute(&lt->product, all[i].attribute, all[i].value,
                                                       all[i].bytes) == CUBLAS_STATUS_SUCCESS;
     return good;
@@ -76,8 +78,8 @@ static bool arrange(const struct eco_gpu_run *run, const struct eco_product *p, 
                                     (int64_t)p->b_row) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatrixLayoutInit(&lt->b, type, tn ? m : terms, tn ? terms : m,
                                     (int64_t)p->a_row) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutInit(&lt->c, CUDA_R_32F, n, m, (int64_t)p->c_row) ==
-               CUBLAS_STATUS_SUCCESS;
+           cublasLtMatrixLayoutInit(&lt->c, eco_gpu_cuda_type(p->c_type), n, m,
+                                    (int64_t)p->c_row) == CUBLAS_STATUS_SUCCESS;
 }
 
 /* A cuBLAS handle is also one of cuBLASLt. */
@@ -105,24 +107,34 @@ static bool multiply_lt(struct eco_gpu_run *run, const struct eco_product *p, st
     return true;
 }
 
+/* What a kernel may use. */
+struct allowed {
+    size_t room;
+    uintptr_t alignment;
+    uint32_t reductions; /* how sums that are split along k are added */
+};
+
 /* The largest power of two that divides the address, as far as it matters. */
-static uint32_t alignment(const void *data)
+static uint32_t alignment(const void *data, uintptr_t most)
 {
-    const uintptr_t at = (uintptr_t)data | ECO_ROOM_ALIGNMENT;
+    const uintptr_t at = (uintptr_t)data | most;
     return (uint32_t)(at & -at);
 }
 
-/* Asks for the kernel that cuBLAS would take if it had ECO_SPLITTING_BYTES. */
+/* Asks for the kernel that cuBLAS would take. */
 static bool choose(const struct eco_gpu_run *run, const struct eco_product *p,
-                   struct lt_product *lt, cublasLtMatmulHeuristicResult_t *choice)
+                   struct lt_product *lt, const struct allowed *allowed,
+                   cublasLtMatmulHeuristicResult_t *choice)
 {
-    static const size_t room = ECO_SPLITTING_BYTES;
-    const uint32_t a = alignment(p->b), b = alignment(p->a), c = alignment(p->c);
+    const uint32_t a = alignment(p->b, allowed->alignment), b = alignment(p->a, allowed->alignment),
+                   c = alignment(p->c, allowed->alignment);
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
         const void *value;
         size_t bytes;
-    } request[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room},
+    } request[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &allowed->room, sizeof allowed->room},
+                   {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &allowed->reductions,
+                    sizeof allowed->reductions},
                    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
                    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
                    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
@@ -145,11 +157,41 @@ static bool choose(const struct eco_gpu_run *run, const struct eco_product *p,
  * to twice as slow. */
 static bool multiply_splitting(struct eco_gpu_run *run, const struct eco_product *p, size_t room)
 {
+    static const struct allowed all = {ECO_SPLITTING_BYTES, ECO_ROOM_ALIGNMENT,
+                                       CUBLASLT_REDUCTION_SCHEME_MASK};
     struct lt_product lt;
     cublasLtMatmulHeuristicResult_t choice;
     return p->c_type == ECORNN_F32 && describe(run, p, &lt) && arrange(run, p, p->k, &lt) &&
-           choose(run, p, &lt, &choice) && choice.workspaceSize <= room &&
+           choose(run, p, &lt, &all, &choice) && choice.workspaceSize <= room &&
            multiply_lt(run, p, &lt, &choice.algo, choice.workspaceSize);
+}
+
+/* An address that is aligned as all rows of a matrix are. */
+static const void *as_aligned(const void *data, size_t row, ecornn_type type)
+{
+    return (const void *)((uintptr_t)data | row * eco_type_bytes(type));
+}
+
+/* By the kernel for many rows, whatever their number, without sums that are split. */
+static void multiply_fixed(struct eco_gpu_run *run, const struct eco_product *p)
+{
+    enum { MANY = 4096, WHOLE = 16 /* bytes that a kernel loads at once */ };
+    static const struct allowed apart = {0, WHOLE, CUBLASLT_REDUCTION_SCHEME_NONE};
+    struct eco_product many = *p;
+    struct lt_product lt;
+    cublasLtMatmulHeuristicResult_t choice;
+    many.m = MANY;
+    many.a = as_aligned(p->a, p->a_row, run->layout->type);
+    many.b = as_aligned(p->b, p->b_row, run->layout->type);
+    many.c = (void *)(uintptr_t)as_aligned(p->c, p->c_row, p->c_type);
+    if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
+        return;
+    if (!describe(run, p, &lt) || !arrange(run, &many, p->k, &lt) ||
+        !choose(run, &many, &lt, &apart, &choice) || !arrange(run, p, p->k, &lt) ||
+        !multiply_lt(run, p, &lt, &choice.algo, 0))
+        run->status = eco_gpu_services->fail(
+            ECORNN_UNSUPPORTED, "cuBLAS has no kernel for a row-invariant product of %d terms",
+            p->k);
 }
 
 /* ---- cuBLAS ---------------------------------------------------------------------------------- */
@@ -286,6 +328,10 @@ bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *p)
     }
     if (p->bias == NULL && eco_gpu_grouped_product(run, p))
         return true;
+    if (eco_gpu_is_fixed(run, p)) {
+        multiply_fixed(run, p);
+        return true;
+    }
     if (eco_gpu_product_emulated(run, p))
         return true;
     if (p->bias != NULL)

@@ -68,12 +68,43 @@ static const void *weights_of(const struct eco_gpu_run *run, const struct eco_op
     return eco_bind_array(&array, run->args, 0).first;
 }
 
+static void begin_at(int32_t row, struct eco_view *view)
+{
+    *view = eco_view_column(view, (size_t)row * view->row);
+}
+
+/* The arrays of a kernel from a batch row on. */
+static struct eco_bound bound_from(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                                   int32_t row)
+{
+    const bool backward = run->args->backward, copies = eco_layout_copies_states(run->layout);
+    struct eco_bound rest = *bound;
+    if (row == 0)
+        return rest;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        begin_at(row, &rest.before[s]);
+        begin_at(row, &rest.next[s]);
+        if (backward) {
+            begin_at(row, &rest.before_first[s]);
+            begin_at(row, &rest.carry[s]);
+        } else if (copies && s > 0) {
+            begin_at(row, &rest.checkpoint[s]);
+        }
+    }
+    begin_at(row, backward ? &rest.dy : &rest.y);
+    begin_at(row, &rest.acc);
+    begin_at(row, &rest.save);
+    begin_at(row, &rest.operand);
+    return rest;
+}
+
 struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
-                                             const struct eco_bound *bound,
+                                             const struct eco_bound *all, int32_t row,
                                              struct eco_persistent_call *call)
 {
     const bool backward = run->args->backward;
-    const struct eco_op *op = bound->op;
+    const struct eco_op *op = all->op;
+    const struct eco_bound rest = bound_from(run, all, row), *const bound = &rest;
     const struct course course = course_of(op, backward);
     const struct eco_view *y = backward ? &bound->dy : &bound->y, *acc = &bound->acc;
     struct eco_persistent_job job = {
@@ -115,7 +146,9 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
         point_at_planes(run, bound, &course, call, &job);
     for (int s = 0; s < call->n_states; s++) {
         const void *given = backward ? run->args->dfinal[s] : run->args->initial[s];
-        job.caller_state[s] = eco_bind_caller_state(run->layout, run->args, op, s, given).first;
+        struct eco_view caller = eco_bind_caller_state(run->layout, run->args, op, s, given);
+        begin_at(row, &caller);
+        job.caller_state[s] = caller.first;
     }
     for (int s = 0; backward && s < call->n_states; s++) {
         job.carry[s] = (void *)bound->carry[s].first;

@@ -34,11 +34,12 @@ eco_persistent_chosen(const struct eco_persistent_kernels *kernels, int32_t jobs
     return NULL;
 }
 
-static const struct eco_persistent_choice *chosen_for(const struct eco_gpu_run *run, int n)
-{
-    const struct eco_gpu_plan *own = run->plan->context;
-    return eco_persistent_chosen(&own->persistent[run->args->backward], n, run->args->N);
-}
+/* Ops of one level and rows of the batch that a launch may take together. */
+struct part {
+    const struct eco_bound *bounds;
+    int n;
+    int32_t first, rows;
+};
 
 static int32_t most_steps(const struct eco_bound *bounds, int n)
 {
@@ -49,28 +50,26 @@ static int32_t most_steps(const struct eco_bound *bounds, int n)
     return steps;
 }
 
-static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
-                                          const struct eco_bound *bounds, int n)
+static struct eco_persistent_need need_of(const struct eco_gpu_run *run, const struct part *part)
 {
     const struct eco_gpu_plan *own = run->plan->context;
     struct eco_persistent_need need = own->persistent[run->args->backward].need;
-    need.rows = run->args->N;
-    need.steps = most_steps(bounds, n);
-    need.jobs = n;
+    need.rows = part->rows;
+    need.steps = most_steps(part->bounds, part->n);
+    need.jobs = part->n;
     return need;
 }
 
-static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
-                                          const struct eco_bound *bounds,
+static struct eco_persistent_call call_of(const struct eco_gpu_run *run, const struct part *part,
                                           const struct eco_persistent_need *need,
                                           const struct eco_persistent_shape *shape)
 {
-    const int n = need->jobs;
+    const int n = part->n;
     const struct eco_gpu *gpu = run->plan->device->context;
     const bool backward = run->args->backward;
     struct eco_persistent_call call = {
         .shape = *shape,
-        .rows = run->args->N,
+        .rows = part->rows,
         .hidden = run->problem->H,
         .column = eco_gpu_column(run),
         .n_accs = backward ? run->lowered->n_accs + run->lowered->n_extra : run->lowered->n_accs,
@@ -80,13 +79,13 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
         .words = eco_persistent_words(run),
         .seed = run->args->seed,
         .draw_step = run->args->first_step,
-        .draw_row = run->args->first_row,
+        .draw_row = run->args->first_row + (uint32_t)part->first,
         .keeps = eco_layout_copies_states(run->layout),
-        .lengths = run->args->lengths,
+        .lengths = run->args->lengths == NULL ? NULL : run->args->lengths + part->first,
         .failed = gpu->failed};
     for (int i = 0; i < n; i++) {
-        call.job[i] = eco_persistent_job(run, &bounds[i], &call);
-        call.resets.of[i] = eco_persistent_starts(run, &bounds[i]);
+        call.job[i] = eco_persistent_job(run, &part->bounds[i], part->first, &call);
+        call.resets.of[i] = eco_persistent_starts(run, &part->bounds[i]);
         if (run->args->resets != NULL)
             call.resets.of[i].words =
                 (const uint32_t *)((const char *)call.job[i].exchange + shape->exchange_bytes -
@@ -100,7 +99,7 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
     }
     for (int o = 0; o < need->products; o++) {
         const struct eco_matrix *matrix =
-            eco_layout_matrix(run->layout, bounds->op->layer, ECO_WEIGHT_RECURRENT + o);
+            eco_layout_matrix(run->layout, part->bounds->op->layer, ECO_WEIGHT_RECURRENT + o);
         call.width[o] = need->width[o];
         call.recurrent_row[o] = backward ? matrix->n * matrix->height : matrix->row;
     }
@@ -193,14 +192,45 @@ static bool fits(const struct eco_persistent_usual *usual, const struct eco_pers
            (eco_persistent_is_direct(shape->mainloop) && eco_persistent_row_tiles(shape) > 1);
 }
 
-void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+/* Queues as few launches for the part's ops as the plan has chosen. */
+static void run_part(struct eco_gpu_run *run, const struct part *part)
 {
-    const struct eco_persistent_choice *chosen = chosen_for(run, n);
-    if (n > 1 && !(chosen != NULL && chosen->batched && shares_rows(run, bounds, n))) {
-        eco_persistent_run(run, bounds, n / 2);
-        eco_persistent_run(run, bounds + n / 2, n - n / 2);
+    const struct eco_gpu_plan *own = run->plan->context;
+    const struct eco_persistent_kernels *kernels = &own->persistent[run->args->backward];
+    const struct eco_persistent_choice *chosen =
+        eco_persistent_chosen(kernels, part->n, part->rows);
+    if (part->n > 1 &&
+        !(chosen != NULL && chosen->batched && shares_rows(run, part->bounds, part->n))) {
+        struct part half = *part;
+        half.n = part->n / 2;
+        run_part(run, &half);
+        half.bounds += half.n;
+        half.n = part->n - half.n;
+        run_part(run, &half);
         return;
     }
+    struct eco_persistent_need need = need_of(run, part);
+    struct eco_persistent_shape shape;
+    if (chosen == NULL || !eco_persistent_divide(&need, chosen->place, &shape) ||
+        !fits(&kernels->usual[chosen->place], &need, &shape)) {
+        /* the plan compiled a kernel for every number of rows */
+        run->status = eco_gpu_services->fail(
+            ECORNN_FAILED, "internal error: no compiled kernel for %d batch rows; please report",
+            part->rows);
+        return;
+    }
+    const struct eco_persistent_call call = call_of(run, part, &need, &shape);
+    eco_persistent_forget(run, &call, &need);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, launch(run, kernels->by_shape[chosen->place], &call, part->n),
+                          "a persistent kernel");
+    eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
+}
+
+void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+{
+    const struct eco_gpu_plan *own = run->plan->context;
+    const int32_t rows = run->args->N, most = own->persistent[run->args->backward].need.rows;
     if (follows_products(run, bounds, n))
         eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
     for (int i = 0; i < n && run->args->backward; i++) {
@@ -208,22 +238,8 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
         if (run->args->dweights != NULL)
             eco_gpu_patch_states(run, &bounds[i], bounds[i].op->t0, bounds[i].op->t1);
     }
-    struct eco_persistent_need need = need_of(run, bounds, n);
-    struct eco_persistent_shape shape;
-    const struct eco_gpu_plan *own = run->plan->context;
-    const struct eco_persistent_kernels *kernels = &own->persistent[run->args->backward];
-    if (chosen == NULL || !eco_persistent_divide(&need, chosen->place, &shape) ||
-        !fits(&kernels->usual[chosen->place], &need, &shape)) {
-        /* the plan compiled a kernel for every number of rows */
-        run->status = eco_gpu_services->fail(
-            ECORNN_FAILED, "internal error: no compiled kernel for %d batch rows; please report",
-            run->args->N);
-        return;
+    for (int32_t first = 0; first < rows; first += most) {
+        const int32_t left = rows - first;
+        run_part(run, &(struct part){bounds, n, first, left < most ? left : most});
     }
-    const struct eco_persistent_call call = call_of(run, bounds, &need, &shape);
-    const void *const kernel = kernels->by_shape[chosen->place];
-    eco_persistent_forget(run, &call, &need);
-    if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, launch(run, kernel, &call, n), "a persistent kernel");
-    eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
 }

@@ -48,7 +48,12 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
 /* Arrays that a backward step may read. */
 int32_t eco_persistent_fields(const struct ecornn_cell *cell);
 
-/* For `jobs` concurrent (layer, direction)s, before there is a plan. Applies ECORNN_FORCE. */
+/* Most elements from a batch row to the next: kernels compute offsets within a step in 32 bits, and
+ * the caller's rows may be T apart. */
+double eco_persistent_row(const struct eco_problem *problem);
+
+/* For `jobs` concurrent (layer, direction)s, before there is a plan. Applies ECORNN_FORCE. In
+ * row-invariant plans need.rows is at most what a launch takes. */
 struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem,
                                                const struct eco_caps *caps, bool backward,
                                                int32_t rows, int32_t steps, int32_t jobs);
@@ -96,9 +101,9 @@ void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *te
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* The arrays of one op. Sets in the call what is the same for all ops. */
+/* The arrays of one op from batch row `row` on. Sets in the call what is the same for all ops. */
 struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
-                                             const struct eco_bound *bound,
+                                             const struct eco_bound *bound, int32_t row,
                                              struct eco_persistent_call *call);
 
 /* With resets: what the rows of an op restart from. */

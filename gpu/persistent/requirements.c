@@ -5,6 +5,7 @@
 #include "gpu/persistent/persistent.h"
 #include "gpu/device/rates.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- kinds of kernels ------------------------------------------------------------------------ */
@@ -116,6 +117,12 @@ static uint64_t shapes_of(const struct eco_problem *problem, const struct eco_ca
            eco_gpu_divisions(problem, backward);
 }
 
+double eco_persistent_row(const struct eco_problem *problem)
+{
+    const double state = (double)problem->D * problem->H;
+    return problem->batch_major ? problem->T * state : ECO_MAX_ACCS * state;
+}
+
 /* All fields but the allowed shapes and groups. */
 static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
@@ -186,6 +193,81 @@ static uint64_t compiled(const struct eco_problem *problem, struct eco_persisten
     return shapes;
 }
 
+/* ---- row invariance -------------------------------------------------------------------------- */
+
+/*
+ * The order of a row's sums depends on the kernel alone if that multiplies any number of batch
+ * tiles in the same way: not where warps gather few rows themselves, nor with WGMMA, which has no
+ * code for one tile.  So a row-invariant plan takes one such kernel for all numbers of rows, and
+ * runs with more rows than fit have several launches.
+ */
+enum { NUMBERS = 3, FIRST_NUMBER = 8, NEXT_NUMBER = 8 }; /* of rows, for which it is chosen */
+
+/* Most rows of a launch; 0: the kernel does not fit. */
+static int32_t most_rows(const struct eco_persistent_need *need, int place)
+{
+    struct eco_persistent_shape shape = eco_persistent_at(place);
+    const int32_t groups = eco_persistent_most_groups(need, &shape);
+    const struct eco_persistent_shape begun = shape;
+    for (int32_t rows = 0; groups > 0; rows += ECO_PERSISTENT_N) {
+        shape = begun;
+        shape.groups = 1;
+        shape.group_rows = rows + ECO_PERSISTENT_N;
+        if (!eco_persistent_divide_groups(need, &shape))
+            return rows * groups;
+    }
+    return 0;
+}
+
+/* Microseconds of a step of some rows, by as many launches as needed; 0: it does not fit. */
+static double time_of_rows(struct eco_persistent_need need, int place, int32_t rows)
+{
+    struct eco_persistent_shape shape;
+    const int32_t most = most_rows(&need, place);
+    need.shapes = UINT64_C(1) << place;
+    need.rows = rows < most ? rows : most;
+    return most == 0 ? 0 : eco_persistent_shape(&need, &shape) * eco_ceil_div(rows, need.rows);
+}
+
+/* The kernel that a row-invariant plan takes: the least sum of times, each in proportion to the
+ * fastest kernel's for that number of rows. */
+static uint64_t fixed(const struct eco_persistent_need *need)
+{
+    double time[ECO_PERSISTENT_SHAPES][NUMBERS], fastest[NUMBERS] = {0}, least = 0;
+    uint64_t best = 0;
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
+        const int mainloop = eco_persistent_mainloop_of(place);
+        const bool any = mainloop == ECO_PERSISTENT_MMA || mainloop == ECO_PERSISTENT_MMA_MANY;
+        for (int i = 0, rows = FIRST_NUMBER; i < NUMBERS; i++, rows *= NEXT_NUMBER) {
+            time[place][i] =
+                any && need->shapes >> place & 1 ? time_of_rows(*need, place, rows) : 0;
+            if (time[place][i] > 0 && (fastest[i] == 0 || time[place][i] < fastest[i]))
+                fastest[i] = time[place][i];
+        }
+    }
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
+        double sum = 0;
+        for (int i = 0; i < NUMBERS && time[place][i] > 0; i++)
+            sum += time[place][i] / fastest[i];
+        if (sum > 0 && (best == 0 || sum < least)) {
+            least = sum;
+            best = UINT64_C(1) << place;
+        }
+    }
+    return best;
+}
+
+/* Limits rows to those of a launch, whose elements are within 32 bits of each other. */
+static void limit_rows(const struct eco_problem *problem, struct eco_persistent_need *need)
+{
+    const double row = eco_persistent_row(problem);
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES && problem->row_invariant; place++)
+        if (need->shapes >> place & 1) {
+            const double rows = fmin(most_rows(need, place), floor((UINT32_MAX - 1.) / row));
+            need->rows = rows > 0 ? (int32_t)fmin(need->rows, rows) : need->rows;
+        }
+}
+
 struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem,
                                                const struct eco_caps *caps, bool backward,
                                                int32_t rows, int32_t steps, int32_t jobs)
@@ -193,11 +275,14 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
     struct eco_persistent_need need = any_need(problem, caps, backward, problem->N, 1, 1);
     need.shapes = shapes_of(problem, caps, backward);
     need.groups = eco_gpu_groups(problem, backward);
+    if (problem->row_invariant)
+        need.shapes = fixed(&need);
     if (!eco_persistent_is_made(problem, backward))
         need.shapes = compiled(problem, need);
     need.rows = rows;
     need.steps = steps;
     need.jobs = jobs;
+    limit_rows(problem, &need);
     return need;
 }
 
@@ -275,5 +360,6 @@ struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan
         any_need(&plan->problem, &plan->device->caps, backward, rows, steps, jobs);
     need.shapes = own->persistent[backward].shapes;
     need.groups = eco_gpu_groups(&plan->problem, backward);
+    limit_rows(&plan->problem, &need);
     return need;
 }

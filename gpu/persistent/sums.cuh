@@ -17,11 +17,12 @@ struct sums {
 #endif
 };
 
-/* With single-number operands one chain is enough if several batch tiles alternate, and saves
+/* Without scales there are two chains for any number of batch tiles, so that a row's bits do not
+ * depend on it. Scaled single numbers have one if several batch tiles alternate, which saves
  * registers; kernels with many k blocks spill with it. */
 template <class DIVISION> ECO_DEVICE constexpr int chains_of(int tiles)
 {
-    return DIVISION::many || DIVISION::scale_block::halves || tiles == 1 ? 2 : 1;
+    return !K_BLOCK_SCALES || DIVISION::many || DIVISION::scale_block::halves || tiles == 1 ? 2 : 1;
 }
 
 /* d += the tile's rows times 8 batch rows, two of them in a lane. first: this begins a scaled

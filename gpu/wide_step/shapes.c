@@ -35,5 +35,6 @@ bool eco_wide_has_back(const struct eco_problem *problem, const struct eco_caps 
     const int64_t units = rows * problem->H;
     return caps->gpu.wide && problem->cell->builtin >= 0 && lowered->n_backward == 1 &&
            lowered->n_accs + lowered->n_extra <= ECO_WIDE_DACCS && !problem->resets &&
-           !problem->projected && lowered->n_slots == 0 && units >= LEAST && units <= INT32_MAX;
+           !problem->row_invariant && !problem->projected && lowered->n_slots == 0 &&
+           units >= LEAST && units <= INT32_MAX;
 }

@@ -7,7 +7,7 @@
 set -eu
 processes=${1-$(getconf _NPROCESSORS_ONLN)}
 [ $# -eq 0 ] || shift
-what=${*:-python guard plan sweep walk net fail soak models graph choices gpu/attention core/pack core/empty core/net core/streams core/tangent}
+what=${*:-python guard plan sweep walk rows net fail soak models graph choices gpu/attention core/pack core/empty core/net core/streams core/tangent}
 program=${TEST_GPU-tests/gpu/test_gpu}
 tests=$(dirname "$program")/..
 logs=${LOGS-tests/gpu/suite.logs}
@@ -40,6 +40,11 @@ jobs_of() {
         for file in $(cd "$source" && grep -lE "cuda|def .*[( ]device[,)]" python/tests/test_*.py); do
             name=$(basename "$file" .py)
             echo "python.$name $python -m pytest -q -rs -p no:cacheprovider --tb=short $source/$file"
+        done
+        ;;
+    rows)
+        for type in f32 f32/fast bf16 f16; do
+            echo "rows.$(basename $type) $tests/gpu/rows --row-invariant $type"
         done
         ;;
     soak) echo "soak ${program}_soak${SOAK:+ 10000 240}" ;;
@@ -80,6 +85,7 @@ for each in $what; do
     name=$(echo "$each" | tr / _)
     case $each in
     walk) "$source/tests/gpu/kernels.sh" "$ECORNN_MODULE_DIR/ecornn-cuda.so" "$logs"/walk.*.log || failed=$((failed + 1)) ;;
+    rows) grep -h '^# ' "$logs"/rows.*.log || true ;;
     sweep)
         cat "$logs"/sweep.*.log | awk '
             /^# cases:/ { cases += $3 }

@@ -462,8 +462,44 @@ START_TEST(takes_operands_that_hold_states)
 }
 END_TEST
 
+/* A row-invariant plan has one division of H, whatever the rows of a run, which fit in a launch. */
+START_TEST(rows_have_one_kernel)
+{
+    static const int32_t hidden[] = {40, 256, 512, 1000};
+    const struct eco_caps caps = {.threads = BLOCKS,
+                                  .gpu = {.version = 90,
+                                          .splits = true,
+                                          .blocks = {BLOCKS, BLOCKS, CLUSTERED},
+                                          .block_bytes = 227 << 10}};
+    for (int h = 0; h < 4; h++)
+        for (int backward = 0; backward < 2; backward++) {
+            uint64_t shapes = 0;
+            for (int32_t rows = 1; rows < 5000; rows = 2 * rows + 1) {
+                struct eco_persistent_shape shape;
+                struct eco_problem problem;
+                ecornn_desc desc;
+                ck_assert_int_eq(
+                    parse_desc(&desc, "lstm/bf16/row-invariant/train/T9/N1/I8/H8", NULL),
+                    ECORNN_OK);
+                desc.hidden = hidden[h];
+                desc.batch = rows;
+                ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+                const struct eco_persistent_need need =
+                    eco_persistent_need(&problem, &caps, backward, rows, 1, 1);
+                ck_assert(need.shapes == shapes || shapes == 0);
+                ck_assert_double_gt(eco_persistent_shape(&need, &shape), 0);
+                ck_assert(shape.mainloop == ECO_PERSISTENT_MMA ||
+                          shape.mainloop == ECO_PERSISTENT_MMA_MANY);
+                ck_assert_int_le(need.rows, rows);
+                shapes = need.shapes;
+            }
+        }
+}
+END_TEST
+
 TEST_MAIN("persistent", 60, {covers_everything, 2}, {fits_what_it_is_for, 1},
           {exchanges_by_rows, 2}, {parts_have_gangs, 2}, {takes_every_kernel_somewhere, 3},
           {compiles_what_runs_take, 4}, {keeps_single_elements, 4},
           {says_why_there_is_none, sizeof refusal / sizeof *refusal},
-          {has_kernels_of_common_cells, 1}, {takes_operands_that_hold_states, 1})
+          {has_kernels_of_common_cells, 1}, {takes_operands_that_hold_states, 1},
+          {rows_have_one_kernel, 1})

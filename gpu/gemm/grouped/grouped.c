@@ -139,7 +139,7 @@ static bool is_whole(const void *data, size_t row, size_t elements, size_t bytes
     return (uintptr_t)data % (elements * bytes) == 0 && row % elements == 0;
 }
 
-/* With row invariance all backward products are grouped: their order depends on k alone. */
+/* With row invariance all other backward products are grouped: their order depends on k alone. */
 static bool must_be_few(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     return run->problem->row_invariant && p->kind == ECO_NN;
@@ -149,6 +149,8 @@ bool eco_gpu_takes_grouped(const struct eco_gpu_run *run, const struct eco_produ
 {
     const double work = (double)p->m * p->n * p->k;
     const int32_t rows = p->kind == ECO_TN ? p->k : p->m;
+    if (eco_gpu_is_fixed(run, p))
+        return false;
     if (must_be_few(run, p))
         return work > 0;
     return run->collects && p->scaled == NULL && p->kind != ECO_NT && rows <= ECO_GROUPED_ROWS &&
