@@ -36,6 +36,7 @@ struct eco_caps {
          * many; 0: all blocks of a launch are resident. */
         int32_t cluster_launch;
         int32_t clusters[8];               /* [k - 1]: resident clusters of k step-kernel blocks */
+        int32_t groups[8];                 /* [k - 1]: the same of k persistent blocks */
         bool fuses;                        /* the module has kernels for fused steps */
         bool wide;                         /* and kernels for fused steps with many rows */
         bool splits;                       /* and kernels for products of split operands */

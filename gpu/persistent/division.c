@@ -224,8 +224,12 @@ int32_t eco_persistent_most_groups(const struct eco_persistent_need *need,
 {
     const int32_t cluster_units = 1 << shape->unit_shift << shape->cluster_log2;
     shape->members = eco_ceil_div(need->hidden, cluster_units) << shape->cluster_log2;
-    const int32_t most = need->blocks[shape->cluster_log2] / (shape->members * need->jobs);
-    if (most == 0 || !fits_cluster_launch(need, shape))
+    if (!fits_cluster_launch(need, shape))
+        return 0;
+    const int32_t counted = need->cluster_launch > 0 ? need->most_groups[shape->members - 1] : 0,
+                  all = need->blocks[shape->cluster_log2] / shape->members,
+                  most = (counted > all ? counted : all) / need->jobs;
+    if (most == 0)
         return 0;
     return need->groups > 0 && need->groups < most ? need->groups : most;
 }

@@ -48,30 +48,40 @@ static ecornn_status give_shared_memory(const struct eco_caps *caps, const void 
                              (int)caps->gpu.block_bytes - eco_persistent_static_bytes(backward)));
 }
 
+/* Clusters of `blocks` blocks of a kernel that run at once. */
+static int32_t count_resident(const struct eco_caps *caps, const void *kernel, int blocks)
+{
+    cudaLaunchAttribute attributes[3];
+    const struct eco_persistent_launch launch = {.blocks = blocks,
+                                                 .cluster = blocks,
+                                                 .bytes = caps->gpu.block_bytes -
+                                                          eco_persistent_static_bytes(true)};
+    const cudaLaunchConfig_t config = eco_persistent_config(attributes, &launch);
+    int clusters = 0;
+    if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) == cudaSuccess)
+        return clusters;
+    (void)cudaGetLastError(); /* the query failed: do not use clusters */
+    return 0;
+}
+
 /* Counts the blocks that run at once in clusters of each size; some multiprocessors are left over.
  * Code for older devices does not use clusters, even when it runs on a newer one. */
-static void count_clusters(struct ecornn_device *device, int code_version)
+static void count_clusters(struct eco_caps *caps, int code_version)
 {
-    device->caps.gpu.blocks[0] = device->caps.threads;
+    enum { GROUPS = sizeof caps->gpu.groups / sizeof *caps->gpu.groups };
+    const bool has = caps->gpu.version >= CLUSTER_VERSION && code_version >= CLUSTER_VERSION;
+    const void *const *kernels = eco_persistent_backward_bf16_lstm;
+    caps->gpu.blocks[0] = caps->threads;
     for (int cluster_log2 = 1; cluster_log2 < ECO_PERSISTENT_CLUSTERS; cluster_log2++) {
-        device->caps.gpu.blocks[cluster_log2] = 0;
-        if (device->caps.gpu.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
-            continue;
-        cudaLaunchAttribute attributes[3];
-        const struct eco_persistent_launch launch = {.blocks = 1 << cluster_log2,
-                                                     .cluster = 1 << cluster_log2,
-                                                     .bytes = device->caps.gpu.block_bytes -
-                                                              eco_persistent_static_bytes(true)};
-        const cudaLaunchConfig_t config = eco_persistent_config(attributes, &launch);
         const struct eco_persistent_shape shape = {.unit_shift = 5, .cluster_log2 = cluster_log2};
-        int clusters = 0;
-        if (cudaOccupancyMaxActiveClusters(
-                &clusters, eco_persistent_backward_bf16_lstm[eco_persistent_index(&shape)],
-                &config) == cudaSuccess)
-            device->caps.gpu.blocks[cluster_log2] = clusters << cluster_log2;
-        else
-            (void)cudaGetLastError(); /* the query failed: do not use clusters */
+        const void *kernel = kernels[eco_persistent_index(&shape)];
+        caps->gpu.blocks[cluster_log2] =
+            has ? count_resident(caps, kernel, 1 << cluster_log2) << cluster_log2 : 0;
     }
+    const void *any = kernels[ECO_PERSISTENT_INDEX(5, 0, ECO_PERSISTENT_MMA)];
+    caps->gpu.groups[0] = caps->threads;
+    for (int k = 1; k < GROUPS; k++)
+        caps->gpu.groups[k] = has ? count_resident(caps, any, k + 1) : 0;
 }
 
 ecornn_status eco_persistent_load(struct ecornn_device *device)
@@ -93,7 +103,7 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
                 status = give_shared_memory(&device->caps, instances[i].by_shape[n],
                                             instances[i].backward);
     if (status == ECORNN_OK)
-        count_clusters(device, version);
+        count_clusters(&device->caps, version);
     return status;
 }
 

@@ -40,6 +40,7 @@ struct eco_persistent_need {
     bool resets;                                /* rows may restart */
     int32_t blocks[ECO_PERSISTENT_CLUSTERS];    /* that run at once, in clusters of 1, 2, 4 */
     int32_t cluster_launch;                     /* see eco_caps.gpu */
+    int32_t most_groups[8];                     /* in a partition, of k blocks; [k - 1] */
     size_t block_bytes;                         /* shared memory of a block */
     const struct eco_gpu_rates *rates;          /* clocks of the parts of a step */
 };

@@ -155,6 +155,8 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .block_bytes = caps->gpu.block_bytes -
                                                       eco_persistent_static_bytes(backward)};
     memcpy(need.blocks, caps->gpu.blocks, sizeof need.blocks);
+    for (int k = 0; k < need.cluster_launch; k++)
+        need.most_groups[k] = caps->gpu.groups[k] / caps->gpu.partitions;
     for (int o = 0; o < need.products; o++) {
         for (int a = 0; a < lowered->n_accs; a++)
             need.recurrent[o] += lowered->acc[a].recurrent[o] >= 0;
