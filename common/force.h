@@ -81,8 +81,8 @@ struct eco_force_key {
 };
 
 /* Fills in everything that follows from force->text and the keys' variables, and adds the latter to
- * the text.  A backend ignores the keys of others.  UNSUPPORTED: a key that none has, or is there
- * twice, or a value that is invalid. */
+ * the text.  A backend ignores the keys of others.  UNSUPPORTED: no backend has a key, a
+ * key occurs twice, or a value is invalid. */
 ecornn_status eco_force_read(struct eco_force *force, const struct eco_force_key *keys);
 /* Writes the forced keys of a table, each after a comma, as they were read; or only unsaid ones. */
 void eco_force_write(const struct eco_force *force, const struct eco_force_key *keys,

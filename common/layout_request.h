@@ -94,7 +94,8 @@ struct eco_layout_request {
                          the reserve are copied to padded rows */
         bool steps_exchange; /* all steps exchange states in ECO_SCRATCH_EXCHANGE, and none uses
                                 ECO_SCRATCH_PRODUCT */
-        bool shares[2]; /* [forward, backward]: with steps_exchange, both are in the same memory */
+        bool shares[2]; /* [forward, backward]: with steps_exchange, the exchange is in the memory
+                           of room of products and gathered rows */
         bool widened;   /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
         bool transposed[2]; /* [forward, backward]: keep a transposed R, ECO_SCRATCH_TRANSPOSED */
         size_t prepared_bytes[2];   /* [forward, backward]: of ECO_SCRATCH_PREPARED */

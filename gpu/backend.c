@@ -174,19 +174,21 @@ static bool read_number(const char *text, long usual, long least, long most, lon
 static ecornn_status read_environment(struct eco_gpu *gpu)
 {
     enum { USUAL_S = 2, MOST_S = 3600 };
-    char forced[4] = "";
+    char forced[16] = "";
     const char *patience = eco_environment("ECORNN_SPIN_TIMEOUT"),
-               *graph = eco_environment("ECORNN_GRAPH");
+               *graph = eco_environment("ECORNN_GRAPH"), *source = "ECORNN_GRAPH";
     long graphs;
-    if (eco_force_text(eco_environment("ECORNN_FORCE"), "graph", forced, sizeof forced))
+    if (eco_force_text(eco_environment("ECORNN_FORCE"), "graph", forced, sizeof forced)) {
         graph = forced;
+        source = "graph in ECORNN_FORCE";
+    }
     if (!read_number(patience, USUAL_S, 1, MOST_S, &gpu->spin_timeout_s))
         return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
                                       "ECORNN_SPIN_TIMEOUT is \"%.40s\", must be 1 to %d (seconds)",
                                       patience, MOST_S);
     if (!read_number(graph, 1, 0, 1, &graphs))
-        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
-                                      "ECORNN_GRAPH is \"%.40s\", must be 0 or 1", graph);
+        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT, "%s is \"%.40s\", must be 0 or 1",
+                                      source, graph);
     gpu->graphs = graphs == 1;
     return ECORNN_OK;
 }

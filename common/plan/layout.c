@@ -1,7 +1,7 @@
 /*
  * Builds the layout of workspace and reserve: every offset, stride and size, a pure function of
- * problem, request and the run's T and N.  Only files that include cursor.h, and weights.c, know
- * offsets.
+ * problem, request and the run's T and N.  Only layout*.c, scratch.c, arrays.c and weights.c
+ * know offsets.
  */
 #include "common/plan/cursor.h"
 

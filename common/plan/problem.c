@@ -247,6 +247,9 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         const char *text;
     } apart[] = {{ECORNN_REVERSE | ECORNN_BIDIRECTIONAL, "ECORNN_REVERSE and ECORNN_BIDIRECTIONAL"},
                  {ECORNN_SAVE_ALL | ECORNN_SAVE_STATES, "ECORNN_SAVE_ALL and ECORNN_SAVE_STATES"}};
+    if ((desc->flags & ECORNN_STREAMS) != 0 && desc->models > 1)
+        return eco_fail(ECORNN_UNSUPPORTED, "ECORNN_STREAMS needs one model, models is %d",
+                        desc->models);
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)

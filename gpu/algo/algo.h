@@ -82,7 +82,7 @@ int32_t eco_persistent_most_steps(const struct eco_problem *problem, const struc
 /* ... its steps if layers follow each other, as forced or most; ... */
 int32_t eco_persistent_steps(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward);
-/* ... and of backward. Recomputed saved values stay in the L2 until the steps read them. */
+/* The least steps of a chunk of a replay; eco_persistent_fit_chunks() takes more if they fit. */
 int32_t eco_persistent_steps_back(const struct eco_problem *problem, const struct eco_caps *caps);
 /* At last, with all else requested: what shares memory, and chunks that fit in memory. */
 void eco_persistent_fit_chunks(const struct eco_problem *problem, const struct eco_caps *caps,

@@ -82,9 +82,10 @@ static double reading_time(const struct eco_problem *problem, const struct eco_c
     return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
 }
 
-/* A wavefront of layers, as many at a time as pay, in up to CHUNKS chunks where bytes allow fewer.
- */
+/* Chunks of a wavefront: at most CHUNKS where bytes allow fewer, of at least LEAST_OVERLAPPED
+ * steps. */
 enum { CHUNKS = 8, LEAST_OVERLAPPED = 12 };
+/* A wavefront of layers, as many at a time as pay. */
 struct wave {
     int32_t steps; /* of a chunk */
     double time;   /* s; 0: does not fit */

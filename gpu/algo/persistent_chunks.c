@@ -49,9 +49,8 @@ static int32_t even_steps(const struct eco_problem *problem, double step_bytes, 
     return (int32_t)ceil(problem->T / ceil(problem->T * fmax(step_bytes / bytes, rows)));
 }
 
-/* About the bytes of cuDNN's workspace: the gates of a layer's steps in the type of rows, or, of a
- * long run, as much as its output and in training twice; each layer's weights, and a little more.
- */
+/* About the bytes of cuDNN's workspace, as measured on an H100: for each layer its weights and 7
+ * MiB; and T N H numbers, once for each gate, or once in a long run and twice if it trains. */
 static double cudnn_bytes(const struct eco_problem *problem)
 {
     enum { MORE = 7 << 20 };
@@ -59,12 +58,13 @@ static double cudnn_bytes(const struct eco_problem *problem)
                  output = (double)problem->N * problem->H * problem->T * size,
                  weights = MORE + 2 * accs * problem->H * problem->P * size,
                  gates = accs + .6 + problem->L - 1,
-                 rows = problem->T > LONG_RUN ? problem->training ? 2 : 1 : gates;
-    return fmin(gates, rows) * output + weights * problem->L;
+                 outputs = problem->T > LONG_RUN ? problem->training ? 2 : 1 : gates;
+    return fmin(gates, outputs) * output + weights * problem->L;
 }
 
-/* Steps of even chunks whose workspace is at most about 1.25 times that of cuDNN. In full F32 a
- * further chunk takes longest: none is cut in training, nor if that is not enough. */
+/* Steps of even chunks whose workspace is at most about 1.25 times that of cuDNN. A
+ * further chunk takes longest in full F32: training is not cut, and inference only if it fits then.
+ */
 static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward)
 {
@@ -175,7 +175,8 @@ static void halve_large(const struct eco_problem *problem, const struct eco_caps
 static void lengthen_replay(const struct eco_problem *problem, const struct eco_caps *caps,
                             struct eco_layout_request *request)
 {
-    enum { MOST = 16 /* chunks; fewer than more of them gain little */ };
+    enum { MOST = 16 /* chunks; if there are more, one fewer saves little time */ };
+    const size_t forward = workspace_of(problem, request, ECO_LAYOUT_TRAIN);
     struct eco_layout_request longer = *request;
     for (int32_t chunks = 1; chunks <= MOST; chunks++) {
         longer.chunk_backward = eco_saving_chunk(problem, eco_ceil_div(problem->T, chunks));
@@ -183,8 +184,7 @@ static void lengthen_replay(const struct eco_problem *problem, const struct eco_
             return;
         eco_step_fit(problem, caps, &longer);
         longer.gpu.shares[1] = shares(problem, &longer, true);
-        if (workspace_of(problem, &longer, ECO_LAYOUT_BACK) <=
-            workspace_of(problem, &longer, ECO_LAYOUT_TRAIN)) {
+        if (workspace_of(problem, &longer, ECO_LAYOUT_BACK) <= forward) {
             *request = longer;
             return;
         }

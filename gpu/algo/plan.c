@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/fused_step/fused_step.h"
@@ -24,22 +25,35 @@ static bool has_stages(const struct ecornn_plan *plan)
            (plan->problem.training && plan->problem.saving.policy != ECO_SAVE_ALL);
 }
 
-/* Segments of a replay run beside each other as long as all threads of the device have work. */
+/* Segments of a replay run concurrently: as many as give every thread of the device a unit. */
 static void choose_replay_streams(const struct ecornn_plan *plan, struct eco_gpu_plan *own)
 {
     enum { RESIDENT = 2048 /* threads of a multiprocessor */ };
     const struct eco_problem *problem = &plan->problem;
     const int lanes = plan->request.wavefront ? problem->L * problem->D : problem->D;
-    if (problem->saving.policy != ECO_SAVE_EVERY || lanes > ECO_REPLAY_STREAM)
+    if (problem->saving.policy != ECO_SAVE_EVERY || lanes > ECO_REPLAY_STREAM ||
+        eco_layout_knows_states(&plan->layout[ECO_LAYOUT_BACK]) ||
+        !eco_cell_replays_at_once(problem->cell, false))
         return;
     const int64_t fitting = (int64_t)plan->device->caps.threads * RESIDENT /
                             ((int64_t)problem->N * problem->H),
                   segments = eco_ceil_div(plan->layout[ECO_LAYOUT_BACK].chunk_backward,
                                           problem->saving.every),
-                  free = ECO_MAX_STREAMS - ECO_REPLAY_STREAM,
-                  most = segments < free ? segments : free,
+                  unused = ECO_MAX_STREAMS - ECO_REPLAY_STREAM,
+                  most = segments < unused ? segments : unused,
                   streams = fitting < most ? fitting : most;
     own->replay_streams = streams > 1 ? (int)streams : 0;
+}
+
+/* A small dx runs together with products of weight gradients; a larger one fills the device. */
+static void choose_dx_beside(const struct eco_problem *problem, struct eco_gpu_plan *own)
+{
+    static const double small = 2e9; /* multiply-adds */
+    for (int upper = 0; upper < 2 && upper < problem->L; upper++) {
+        const struct eco_scaled_f16_size size =
+            eco_scaled_f16_size(problem, upper, ECO_WEIGHT_INPUT, 1);
+        own->dx_beside[upper] = (int32_t)fmin(INT32_MAX, small / ((double)size.accs * size.row));
+    }
 }
 
 /* Finds kernels. Without compiled kernels a cell is interpreted: slower, with the same results. */
@@ -58,6 +72,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     own->wide = eco_wide_kernels(&plan->problem);
     eco_wide_choose_replays(plan, own);
     choose_replay_streams(plan, own);
+    choose_dx_beside(&plan->problem, own);
     eco_gpu_choose_splits(plan, own);
     eco_gpu_choose_prepared(plan, own);
     eco_scaled_f16_choose(plan, own);

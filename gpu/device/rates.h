@@ -59,10 +59,11 @@ struct eco_gpu_rates {
     struct {
         double launch[2], overlapped_launch[2], cell_bytes;
     } step[3];
-    double step_projection[3]; /* the launch of a projection's product */
+    double step_projection[3]; /* seconds of a launch of a projection's product, by form */
     /* The product of a narrow step: multiply-adds, bytes of R from the L2, a term of a sum. */
     double step_multiply_adds, l2_bytes, step_term;
-    /* The same of a narrow step back whose cell has the kernel for many rows. */
+    /* A narrow step back by eco_wide_step_back(): seconds of its launches, of them hidden by other
+     * work, and the rate of bytes. */
     double wide_back_launch, wide_back_overlapped, wide_back_bytes;
     /* ---- algo/products.c: products over all rows ---- */
     struct {

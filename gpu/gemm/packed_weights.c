@@ -93,7 +93,7 @@ static ecornn_type type_of(const struct eco_gpu_run *run, const struct eco_matmu
 }
 
 /* A part of the weights for products: transposed if there is such a copy for products of the pass.
- * back: C = A M; else C = A M^T, in backward of a replay. */
+ * back: C = A M.  Else C = A M^T, of forward and, in a replay, of backward. */
 struct weights {
     const void *data;
     bool transposed;

@@ -41,9 +41,10 @@ extern const struct eco_verbs eco_gpu_verbs;
 void eco_gpu_weight_product(void *run, const struct eco_weight_product *product); /* verbs.c */
 void eco_gpu_gradients(struct eco_gpu_run *run,
                        const struct eco_gradients *gradients); /* weight_gradients.c */
-/* weight_gradients.c: if dx may run beside products of weight gradients, later work of the run goes
- * to a second stream, until the next op. The run's stream waits for the second one. */
+/* weight_gradients.c: moves the run to the second stream until the next op, if dx may run beside
+ * products of weight gradients. */
 void eco_gpu_fork_dx(struct eco_gpu_run *run, const struct eco_op *op);
+/* Makes the run's stream wait for the second one, if that has work. */
 void eco_gpu_join(struct eco_gpu_run *run);
 /* Orders later work of the stream after that of `ahead`, by an event of the set. */
 void eco_gpu_follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t ahead, int event);

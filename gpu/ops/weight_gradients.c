@@ -21,7 +21,8 @@ void eco_gpu_follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t a
                       "cudaStreamWaitEvent");
 }
 
-/* Products in full F32 take all of the room. */
+/* Is there room to lend, and nothing else that runs on the second stream?  Products in full F32
+ * take all of the room. */
 static bool may_fork(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     const bool narrow = eco_type_narrow(run->layout->type);
@@ -62,12 +63,10 @@ static char *lent_room(const struct eco_gpu_run *run, const struct eco_op *op)
 
 void eco_gpu_fork_dx(struct eco_gpu_run *run, const struct eco_op *op)
 {
-    static const double small = 2e9; /* multiply-adds: a larger product fills the device */
+    const struct eco_gpu_plan *own = run->plan->context;
     const int32_t rows = (op->t1 - op->t0) * run->args->N;
-    const struct eco_scaled_f16_size size =
-        eco_scaled_f16_size(run->problem, op->layer, ECO_WEIGHT_INPUT, rows);
     if (run->args->dweights == NULL || op->gathered || !may_fork(run, op) ||
-        (double)rows * size.accs * size.row > small)
+        rows > own->dx_beside[op->layer > 0])
         return;
     fork_run(run);
     eco_gpu_point_at_stream(run, op, run->set->stream[SECOND]);

@@ -128,6 +128,9 @@ struct eco_gpu_plan {
     /* Streams of a replay, whose segments run beside each other: from ECO_REPLAY_STREAM on. 0: the
      * segments run one by one. */
     int replay_streams;
+    /* Most rows, of all steps of an op, with which dx and weight gradients are concurrent: of the
+     * first layer, of others. */
+    int32_t dx_beside[2];
     struct eco_split_choices *splits;                       /* NULL: no product is split */
     struct eco_prepared_cuts prepared[2][ECO_MAX_OPERANDS]; /* [backward][operand] */
     /* Ops whose large products use F16, by rows of all steps: [of an upper layer]; with dacc also

@@ -11,7 +11,7 @@
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-enum { ECO_ARGUMENT_BYTES = 8192 /* most of a kernel that a graph can have patched */ };
+enum { ECO_ARGUMENT_BYTES = 8192 /* most bytes of a kernel's parameters, for patch.c */ };
 struct eco_gpu_run;
 struct eco_gpu_given; /* ops/ops.h */
 /* Queues one op of the tape on run->stream, or all `n` ops of a level. */
@@ -35,12 +35,12 @@ struct eco_gpu_run {
     struct eco_blas_state {
         void *room;        /* for the products of the current op */
         size_t room_bytes; /* as last set in cuBLAS */
-        size_t lent;       /* bytes at its end that a concurrent kernel uses */
+        size_t lent;       /* bytes of the plan's room that another stream uses */
         int share;         /* of multiprocessors, as last set in cuBLAS; 0: all; -1: unknown */
     } blas;
     struct eco_grouped_call grouped; /* gemm/grouped/grouped.c: products to be launched together */
     bool collects;                   /* the current op adds to `grouped` */
-    bool forked;      /* the set's second stream has work of the op; ops/weight_gradients.c */
+    bool forked;      /* stream has not waited for the set's second one; ops/weight_gradients.c */
     int wide_before;  /* forward: kernels of the last level, all wide steps; else 0 */
     bool cuts_before; /* backward, with resets: carried gradients are cut before stages read them */
     ecornn_status status;

@@ -34,6 +34,7 @@ bool eco_wide_has_back(const struct eco_problem *problem, const struct eco_caps 
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const int64_t units = rows * problem->H;
     return caps->gpu.wide && problem->cell->builtin >= 0 && lowered->n_backward == 1 &&
+           eco_cell_products(problem->cell) == 1 && problem->H % ECO_WIDE_QUAD == 0 &&
            lowered->n_accs + lowered->n_extra <= ECO_WIDE_DACCS && !problem->resets &&
            !problem->row_invariant && !problem->projected && lowered->n_slots == 0 &&
            units >= LEAST && units <= INT32_MAX;

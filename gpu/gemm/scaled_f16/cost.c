@@ -156,7 +156,7 @@ void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *te
     const struct planned planned = {problem, &plan->device->caps, &plan->request, use};
     if (!may_scale(problem, &plan->device->caps, &plan->request) || use == ECO_USE_NEVER)
         return;
-    for (int backward = 0; backward <= (int)problem->training; backward++) {
+    for (int backward = plan->request.fuse_input; backward <= (int)problem->training; backward++) {
         int layers = 0;
         double saves = 0;
         for (int layer = 0; layer < problem->L; layer++) {
