@@ -1,7 +1,7 @@
 # ECO_CUDA(least version): the CUDA toolkit for gpu/, or why there is none, in eco_cuda_msg; stops
 # only where CUDA was asked for by name.  Sets the conditionals HAVE_CUDA and CUDA_SEEN (this machine has
-# a device), and NVCC, NVCC_HOST, CUDA_GENCODE, CUDA_GENCODE_MATRIX, CUDA_COMPRESS, CUDA_ARCHS,
-# CUDA_CPPFLAGS, CUDA_LIBDIR for gpu/gpu.am.  libecornn itself never needs CUDA.
+# a device), and NVCC, NVCC_HOST, CUDA_GENCODE, CUDA_GENCODE_MATRIX, CUDA_GENCODE_PERSISTENT,
+# CUDA_COMPRESS, CUDA_ARCHS, CUDA_CPPFLAGS, CUDA_LIBDIR for gpu/gpu.am.  libecornn itself never needs CUDA.
 
 # _ECO_CUDA_TOOLKIT(least version): nvcc, its version and folder; eco_cuda_why says what is missing.
 AC_DEFUN([_ECO_CUDA_TOOLKIT], [
@@ -36,15 +36,14 @@ AC_DEFUN([_ECO_CUDA_GENCODE], [
     [AS_VAR_APPEND([$1], [" -gencode arch=compute_$eco_ptx,code=compute_$eco_ptx"])])
 ])
 
-# The same for kernels that need matrix instructions of 8.0: none before, and 8.6 and 8.9 run what was
-# compiled for 8.0, of which there is much.
+# The same for kernels that need matrix instructions of 8.0: none before. Beside code for 12.0 persistent
+# kernels have no PTX, which would take 5 MB.
 AC_DEFUN([_ECO_CUDA_GENCODE_MATRIX], [
-  eco_archs=
-  for eco_arch in $eco_cuda_archs; do
-    AS_CASE([" $eco_cuda_archs :$eco_arch"], [*:7*], [], [*" 80 "*:8@<:@69@:>@], [],
-      [AS_VAR_APPEND([eco_archs], [" $eco_arch"])])
-  done
-  _ECO_CUDA_GENCODE([CUDA_GENCODE_MATRIX], [${eco_archs:-$eco_cuda_archs}])
+  eco_archs=`echo $eco_cuda_archs | $SED 's/^7@<:@0-9@:>@ //'`
+  _ECO_CUDA_GENCODE([CUDA_GENCODE_MATRIX], [$eco_archs])
+  CUDA_GENCODE_PERSISTENT=$CUDA_GENCODE_MATRIX
+  AS_CASE([" $eco_archs "], [*" 120 "*],
+    [CUDA_GENCODE_PERSISTENT=${CUDA_GENCODE_MATRIX% -gencode*,code=compute_*}])
 ])
 
 # _ECO_CUDA_SEEN: the compute capabilities of this machine's devices, in eco_cuda_seen; the driver says.
@@ -96,7 +95,7 @@ AC_DEFUN([_ECO_CUDA_ARCHS], [
       AS_CASE([$eco_known], [*" $eco_arch "*], [], [eco_cuda_archs=])
     done])
   AS_CASE([$eco_cuda_archs], [''|all], [eco_cuda_archs= eco_cuda_by=" (all)"
-    for eco_arch in 75 80 86 89 90 100 120; do
+    for eco_arch in 75 80 90 100 120; do
       AS_CASE([$eco_known], [*" $eco_arch "*], [AS_VAR_APPEND([eco_cuda_archs], [" $eco_arch"])])
     done])
   AS_IF([test -n "$eco_cuda_by"],
@@ -116,7 +115,7 @@ AC_DEFUN([_ECO_CUDA_PTX], [
   eco_fast="-Xcicc -O0"
   AS_IF([$NVCC --help | grep -q -e --Ofast-compile], [eco_fast=-Ofc=max CUDA_COMPRESS=--compress-mode=speed])
   CUDA_GENCODE=" -gencode arch=compute_90a,code=compute_90a $eco_fast"
-  CUDA_GENCODE_MATRIX=$CUDA_GENCODE eco_cuda_by=" (PTX, not optimized: slow)"
+  CUDA_GENCODE_MATRIX=$CUDA_GENCODE CUDA_GENCODE_PERSISTENT=$CUDA_GENCODE eco_cuda_by=" (PTX, not optimized: slow)"
 ])
 
 AC_DEFUN([_ECO_CUDA_TRY], [
@@ -138,7 +137,7 @@ AC_DEFUN([ECO_CUDA], [
     [build the CUDA backend, a module of its own; DIR/bin/nvcc])], [], [with_cuda=auto])
   AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=native|all|LIST],
     [compute capabilities to compile for: of this machine's devices, or all if there is none; all
-     (75,80,86,89,90a,100,120); or a list with commas or blanks; ptx compiles fast and runs slowly, for tests that
+     (75,80,90a,100,120); or a list with commas or blanks; ptx compiles fast and runs slowly, for tests that
      have no GPU @<:@native@:>@])], [], [with_cuda_arch=native])
   AC_ARG_VAR([NVCC], [CUDA compiler])
   AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags])
@@ -172,6 +171,7 @@ AC_DEFUN([ECO_CUDA], [
   AC_SUBST([NVCC_HOST])
   AC_SUBST([CUDA_GENCODE])
   AC_SUBST([CUDA_GENCODE_MATRIX])
+  AC_SUBST([CUDA_GENCODE_PERSISTENT])
   AC_SUBST([CUDA_COMPRESS])
   AC_SUBST([CUDA_ARCHS], [$eco_cuda_archs])
   AC_SUBST([CUDA_CPPFLAGS], ["-isystem $eco_cuda_root/include"])

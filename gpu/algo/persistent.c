@@ -51,7 +51,7 @@ static const char *refuses_apart(const struct eco_problem *problem, const struct
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (caps->gpu.version < ECO_PERSISTENT_VERSION || caps->gpu.block_bytes == 0)
-        return "needs compute capability 8.0 or later";
+        return "needs compute capability 8.0 or later, and code for it in the module";
     if (problem->projected)
         return "does not support projections";
     if (problem->weight_type != problem->type)
