@@ -2,7 +2,8 @@
  * What is known of a cell's states.  Does it keep its output state and all operands of R in
  * [-1, 1], or, if the output state starts outside, within the next power of two, whatever the other
  * states start from?  Interval arithmetic gives the answer; a true one holds up to rounding, a
- * false one may be too cautious.  And can a replay compute many steps at once?
+ * false one may be too cautious.  Can a replay compute many steps at once?  Which products does a
+ * step have?
  */
 #include "common/cell/cell.h"
 
@@ -205,4 +206,29 @@ bool eco_cell_replays_at_once(const struct ecornn_cell *cell, bool known)
         if (reads_others(&lowered->forward[k]) && !known)
             return false;
     return true;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* Two products, the second with a value of the first stage; backward the reverse? */
+static bool is_chain(const struct eco_lowered *lowered)
+{
+    const struct eco_operand *second = &lowered->operand[1];
+    for (int a = 0; a < lowered->n_accs; a++)
+        if (lowered->acc[a].recurrent[0] >= 0 && lowered->acc[a].recurrent[1] >= 0)
+            return false;
+    return second->state < 0 && second->forward == 1 && second->backward == 1;
+}
+
+int eco_cell_products(const struct ecornn_cell *cell)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    const int n = lowered->n_operands;
+    if (n < 1 || n > 2 || lowered->operand[0].state != 0)
+        return 0;
+    if (lowered->has_means)
+        return n == 1 ? 1 : 0;
+    if (lowered->n_forward != n || lowered->n_backward != n)
+        return 0;
+    return n == 1 || is_chain(lowered) ? n : 0;
 }

@@ -147,29 +147,6 @@ size_t eco_cell_emit_scan_kernels(const struct ecornn_cell *cell, char *text, si
     return out.length;
 }
 
-/* Two products, the second with a value of the first stage; backward the reverse? */
-static bool is_chain(const struct eco_lowered *lowered)
-{
-    const struct eco_operand *second = &lowered->operand[1];
-    for (int a = 0; a < lowered->n_accs; a++)
-        if (lowered->acc[a].recurrent[0] >= 0 && lowered->acc[a].recurrent[1] >= 0)
-            return false;
-    return second->state < 0 && second->forward == 1 && second->backward == 1;
-}
-
-int eco_cell_products(const struct ecornn_cell *cell)
-{
-    const struct eco_lowered *lowered = &cell->lowered;
-    const int n = lowered->n_operands;
-    if (n < 1 || n > 2 || lowered->operand[0].state != 0)
-        return 0;
-    if (lowered->has_means)
-        return n == 1 ? 1 : 0;
-    if (lowered->n_forward != n || lowered->n_backward != n)
-        return 0;
-    return n == 1 || is_chain(lowered) ? n : 0;
-}
-
 /* For each accumulator, which of those with operand o it is. */
 static int emit_rows(struct eco_text *text, const struct eco_lowered *lowered, int o)
 {
