@@ -262,10 +262,11 @@ static uint64_t fixed(const struct eco_persistent_need *need)
 /* Limits rows to those of a launch, whose elements are within 32 bits of each other. */
 static void limit_rows(const struct eco_problem *problem, struct eco_persistent_need *need)
 {
-    const double row = eco_persistent_row(problem);
+    const double row = eco_persistent_row(problem) + 1;
     for (int place = 0; place < ECO_PERSISTENT_SHAPES && problem->row_invariant; place++)
         if (need->shapes >> place & 1) {
-            const double rows = fmin(most_rows(need, place), floor((UINT32_MAX - 1.) / row));
+            const double whole = ECO_PERSISTENT_N, /* rows of a tile, so that words stay aligned */
+                rows = fmin(most_rows(need, place), floor(UINT32_MAX / row / whole) * whole);
             need->rows = rows > 0 ? (int32_t)fmin(need->rows, rows) : need->rows;
         }
 }
