@@ -43,6 +43,7 @@ jobs_of() {
         done
         ;;
     rows)
+        [ -x "$tests/gpu/rows" ] || { echo "rows: $tests/gpu/rows is not built" >&2 && return; }
         for type in f32 f32/fast bf16 f16; do
             echo "rows.$(basename $type) $tests/gpu/rows --row-invariant $type"
         done
