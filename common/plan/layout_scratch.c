@@ -147,12 +147,14 @@ void eco_put_scratch(struct eco_layout *layout, struct eco_cursor *cursor, bool 
     layout->scratch[1][ECO_SCRATCH_GRADIENT] =
         eco_put_bytes(cursor, lanes, eco_layout_gradient_bytes(layout));
     layout->scratch[1][ECO_SCRATCH_GRADIENT].first.type = layout->sum;
-    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
         layout->carry[s] =
             eco_put(cursor, lanes,
                     (struct eco_layout_rows){
-                        layout->sum, 0,
+                        layout->sum, s == 0 ? layout->request.gpu.carry_planes : 0,
                         eco_request_row(&layout->request, (size_t)eco_problem_width(problem, s))});
+        layout->carry[s].first.step = 0;
+    }
     /* With one direction a layer writes dx where it has read dy, of the same steps. With two, one
      * direction still reads dy when the other writes. */
     const int upper = problem->L - 1;

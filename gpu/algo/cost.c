@@ -6,6 +6,7 @@
 #include "gpu/algo/force.h"
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/gemm/grouped/grouped.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/presplit.h"
 #include "gpu/algo/algo.h"
 #include "gpu/device/rates.h"
@@ -225,19 +226,21 @@ static struct step step_of(const struct eco_problem *problem, const struct eco_c
 
 /* Bytes of a unit that a step's kernels read and write: forward accumulators, to which the product
  * adds, and states; backward saved values, gradients of accumulators, which the product reads, and
- * gradients of states. */
-static double bytes_of(const struct eco_problem *problem, bool backward)
+ * gradients of states. halves: gradients of accumulators are F16. */
+static double bytes_of(const struct eco_problem *problem, bool backward, bool halves)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const double element = (double)eco_type_bytes(problem->type),
                  sum = (double)eco_type_bytes(eco_type_sum(problem->type)),
                  states = problem->cell->recipe.n_states * 2 * sum + 2 * element,
                  saved = problem->training ? lowered->n_saves * element : 0;
-    return states + saved + (backward ? 2 * lowered->n_accs * element : 3 * lowered->n_accs * sum);
+    return states + saved +
+           lowered->n_accs * (backward ? 2 * (halves ? element / 2 : element) : 3 * sum);
 }
 
+/* halves: a fast step back whose product is in F16. */
 static struct step narrow_step(const struct eco_problem *problem, const struct eco_caps *caps,
-                               bool backward)
+                               bool backward, bool halves)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double accs = eco_cost_accs(problem, true), r = accs * problem->P,
@@ -245,9 +248,10 @@ static struct step narrow_step(const struct eco_problem *problem, const struct e
     const double product =
                      fmax(fmax(r * problem->N / rates->step_multiply_adds, 2 * r / rates->l2_bytes),
                           k * rates->step_term),
-                 bytes = bytes_of(problem, backward) * problem->N * problem->H;
-    if (backward && eco_wide_has_back(problem, caps, problem->N)) {
-        const double alone = rates->wide_back_launch + product + bytes / rates->wide_back_bytes;
+                 bytes = bytes_of(problem, backward, halves) * problem->N * problem->H;
+    if (backward && eco_gpu_has_wide_back(problem, caps, problem->N)) {
+        const double rate = halves ? rates->step[ECO_COST_FAST].cell_bytes : rates->wide_back_bytes;
+        const double alone = rates->wide_back_launch + product + bytes / rate;
         return (struct step){alone, alone - rates->wide_back_overlapped, 0};
     }
     return step_of(problem, caps, backward, product + bytes / rates->step[0].cell_bytes, 0);
@@ -269,7 +273,7 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
     if (form == ECO_COST_FULL && before <= 0)
         product = fmin(product, eco_full_step_time(problem, caps, backward));
     const double cell =
-        bytes_of(problem, backward) * problem->N * problem->H / rates->step[form].cell_bytes;
+        bytes_of(problem, backward, false) * problem->N * problem->H / rates->step[form].cell_bytes;
     return step_of(problem, caps, backward, product + cell, before);
 }
 
@@ -297,10 +301,14 @@ static const double WITHOUT_PRODUCT = 0.5;
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
                      const struct eco_layout_request *request)
 {
-    const struct step step = eco_cost_form(problem) == ECO_COST_NARROW
-                                 ? narrow_step(problem, caps, backward)
+    const bool halves = backward && eco_scaled_f16_halves(problem, caps, request);
+    const struct step step = halves || eco_cost_form(problem) == ECO_COST_NARROW
+                                 ? narrow_step(problem, caps, backward, halves)
                                  : float_step(problem, caps, backward, request->wavefront);
-    const double products = eco_products_time(problem, caps, backward, request),
+    /* with their conversions, products in F16 take that much longer than estimated, measured */
+    static const double longer = 1.4;
+    const double products =
+                     (halves ? longer : 1) * eco_products_time(problem, caps, backward, request),
                  steps = problem->T - WITHOUT_PRODUCT;
     if (request->wavefront)
         return wave_time(problem, step, steps, backward ? request->chunk_backward : request->chunk,

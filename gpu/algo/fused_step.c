@@ -12,6 +12,7 @@
 #include "gpu/jit/compile.h"
 #include "gpu/algo/algo.h"
 #include "gpu/algo/force.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/wide_step/wide_step.h"
 
 /* Limits for steps and rows. Longer runs are faster with large products. */
@@ -127,6 +128,11 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     request->chunk = request->lockstep ? ECO_WIDE_LAG : chunks.chunk;
     request->chunk_backward = chunks.chunk_backward;
     request->gpu.weights_chunks = chunks.gpu.weights_chunks;
+    request->gpu.carry_planes = request->wavefront ? 0 : eco_wide_carry_planes(problem, caps);
+    const bool halves = eco_scaled_f16_halves(problem, caps, &chunks);
+    if (halves || request->gpu.half_back)
+        request->gpu.prepared_bytes[1] = halves ? eco_scaled_f16_recurrent_bytes(problem) : 0;
+    request->gpu.half_back = halves;
     /* No accumulators in memory, and no input product of many rows. If kernels are compiled at run
      * time, steps may fall back to algorithm step. */
     request->fuse_input = problem->cell->builtin >= 0 && !problem->resets;

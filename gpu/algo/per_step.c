@@ -7,6 +7,7 @@
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/presplit.h"
 #include "gpu/algo/algo.h"
+#include "gpu/wide_step/wide_step.h"
 
 #include <math.h>
 
@@ -186,21 +187,26 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     const bool bytes = problem->weight_type == ECORNN_S8 && problem->N <= ECO_BYTES_MOST_ROWS;
     /* backward products are grouped; bytes are multiplied as they are */
     const bool alone = wavefront || problem->row_invariant || bytes;
+    const bool halves = eco_scaled_f16_halves(problem, caps, &chunks);
     const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
-                                alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
+                                halves  ? eco_scaled_f16_recurrent_bytes(problem)
+                                : alone ? 0
+                                        : eco_gpu_prepared_bytes(problem, caps, true)};
     *request = (struct eco_layout_request){
         .wavefront = wavefront,
         .gpu.lean = true,
         .gpu.widened = problem->weight_type != problem->type && !bytes,
         .gpu.prepared_bytes = {prepared[0], prepared[1]},
         .gpu.transposed = {prepared[0] == 0 && !bytes && turns_forward(problem, wavefront),
-                           prepared[1] == 0 && problem->training && turns_back(problem) &&
-                               !problem->row_invariant},
+                           (halves || prepared[1] == 0) && problem->training &&
+                               turns_back(problem) && !problem->row_invariant},
         .gpu.rows_independent = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */
         .gpu.aligned = ECO_GPU_ALIGNED,
         .gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS),
         .chunk = chunks.chunk,
         .chunk_backward = chunks.chunk_backward,
+        .gpu.half_back = halves,
+        .gpu.carry_planes = wavefront ? 0 : eco_wide_carry_planes(problem, caps),
         .gpu.weights_chunks = chunks.gpu.weights_chunks,
     };
     eco_step_fit(problem, caps, request);

@@ -252,7 +252,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     const bool back_is_outside = problem->training && !also_back(problem, caps);
     eco_algo_step.request(problem, caps, request);
     request->wavefront = request->wavefront && overlaps_layers(problem, caps);
-    request->gpu.weights_chunks = 0;
+    request->gpu.weights_chunks = request->gpu.carry_planes = 0;
+    request->gpu.half_back = false;
     request->gpu.steps_exchange = !back_is_outside;
     request->gpu.transposed[0] = false;
     request->gpu.prepared_bytes[0] = 0;

@@ -55,7 +55,8 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
 {
     eco_algo_step.request(problem, caps, request);
     request->wavefront = false;
-    request->gpu.weights_chunks = 0;
+    request->gpu.weights_chunks = request->gpu.carry_planes = 0;
+    request->gpu.half_back = false;
     request->gpu.padded = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT);
     for (int way = 0; way < 2; way++) {
         request->gpu.transposed[way] = false;

@@ -27,6 +27,7 @@ struct eco_product {
     bool add;
     const float *bias; /* [n], to which C is initialised, which then is F32; or NULL */
     int32_t piece;     /* terms added at once; 0: eco_gpu_piece() */
+    int32_t slices; /* parts of k, each with a C of its own, m rows after the one before; 0: one */
 };
 
 /* product.c: queues the product, by the first method that takes it. False, only with a bias: none

@@ -51,7 +51,9 @@ static bool has_more(const struct eco_gpu_run *run)
 /* Below that limit the amount makes no difference. The operands of a product in F16 follow. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *scaled)
 {
-    return scaled != NULL || has_more(run)
+    if (scaled != NULL)
+        return eco_scaled_f16_room(run->problem);
+    return has_more(run)
                ? (size_t)ECO_ROOM_OF_MANY
                : run->layout->request.gpu.product_bytes - ECO_ROOM_ALIGNMENT - run->blas.lent;
 }

@@ -64,6 +64,8 @@ void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
     for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS && request->gpu.widened; weight_id++)
         if (weight_id != ECO_WEIGHT_VECTORS)
             widen(run, op, weight_id);
+    if (eco_gpu_halves_back(run)) /* steps read another copy */
+        return;
     for (int weight_id = ECO_WEIGHT_RECURRENT;
          weight_id < ECO_WEIGHT_IDS && request->gpu.transposed[run->args->backward]; weight_id++)
         transpose(run, op, weight_id);
@@ -178,7 +180,8 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
                                   .c_row = m->c_row,
                                   .c_type = c_type_of(run, m),
                                   .scaled = m->scaled,
-                                  .add = m->add};
+                                  .add = m->add,
+                                  .slices = m->slices};
     struct eco_acc_range span;
     for (int a = 0; eco_acc_range_next(run->lowered, m->weight_id, a, &span); a = span.end) {
         product.k = (span.end - span.first) * matrix.height;

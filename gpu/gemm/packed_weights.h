@@ -21,6 +21,7 @@ struct eco_matmul {
     bool add;           /* to C; else C is overwritten */
     int32_t first;      /* rows of the op's products with dacc that precede A's */
     const struct eco_scaled_f16 *scaled; /* operands are F16 in rows of whole groups; or NULL */
+    int32_t slices;                      /* multiply_back of one span: of eco_product */
     bool odd;                            /* alternates between consecutive steps */
     bool narrow; /* rows with the matrix's columns (A, or C of multiply_back) are not padded, even
                     where products use whole groups */

@@ -188,6 +188,7 @@ void eco_gpu_choose_prepared(const struct ecornn_plan *plan, struct eco_gpu_plan
 bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
     return run->layout->request.gpu.prepared_bytes[run->args->backward] > 0 &&
+           !(run->args->backward && run->layout->request.gpu.half_back) &&
            (run->args->T >= LEAST_STEPS ||
             eco_gpu_use(run->problem, ECO_FORCE_EMULATED_F32) >= ECO_USE_ALWAYS);
 }

@@ -242,13 +242,28 @@ static void multiply_whole(struct eco_gpu_run *run, const struct eco_product *p)
         run->status = ECO_CUBLAS(cublasSetMathMode(run->set->blas, math_of(p)));
     if (run->status != ECORNN_OK)
         return;
-    run->status = eco_cublas_status(
-        cublasGemmEx(run->set->blas, p->kind == ECO_NT ? CUBLAS_OP_T : CUBLAS_OP_N,
-                     p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, factors.alpha,
-                     p->b, type, (int)p->b_row, p->a, type, (int)p->a_row, factors.beta, p->c,
-                     eco_gpu_cuda_type(p->c_type), (int)p->c_row,
-                     eco_gpu_compute_type(run->problem, p->scaled), CUBLAS_GEMM_DEFAULT),
-        "a product");
+    const cublasOperation_t first = p->kind == ECO_NT ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            second = p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cudaDataType c_type = eco_gpu_cuda_type(p->c_type);
+    const cublasComputeType_t compute = eco_gpu_compute_type(run->problem, p->scaled);
+    if (p->slices > 1) {
+        const int32_t k = p->k / p->slices;
+        const long long a_step = p->kind == ECO_TN ? k * (long long)p->a_row : k,
+                        b_step = p->kind == ECO_NT ? k : k * (long long)p->b_row;
+        run->status = eco_cublas_status(
+            cublasGemmStridedBatchedEx(run->set->blas, first, second, p->n, p->m, k, factors.alpha,
+                                       p->b, type, (int)p->b_row, b_step, p->a, type, (int)p->a_row,
+                                       a_step, factors.beta, p->c, c_type, (int)p->c_row,
+                                       p->m * (long long)p->c_row, p->slices, compute,
+                                       CUBLAS_GEMM_DEFAULT),
+            "a product in slices");
+        return;
+    }
+    run->status = eco_cublas_status(cublasGemmEx(run->set->blas, first, second, p->n, p->m, p->k,
+                                                 factors.alpha, p->b, type, (int)p->b_row, p->a,
+                                                 type, (int)p->a_row, factors.beta, p->c, c_type,
+                                                 (int)p->c_row, compute, CUBLAS_GEMM_DEFAULT),
+                                    "a product");
 }
 
 /* The product without its first k terms, added to C. */

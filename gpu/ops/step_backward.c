@@ -2,7 +2,9 @@
  * The steps of backward: the fused kernels of the gradient and one product back through R.
  */
 #include "gpu/gemm/packed_weights.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/ops/ops.h"
+#include "gpu/wide_step/wide_step.h"
 
 /* What stays the same over the steps of an op. */
 struct step {
@@ -10,6 +12,9 @@ struct step {
     const struct eco_bound *bound;
     struct eco_stage_call call;
     bool odd;
+    int32_t slices; /* of most products with R; see slices_of() */
+    bool halves;    /* dacc is stored in F16: */
+    struct eco_scaled_f16_steps f16;
 };
 
 static void point_at_step(struct step *step, int32_t t)
@@ -101,29 +106,96 @@ static void project_back(struct step *step, int32_t t)
     call->carry[0] = NULL;
 }
 
-/* c (+)= dacc R of operand o, over all its accumulators. narrow: rows of c have no padding. */
-static void multiply_back(const struct step *step, int o, const struct eco_plane *c, bool narrow,
-                          bool add)
-{
-    eco_gpu_multiply_back(step->run, &(struct eco_matmul){.op = step->bound->op,
-                                                          .weight_id = ECO_WEIGHT_RECURRENT + o,
-                                                          .rows = step->run->args->N,
-                                                          .a = step->call.dacc,
-                                                          .a_row = step->call.dacc_row,
-                                                          .c = c->data,
-                                                          .c_row = c->row,
-                                                          .c_type = c->type,
-                                                          .narrow = narrow,
-                                                          .add = add,
-                                                          .odd = step->odd});
-}
-
 static bool has_dstates(const struct eco_args *args)
 {
     bool any = false;
     for (int s = 0; s < ECO_MAX_STATES; s++)
         any = any || args->dstates[s] != NULL;
     return any;
+}
+
+/* Does the cell leave 0 as the gradient of the state before, so that a product with R may replace
+ * it instead of adding to it? Not in rows that have ended, where the gradient stays. */
+static bool is_replaced(const struct step *step, int state)
+{
+    const struct eco_gpu_run *run = step->run;
+    return eco_wide_leaves_zero(run->lowered, state) && !run->problem->projected &&
+           run->args->lengths == NULL && run->args->resets == NULL;
+}
+
+/* ---- products in slices ---------------------------------------------------------------------- */
+
+/*
+ * A product of few rows has fewer tiles than the device has multiprocessors. Cut along k it has
+ * more, and the next step's kernel adds the slices' sums, each in a plane of the carry. Only that
+ * kernel knows planes: the step that is first in time, whose states may be in other arrays, has one
+ * carry, and so has the last.
+ */
+static int32_t slices_of(struct step *step)
+{
+    const struct eco_gpu_run *run = step->run;
+    const struct eco_args *args = run->args;
+    const int32_t planes = run->layout->request.gpu.carry_planes;
+    if (planes <= 1 || args->T < ECO_WIDE_CUT_STEPS || args->lengths != NULL ||
+        args->resets != NULL || has_dstates(args))
+        return 1;
+    point_at_step(step, 1); /* any step between the first and the last has the same alignment */
+    const bool takes = eco_wide_takes_back(run, &step->call);
+    return !takes ? 1 : is_replaced(step, 0) ? planes : planes - 1;
+}
+
+/* The planes that step t adds; the first one may have what the cell itself left. */
+static int32_t planes_of(const struct step *step, int32_t t)
+{
+    const struct eco_bound *bound = step->bound;
+    return step->slices > 1 && t != bound->first && t != bound->last
+               ? step->slices + !is_replaced(step, 0)
+               : 1;
+}
+
+/* Multiplies dacc of step t into the carry of the step before in time. */
+static bool multiply_slices(const struct step *step, int32_t t)
+{
+    struct eco_gpu_run *run = step->run;
+    const struct eco_bound *bound = step->bound;
+    const int32_t next = bound->op->reversed ? t + 1 : t - 1;
+    const struct eco_view *carry = &bound->carry[0];
+    if (step->slices == 1 || t == bound->first || next == bound->first)
+        return false;
+    const size_t plane = (size_t)run->args->N * carry->row;
+    eco_gpu_multiply_back(
+        run, &(struct eco_matmul){
+                 .op = bound->op,
+                 .weight_id = ECO_WEIGHT_RECURRENT,
+                 .rows = run->args->N,
+                 .a = step->call.dacc,
+                 .a_row = step->call.dacc_row,
+                 .c = eco_gpu_after(carry->first, is_replaced(step, 0) ? 0 : plane, carry->type),
+                 .c_row = carry->row,
+                 .c_type = carry->type,
+                 .slices = step->slices});
+    return true;
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+/* c (+)= dacc R of operand o, over all its accumulators. narrow: rows of c have no padding. */
+static void multiply_back(const struct step *step, int o, const struct eco_plane *c, bool narrow,
+                          bool add)
+{
+    eco_gpu_multiply_back(
+        step->run, &(struct eco_matmul){.op = step->bound->op,
+                                        .weight_id = ECO_WEIGHT_RECURRENT + o,
+                                        .rows = step->run->args->N,
+                                        .a = step->call.dacc,
+                                        .a_row = step->call.dacc_row * (step->halves ? 2 : 1),
+                                        .c = c->data,
+                                        .c_row = c->row,
+                                        .c_type = c->type,
+                                        .scaled = step->halves ? &step->f16.recurrent : NULL,
+                                        .narrow = narrow,
+                                        .add = add,
+                                        .odd = step->odd});
 }
 
 /* Adds the gradients of the states of every step to the carried ones. With resets, the carried ones
@@ -164,20 +236,19 @@ static bool is_unwanted(const struct step *step, int32_t t, int state)
            args->dreset_state[state] == NULL;
 }
 
-/* Does the cell leave 0 as the gradient of the state before, so that a product with R may replace
- * it instead of adding to it? Not in rows that have ended, where the gradient stays. */
-static bool is_replaced(const struct step *step, int state)
+/* How step t stores dacc and the gradient of state 0. */
+static struct eco_wide_back back_of(const struct step *step, int32_t t)
 {
     const struct eco_gpu_run *run = step->run;
-    const struct eco_program *last = &run->lowered->backward[run->lowered->n_backward - 1];
-    bool zero = false;
-    for (int i = 0; i < last->n; i++) {
-        const struct eco_node *code = &last->code[i];
-        if (code->op == ECO_OP_STORE_DSTATE && code->index == state)
-            zero = last->code[code->a].op == ECO_OP_CONST && last->code[code->a].value == 0;
+    const size_t rows = (size_t)run->args->N;
+    struct eco_wide_back back = {.planes = planes_of(step, t),
+                                 .plane = rows * step->call.carry_row[0]};
+    if (step->halves) {
+        back.scales = step->f16.scales + (size_t)(t - step->bound->op->t0) * rows;
+        back.before = t == step->bound->last ? NULL : step->f16.last[(t + 1) % 2];
+        back.after = step->f16.last[t % 2];
     }
-    return zero && !run->problem->projected && run->args->lengths == NULL &&
-           run->args->resets == NULL;
+    return back;
 }
 
 static void run_step(struct step *step, int32_t t)
@@ -188,6 +259,7 @@ static void run_step(struct step *step, int32_t t)
     const struct eco_bound *bound = step->bound;
     const struct eco_op *op = bound->op;
     point_at_step(step, t);
+    run->back = back_of(step, t);
     call->replaced = 0;
     for (int o = 0; o < lowered->n_operands; o++) {
         const int state = lowered->operand[o].state;
@@ -213,7 +285,7 @@ static void run_step(struct step *step, int32_t t)
     }
     for (int o = 0; o < lowered->n_operands; o++) {
         const int state = lowered->operand[o].state;
-        if (state < 0 || is_unwanted(step, t, state))
+        if (state < 0 || is_unwanted(step, t, state) || multiply_slices(step, t))
             continue;
         const int32_t next = op->reversed ? t + 1 : t - 1;
         const bool to_dh =
@@ -222,6 +294,8 @@ static void run_step(struct step *step, int32_t t)
             to_dh ? eco_gpu_plane(&bound->h, next) : eco_gpu_plane(&bound->carry[state], 0);
         multiply_back(step, o, &c, to_dh, !(call->replaced >> state & 1));
         call->replaced &= (uint16_t) ~(1u << state);
+        if (step->halves && t == bound->first)
+            eco_gpu_scaled_f16_unscale(run, &c, run->problem->H, run->back.scales);
     }
 }
 
@@ -244,6 +318,10 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_bound *bound)
         eco_gpu_patch_states(run, bound, op->t0, op->t1);
     begin_dh(run, bound);
     run->cuts_before = has_dstates(run->args);
+    step.halves = eco_gpu_halves_back(run);
+    if (step.halves)
+        step.f16 = eco_gpu_scaled_f16_steps(run, op);
+    step.slices = slices_of(&step);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
 }

@@ -215,6 +215,8 @@ static void prepare(struct eco_gpu_run *run, const struct eco_bound *bound)
         eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
     if (kind == ECO_BEGIN || kind == ECO_D_BEGIN)
         eco_gpu_copy_weights(run, bound->op);
+    if (kind == ECO_D_BEGIN && eco_gpu_halves_back(run))
+        eco_gpu_scaled_f16_recurrent(run, bound->op);
     if (kind == ECO_BEGIN)
         eco_gpu_fill_rows(run, bound);
     if (kind == ECO_D_BEGIN)

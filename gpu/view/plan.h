@@ -4,6 +4,7 @@
 #ifndef ECO_GPU_VIEW_PLAN_H
 #define ECO_GPU_VIEW_PLAN_H
 
+#include "common/backend.h"
 #include "gpu/algo/force.h"
 #include "gpu/kernels.h"
 #include "gpu/persistent/need.h"
@@ -54,6 +55,29 @@ static inline struct eco_step_shape eco_step_shape_for(const struct eco_step_sha
         if (rows <= shapes->of[i].rows)
             return shapes->of[i];
     return (struct eco_step_shape){rows, -1, -1};
+}
+
+/* Have steps back of these rows the kernel of wide_step/backward.cuh, if arrays are aligned? */
+static inline bool eco_gpu_has_wide_back(const struct eco_problem *problem,
+                                         const struct eco_caps *caps, int64_t rows)
+{
+    enum { LEAST = 1 << 13 }; /* units of all rows; fewer do not fill the device */
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int64_t units = rows * problem->H;
+    return caps->gpu.wide && problem->cell->builtin >= 0 && lowered->n_backward == 1 &&
+           eco_cell_products(problem->cell) == 1 && problem->H % ECO_WIDE_QUAD == 0 &&
+           lowered->n_accs + lowered->n_extra <= ECO_WIDE_DACCS && !problem->resets &&
+           !problem->row_invariant && !problem->projected && lowered->n_slots == 0 &&
+           units >= LEAST && units <= INT32_MAX;
+}
+
+/* Does R multiply the output state only, for accumulators that are neighbours? */
+static inline bool eco_gpu_has_one_span(const struct eco_lowered *lowered)
+{
+    struct eco_acc_range span, more;
+    return lowered->n_operands == 1 && lowered->operand[0].state == 0 &&
+           eco_acc_range_next(lowered, ECO_WEIGHT_RECURRENT, 0, &span) &&
+           !eco_acc_range_next(lowered, ECO_WEIGHT_RECURRENT, span.end, &more);
 }
 
 /* How products of steps with a prepared operand of R are divided, by rows, as above. */

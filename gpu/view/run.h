@@ -7,6 +7,7 @@
 #include "common/program/verbs.h"
 #include "gpu/device/device.h"
 #include "gpu/device/launch_state.h"
+#include "gpu/view/back.h"
 #include "gpu/view/plan.h"
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -40,6 +41,7 @@ struct eco_gpu_run {
     } blas;
     struct eco_grouped_call grouped; /* gemm/grouped/grouped.c: products to be launched together */
     bool collects;                   /* the current op adds to `grouped` */
+    struct eco_wide_back back;       /* of the step back */
     bool forked;      /* stream has not waited for the set's second one; ops/weight_gradients.c */
     int wide_before;  /* forward: kernels of the last level, all wide steps; else 0 */
     bool cuts_before; /* backward, with resets: carried gradients are cut before stages read them */

@@ -4,6 +4,7 @@
 #include "gpu/device/tensor_map.h"
 #include "gpu/wide_step/wide_step.h"
 
+#include <assert.h>
 #include <string.h>
 
 _Static_assert(sizeof(struct eco_wide_calls) <= ECO_ARGUMENT_BYTES, "our largest arguments");
@@ -182,19 +183,31 @@ static bool are_quads(const struct eco_stage_call *stage, size_t element)
     return good;
 }
 
+bool eco_wide_takes_back(const struct eco_gpu_run *run, const struct eco_stage_call *stage)
+{
+    const struct eco_wide_kernel *kernels = ((const struct eco_gpu_plan *)run->plan->context)->wide;
+    return kernels != NULL && kernels->back != NULL &&
+           eco_gpu_has_wide_back(run->problem, &run->plan->device->caps, stage->rows) &&
+           are_quads(stage, eco_type_bytes(run->layout->type));
+}
+
 bool eco_wide_step_back(struct eco_gpu_run *run, const struct eco_stage_call *stage, bool overlap)
 {
     const struct eco_wide_kernel *kernels = ((const struct eco_gpu_plan *)run->plan->context)->wide;
-    const int64_t units = (int64_t)stage->rows * stage->hidden,
-                  blocks = (units / ECO_WIDE_QUAD + ECO_STAGE_THREADS - 1) / ECO_STAGE_THREADS;
-    void *arguments[] = {(void *)(uintptr_t)stage};
-    if (kernels == NULL || kernels->back == NULL ||
-        !eco_wide_has_back(run->problem, &run->plan->device->caps, stage->rows) ||
-        !are_quads(stage, eco_type_bytes(run->layout->type)))
+    struct eco_wide_back *const back = &run->back;
+    const int32_t quads = stage->hidden / ECO_WIDE_QUAD,
+                  rows = back->scales == NULL ? 0 : ECO_STAGE_THREADS / quads; /* of a block */
+    const unsigned threads = (unsigned)(rows > 0 ? rows * quads : ECO_STAGE_THREADS);
+    const int64_t all = (int64_t)stage->rows * quads;
+    void *arguments[] = {(void *)(uintptr_t)stage, back};
+    if (!eco_wide_takes_back(run, stage)) {
+        assert(back->planes <= 1 && back->scales == NULL); /* no other kernel knows them */
         return false;
+    }
     eco_gpu_note_cuda(run,
-                      eco_launch(kernels->back, (dim3){(unsigned)blocks, 1, 1},
-                                 (dim3){ECO_STAGE_THREADS, 1, 1}, arguments, overlap, run->stream),
+                      eco_launch(kernels->back,
+                                 (dim3){(unsigned)((all + threads - 1) / threads), 1, 1},
+                                 (dim3){threads, 1, 1}, arguments, overlap, run->stream),
                       "a step back");
     return true;
 }

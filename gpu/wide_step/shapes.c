@@ -28,14 +28,14 @@ size_t eco_wide_shared(int shape, int32_t accs)
            columns * sizeof(float);
 }
 
-bool eco_wide_has_back(const struct eco_problem *problem, const struct eco_caps *caps, int64_t rows)
+bool eco_wide_leaves_zero(const struct eco_lowered *lowered, int state)
 {
-    enum { LEAST = 1 << 13 }; /* units of all rows; fewer do not fill the device */
-    const struct eco_lowered *lowered = &problem->cell->lowered;
-    const int64_t units = rows * problem->H;
-    return caps->gpu.wide && problem->cell->builtin >= 0 && lowered->n_backward == 1 &&
-           eco_cell_products(problem->cell) == 1 && problem->H % ECO_WIDE_QUAD == 0 &&
-           lowered->n_accs + lowered->n_extra <= ECO_WIDE_DACCS && !problem->resets &&
-           !problem->row_invariant && !problem->projected && lowered->n_slots == 0 &&
-           units >= LEAST && units <= INT32_MAX;
+    const struct eco_program *last = &lowered->backward[lowered->n_backward - 1];
+    bool zero = false;
+    for (int i = 0; i < last->n; i++) {
+        const struct eco_node *code = &last->code[i];
+        if (code->op == ECO_OP_STORE_DSTATE && code->index == state)
+            zero = last->code[code->a].op == ECO_OP_CONST && last->code[code->a].value == 0;
+    }
+    return zero;
 }

@@ -47,9 +47,12 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
 int32_t eco_wide_ops(const struct eco_problem *problem);
 enum { ECO_WIDE_LAG = 2 }; /* these steps: x is complete before the preceding kernel begins */
 
-/* Have steps back with these rows a kernel of their own, eco_wide_step_back()? */
-bool eco_wide_has_back(const struct eco_problem *problem, const struct eco_caps *caps,
-                       int64_t rows);
+/* Does the cell leave 0 as the gradient of the state before? */
+bool eco_wide_leaves_zero(const struct eco_lowered *lowered, int state);
+/* Planes of state 0's gradient between such steps back: one for each slice along k of the product
+ * with R, and one for what the cell leaves; 0: products are not cut. */
+enum { ECO_WIDE_CUT_STEPS = 3 /* of a run, at least */ };
+int32_t eco_wide_carry_planes(const struct eco_problem *problem, const struct eco_caps *caps);
 
 /* At plan creation: the shapes of replays that take many steps as one. */
 void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan *own);
@@ -79,6 +82,8 @@ struct eco_wide_job {
 bool eco_wide_step(struct eco_gpu_run *run, const struct eco_wide_job *jobs, int n, int shape,
                    bool alone);
 
+/* Does a step back have that kernel, with arrays aligned as these? */
+bool eco_wide_takes_back(const struct eco_gpu_run *run, const struct eco_stage_call *stage);
 /* Queues the only stage of a step back; false, and nothing is queued, if there is no such kernel,
  * another is faster, or arrays are not aligned. overlap: as of eco_launch(). */
 bool eco_wide_step_back(struct eco_gpu_run *run, const struct eco_stage_call *stage, bool overlap);

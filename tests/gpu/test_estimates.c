@@ -69,6 +69,19 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
     return 0;
 }
 
+bool eco_scaled_f16_halves(const struct eco_problem *problem, const struct eco_caps *caps,
+                           const struct eco_layout_request *request)
+{
+    (void)problem, (void)caps, (void)request;
+    return false;
+}
+
+size_t eco_scaled_f16_recurrent_bytes(const struct eco_problem *problem)
+{
+    (void)problem;
+    return 0;
+}
+
 double eco_gpu_step_product_time(const struct eco_problem *problem, const struct eco_caps *caps,
                                  bool backward, bool prepares, double *prepare)
 {

@@ -296,6 +296,12 @@ static const struct more {
      "algorithm=fused,fused=wgmma:128x32", false},
     {"gru/f16/infer/L6/T15/N150/I24/H72/states", "algorithm=fused,fused=wgmma:64x32", false},
     {"lstm/f32/fast/infer/L4/rev/T11/N150/I24/H72", "algorithm=fused,fused=wgmma:128x24", false},
+    /* products of steps back in slices; dacc in F16, one chunk after another, and for layers */
+    {"lstm/bf16/train/T6/N160/I16/H64/states", "algorithm=fused", false},
+    {"gru/f16/train/T6/N160/I16/H64/states", "algorithm=fused,chunk-back=2", false},
+    {"lstm/f32/fast/train/T6/N130/I16/H64/states", "algorithm=fused", false},
+    {"gru/f32/fast/train/rev/T6/N130/I16/H72/states", "algorithm=step,chunk-back=1", false},
+    {"lstm/f32/fast/train/L2/T7/N130/I16/H64", "algorithm=fused,wavefront=1,chunk-back=3", false},
     {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
     {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false},
     /* its initial state is given in the text */

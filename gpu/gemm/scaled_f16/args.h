@@ -47,6 +47,7 @@ struct eco_scaled_f16_dacc_call {
     float *scales;         /* [rows] */
     float *sums; /* [blocks, columns]: column sums of the old values, over some rows each */
     int32_t blocks;
+    bool narrowed; /* steps have stored F16 numbers and scales: only sums are missing */
     struct eco_scaled_f16_matrix beside; /* additional blocks search it for the largest number */
     int32_t searchers;                   /* at most ECO_SCALED_F16_BLOCKS */
     float *most;                         /* [searchers] */

@@ -20,6 +20,22 @@ template <int fours> struct row_of_dacc {
         }
     }
 
+    /* A row that is F16 already. */
+    __device__ __forceinline__ void widen(const eco_scaled_f16_dacc_call &call, int32_t r)
+    {
+        const uint2 *row = (const uint2 *)(call.data + (size_t)r * call.row);
+        const float inverse = r < call.rows ? reciprocal_pow2(call.scales[r]) : 0;
+#pragma unroll
+        for (int i = 0; i < fours; i++) {
+            const int32_t four = i * (int32_t)blockDim.x + (int32_t)threadIdx.x;
+            const uint2 both = r < call.rows && four * FOUR < call.columns ? row[four] : uint2{};
+            const float2 low = __half22float2(*(const __half2 *)&both.x),
+                         high = __half22float2(*(const __half2 *)&both.y);
+            of[i] =
+                make_float4(low.x * inverse, low.y * inverse, high.x * inverse, high.y * inverse);
+        }
+    }
+
     __device__ __forceinline__ float largest() const
     {
         float most = 0;
@@ -64,8 +80,14 @@ static __global__ void __launch_bounds__(MOST_THREADS)
         search(call.beside, (int32_t)blockIdx.x - call.blocks, call.searchers, call.most);
         return;
     }
-    next.read(call, (int32_t)blockIdx.x);
-    for (int32_t r = (int32_t)blockIdx.x, turn = 0; r < call.rows; r += step, turn ^= 1) {
+    for (int32_t r = (int32_t)blockIdx.x; call.narrowed && r < call.rows; r += step) {
+        row.widen(call, r);
+        sum.add(row);
+    }
+    if (!call.narrowed)
+        next.read(call, (int32_t)blockIdx.x);
+    for (int32_t r = (int32_t)blockIdx.x, turn = 0; !call.narrowed && r < call.rows;
+         r += step, turn ^= 1) {
         row = next;
         next.read(call, r + step);
         sum.add(row);

@@ -116,7 +116,8 @@ static struct choice choose(const struct planned *planned, int layer, bool backw
     const int32_t rows = rows_of(problem, backward ? request->chunk_backward : request->chunk);
     const double gain = backward ? gain_back(problem, planned->caps, layer, rows, all)
                                  : gain_forward(problem, planned->caps, layer, rows);
-    return (struct choice){rows, gain > 0 || planned->use >= ECO_USE_ALWAYS ? gain : 0};
+    const bool asked = planned->use >= ECO_USE_ALWAYS || (backward && request->gpu.half_back);
+    return (struct choice){rows, gain > 0 || asked ? gain : 0};
 }
 
 double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -170,6 +171,21 @@ void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *te
                          backward ? "dx and gradients of weights" : "input products", layers,
                          1e6 * saves);
     }
+}
+
+bool eco_scaled_f16_halves(const struct eco_problem *problem, const struct eco_caps *caps,
+                           const struct eco_layout_request *request)
+{
+    enum { ROWS = 128, UNITS = 1024 }; /* least rows; most units: a block has whole rows */
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    return may_scale(problem, caps, request) && problem->training &&
+           problem->T >= ECO_HALVES_STEPS && eco_gpu_use_scaled_f16(problem) != ECO_USE_NEVER &&
+           eco_gpu_use(problem, ECO_FORCE_EMULATED_F32) < ECO_USE_ALWAYS &&
+           eco_forced(problem, ECO_FORCE_STEP_TILE, ECO_NOT_FORCED) < 0 && problem->N >= ROWS &&
+           problem->H <= UNITS && problem->H % ECO_WIDE_UNITS == 0 && problem->P == problem->H &&
+           problem->weight_type == problem->type && problem->saving.policy == ECO_SAVE_ALL &&
+           eco_gpu_has_wide_back(problem, caps, problem->N) && lowered->raw < 0 &&
+           eco_gpu_has_one_span(lowered);
 }
 
 /* ---- for runs -------------------------------------------------------------------------------- */

@@ -4,6 +4,8 @@
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 
+#include "gpu/gemm/grouped/args.h"
+
 struct eco_scaled_f16_size eco_scaled_f16_size(const struct eco_problem *problem, int layer,
                                                int part, int32_t rows)
 {
@@ -27,6 +29,18 @@ size_t eco_scaled_f16_take(size_t *at, size_t bytes)
     return taken;
 }
 
+/* With many rows cuBLAS splits the terms of gradients of such matrices, if there is room for some
+ * sums of each. */
+size_t eco_scaled_f16_room(const struct eco_problem *problem)
+{
+    enum { ROWS = 1024, LEAST = 256 << 10, MOST = 4 << 20, ROOM = 8 << 20 }; /* bytes */
+    const size_t bytes =
+        sizeof(float) * (size_t)eco_scaled_f16_columns(problem) * (size_t)problem->P;
+    return problem->training && problem->N >= ROWS && bytes > LEAST && bytes <= MOST
+               ? ROOM
+               : ECO_ROOM_OF_MANY;
+}
+
 struct eco_scaled_f16_places eco_scaled_f16_places(const struct eco_problem *problem,
                                                    const struct eco_caps *caps, int32_t rows)
 {
@@ -35,7 +49,7 @@ struct eco_scaled_f16_places eco_scaled_f16_places(const struct eco_problem *pro
     const int32_t most = caps->threads * (columns <= 2048 ? 4 : columns <= 4096 ? 2 : 1);
     struct eco_scaled_f16_places p = {.columns = columns, .blocks = rows < most ? rows : most};
     const size_t sums = problem->training ? (size_t)p.blocks * (size_t)columns : 0;
-    size_t at = ECO_ROOM_OF_MANY;
+    size_t at = eco_scaled_f16_room(problem);
     p.scalars = eco_scaled_f16_take(&at, sizeof(struct eco_scaled_f16_scalars));
     p.most =
         eco_scaled_f16_take(&at, sizeof(float) * ECO_SCALED_F16_MATRICES * ECO_SCALED_F16_BLOCKS);
@@ -95,8 +109,26 @@ bool eco_gpu_scales_input(const struct eco_gpu_run *run, const struct eco_op *op
     return !eco_gpu_reads_bytes(run) && fits(run, op, own->scaled_input[op->layer > 0]);
 }
 
+/* A run of all steps is like the plan, but some may lack what its kernel needs. */
+bool eco_gpu_halves_back(const struct eco_gpu_run *run)
+{
+    enum { ALIGNED = 16 };
+    const struct eco_args *args = run->args;
+    uintptr_t arrays = (uintptr_t)args->dy | (uintptr_t)args->y;
+    bool plain = args->lengths == NULL && args->resets == NULL;
+    for (int s = 0; s < ECO_MAX_STATES; s++) {
+        plain = plain && args->dstates[s] == NULL;
+        arrays |= (uintptr_t)args->initial[s];
+    }
+    return run->layout->request.gpu.half_back && args->backward && plain &&
+           args->T >= ECO_HALVES_STEPS && args->N > ECO_GROUPED_ROWS && arrays % ALIGNED == 0 &&
+           eco_gpu_has_wide_back(run->problem, &run->plan->device->caps, args->N);
+}
+
 bool eco_gpu_scales_back(const struct eco_gpu_run *run, const struct eco_op *op)
 {
+    if (eco_gpu_halves_back(run))
+        return true;
     const struct eco_gpu_plan *own = run->plan->context;
     const bool dx = eco_gpu_wants_dx(run, op), dweights = run->args->dweights != NULL;
     /* F16 overwrites dacc, but dx needs its floats if x is an accumulator */

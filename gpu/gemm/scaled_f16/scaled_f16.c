@@ -117,6 +117,7 @@ void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, b
                                                   .scales = room.scales,
                                                   .sums = room.sums,
                                                   .blocks = room.blocks,
+                                                  .narrowed = eco_gpu_halves_back(run),
                                                   .beside = weights_of(run, op, &room),
                                                   .searchers = dx ? searchers_of(run) : 0,
                                                   .most = room.most};
@@ -196,4 +197,83 @@ void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *m,
         m[i].scaled = &scaled[i];
     }
     bring(run, &call);
+}
+
+/* ---- steps back that store F16 --------------------------------------------------------------- */
+
+/* Positions in ECO_SCRATCH_PREPARED. */
+struct recurrent_places {
+    size_t scalars, most, last[2], matrix, end;
+};
+
+static struct recurrent_places recurrent_places(const struct eco_problem *problem)
+{
+    const struct eco_scaled_f16_size r =
+        eco_scaled_f16_size(problem, 0, ECO_WEIGHT_RECURRENT, problem->N);
+    struct recurrent_places p;
+    size_t at = 0;
+    p.scalars = eco_scaled_f16_take(&at, sizeof(struct eco_scaled_f16_scalars));
+    p.most =
+        eco_scaled_f16_take(&at, sizeof(float) * ECO_SCALED_F16_MATRICES * ECO_SCALED_F16_BLOCKS);
+    for (int odd = 0; odd < 2; odd++)
+        p.last[odd] = eco_scaled_f16_take(&at, sizeof(float) * (size_t)problem->N);
+    p.matrix = at;
+    p.end = at + eco_scaled_f16_copy_bytes(r.accs, r.row);
+    return p;
+}
+
+size_t eco_scaled_f16_recurrent_bytes(const struct eco_problem *problem)
+{
+    return recurrent_places(problem).end + ECO_ROOM_ALIGNMENT;
+}
+
+static char *recurrent_room(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const uintptr_t at =
+        (uintptr_t)eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PREPARED).first;
+    return (char *)((at + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT);
+}
+
+void eco_gpu_scaled_f16_recurrent(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct recurrent_places p = recurrent_places(run->problem);
+    char *const room = recurrent_room(run, op);
+    const struct eco_matrix r = *eco_layout_matrix(run->layout, op->layer, ECO_WEIGHT_RECURRENT);
+    bring(run, &(struct eco_scaled_f16_call){
+                   .of = {{.from = eco_gpu_weights(run, op, ECO_WEIGHT_RECURRENT),
+                           .from_row = (size_t)r.row,
+                           .rows = r.n * r.height,
+                           .columns = r.row,
+                           .to = room + p.matrix,
+                           .to_row = r.row}},
+                   .n = 1,
+                   .most = (float *)(room + p.most),
+                   .scalars = (struct eco_scaled_f16_scalars *)(room + p.scalars)});
+}
+
+struct eco_scaled_f16_steps eco_gpu_scaled_f16_steps(const struct eco_gpu_run *run,
+                                                     const struct eco_op *op)
+{
+    const struct recurrent_places p = recurrent_places(run->problem);
+    char *const room = recurrent_room(run, op);
+    return (struct eco_scaled_f16_steps){
+        .recurrent = {(struct eco_scaled_f16_scalars *)(room + p.scalars), 0, room + p.matrix},
+        .scales = room_of(run, op).scales,
+        .last = {(float *)(room + p.last[0]), (float *)(room + p.last[1])}};
+}
+
+void eco_gpu_scaled_f16_unscale(struct eco_gpu_run *run, const struct eco_plane *c, int32_t columns,
+                                const float *scales)
+{
+    const struct eco_scaled_f16_back_call call = {.from = c->data,
+                                                  .to = c->data,
+                                                  .from_row = c->row,
+                                                  .to_row = c->row,
+                                                  .rows = run->args->N,
+                                                  .columns = columns,
+                                                  .scales = scales};
+    const bool overlap = eco_launch_after(&run->launch);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_scaled_f16_back(&call, overlap, run->stream),
+                          "the gradient of a state");
 }

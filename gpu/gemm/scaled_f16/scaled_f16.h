@@ -48,10 +48,29 @@ struct eco_scaled_f16_places {
 };
 struct eco_scaled_f16_places eco_scaled_f16_places(const struct eco_problem *problem,
                                                    const struct eco_caps *caps, int32_t rows);
+/* What cuBLAS gets for its products. */
+size_t eco_scaled_f16_room(const struct eco_problem *problem);
 /* The position of `bytes` bytes; advances `at`. */
 size_t eco_scaled_f16_take(size_t *at, size_t bytes);
 /* Bytes of a matrix in F16, aligned. */
 size_t eco_scaled_f16_copy_bytes(int32_t rows, int32_t row);
+
+/* ---- steps back that store F16 --------------------------------------------------------------- */
+
+/*
+ * Where all products with dacc use F16, the cell of a step back for many rows stores it as F16, and
+ * R is F16, too. So dacc is written and read as half the bytes, and no step converts. Such a run
+ * has all rows in all steps.
+ */
+enum { ECO_HALVES_STEPS = 4 /* at least */ };
+/* Do a plan's steps back with these chunks?  cost.c. Does this run's?  room.c. */
+bool eco_scaled_f16_halves(const struct eco_problem *problem, const struct eco_caps *caps,
+                           const struct eco_layout_request *request);
+bool eco_gpu_halves_back(const struct eco_gpu_run *run);
+/* Bytes of ECO_SCRATCH_PREPARED: R, what its conversion needs, and scales of two steps. */
+size_t eco_scaled_f16_recurrent_bytes(const struct eco_problem *problem);
+/* Converts R of a layer, scaled_f16.c. */
+void eco_gpu_scaled_f16_recurrent(struct eco_gpu_run *run, const struct eco_op *op);
 
 /* ---- conversion, scaled_f16.c ---------------------------------------------------------------- */
 
@@ -67,6 +86,15 @@ struct eco_scaled_f16 {
 void eco_gpu_scaled_f16_input(struct eco_gpu_run *run, struct eco_matmul *matmul,
                               struct eco_scaled_f16 *scaled);
 
+/* R and the scales of an op's steps. */
+struct eco_scaled_f16_steps {
+    struct eco_scaled_f16 recurrent;
+    float *scales;  /* [steps of the op, N] */
+    float *last[2]; /* [N], of even and odd steps */
+};
+struct eco_scaled_f16_steps eco_gpu_scaled_f16_steps(const struct eco_gpu_run *run,
+                                                     const struct eco_op *op);
+
 /* Converts dacc of an op whose products use F16. Done by the op of dx if there is one. */
 void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, bool dx);
 /* dx = dacc W, with the converted dacc. */
@@ -74,6 +102,9 @@ void eco_gpu_scaled_f16_dx(struct eco_gpu_run *run, const struct eco_matmul *mat
 /* Before gradients of weights, at most ECO_SCALED_F16_MATRICES at a time: converts C of each. */
 void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *gradients, int n,
                                   struct eco_scaled_f16 scaled[ECO_SCALED_F16_MATRICES]);
+/* c /= scales by rows, for the gradient of a direction's first state. */
+void eco_gpu_scaled_f16_unscale(struct eco_gpu_run *run, const struct eco_plane *c, int32_t columns,
+                                const float *scales);
 /* Sums of dacc's columns over some rows each; together they cover all rows. */
 struct eco_plane eco_gpu_scaled_f16_sums(const struct eco_gpu_run *run, const struct eco_op *op,
                                          int32_t *rows);
