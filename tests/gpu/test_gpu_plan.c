@@ -232,7 +232,16 @@ START_TEST(says_when_memory_is_out)
 }
 END_TEST
 
+/* Little work: as many segments as there are streams for them. */
+START_TEST(replays_segments_beside_each_other)
+{
+    ecornn_desc desc;
+    ck_assert_int_eq(parse_desc(&desc, "lstm/f32/train/T64/N2/I4/H64/save:every:8", NULL),
+                     ECORNN_OK);
+    check_plan("persistent", &desc, "segments of a replay on 6 streams");
+}
+END_TEST
 GPU_TEST_MAIN("gpu plans", &device, {says_how_a_cell_runs, 1},
               {runs_all_steps_at_once, TYPES *PERSISTENT}, {runs_a_step_at_once, TYPES},
-              {refuses_memory_of_the_host, 1}, {needs_y_to_train, 1},
-              {says_what_cannot_be_forced, 1}, {says_when_memory_is_out, 1})
+              {replays_segments_beside_each_other, 1}, {refuses_memory_of_the_host, 1},
+              {needs_y_to_train, 1}, {says_what_cannot_be_forced, 1}, {says_when_memory_is_out, 1})
