@@ -31,6 +31,12 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
     }
 }
 
+static void add_wide(int shape, struct eco_text *text)
+{
+    eco_text_add(text, ",fused=wgmma:%dx%d", eco_wide_rows(shape),
+                 eco_wide_units(shape, ECO_WIDE_ACCS));
+}
+
 static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
@@ -39,8 +45,7 @@ static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
     for (int32_t layer = 1; layer < problem->L && choice.wide < 0; layer++)
         choice = eco_step_choose(problem, &plan->device->caps, layer, problem->N);
     if (choice.wide >= 0)
-        eco_text_add(text, ",fused=wgmma:%dx%d", eco_wide_rows(choice.wide),
-                     eco_wide_units(choice.wide, ECO_WIDE_ACCS));
+        add_wide(choice.wide, text);
     else
         eco_text_add(text, ",fused=%d",
                      ECO_FUSED_COLUMNS(eco_fused_choose(&choice.size, &plan->device->caps).shape));
@@ -70,6 +75,10 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
         add_divisions(plan, text);
     if (plan->algo == &eco_algo_fused && ((const struct eco_gpu_plan *)plan->context)->fused.used)
         add_fused(plan, text);
+    const int wide =
+        plan->algo == &eco_algo_step ? eco_step_wide_shape(problem, &plan->device->caps) : -1;
+    if (wide >= 0)
+        add_wide(wide, text);
     eco_text_add(text, ",chunk=%d", plan->tape[false][0].chunk);
     if (problem->training)
         eco_text_add(text, ",chunk-back=%d", plan->tape[true][0].chunk);

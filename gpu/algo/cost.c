@@ -277,6 +277,27 @@ static struct step float_step(const struct eco_problem *problem, const struct ec
     return step_of(problem, caps, backward, product + cell, before);
 }
 
+/* A step forward: a product with the cell or, if that is faster, a wide step, whose shape is
+ * returned, or -1. */
+static int forward_step(const struct eco_problem *problem, const struct eco_caps *caps,
+                        bool wavefront, struct step *step)
+{
+    const bool forced = eco_forced(problem, ECO_FORCE_FUSED, ECO_NOT_FORCED) >= 0;
+    const struct eco_wide_choice wide = eco_wide_choose_adding(problem, caps);
+    *step = eco_cost_form(problem) == ECO_COST_NARROW ? narrow_step(problem, caps, false, false)
+                                                      : float_step(problem, caps, false, wavefront);
+    if (wide.shape < 0 || (wide.time >= step->alone && !forced))
+        return -1;
+    *step = (struct step){wide.time, wide.time, 0};
+    return wide.shape;
+}
+
+int eco_step_wide_shape(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    struct step step;
+    return forward_step(problem, caps, eco_step_overlaps(problem, caps, true), &step);
+}
+
 /* Seconds of two concurrent activities: about the longer one, and more if both are long. */
 static double concurrent_time(double a, double b)
 {
@@ -302,9 +323,13 @@ double eco_step_time(const struct eco_problem *problem, const struct eco_caps *c
                      const struct eco_layout_request *request)
 {
     const bool halves = backward && eco_scaled_f16_halves(problem, caps, request);
-    const struct step step = halves || eco_cost_form(problem) == ECO_COST_NARROW
-                                 ? narrow_step(problem, caps, backward, halves)
-                                 : float_step(problem, caps, backward, request->wavefront);
+    struct step step;
+    if (!backward)
+        (void)forward_step(problem, caps, request->wavefront, &step);
+    else
+        step = halves || eco_cost_form(problem) == ECO_COST_NARROW
+                   ? narrow_step(problem, caps, true, halves)
+                   : float_step(problem, caps, true, request->wavefront);
     /* with their conversions, products in F16 take that much longer than estimated, measured */
     static const double longer = 1.4;
     const double products =

@@ -56,6 +56,17 @@ static void choose_dx_beside(const struct eco_problem *problem, struct eco_gpu_p
     }
 }
 
+/* The shapes of wide steps of algorithm step, by rows. */
+static void choose_wide_steps(const struct ecornn_plan *plan, struct eco_gpu_plan *own)
+{
+    struct eco_problem fewer = plan->problem;
+    for (fewer.N = 0; fewer.N < plan->problem.N;) {
+        fewer.N = eco_next_rows(fewer.N, plan->problem.N);
+        const int shape = eco_step_wide_shape(&fewer, &plan->device->caps);
+        eco_step_shapes_add(&own->steps, (struct eco_step_shape){fewer.N, -1, (int8_t)shape});
+    }
+}
+
 /* Finds kernels. Without compiled kernels a cell is interpreted: slower, with the same results. */
 static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
 {
@@ -70,6 +81,8 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     if (plan->algo == &eco_algo_scan)
         eco_scan_prepare(plan);
     own->wide = eco_wide_kernels(&plan->problem);
+    if (plan->algo == &eco_algo_step && own->wide != NULL)
+        choose_wide_steps(plan, own);
     eco_wide_choose_replays(plan, own);
     choose_replay_streams(plan, own);
     choose_dx_beside(&plan->problem, own);
@@ -79,6 +92,13 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
         own->cell = eco_own_stages_get(plan->device->context, &plan->problem, &why);
     eco_gpu_leave(&scope);
+}
+
+/* Does algorithm step multiply and finish a full run's steps in one launch? */
+static bool has_wide_steps(const struct ecornn_plan *plan)
+{
+    return plan->algo == &eco_algo_step &&
+           eco_step_wide_shape(&plan->problem, &plan->device->caps) >= 0;
 }
 
 /* All forced keys, for people; "": none. */
@@ -104,7 +124,7 @@ static ecornn_status check_force(const struct ecornn_plan *plan)
     const char *required = NULL;
     if ((keys & of_persistent) != 0 && plan->algo != &eco_algo_persistent)
         required = "algorithm persistent";
-    else if ((keys & of_fused) != 0 && plan->algo != &eco_algo_fused)
+    else if ((keys & of_fused) != 0 && plan->algo != &eco_algo_fused && !has_wide_steps(plan))
         required = "algorithm fused";
     else if (eco_forced(problem, ECO_FORCE_GROUPED, ECO_NOT_FORCED) >= 0 &&
              !(problem->training && eco_gpu_has_grouped(problem, &plan->device->caps)))
@@ -191,6 +211,8 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
         eco_fused_describe(plan, text);
     if (plan->algo == &eco_algo_scan)
         eco_scan_describe(plan, text);
+    if (has_wide_steps(plan))
+        eco_text_add(text, "steps: the product with the state and the cell in one launch\n");
     if (plan->problem.cell->builtin >= 0)
         return;
     if (own->why[0] == '\0')

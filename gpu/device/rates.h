@@ -89,7 +89,7 @@ struct eco_gpu_rates {
      * much longer it takes if all multiprocessors read the L2. */
     struct {
         double launch, wave, stage, crowded_stage;
-    } wide[5];
+    } wide[6];
     double wide_bytes; /* matrices that do not stay in the L2 */
     double wide_saved; /* a number that a unit saves in training */
     /* ---- gemm/emulated_f32 ---- */

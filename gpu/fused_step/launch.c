@@ -314,7 +314,8 @@ static bool launch_wide(struct eco_gpu_run *run, const struct step *steps, int n
         jobs[k] = (struct eco_wide_job){steps[k].op,
                                         &steps[k].call.stage,
                                         {{x->k > 0 ? x->rows : NULL, x->row, rows, steps[k].early},
-                                         {h->k > 0 ? h->rows : NULL, h->row, rows, false}}};
+                                         {h->k > 0 ? h->rows : NULL, h->row, rows, false}},
+                                        false};
     }
     return shape >= 0 && eco_wide_step(run, jobs, n, shape, false);
 }

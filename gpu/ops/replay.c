@@ -152,11 +152,15 @@ static bool run_wide(const struct eco_replay *replay, int32_t t, int32_t steps)
     struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
     const struct eco_gpu_plan *own = run->plan->context;
-    const struct eco_stage_call call = eco_replay_call(replay, t, steps);
+    struct eco_stage_call call = eco_replay_call(replay, t, steps);
+    call.acc = NULL; /* products add to nothing */
     const struct eco_plane x = eco_gpu_plane(&bound->input, t),
                            h = eco_gpu_plane(eco_bound_before(bound, 0, t), t);
     const struct eco_wide_job job = {
-        bound->op, &call, {{x.data, x.row, call.rows, false}, {h.data, h.row, call.rows, false}}};
+        bound->op,
+        &call,
+        {{x.data, x.row, call.rows, false}, {h.data, h.row, call.rows, false}},
+        false};
     const int shape = eco_step_shape_for(&own->replays[bound->op->layer > 0], call.rows).wide;
     return shape >= 0 && (steps == 1 || x.step == x.row * (size_t)run->args->N) &&
            eco_wide_step(run, &job, 1, shape, true);

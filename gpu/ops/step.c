@@ -238,11 +238,26 @@ static void project(const struct step *step, int32_t t)
         eco_gpu_note_cuda(run, eco_launch_project(&call, run->stream), "a projection");
 }
 
-static void run_step(struct step *step, int32_t t)
+/* Queues the product and the cell as one launch; false: it cannot. i: steps of the op ahead. */
+static bool run_wide(const struct step *step, int32_t i)
+{
+    struct eco_gpu_run *run = step->run;
+    const struct eco_gpu_plan *own = run->plan->context;
+    struct eco_stage_call call = step->call;
+    call.last = true;
+    const struct eco_wide_rows h = {call.zero_states & 1 ? NULL : call.state[0], call.state_row[0],
+                                    call.rows, false};
+    const struct eco_wide_job job = {step->bound->op, &call, {{0}, h}, i > 1};
+    const int shape = eco_step_shape_for(&own->steps, call.rows).wide;
+    return shape >= 0 && eco_wide_step(run, &job, 1, shape, true);
+}
+
+static void run_step(struct step *step, int32_t i, int32_t t)
 {
     const struct eco_lowered *lowered = step->run->lowered;
     point_at_step(step, t);
-    for (int stage = 0; stage < lowered->n_forward; stage++) {
+    const bool wide = run_wide(step, i);
+    for (int stage = 0; stage < lowered->n_forward && !wide; stage++) {
         for (int o = 0; o < lowered->n_operands; o++)
             if (lowered->operand[o].forward == stage)
                 add_recurrent(step, o);
@@ -260,5 +275,5 @@ void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound)
     step.call.operand = bound->operand.first;
     step.call.operand_row = bound->operand.row;
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
-        run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
+        run_step(&step, i, op->reversed ? op->t1 - 1 - i : op->t0 + i);
 }

@@ -148,6 +148,7 @@ struct eco_gpu_plan {
     struct eco_fused_kernels fused;
     struct eco_scan_kernels scan;
     const struct eco_wide_kernel *wide; /* kernels of steps of many rows; or NULL */
+    struct eco_step_shapes steps;       /* of algorithm step, by rows; wide: one launch */
     struct eco_step_shapes replays[2];  /* of the first layer, of others; by rows of all steps */
     /* Streams of a replay, whose segments run beside each other: from ECO_REPLAY_STREAM on. 0: the
      * segments run one by one. */

@@ -110,6 +110,41 @@ ECO_DEVICE void read_biases_of_block(const struct eco_wide_call &call, float *bi
     }
 }
 
+/* Sums in memory to which products add, of all pairs of a thread: they contain the biases. */
+template <class BLOCK> struct wide_sums {
+    float2 of[BLOCK::adds ? 2 * BLOCK::tiles : 1][BLOCK::adds ? BLOCK::accs * BLOCK::groups : 1];
+};
+
+/* They are loaded before the products, which hide it. A missing row or unit is replaced by another.
+ */
+template <class BLOCK>
+ECO_DEVICE wide_sums<BLOCK> read_sums_of_thread(const struct eco_wide_call &call,
+                                                const wide_pairs<BLOCK> &pairs)
+{
+    wide_sums<BLOCK> sums = {};
+    if constexpr (BLOCK::adds) {
+        const struct eco_stage_call &stage = call.stage;
+        if (!stage.acc)
+            return sums;
+        if (!call.early)
+            wait_on_dependent_grids();
+#pragma unroll
+        for (int i = 0; i < pairs.of_thread; i++) {
+            const uint32_t row = (uint32_t)min(row_of_pair(pairs.row0, i), stage.rows - 1);
+#pragma unroll
+            for (int k = 0; k < BLOCK::accs * BLOCK::groups; k++) {
+                const int unit = pairs.unit0 + k % BLOCK::groups * ECO_WIDE_UNITS,
+                          there = unit < stage.hidden ? unit : 0;
+                sums.of[i][k] = load_pair(stage.acc,
+                                          row * (uint32_t)stage.acc_row +
+                                              (uint32_t)(k / BLOCK::groups * stage.column + there),
+                                          true);
+            }
+        }
+    }
+    return sums;
+}
+
 template <int NUMBER, class ELEMENT> ECO_DEVICE void finish_element(ELEMENT *at)
 {
 #define CELLS_CASE(cell, stage, name)                                                              \
@@ -311,7 +346,8 @@ ECO_DEVICE void finish_pair(const struct eco_stage_call &stage, const wide_slots
 template <int NUMBER, class BLOCK>
 ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<BLOCK> &pairs,
                              const struct wide_row<BLOCK> (&rows)[2 * BLOCK::tiles],
-                             const float *biases, float (&d)[BLOCK::tiles][BLOCK::sums])
+                             const float *biases, const wide_sums<BLOCK> &sums,
+                             float (&d)[BLOCK::tiles][BLOCK::sums])
 {
     typedef wide_order<BLOCK> order;
     enum { groups = BLOCK::groups, units = BLOCK::units * BLOCK::across };
@@ -342,6 +378,10 @@ ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<
             const float2 bias = *(const float2 *)&bias_of_pair[a * units + group * ECO_WIDE_UNITS];
             acc[0][a] = sum[0] + bias.x;
             acc[1][a] = sum[1] + bias.y;
+            if constexpr (BLOCK::adds) {
+                acc[0][a] += sums.of[i][a * groups + group].x;
+                acc[1][a] += sums.of[i][a * groups + group].y;
+            }
         }
         finish_pair<NUMBER, BLOCK>(stage, slots, {rows[i].row, unit, group}, acc,
                                    states[k % order::ring]);
@@ -357,23 +397,28 @@ ECO_DEVICE void finish_pairs(const struct eco_wide_call &call, const wide_pairs<
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-template <class BLOCK> ECO_DEVICE struct wide_stages stages_in_shared(void)
+template <class BLOCK>
+ECO_DEVICE struct wide_stages stages_in_shared(const struct eco_wide_call &call)
 {
-    uint64_t *const barriers = (uint64_t *)(wide_shared + BLOCK::stages * BLOCK::stage_bytes);
-    return {shared_address(wide_shared), barriers, barriers + BLOCK::stages,
-            (float *)(barriers + 2 * BLOCK::stages)};
+    const int count = BLOCK::clustered ? call.stages : BLOCK::stages;
+    uint64_t *const barriers = (uint64_t *)(wide_shared + count * BLOCK::stage_bytes);
+    return {shared_address(wide_shared), count, barriers, barriers + count,
+            (float *)(barriers + 2 * count)};
 }
 
 template <class BLOCK> ECO_DEVICE void begin_stages(const struct wide_stages *stages)
 {
     if (threadIdx.x == 0) {
-        for (int i = 0; i < BLOCK::stages; i++) {
+        for (int i = 0; i < stages->count; i++) {
             mbarrier_init(&stages->came[i], 1);
-            mbarrier_init(&stages->read[i], BLOCK::consumers / 32);
+            mbarrier_init(&stages->read[i], BLOCK::cluster * BLOCK::consumers / 32);
         }
         mbarrier_fence_init();
     }
-    __syncthreads();
+    if constexpr (BLOCK::clustered)
+        cluster_sync();
+    else
+        __syncthreads();
 }
 
 template <int NUMBER, class BLOCK>
@@ -390,17 +435,18 @@ ECO_DEVICE void consume(const struct eco_wide_call &call, const struct wide_stag
 #pragma unroll
         for (int i = 0; i < BLOCK::sums; i++)
             d[t][i] = 0;
+    const wide_sums<BLOCK> sums = read_sums_of_thread<BLOCK>(call, pairs);
     read_biases_of_block<BLOCK>(call, stages->biases);
     multiply_source<BLOCK, 0>(call.source[0].k_blocks, stages, place, &from, d);
     wait_for_sums<BLOCK>(d);
     if (call.source[0].k_blocks > 0)
-        leave_stage(stages, from.stage == 0 ? BLOCK::stages - 1 : from.stage - 1);
+        leave_stage<BLOCK>(stages, (from.stage == 0 ? stages->count : from.stage) - 1);
     multiply_source<BLOCK, 1>(call.source[1].k_blocks, stages, place, &from, d);
     wait_on_dependent_grids(); /* before states are read and written */
 #pragma unroll
     for (int i = 0; i < pairs.of_thread; i++)
         rows[i] = wide_row_at<BLOCK>(call.stage, row_of_pair(pairs.row0, i), pairs.unit0);
-    finish_pairs<NUMBER, BLOCK>(call, pairs, rows, stages->biases, d);
+    finish_pairs<NUMBER, BLOCK>(call, pairs, rows, stages->biases, sums, d);
 }
 
 /* SAVES: the step saves values for backward, and a kernel of its own has more registers for that.
@@ -410,7 +456,7 @@ ECO_DEVICE void run_wide_step(const struct eco_wide_call &call)
 {
 #if HAS_WGMMA
     typedef wide_block<NUMBER, SHAPE, SAVES> block;
-    const struct wide_stages stages = stages_in_shared<block>();
+    const struct wide_stages stages = stages_in_shared<block>(call);
     begin_stages<block>(&stages);
     if (threadIdx.x >= block::consumers) {
         if constexpr (block::alone)
@@ -421,6 +467,10 @@ ECO_DEVICE void run_wide_step(const struct eco_wide_call &call)
         if constexpr (block::alone)
             warpgroup_take_registers<block::registers>();
         consume<NUMBER, block>(call, &stages);
+    }
+    if constexpr (block::clustered) {
+        __syncwarp();
+        cluster_sync_to_write(); /* until then others arrive at barriers of this block */
     }
 #endif
 }

@@ -29,7 +29,7 @@ template <int NUMBER> static const void *wide_back_of(void)
     {                                                                                              \
         wide_kernel_of<cell, 0, saves>(), wide_kernel_of<cell, 1, saves>(),                        \
             wide_kernel_of<cell, 2, saves>(), wide_kernel_of<cell, 3, saves>(),                    \
-            wide_kernel_of<cell, 4, saves>()                                                       \
+            wide_kernel_of<cell, 4, saves>(), wide_kernel_of<cell, 5, saves>()                     \
     }
 #define WIDE_KERNELS(cell, ...)                                                                    \
     {cell,                                                                                         \

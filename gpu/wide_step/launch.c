@@ -33,9 +33,9 @@ static ecornn_status give_shared_memory(const struct eco_wide_kernel *kernel)
         const int shape = n % ECO_WIDE_SHAPES;
         const void *step = kernel->step[n / ECO_WIDE_SHAPES][shape];
         if (step != NULL)
-            status =
-                ECO_CUDA(cudaFuncSetAttribute(step, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              (int)eco_wide_shared(shape, kernel->accs)));
+            status = ECO_CUDA(cudaFuncSetAttribute(
+                step, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                (int)eco_wide_shared(shape, kernel->accs, eco_wide_shapes[shape].stages)));
     }
     return status;
 }
@@ -68,7 +68,9 @@ static bool are_aligned(const struct eco_stage_call *stage, size_t element)
     const int32_t rows = stage->rows;
     bool good = ((stage->wide_states | stage->wide_next) & 1) == 0 &&
                 is_aligned(stage->y, stage->y_row, element, rows, CHUNK) &&
-                is_aligned(stage->save, stage->save_row, element, rows, CHUNK);
+                is_aligned(stage->save, stage->save_row, element, rows, CHUNK) &&
+                is_aligned(stage->acc, stage->acc_row, sizeof(float), rows, 2 * sizeof(float)) &&
+                stage->column % 2 == 0;
     for (int s = 0; s < stage->n_states; s++) {
         const size_t before = stage->wide_states >> s & 1 ? sizeof(float) : element,
                      next = stage->wide_next >> s & 1 ? sizeof(float) : element;
@@ -83,6 +85,7 @@ static bool are_aligned(const struct eco_stage_call *stage, size_t element)
 static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, int part,
                         const struct eco_wide_rows *given, int shape, struct eco_wide_source *to)
 {
+    static const double stays = 24e6; /* bytes */
     const struct eco_gpu *gpu = run->plan->device->context;
     const struct eco_lowered *lowered = run->lowered;
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
@@ -96,12 +99,17 @@ static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, 
         }
     to->column = eco_gpu_column(run);
     to->early = given->early;
+    to->kept =
+        (double)to->count * to->column * k * (double)eco_type_bytes(run->layout->type) > stays
+            ? ECO_WIDE_PERIOD * 5 / 8
+            : ECO_WIDE_PERIOD;
     if (given->data == NULL)
         return true;
-    const int32_t each = ECO_WIDE_LINE / (int32_t)eco_type_bytes(run->layout->type);
+    const int32_t each = ECO_WIDE_LINE / (int32_t)eco_type_bytes(run->layout->type),
+                  box_rows = eco_wide_rows(shape) / eco_wide_shapes[shape].cluster;
     to->k_blocks = (k + each - 1) / each;
-    const struct eco_matrix_box rows = {run->layout->type, given->data,          given->rows, k,
-                                        given->row,        eco_wide_rows(shape), each},
+    const struct eco_matrix_box rows = {run->layout->type, given->data, given->rows, k,
+                                        given->row,        box_rows,    each},
                                 columns = {run->layout->type,
                                            eco_gpu_weights(run, op, part),
                                            (int64_t)to->count * to->column,
@@ -114,6 +122,16 @@ static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, 
            eco_tensor_map(gpu->tensor_encoder, &columns, &to->matrix);
 }
 
+/* Stages of each block of a launch of n ops: a block that has a multiprocessor alone has more. */
+static int stages_of(const struct eco_gpu_run *run, int shape, int32_t batch, int n)
+{
+    const struct eco_wide_shape *s = &eco_wide_shapes[shape];
+    const int64_t units = eco_wide_units(shape, run->lowered->n_accs), rows = eco_wide_rows(shape),
+                  blocks =
+                      n * ((run->problem->H + units - 1) / units) * ((batch + rows - 1) / rows);
+    return s->cluster > 1 && blocks > run->plan->device->caps.threads ? s->stages / 2 : s->stages;
+}
+
 static void launch(struct eco_gpu_run *run, const struct eco_wide_calls *calls, int n, int shape,
                    bool alone)
 {
@@ -122,16 +140,23 @@ static void launch(struct eco_gpu_run *run, const struct eco_wide_calls *calls, 
     const int32_t accs = run->lowered->n_accs, units = eco_wide_units(shape, accs),
                   rows = eco_wide_rows(shape);
     const int threads = ECO_WIDE_GROUP * s->down * s->across + ECO_WIDE_MORE_THREADS(s->blocks);
-    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
-    attribute.val.programmaticStreamSerializationAllowed = 1;
+    const unsigned cluster = (unsigned)eco_wide_shapes[shape].cluster,
+                   across = (unsigned)((stage->hidden + units - 1) / units);
+    const bool after = alone ? eco_launch_after(&run->launch) : eco_launch_after_all(&run->launch);
+    cudaLaunchAttribute attributes[2] = {
+        {.id = cudaLaunchAttributeClusterDimension},
+        {.id = cudaLaunchAttributeProgrammaticStreamSerialization}};
+    attributes[0].val.clusterDim.x = cluster;
+    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
     const cudaLaunchConfig_t config = {
-        .gridDim = {(unsigned)((stage->hidden + units - 1) / units),
+        .gridDim = {(across + cluster - 1) / cluster * cluster,
                     (unsigned)((stage->rows + rows - 1) / rows), (unsigned)n},
         .blockDim = {(unsigned)threads, 1, 1},
-        .dynamicSmemBytes = eco_wide_shared(shape, accs),
+        .dynamicSmemBytes = eco_wide_shared(shape, accs, calls->of[0].stages),
         .stream = run->stream,
-        .attrs = &attribute,
-        .numAttrs = alone ? eco_launch_after(&run->launch) : eco_launch_after_all(&run->launch)};
+        .attrs = attributes,
+        .numAttrs = 1 + after};
     const struct eco_gpu_plan *own = run->plan->context;
     const void *kernel = own->wide->step[stage->save != NULL][shape];
     void *arguments[] = {(void *)(uintptr_t)calls};
@@ -144,8 +169,9 @@ static bool fill_call(const struct eco_gpu_run *run, const struct eco_wide_job *
     if (!are_aligned(job->stage, eco_type_bytes(run->layout->type)))
         return false;
     call->stage = *job->stage;
-    for (int a = 0; a < run->lowered->n_accs; a++)
-        call->bias[a] = (int8_t)eco_gpu_bias(run, a);
+    call->early = job->early;
+    for (int a = 0; a < run->lowered->n_accs; a++) /* sums in memory contain it */
+        call->bias[a] = (int8_t)(job->stage->acc == NULL ? eco_gpu_bias(run, a) : -1);
     return fill_source(run, job->op, ECO_WEIGHT_INPUT, &job->rows[0], shape, &call->source[0]) &&
            fill_source(run, job->op, ECO_WEIGHT_RECURRENT, &job->rows[1], shape, &call->source[1]);
 }
@@ -156,8 +182,10 @@ bool eco_wide_step(struct eco_gpu_run *run, const struct eco_wide_job *jobs, int
     struct eco_wide_calls calls;
     memset(&calls, 0, sizeof calls);
     bool good = run->status == ECORNN_OK;
-    for (int k = 0; k < n && good; k++)
+    for (int k = 0; k < n && good; k++) {
         good = fill_call(run, &jobs[k], shape, &calls.of[k]);
+        calls.of[k].stages = (int8_t)stages_of(run, shape, jobs[k].stage->rows, n);
+    }
     if (good)
         launch(run, &calls, n, shape, alone);
     return good;

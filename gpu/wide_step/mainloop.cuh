@@ -15,7 +15,7 @@
 /* ---- a block --------------------------------------------------------------------------------- */
 
 template <int SHAPE> struct wide_shape;
-#define WIDE_SHAPE(number, down_, across_, tiles_, units_, stages_, blocks_)                       \
+#define WIDE_SHAPE(number, down_, across_, tiles_, units_, stages_, blocks_, cluster_)             \
     template <> struct wide_shape<number> {                                                        \
         enum {                                                                                     \
             down = down_,                                                                          \
@@ -23,7 +23,8 @@ template <int SHAPE> struct wide_shape;
             tiles = tiles_,                                                                        \
             units = units_,                                                                        \
             stages = stages_,                                                                      \
-            blocks = blocks_                                                                       \
+            blocks = blocks_,                                                                      \
+            cluster = cluster_                                                                     \
         };                                                                                         \
     };
 ECO_WIDE_LIST(WIDE_SHAPE)
@@ -40,7 +41,10 @@ template <int NUMBER, int SHAPE, bool SAVES> struct wide_block {
         down = shape::down,
         tiles = shape::tiles,
         across = shape::across,
-        stages = shape::stages,
+        stages = shape::cluster > 1 ? shape::stages / 2 : shape::stages, /* at least */
+        cluster = shape::cluster,
+        clustered = cluster > 1,
+        adds = clustered,                           /* to sums in memory, if there are any */
         units = shape::units * ECO_WIDE_MORE(accs), /* of a warpgroup */
         rows = ECO_WIDE_M * tiles * down,
         consumers = ECO_WIDE_GROUP * down * across,
@@ -70,6 +74,7 @@ template <int NUMBER, int SHAPE, bool SAVES> struct wide_block {
 /* Shared memory: stages, each with a barrier for arrival and one for release; biases. */
 struct wide_stages {
     unsigned at;
+    int count;
     uint64_t *came, *read;
     float *biases; /* [accs, units] */
 };
@@ -80,31 +85,54 @@ struct wide_turn {
     unsigned parity;
 };
 
-template <class BLOCK> ECO_DEVICE void next_stage(struct wide_turn *turn)
+ECO_DEVICE void next_stage(const struct wide_stages *stages, struct wide_turn *turn)
 {
-    if (++turn->stage == BLOCK::stages)
+    if (++turn->stage == stages->count)
         *turn = {0, turn->parity ^ 1};
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
+enum { K_OF_STAGE = ECO_WIDE_LINE / sizeof(narrow) };
+
+/* The blocks of a cluster have the same batch rows: each copies a part of them to all. */
 template <class BLOCK>
-ECO_DEVICE void copy_stage(const struct eco_wide_source *source, const struct wide_stages *stages,
-                           int stage, int k_block)
+ECO_DEVICE void copy_batch_rows(const struct eco_wide_source *source,
+                                const struct wide_stages *stages, int stage, int k_block)
 {
-    const int row0 = (int)blockIdx.y * BLOCK::rows,
-              unit0 = (int)blockIdx.x * BLOCK::across * BLOCK::units,
-              k = k_block * (ECO_WIDE_LINE / (int)sizeof(narrow));
+    const int row0 = (int)blockIdx.y * BLOCK::rows, k = k_block * K_OF_STAGE;
+    const unsigned at = stages->at + stage * BLOCK::stage_bytes;
+    if constexpr (BLOCK::clustered) {
+        enum { rows = BLOCK::rows / BLOCK::cluster };
+        const unsigned first = cluster_rank() * rows;
+        tensor_copy_to_cluster(at + first * ECO_WIDE_LINE, &source->rows, k, row0 + (int)first,
+                               &stages->came[stage], BLOCK::cluster);
+    } else {
+        tensor_copy(at, &source->rows, k, row0, &stages->came[stage]);
+    }
+}
+
+/* Expects a stage, and copies rows of the matrix. */
+template <class BLOCK>
+ECO_DEVICE void copy_matrix(const struct eco_wide_source *source, const struct wide_stages *stages,
+                            int stage, int k_block)
+{
+    const int unit0 = (int)blockIdx.x * BLOCK::across * BLOCK::units, k = k_block * K_OF_STAGE;
     const unsigned at = stages->at + stage * BLOCK::stage_bytes;
     uint64_t *const came = &stages->came[stage];
     mbarrier_expect_bytes(came,
                           BLOCK::rows_bytes + BLOCK::across * source->count * BLOCK::acc_bytes);
-    tensor_copy(at, &source->rows, k, row0, came);
+    const uint64_t policy = k_block % ECO_WIDE_PERIOD < source->kept ? l2_keeps() : l2_drops();
     for (int w = 0; w < BLOCK::across; w++)
-        for (int a = 0; a < source->count; a++)
-            tensor_copy(at + BLOCK::rows_bytes +
-                            (w * BLOCK::accs + source->first + a) * BLOCK::acc_bytes,
-                        &source->matrix, k, a * source->column + unit0 + w * BLOCK::units, came);
+        for (int a = 0; a < source->count; a++) {
+            const unsigned to =
+                at + BLOCK::rows_bytes + (w * BLOCK::accs + source->first + a) * BLOCK::acc_bytes;
+            const int row = a * source->column + unit0 + w * BLOCK::units;
+            if constexpr (BLOCK::clustered)
+                tensor_copy_by(policy, to, &source->matrix, k, row, came);
+            else
+                tensor_copy(to, &source->matrix, k, row, came);
+        }
 }
 
 /* The next kernel may become resident once all predecessors of this one have ended, and can rely on
@@ -122,14 +150,22 @@ ECO_DEVICE void copy_sources(const struct eco_wide_call &call, const struct wide
     bool waited = false;
     for (int s = 0; s < ECO_WIDE_SOURCES; s++) {
         const struct eco_wide_source *const source = &call.source[s];
+        /* without an input, all stages get their part of the matrix before the wait */
+        const int ahead = BLOCK::clustered && s > 0 && call.source[0].k_blocks == 0
+                              ? min(source->k_blocks, stages->count)
+                              : 0;
+        for (int k_block = 0; k_block < ahead; k_block++)
+            copy_matrix<BLOCK>(source, stages, k_block, k_block);
         for (int k_block = 0; k_block < source->k_blocks; k_block++) {
             mbarrier_wait(&stages->read[to.stage], to.parity ^ 1);
             if (!waited && !source->early) {
                 wait_for_kernels_ahead();
                 waited = true;
             }
-            copy_stage<BLOCK>(source, stages, to.stage, k_block);
-            next_stage<BLOCK>(&to);
+            if (k_block >= ahead)
+                copy_matrix<BLOCK>(source, stages, to.stage, k_block);
+            copy_batch_rows<BLOCK>(source, stages, to.stage, k_block);
+            next_stage(stages, &to);
         }
     }
     if (!waited)
@@ -150,10 +186,15 @@ template <class BLOCK> ECO_DEVICE struct wide_operands operands_of_warpgroup(int
             BLOCK::rows_bytes + of_units * BLOCK::accs * BLOCK::acc_bytes};
 }
 
-ECO_DEVICE void leave_stage(const struct wide_stages *stages, int stage)
+/* All blocks that write to a stage of this block must know that it has been read. */
+template <class BLOCK> ECO_DEVICE void leave_stage(const struct wide_stages *stages, int stage)
 {
-    if (threadIdx.x % 32 == 0)
+    if constexpr (BLOCK::clustered) {
+        if (threadIdx.x % 32 < BLOCK::cluster)
+            mbarrier_arrive(&stages->read[stage], threadIdx.x % 32);
+    } else if (threadIdx.x % 32 == 0) {
         mbarrier_arrive_here(&stages->read[stage]);
+    }
 }
 
 /* Some consecutive accumulators. */
@@ -201,10 +242,10 @@ ECO_DEVICE void multiply_source(int k_blocks, const struct wide_stages *stages,
         wgmma_commit();
         if (k_block > 0) {
             wgmma_wait<1>();
-            leave_stage(stages, before);
+            leave_stage<BLOCK>(stages, before);
         }
         before = from->stage;
-        next_stage<BLOCK>(from);
+        next_stage(stages, from);
     }
 }
 

@@ -3,8 +3,8 @@
  */
 #include "gpu/wide_step/wide_step.h"
 
-#define SHAPE(number, down, across, tiles, units, stages, blocks)                                  \
-    {down, across, tiles, units, stages, blocks},
+#define SHAPE(number, down, across, tiles, units, stages, blocks, cluster)                         \
+    {down, across, tiles, units, stages, blocks, cluster},
 const struct eco_wide_shape eco_wide_shapes[ECO_WIDE_SHAPES] = {ECO_WIDE_LIST(SHAPE)};
 #undef SHAPE
 
@@ -20,12 +20,11 @@ int32_t eco_wide_units(int shape, int32_t accs)
     return s->units * s->across * ECO_WIDE_MORE(accs);
 }
 
-size_t eco_wide_shared(int shape, int32_t accs)
+size_t eco_wide_shared(int shape, int32_t accs, int stages)
 {
     const size_t columns = (size_t)accs * (size_t)eco_wide_units(shape, accs),
                  lines = (size_t)eco_wide_rows(shape) + columns;
-    return (size_t)eco_wide_shapes[shape].stages * (lines * ECO_WIDE_LINE + ECO_WIDE_BARRIERS) +
-           columns * sizeof(float);
+    return (size_t)stages * (lines * ECO_WIDE_LINE + ECO_WIDE_BARRIERS) + columns * sizeof(float);
 }
 
 bool eco_wide_leaves_zero(const struct eco_lowered *lowered, int state)

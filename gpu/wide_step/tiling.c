@@ -21,9 +21,13 @@ static bool is_known(const struct eco_lowered *lowered, bool *apart)
     return !*apart || accs == ECO_WIDE_ACCS;
 }
 
+/* The shape whose blocks form clusters: only for algorithm step, unless it is forced. */
+#define CLUSTERED (1u << (ECO_WIDE_SHAPES - 1))
+
 struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const struct eco_caps *caps,
                                    unsigned forced, int32_t layer, int32_t rows)
 {
+    enum { CLUSTERS_OF_TWO = 1 };
     const struct ecornn_cell *cell = problem->cell;
     struct eco_wide_size size = {.accs = cell->lowered.n_accs,
                                  .units = problem->H,
@@ -42,6 +46,9 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
         size.k[0] % ECO_WIDE_UNITS == 0 && problem->P % ECO_WIDE_UNITS == 0 &&
         !problem->row_invariant && !problem->resets)
         size.shapes = forced & ((1u << ECO_WIDE_SHAPES) - 1);
+    /* no other is asked for, and there are clusters */
+    const bool clustered = size.shapes == CLUSTERED && caps->gpu.blocks[CLUSTERS_OF_TWO] > 0;
+    size.shapes &= clustered ? CLUSTERED : ~CLUSTERED;
     return size;
 }
 
@@ -80,6 +87,8 @@ static double saved_time(const struct eco_wide_size *size, const struct eco_gpu_
 static double waves_of(int shape, double blocks)
 {
     static const double is_lost = 0.16;
+    if (eco_wide_shapes[shape].cluster > 1) /* bounded by latency: a second block costs nothing */
+        return ceil(blocks / 2);
     const double last = fmod(blocks, 2), whole = blocks - last + ceil(last);
     return eco_wide_shapes[shape].blocks == 1 ? ceil(blocks)
                                               : fmax(1, blocks + is_lost * (whole - blocks));
@@ -143,6 +152,26 @@ struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
             best = (struct eco_wide_choice){shape, time};
     }
     return best;
+}
+
+struct eco_wide_choice eco_wide_choose_adding(const struct eco_problem *problem,
+                                              const struct eco_caps *caps)
+{
+    /* Measured on an H100: faster if R does not stay in the L2 and one block has all rows, which
+     * take at least half of it. In training a smaller R suffices, because the cell's own kernel
+     * takes longer if it saves values. */
+    enum { ROWS = 128 };
+    const double least = problem->training ? 32e6 : 100e6; /* bytes of R */
+    const unsigned shapes = eco_gpu_shapes(problem, ECO_FORCE_FUSED);
+    struct eco_wide_size size =
+        eco_wide_size(problem, caps, shapes >> ECO_FUSED_SHAPES & CLUSTERED, 0, problem->N);
+    const double bytes = (double)size.element * (size.accs - size.apart) * problem->H * problem->P;
+    const bool good = eco_type_narrow(problem->type) && problem->N > ROWS / 2 &&
+                      problem->N <= ROWS && bytes >= least;
+    if (problem->T == 1 || (shapes == UINT_MAX && !good))
+        size.shapes = 0;
+    size.k[0] = 0;
+    return eco_wide_choose(&size, caps);
 }
 
 /* between: other kernels run between the steps of layers. */

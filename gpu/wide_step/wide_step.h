@@ -10,14 +10,14 @@
 /* ---- shapes.c -------------------------------------------------------------------------------- */
 
 struct eco_wide_shape {
-    int8_t down, across, tiles, units, stages, blocks; /* see args.h */
+    int8_t down, across, tiles, units, stages, blocks, cluster; /* see args.h */
 };
 extern const struct eco_wide_shape eco_wide_shapes[ECO_WIDE_SHAPES];
 
 /* For a block with `accs` accumulators: rows, units, bytes of shared memory. */
 int32_t eco_wide_rows(int shape);
 int32_t eco_wide_units(int shape, int32_t accs);
-size_t eco_wide_shared(int shape, int32_t accs);
+size_t eco_wide_shared(int shape, int32_t accs, int stages);
 
 /* ---- tiling.c -------------------------------------------------------------------------------- */
 
@@ -54,6 +54,9 @@ bool eco_wide_leaves_zero(const struct eco_lowered *lowered, int state);
 enum { ECO_WIDE_CUT_STEPS = 3 /* of a run, at least */ };
 int32_t eco_wide_carry_planes(const struct eco_problem *problem, const struct eco_caps *caps);
 
+/* For algorithm step's steps, which add their product with the state to sums in memory. */
+struct eco_wide_choice eco_wide_choose_adding(const struct eco_problem *problem,
+                                              const struct eco_caps *caps);
 /* At plan creation: the shapes of replays that take many steps as one. */
 void eco_wide_choose_replays(const struct ecornn_plan *plan, struct eco_gpu_plan *own);
 
@@ -75,6 +78,7 @@ struct eco_wide_job {
     const struct eco_op *op;
     const struct eco_stage_call *stage;
     struct eco_wide_rows rows[ECO_WIDE_SOURCES];
+    bool early; /* and stage->acc, to which the products add if it is not NULL */
 };
 /* Queues steps of at most ECO_WIDE_OPS ops with that shape, independent of each other; false if
  * their arrays are not aligned for copies, and nothing is queued. alone: for one op, not for all

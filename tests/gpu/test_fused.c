@@ -11,6 +11,7 @@
 
 static const struct eco_caps h200 = {.threads = 132,
                                      .gpu.block_bytes = 227 << 10,
+                                     .gpu.blocks = {132, 132, 132},
                                      .gpu.fuses = true},
                              small = {
                                  .threads = 20, .gpu.block_bytes = 99 << 10, .gpu.fuses = true};
@@ -79,7 +80,8 @@ START_TEST(chooses_wide_steps)
         ck_assert(eco_wide_choose(&size, &h200).time < time);
         size.ops = 1;
         for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++)
-            ck_assert_uint_le(eco_wide_shared(shape, accs[i]), h200.gpu.block_bytes);
+            ck_assert_uint_le(eco_wide_shared(shape, accs[i], eco_wide_shapes[shape].stages),
+                              h200.gpu.block_bytes);
         size.shapes = 1;
         ck_assert_int_eq(eco_wide_choose(&size, &h200).shape, 0);
         size.rows = 1 << 23;

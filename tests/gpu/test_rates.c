@@ -57,7 +57,7 @@ START_TEST(scales_each_once)
     }
     /* launches: of steps, projections, wide steps, wide steps back and split steps, cuBLAS, TF32
      * and F16, and others */
-    ck_assert_int_eq(count[0], 12 + 3 + 5 + 2 + 3 + 4 + 6 + 12);
+    ck_assert_int_eq(count[0], 12 + 3 + 6 + 2 + 3 + 4 + 6 + 12);
     /* matrix units: step, product, tf32, f16; the L2: l2_bytes, cell_bytes, few_rows,
      * wide_back_bytes */
     ck_assert_int_eq(count[2], 1 + 2 + 3 + 3 + 1 + 3 + 2 + 1);
