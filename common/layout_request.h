@@ -83,8 +83,8 @@ struct eco_layout_request {
         int32_t weights_chunks; /* backward: compute weight gradients once for this many chunks,
                                    whose dacc is kept; 0: for each */
         int32_t carry_planes;   /* the gradient of state 0 between steps is the sum of this many
-                                   planes;   0: of one */
-        bool half_back;         /* backward, where it may: rows of dacc are F16, with R in
+                                   planes; 0: one plane */
+        bool half_back;         /* backward, if a run allows it: rows of dacc are F16, with R in
                                    ECO_SCRATCH_PREPARED */
         bool rows_independent; /* forward, no row of an input product depends on other rows: rows of
                                   padding may be read, and batch-major input is not copied */

@@ -193,9 +193,8 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
     if (!plan->problem.streams)
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.rows is %p, but plan %s is without ECORNN_STREAMS",
                         (const void *)args->rows, plan->problem.text);
-    if (args->reserve != NULL || args->backward || plan->problem.models > 1)
-        return eco_fail(ECORNN_UNSUPPORTED,
-                        "io.rows is set, which needs inference of one model: no reserve");
+    if (args->reserve != NULL || args->backward)
+        return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which needs inference: no reserve");
     for (int s = 0; s < plan->problem.cell->recipe.n_states; s++)
         if (args->initial[s] == NULL)
             return eco_fail(ECORNN_BAD_ARGUMENT, "io.initial[%d] is NULL, is required with io.rows",

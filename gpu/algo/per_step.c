@@ -166,16 +166,20 @@ static bool turns_back(const struct eco_problem *problem)
     return problem->type == ECORNN_F32 && problem->fast && problem->T >= STEPS;
 }
 
+/* Steps back in F16 have no other kernel if room lacks, and some places in it go by the plan's
+ * rows: runs of fewer rows have the same room. */
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
                   struct eco_layout_request *request)
 {
     struct eco_by_rows *bytes = &request->gpu.product;
     struct eco_problem fewer = *problem;
+    bytes->most = eco_step_product_bytes(problem, caps, request);
     for (int place = 0; place < ECO_FEWER; place++) {
         fewer.N = eco_fewer_rows(problem->N, place);
-        bytes->fewer[place] = fewer.N > 0 ? eco_step_product_bytes(&fewer, caps, request) : 0;
+        bytes->fewer[place] = request->gpu.half_back ? bytes->most
+                              : fewer.N > 0          ? eco_step_product_bytes(&fewer, caps, request)
+                                                     : 0;
     }
-    bytes->most = bytes->fewer[0];
     request->gpu.product_bytes = bytes->most;
 }
 

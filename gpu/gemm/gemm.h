@@ -35,8 +35,8 @@ struct eco_product {
  * or another is faster. */
 bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
 
-/* Must one kernel compute it for any number of rows? So it is for row-invariant plans with products
- * over the rows of many steps only; grouped.c has others. */
+/* Must one kernel compute it for any number of rows?  True in row-invariant plans of algorithm
+ * persistent, whose products cover many steps; those of other row-invariant plans are grouped. */
 static inline bool eco_gpu_is_fixed(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     return run->problem->row_invariant && p->kind != ECO_TN &&

@@ -48,7 +48,7 @@ static bool has_more(const struct eco_gpu_run *run)
     return run->layout->request.gpu.product_bytes >= ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
 }
 
-/* Below that limit the amount makes no difference. The operands of a product in F16 follow. */
+/* The operands of a product in F16 follow this part of the room. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *scaled)
 {
     if (scaled != NULL)

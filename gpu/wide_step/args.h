@@ -59,7 +59,7 @@ struct eco_wide_call {
     struct eco_wide_source source[ECO_WIDE_SOURCES];
     struct eco_stage_call stage; /* acc: sums to which products add; or NULL */
     int8_t bias[ECO_WIDE_ACCS];  /* the bias vector of each accumulator; -1: none */
-    int8_t stages;               /* if clustered */
+    int8_t stages;               /* of k; kernels without clusters have a number of their own */
     bool early; /* stage.acc was complete before the preceding kernel became resident */
 };
 struct eco_wide_calls {

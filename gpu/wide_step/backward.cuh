@@ -232,7 +232,7 @@ ECO_DEVICE float largest_of_threads(float most, uint32_t quads)
     __shared__ unsigned of_row[ECO_STAGE_THREADS];
     of_row[threadIdx.x] = 0;
     __syncthreads();
-    unsigned bits = __float_as_uint(most); /* which order floats that are not negative */
+    unsigned bits = __float_as_uint(most); /* of floats >= 0, in their order */
     const bool whole = quads % WARP == 0;
     if (whole)
         bits = __reduce_max_sync(~0u, bits);
@@ -246,7 +246,7 @@ template <int NUMBER>
 ECO_DEVICE void halves_back(const struct eco_stage_call *call, const struct eco_wide_back *back,
                             size_t row, size_t unit)
 {
-    /* of rows of zeros, so that carries of this factor stay finite */
+    /* the factor of rows of zeros or tiny numbers: carries of this factor stay finite */
     const float limit = 0x1p60f, infinity = __uint_as_float(0x7F800000);
     typedef cell_traits<NUMBER> cell;
     back_units<cell::states, cell::saves> units;

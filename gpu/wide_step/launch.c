@@ -4,7 +4,6 @@
 #include "gpu/device/tensor_map.h"
 #include "gpu/wide_step/wide_step.h"
 
-#include <assert.h>
 #include <string.h>
 
 _Static_assert(sizeof(struct eco_wide_calls) <= ECO_ARGUMENT_BYTES, "our largest arguments");
@@ -229,8 +228,12 @@ bool eco_wide_step_back(struct eco_gpu_run *run, const struct eco_stage_call *st
     const int64_t all = (int64_t)stage->rows * quads;
     void *arguments[] = {(void *)(uintptr_t)stage, back};
     if (!eco_wide_takes_back(run, stage)) {
-        assert(back->planes <= 1 && back->scales == NULL); /* no other kernel knows them */
-        return false;
+        const bool known = back->planes <= 1 && back->scales == NULL; /* to other kernels */
+        if (!known && run->status == ECORNN_OK)
+            run->status = eco_gpu_services->fail(
+                ECORNN_FAILED, "internal error: no kernel for a step back in F16 or slices; please "
+                               "report");
+        return !known;
     }
     eco_gpu_note_cuda(run,
                       eco_launch(kernels->back,

@@ -325,15 +325,17 @@ START_TEST(misuse)
     static const struct {
         const char *plan, *refusal;
         ecornn_status status;
-    } other[] = {{"gru/infer/models:2/T1/N41/I5/H9/streams", "needs inference", ECORNN_UNSUPPORTED},
-                 {"gru/train/T1/N41/I5/H9/streams", "needs inference", ECORNN_UNSUPPORTED},
+    } other[] = {{"gru/train/T1/N41/I5/H9/streams", "needs inference", ECORNN_UNSUPPORTED},
                  {"gru/infer/T1/N41/I5/H9", "is without ECORNN_STREAMS", ECORNN_BAD_ARGUMENT},
                  {"infer/T1/N41/I5; gru/H9; gru/H9", "needs a plan of layers", ECORNN_UNSUPPORTED}};
     ecornn_plan *const layers = s.plan;
+    check_refused(
+        ecornn_plan_create(&s.plan, s.device, "gru/infer/models:2/T1/N41/I5/H9/streams", NULL),
+        ECORNN_UNSUPPORTED, "needs one model");
     void *const reserve = ecornn_alloc(s.device, 64);
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         check_ok(ecornn_plan_create(&s.plan, s.device, other[i].plan, NULL));
-        io.reserve = i == 1 ? reserve : NULL;
+        io.reserve = i == 0 ? reserve : NULL;
         check_refused(ecornn_forward(s.plan, 1, 3, &io), other[i].status, other[i].refusal);
         ecornn_plan_free(s.plan);
     }

@@ -166,7 +166,9 @@ void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *te
             layers += choice.gain != 0;
             saves += choice.gain * ops;
         }
-        if (layers > 0)
+        if (backward && plan->request.gpu.half_back)
+            eco_text_add(text, "steps back store dacc in F16, and all its products are in F16\n");
+        else if (layers > 0)
             eco_text_add(text, "%s of %d layers in F16, saving %.0f us over TF32\n",
                          backward ? "dx and gradients of weights" : "input products", layers,
                          1e6 * saves);

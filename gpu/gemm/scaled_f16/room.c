@@ -109,7 +109,8 @@ bool eco_gpu_scales_input(const struct eco_gpu_run *run, const struct eco_op *op
     return !eco_gpu_reads_bytes(run) && fits(run, op, own->scaled_input[op->layer > 0]);
 }
 
-/* A run of all steps is like the plan, but some may lack what its kernel needs. */
+/* A run with lengths, resets, gradients of states, few steps or unaligned arrays takes the other
+ * kernels. */
 bool eco_gpu_halves_back(const struct eco_gpu_run *run)
 {
     enum { ALIGNED = 16 };

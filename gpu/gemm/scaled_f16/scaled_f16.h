@@ -63,7 +63,7 @@ size_t eco_scaled_f16_copy_bytes(int32_t rows, int32_t row);
  * has all rows in all steps.
  */
 enum { ECO_HALVES_STEPS = 4 /* at least */ };
-/* Do a plan's steps back with these chunks?  cost.c. Does this run's?  room.c. */
+/* Does a plan with these chunks store dacc in F16 (cost.c)? Does this run (room.c)? */
 bool eco_scaled_f16_halves(const struct eco_problem *problem, const struct eco_caps *caps,
                            const struct eco_layout_request *request);
 bool eco_gpu_halves_back(const struct eco_gpu_run *run);
