@@ -69,11 +69,12 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
     return 0;
 }
 
+static bool halves;
 bool eco_scaled_f16_halves(const struct eco_problem *problem, const struct eco_caps *caps,
                            const struct eco_layout_request *request)
 {
     (void)problem, (void)caps, (void)request;
-    return false;
+    return halves;
 }
 
 size_t eco_scaled_f16_recurrent_bytes(const struct eco_problem *problem)
@@ -244,6 +245,21 @@ START_TEST(knows_many_rows)
         }
     }
     ck_assert_msg(best == fastest[_i].algo, "%s: %s", fastest[_i].problem, best->name);
+}
+END_TEST
+
+/* Runs of fewer rows have the room that places of steps back in F16 go by. */
+START_TEST(halves_have_room)
+{
+    const struct eco_by_rows *bytes;
+    halves = true;
+    const struct eco_layout_request request =
+        request_of(&eco_algo_step, "lstm/f32/fast/train/T32/N1024/I512/H512");
+    halves = false;
+    bytes = &request.gpu.product;
+    ck_assert_int_eq(request.gpu.half_back, true);
+    for (int place = 0; place < ECO_FEWER; place++)
+        ck_assert_uint_eq(bytes->fewer[place], bytes->most);
 }
 END_TEST
 
@@ -442,7 +458,7 @@ END_TEST
 TEST_MAIN("estimates", 0, {fills_rows, sizeof padded / sizeof *padded},
           {cuts_waves, sizeof waves / sizeof *waves}, {cuts_few_steps, 3 * 17},
           {lengthens_replays, sizeof replays / sizeof *replays},
-          {knows_many_rows, sizeof fastest / sizeof *fastest},
+          {knows_many_rows, sizeof fastest / sizeof *fastest}, {halves_have_room, 1},
           {knows_blocks, sizeof blocks / sizeof *blocks},
           {shares_out, sizeof shares / sizeof *shares},
           {refuses_lanes, sizeof lanes / sizeof *lanes},
