@@ -46,7 +46,8 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward,
                      const struct eco_layout_request *request);
 /* The shape of wide steps of algorithm step; -1: a product and the cell are faster. */
-int eco_step_wide_shape(const struct eco_problem *problem, const struct eco_caps *caps);
+int eco_step_wide_shape(const struct eco_problem *problem, const struct eco_caps *caps,
+                        bool wavefront);
 /* The requests of algorithm step that estimates depend on: chunks, and whether layers overlap. */
 struct eco_layout_request eco_step_chunks(const struct eco_problem *problem, bool wavefront);
 /* Is a wavefront of layers possible, and faster? forward: for forward steps, too. */

@@ -76,7 +76,9 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     if (plan->algo == &eco_algo_fused && ((const struct eco_gpu_plan *)plan->context)->fused.used)
         add_fused(plan, text);
     const int wide =
-        plan->algo == &eco_algo_step ? eco_step_wide_shape(problem, &plan->device->caps) : -1;
+        plan->algo == &eco_algo_step
+            ? eco_step_wide_shape(problem, &plan->device->caps, plan->request.wavefront)
+            : -1;
     if (wide >= 0)
         add_wide(wide, text);
     eco_text_add(text, ",chunk=%d", plan->tape[false][0].chunk);

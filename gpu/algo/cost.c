@@ -292,10 +292,11 @@ static int forward_step(const struct eco_problem *problem, const struct eco_caps
     return wide.shape;
 }
 
-int eco_step_wide_shape(const struct eco_problem *problem, const struct eco_caps *caps)
+int eco_step_wide_shape(const struct eco_problem *problem, const struct eco_caps *caps,
+                        bool wavefront)
 {
     struct step step;
-    return forward_step(problem, caps, eco_step_overlaps(problem, caps, true), &step);
+    return forward_step(problem, caps, wavefront, &step);
 }
 
 /* Seconds of two concurrent activities: about the longer one, and more if both are long. */

@@ -62,7 +62,7 @@ static void choose_wide_steps(const struct ecornn_plan *plan, struct eco_gpu_pla
     struct eco_problem fewer = plan->problem;
     for (fewer.N = 0; fewer.N < plan->problem.N;) {
         fewer.N = eco_next_rows(fewer.N, plan->problem.N);
-        const int shape = eco_step_wide_shape(&fewer, &plan->device->caps);
+        const int shape = eco_step_wide_shape(&fewer, &plan->device->caps, plan->request.wavefront);
         eco_step_shapes_add(&own->steps, (struct eco_step_shape){fewer.N, -1, (int8_t)shape});
     }
 }
@@ -98,7 +98,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
 static bool has_wide_steps(const struct ecornn_plan *plan)
 {
     return plan->algo == &eco_algo_step &&
-           eco_step_wide_shape(&plan->problem, &plan->device->caps) >= 0;
+           eco_step_wide_shape(&plan->problem, &plan->device->caps, plan->request.wavefront) >= 0;
 }
 
 /* All forced keys, for people; "": none. */

@@ -142,12 +142,18 @@ static void launch(struct eco_gpu_run *run, const struct eco_wide_calls *calls, 
     const unsigned cluster = (unsigned)eco_wide_shapes[shape].cluster,
                    across = (unsigned)((stage->hidden + units - 1) / units);
     const bool after = alone ? eco_launch_after(&run->launch) : eco_launch_after_all(&run->launch);
-    cudaLaunchAttribute attributes[2] = {
-        {.id = cudaLaunchAttributeClusterDimension},
-        {.id = cudaLaunchAttributeProgrammaticStreamSerialization}};
-    attributes[0].val.clusterDim.x = cluster;
-    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2];
+    unsigned n_attributes = 0;
+    if (after) {
+        attributes[n_attributes].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[n_attributes++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+        attributes[n_attributes].id = cudaLaunchAttributeClusterDimension;
+        attributes[n_attributes].val.clusterDim.x = cluster;
+        attributes[n_attributes].val.clusterDim.y = attributes[n_attributes].val.clusterDim.z = 1;
+        n_attributes++;
+    }
     const cudaLaunchConfig_t config = {
         .gridDim = {(across + cluster - 1) / cluster * cluster,
                     (unsigned)((stage->rows + rows - 1) / rows), (unsigned)n},
@@ -155,7 +161,7 @@ static void launch(struct eco_gpu_run *run, const struct eco_wide_calls *calls, 
         .dynamicSmemBytes = eco_wide_shared(shape, accs, calls->of[0].stages),
         .stream = run->stream,
         .attrs = attributes,
-        .numAttrs = 1 + after};
+        .numAttrs = n_attributes};
     const struct eco_gpu_plan *own = run->plan->context;
     const void *kernel = own->wide->step[stage->save != NULL][shape];
     void *arguments[] = {(void *)(uintptr_t)calls};
