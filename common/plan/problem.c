@@ -220,23 +220,8 @@ static ecornn_status check_raw_input(const ecornn_desc *desc)
     return ECORNN_OK;
 }
 
-static ecornn_status check_desc(const ecornn_desc *desc)
+static ecornn_status check_flags(const ecornn_desc *desc)
 {
-    if (desc->cell == NULL)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
-    ecornn_status status = eco_extents_check(&grammar, desc);
-    if (status == ECORNN_OK)
-        status = check_types(desc);
-    if (status != ECORNN_OK)
-        return status;
-    if (!is_dropout(desc->dropout))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
-                        (double)desc->dropout);
-    if (desc->dropout > 0 && desc->layers <= 1)
-        return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "dropout is %g, but goes between layers of one plan, and it has 1: must be "
-                        "0, and in the text of a net a piece, \"; dropout:P;\"",
-                        (double)desc->dropout);
     const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
                            ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES |
                            ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT | ECORNN_REVERSE |
@@ -256,8 +241,11 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         if ((desc->flags & apart[i].flags) == apart[i].flags)
             return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, but %s exclude each other",
                             desc->flags, apart[i].text);
-    if (desc->reserved != 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "reserved is %d, must be 0", desc->reserved);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_heads(const ecornn_desc *desc)
+{
     if (desc->heads > 1 && desc->hidden % desc->heads != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "heads is %d, must divide hidden, which is %d",
                         desc->heads, desc->hidden);
@@ -271,6 +259,34 @@ static ecornn_status check_desc(const ecornn_desc *desc)
             "heads is %d with ECORNN_GROUPED_INPUT, must be 2 or more and divide input, "
             "which is %d",
             desc->heads, desc->input);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_desc(const ecornn_desc *desc)
+{
+    if (desc->cell == NULL)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
+    ecornn_status status = eco_extents_check(&grammar, desc);
+    if (status == ECORNN_OK)
+        status = check_types(desc);
+    if (status != ECORNN_OK)
+        return status;
+    if (!is_dropout(desc->dropout))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
+                        (double)desc->dropout);
+    if (desc->dropout > 0 && desc->layers <= 1)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "dropout is %g, but goes between layers of one plan, and it has 1: must be "
+                        "0, and in the text of a net a piece, \"; dropout:P;\"",
+                        (double)desc->dropout);
+    status = check_flags(desc);
+    if (status != ECORNN_OK)
+        return status;
+    if (desc->reserved != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "reserved is %d, must be 0", desc->reserved);
+    status = check_heads(desc);
+    if (status != ECORNN_OK)
+        return status;
     if (desc->proj != 0 && !desc->cell->lowered.projectable)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "proj is %d, but cell %s uses its output state outside R(.): no projection",

@@ -5,6 +5,7 @@
 #include "gpu/gemm/bytes/bytes.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/gemm/gemm.h"
 #include "gpu/gemm/presplit.h"
 #include "gpu/algo/algo.h"
 #include "gpu/wide_step/wide_step.h"
@@ -134,7 +135,7 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
         return ECO_ROOM_ALIGNMENT + (splits ? room_of_splits(problem, caps, request)
                                             : (size_t)room_of_sums(problem, caps, request));
     const double least = fmax(65536, sums_bytes(problem));
-    return clamp(32 * accs * problem->N, least, fmax(least, 8 << 20));
+    return clamp(32 * accs * problem->N, least, fmax(least, ECO_NARROW_BYTES));
 }
 
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,

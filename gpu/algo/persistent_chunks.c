@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "gpu/gemm/gemm.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/algo/algo.h"
 
@@ -68,7 +69,7 @@ static double cudnn_bytes(const struct eco_problem *problem)
 static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward)
 {
-    enum { THRIFTY_STEPS = 48, FULL_STEPS = 64, ROOM = 8 << 20 /* of products */ };
+    enum { THRIFTY_STEPS = 48, FULL_STEPS = 64 };
     const bool full = eco_cost_form(problem) == ECO_COST_FULL;
     struct eco_persistent_shape shape;
     const struct eco_persistent_need need =
@@ -84,7 +85,7 @@ static int32_t thrifty_steps(const struct eco_problem *problem, const struct eco
         between = backward ? fmin(problem->L - 1, problem->D == 1 ? 1 : 2) * units * T * size : 0,
                  allowed = 1.25 * cudnn_bytes(problem) - between,
                  most = fmax(1, floor(T / (full ? FULL_STEPS : THRIFTY_STEPS)));
-    double room = fmin(ROOM, 32 * accs * units);
+    double room = fmin(ECO_NARROW_BYTES, 32 * accs * units);
     for (double chunks = 1; chunks <= most; chunks++) {
         struct eco_layout_request request = {.chunk = (int32_t)ceil(T / chunks),
                                              .gpu.steps_exchange = true};
@@ -157,7 +158,7 @@ static size_t workspace_of(const struct eco_problem *problem,
     return layout.workspace_bytes;
 }
 
-/* Where steps back are products in full F32, two chunks take no longer than one. */
+/* Two chunks take no longer than one if steps back are products in full F32. */
 static void halve_large(const struct eco_problem *problem, const struct eco_caps *caps,
                         struct eco_layout_request *request)
 {

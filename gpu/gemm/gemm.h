@@ -57,8 +57,8 @@ cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
 /* With this much room cuBLAS chooses its fastest kernels, which need a quarter of it and less; room
  * for other products with many rows. */
 enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_OF_MANY = 2 << 20, ECO_ROOM_ALIGNMENT = 256 };
-/* The end of the room, for a product and sums that run beside another product, if there are
- * ECO_LENT_ROWS rows or more. */
+enum { ECO_NARROW_BYTES = 8 << 20 /* usually the most room of 16-bit products */ };
+/* A second stream uses the end of the room for a product and sums, from ECO_LENT_ROWS rows on. */
 enum {
     ECO_LENT_SUMS = 1 << 20,
     ECO_LENT_ROWS = 4096,

@@ -41,8 +41,8 @@ extern const struct eco_verbs eco_gpu_verbs;
 void eco_gpu_weight_product(void *run, const struct eco_weight_product *product); /* verbs.c */
 void eco_gpu_gradients(struct eco_gpu_run *run,
                        const struct eco_gradients *gradients); /* weight_gradients.c */
-/* weight_gradients.c: moves the run to the second stream until the next op, if dx may run beside
- * products of weight gradients. */
+/* Moves the run to the second stream until the next op, if its dx and weight gradients may be
+ * concurrent; weight_gradients.c. */
 void eco_gpu_fork_dx(struct eco_gpu_run *run, const struct eco_op *op);
 /* Makes the run's stream wait for the second one, if that has work. */
 void eco_gpu_join(struct eco_gpu_run *run);

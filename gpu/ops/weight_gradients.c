@@ -8,9 +8,9 @@
 
 /* ---- a second stream ------------------------------------------------------------------------- */
 
-/* What runs beside products of weight gradients, on a stream of its own with the end of the
- * products' room: sums over many rows, which read memory, and before them a small dx. Not if the
- * tape has lanes, which use these streams. */
+/* A second stream computes a small dx and then sums over many rows, while products of weight
+ * gradients run. It uses the end of the products' room. A tape with lanes needs its streams, so it
+ * has none. */
 enum { SECOND = 1 };
 
 void eco_gpu_follow(struct eco_gpu_run *run, cudaStream_t stream, cudaStream_t ahead, int event)
@@ -27,7 +27,7 @@ static bool may_fork(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     const bool narrow = eco_type_narrow(run->layout->type);
     const size_t room =
-        narrow ? 8 << 20 : ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT + ECO_LENT_BYTES;
+        narrow ? ECO_NARROW_BYTES : ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT + ECO_LENT_BYTES;
     return run->status == ECORNN_OK && run->launch.lanes == 1 &&
            (op->t1 - op->t0) * run->args->N >= ECO_LENT_ROWS && (narrow || run->problem->fast) &&
            run->layout->request.gpu.product_bytes >= room && !eco_gpu_scales_back(run, op);

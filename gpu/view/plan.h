@@ -150,8 +150,8 @@ struct eco_gpu_plan {
     const struct eco_wide_kernel *wide; /* kernels of steps of many rows; or NULL */
     struct eco_step_shapes steps;       /* of algorithm step, by rows; wide: one launch */
     struct eco_step_shapes replays[2];  /* of the first layer, of others; by rows of all steps */
-    /* Streams of a replay, whose segments run beside each other: from ECO_REPLAY_STREAM on. 0: the
-     * segments run one by one. */
+    /* Segments of a replay run concurrently on this many streams, from ECO_REPLAY_STREAM on. 0:
+     * they run one by one. */
     int replay_streams;
     /* Most rows, of all steps of an op, with which dx and weight gradients are concurrent: of the
      * first layer, of others. */

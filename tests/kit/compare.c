@@ -280,7 +280,9 @@ bool results_agree_within(const struct test_case *test, const char *who,
     for (int i = 0; i < expected->n; i++) {
         const struct array *should = &expected->array[i];
         const struct array *is = match(test, who, results, should);
-        if (!is || !array_agrees(test, who, is, should, relative * array_largest(should)))
+        if (!is)
+            return false;
+        if (!array_agrees(test, who, is, should, relative * array_largest(should)))
             return false;
     }
     return true;
