@@ -65,6 +65,23 @@ START_TEST(agrees_in_few_steps)
 }
 END_TEST
 
+/* More rows, and more rows of all steps, than a grid has blocks in y and z. */
+static const char *const many[] = {"lstm/f32/train/T1/N65543/I3/H8/states",
+                                   "gru/f32/infer/L2/T2/N65540/I8/H8/states/lengths:random",
+                                   "rnn-tanh/f32/train/bi/T3/N22000/I8/H8/accumulate",
+                                   "lstm/f32/train/T3/N22000/I8/H8/P3/states/resets:20",
+                                   "norm-lstm/f32/train/T1/N65537/I8/H8",
+                                   "gru-reset-first/f32/infer/T2/N65537/I5/H9/batch-major",
+                                   "min-gru/f32/train/T2/N65537/I3/H8/states/lengths:random",
+                                   "rnn-relu/f32/train/T66000/N1/I1/H8/save:every:1000"};
+enum { MANY = sizeof many / sizeof *many };
+
+START_TEST(agrees_in_many_rows)
+{
+    check_in_types(many, nth(_i));
+}
+END_TEST
+
 /* Row-invariant cases, whose rows must not depend on each other. Covers more steps than algorithm
  * fused takes otherwise, and products of few rows of more than 64. */
 static const char *const apart[] = {
@@ -146,6 +163,7 @@ void add_listed_cases(TCase *tests, TCase *own)
     tcase_add_loop_test(tests, agrees_in_large_layers, 0, share(TYPES * LARGE));
     tcase_add_loop_test(tests, agrees_where_groups_end_early, 0, share(TYPES * ENDED));
     tcase_add_loop_test(tests, agrees_in_few_steps, 0, share(TYPES * FEW));
+    tcase_add_loop_test(tests, agrees_in_many_rows, 0, share(TYPES * MANY));
     tcase_add_loop_test(tests, agrees_where_rows_are_apart, 0, share(TYPES * APART));
     tcase_add_loop_test(own, agrees_where_rows_begin_anew, 0, share(TYPES * ANEW));
     tcase_add_loop_test(own, agrees_in_scans, 0, share(2 * TYPES * SCANNED));
