@@ -168,7 +168,7 @@ def main():
     paths = [p for p in map(object_of, paths) if (Path(root) / source_of(p)).exists()]
     graph, bad = read(paths), 0
     for name, (roots, most, choosing) in RUNS.items():
-        if "gpu/" in roots and not any(p.startswith("gpu/algo/") for p in paths):
+        if "eco_gpu" in roots and not any(p.startswith("gpu/algo/") for p in paths):
             continue
         before = reach(graph, roots)
         files = sorted({source for source, _ in before})
