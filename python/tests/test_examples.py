@@ -38,8 +38,7 @@ def run(program: str, *options: str) -> subprocess.CompletedProcess:
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
     start = TORCHRUN if "_ddp" in program and "--gpus" not in options else []
     return subprocess.run([sys.executable, *start, str(FOLDER / program), "--quick", "--device",
-                           "cpu", *options], capture_output=True, text=True, timeout=300,
-                          env=environment)
+                           "cpu", *options], capture_output=True, text=True, env=environment)
 
 
 def need_ecornn() -> None:

@@ -1,4 +1,4 @@
-"""Importing ecornn.torch is quick, and torch.compile respects its exclusions when loaded later."""
+"""Importing ecornn.torch imports no compiler, and torch.compile respects its exclusions when loaded later."""
 
 import subprocess
 import sys
@@ -8,11 +8,9 @@ import torch
 import ecornn.torch as et
 
 IMPORT = """
-import sys, time, torch
+import sys, torch
 assert "torch._dynamo" not in sys.modules
-start = time.perf_counter()
 import ecornn.torch as et
-print(f"{1000 * (time.perf_counter() - start):.0f} ms")
 layer = et.LSTM(3, 4)
 layer(torch.ones(5, 2, 3), mask=torch.ones(5, 2))[0].sum().backward()
 et.attention(torch.ones(2, 2, 4), torch.ones(3, 2, 4), torch.ones(3, 2, 4), torch.ones(4))
@@ -21,12 +19,9 @@ print(*(name for name in ("torch._dynamo", "torch._inductor", "torch.onnx") if n
 
 
 def test_without_the_compiler():
-    """Prints the time without a bound, because the machine may be busy. A quiet one takes 40 ms."""
     done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    took, compiler = done.stdout.split("\n")[:2]
-    print("import ecornn.torch beyond torch:", took)
-    assert compiler == ""
+    assert done.stdout == "\n"
 
 
 def test_compile_goes_around():
