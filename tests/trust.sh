@@ -34,14 +34,14 @@ coverage() {
     find "$build" -name '*.gcda' -delete
     make -s -j2 -C "$build" all
     make -s -j2 -C "$build" check TESTS= > /dev/null
-    CK_DEFAULT_TIMEOUT=1500 make -s -C "$build" check > "$work/coverage.log" 2>&1 ||
+    make -s -C "$build" check > "$work/coverage.log" 2>&1 ||
         grep '^\(FAIL\|ERROR\)' "$work/coverage.log"
     tests/coverage.py "$build" | put coverage
 }
 
 faults() {
     ./quickstart sanitize > "$work/asan.log" 2>&1 || true # builds what is run here
-    { CK_DEFAULT_TIMEOUT=600 ASAN_OPTIONS=detect_leaks=1 build-asan/tests/core/test_faults 2>&1 || true; } |
+    { ASAN_OPTIONS=detect_leaks=1 build-asan/tests/core/test_faults 2>&1 || true; } |
         awk '/^# call/ { n[$NF] += $4 } /^100%/ { end = $0 }
              END { for (f in n) printf "%d %s\n", n[f], f | "sort -k2 | paste -s -d, "; close("sort -k2 | paste -s -d, "); print end }' | put faults
 }

@@ -507,7 +507,7 @@ START_TEST(sizes_are_counted)
 }
 END_TEST
 
-TEST_MAIN("api", 120, {status_names, 1}, {texts_for_people, 1}, {algorithms_of_devices, 1},
+TEST_MAIN("api", {status_names, 1}, {texts_for_people, 1}, {algorithms_of_devices, 1},
           {device_misuse, 1}, {memory_misuse, 4}, {cell_misuse, 1}, {desc_misuse, 1},
           {plan_misuse, 1}, {pack_misuse, 1}, {import_misuse, 1}, {sizes_are_counted, 1},
           {detail_is_one_line, 1}, {detail_is_per_thread, 1})

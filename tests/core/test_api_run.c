@@ -284,7 +284,7 @@ START_TEST(inference_plan)
 }
 END_TEST
 
-TEST_MAIN("api of runs", 120, {run_misuse, NET_DEVICES}, {run_optional, NET_DEVICES},
+TEST_MAIN("api of runs", {run_misuse, NET_DEVICES}, {run_optional, NET_DEVICES},
           {backward_of_another_run, NET_DEVICES}, {states_of_every_step_need_y, NET_DEVICES},
           {backward_with_other_resets, NET_DEVICES}, {backward_with_another_mask, NET_DEVICES},
           {backward_of_another_piece, NET_DEVICES}, {seed_of_nothing, NET_DEVICES},

@@ -367,6 +367,6 @@ START_TEST(backward_of_another_run)
 }
 END_TEST
 
-TEST_MAIN("attention", 120, {gradient_by_differences, DIFFERENTIATED}, {known_weights, 1},
+TEST_MAIN("attention", {gradient_by_differences, DIFFERENTIATED}, {known_weights, 1},
           {reference_in_types, attention_count()}, {strings, 1}, {descriptions, DEVICES},
           {run_misuse, DEVICES}, {other_plans, DEVICES}, {backward_of_another_run, DEVICES})

@@ -248,4 +248,4 @@ START_TEST(ops_meet)
 }
 END_TEST
 
-TEST_MAIN("bound", 0, {ops_meet, PROBLEMS *REQUESTS})
+TEST_MAIN("bound", {ops_meet, PROBLEMS *REQUESTS})

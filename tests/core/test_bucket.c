@@ -181,6 +181,6 @@ START_TEST(sizes_of_a_run)
 }
 END_TEST
 
-TEST_MAIN("bucket", 60, {a_bucket_is_up_to_an_eighth_larger, 1}, {a_power_of_two_has_eight, 1},
+TEST_MAIN("bucket", {a_bucket_is_up_to_an_eighth_larger, 1}, {a_power_of_two_has_eight, 1},
           {the_largest_sizes_are_exact, 1}, {runs_take_what_their_own_plan_would, DEVICES},
           {sizes_of_a_run, 1})

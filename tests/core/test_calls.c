@@ -452,7 +452,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    static const struct suite_program program = {.name = "calls", .timeout = 3600};
+    static const struct suite_program program = {.name = "calls"};
     calls_wanted = argc > 1 ? atol(argv[1]) : calls_wanted;
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     return suite_run(&program, SUITE_TESTS({nothing_crashes, 4}));

@@ -163,4 +163,4 @@ START_TEST(acts_after_the_call)
 }
 END_TEST
 
-TEST_MAIN_AROUND("cancel", 60, make_folder, remove_folder, {acts_after_the_call, CALLS})
+TEST_MAIN_AROUND("cancel", make_folder, remove_folder, {acts_after_the_call, CALLS})

@@ -398,7 +398,7 @@ START_TEST(starts)
 }
 END_TEST
 
-TEST_MAIN("cell", 0, {wrong_texts, sizeof wrong / sizeof *wrong},
+TEST_MAIN("cell", {wrong_texts, sizeof wrong / sizeof *wrong},
           {limits, sizeof limit / sizeof *limit}, {nesting, 1},
           {constants, sizeof constant / sizeof *constant}, {long_numbers, 1}, {locales, 1},
           {equal_values_are_one, 1}, {emitted, 1}, {starts, 1})

@@ -289,5 +289,5 @@ START_TEST(no_parameters)
 }
 END_TEST
 
-TEST_MAIN("empty", 120, {empty_runs, DEVICES *PROBLEMS_}, {empty_among_others, NET_DEVICES},
+TEST_MAIN("empty", {empty_runs, DEVICES *PROBLEMS_}, {empty_among_others, NET_DEVICES},
           {no_parameters, DEVICES *FORMS})

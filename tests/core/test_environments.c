@@ -225,7 +225,6 @@ static void check_child(const ecornn_device *device, const struct buffers *expec
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         struct net mine;
-        alarm(60);
         net_open(&mine, "cpu:2", NET_PROBLEM);
         struct buffers *b = buffers_open(&mine);
         net_train(&mine, b);
@@ -272,6 +271,6 @@ START_TEST(threads_that_openmp_was_told)
 }
 END_TEST
 
-TEST_MAIN("places", 0, {bits_and_environment, NET_DEVICES *ENVIRONMENTS},
+TEST_MAIN("places", {bits_and_environment, NET_DEVICES *ENVIRONMENTS},
           {environment_of_other_calls, ENVIRONMENTS}, {denormals_are_zeros, 10},
           {stack_as_promised, 1}, {forks, 1}, {threads_that_openmp_was_told, 1})

@@ -263,4 +263,4 @@ START_TEST(each_call_survives_each_fault)
 }
 END_TEST
 
-TEST_MAIN("faults", 0, {each_call_survives_each_fault, CALLS *FUNCTIONS})
+TEST_MAIN("faults", {each_call_survives_each_fault, CALLS *FUNCTIONS})

@@ -210,4 +210,4 @@ START_TEST(misuse)
 }
 END_TEST
 
-TEST_MAIN("fit", 0, {random_pairs, 3}, {chosen_pairs, CHOSEN}, {misuse, 1})
+TEST_MAIN("fit", {random_pairs, 3}, {chosen_pairs, CHOSEN}, {misuse, 1})

@@ -108,5 +108,5 @@ START_TEST(too_long_to_force)
 }
 END_TEST
 
-TEST_MAIN("force", 0, {text_of_a_key, 1}, {number_of_a_key, 1}, {choices_make_the_same_plan, 1},
+TEST_MAIN("force", {text_of_a_key, 1}, {number_of_a_key, 1}, {choices_make_the_same_plan, 1},
           {forced_choices_are_printed, 1}, {too_long_to_force, 1})

@@ -298,5 +298,5 @@ START_TEST(each_kind_has_its_functions)
 }
 END_TEST
 
-TEST_MAIN("growth", 60, {other_versions_run, KINDS}, {closes_in_any_order, 3},
+TEST_MAIN("growth", {other_versions_run, KINDS}, {closes_in_any_order, 3},
           {each_kind_has_its_functions, 1})

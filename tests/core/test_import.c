@@ -502,6 +502,6 @@ START_TEST(torch_numbers)
 }
 END_TEST
 
-TEST_MAIN("import", 0, {small_block, 2 * SMALL}, {place_in_block, PLACES}, {round_trips, SYSTEMS},
+TEST_MAIN("import", {small_block, 2 * SMALL}, {place_in_block, PLACES}, {round_trips, SYSTEMS},
           {refused, 1}, {names, BY_NAME}, {the_other_share, SYSTEMS}, {sizes, 1}, {block_types, 4},
           {torch_numbers, 2})

@@ -615,6 +615,6 @@ START_TEST(sizes_overflow_is_seen)
 }
 END_TEST
 
-TEST_MAIN("layout", 0, {layout_overlaps_nothing, PROBLEMS *REQUESTS},
+TEST_MAIN("layout", {layout_overlaps_nothing, PROBLEMS *REQUESTS},
           {smaller_runs_fit, PROBLEMS *REQUESTS}, {smaller_replays_fit, 6},
           {lean_reserve_is_small, sizeof kept / sizeof *kept}, {sizes_overflow_is_seen, 1})

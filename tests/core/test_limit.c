@@ -183,6 +183,6 @@ START_TEST(wisdom_does_not_take_the_cblas)
 }
 END_TEST
 
-TEST_MAIN_AROUND("limit", 120, open_devices, close_devices, {choices_do_not_depend_on_threads, 1},
+TEST_MAIN_AROUND("limit", open_devices, close_devices, {choices_do_not_depend_on_threads, 1},
                  {threads_take_what_room_is_left, 1}, {bits_do_not_depend_on_threads, LIMITED},
                  {wisdom_does_not_take_the_cblas, 1})

@@ -441,7 +441,7 @@ START_TEST(odd_cells)
 }
 END_TEST
 
-TEST_MAIN("lowering", 0, {builtins, sizeof known / sizeof *known}, {builtins_end, 1},
+TEST_MAIN("lowering", {builtins, sizeof known / sizeof *known}, {builtins_end, 1},
           {builtin_cells, sizeof known / sizeof *known}, {example_cells, sweep_own_cells()},
           {odd_cells, sizeof odd_text / sizeof *odd_text},
           {projectable, sizeof projection / sizeof *projection},

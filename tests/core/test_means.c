@@ -146,5 +146,5 @@ START_TEST(other_forms)
 }
 END_TEST
 
-TEST_MAIN("means", 0, {published_forms, sizeof file / sizeof *file},
+TEST_MAIN("means", {published_forms, sizeof file / sizeof *file},
           {other_forms, sizeof odd / sizeof *odd})

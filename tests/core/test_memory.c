@@ -403,7 +403,7 @@ START_TEST(threads_share_a_plan)
 }
 END_TEST
 
-TEST_MAIN("memory", 120, {allocations_fail, sizeof makers / sizeof *makers},
+TEST_MAIN("memory", {allocations_fail, sizeof makers / sizeof *makers},
           {runs_allocate_nothing, COUNTS_ALLOCATIONS ? 2 : 0} /* cpu:1, cpu:2 */,
           {ticks_allocate_nothing, COUNTS_ALLOCATIONS ? 2 : 0},
           {attention_allocates_nothing, COUNTS_ALLOCATIONS ? 2 : 0},

@@ -88,5 +88,5 @@ START_TEST(what_is_wrong_is_said)
 }
 END_TEST
 
-TEST_MAIN("models", 120, {bits_are_those_of_each_by_itself, PROBLEMS *DEVICES},
+TEST_MAIN("models", {bits_are_those_of_each_by_itself, PROBLEMS *DEVICES},
           {threads_share_a_plan, DEVICES}, {what_is_wrong_is_said, 1})

@@ -600,7 +600,7 @@ START_TEST(memory_may_be_short)
 }
 END_TEST
 
-TEST_MAIN("net", 0, {bits_are_those_of_layers_by_hand, NETS *DEVICES},
+TEST_MAIN("net", {bits_are_those_of_layers_by_hand, NETS *DEVICES},
           {gradients_are_differences, sizeof differences / sizeof *differences},
           {models_are_nets, MODEL_NETS *DEVICES}, {parts_are_the_whole, 1},
           {wrong_texts_are_refused, 1}, {wrong_calls_are_refused, 1},

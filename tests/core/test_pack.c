@@ -281,5 +281,5 @@ START_TEST(a_nan_has_no_scale)
 }
 END_TEST
 
-TEST_MAIN("pack", 0, {a_nan_has_no_scale, 1}, {sums_are_packed, 4}, {runs_take_parameters, 4},
+TEST_MAIN("pack", {a_nan_has_no_scale, 1}, {sums_are_packed, 4}, {runs_take_parameters, 4},
           {matrices_are_refused, 1}, {parameters_are_checked, 1})

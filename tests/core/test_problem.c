@@ -104,5 +104,5 @@ START_TEST(broken_strings_are_refused)
 }
 END_TEST
 
-TEST_MAIN("problem", 0, {strings_come_back, PROBLEMS}, {any_dropout_comes_back, 2},
+TEST_MAIN("problem", {strings_come_back, PROBLEMS}, {any_dropout_comes_back, 2},
           {broken_strings_are_refused, BROKEN})

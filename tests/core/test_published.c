@@ -425,6 +425,6 @@ START_TEST(stays_finite)
 }
 END_TEST
 
-TEST_MAIN("published", 0, {is_as_published, sizeof published / sizeof *published},
+TEST_MAIN("published", {is_as_published, sizeof published / sizeof *published},
           {has_the_gradient_of_its_start, sizeof corner / sizeof *corner},
           {stays_finite, sizeof far_off / sizeof *far_off})

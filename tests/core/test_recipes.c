@@ -434,5 +434,5 @@ START_TEST(drawn_once)
 }
 END_TEST
 
-TEST_MAIN("recipes", 0, {activations, 2 * ACTIVATIONS}, {cells_of_the_page, 3}, {masks, 1},
+TEST_MAIN("recipes", {activations, 2 * ACTIVATIONS}, {cells_of_the_page, 3}, {masks, 1},
           {resets, 1}, {drawn_once, 1})

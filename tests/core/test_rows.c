@@ -426,7 +426,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    static const struct suite_program program = {.name = "rows", .timeout = 60},
+    static const struct suite_program program = {.name = "rows"},
                                       by_hand = {.name = "rows", .one_process = true};
     if (argc > 1) {
         only = strcmp(argv[1], "all") == 0 ? NULL : argv[1];

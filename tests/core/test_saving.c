@@ -198,7 +198,7 @@ START_TEST(a_reserve_of_another_policy_is_refused)
 }
 END_TEST
 
-TEST_MAIN_AROUND("saving", 0, open_device, close_device,
+TEST_MAIN_AROUND("saving", open_device, close_device,
                  {reserve_is_what_the_policy_says, sizeof kept / sizeof *kept},
                  {limits_are_kept, LIMITED}, {limits_of_inference, 1}, {a_policy_stays, 1},
                  {a_long_sequence_fits, 1}, {the_plan_says_what_ways_cost, 1},

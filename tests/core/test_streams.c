@@ -345,4 +345,4 @@ START_TEST(misuse)
 }
 END_TEST
 
-TEST_MAIN("streams", 60, {streams_are_as_alone, DEVICES *PROBLEMS_}, {misuse, 1})
+TEST_MAIN("streams", {streams_are_as_alone, DEVICES *PROBLEMS_}, {misuse, 1})

@@ -100,4 +100,4 @@ START_TEST(many_threads_at_a_time)
 }
 END_TEST
 
-TEST_MAIN("stress", 0, {many_threads_at_a_time, 1})
+TEST_MAIN("stress", {many_threads_at_a_time, 1})

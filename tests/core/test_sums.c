@@ -188,5 +188,5 @@ START_TEST(small_groups_of_rows)
 }
 END_TEST
 
-TEST_MAIN("sums", 0, {many_rows_of_one_sign, sizeof many / sizeof *many},
+TEST_MAIN("sums", {many_rows_of_one_sign, sizeof many / sizeof *many},
           {small_groups_of_rows, sizeof grouped / sizeof *grouped})

@@ -565,7 +565,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    static const struct suite_program program = {.name = "tangent", .timeout = 120};
+    static const struct suite_program program = {.name = "tangent"};
     only = argc > 1 ? argv[1] : NULL;
     return suite_run(&program,
                      SUITE_TESTS({tangents_are_differences, only ? 1 : PROBLEMS},

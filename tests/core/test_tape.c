@@ -256,6 +256,6 @@ START_TEST(padding_is_taken_out_where_it_adds_to_others)
 }
 END_TEST
 
-TEST_MAIN("tape", 0, {tape_covers_all, PROBLEMS *REQUESTS},
+TEST_MAIN("tape", {tape_covers_all, PROBLEMS *REQUESTS},
           {a_short_run_of_a_long_plan_has_few_levels, 1}, {a_tape_takes_no_memory, 1},
           {padding_is_taken_out_where_it_adds_to_others, 1})

@@ -141,7 +141,7 @@ END_TEST
 int main(int argc, char **argv)
 {
     all = argc > 1 && argv[1][0] == 'a';
-    const struct suite_program program = {.name = "type", .timeout = all ? 3600 : 120};
+    const struct suite_program program = {.name = "type"};
     return suite_run(&program, SUITE_TESTS({every_number, 2}, {halves, 2}, {floats, 2},
                                            {doubles, 1}, {arrays, 16}));
 }

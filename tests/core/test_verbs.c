@@ -443,5 +443,5 @@ START_TEST(gradients_are_their_equation)
 }
 END_TEST
 
-TEST_MAIN("verbs", 0, {move_is_its_equation, CASES}, {cut_is_its_equation, CASES},
+TEST_MAIN("verbs", {move_is_its_equation, CASES}, {cut_is_its_equation, CASES},
           {product_is_its_equation, 4 * PROBLEMS}, {gradients_are_their_equation, PROBLEMS})

@@ -205,6 +205,6 @@ START_TEST(plans_are_made_as_fast)
 }
 END_TEST
 
-TEST_MAIN_AROUND("wisdom", 0, wisdom_open, wisdom_close, {makes_the_plan, 1}, {buckets, 1},
+TEST_MAIN_AROUND("wisdom", wisdom_open, wisdom_close, {makes_the_plan, 1}, {buckets, 1},
                  {keeps_the_order, 1}, {not_taken, 1}, {of_another_device, 1}, {refused_choices, 1},
                  {variables_count_more, 1}, {cells_from_text, 1}, {plans_are_made_as_fast, 1})

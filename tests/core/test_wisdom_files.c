@@ -188,7 +188,7 @@ START_TEST(no_room)
 }
 END_TEST
 
-TEST_MAIN_AROUND("wisdom files", 0, make_folder, remove_folder, {reads_files_by_itself, 1},
+TEST_MAIN_AROUND("wisdom files", make_folder, remove_folder, {reads_files_by_itself, 1},
                  {says_which_file_is_wrong, 1}, {saves_and_loads, 1}, {keeps_mode_and_owner, 1},
                  {says_what_it_may_not_read, 1}, {left_behind, 1}, {replaces_only_files, 1},
                  {no_room, 1})

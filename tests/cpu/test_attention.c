@@ -101,6 +101,6 @@ START_TEST(agrees_in_each_set)
 }
 END_TEST
 
-TEST_MAIN("attention on a CPU", 120, {agrees_with_reference, attention_count()},
+TEST_MAIN("attention on a CPU", {agrees_with_reference, attention_count()},
           {threads_give_the_same_bits, LARGE}, {sets_that_fuse_give_the_same_bits, LARGE},
           {agrees_in_each_set, 1})

@@ -141,5 +141,4 @@ START_TEST(threads_have_places)
 END_TEST
 #endif
 
-TEST_MAIN("blas memory", 60, {a_run_ends, MORE}, {none_is_allocated_twice, 1},
-          {threads_have_places, 1})
+TEST_MAIN("blas memory", {a_run_ends, MORE}, {none_is_allocated_twice, 1}, {threads_have_places, 1})

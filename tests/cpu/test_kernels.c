@@ -562,6 +562,6 @@ START_TEST(chosen_set)
 }
 END_TEST
 
-TEST_MAIN("kernels", 0, {interpreter_is_compiled, 1}, {pieces_are_the_whole, 1}, {in_place, 1},
+TEST_MAIN("kernels", {interpreter_is_compiled, 1}, {pieces_are_the_whole, 1}, {in_place, 1},
           {sets_agree, 1}, {rows_in_order, 1}, {row_means, 1}, {bernoulli, 1}, {columns, 1},
           {copies_of_rows, 1}, {one_row, 1}, {floats_in_parts, 1}, {chosen_set, 1})

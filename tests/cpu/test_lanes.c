@@ -170,4 +170,4 @@ START_TEST(puts_what_it_says)
 }
 END_TEST
 
-TEST_MAIN("lanes", 120, {puts_what_it_says, FORMS})
+TEST_MAIN("lanes", {puts_what_it_says, FORMS})

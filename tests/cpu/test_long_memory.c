@@ -102,4 +102,4 @@ START_TEST(only_results_are_rounded)
 }
 END_TEST
 
-TEST_MAIN("long memory", 60, {only_results_are_rounded, CASES})
+TEST_MAIN("long memory", {only_results_are_rounded, CASES})

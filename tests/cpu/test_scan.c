@@ -149,4 +149,4 @@ START_TEST(has_blocks_or_not)
 }
 END_TEST
 
-TEST_MAIN("scan", 0, {forgets_what_is_too_large, 1}, {has_blocks_or_not, PAIRS})
+TEST_MAIN("scan", {forgets_what_is_too_large, 1}, {has_blocks_or_not, PAIRS})

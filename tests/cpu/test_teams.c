@@ -128,6 +128,6 @@ START_TEST(parts_of_products)
 }
 END_TEST
 
-TEST_MAIN("teams", 0, {teams, sizeof choice / sizeof *choice},
+TEST_MAIN("teams", {teams, sizeof choice / sizeof *choice},
           {parts_of_products, sizeof shared / sizeof *shared},
           {teams_of_scans, sizeof scan / sizeof *scan})

@@ -14,9 +14,9 @@ logs=${LOGS-tests/gpu/suite.logs}
 python=${ECORNN_PYTHON:-python3}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 : "${ECORNN_MODULE_DIR=$PWD/.libs}" "${ECORNN_LIBRARY=$PWD/.libs/libecornn.so.0}" "${srcdir=$source}"
-PYTHONPATH=$source/python:$source/python/tests${PYTHONPATH:+:$PYTHONPATH} CK_DEFAULT_TIMEOUT=600
+PYTHONPATH=$source/python:$source/python/tests${PYTHONPATH:+:$PYTHONPATH}
 ECORNN_TESTS=all
-export ECORNN_MODULE_DIR ECORNN_LIBRARY srcdir PYTHONPATH CK_DEFAULT_TIMEOUT ECORNN_TESTS
+export ECORNN_MODULE_DIR ECORNN_LIBRARY srcdir PYTHONPATH ECORNN_TESTS
 rm -rf "$logs"
 mkdir -p "$logs"
 mkdir -m 700 "$logs/cache"

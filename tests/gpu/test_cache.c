@@ -373,9 +373,8 @@ START_TEST(processes_share_it)
 }
 END_TEST
 
-TEST_MAIN_AROUND("cache", 0, set_up, tear_down, {gives_back_what_was_put, 1},
-                 {damage_is_absence, 1}, {lying_sizes_are_absence, 1}, {follows_no_link, 1},
-                 {reads_plain_files_only, 1}, {trusts_nobody_else, 1},
-                 {takes_a_private_folder_only, 1}, {finds_its_place, 1},
+TEST_MAIN_AROUND("cache", set_up, tear_down, {gives_back_what_was_put, 1}, {damage_is_absence, 1},
+                 {lying_sizes_are_absence, 1}, {follows_no_link, 1}, {reads_plain_files_only, 1},
+                 {trusts_nobody_else, 1}, {takes_a_private_folder_only, 1}, {finds_its_place, 1},
                  {makes_nothing_in_a_home_of_others, 1}, {oldest_go_first, 1},
                  {processes_share_it, 1})

@@ -124,5 +124,5 @@ START_TEST(shares_the_k_of_steps)
 }
 END_TEST
 
-TEST_MAIN("emulated-f32", 0, {leaves_no_cluster_without_a_stage, 1}, {fits_its_room, 1},
+TEST_MAIN("emulated-f32", {leaves_no_cluster_without_a_stage, 1}, {fits_its_room, 1},
           {shares_the_k_of_steps, 1})

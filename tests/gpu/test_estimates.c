@@ -457,7 +457,7 @@ START_TEST(later_cards_run_what_they_can)
 }
 END_TEST
 
-TEST_MAIN("estimates", 0, {fills_rows, sizeof padded / sizeof *padded},
+TEST_MAIN("estimates", {fills_rows, sizeof padded / sizeof *padded},
           {cuts_waves, sizeof waves / sizeof *waves}, {cuts_few_steps, 3 * 17},
           {lengthens_replays, sizeof replays / sizeof *replays},
           {knows_many_rows, sizeof fastest / sizeof *fastest}, {halves_have_room, 1},

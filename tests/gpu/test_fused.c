@@ -119,5 +119,5 @@ START_TEST(takes_what_is_forced)
 }
 END_TEST
 
-TEST_MAIN("fused", 0, {chooses_what_there_is, 2}, {holds_all_of_a_unit, 1},
-          {takes_longer_for_more, 1}, {chooses_wide_steps, 1}, {takes_what_is_forced, 1})
+TEST_MAIN("fused", {chooses_what_there_is, 2}, {holds_all_of_a_unit, 1}, {takes_longer_for_more, 1},
+          {chooses_wide_steps, 1}, {takes_what_is_forced, 1})

@@ -171,4 +171,4 @@ START_TEST(reads_or_packs)
 }
 END_TEST
 
-TEST_MAIN("given", 0, {reads_or_packs, GIVEN_AS})
+TEST_MAIN("given", {reads_or_packs, GIVEN_AS})

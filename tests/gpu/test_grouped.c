@@ -390,7 +390,7 @@ START_TEST(groups_sums)
 }
 END_TEST
 
-TEST_MAIN("grouped", 0, {waits_for_another_op, 1}, {waits_for_no_other_lane, 1}, {counts_blocks, 1},
+TEST_MAIN("grouped", {waits_for_another_op, 1}, {waits_for_no_other_lane, 1}, {counts_blocks, 1},
           {keeps_the_order_of_sums, 1}, {launches_when_full, 1}, {knows_what_follows, 1},
           {takes_few_rows_only, 1}, {takes_the_kernel_of_the_type, 1}, {knows_whole_pieces, 1},
           {knows_whole_pieces_of_16_bits, 1}, {groups_sums, 1})

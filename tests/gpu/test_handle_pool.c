@@ -266,5 +266,5 @@ START_TEST(lanes_fork_and_join)
 }
 END_TEST
 
-TEST_MAIN("handle pool", 0, {runs_in_many_threads, 1}, {refuses_one_more, 1},
+TEST_MAIN("handle pool", {runs_in_many_threads, 1}, {refuses_one_more, 1},
           {makes_what_is_missing, 1}, {lanes_fork_and_join, 2})

@@ -497,9 +497,8 @@ START_TEST(rows_have_one_kernel)
 }
 END_TEST
 
-TEST_MAIN("persistent", 60, {covers_everything, 2}, {fits_what_it_is_for, 1},
-          {exchanges_by_rows, 2}, {parts_have_gangs, 2}, {takes_every_kernel_somewhere, 3},
-          {compiles_what_runs_take, 4}, {keeps_single_elements, 4},
-          {says_why_there_is_none, sizeof refusal / sizeof *refusal},
+TEST_MAIN("persistent", {covers_everything, 2}, {fits_what_it_is_for, 1}, {exchanges_by_rows, 2},
+          {parts_have_gangs, 2}, {takes_every_kernel_somewhere, 3}, {compiles_what_runs_take, 4},
+          {keeps_single_elements, 4}, {says_why_there_is_none, sizeof refusal / sizeof *refusal},
           {has_kernels_of_common_cells, 1}, {takes_operands_that_hold_states, 1},
           {rows_have_one_kernel, 1})

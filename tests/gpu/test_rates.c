@@ -80,4 +80,4 @@ START_TEST(another_device)
 }
 END_TEST
 
-TEST_MAIN("rates", 0, {known_ones_keep_it, 1}, {scales_each_once, 1}, {another_device, 1})
+TEST_MAIN("rates", {known_ones_keep_it, 1}, {scales_each_once, 1}, {another_device, 1})

@@ -60,7 +60,7 @@ END_TEST
 /* The main of programs that define exact_program; other programs do not link this file. */
 int main(int argc, char **argv)
 {
-    const struct suite_program program = {.name = exact_program.suite, .timeout = 120};
+    const struct suite_program program = {.name = exact_program.suite};
     only = argc > 1 ? argv[1] : NULL;
     return suite_run(&program, SUITE_TESTS({bits_are_the_same, only ? 1 : exact_program.cases}));
 }

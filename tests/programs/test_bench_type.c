@@ -39,4 +39,4 @@ START_TEST(writes_every_number)
 }
 END_TEST
 
-TEST_MAIN("bench-type", 0, {reads_every_number, 2}, {writes_every_number, 2})
+TEST_MAIN("bench-type", {reads_every_number, 2}, {writes_every_number, 2})

@@ -125,4 +125,4 @@ START_TEST(finds_what_is_broken)
 }
 END_TEST
 
-TEST_MAIN("check", 0, {finds_what_is_broken, PASS + 1}) /* NOTHING, PRODUCT, PASS */
+TEST_MAIN("check", {finds_what_is_broken, PASS + 1}) /* NOTHING, PRODUCT, PASS */

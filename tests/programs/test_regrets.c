@@ -57,4 +57,4 @@ START_TEST(keeps_the_worst)
 }
 END_TEST
 
-TEST_MAIN("regrets", 0, {counts_what_was_measured, 1}, {keeps_the_worst, 1})
+TEST_MAIN("regrets", {counts_what_was_measured, 1}, {keeps_the_worst, 1})
