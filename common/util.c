@@ -93,7 +93,7 @@ static void want_large_pages(void *memory, size_t bytes)
 void *eco_alloc(size_t bytes)
 {
     const size_t to = bytes >= LARGE_FROM ? LARGE_PAGE : ECO_ALIGNMENT;
-    if (bytes == 0 || bytes > SIZE_MAX - to || allocation_fails())
+    if (bytes == 0 || bytes > PTRDIFF_MAX - to || allocation_fails())
         return NULL;
     const size_t whole = (bytes + to - 1) / to * to;
     void *memory = aligned_alloc(to, whole);

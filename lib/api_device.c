@@ -234,6 +234,9 @@ static ecornn_status copy(ecornn_device *device, void *to, const void *from, siz
     if (!from)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes",
                         to_device ? "from_host" : "from", bytes);
+    if (bytes > PTRDIFF_MAX)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "bytes is %zu, but no memory has more than %td", bytes,
+                        PTRDIFF_MAX);
     struct eco_caller caller;
     eco_caller_begin(&caller);
     const ecornn_status status = device->backend->copy(device, to, from, bytes, to_device);

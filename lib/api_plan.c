@@ -200,10 +200,10 @@ int32_t ecornn_bucket(int32_t size)
 {
     enum { EXACT = 16 };
     int32_t step = 1;
-    while ((size - 1) / step >= EXACT)
+    while (size > EXACT && (size - 1) / step >= EXACT)
         step *= 2;
     const int64_t rounded = ((int64_t)size + step - 1) / step * step;
-    return size <= EXACT || rounded > INT32_MAX ? size : (int32_t)rounded;
+    return rounded > INT32_MAX ? size : (int32_t)rounded;
 }
 
 ecornn_status ecornn_plan_layer(const ecornn_plan *plan, int index, const ecornn_plan **layer)

@@ -181,8 +181,11 @@ static ecornn_status pack(const ecornn_plan *plan, const struct packing *packing
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", back ? "dparams" : "params");
     if (packing->block == NULL && bytes > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes", block, bytes);
-    const ecornn_status status =
-        eco_check_pointer(block, packing->block, false, plan->sizes.alignment);
+    const struct eco_pointer pointers[] = {{block, packing->block, false, plan->sizes.alignment},
+                                           {"params", packing->params, false, sizeof(void *)},
+                                           {"added", packing->added, false, sizeof(void *)},
+                                           {"dparams", packing->dparams, false, sizeof(void *)}};
+    const ecornn_status status = eco_check_pointers(pointers, sizeof pointers / sizeof *pointers);
     if (status != ECORNN_OK)
         return status;
     return plan->kind == ECO_PLAN_NET ? pack_net(plan->net, packing)

@@ -12,23 +12,6 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* A pointer of a call, and its required alignment, a power of two. */
-struct pointer {
-    const char *name;
-    const void *at;
-    bool required;
-    size_t alignment;
-};
-
-static ecornn_status check_pointers(const struct pointer *pointer, int count)
-{
-    ecornn_status status = ECORNN_OK;
-    for (int k = 0; status == ECORNN_OK && k < count; k++, pointer++)
-        status =
-            eco_check_pointer(pointer->name, pointer->at, pointer->required, pointer->alignment);
-    return status;
-}
-
 static ecornn_status check_counts(const struct eco_attention_args *args,
                                   const struct eco_attention *problem)
 {
@@ -53,7 +36,7 @@ static ecornn_status check_io(const struct eco_attention_plan *plan, const ecorn
     const struct eco_attention *problem = &plan->problem;
     const size_t element = eco_type_bytes(problem->type);
     const bool rows = args->N > 0, queries = rows && args->T > 0, runs = queries && args->S > 0;
-    const struct pointer pointer[] = {
+    const struct eco_pointer pointer[] = {
         {"io.lengths", io->lengths, false, sizeof(int32_t)},
         {"io.query", io->query, runs, element},
         {"io.keys", io->keys, runs, element},
@@ -68,7 +51,7 @@ static ecornn_status check_io(const struct eco_attention_plan *plan, const ecorn
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.reserve is %p, but plan %s is without ECORNN_TRAINING", io->reserve,
                         problem->text);
-    return check_pointers(pointer, sizeof pointer / sizeof *pointer);
+    return eco_check_pointers(pointer, sizeof pointer / sizeof *pointer);
 }
 
 /* Checks what forward and backward have in common, and copies it to args, which has T, S and N. */
@@ -111,14 +94,14 @@ static ecornn_status read_gradient(struct eco_attention_args *args,
     if (args->dkeys != NULL && args->dkeys == args->dvalues)
         return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.dvalues is %p, the memory of gradient.dkeys",
                         (void *)args->dvalues);
-    const struct pointer pointer[] = {
+    const struct eco_pointer pointer[] = {
         {"gradient.dcontext", args->dcontext, false, element},
         {"gradient.dprobs", args->dweights, false, element},
         {"gradient.dquery", args->dquery, false, element},
         {"gradient.dkeys", args->dkeys, false, element},
         {"gradient.dvalues", args->dvalues, false, element},
         {"gradient.dvector", args->dvector, false, eco_type_bytes(eco_type_sum(problem->type))}};
-    return check_pointers(pointer, sizeof pointer / sizeof *pointer);
+    return eco_check_pointers(pointer, sizeof pointer / sizeof *pointer);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */

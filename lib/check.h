@@ -34,6 +34,15 @@ static inline ecornn_status eco_check_pointer(const char *name, const void *poin
     return ECORNN_OK;
 }
 
+/* The same for several. */
+struct eco_pointer {
+    const char *name;
+    const void *at;
+    bool required;
+    size_t alignment;
+};
+ecornn_status eco_check_pointers(const struct eco_pointer *pointer, size_t count);
+
 /* ---- handles --------------------------------------------------------------------------------- */
 
 /* Is it a plan?  A freed one often is not. */
@@ -95,6 +104,9 @@ void eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradie
 /* Checks steps and batch, and what only nets or tangents have.  gradient: NULL forward. */
 ecornn_status eco_check_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
                             const ecornn_io *io, const ecornn_gradient *gradient);
+/* Checks the pointers that runs of layers and of nets have, of a plan of these sizes. */
+ecornn_status eco_check_blocks(const struct eco_args *args, const ecornn_sizes *sizes,
+                               ecornn_type type);
 /* Checks all arguments of a run of layers but these. */
 ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args);
 ecornn_status eco_check_lengths(const int32_t *lengths, int32_t T, int64_t count);

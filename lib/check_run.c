@@ -8,41 +8,32 @@
 #include "common/compose/sequence.h"
 #include "lib/check.h"
 
-/* Checks optional pointers, one for each state of the cell. */
-static ecornn_status check_states(const char *name, const void *const *state,
-                                  const struct eco_problem *problem)
+/* The caller's array of pointers to states, one for each state of the cell. */
+struct states {
+    const char *name;
+    const void *const *at; /* [ECORNN_MAX_STATES] */
+    bool planned;          /* may the plan's runs have it? */
+    const char *flag;      /* which they need for it */
+};
+
+static ecornn_status check_states(const struct ecornn_plan *plan, const struct states *states)
 {
-    const int count = problem->cell->recipe.n_states;
+    const struct eco_recipe *const recipe = &plan->problem.cell->recipe;
+    const size_t element = eco_type_bytes(plan->problem.type);
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        if (state[s] && s >= count)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but %s has %d state%s", name, s,
-                            state[s], problem->cell->recipe.name, count, count > 1 ? "s" : "");
-        if (!eco_is_aligned(state[s], eco_type_bytes(problem->type)))
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, must be aligned to %zu bytes", name,
-                            s, state[s], eco_type_bytes(problem->type));
+        const void *const at = states->at[s];
+        if (at && s >= recipe->n_states)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but %s has %d state%s",
+                            states->name, s, at, recipe->name, recipe->n_states,
+                            recipe->n_states > 1 ? "s" : "");
+        if (at && !states->planned)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but plan %s is without ECORNN_%s",
+                            states->name, s, at, plan->problem.text, states->flag);
+        if (!eco_is_aligned(at, element))
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, must be aligned to %zu bytes",
+                            states->name, s, at, element);
     }
     return ECORNN_OK;
-}
-
-/* The same for writable pointers, which C does not convert implicitly. */
-static ecornn_status check_results(const char *name, void *const *state,
-                                   const struct eco_problem *problem)
-{
-    const void *read[ECORNN_MAX_STATES];
-    for (int s = 0; s < ECORNN_MAX_STATES; s++)
-        read[s] = state[s];
-    return check_states(name, read, problem);
-}
-
-static ecornn_status check_all_states(const char *name, const void *const *state,
-                                      const struct eco_problem *problem)
-{
-    for (int s = 0; !problem->states && s < ECORNN_MAX_STATES; s++)
-        if (state[s])
-            return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "%s[%d] is %p, but plan %s is without ECORNN_ALL_STATES", name, s,
-                            state[s], problem->text);
-    return check_states(name, state, problem);
 }
 
 /* A run of no steps or no rows accesses only states and gradients of weights. */
@@ -60,62 +51,66 @@ ecornn_status eco_check_lengths(const int32_t *lengths, int32_t T, int64_t count
     return ECORNN_OK;
 }
 
-static ecornn_status check_reserve(const struct ecornn_plan *plan, const struct eco_args *args,
-                                   bool required)
+/* What only some plans have.  A plan with resets takes reset states also in a run without. */
+static ecornn_status check_planned(const struct ecornn_plan *plan, const struct eco_args *args)
 {
-    if (args->reserve && !plan->problem.training)
-        return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.reserve is %p, but plan %s is without ECORNN_TRAINING", args->reserve,
-                        plan->problem.text);
-    return eco_check_pointer("io.reserve", args->reserve, required, plan->sizes.alignment);
-}
-
-/* A plan with resets takes reset states also in a run without. */
-static ecornn_status check_given_resets(const struct ecornn_plan *plan, const struct eco_args *args)
-{
-    for (int s = 0; !plan->problem.resets && s < ECORNN_MAX_STATES; s++)
-        if (args->reset_state[s])
-            return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "io.reset_state[%d] is %p, but plan %s is without ECORNN_RESETS", s,
-                            args->reset_state[s], plan->problem.text);
-    return ECORNN_OK;
-}
-
-static ecornn_status check_blocks(const struct ecornn_plan *plan, const struct eco_args *args)
-{
-    const size_t element = eco_type_bytes(plan->problem.type), block = plan->sizes.alignment;
-    const bool runs = !is_empty(args);
-    ecornn_status status = eco_check_pointer("io.x", args->x, runs, element);
-    if (status == ECORNN_OK)
-        status = eco_check_pointer("io.lengths", args->lengths, false, sizeof *args->lengths);
-    if (status == ECORNN_OK)
-        status = eco_check_pointer("io.y", args->y, false, element);
-    if (status == ECORNN_OK)
-        status = check_states("io.initial", args->initial, &plan->problem);
-    if (status == ECORNN_OK)
-        status = check_results("io.final", args->final, &plan->problem);
-    if (status == ECORNN_OK)
-        status = check_states("io.reset_state", args->reset_state, &plan->problem);
-    if (status == ECORNN_OK)
-        status = check_given_resets(plan, args);
-    if (status == ECORNN_OK && args->resets && !plan->problem.resets)
-        status =
-            eco_fail(ECORNN_BAD_ARGUMENT, "io.resets is %p, but plan %s is without ECORNN_RESETS",
-                     (const void *)args->resets, plan->problem.text);
-    if (status == ECORNN_OK && args->mask && !plan->problem.masks)
-        status = eco_fail(ECORNN_BAD_ARGUMENT, "io.mask is %p, but plan %s is without ECORNN_MASK",
-                          (const void *)args->mask, plan->problem.text);
-    if (status == ECORNN_OK)
-        status = check_all_states("io.states", (const void *const *)args->states, &plan->problem);
-    if (status == ECORNN_OK)
-        status = eco_check_pointer("io.weights", args->weights,
-                                   runs && plan->sizes.weight_bytes > 0, block);
-    if (status == ECORNN_OK)
-        status = eco_check_pointer("io.workspace", args->workspace,
-                                   runs && plan->sizes.workspace_bytes > 0, block);
-    if (status == ECORNN_OK)
-        status = check_reserve(plan, args, runs && args->backward);
+    const struct eco_problem *const problem = &plan->problem;
+    const struct states states[] = {
+        {"io.initial", args->initial, true, NULL},
+        {"io.final", (const void *const *)args->final, true, NULL},
+        {"io.reset_state", args->reset_state, problem->resets, "RESETS"},
+        {"io.states", (const void *const *)args->states, problem->states, "ALL_STATES"},
+        {"gradient.dfinal", args->dfinal, true, NULL},
+        {"gradient.dinitial", (const void *const *)args->dinitial, true, NULL},
+        {"gradient.dreset_state", (const void *const *)args->dreset_state, problem->resets,
+         "RESETS"},
+        {"gradient.dstates", args->dstates, problem->states, "ALL_STATES"},
+    };
+    const struct {
+        const char *name;
+        const void *at;
+        bool planned;
+        const char *flag;
+    } others[] = {{"io.reserve", args->reserve, problem->training, "TRAINING"},
+                  {"io.resets", args->resets, problem->resets, "RESETS"},
+                  {"io.mask", args->mask, problem->masks, "MASK"},
+                  {"io.rows", args->rows, problem->streams, "STREAMS"}};
+    ecornn_status status = ECORNN_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].at != NULL && !others[i].planned)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s is without ECORNN_%s",
+                            others[i].name, others[i].at, plan->problem.text, others[i].flag);
+    for (size_t i = 0; status == ECORNN_OK && i < sizeof states / sizeof *states; i++)
+        status = check_states(plan, &states[i]);
     return status;
+}
+
+ecornn_status eco_check_pointers(const struct eco_pointer *pointer, size_t count)
+{
+    ecornn_status status = ECORNN_OK;
+    for (; status == ECORNN_OK && count > 0; pointer++, count--)
+        status =
+            eco_check_pointer(pointer->name, pointer->at, pointer->required, pointer->alignment);
+    return status;
+}
+
+ecornn_status eco_check_blocks(const struct eco_args *args, const ecornn_sizes *sizes,
+                               ecornn_type type)
+{
+    const size_t element = eco_type_bytes(type), block = sizes->alignment;
+    const bool runs = !is_empty(args);
+    const struct eco_pointer all[] = {
+        {"io.x", args->x, runs, element},
+        {"io.lengths", args->lengths, false, sizeof *args->lengths},
+        {"io.rows", args->rows, false, sizeof *args->rows},
+        {"io.y", args->y, false, element},
+        {"io.weights", args->weights, runs && sizes->weight_bytes > 0, block},
+        {"io.workspace", args->workspace, runs && sizes->workspace_bytes > 0, block},
+        {"io.reserve", args->reserve, runs && args->backward, block},
+        {"gradient.dy", args->dy, false, element},
+        {"gradient.dx", args->dx, false, element},
+        {"gradient.dweights", args->dweights, false, block}};
+    return eco_check_pointers(all, sizeof all / sizeof *all);
 }
 
 ecornn_status eco_check_overlap(const struct eco_args *args, const ecornn_sizes *sizes)
@@ -145,40 +140,14 @@ ecornn_status eco_check_overlap(const struct eco_args *args, const ecornn_sizes 
     return ECORNN_OK;
 }
 
-static ecornn_status check_gradient(const struct ecornn_plan *plan, const struct eco_args *args)
-{
-    const size_t element = eco_type_bytes(plan->problem.type);
-    for (int s = 0; s < ECORNN_MAX_STATES; s++)
-        if (args->dreset_state[s] && !plan->problem.resets)
-            return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "gradient.dreset_state[%d] is %p, but plan %s is without ECORNN_RESETS",
-                            s, args->dreset_state[s], plan->problem.text);
-    ecornn_status status = eco_check_pointer("gradient.dy", args->dy, false, element);
-    if (status == ECORNN_OK)
-        status = check_states("gradient.dfinal", args->dfinal, &plan->problem);
-    if (status == ECORNN_OK)
-        status = eco_check_pointer("gradient.dx", args->dx, false, element);
-    if (status == ECORNN_OK)
-        status = check_results("gradient.dinitial", args->dinitial, &plan->problem);
-    if (status == ECORNN_OK)
-        status = check_results("gradient.dreset_state", args->dreset_state, &plan->problem);
-    if (status == ECORNN_OK)
-        status = check_all_states("gradient.dstates", args->dstates, &plan->problem);
-    if (status == ECORNN_OK)
-        status =
-            eco_check_pointer("gradient.dweights", args->dweights, false, plan->sizes.alignment);
-    return status;
-}
-
 /* Each stream once, so that no row of final is written twice.  A host cannot read a GPU's list. */
 static ecornn_status check_rows(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     if (args->streams < 1)
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.streams is %d, must be at least 1 with io.rows",
                         (int)args->streams);
-    if (plan->device->caps.own_memory)
-        return eco_check_pointer("io.rows", args->rows, true, sizeof *args->rows);
-    for (int32_t n = 0, least = 0; n < args->N; least = args->rows[n++] + 1)
+    for (int32_t n = 0, least = 0; n < args->N && !plan->device->caps.own_memory;
+         least = args->rows[n++] + 1)
         if (args->rows[n] < least || args->rows[n] >= args->streams)
             return eco_fail(ECORNN_BAD_ARGUMENT,
                             "io.rows[%d] is %d, must be %d to %d: below io.streams, ascending",
@@ -190,9 +159,6 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
 {
     if (args->rows == NULL)
         return ECORNN_OK;
-    if (!plan->problem.streams)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.rows is %p, but plan %s is without ECORNN_STREAMS",
-                        (const void *)args->rows, plan->problem.text);
     if (args->reserve != NULL || args->backward)
         return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which needs inference: no reserve");
     for (int s = 0; s < plan->problem.cell->recipe.n_states; s++)
@@ -207,14 +173,16 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
 ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const int64_t rows = (int64_t)args->N * (plan->problem.shared ? 1 : plan->problem.models);
-    ecornn_status status = check_blocks(plan, args);
+    ecornn_status status = check_planned(plan, args);
+    if (status == ECORNN_OK)
+        status = eco_check_blocks(args, &plan->sizes, plan->problem.type);
     if (status == ECORNN_OK && !is_empty(args))
         status = eco_check_overlap(args, &plan->sizes);
     if (status == ECORNN_OK)
         status = check_streams(plan, args);
-    if (status == ECORNN_OK && !plan->device->caps.own_memory)
-        status = eco_check_lengths(args->lengths, args->T, rows);
-    return status == ECORNN_OK && args->backward ? check_gradient(plan, args) : status;
+    return status == ECORNN_OK && !plan->device->caps.own_memory
+               ? eco_check_lengths(args->lengths, args->T, rows)
+               : status;
 }
 
 /* ---- what the caller gives ------------------------------------------------------------------- */
@@ -276,12 +244,17 @@ static ecornn_status check_kind(const ecornn_plan *plan, const ecornn_io *io,
                   {"io.tangent", io->tangent, ECO_PLAN_TANGENT},
                   {"gradient.layers", g->layers, ECO_PLAN_NET},
                   {"gradient.tangent", g->tangent, ECO_PLAN_TANGENT},
-                  {"gradient.dparams", g->dparams, ECO_PLAN_TANGENT}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+                  {"gradient.dparams", g->dparams, ECO_PLAN_TANGENT},
+                  {"io.params", io->params, plan->kind},
+                  {"io.added", io->added, plan->kind}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (fields[i].at && plan->kind != fields[i].kind)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL: the plan is not %s",
                             fields[i].name, fields[i].at,
                             fields[i].kind == ECO_PLAN_NET ? "a net" : "of tangents");
+        if (eco_check_pointer(fields[i].name, fields[i].at, false, sizeof(void *)) != ECORNN_OK)
+            return ECORNN_BAD_ARGUMENT;
+    }
     if (io->rows && plan->kind != ECO_PLAN_LAYERS)
         return eco_fail(ECORNN_UNSUPPORTED, "io.rows is set, which needs a plan of layers");
     if (!io->rows && io->streams != 0)

@@ -106,29 +106,10 @@ static ecornn_status check_blocks(const struct eco_net_run *run)
     const struct eco_args *const args = &run->args;
     const struct eco_problem *const problem = eco_net_problem(run->plan);
     const ecornn_sizes *const blocks = &run->plan->sizes;
-    const size_t element = eco_type_bytes(problem->type);
-    const bool runs = args->T > 0 && args->N > 0;
-    const struct {
-        const char *name;
-        const void *pointer;
-        bool required;
-        size_t alignment;
-    } all[] = {
-        {"io.x", args->x, runs, element},
-        {"io.lengths", args->lengths, false, sizeof *args->lengths},
-        {"io.y", args->y, false, element},
-        {"io.weights", args->weights, runs && blocks->weight_bytes > 0, ECO_ALIGNMENT},
-        {"io.workspace", args->workspace, runs && blocks->workspace_bytes > 0, ECO_ALIGNMENT},
-        {"io.reserve", args->reserve, runs && args->backward, ECO_ALIGNMENT},
-        {"gradient.dy", args->dy, false, element},
-        {"gradient.dx", args->dx, false, element},
-        {"gradient.dweights", args->dweights, false, ECO_ALIGNMENT}};
-    ecornn_status status = ECORNN_OK;
     if (args->reserve != NULL && !problem->training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.reserve is %p, but the net is without train",
                         args->reserve);
-    for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
-        status = eco_check_pointer(all[i].name, all[i].pointer, all[i].required, all[i].alignment);
+    ecornn_status status = eco_check_blocks(args, blocks, problem->type);
     if (status == ECORNN_OK)
         status = eco_args_check_bytes(args, blocks->workspace_bytes, blocks->reserve_bytes);
     if (status == ECORNN_OK)

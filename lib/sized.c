@@ -12,18 +12,18 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "lib/check.h"
 
 /* The structure's size; 0, with BAD_ARGUMENT, if that cannot be one. */
 static size_t size_of(const char *name, const void *given, size_t bytes)
 {
     enum { LEAST = 2 * sizeof(size_t), MOST = 1 << 16 };
     size_t size = 0;
-    if (given == NULL)
-        eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", name);
-    else
-        memcpy(&size, given, sizeof size);
+    if (eco_check_pointer(name, given, true, sizeof size) != ECORNN_OK)
+        return 0;
+    memcpy(&size, given, sizeof size);
     const bool good = size >= LEAST && size <= MOST && size % sizeof(size_t) == 0;
-    if (given != NULL && !good)
+    if (!good)
         eco_fail(ECORNN_BAD_ARGUMENT, "%s.size is %zu, must be its sizeof, %zu in this version",
                  name, size, bytes);
     return good ? size : 0;

@@ -55,6 +55,8 @@ START_TEST(run_misuse)
     BAD_RUN(io.lengths = (const int32_t *)(const void *)((const char *)above + 1),
             "must be aligned to 4 bytes");
     BAD_RUN(io.lengths = above, "io.lengths[2] is 6, must be 0 to 5");
+    REFUSES(forward_all(net.plan, (const ecornn_io *)(const void *)odd), "io is ");
+    BAD_RUN(io.params = (const void *const *)(const void *)odd, "io.params is ");
     BAD_RUN(io.x = NULL, "io.x is NULL");
     BAD_RUN(io.x = odd, "4 bytes");
     BAD_RUN(io.y = (void *)(uintptr_t)b.io.x, "the memory of io.x");

@@ -2,6 +2,7 @@
  * Programs of another version of the header.  An older one, each of whose structures ends three
  * fields earlier, gets the same bits; a newer one, whose structures are longer, runs unless it uses
  * what the library does not have.  Devices and cells may be closed before the plans that use them.
+ * Numbers at the ends of their ranges, in arguments and structures, are refused or used.
  */
 #include <check.h>
 #include <stddef.h>
@@ -29,6 +30,27 @@ struct program {
     ecornn_tuning tuning;
     char result[RESULT];
 };
+
+static void run(const ecornn_plan *plan)
+{
+    static float numbers[1 << 16];
+    static _Alignas(64) char blocks[2][1 << 18];
+    const void *params[64];
+    ecornn_sizes sizes;
+    check_ok(get_sizes(plan, &sizes));
+    ck_assert_uint_le(sizes.weight_bytes, sizeof blocks[0]);
+    ck_assert_uint_le(sizes.workspace_bytes, sizeof blocks[1]);
+    ck_assert_int_le(sizes.param_count, 64);
+    for (int k = 0; k < sizes.param_count; k++)
+        params[k] = numbers;
+    check_ok(ecornn_pack(plan, params, NULL, blocks[0], NULL));
+    const ecornn_io io = {.size = sizeof io,
+                          .x = numbers,
+                          .y = numbers + (1 << 15),
+                          .weights = blocks[0],
+                          .workspace = blocks[1]};
+    check_ok(ecornn_forward(plan, sizes.steps, sizes.batch, &io));
+}
 
 static ecornn_status call_sizes(struct program *p, void *sizes)
 {
@@ -63,6 +85,7 @@ static ecornn_status call_desc(struct program *p, void *desc)
     if (status != ECORNN_OK)
         return status;
     ck_assert_int_gt(ecornn_plan_print(plan, p->result, RESULT), 200);
+    run(plan);
     ecornn_plan_free(plan);
     return ECORNN_OK;
 }
@@ -124,10 +147,10 @@ static const void *full(const struct program *p, int kind)
     return kinds[kind].passed ? all[kind] : NULL;
 }
 
-static void program_open(struct program *p)
+static void program_open(struct program *p, const char *device)
 {
     memset(p, 0, sizeof *p);
-    net_open(&p->net, "cpu:1", NET_PROBLEM);
+    net_open(&p->net, device, NET_PROBLEM);
     p->b = buffers_open(&p->net);
     check_ok(parse_desc(&p->desc, "gru/T2/N2/I3/H4", NULL));
     check_ok(ecornn_plan_create(&p->attention, p->net.device,
@@ -190,7 +213,7 @@ START_TEST(other_versions_run)
     static char now[2048], other[2048], result[RESULT];
     const struct kind *const is = &kinds[_i];
     const size_t longer = is->size + AFTER, word = sizeof(size_t);
-    program_open(&p);
+    program_open(&p, "cpu:1");
     check_ok(call_with(&p, _i, is->size, 0, now));
     memcpy(result, p.result, RESULT);
     const size_t sizes[] = {is->older, longer};
@@ -207,28 +230,152 @@ START_TEST(other_versions_run)
 }
 END_TEST
 
-/* ---- lifetimes ------------------------------------------------------------------------------- */
+/* ---- the ends of ranges ---------------------------------------------------------------------- */
 
-static void run(const ecornn_plan *plan)
+/* Numbers of 32 and 64 bits, the last six as floats and doubles: NaN, infinity and the largest. */
+/* clang-format off */
+static const uint64_t ends[] = {
+    0, 1, 0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, UINT64_MAX, UINT64_MAX - 7, 0x8000000000000000,
+    0x7FC00000, 0x7F800000, 0x7F7FFFFF, 0x7FF8000000000000, 0x7FF0000000000000, 0x7FEFFFFFFFFFFFFF};
+/* clang-format on */
+
+/* Where structures that are passed have their numbers. */
+static const struct range {
+    int kind;
+    size_t from, to;
+} ranges[] = {{0, offsetof(ecornn_io, seed), offsetof(ecornn_io, stream)},
+              {0, offsetof(ecornn_io, workspace_bytes), offsetof(ecornn_io, resets)},
+              {0, offsetof(ecornn_io, first_step), offsetof(ecornn_io, params)},
+              {0, offsetof(ecornn_io, streams), sizeof(ecornn_io)},
+              {1, offsetof(ecornn_gradient, add), offsetof(ecornn_gradient, dreset_state)},
+              {2, offsetof(ecornn_desc, memory_limit), sizeof(ecornn_desc)},
+              {3, offsetof(ecornn_attention_io, workspace_bytes), sizeof(ecornn_attention_io)},
+              {4, offsetof(ecornn_attention_gradient, add), sizeof(ecornn_attention_gradient)},
+              {5, offsetof(ecornn_tuning, limit_seconds), offsetof(ecornn_tuning, report)}};
+enum { RANGES = sizeof ranges / sizeof *ranges, ENDS = sizeof ends / sizeof *ends };
+
+/* The call with one number of its structure replaced.  A plan that is made must run (call_desc);
+ * a run that succeeds has the same results. */
+static void call_with_end(struct program *p, const struct range *range, size_t at, size_t width,
+                          uint64_t end, const char *result)
 {
-    static float numbers[1 << 16];
-    static _Alignas(64) char blocks[2][1 << 18];
-    const void *params[64];
-    ecornn_sizes sizes;
-    check_ok(get_sizes(plan, &sizes));
-    ck_assert_uint_le(sizes.weight_bytes, sizeof blocks[0]);
-    ck_assert_uint_le(sizes.workspace_bytes, sizeof blocks[1]);
-    ck_assert_int_le(sizes.param_count, 64);
-    for (int k = 0; k < sizes.param_count; k++)
-        params[k] = numbers;
-    check_ok(ecornn_pack(plan, params, NULL, blocks[0], NULL));
-    const ecornn_io io = {.size = sizeof io,
-                          .x = numbers,
-                          .y = numbers + (1 << 15),
-                          .weights = blocks[0],
-                          .workspace = blocks[1]};
-    check_ok(ecornn_forward(plan, sizes.steps, sizes.batch, &io));
+    static _Alignas(8) char structure[1024];
+    const struct kind *const is = &kinds[range->kind];
+    memset(structure, 0, sizeof structure);
+    memcpy(structure, is->passed ? full(p, range->kind) : &is->size, is->passed ? is->size : 8);
+    memcpy(structure + at, &end, width); /* its low bytes, on all our machines */
+    const double limit = ((const ecornn_tuning *)(const void *)structure)->limit_seconds;
+    if (is->call == call_tune && limit >= 0 && limit < 1e6)
+        return; /* tuning takes a second */
+    const ecornn_status status = is->call(p, structure);
+    ck_assert_msg(status != ECORNN_OK || is->call == call_desc ||
+                      memcmp(p->result, result, RESULT) == 0,
+                  "structure %d, byte %zu: %llx", range->kind, at, (unsigned long long)end);
+    ck_assert(status >= ECORNN_OK && status <= ECORNN_FAILED);
+    ck_assert(status == ECORNN_OK || *ecornn_error_detail() != '\0');
 }
+
+START_TEST(fields_at_their_ends)
+{
+    static struct program p;
+    static char structure[1024], result[RESULT];
+    program_open(&p, "cpu:2");
+    for (int r = 0; r < RANGES + KINDS; r++) {
+        const struct range size = {r - RANGES, 0, 8}, *range = r < RANGES ? &ranges[r] : &size;
+        check_ok(call_with(&p, range->kind, kinds[range->kind].size, 0, structure));
+        memcpy(result, p.result, RESULT);
+        for (int e = 0; e < ENDS; e++)
+            for (size_t at = range->from; at < range->to; at += 4) {
+                call_with_end(&p, range, at, 4, ends[e], result);
+                if (at % 8 == 0 && at + 8 <= range->to)
+                    call_with_end(&p, range, at, 8, ends[e], result);
+            }
+    }
+    program_close(&p);
+}
+END_TEST
+
+static const int32_t numbers[] = {INT32_MIN, -1, 0, 1, INT32_MAX};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static void expect(ecornn_status status, bool good)
+{
+    ck_assert_msg((status == ECORNN_OK) == good, "%s", ecornn_error_detail());
+}
+
+static bool within(int32_t value, int32_t most)
+{
+    return value >= 0 && value <= most;
+}
+
+static void call_runs(struct program *p, int32_t a, int32_t b, int32_t c)
+{
+    ecornn_sizes sizes = {.size = sizeof sizes};
+    const bool attends = within(a, 2) && within(b, 3) && within(c, 1);
+    const bool runs = within(a, T) && within(b, N);
+    expect(ecornn_run_sizes(p->net.plan, a, b, &sizes), runs);
+    expect(ecornn_forward(p->net.plan, a, b, &p->b->io), runs);
+    expect(ecornn_backward(p->net.plan, a, b, &p->b->io, &p->b->gradient), runs);
+    expect(ecornn_attention_forward(p->attention, a, b, c, &p->attend), attends);
+    expect(ecornn_attention_backward(p->attention, a, b, c, &p->attend, &p->dattend), attends);
+}
+
+static void call_numbered(struct program *p, int32_t a)
+{
+    void *dparams[PARAMS] = {NULL};
+    const ecornn_plan *layer;
+    const char *name;
+    ecornn_param param = {.size = sizeof param};
+    expect(ecornn_param_get(p->net.plan, a, &param), within(a, PARAMS - 1));
+    expect(ecornn_plan_layer(p->net.plan, a, &layer), a == 0);
+    expect(ecornn_cell_name(a, &name), within(a, 12));
+    expect(ecornn_unpack(p->net.plan, p->b->dweights, dparams, a, NULL), true);
+    ck_assert_int_eq(ecornn_bucket(a), a);
+    ck_assert_ptr_nonnull(ecornn_status_name((ecornn_status)a));
+}
+
+static void call_sized(struct program *p, int32_t a, size_t z)
+{
+    static char text[1 << 16];
+    static float block[1 << 19], params[1 << 19];
+    const ecornn_cell *const cell = p->desc.cell;
+    const int lengths[] = {ecornn_info(text, z), ecornn_cell_print(cell, text, z),
+                           ecornn_plan_print(p->net.plan, text, z), ecornn_wisdom_to_text(text, z)};
+    size_t elements;
+    for (int k = 0; k < 4; k++)
+        ck_assert_int_gt(lengths[k], 0);
+    void *const memory = ecornn_alloc(p->net.device, z);
+    ck_assert_int_eq(memory != NULL, z == 1);
+    ecornn_free(p->net.device, memory);
+    expect(ecornn_upload(p->net.device, block, text, z), z <= 1);
+    expect(ecornn_download(p->net.device, text, block, z), z <= 1);
+    check_ok(ecornn_import_size(p->net.plan, "torch", &elements));
+    ck_assert_uint_le(elements, sizeof block / sizeof *block);
+    z = z == 1 ? elements : z;
+    expect(ecornn_import(p->net.plan, "torch", block, (ecornn_type)a, z, params),
+           a == 1 && z == elements);
+    expect(ecornn_export(p->net.plan, "torch", params, block, (ecornn_type)a, z),
+           a == 1 && z == elements);
+}
+
+START_TEST(arguments_at_their_ends)
+{
+    static struct program p;
+    program_open(&p, net_device[_i]);
+    for (int a = 0; a < NUMBERS; a++) {
+        call_numbered(&p, numbers[a]);
+        for (int b = 0; b < NUMBERS; b++)
+            for (int c = 0; c < NUMBERS; c++)
+                call_runs(&p, numbers[a], numbers[b], numbers[c]);
+        for (int e = 0; e < 8; e++) /* of which some are sizes that no memory has */
+            if (ends[e] <= 1 || ends[e] > PTRDIFF_MAX)
+                call_sized(&p, numbers[a], (size_t)ends[e]);
+    }
+    program_close(&p);
+}
+END_TEST
+
+/* ---- lifetimes ------------------------------------------------------------------------------- */
 
 /* A layer, a net, and a layer on a device of the plan's own, each of an own cell. */
 START_TEST(closes_in_any_order)
@@ -298,5 +445,6 @@ START_TEST(each_kind_has_its_functions)
 }
 END_TEST
 
-TEST_MAIN("growth", {other_versions_run, KINDS}, {closes_in_any_order, 3},
+TEST_MAIN("growth", {other_versions_run, KINDS}, {fields_at_their_ends, 1},
+          {arguments_at_their_ends, NET_DEVICES}, {closes_in_any_order, 3},
           {each_kind_has_its_functions, 1})

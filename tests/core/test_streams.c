@@ -312,7 +312,9 @@ START_TEST(misuse)
     io.rows = rows;
     fill(s.x, STREAMS * s.x_bytes, s.shape.type, 1);
     check_ok(ecornn_forward(s.plan, 1, 3, &io));
-    io.streams = 40;
+    io.rows = (const int32_t *)(const void *)((const char *)rows + 1);
+    REFUSES(ecornn_forward(s.plan, 1, 3, &io), "must be aligned to 4 bytes");
+    io.rows = rows, io.streams = 40;
     REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.rows[2] is 40, must be 6 to 39");
     rows[1] = 3, io.streams = STREAMS;
     REFUSES(ecornn_forward(s.plan, 1, 3, &io), "io.rows[1] is 3, must be 4 to 40");
