@@ -44,8 +44,9 @@ static ecornn_status parse_layer(ecornn_desc *desc, const struct making *making,
     desc->size = sizeof *desc;
     const ecornn_status status =
         ecornn_desc_parse(desc, problem, find_cell(making->cells, layer, length));
-    if (status == ECORNN_OK && (desc->flags & ECORNN_TANGENT) != 0)
-        return eco_fail(ECORNN_UNSUPPORTED, "nets have no tangents");
+    if (status == ECORNN_OK && (desc->flags & (ECORNN_TANGENT | ECORNN_STREAMS)) != 0)
+        return eco_fail(ECORNN_UNSUPPORTED, "nets have no %s",
+                        (desc->flags & ECORNN_TANGENT) != 0 ? "tangents" : "streams");
     if (status == ECORNN_OK && !making->shared)
         desc->flags &= ~(uint32_t)ECORNN_SHARED_INPUT;
     return status;

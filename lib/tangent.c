@@ -15,24 +15,25 @@ static ecornn_status refuse(const struct eco_problem *problem, const char *why)
 
 static ecornn_status check_problem(const struct eco_problem *problem)
 {
-    if (problem->type != ECORNN_F32 && problem->type != ECORNN_F64)
-        return refuse(problem, "the type must be f32 or f64");
-    if (problem->states)
-        return refuse(problem, "states of every step");
-    if (problem->models > 1)
-        return refuse(problem, "there are several models");
-    if (problem->projected)
-        return refuse(problem, "there is a projection");
-    if (problem->heads > 1)
-        return refuse(problem, "there are heads");
-    if (problem->weight_type == ECORNN_S8)
-        return refuse(problem, "matrices of 8 bits have no derivative");
-    if (problem->dropout > 0 && problem->masks)
-        return refuse(problem, "there are dropout and a mask");
-    if (problem->cell->recipe.n_bernoulli > 0 && problem->L > 1)
-        return refuse(problem, "bernoulli() in more than one layer");
-    if (problem->memory_limit > 0 || problem->saving.policy != ECO_SAVE_ALL)
-        return refuse(problem, "a run saves all, without a limit of memory");
+    const struct {
+        bool has;
+        const char *why;
+    } none[] = {
+        {problem->type != ECORNN_F32 && problem->type != ECORNN_F64, "the type must be f32 or f64"},
+        {problem->states, "states of every step"},
+        {problem->streams, "there are streams"},
+        {problem->models > 1, "there are several models"},
+        {problem->projected, "there is a projection"},
+        {problem->heads > 1, "there are heads"},
+        {problem->weight_type == ECORNN_S8, "matrices of 8 bits have no derivative"},
+        {problem->dropout > 0 && problem->masks, "there are dropout and a mask"},
+        {problem->cell->recipe.n_bernoulli > 0 && problem->L > 1,
+         "bernoulli() in more than one layer"},
+        {problem->memory_limit > 0 || problem->saving.policy != ECO_SAVE_ALL,
+         "a run saves all, without a limit of memory"}};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (none[i].has)
+            return refuse(problem, none[i].why);
     return ECORNN_OK;
 }
 
@@ -240,29 +241,21 @@ static ecornn_status check_sequences(const struct eco_tangent_plan *plan,
                                      const struct eco_tangent_io *io)
 {
     const size_t element = eco_type_bytes(plan->type);
-    const struct {
-        const char *name;
-        const void *at;
-        bool required;
-        size_t alignment;
-    } arrays[] = {{"io.x", io->x, true, element},
-                  {"io.tangent->x", io->x_tangent, false, element},
-                  {"io.y", io->y, false, element},
-                  {"io.tangent->y", io->y_tangent, false, element},
-                  {"gradient.dy", io->dy, false, element},
-                  {"gradient.tangent->dy", io->dy_tangent, false, element},
-                  {"gradient.dx", io->dx, false, element},
-                  {"io.lengths", io->lengths, false, sizeof *io->lengths},
-                  {"io.workspace", io->workspace, true, plan->sizes.alignment}};
-    ecornn_status status = ECORNN_OK;
-    for (size_t i = 0; status == ECORNN_OK && i < sizeof arrays / sizeof *arrays; i++)
-        status = eco_check_pointer(arrays[i].name, arrays[i].at, arrays[i].required,
-                                   arrays[i].alignment);
-    if (status == ECORNN_OK && io->resets != NULL && !plan->problem.resets)
+    const struct eco_pointer arrays[] = {
+        {"io.x", io->x, true, element},
+        {"io.tangent->x", io->x_tangent, false, element},
+        {"io.y", io->y, false, element},
+        {"io.tangent->y", io->y_tangent, false, element},
+        {"gradient.dy", io->dy, false, element},
+        {"gradient.tangent->dy", io->dy_tangent, false, element},
+        {"gradient.dx", io->dx, false, element},
+        {"io.lengths", io->lengths, false, sizeof *io->lengths},
+        {"io.workspace", io->workspace, true, plan->sizes.alignment}};
+    if (io->resets != NULL && !plan->problem.resets)
         return without("io.resets", io->resets, plan, "RESETS");
-    if (status == ECORNN_OK && io->mask != NULL && !plan->problem.masks)
+    if (io->mask != NULL && !plan->problem.masks)
         return without("io.mask", io->mask, plan, "MASK");
-    return status;
+    return eco_check_pointers(arrays, sizeof arrays / sizeof *arrays);
 }
 
 /* Reads the caller's structures, of which those for tangents may be missing. */

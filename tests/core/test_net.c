@@ -438,6 +438,7 @@ START_TEST(wrong_texts_are_refused)
         {"f32/train/T5/N2/I3; dropout:half; lstm/H4", "\"dropout:half\" in a net", 0},
         {"f64/T16777216/N16777216/I1; gru/H4096; gru/H1", "more bytes than can be counted",
          ECORNN_UNSUPPORTED},
+        {"streams/T5/N2/I3; lstm/H4", "layer 0 of a net: nets have no streams", ECORNN_UNSUPPORTED},
         {"f64/train/T16777216/N16777216/I16777216; join:2; join:2; lstm/H4", "columns", 0},
     };
     ecornn_device *device;

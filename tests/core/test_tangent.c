@@ -487,6 +487,7 @@ START_TEST(what_it_does_not_do_is_said)
         {"lstm/bf16/T2/N2/I2/H2", NULL, "lstm/bf16/infer/T2/N2/I2/H2: the type must be f32 or f64"},
         {"lstm/T2/N2/I2/H4/P2", NULL, "there is a projection"},
         {"lstm/T2/N2/I2/H4/all-states", NULL, "states of every step"},
+        {"lstm/T2/N2/I2/H4/streams", NULL, "there are streams"},
         {"lstm/T2/N2/I2/H4/models:2", NULL, "there are several models"},
         {"lstm/train/L2/T2/N2/I2/H4/mask/dropout:0.5", NULL, "there are dropout and a mask"},
         {"lstm/train/T2/N2/I2/H4/save:states", NULL, "a run saves all"},
