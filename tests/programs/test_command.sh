@@ -254,8 +254,14 @@ refuse 2 "unknown command 'nothing'" nothing
 refuse 2 "Usage"
 refuse 2 "info has no option --measure" info --measure
 refuse 2 "--seconds needs a value" bench --seconds
-refuse 2 "--seconds is -1" bench --seconds -1 lstm/T1/N1/I1/H1
-refuse 2 "--random is x" plan --random x
+for value in "" 0 -1 " 1" x 1, 99999999999999999999; do
+    refuse 2 "must be 1 to 1000000" plan --random "$value"
+    refuse 2 "must be more than 0" bench --seconds "$value" lstm/T1/N1/I1/H1
+    refuse 2 "must be numbers from 1 to 1024" bench --threads "$value" lstm/T1/N1/I1/H1
+done
+has "Usage: ecornn COMMAND" help
+has "Usage: ecornn bench" help bench
+refuse 2 "unknown command 'nothing'" help nothing
 refuse 2 "cell needs FILE" cell
 refuse 2 "wisdom has no 'what'" wisdom what
 refuse 2 "wisdom check needs FILE" wisdom check
@@ -274,6 +280,8 @@ if [ -w /dev/full ]; then
     "$ecornn" info > /dev/full 2> "$work/errors" || found=$?
     [ $found = 1 ] || fail "exit $found where the output is lost"
     grep -q "cannot write the output" "$work/errors" || fail "lost output: $(cat "$work/errors")"
+    "$ecornn" info >&- 2> "$work/errors" || found=closed
+    [ $found = closed ] || fail "printed to a closed output"
 fi
 refuse 1 "is not a valid part of problem" plan lstm/nonsense
 refuse 1 "layer 0 of a net" plan --device cpu:1 "T5/N3/I4; nonsense"

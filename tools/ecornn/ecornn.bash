@@ -6,7 +6,7 @@ _ecornn()
     [ "$COMP_CWORD" -lt 1 ] || before=${COMP_WORDS[COMP_CWORD - 1]}
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check help --help --version' -- "$word"))
         return
     fi
     case $before in
@@ -26,6 +26,7 @@ _ecornn()
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure --time" -- "$word")) ;;
     bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --threads --versus" -- "$word")) ;;
     tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --again --csv -o" -- "$word")) ;;
+    help:*) COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check' -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;
     info:-* | cell:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;

@@ -2,8 +2,10 @@
  * ecornn: shows plans, measures, tunes and checks the library.  It uses the public header only.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench/core/program.h"
 #include "bench/core/say.h"
@@ -26,8 +28,19 @@ static int print_help(void)
     return 0;
 }
 
+static const struct command *find(const char *name)
+{
+    for (int k = 0; k < COMMANDS; k++)
+        if (strcmp(commands[k]->name, name) == 0)
+            return commands[k];
+    say("unknown command '%s'; --help lists the commands", name);
+    return NULL;
+}
+
 static int print_command_help(const struct command *command)
 {
+    if (command == NULL)
+        return 2;
     printf("Usage: ecornn %s [OPTION]... %s\n%s.\n\n", command->name, command->operands,
            command->about);
     options_print(command);
@@ -38,33 +51,40 @@ static int print_command_help(const struct command *command)
 
 static int run(int count, char **words)
 {
-    const bool help = count > 1 && strcmp(words[1], "--help") == 0,
-               version = count > 1 && strcmp(words[1], "--version") == 0;
-    if ((help || version) && count > 2) {
-        say("%s does not take '%s'", words[1], words[2]);
+    struct options options;
+    const char *const first = count > 1 ? words[1] : "help";
+    const bool help = strcmp(first, "help") == 0 || strcmp(first, "--help") == 0,
+               version = strcmp(first, "--version") == 0;
+    if (count > (help ? 3 : 2) && (help || version)) {
+        say("%s does not take '%s'", first, words[help ? 3 : 2]);
         return 2;
     }
-    if (count < 2 || help)
-        return print_help() + 2 * (count < 2);
+    if (help)
+        return count > 2 ? print_command_help(find(words[2])) : print_help() + 2 * (count < 2);
     if (version)
         return printf("ecornn %s\n", ecornn_version()) < 0;
-    for (int k = 0; k < COMMANDS; k++) {
-        struct options options;
-        if (strcmp(words[1], commands[k]->name) != 0)
-            continue;
-        if (!options_read(&options, commands[k], count - 2, words + 2))
-            return 2;
-        if (options.shapes == NULL)
-            options.shapes = program.shapes;
-        return options.help ? print_command_help(commands[k]) : commands[k]->run(&options);
-    }
-    say("unknown command '%s'; --help lists the commands", words[1]);
-    return 2;
+    const struct command *const command = find(first);
+    if (command == NULL || !options_read(&options, command, count - 2, words + 2))
+        return 2;
+    if (options.shapes == NULL)
+        options.shapes = program.shapes;
+    return options.help ? print_command_help(command) : command->run(&options);
+}
+
+/* If the caller closed standard output, a file that is opened must not take its place: printed
+ * lines would go there.  Printing to this one fails. */
+static void fill_standard_files(void)
+{
+    int file;
+    while ((file = open("/dev/null", O_RDONLY)) >= 0 && file <= STDERR_FILENO)
+        continue;
+    close(file);
 }
 
 /* Output that cannot be written is a failure, too. */
 int main(int count, char **words)
 {
+    fill_standard_files();
     const int status = run(count, words);
     if (fflush(stdout) != 0)
         say("cannot write the output: %s", strerror(errno));

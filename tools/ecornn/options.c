@@ -1,6 +1,7 @@
 /*
  * The options of all subcommands, in one table.
  */
+#include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "bench/core/say.h"
 #include "command.h"
 
-enum kind { FLAG, TEXT, SECONDS, NUMBER };
+enum kind { FLAG, TEXT, SECONDS, NUMBER, NUMBERS };
 
 static const struct option {
     const char *name, *value, *about;
@@ -38,7 +39,7 @@ static const struct option {
     {"--versus", "NAME", "another library, measured in turns: ort, torch", TAKES_VERSUS, TEXT,
      FIELD(versus)},
     {"--threads", "LIST", "numbers of CPU threads, such as 1,2, measured in turn", TAKES_THREADS,
-     TEXT, FIELD(threads)},
+     NUMBERS, FIELD(threads)},
     {"-o", "FILE", "wisdom file to add to (default: the user's)", TAKES_OUTPUT, TEXT,
      FIELD(output)},
     {"--json", NULL, "prints JSON", TAKES_JSON, FLAG, FIELD(json)},
@@ -64,14 +65,33 @@ void options_print(const struct command *command)
     }
 }
 
+/* The number, 1 to `most`, that text begins with, followed by `after`; 0: there is none. */
+static int read_number(const char *text, int most, char **after)
+{
+    const long number = isdigit((unsigned char)*text) ? strtol(text, after, 10) : 0;
+    return number >= 1 && number <= most ? (int)number : 0;
+}
+
 static bool set_number(void *field, const struct option *option, const char *value)
 {
     enum { MOST = 1000000 };
     char *end;
-    const long number = strtol(value, &end, 10);
-    if (*value == '\0' || *end != '\0' || number < 1 || number > MOST)
+    const int number = read_number(value, MOST, &end);
+    if (number == 0 || *end != '\0')
         return say("%s is %s, must be 1 to %d", option->name, value, MOST);
-    *(int *)field = (int)number;
+    *(int *)field = number;
+    return true;
+}
+
+static bool set_numbers(void *field, const struct option *option, const char *value)
+{
+    enum { MOST = 1024 };
+    char *end = NULL;
+    for (const char *at = value; end == NULL || *end == ','; at = end + 1)
+        if (read_number(at, MOST, &end) == 0 || (*end != '\0' && *end != ','))
+            return say("%s is %s, must be numbers from 1 to %d, separated by commas", option->name,
+                       value, MOST);
+    *(const char **)field = value;
     return true;
 }
 
@@ -79,7 +99,8 @@ static bool set_seconds(void *field, const struct option *option, const char *va
 {
     char *end;
     const double seconds = strtod(value, &end);
-    if (*value == '\0' || *end != '\0' || !(seconds > 0 && seconds <= 1e6))
+    if (strchr("0123456789.", *value) == NULL || *value == '\0' || *end != '\0' ||
+        !(seconds > 0 && seconds <= 1e6))
         return say("%s is %s, must be more than 0 and at most 1000000", option->name, value);
     *(double *)field = seconds;
     return true;
@@ -97,6 +118,8 @@ static bool set(struct options *options, const struct option *option, const char
         return true;
     case SECONDS:
         return set_seconds(field, option, value);
+    case NUMBERS:
+        return set_numbers(field, option, value);
     default:
         return set_number(field, option, value);
     }
