@@ -7,6 +7,21 @@ an initializer a compiler may call memset.
 
 from __future__ import annotations
 
+# Names that no file may have: words of C, C++ and compilers, and headers, which the file's own would hide.
+TAKEN = frozenset("""
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class
+co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype
+default delete do double dynamic_cast else enum explicit export extern false far float for friend goto huge
+if import inline int interface long main module mutable namespace near new noexcept not not_eq nullptr
+operator or or_eq private protected public register reinterpret_cast requires restrict return short signed
+sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef
+typeid typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
+android arm hpux i386 linux mips pic sparc sun unix vax
+assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
+stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string strings tgmath threads time uchar unistd
+wchar wctype EOF NULL
+""".split())
+
 # Values that are written as expressions.
 EXPRESSIONS = {
     "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}",

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import reprlib
+
+
+def printable(text: object) -> str:
+    r"""A text as one line that a terminal shows as it is.
+
+    >>> printable("a\n\x1b[1m")
+    'a\\n\\x1b[1m'
+    """
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(text))
+
+
+def quoted(value: object) -> str:
+    """A name or value of a file's or a caller's as in Python, on one line; what is long lacks its
+    middle."""
+    if not isinstance(value, str):
+        return reprlib.repr(value)
+    text = repr(value if len(value) <= 2 * _LONG else value[:_LONG] + value[-_LONG:])
+    return text if len(text) <= _LONG else f"{text[:_LONG // 2]}...{text[-_LONG // 2:]}"
+
+
+_LONG = 100  # characters
+
 
 class Error(RuntimeError):
-    """A call of the library failed.  The message is the library's detail: value and limit."""
+    """A call of the library failed.  The message, one line, is the library's detail: value and limit."""
 
     status = "failed"
+
+    def __init__(self, *message: object):
+        super().__init__(*map(printable, message))
 
 
 class BadArgument(Error, ValueError):

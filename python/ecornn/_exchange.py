@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from . import _files, _flax, _names
-from ._errors import BadArgument
+from . import _files, _flax, _names, _onnx_nodes
+from ._errors import BadArgument, Unsupported, quoted
 from ._parameters import convert, size_in
 from ._plan import Shape
 
@@ -31,8 +33,11 @@ def _shape(layer: Layer) -> Shape:
 
 
 def _gates(layer: Layer) -> int:
-    """Number of gates of torch's layer that the cell is."""
-    size_in(layer._plan_of_one(), "torch")  # is it one?
+    """Number of gates of Flax's cell, which is torch's, too."""
+    try:
+        size_in(layer._plan_of_one(), "torch")
+    except Unsupported as error:
+        raise Unsupported(re.sub(r"\btorch\b", "flax", str(error))) from None
     return _counts(layer)["W"]
 
 
@@ -59,25 +64,37 @@ def arrays_of(layer: Layer, system: str | None, given: Any,
 
     Raises BadArgument for names and shapes other than the layer's.
     """
-    path = None if hasattr(given, "items") else os.fspath(given)
+    path = None if hasattr(given, "items") else os.fsdecode(given)
     shape = _shape(layer)
     if path is not None and path.lower().endswith(".onnx"):
         if system not in (None, "onnx"):
             raise BadArgument(f"system is {system!r}, must be 'onnx' of {path!r}")
         return "onnx", _names.in_order("onnx", _nodes(layer, path, prefix),
                                        names_of(layer, "onnx"))
-    flat = _names.flattened(given if path is None else _files.read(path, prefix))
-    found = _names.chosen(flat, prefix)
-    system = system or _names.system_of(found)
-    names = names_of(layer, system)
-    if system in ("keras", "flax"):
-        found = _names.located(found, names, shape.layers, shape.directions,
-                               1 if system == "keras" else 2)
-    if system != "flax":
-        return system, _names.in_order(system, found, names)
-    gates = _gates(layer)
-    ordered = _names.in_order(system, _flax.apart(found, shape, gates), names)
-    return "torch", _flax.to_torch(ordered, shape, gates)
+    with contextlib.ExitStack() as keep:
+        flat = _names.flattened(given if path is None else _files.read(path, keep))
+        found = _names.chosen(flat, prefix)
+        system = system or _names.system_of(found)
+        names = names_of(layer, system)
+        if system in ("keras", "flax"):
+            found = _names.located(system, found, shape.layers, shape.directions)
+        if system != "flax":
+            return system, _names.in_order(system, found, names)
+        gates = _gates(layer)
+        ordered = _names.in_order(system, _flax.apart(found, shape, gates), names)
+        return "torch", _flax.to_torch(ordered, shape, gates)
+
+
+def with_biases(layer: Layer, system: str, parts: list[numpy.ndarray]) -> list[numpy.ndarray]:
+    """The arrays in a system's order; those of a list of all but the biases are completed by 0."""
+    if system == "flax":
+        raise BadArgument("given is a list, but flax's arrays have no order: must be a dict of arrays by name")
+    names = names_of(layer, system) if system in ("torch", "keras", "onnx") else {}
+    weights = [name for name in names if not _names.is_bias(name)]
+    shapes = [names[name] for name in weights]
+    if len(parts) == len(names) or [part.shape for part in parts] != shapes:
+        return parts
+    return _names.in_order(system, {name: (name, part) for name, part in zip(weights, parts)}, names)
 
 
 def saved(layer: Layer, system: str, model: int | None, path: Any) -> Any:
@@ -117,39 +134,33 @@ def _nested(flat: dict[str, Any]) -> dict[str, Any]:
 
 def _nodes(layer: Layer, path: str, prefix: str | None) -> dict[str, tuple[str, Any]]:
     """The arrays of the nodes that are the layer's, by the names of our table."""
-    nodes = _files.onnx_nodes(path)
-    chosen = [node for node in nodes if prefix in (None, node["name"])]
+    chosen = _onnx_nodes.nodes_of(path, prefix)
     if len(chosen) != layer.layers:
-        names = ", ".join(node["name"] for node in nodes) or "none"
+        names = _names.some(node["name"] for node in chosen)
         raise BadArgument(f"{path!r} has the recurrent nodes {names}, must have {layer.layers} for "
                           "this layer: prefix chooses one by its name")
-    found: dict[str, tuple[str, Any]] = {}
-    names = names_of(layer, "onnx")
-    for k, node in enumerate(chosen):
+    for node in chosen:
         _fits(layer, node)
-        suffix = f"_l{k}" if layer.layers > 1 else ""
-        found |= {f"{kind}{suffix}": array for kind, array in node["arrays"].items()}
-        zeros = numpy.zeros(names[f"B{suffix}"], numpy.float32)
-        found.setdefault(f"B{suffix}", ("B", zeros))
+    found = _onnx_nodes.arrays_of(chosen)
+    for name, shape in names_of(layer, "onnx").items():
+        if _names.is_bias(name):
+            found.setdefault(name, ("B", numpy.zeros(shape, numpy.float32)))
     return found
 
 
 def _fits(layer: Layer, node: dict[str, Any]) -> None:
     """Refuses a node whose attributes, which its arrays do not show, are not the layer's."""
     said, counts = node["attributes"], _counts(layer)
-    text = {"forward": "forward", "reverse": "reverse", "both": "bidirectional"}
     wanted: dict[str, tuple[Any, Any]] = {
-        "direction": (b"forward", text["both" if layer.bidirectional else layer.direction].encode()),
+        "direction": ("forward", {"both": "bidirectional"}.get(
+            "both" if layer.bidirectional else layer.direction, layer.direction)),
         "clip": (None, None), "activation_alpha": (None, None), "activation_beta": (None, None),
         "input_forget": (0, int(layer.cell.name == "lstm-coupled")),
         "linear_before_reset": (0, int(counts["b"] > counts["W"]))}
-    for name, (default, value) in wanted.items():
-        if said.get(name, default) != value:
-            raise BadArgument(f"{name} of {node['name']} is {said.get(name, default)!r}, must be "
-                              f"{value!r} for the layer")
     usual = _ACTIVATIONS.get(layer.cell.name, _ACTIVATIONS.get(node["op"], ["Tanh"]))
-    found = [each.decode() for each in said.get("activations", [])]
-    default = _ACTIVATIONS.get(node["op"], ["Tanh"])
-    if (found or default * layer.directions) != usual * layer.directions:
-        raise BadArgument(f"activations of {node['name']} are {found or default}, must be "
-                          f"{usual * layer.directions} for the layer")
+    default = _ACTIVATIONS.get(node["op"], ["Tanh"]) * layer.directions
+    wanted["activations"] = default, usual * layer.directions
+    for name, (default, value) in wanted.items():
+        if (found := said.get(name, default)) != value:
+            raise BadArgument(f"{name} of {quoted(node['name'])} is {quoted(found)}, must be {quoted(value)} "
+                              "for the layer")

@@ -1,33 +1,101 @@
-"""Files with arrays by name: safetensors and .npz by themselves, .pt, .h5, .keras and .onnx by their
-own libraries.  Lengths that a file states are checked before memory is taken.
+"""Files with arrays by name: safetensors and .npz by themselves, .pt, .h5 and .keras by their own
+libraries; and how every file is opened.
+
+A reader finds the name and the shape of each array.  Its numbers are read when they are needed, after
+a layer has compared the shape with its own; so memory follows the layer, not what a file claims.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
 import json
 import math
 import os
+import re
+import stat
 import zipfile
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO
 
 import numpy
 
-from ._errors import BadArgument
-from ._names import is_below
+from . import arrays
+from ._errors import BadArgument, Error, printable, quoted
+from ._names import flattened
 
 _HEADER = 100 << 20  # bytes
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _KERAS = {"0": "kernel", "1": "recurrent_kernel", "2": "bias"}
 
 
-def _said(error: Exception) -> str:
-    """The message of a library, which may quote much of the file."""
-    return "".join(each if each.isprintable() else "?" for each in " ".join(str(error).split())[:300])
+# ---- all formats -------------------------------------------------------------------------------
+
+def opened(path: str) -> BinaryIO:
+    """A file to read; links are followed.  A pipe or a device, which may have no end, is refused
+    without waiting for it."""
+    def open_now(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK)
+
+    if "\0" in path:
+        raise BadArgument(f"path is {path!r}, must be without a NUL")
+    file = open(path, "rb", opener=open_now)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise BadArgument(f"{path!r} is a pipe or a device, must be a regular file")
+    return file
 
 
-def read(path: str, prefix: str | None = None, data: bool = False) -> dict[str, Any]:
-    """The arrays of a file by name; None for each that is not below the prefix, which is not read.
+def contents(path: str, most: int) -> bytes:
+    """The bytes of a file, which has at most so many."""
+    with opened(path) as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise BadArgument(f"{path!r} has more than {most} bytes, which is the most")
+    return found
+
+
+@contextlib.contextmanager
+def of_format(what: str) -> Iterator[None]:
+    """Makes errors of a format's library, or of our reader, into ours, with their reasons."""
+    try:
+        yield
+    except (Error, ImportError):
+        raise
+    except Exception as error:
+        said = printable(" ".join(str(error).split())[:300])
+        raise BadArgument(f"{what}: {type(error).__name__}: {said}") from error
+
+
+class Stored:
+    """An array in a file.  numpy.asarray reads it.
+
+    take: reads it.  bytes: that it adds to memory.
+    """
+
+    def __init__(self, path: str, name: str, shape: Sequence[int], bytes: int,
+                 take: Callable[[], Any]):
+        self.shape = tuple(shape)
+        if not all(0 <= count < 2**63 for count in self.shape):
+            raise BadArgument(f"{path!r}: {quoted(name)} is {quoted([*shape])}, must have counts")
+        self._path, self._name, self._bytes, self._take = path, name, bytes, take
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> numpy.ndarray:
+        _expands(self._path, self._bytes)
+        with of_format(f"{self._path!r}: {quoted(self._name)} cannot be read"):
+            return numpy.asarray(arrays.to_numpy(self._take(), quoted(self._name)), dtype)
+
+
+def _expands(path: str, bytes: int) -> None:
+    """Refuses contents that are far larger than the file."""
+    most = 64 * os.path.getsize(path) + (1 << 20)
+    if bytes > most:
+        raise BadArgument(f"{path!r} has {bytes} bytes of arrays, must be at most {most}")
+
+
+def read(path: str, keep: contextlib.ExitStack, data: bool = False) -> dict[str, Any]:
+    """The arrays of a file by name, which can be read as long as the stack is open.
     data: also takes .npy, whose array has no name.  Raises BadArgument for a file that is not of its
     format, ImportError if its library is missing.
     """
@@ -36,12 +104,9 @@ def read(path: str, prefix: str | None = None, data: bool = False) -> dict[str, 
     if suffix not in readers:
         raise BadArgument(f"{path!r} ends with {suffix!r}, must end with one of "
                           f"{', '.join(readers)}")
-    try:
-        return readers[suffix](path, prefix)
-    except (BadArgument, ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
-    except Exception as error:  # of a library, for a file that is not of its format
-        raise BadArgument(f"{path!r} is not a file {suffix}: {_said(error)}") from error
+    file = keep.enter_context(opened(path))
+    with of_format(f"{path!r} is not a file {suffix}"):
+        return readers[suffix](path, file, keep)
 
 
 def write(path: str, arrays: dict[str, numpy.ndarray]) -> None:
@@ -72,175 +137,126 @@ def _safetensors_of(arrays: dict[str, numpy.ndarray]) -> list[bytes]:
     return [len(text).to_bytes(8, "little"), text, *parts]
 
 
-def _read_safetensors(path: str, prefix: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size - 8
-        length = int.from_bytes(file.read(8), "little")
-        if size < 0 or length > min(size, _HEADER):
-            raise BadArgument(f"{path!r} has a header of {length} bytes, must be at most "
-                              f"{min(max(size, 0), _HEADER)}")
-        header = json.loads(file.read(length))
-        if not isinstance(header, dict):
-            raise BadArgument(f"{path!r} has a header that is no object")
-        header.pop("__metadata__", None)
-        room = left = size - length
-        for name, said in header.items():
-            found[name] = None
-            if is_below(name, prefix):
-                found[name], bytes = _tensor(file, path, name, said, 8 + length, room, left)
-                left -= bytes
+def _read_safetensors(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
+    size = os.fstat(file.fileno()).st_size - 8
+    length = int.from_bytes(file.read(8), "little")
+    if size < 0 or length > min(size, _HEADER):
+        raise BadArgument(f"{path!r} has a header of {length} bytes, must be at most "
+                          f"{min(max(size, 0), _HEADER)}")
+    header = json.loads(file.read(length))
+    if not isinstance(header, dict):
+        raise BadArgument(f"{path!r} has a header that is no object")
+    header.pop("__metadata__", None)
+    found, room, taken = {}, size - length, 0
+    for name, said in header.items():
+        found[name], bytes = _tensor(path, file, name, said, room)
+        taken += bytes
+    if taken > room:
+        raise BadArgument(f"{path!r} has {taken} bytes of tensors in {room}: they overlap")
     return found
 
 
-def _tensor(file, path: str, name: str, said: Any, begin: int, room: int,
-            left: int) -> tuple[numpy.ndarray, int]:
-    """A tensor and its bytes in the file.  left: bytes that no tensor before it has."""
+def _tensor(path: str, file: BinaryIO, name: str, said: Any, room: int) -> tuple[Stored, int]:
+    """A tensor and its bytes in the last `room` bytes of the file."""
+    shown = f"{path!r}: {quoted(name)}"
     try:
         kind, shape, (first, last) = said["dtype"], said["shape"], said["data_offsets"]
         counts = [*shape, first, last]
     except (TypeError, KeyError, ValueError):
-        raise BadArgument(f"{path!r}: {name} lacks dtype, shape or data_offsets") from None
-    if kind not in _TYPES:
-        raise BadArgument(f"{path!r}: {name} is {kind}, must be {', '.join(_TYPES)}")
-    if not all(type(count) is int and 0 <= count < 2**63 for count in counts):
-        raise BadArgument(f"{path!r}: {name} has a shape or offsets that are no counts")
-    bytes = math.prod(shape) * numpy.dtype(_TYPES[kind]).itemsize
+        raise BadArgument(f"{shown} lacks dtype, shape or data_offsets") from None
+    if len(counts) > 66 or not all(type(count) is int and 0 <= count < 2**63 for count in counts):
+        raise BadArgument(f"{shown} has a shape or offsets that are no counts")
+    known = _TYPES.get(kind) if isinstance(kind, str) else None
+    bytes = math.prod(shape) * numpy.dtype(known).itemsize if known else last - first
     if not first <= last <= room or last - first != bytes:
-        raise BadArgument(f"{path!r}: {name} is at bytes {first} to {last}, must be {bytes} of "
-                          f"{room}")
-    if bytes > left:
-        raise BadArgument(f"{path!r}: {name} has {bytes} bytes, of which at most {left} are its "
-                          "own: tensors overlap")
-    file.seek(begin + first)
-    array = numpy.frombuffer(file.read(bytes), _TYPES[kind]).reshape(shape)
-    if kind == "BF16":
-        array = (array.astype(numpy.uint32) << 16).view(numpy.float32)
-    return array, bytes
+        raise BadArgument(f"{shown} is at bytes {first} to {last}, must be {bytes} of {room}")
+
+    def take() -> numpy.ndarray:
+        if known is None:
+            raise BadArgument(f"{shown} is {quoted(kind)}, must be {', '.join(_TYPES)}")
+        file.seek(first - room, os.SEEK_END)
+        array = numpy.frombuffer(file.read(bytes), known).reshape(shape)
+        return array if kind != "BF16" else (array.astype(numpy.uint32) << 16).view(numpy.float32)
+
+    return Stored(path, name, shape, bytes, take), bytes
 
 
 # ---- formats of other libraries ----------------------------------------------------------------
 
-def _read_npz(path: str, prefix: str | None) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as whole:
-        _expands(path, sum(each.file_size for each in whole.infolist()
-                           if is_below(each.filename.removesuffix(".npy"), prefix)))
-    with numpy.load(path, allow_pickle=False) as file:
-        return {name: file[name] if is_below(name, prefix) else None for name in file.files}
-
-
-def _read_npy(path: str, _prefix: str | None) -> dict[str, Any]:
+def _npy(path: str, name: str, start: Callable[[], Any], size: int) -> Stored:
+    """An array in the form .npy of so many bytes, from where start() begins."""
     form = numpy.lib.format
-    with open(path, "rb") as file:
-        header = {(1, 0): form.read_array_header_1_0}.get(form.read_magic(file), form.read_array_header_2_0)
+    with start() as file:
+        header = {(1, 0): form.read_array_header_1_0}.get(form.read_magic(file),
+                                                          form.read_array_header_2_0)
         shape, _, dtype = header(file)
-        room = os.fstat(file.fileno()).st_size - file.tell()
-    if math.prod(shape) * dtype.itemsize > room:
+        room = size - file.tell()
+    bytes = math.prod(shape) * dtype.itemsize
+    if bytes > room:
         raise BadArgument(f"{path!r} has {room} bytes for an array {dtype} {list(shape)}")
-    return {"": numpy.load(path, allow_pickle=False)}
+
+    def take() -> numpy.ndarray:
+        with start() as file:
+            return form.read_array(file, allow_pickle=False)
+
+    return Stored(path, name, shape, bytes, take)
 
 
-def _expands(path: str, bytes: int) -> None:
-    """Refuses contents that are far larger than the file."""
-    most = 64 * os.path.getsize(path) + (1 << 20)
-    if bytes > most:
-        raise BadArgument(f"{path!r} has {bytes} bytes of arrays, must be at most {most}")
+def _read_npz(path: str, file: BinaryIO, keep: contextlib.ExitStack) -> dict[str, Any]:
+    whole = keep.enter_context(zipfile.ZipFile(file))
+    return {name: _npy(path, name, functools.partial(whole.open, info), info.file_size)
+            for info in whole.infolist()
+            if (name := info.filename.removesuffix(".npy")) != info.filename}
 
 
-def _read_torch(path: str, _prefix: str | None) -> dict[str, Any]:
+def _read_npy(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
+    return {"": _npy(path, "x", lambda: opened(path), os.fstat(file.fileno()).st_size)}
+
+
+def _read_torch(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
     import torch
 
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as whole:
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as whole:
             _expands(path, sum(each.file_size for each in whole.infolist()))
-    return dict(torch.load(path, map_location="cpu", weights_only=True))
+    file.seek(0)
+    found = torch.load(file, map_location="cpu", weights_only=True)
+    if not isinstance(found, dict):
+        raise BadArgument(f"{path!r} holds {type(found).__name__}, must hold a dict of tensors")
+    return {name: Stored(path, name, value.shape, 0, value.detach().contiguous)  # which is in memory
+            if isinstance(value, torch.Tensor) and not value.is_nested else None
+            for name, value in flattened(found).items()}
 
 
-def _read_keras(path: str, prefix: str | None) -> dict[str, Any]:
-    if path.lower().endswith(".keras"):
-        with zipfile.ZipFile(path) as whole:
-            info = whole.getinfo("model.weights.h5")
-            _expands(path, info.file_size)
-            return _read_h5(path, io.BytesIO(whole.read(info)), prefix)
-    return _read_h5(path, path, prefix)
+def _read_keras(path: str, file: BinaryIO, keep: contextlib.ExitStack) -> dict[str, Any]:
+    with zipfile.ZipFile(file) as whole:
+        info = whole.getinfo("model.weights.h5")
+        _expands(path, info.file_size)
+        return _read_h5(path, io.BytesIO(whole.read(info)), keep)
 
 
-def _read_h5(path: str, source, prefix: str | None) -> dict[str, Any]:
+def _read_h5(path: str, source: Any, keep: contextlib.ExitStack) -> dict[str, Any]:
     import h5py
 
     found: dict[str, Any] = {}
-    bytes = 0
 
-    def take(name: str, item) -> None:
-        nonlocal bytes
-        if isinstance(item, h5py.Dataset):
-            above, _, number = name.rpartition("/vars/")
-            named = above.split("/")[-1].endswith("cell") and number in _KERAS
-            own = f"{above}/{_KERAS[number]}" if named else name
-            found[own] = None
-            if not is_below(own, prefix):
-                return
-            if item.external or item.is_virtual:
-                raise BadArgument(f"{path!r}: {name} is in another file, must be in this one")
-            bytes += item.nbytes
-            _expands(path, bytes)
-            found[own] = item[()]
+    def take(name: str, item: Any) -> None:
+        if not isinstance(item, h5py.Dataset) or name.split("/")[0].startswith("optimizer"):
+            return
+        above, _, number = name.rpartition("/vars/")
+        named = re.search("cell(_[0-9]+)?$", above) and number in _KERAS
+        own = f"{above}/{_KERAS[number]}" if named else name
 
-    with h5py.File(source, "r") as file:
-        file.visititems(take)
+        def numbers() -> numpy.ndarray:
+            if item.external or item.is_virtual or item.dtype.kind not in "fiu":
+                raise BadArgument(f"{path!r}: {quoted(own)} must be numbers in this file")
+            return item[()]
+
+        found[own] = Stored(path, own, item.shape or (), item.nbytes, numbers)
+
+    keep.enter_context(h5py.File(source, "r")).visititems(take)
     return found
 
 
-def _real(integers: Any, scale: Any, zero: Any) -> numpy.ndarray:
-    """W or R of an LSTM, [D,4*H,columns], from integers [D,columns,4*H] and scales and zeros [D] or
-    [D,4*H].  Packed as int8 they become the same integers, if zeros are 0."""
-    scale, zero = (each.reshape(len(each), 1, -1) for each in (scale, zero))
-    real = (integers.astype(numpy.float32) - zero.astype(numpy.float32)) * scale
-    return real.swapaxes(1, 2)
-
-
-def onnx_nodes(path: str) -> list[dict[str, Any]]:
-    """The LSTM, GRU and RNN nodes of a graph, in its order: name, op, attributes, and its arrays W,
-    R, B and P, each as its name in the file and values.  DynamicQuantizeLSTM counts as an LSTM."""
-    try:
-        import onnx
-        model = onnx.load(path)
-    except (ImportError, FileNotFoundError):
-        raise
-    except Exception as error:
-        raise BadArgument(f"{path!r} is not a file .onnx: {_said(error)}") from error
-    graph, folder = model.graph, os.path.dirname(os.path.abspath(path))
-    known = {each.name: each for each in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant":
-            known |= {node.output[0]: each.t for each in node.attribute if each.name == "value"}
-    nodes = []
-    for number, node in enumerate(graph.node):
-        quantised = node.op_type == "DynamicQuantizeLSTM"
-        if not quantised and node.op_type not in ("LSTM", "GRU", "RNN"):
-            continue
-        inputs = {"W": 1, "R": 2, "B": 3, "P": 7}
-        if quantised:
-            inputs |= {"W scale": 8, "W zero": 9, "R scale": 10, "R zero": 11}
-        arrays = {}
-        for kind, place in inputs.items():
-            name = node.input[place] if place < len(node.input) else ""
-            if name and name not in known:
-                raise BadArgument(f"{path!r}: {kind} of {node.op_type} {node.name!r} is {name!r}, "
-                                  "must be an initialiser")
-            if name:
-                arrays[kind] = name, onnx.numpy_helper.to_array(known[name], folder)
-        for kind in "WR" if quantised else "":
-            name, integers = arrays[kind]
-            arrays[kind] = name, _real(integers, arrays.pop(f"{kind} scale")[1],
-                                       arrays.pop(f"{kind} zero")[1])
-        nodes.append({"name": node.name or f"{node.op_type}_{number}",
-                      "op": "LSTM" if quantised else node.op_type,
-                      "arrays": arrays, **{"attributes": {
-                          each.name: onnx.helper.get_attribute_value(each)
-                          for each in node.attribute}}})
-    return nodes
-
-
-_READERS = {".safetensors": _read_safetensors, ".npz": _read_npz, ".pt": _read_torch,
-            ".pth": _read_torch, ".h5": _read_keras, ".keras": _read_keras}
+_READERS = {".safetensors": _read_safetensors, ".npz": _read_npz, ".h5": _read_h5, ".keras": _read_keras,
+            **dict.fromkeys((".pt", ".pth", ".th", ".ckpt", ".bin", ".tar"), _read_torch)}

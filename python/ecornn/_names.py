@@ -13,9 +13,10 @@ from typing import Any
 import numpy
 
 from . import arrays
-from ._errors import BadArgument
+from ._errors import BadArgument, quoted
 from ._plan import Shape
 
+_MOST_NAMES, _MOST_DEPTH = 64 << 20, 64
 _KERAS_PEEPHOLES = tuple(f"{gate}_gate_peephole_weights" for gate in ("input", "forget", "output"))
 
 
@@ -59,16 +60,30 @@ def _suffixed(suffix: str, layer: int | None, arrays: dict) -> dict[str, tuple[i
             for name, shape in arrays.items()}
 
 
-def flattened(given: Mapping, above: str = "") -> dict[str, Any]:
+def flattened(given: Mapping) -> dict[str, Any]:
     """Arrays of nested mappings, by path."""
     found: dict[str, Any] = {}
-    for name, value in given.items():
-        path = f"{above}{name}"
-        below = flattened(value, f"{path}/") if isinstance(value, Mapping) else {
-            path.removesuffix("/value").removesuffix(":0"): value}
-        if below.keys() & found.keys():
-            raise BadArgument(f"given has {next(iter(below.keys() & found.keys()))} twice")
-        found |= below
+    room = _MOST_NAMES
+
+    def take(above: str, mapping: Mapping, depth: int) -> None:
+        nonlocal room
+        for name, value in mapping.items():
+            if not isinstance(name, (str, int)) or depth > _MOST_DEPTH:
+                raise BadArgument(f"given has {quoted(above)} with a name of type {type(name).__name__}, or more "
+                                  f"than {_MOST_DEPTH} deep, must have str: is a dict in itself?")
+            path = f"{above}{name}"
+            room -= len(path) + 256
+            if room < 0:
+                raise BadArgument(f"given has names of more than {_MOST_NAMES} characters")
+            if isinstance(value, Mapping):
+                take(f"{path}/", value, depth + 1)
+                continue
+            path = path.removesuffix("/value").removesuffix(":0")
+            if path in found:
+                raise BadArgument(f"given has {quoted(path)} twice")
+            found[path] = value
+
+    take("", given, 0)
     return found
 
 
@@ -81,13 +96,13 @@ def system_of(names) -> str:
             ("onnx", r"^[WR](_l[0-9]+)?$"), ("ecornn", r"^[0-9]+\.(fwd|rev)\.[WRbp]\.")):
         if any(re.search(pattern, name) for name in names):
             return system
-    raise BadArgument(f"given has {_some(names)}, which are names of no known system")
+    raise BadArgument(f"given has {some(names)}, which are names of no known system")
 
 
-def _some(names) -> str:
-    names = list(map(repr, names))
+def some(names) -> str:
+    names = list(map(quoted, names))
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or (
-        "no arrays")
+        "nothing")
 
 
 def is_below(name: str, prefix: str | None) -> bool:
@@ -104,49 +119,85 @@ def chosen(flat: dict[str, Any], prefix: str | None) -> dict[str, tuple[str, Any
     found = {name[len(prefix):].lstrip("./"): each for name, each in found.items()
              if is_below(name, prefix)}
     if not found:
-        raise BadArgument(f"prefix is {prefix!r}, but given has {_some(flat)}")
+        raise BadArgument(f"prefix is {quoted(prefix)}, but given has {some(flat)}")
     return found
 
 
-def located(found: dict[str, tuple[str, Any]], names: dict[str, tuple[int, ...]], layers: int,
-            directions: int, parts: int) -> dict[str, tuple[str, Any]]:
-    """Paths of keras or flax replaced by the names of our table.
+def located(system: str, found: dict[str, tuple[str, Any]], layers: int | None = None,
+            directions: int = 1) -> dict[str, tuple[str, Any]]:
+    """Paths of keras or flax replaced by the names of our table; what is below the path of another
+    layer is left out.
 
-    parts: of the path that are the array's own name.  What comes before is the layer, with a part
-    that begins with ``backward`` or ends with ``_reverse`` for that direction; layers differ in a
+    layers: None: as many as there are.  What comes before an array's own name is the layer, with a
+    part that begins with ``backward`` or ends with ``_reverse`` for that direction; layers differ in a
     number.
     """
-    if not found or set(found) & set(names):
-        return found
+    parts, recurrent = _OWN[system]
     place: dict[str, tuple[str, bool, str]] = {}
     for path in found:
-        pieces = path.split("/")
+        pieces = re.sub(r"^(\w+)(_l[0-9]+(?:_reverse)?)$", r"\2/\1", path).split("/")
         above, own = pieces[:-parts], "/".join(pieces[-parts:]).replace("_/", "/")
         forward = [re.sub("^backward", "forward", piece.removesuffix("_reverse"))
                    for piece in above]
         place[path] = "/".join(forward), forward != above, own
-    groups = sorted({layer for layer, _, own in place.values() if _is_own(own, names)},
-                    key=lambda name: [int(part) if part.isdigit() else part
-                                      for part in re.split("([0-9]+)", name)])
-    if len(groups) != layers or len({re.sub("_?[0-9]+", "", group) for group in groups}) > 1:
-        raise BadArgument(f"given has layers {_some(groups)}, must have {layers} that differ in a "
-                          "number only: prefix chooses what is below a path")
-    several, result = layers * directions > 1, {}
+    alike: dict[str, set[str]] = {}
+    for layer, _, own in place.values():
+        if re.fullmatch(recurrent, own):
+            alike.setdefault(re.sub("_?[0-9]+", "", layer), set()).add(layer)
+    if not alike:
+        return found
+    chosen = [groups for groups in alike.values() if layers in (None, len(groups))]
+    if len(chosen) != 1:
+        raise BadArgument(f"given has layers {some(sorted(set().union(*alike.values())))}, must have "
+                          f"{layers or 'some'} that differ in a number only: prefix chooses what is below "
+                          "a path")
+    groups = sorted(chosen[0], key=lambda name: [int(part) if part.isdigit() else part
+                                                 for part in re.split("([0-9]+)", name)])
+    several, result = len(groups) * directions > 1, {}
     for path, (layer, reverse, own) in place.items():
-        name = path
-        if layer in groups and _is_own(own, names):
-            suffix = f"l{groups.index(layer)}" + "_reverse" * (reverse and directions > 1)
-            name = own if not several else f"{own}_{suffix}" if parts == 1 else f"{suffix}/{own}"
+        if layer not in groups:
+            if "/" not in path:
+                result[path] = found[path]
+            continue
+        suffix = f"l{groups.index(layer)}" + "_reverse" * (reverse and directions > 1)
+        name = own if not several else f"{own}_{suffix}" if parts == 1 else f"{suffix}/{own}"
         if name in result:
-            raise BadArgument(f"given has {name} twice, as {result[name][0]} and {path}: prefix "
-                              "chooses what is below a path")
+            raise BadArgument(f"given has {quoted(name)} twice, as {quoted(result[name][0])} and "
+                              f"{quoted(path)}: prefix chooses what is below a path")
         result[name] = found[path]
     return result
 
 
-def _is_own(own: str, names) -> bool:
-    return own.startswith("dense_") or any(
-        name == own or name.startswith(f"{own}_l") or name.endswith(f"/{own}") for name in names)
+# Systems with paths: parts of a path that are the array's own name, and this name in recurrent layers.
+_OWN = {"keras": (1, "recurrent_kernel"), "flax": (2, "(h[ifgorzn]?|dense_h)/kernel")}
+# Where the sizes are: the array with I, and its axis; those with H, by layer, and their axis.
+_SIZES = {"torch": ("weight_ih_l0", 1, r"weight_hh_l(\d+)", 1), "onnx": ("W(_l0)?", 2, r"R(?:_l(\d+))?", 2),
+          "keras": ("kernel(_l0)?", 0, r"recurrent_kernel(?:_l(\d+))?", 0),
+          "flax": ("(l0/)?(i[ifgorzn]?|dense_i)/kernel", 0,
+                   r"(?:l(\d+)/)?(?:h[ifgorzn]?|dense_h)/kernel", 0),
+          "ecornn": (r"0\.fwd\.W\..*", 1, r"(\d+)\.fwd\.W\..*", 0)}
+
+
+def sizes(system: str, found: dict[str, tuple[str, Any]]) -> dict[str, int]:
+    """Sizes of a layer that has such arrays, as far as these tell them."""
+    input, axis, hidden, at = _SIZES[system]
+    shapes = {name: numpy.shape(value) for name, (_, value) in found.items()}
+    first = [shape for name, shape in shapes.items() if re.fullmatch(input, name) and len(shape) > axis]
+    again = {each[1]: shape[at] for name, shape in shapes.items()
+             if (each := re.fullmatch(hidden, name)) and len(shape) > at}
+    if not first or not again:
+        return {}
+    H = next(iter(again.values()))
+    said = {"input": first[0][axis], "layers": len(again), "hidden": H, "proj": 0}
+    for name in ("weight_hr_l0", "0.fwd.proj"):
+        if len(shape := shapes.get(name, ())) == 2:
+            said |= {"proj": shape[0], "hidden": shape[1]}
+    return said
+
+
+def is_bias(name: str) -> bool:
+    """Whether a name of our table is a bias's."""
+    return re.search(r"(^|/)(bias|B(_|$))", name) is not None
 
 
 def in_order(system: str, found: dict[str, tuple[str, Any]],
@@ -156,26 +207,30 @@ def in_order(system: str, found: dict[str, tuple[str, Any]],
     if not names:
         raise BadArgument(f"{system} has no names: its arrays must come as a list, in its order")
     missing = [name for name in names if name not in found]
-    biases = [name for name in names if re.search(r"(^|/)(bias|B(_|$))", name)]
+    biases = [*filter(is_bias, names)]
     if missing == biases or missing == [name for name in biases if "hn/" in name]:
         missing = []
     unknown = [path for name, (path, _) in found.items() if name not in names]
     if missing or unknown:
         said = [f"lacks {', '.join(missing)}"] * bool(missing)
-        said += [f"has {_some(unknown)}, which the layer has not"] * bool(unknown)
+        said += [f"has {some(unknown)}, which the layer has not"] * bool(unknown)
         raise BadArgument(f"given {' and '.join(said)}; the names of {system} are "
                           f"{', '.join(names)}; prefix chooses what is below a path")
-    return [_checked(*found[name], shape) if name in found else numpy.zeros(shape, numpy.float32)
+    return [checked(*found[name], shape) if name in found else numpy.zeros(shape, numpy.float32)
             for name, shape in names.items()]
 
 
-def _checked(path: str, value: Any, shape: tuple[int, ...]) -> numpy.ndarray:
-    given = getattr(value, "shape", None)
+def checked(path: str, value: Any, shape: tuple[int, ...]) -> numpy.ndarray:
+    """The array at a path, as numpy's.  Raises BadArgument unless it has this shape and numbers."""
+    given, shown = getattr(value, "shape", None), quoted(path)
     if given is not None and tuple(given) != shape:  # before a large array is read
-        raise BadArgument(f"{path} is {list(given)}, must be {list(shape)}")
-    array = arrays.to_numpy(value, path)
+        raise BadArgument(f"{shown} is {list(given)}, must be {list(shape)}")
+    try:
+        array = arrays.to_numpy(value, shown)
+    except TypeError as error:
+        raise BadArgument(str(error)) from error
     if array.shape != shape:
-        raise BadArgument(f"{path} is {list(array.shape)}, must be {list(shape)}")
+        raise BadArgument(f"{shown} is {list(array.shape)}, must be {list(shape)}")
     if array.dtype.kind not in "fiu":
-        raise BadArgument(f"{path} is {array.dtype}, must be numbers")
+        raise BadArgument(f"{shown} is {array.dtype}, must be numbers")
     return array

@@ -8,17 +8,16 @@ grow too large to be of use.
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
-from . import _files, arrays, export
-from ._errors import BadArgument, Error, Unsupported
+from . import _files, _names, export
+from ._errors import BadArgument, Unsupported
 from .layer import Layer
 
 _FORMS = ("int8", "int8-weights", "bf16")
@@ -165,31 +164,30 @@ def report(layer: Layer, x: numpy.ndarray) -> list[str]:
 
 
 def _data(path: str, layer: Layer) -> numpy.ndarray:
-    found = arrays.to_numpy(next(iter(_files.read(path, data=True).values()), ()), "x")
-    if found.dtype.kind not in "iuf":
-        raise BadArgument(f"{path!r} has {found.dtype}, must have real numbers")
+    with contextlib.ExitStack() as keep:
+        name, found = next(iter(_files.read(path, keep, data=True).items()), ("", numpy.zeros(0)))
+        found = _names.checked(name or "x", found, numpy.shape(found))
     with numpy.errstate(over="ignore"):
         x = found.astype(numpy.float32)
     x = x[:, None] if x.ndim == 2 else x
     if x.ndim != 3 or x.shape[2] != layer.input or not x.size:
         raise BadArgument(f"{path!r} has {list(x.shape)}, must have [T,N,{layer.input}] or "
                           f"[T,{layer.input}]")
-    export.check_finite({path: x})
+    export.check_finite({repr(path): x})
     return x
 
 
 def main(words: Sequence[str]) -> int:
     """The command ``python -m ecornn check``.  Returns its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m ecornn check", allow_abbrev=False, description=(
+    parser = export.Parser(prog="python -m ecornn check", allow_abbrev=False, description=(
         "What smaller weights cost on your data: errors of y, and a bound of one step in int8."))
     export.add_options(parser)
     parser.add_argument("--data", required=True, help="x [T,N,I]: .npy, or the first array of .npz "
                         "or .safetensors")
     options = parser.parse_args(words)
-    try:
+
+    def work() -> str:
         layer, _ = export.loaded(options, None)
-        print("\n".join([repr(layer), *report(layer, _data(options.data, layer))]))
-    except (Error, ImportError, OSError, ValueError) as error:
-        print(f"python -m ecornn check: {error}", file=sys.stderr)
-        return 1
-    return 0
+        return "\n".join([repr(layer), *report(layer, _data(options.data, layer))])
+
+    return export.said(parser, work)

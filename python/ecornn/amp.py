@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy
 
-from ._errors import BadArgument, Unsupported
+from ._errors import BadArgument, Unsupported, quoted
+from ._files import contents
 from .export import Head, export
 from .layer import Layer
 
 _MOST_BYTES = 64 << 20  # of a file
 _MOST_SIZE = 4096  # of inputs, units and outputs
+_MOST_NUMBER = float(numpy.finfo(numpy.float32).max)
 
 
 class Amp:
@@ -62,12 +64,10 @@ def load_amp(path: str | os.PathLike, device: str = "cpu:1") -> Amp:
         for block in blocks:  # [64]
             play(amp(block))
     """
-    path = os.fspath(path)
-    if os.path.getsize(path) > _MOST_BYTES:
-        raise BadArgument(f"{path!r} has {os.path.getsize(path)} bytes, must have at most {_MOST_BYTES}")
+    path = os.fsdecode(path)
+    text = contents(path, _MOST_BYTES)
     try:
-        with open(path, encoding="utf-8") as file:
-            model = json.load(file)
+        model = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadArgument(f"{path!r} is not JSON: {error}") from None
     if not isinstance(model, dict):
@@ -84,30 +84,29 @@ def _at(place: Any, key: str, kind: type, default: Any = None) -> Any:
     """An object's member of a type."""
     found = place.get(key, default) if isinstance(place, dict) else default
     if not isinstance(found, kind) or isinstance(found, bool):
-        raise BadArgument(f"{key} is {str(found)[:40]!r}, must be {kind.__name__}")
+        raise BadArgument(f"{key} is {quoted(found)}, must be {kind.__name__}")
     return found
 
 
 def _size(value: Any, name: str) -> int:
     if type(value) is not int or not 1 <= value <= _MOST_SIZE:
-        raise BadArgument(f"{name} is {str(value)[:40]!r}, must be 1 to {_MOST_SIZE}")
+        raise BadArgument(f"{name} is {quoted(value)}, must be 1 to {_MOST_SIZE}")
     return value
 
 
 def _numbers(value: Any, shape: tuple[int, ...], name: str) -> numpy.ndarray:
     """An array of floats of this shape."""
-    try:
-        array = numpy.asarray(value)
-    except ValueError:
-        raise BadArgument(f"{name} has rows of unequal lengths, must be {list(shape)}") from None
-    if array.dtype.kind not in "fiu" or array.shape != shape:
-        raise BadArgument(f"{name} is {list(array.shape)} of {array.dtype}, must be {list(shape)} of "
-                          "numbers")
-    with numpy.errstate(over="ignore"):
-        array = array.astype(numpy.float32)
-    if not numpy.isfinite(array).all():
-        raise BadArgument(f"{name} has a number that is not finite")
-    return array
+    rows = [value]
+    for count in shape:
+        for row in rows:
+            if not isinstance(row, list) or len(row) != count:
+                said = f"{len(row)} items" if isinstance(row, list) else quoted(row)
+                raise BadArgument(f"{name} has {said} where {count} must be, must be {list(shape)}")
+        rows = [each for row in rows for each in row]
+    for each in rows:
+        if type(each) not in (int, float) or not abs(each) <= _MOST_NUMBER:
+            raise BadArgument(f"{name} has {quoted(each)}, must have finite numbers")
+    return numpy.array(rows, numpy.float32).reshape(shape)
 
 
 def _rate(value: Any) -> float | None:
@@ -122,7 +121,7 @@ def _gain(model: dict, key: str) -> float:
     """A factor from decibels."""
     decibels = model.get(key, 0)
     if type(decibels) not in (int, float) or not abs(decibels) <= 200:
-        raise BadArgument(f"{key} is {str(decibels)[:40]!r}, must be -200 to 200 dB")
+        raise BadArgument(f"{key} is {quoted(decibels)}, must be -200 to 200 dB")
     return float(10 ** (decibels / 20))
 
 
@@ -132,7 +131,7 @@ def _nam(model: dict, device: str) -> Amp:
     """Each layer has its matrix [4H,I+H], biases [4H], and initial h and c [H]; then the head's
     matrix [O,H] and biases [O]; all in one list."""
     if model["architecture"] != "LSTM":
-        raise Unsupported(f"architecture is {str(model['architecture'])[:40]!r}, must be 'LSTM'")
+        raise Unsupported(f"architecture is {quoted(model['architecture'])}, must be 'LSTM'")
     config = _at(model, "config", dict)
     I, H = (_size(config.get(key, default), key)
             for key, default in (("input_size", 1), ("hidden_size", None)))
@@ -160,10 +159,10 @@ def _rtneural(model: dict, device: str) -> Amp:
     kinds = [_at(each, "type", str) for each in layers]
     *recurrent, last = kinds or [""]
     if last not in ("dense", "time-distributed-dense") or set(recurrent) not in ({"lstm"}, {"gru"}):
-        raise Unsupported(f"layers are {', '.join(kinds)[:80]}, must be lstm or gru, then dense")
+        raise Unsupported(f"layers are {quoted(', '.join(kinds))}, must be lstm or gru, then dense")
     activation = layers[-1].get("activation", "")
     if activation not in ("", "linear"):
-        raise Unsupported(f"the dense layer has activation {str(activation)[:40]!r}, must have none")
+        raise Unsupported(f"the dense layer has activation {quoted(activation)}, must have none")
     def width(place: Any, key: str) -> int:
         return _size((_at(place, key, list) or [None])[-1], key)
 
@@ -185,7 +184,7 @@ def _rtneural(model: dict, device: str) -> Amp:
     kernel, bias = _members(layers[-1], 2)
     skip = model.get("in_skip", 0)
     if skip not in (0, 1):
-        raise Unsupported(f"in_skip is {str(skip)[:40]!r}, must be 0 or 1")
+        raise Unsupported(f"in_skip is {quoted(skip)}, must be 0 or 1")
     head = Head(numpy.ascontiguousarray(_numbers(kernel, (H, O), "dense kernel").T),
                 _numbers(bias, (O,), "dense bias"), _gain(model, "in_gain"), bool(skip),
                 _gain(model, "out_gain"))

@@ -12,7 +12,7 @@ import numpy
 
 from . import _dlpack
 from . import _library as lib
-from ._errors import BadArgument
+from ._errors import BadArgument, Error
 from ._memory import address_of, wait
 
 INT32 = 100  # for lengths, in addition to the library's number types
@@ -112,6 +112,8 @@ def _must_be_dense(name: str, shape, strides) -> None:
 
 
 def _read_dlpack(value, name: str, place: Place, stream: int) -> View:
+    if hasattr(value, "resolve_neg"):  # a tensor of torch's whose memory may have the other sign
+        value = value.resolve_neg()
     kind, number = value.__dlpack_device__()
     place.check(name, kind, number)
     capsule = _dlpack.ask(value, kind, stream)
@@ -124,6 +126,8 @@ def _read_dlpack(value, name: str, place: Place, stream: int) -> View:
     for number, wanted in CODES.items():
         if code == wanted:
             found = number
+    if not tensor.data and 0 not in shape:
+        raise BadArgument(f"{name} is {list(shape)} without memory, must have its numbers")
     return View((tensor.data or 0) + tensor.byte_offset, shape, found, capsule, value)
 
 
@@ -195,7 +199,17 @@ def expect(view: View, name: str, shape, type: int) -> View:
 
 
 def to_numpy(value: Any, name: str) -> numpy.ndarray:
-    """An array of host memory as numpy's; bfloat16 becomes float32."""
+    """An array of host memory as numpy's; bfloat16 becomes float32.  Raises BadArgument if the array's
+    library cannot give its numbers."""
+    try:
+        return _to_numpy(value, name)
+    except Error:
+        raise
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise BadArgument(f"{name} is {type(value).__name__}, whose numbers cannot be read: {error}") from error
+
+
+def _to_numpy(value: Any, name: str) -> numpy.ndarray:
     detach = getattr(value, "detach", None)  # for tensors that require a gradient
     place = Place("cpu")
     if isinstance(value, (list, tuple, int, float)):

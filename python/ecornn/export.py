@@ -9,20 +9,21 @@ denormals apart.  doc/guide/export.md is its manual.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 
-from . import _c_words, _files, _names, _plan
-from ._errors import BadArgument, Error, Unsupported
+from . import _c_words, _files, _names, _onnx_nodes, _plan
+from ._errors import BadArgument, Error, Unsupported, printable, quoted
 from ._library import version
-from .cell import Cell
+from .cell import Cell, cells
 from .layer import Layer
 
 # ---- the compiled cell -------------------------------------------------------------------------
@@ -441,8 +442,9 @@ def _check(layer: Layer, name: str, head: Head | None) -> None:
     for need, missing in refused.items():
         if missing:
             raise Unsupported(f"the layer is {layer!r}: a C file needs one that {need}")
-    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
-        raise BadArgument(f"name is {name!r}, must be one of C")
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in _c_words.TAKEN:
+        raise BadArgument(f"name is {quoted(name)}, must be a name of C that no word, macro or header of C or "
+                          "C++ has: letters, digits and _")
     check_finite(layer.parameters)
     if head is None:
         return
@@ -501,39 +503,49 @@ def export(layer: Layer, path: str | os.PathLike, head: Head | None = None) -> N
 # ---- the command -------------------------------------------------------------------------------
 
 _SIZES = ("input", "hidden", "layers", "proj")
+_MOST_TEXT = 1 << 20  # bytes of a file with a cell
+_DENSE = {"vars/0": "kernel", "vars/1": "bias"}
 
 
-def _dense(path: str, prefix: str) -> Head:
-    """The dense layer below a prefix: torch's weight [O,P] or Keras's kernel [P,O], and bias."""
-    found = _names.chosen(_names.flattened(_files.read(path, prefix)), prefix)
-    arrays = {name: numpy.asarray(value, numpy.float32) for name, (_, value) in found.items()}
-    weight = arrays.get("weight", arrays["kernel"].T if "kernel" in arrays else None)
-    if weight is None or weight.ndim != 2 or arrays.keys() - {"weight", "kernel", "bias"}:
-        raise BadArgument(f"{path!r} has {', '.join(arrays)} below {prefix!r}, must have a dense "
-                          "layer's weight or kernel, and bias")
-    return Head(weight, arrays.get("bias", numpy.zeros(len(weight), numpy.float32)))
+def _dense(flat: Mapping[str, Any], prefix: str) -> Head:
+    """The dense layer below a prefix: torch's weight [O,P] or Keras's kernel [P,O], and bias.  Keras 3
+    calls these vars/0 and vars/1."""
+    found = _names.chosen(flat, prefix)
+    own = {_DENSE.get("/".join(name.split("/")[-2:]), re.split("[./]", name)[-1]): each
+           for name, each in found.items()}
+    matrix = "weight" if "weight" in own else "kernel"
+    shape = numpy.shape(own[matrix][1]) if matrix in own else ()
+    if len(own) != len(found) or own.keys() - {matrix, "bias"} or len(shape) != 2:
+        raise BadArgument(f"--head is {quoted(prefix)}, below which are {_names.some(found)}: must be a dense "
+                          "layer's weight or kernel, a matrix, and bias")
+    weight = _names.checked(*own[matrix], shape).astype(numpy.float32)
+    weight = weight if matrix == "weight" else weight.T
+    bias = own.get("bias", ("bias", numpy.zeros(len(weight))))
+    return Head(weight, _names.checked(*bias, weight.shape[:1]).astype(numpy.float32))
 
 
-def _shapes(cell: Cell, path: str, prefix: str | None) -> dict[str, int]:
-    """Sizes of the layer that a file of torch or of ecornn holds; none for other systems."""
-    if path.lower().endswith(".onnx"):
-        return {}
-    found = {name: numpy.shape(value) for name, (_, value) in _names.chosen(
-        _names.flattened(_files.read(path, prefix)), prefix).items()}
-    system = _names.system_of(found)
-    if system == "torch" and {"weight_ih_l0", "weight_hh_l0"} <= found.keys():
-        proj = "weight_hr_l0" in found
-        width = found["weight_hh_l0"][1]
-        return {"input": found["weight_ih_l0"][1], "layers": sum("weight_ih" in name for name in found),
-                "hidden": found["weight_hr_l0"][1] if proj else width, "proj": width if proj else 0}
-    if system == "ecornn":
-        _, line = next(each for each in cell.parameters if each[0] == "W")
-        shape = found.get(f"0.fwd.W.{line}", ())
-        if len(shape) == 2:
-            return {"input": shape[1], "hidden": shape[0],
-                    "layers": len({name.partition(".")[0] for name in found}),
-                    "proj": found.get("0.fwd.proj", (0,))[0]}
-    return {}
+def _given_sizes(options: argparse.Namespace, told: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that a file tells, or else those of the options.  Raises BadArgument if they differ."""
+    given = {name: value for name in _SIZES if (value := getattr(options, name)) is not None}
+    for name, value in given.items():
+        if told.get(name, value) != value:
+            raise BadArgument(f"--{name} is {value}, but {options.weights!r} has {told[name]}")
+    sizes = {**told, **given}
+    if "input" not in sizes or "hidden" not in sizes:
+        raise BadArgument(f"{options.weights!r} does not tell its sizes: needs --input, --hidden, and "
+                          "--layers unless it is 1")
+    return sizes
+
+
+def _cell(word: str) -> Cell:
+    """A built-in cell, or the text in a file."""
+    if word in cells() or not os.path.lexists(word):
+        return Cell(word)
+    text = _files.contents(word, _MOST_TEXT)
+    try:
+        return Cell(text.decode())
+    except UnicodeDecodeError as error:
+        raise BadArgument(f"{word!r} has no text in UTF-8: {error}") from None
 
 
 def _of_type(layer: Layer, weights: str) -> Layer:
@@ -557,23 +569,46 @@ def loaded(options: argparse.Namespace, head: str | None) -> tuple[Layer, Head |
         return amp.layer, amp.head
     if options.cell is None:
         raise BadArgument(f"{options.weights!r} needs --cell")
-    text = options.cell
-    if os.path.exists(text):
-        with open(text, encoding="utf-8") as file:
-            text = file.read()
-    cell = Cell(text)
-    sizes = _shapes(cell, options.weights, options.prefix)
-    sizes |= {name: value for name in _SIZES
-              if (value := getattr(options, name)) is not None}
-    if "input" not in sizes or "hidden" not in sizes:
-        raise BadArgument(f"{options.weights!r} does not tell its sizes: needs --input, --hidden, and "
-                          "--layers unless it is 1")
-    layer = Layer(cell, **sizes)
-    layer.load(options.weights, prefix=options.prefix)
-    return layer, _dense(options.weights, head) if head else None
+    cell, prefix = _cell(options.cell), options.prefix
+    if options.weights.lower().endswith(".onnx"):
+        if head is not None:
+            raise BadArgument(f"{options.weights!r} is a graph, which has no paths: takes no --head")
+        found = _onnx_nodes.arrays_of(_onnx_nodes.nodes_of(options.weights, prefix))
+        layer = Layer(cell, **_given_sizes(options, _names.sizes("onnx", found)))
+        layer.load(options.weights, prefix=prefix)
+        return layer, None
+    with contextlib.ExitStack() as keep:
+        flat = _names.flattened(_files.read(options.weights, keep))
+        dense = None if head is None else _dense(flat, head)
+        rest = {name: value for name, value in flat.items() if head is None or not _names.is_below(name, head)}
+        found = _names.chosen(rest, prefix)
+        system = _names.system_of(found)
+        if system in ("keras", "flax"):
+            found = _names.located(system, found)
+        layer = Layer(cell, **_given_sizes(options, _names.sizes(system, found)))
+        layer.load(rest, prefix=prefix)
+        return layer, dense
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
+def said(parser: Parser, work: Callable[[], str]) -> int:
+    """Prints what a command's work returns, or its error.  Returns the exit status."""
+    try:
+        text = work()
+    except (Error, ImportError, OSError) as error:
+        print(f"{parser.prog}: {printable(error)}", file=sys.stderr)
+        return 1
+    print(text)
+    return 0
+
+
+def add_options(parser: Parser) -> None:
     """The options by which `loaded` finds a layer."""
     parser.add_argument("--cell", help="a built-in cell's name, or a file with a cell's text")
     parser.add_argument("--weights", required=True, help="a file that Layer.load or load_amp reads")
@@ -584,7 +619,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(words: Sequence[str]) -> int:
     """The command ``python -m ecornn export``.  Returns its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m ecornn export", description=__doc__.partition(
+    parser = Parser(prog="python -m ecornn export", description=__doc__.partition(
         ": ")[2].partition(".\n")[0].capitalize() + ".", allow_abbrev=False)
     add_options(parser)
     parser.add_argument("--head", help="the path of a dense layer in the same file")
@@ -592,12 +627,11 @@ def main(words: Sequence[str]) -> int:
                         help="the type of matrices; with int8 steps turn rows into integers too")
     parser.add_argument("-o", "--output", required=True, help="NAME.c; export also writes NAME.h in the same folder")
     options = parser.parse_args(words)
-    try:
+
+    def work() -> str:
         layer, head = loaded(options, options.head)
         layer = _of_type(layer, options.type) if options.type != "f32" else layer
         export(layer, options.output, head)
-    except (Error, ImportError, OSError, UnicodeError) as error:
-        print(f"python -m ecornn export: {error}", file=sys.stderr)
-        return 1
-    print(f"{options.output}: {layer.parameters.block.size} parameters of {layer!r}")
-    return 0
+        return f"{printable(options.output)}: {layer.parameters.block.size} parameters of {layer!r}"
+
+    return said(parser, work)

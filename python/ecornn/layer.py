@@ -209,7 +209,7 @@ class Layer:
             layer.load("model.safetensors", prefix="encoder.lstm")
             layer.load("torch", module.state_dict())
 
-        source: a file (.safetensors, .npz, .pt, .h5, .keras, .onnx) or a dict of arrays by name,
+        source: a file (.safetensors, .npz, .pt, .ckpt, .bin, .h5, .keras, .onnx) or a dict of arrays by name,
         also nested; its names say which system it is.  Or the system, and given: such a file or
         dict, or the arrays in the system's order, as a list or as one concatenated array.  prefix:
         takes only what is below that path, or the ONNX node of that name.  model: with several
@@ -230,8 +230,8 @@ class Layer:
                               "arrays by name, without a system or with prefix")
         parts = list(given) if isinstance(given, (list, tuple)) or (
             isinstance(given, Iterable) and not hasattr(given, "shape")) else [given]
-        flat = [numpy.ravel(arrays.to_numpy(part, f"given[{k}]"))
-                for k, part in enumerate(parts)]
+        flat = [arrays.to_numpy(part, f"given[{k}]") for k, part in enumerate(parts)]
+        flat = [numpy.ravel(part) for part in _exchange.with_biases(self, system, flat)]
         whole = numpy.concatenate(flat) if flat else numpy.zeros(0, numpy.float32)
         if whole.dtype.kind not in "fiu":
             raise BadArgument(f"given is {whole.dtype}, must be numbers")

@@ -56,11 +56,11 @@ def header(shape):
 HOSTILE = {"empty": (b"", "is not a file .npy"), "no magic": (b"x" * 200, "is not a file .npy"),
            "long": (header((2 * 10**12, 4)), "has 0 bytes for an array float32 \\[2000000000000, 4"),
            "very long": (header((2 * 10**24, 1)), "has 0 bytes for an array"),
-           "long and nothing": (header((2 * 10**24, 0)), "is not a file .npy|must have \\[T,N,3\\]"),
-           "negative": (header((-2, -2)) + bytes(16), "is not a file .npy"),
+           "long and nothing": (header((2 * 10**24, 0)), "must have counts|must have \\[T,N,3\\]"),
+           "negative": (header((-2, -2)) + bytes(16), "'x' is \\[-2, -2\\], must have counts"),
            "objects": (header((1,)).replace(b"<f4", b"|O "), "is not a file .npy"),
-           "complex": (np.ones((2, 3), np.complex64), "has complex64, must have real numbers"),
-           "text": (np.full((2, 3), "a"), "must have real numbers"),
+           "complex": (np.ones((2, 3), np.complex64), "is complex64, must be numbers"),
+           "text": (np.full((2, 3), "a"), "is <U1, must be numbers"),
            "NaN": (np.array([[0, 0, np.nan]], np.float32), "has nan at \\[0, 0, 2\\], must be finite"),
            "1e300": (np.array([[0, 1e300, 0]]), "has inf at \\[0, 0, 1\\], must be finite")}
 

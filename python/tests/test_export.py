@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ecornn
-from ecornn import BadArgument, Layer, Unsupported
+from ecornn import BadArgument, Layer, Unsupported, _names
 from ecornn.export import Head, export, main, source
 
 MEANS = """
@@ -224,21 +224,19 @@ def test_head_gains_and_initial_states(tmp_path):
     np.testing.assert_allclose(run(tmp_path, "amp", x, 3), y, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", ["torch", "ecornn", "keras"])
-def test_the_command(tmp_path, form, capsys):
+@pytest.mark.parametrize("above", ["rnn/", ""])
+@pytest.mark.parametrize("form", ["torch", "ecornn", "keras", "onnx", "flax"])
+def test_the_command(tmp_path, form, above, capsys):
     needs("gcc")
     layer = Layer("gru", 3, 6, layers=2, seed=4, device="cpu:1")
     weight, bias = np.ones((2, 6), np.float32) / 8, np.float32([1, 2])
-    arrays = {f"rnn/{name}": value for name, value in layer.save(form).items()}
+    arrays = {above + name: value for name, value in _names.flattened(layer.save(form)).items()}
     np.savez(tmp_path / "all.npz", **arrays, **{"top.weight": weight, "top.bias": bias})
-    words = ["--cell", "gru", "--weights", str(tmp_path / "all.npz"), "--prefix", "rnn", "--head",
-             "top", "-o", str(tmp_path / "net.c")]
-    sizes = ["--input", "3", "--hidden", "6", "--layers", "2"]
-    if form == "keras":
-        assert main(words) == 1
-        assert "needs --input, --hidden" in capsys.readouterr().err
-        words += sizes
-    assert main(words) == 0
+    words = ["--cell", "gru", "--weights", str(tmp_path / "all.npz"), "--head", "top", "-o",
+             str(tmp_path / "net.c"), *["--prefix", "rnn"] * bool(above)]
+    assert main([*words, "--hidden", "5"]) == 1
+    assert "--hidden is 5, but" in capsys.readouterr().err
+    assert main([*words, "--layers", "2"]) == 0
     x = given(3)
     y = layer(x[:, None])[0][:, 0] @ weight.T + bias
     np.testing.assert_allclose(run(tmp_path, "net", x, 2), y, atol=1e-6)
@@ -301,8 +299,9 @@ def test_wrong_arguments(tmp_path, capsys):
     layer = Layer("gru", 2, 4)
     with pytest.raises(BadArgument, match="must end with .c"):
         export(layer, tmp_path / "net.cpp")
-    with pytest.raises(BadArgument, match="must be one of C"):
-        export(layer, tmp_path / "my-net.c")
+    for name in ("my-net", "int", "for", "inline", "main", "class", "typeof", "linux", "stdint", "\u00e9", "a\n", "_a"):
+        with pytest.raises(BadArgument, match="must be a name of C"):
+            export(layer, tmp_path / f"{name}.c")
     with pytest.raises(BadArgument, match=r"must have \[O,4\]"):
         export(layer, tmp_path / "net.c", Head(np.zeros((1, 5)), np.zeros(1)))
     layer.save(path=tmp_path / "net.npz")

@@ -380,8 +380,8 @@ def test_weights_by_name(system, cell, sizes):
     for wrong, word in (({**given, "more": 1}, "has 'more', which the layer has not"),
                         ({**given, 3: 1}, "has '3', which"),
                         ({name: given[name] for name in names if name != first}, f"lacks {first}"),
-                        ({**given, first: given[first][..., :-1]}, f"{first} is .*, must be"),
-                        ({**given, first: given[first].ravel()[None]}, f"{first} is .*, must be"),
+                        ({**given, first: given[first][..., :-1]}, f"{first}' is .*, must be"),
+                        ({**given, first: given[first].ravel()[None]}, f"{first}' is .*, must be"),
                         ({}, "lacks")):
         with pytest.raises(ecornn.BadArgument, match=word):
             other.load(system, wrong)

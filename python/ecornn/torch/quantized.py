@@ -119,8 +119,8 @@ class Quantized(_nn.Module):
         return y, _in_form(final)
 
     def _run(self, x: torch.Tensor, hx, lengths):
-        given = None if hx is None else tuple([state.detach().numpy() for state in hx])
-        y, final = self.layer(x.detach().numpy(), given, lengths)
+        given = None if hx is None else tuple([state.detach().resolve_neg().numpy() for state in hx])
+        y, final = self.layer(x.detach().resolve_neg().numpy(), given, lengths)
         return torch.from_numpy(y), [torch.from_numpy(state) for state in final]
 
     def _packed(self, input, hx):
