@@ -5,11 +5,12 @@ Exits with 0 if every device agrees with the reference.  ``python -m ecornn expo
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 from . import accuracy, export
-from ._errors import Error
+from ._errors import Error, printable
 from ._info import info, self_check
 
 
@@ -53,5 +54,21 @@ def main(words: Sequence[str] = ()) -> int:
     return 1 if bad else 0
 
 
+def run() -> int:
+    """The command.  Returns its status, 1 if its output cannot be written, of which the reader of a
+    pipe that has ended hears nothing."""
+    try:
+        try:
+            return main(sys.argv[1:])
+        finally:  # also after argparse's help
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"python -m ecornn: {printable(error)}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python writes at its end
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run())

@@ -264,7 +264,20 @@ def test_rows_that_are_not_usual(tmp_path, weights):
                                    atol=1e-6, err_msg=str(row))
 
 
-def test_the_command_reads_a_cells_text(tmp_path):
+@pytest.mark.parametrize("words", [[], ["--help"], ["export", "--help"], ["check", "--help"]])
+def test_output_that_nobody_reads(words):
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "ecornn", *words], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_the_command_reads_a_cells_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gru").mkdir()
+    Layer("gru", 4, 4).save(path="gru.npz")
+    assert main(["--cell", "gru", "--weights", "gru.npz", "-o", "gru.c"]) == 0
     (tmp_path / "own.cell").write_text(ORDER)
     layer = Layer(ORDER, 4, 4)
     layer.save(path=tmp_path / "own.safetensors")
