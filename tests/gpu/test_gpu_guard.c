@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/backend.h"
 #include "common/plan.h"
@@ -19,7 +18,6 @@
 #include "tests/kit/session.h"
 #include "tests/kit/suite.h"
 
-enum { TOO_LONG_S = 120 }; /* a test that takes longer hangs */
 
 static ecornn_device *device;
 
@@ -91,7 +89,6 @@ START_TEST(lets_nan_and_inf_through)
     const char *name;
     snprintf(text, sizeof text, "%s/%s/infer/T9/N11/I5/H100/states", cell[_i / TYPES],
              type[_i % TYPES]);
-    alarm(TOO_LONG_S);
     ck_assert(case_parse(&test, text));
     case_inputs(&test, &inputs);
     spoil(&inputs);
@@ -101,7 +98,6 @@ START_TEST(lets_nan_and_inf_through)
         if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, &test))
             ck_assert(runs_spoiled(&test, name, &inputs, &exact));
     unsetenv("ECORNN_ALGORITHM");
-    alarm(0);
     ecornn_device_close(cpu.device);
     data_free(&exact);
     data_free(&inputs);
@@ -116,7 +112,6 @@ START_TEST(lets_nan_through_backward)
     struct test_case test;
     struct data inputs = {0}, results = {0};
     snprintf(text, sizeof text, "%s/%s/train/T9/N11/I5/H100", cell[_i / TYPES], type[_i % TYPES]);
-    alarm(TOO_LONG_S);
     ck_assert(case_parse(&test, text));
     case_inputs(&test, &inputs);
     const struct machine machine = {device, test.desc.type, 1, NULL};
@@ -135,7 +130,6 @@ START_TEST(lets_nan_through_backward)
         ck_assert_msg(isnan(dx->value[i]) ? spoiled : !spoiled, "%s: dx %zu is %g", text, i,
                       dx->value[i]);
     }
-    alarm(0);
     session_close(&session);
     data_free(&inputs);
     data_free(&results);
@@ -280,7 +274,6 @@ START_TEST(gives_up_when_words_are_lost)
     ck_assert(case_parse(&test, lossy));
     case_inputs(&test, &inputs);
     ck_assert_int_eq(ecornn_device_open(&other, "cuda"), ECORNN_OK);
-    alarm(TOO_LONG_S);
     if (net_open(&net, &test, &inputs, other, "persistent")) {
         ck_assert(net_open(&step, &test, &inputs, other, "step"));
         ck_assert_int_eq(run_and_erase(&net), ECORNN_OK); /* is queued */
@@ -300,7 +293,6 @@ START_TEST(gives_up_when_words_are_lost)
     } else {
         printf("# lost words: no algorithm whose blocks wait for each other\n");
     }
-    alarm(0);
     net_close(&net);
     ecornn_device_close(other);
     data_free(&inputs);

@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/backend.h"
 #include "common/plan.h"
@@ -25,7 +23,6 @@
 #include "tests/kit/suite.h"
 
 enum { THREADS = 3, BURST = 3, LOADS = 2, OUTPUTS = 3 + 2 * ECORNN_MAX_STATES };
-enum { TOO_LONG_S = 540 }; /* a test that takes longer hangs */
 
 static int runs = 300, plans = 18;
 static ecornn_device *device[2]; /* without graphs, with graphs */
@@ -311,9 +308,6 @@ static void *load(void *argument)
 START_TEST(gives_the_same_bits_under_load)
 {
     pthread_t loader, player[THREADS];
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
-    alarm(TOO_LONG_S);
     ck_assert_int_eq(pthread_create(&loader, NULL, load, NULL), 0);
     for (int k = 0; k < THREADS; k++)
         ck_assert_int_eq(pthread_create(&player[k], NULL, play, (void *)(intptr_t)k), 0);
@@ -321,11 +315,8 @@ START_TEST(gives_the_same_bits_under_load)
         pthread_join(player[k], NULL);
     stop = true;
     pthread_join(loader, NULL);
-    alarm(0);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    printf("# soak: %d runs of %d plans (%d persistent) in %d threads beside %d runs of the load, "
-           "%.0f s\n",
-           done, plans, persistent, THREADS, loaded, difftime(to.tv_sec, from.tv_sec));
+    printf("# soak: %d runs of %d plans (%d persistent) in %d threads beside %d runs of the load\n",
+           done, plans, persistent, THREADS, loaded);
     ck_assert(!failed && done >= runs);
 }
 END_TEST
