@@ -11,6 +11,9 @@ import ecornn.torch as et  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
+ONEDNN = torch.ops.mkldnn  # says which types torch's LSTM may have in oneDNN on this processor
+LACKED = [kind for kind, there in ((BF16, ONEDNN._is_mkldnn_bf16_supported()),
+                                   (F16, ONEDNN._is_mkldnn_fp16_supported())) if not there]
 PAIRS = [(F32, F32), (BF16, F32), (F16, F32), (F32, BF16), (BF16, BF16), (F64, F64), (F64, F32)]
 
 
@@ -52,6 +55,9 @@ def test_types(kind, proj, packed, device):
                     device, dtype=lower or BF16, enabled=lower is not None):
                 want, have = _types(theirs, x, hx), _types(ours, x, hx)
             case = (x_type, params, lower, states, grad)
+            if (device == "cpu" and kind == "LSTM" and not (packed or proj or grad and x_type is F16)
+                    and lower in LACKED and F64 not in (x_type, params, states)):
+                want = [lower] * 3  # as where oneDNN has it; here torch fails, or takes another way
             if want is not None:
                 assert have == want, case
                 taken += 1
@@ -60,21 +66,22 @@ def test_types(kind, proj, packed, device):
     assert taken > 12
 
 
-@pytest.mark.parametrize("kind, packed", [("LSTM", True), ("GRU", False), ("GRU", True)])
+@pytest.mark.parametrize("kind, packed", [("LSTM", False), ("LSTM", True), ("GRU", False), ("GRU", True)])
 def test_values_and_gradients(kind, packed):
-    theirs, ours = (getattr(where, kind)(5, 6) for where in (torch.nn, et))
-    ours.load_state_dict(theirs.state_dict())
+    """Near torch's in double. Torch's own type decides nothing: an LSTM without lengths has BF16 in oneDNN."""
+    ours = getattr(et, kind)(5, 6)
+    exact = getattr(torch.nn, kind)(5, 6, dtype=F64)
+    exact.load_state_dict(ours.state_dict())
     for x_type in (F32, BF16):
         x, _ = _given(kind, x_type, None, "cpu", packed, 0)
         found = []
-        for module in (theirs, ours):
-            with torch.autocast("cpu", dtype=BF16):
-                y, final = module(x)
+        for module, given in ((exact, x.to(F64)), (ours, x)):
+            with torch.autocast("cpu", dtype=BF16, enabled=module is ours):
+                y, final = module(given)
             y = y if torch.is_tensor(y) else y.data
             state = final[1] if kind == "LSTM" else final
             gradients = torch.autograd.grad(y.float().sum() + state.float().pow(2).sum(),
                                             list(module.parameters()))
             found.append([y, state, *gradients])
         for a, b in zip(*found):
-            assert a.dtype == b.dtype
-            torch.testing.assert_close(a.float(), b.float(), rtol=0.05, atol=0.05)
+            torch.testing.assert_close(a, b.double(), rtol=0.05, atol=0.05)
