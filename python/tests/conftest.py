@@ -48,6 +48,15 @@ def full_precision():
         yield
 
 
+@pytest.fixture
+def double():
+    """Tensors and modules are double unless a type is named: for comparisons with torch's own layers,
+    whose error in F32 depends on the machine."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 @pytest.fixture(autouse=True)
 def no_aliases():
     """An operator whose results share memory is an error: torch only warns unless CI is set."""

@@ -319,15 +319,16 @@ def test_torch_s_tensors(name):
     x = torch.randn(2, 5, 3).to(dtype).requires_grad_()
     with pytest.raises(BufferError, match="gradient"):
         layer(x)
-    right, (h, c) = module(x)
+    wide = x.detach().double().requires_grad_()
+    right, (h, c) = module.double()(wide)
     run = layer.forward(x.detach())
     dy = torch.randn(2, 5, 8).to(dtype)
     grads = run.backward(dy, tuple(run.final))
-    torch.autograd.backward([right, h, c], [dy, *run.final])
+    torch.autograd.backward([right, h, c], [dy.double(), *(state.double() for state in run.final)])
     limit = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 0.1}[name]
-    for ours, theirs in [(run.y, right), (run.final[0], h), (run.final[1], c), (grads.x, x.grad)]:
+    for ours, theirs in [(run.y, right), (run.final[0], h), (run.final[1], c), (grads.x, wide.grad)]:
         assert type(ours) is torch.Tensor and ours.dtype == dtype and ours.device.type == "cpu"
-        assert torch.allclose(ours, theirs, rtol=limit, atol=limit)
+        assert torch.allclose(ours.double(), theirs, rtol=limit, atol=limit)
     with pytest.raises(BadArgument, match="dense"):
         layer(x.detach().transpose(0, 1))
     with pytest.raises(BadArgument, match="int64, must be"):

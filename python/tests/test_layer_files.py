@@ -292,11 +292,11 @@ def test_files_of_torch(tmp_path):
     torch.save({f"lstm.{name}": each for name, each in module.state_dict().items()}, path)
     layer.load(path, prefix="lstm")
     x = draw(5, 2, 3)
-    right = module(torch.from_numpy(x))[0].detach().numpy()
+    right = module.double()(torch.from_numpy(x).double())[0].detach().numpy()
     np.testing.assert_allclose(layer(x)[0], right, rtol=1e-5, atol=1e-6)
     module.load_state_dict({name: torch.from_numpy(each)
                             for name, each in layer.save("torch").items()})
-    np.testing.assert_allclose(module(torch.from_numpy(x))[0].detach().numpy(), right, atol=1e-6)
+    np.testing.assert_allclose(module(torch.from_numpy(x).double())[0].detach().numpy(), right)
     torch.save([1, 2], path)
     with pytest.raises(BadArgument):
         layer.load(path)

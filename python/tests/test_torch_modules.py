@@ -13,6 +13,7 @@ import ecornn.torch as et  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
 KINDS = ["LSTM", "GRU", "RNN"]
+double = pytest.mark.usefixtures("double")
 
 
 def pair(kind, *args, **kwargs):
@@ -102,6 +103,7 @@ def test_conversions():
     assert meta.to_empty(device="cpu")(x)[0].shape == (5, 2, 4)
 
 
+@double
 @pytest.mark.parametrize("parametrize", ["weight_norm", "spectral_norm"])
 def test_parametrisations(parametrize):
     theirs, ours = pair("LSTM", 3, 4)
@@ -191,6 +193,7 @@ def test_graph_kept():
         loss.backward()
 
 
+@double
 def test_partial_gradients():
     theirs, ours = pair("LSTM", 3, 4, num_layers=2)
     x = torch.randn(5, 2, 3)
@@ -203,6 +206,7 @@ def test_partial_gradients():
         assert want.grad is None or torch.allclose(want.grad, have.grad, atol=1e-5)
 
 
+@double
 def test_strides_and_views():
     theirs, ours = pair("GRU", 3, 4)
     wide = torch.randn(2, 5, 6)
@@ -269,6 +273,7 @@ def test_checkpointing():
     assert torch.equal(*found)
 
 
+@double
 def test_transforms():
     theirs, ours = pair("LSTM", 3, 4)
     x = torch.randn(5, 2, 3)
@@ -335,6 +340,7 @@ def test_threads(in_threads):
     in_threads(work)
 
 
+@double
 @pytest.mark.parametrize("lengths", [[3, 5], [0, 5], [5, 1]])
 def test_lengths(lengths):
     theirs, ours = pair("LSTM", 3, 4, bidirectional=True)

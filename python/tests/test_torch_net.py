@@ -44,13 +44,14 @@ def test_agrees_with_torch(device, batch_first, dtype, tolerance):
     whole = torch.tensor([11, 11], device=device)
     y, final = net(x.transpose(0, 1) if batch_first else x)
     y = y.transpose(0, 1) if batch_first else y
-    middle, _ = torchs(net, 0, torch.nn.LSTM, 6, 4, 2)(join(x, whole, 2))
-    should, last = torchs(net, 1, torch.nn.LSTM, 24, 5)(join(middle, whole, 3))
+    exact, wide = copy.deepcopy(net).double(), x.detach().double().requires_grad_()
+    middle, _ = torchs(exact, 0, torch.nn.LSTM, 6, 4, 2)(join(wide, whole, 2))
+    should, last = torchs(exact, 1, torch.nn.LSTM, 24, 5)(join(middle, whole, 3))
     assert y.shape == (2, 2, 5) and (y - should).abs().max() < tolerance
     assert (final[1][1] - last[1]).abs().max() < tolerance
-    given = [x, *net.parameters()]
     dy = torch.randn_like(y)
-    have, want = (torch.autograd.grad(out, given, dy) for out in (y, should))
+    have = torch.autograd.grad(y, [x, *net.parameters()], dy)
+    want = torch.autograd.grad(should, [wide, *exact.parameters()], dy.double())
     assert all((a - b).abs().max() < 10 * tolerance for a, b in zip(have, want))
 
 

@@ -9,6 +9,7 @@ import ecornn.torch as et  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
 KINDS = ["LSTM", "GRU", "RNN"]
+double = pytest.mark.usefixtures("double")
 
 
 @pytest.fixture(autouse=True)
@@ -192,6 +193,7 @@ def test_enabled(kind, packed, runs):
         assert torch.allclose(a, b, atol=1e-5)
 
 
+@double
 def test_enabled_refuses_to_torch():
     module = torch.nn.LSTM(3, 4)
     x = torch.randn(5, 2, 3)
@@ -209,6 +211,7 @@ def test_enabled_refuses_to_torch():
         assert torch.autograd.gradgradcheck(lambda x: double(x)[0], x)
 
 
+@double
 def test_enabled_nests():
     module, x = torch.nn.GRU(3, 4), torch.randn(5, 2, 3)
     outer = et.enabled()
@@ -251,6 +254,7 @@ def test_cells(name):
         assert torch.autograd.gradgradcheck(lambda x: module(x)[0], x, fast_mode=True)
 
 
+@double
 def test_own_cell_is_an_lstm():
     text = """cell mine(h, c)
 i = sigmoid(W x + R h + b)

@@ -302,7 +302,7 @@ def test_second_gradients_of_final_states(dtype, proj, given):
     x = torch.randn(5, 3, 3, dtype=dtype, requires_grad=True)
     lengths = [2, 5, 3]
 
-    def second(module, more):
+    def second(module, x, more):
         if given == "packed":
             rows = pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False)
         final = module(x if given != "packed" else rows, **more)[1]
@@ -310,12 +310,12 @@ def test_second_gradients_of_final_states(dtype, proj, given):
                                    create_graph=True)
         return one, torch.autograd.grad(one.pow(2).sum(), x)[0]
 
-    theirs = torch.nn.LSTM(3, 4, proj_size=proj, num_layers=2, bidirectional=True).to(dtype)
+    theirs = torch.nn.LSTM(3, 4, proj_size=proj, num_layers=2, bidirectional=True).double()
     theirs.load_state_dict(module.state_dict())
-    found = second(module, {"lengths": lengths} if given == "lengths" else {})
+    found = second(module, x, {"lengths": lengths} if given == "lengths" else {})
     if given == "lengths":
         given = "packed"
-    want = second(theirs, {})
+    want = second(theirs, x.detach().double().requires_grad_(), {})
     close = 1e-9 if dtype is torch.float64 else 0.05
     for a, b in zip(found, want):
-        torch.testing.assert_close(a, b, rtol=close, atol=close)
+        torch.testing.assert_close(a.double(), b, rtol=close, atol=close)

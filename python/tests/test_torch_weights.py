@@ -113,6 +113,7 @@ def test_every_write_is_seen(kind, grad, device):
                 assert not torch.equal(after, before), (write, number)
 
 
+@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("name", ["Adam", "AdamW", "SGD", "Adagrad"])
 @pytest.mark.parametrize("fused", [False, True])
 def test_validation_after_an_optimizer(name, fused, device):
