@@ -18,7 +18,6 @@
 #include "tests/kit/session.h"
 #include "tests/kit/suite.h"
 
-
 static ecornn_device *device;
 
 /* ---- NaN and Inf ----------------------------------------------------------------------------- */
