@@ -110,6 +110,8 @@ def main():
     print(f"{killed} of {len(chosen)} changes were seen ({len(places)} places)")
     if not args.keep:
         shutil.rmtree(folder)
+    if not killed:
+        sys.exit("mutate: the tests saw nothing")
 
 
 if __name__ == "__main__":

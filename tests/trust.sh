@@ -1,8 +1,9 @@
 #!/bin/sh
 # Writes the figures of doc/trust.md: what the tests reach and what they find.
-#     tests/trust.sh [coverage|faults|fuzz|sanitizers|mutation ...]     all five, some two hours
+#     tests/trust.sh [coverage|faults ...]     both, half an hour
 #     tests/trust.sh gpu < LOG      LOG: what tests/gpu/coverage.sh printed on a GPU
-# Each part replaces the lines between its two marks. FUZZ_SECONDS (60), MUTATIONS (20) say how much.
+#     tests/trust.sh everything < LOG    LOG: what ./quickstart test everything printed, at this commit
+# Each part replaces the lines between its two marks.
 set -eu
 cd "$(dirname "$0")/.."
 page=doc/trust.md
@@ -46,32 +47,18 @@ faults() {
              END { for (f in n) printf "%d %s\n", n[f], f | "sort -k2 | paste -s -d, "; close("sort -k2 | paste -s -d, "); print end }' | put faults
 }
 
-fuzz() {
-    FUZZ_SECONDS=${FUZZ_SECONDS-60}
-    ./quickstart fuzz "$FUZZ_SECONDS" > "$work/fuzz.log" 2>&1 || echo "the fuzzers found something"
-    { echo "./quickstart fuzz $FUZZ_SECONDS"; grep -e 'number_of_executed_units' -e '^SUMMARY' "$work/fuzz.log"; } | put fuzz
-}
-
-sanitizers() {
-    for mode in 'clang' 'sanitize' 'sanitize clang' 'sanitize thread'; do
-        # The mode is a list: unquoted on purpose.
-        ./quickstart $mode > "$work/$(echo "$mode" | tr ' ' '-').log" 2>&1 && status=ok || status=failed
-        echo "./quickstart $mode: $status, $(grep -E '[0-9]+ passed|^100%' "$work/$(echo "$mode" | tr ' ' '-').log" | tail -n 1)"
-    done | put sanitizers
-}
-
-mutation() {
-    tests/mutate.py --count "${MUTATIONS-20}" | tail -n 1 | put mutation
-}
-
 gpu() {
     { date +%F; grep -e '^folder' -e '^gpu ' -e 'kernels compared' -e 'runs agreed' -e '^fail: '; } | put gpu
 }
 
-[ $# -gt 0 ] || set -- coverage faults fuzz sanitizers mutation
+everything() {
+    sed -n 's/^everything: //p' | put everything
+}
+
+[ $# -gt 0 ] || set -- coverage faults
 for part in "$@"; do
     case $part in
-    coverage | faults | fuzz | sanitizers | mutation | gpu) $part ;;
+    coverage | faults | gpu | everything) $part ;;
     *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
     esac
 done

@@ -46,4 +46,5 @@ class Tap:
 
 def pytest_configure(config) -> None:
     """Called by pytest when it loads the plugin."""
-    config.pluginmanager.register(Tap(), "ecornn-tap")
+    if not hasattr(config, "workerinput"):  # the first process writes for those that pytest -n starts
+        config.pluginmanager.register(Tap(), "ecornn-tap")

@@ -34,6 +34,8 @@ begin && result bad "no tool: skipped
 SKIP tests/bad.sh (exit status: 77)" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
 begin && result bad "SKIP: tests/bad - no driver, hence no NVIDIA driver: libcuda" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
 begin && result bad "SKIP: tests/bad 3 - no GPU # SKIP Skipped: no GPU today" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
+begin && result bad "SKIP: tests/bad 3 - x # SKIP Skipped: no clang" ":test-result: SKIP" && ECORNN_TESTS='' expect 0 "1 passed, 0 failed, 2 skipped"
+ECORNN_TESTS=all expect 1 "1 passed, 1 failed, 2 skipped"
 begin && result good "SKIP: tests/good 3 - x # SKIP Skipped: no GPU" ":test-result: SKIP" && expect 1 "0 passed, 0 failed, 2 skipped"
 begin && result bad "says nothing" ":test-result: SKIP" && expect 1 "1 passed, 1 failed, 2 skipped"
 begin && result bad "SKIP: tests/bad - Skipped: no GPU" ":test-result: SKIP
