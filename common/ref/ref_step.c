@@ -365,17 +365,23 @@ static void seed_sweep(struct eco_reference *run)
     }
 }
 
-/* Is the node's value a state or saved value that the reserve has in fewer bits? */
+/* Is the node's value a state or saved value that the reserve has in fewer bits than the run's
+ * type? For a replay these are the next states. */
 static bool is_narrowed(const struct eco_reference *run, int i)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    bool kept = run->saved[i] || (recipe->node[i].op == ECO_OP_STATE && recipe->node[i].index > 0);
+    bool state = false;
     for (int s = 1; s < recipe->n_states; s++)
-        kept |= recipe->next[s] == i;
-    return run->arithmetic.narrows && kept;
+        state |= recipe->next[s] == i;
+    if (!run->arithmetic.narrows)
+        return state && eco_type_narrow(run->arithmetic.saved) &&
+               !eco_type_narrow(run->arithmetic.type);
+    return state || run->saved[i] ||
+           (recipe->node[i].op == ECO_OP_STATE && recipe->node[i].index > 0);
 }
 
-/* Recomputes the values from which a machine that keeps 16 bits computes the gradient. */
+/* Recomputes the values from which a machine that keeps 16 bits computes the gradient: those that
+ * are not saved follow from saved ones and from the next states, as the reserve has them. */
 static void settle(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
@@ -399,25 +405,14 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
     }
 }
 
-/* Replaces next states by what a replaying backward has. */
-static void take_saved(struct eco_reference *run, const struct eco_reference_row *row)
-{
-    const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    for (int s = 1; s < recipe->n_states; s++)
-        for (int32_t j = 0; j < run->problem->H; j++)
-            value_of(run, recipe->next[s])[j] = eco_round_saved(&run->arithmetic, row->next[s][j]);
-}
-
 void eco_reference_backward(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    const bool narrows = run->arithmetic.narrows;
-    run->replays = eco_type_narrow(run->arithmetic.saved) && !narrows;
+    const bool narrow = eco_type_narrow(run->arithmetic.saved);
+    run->replays = narrow && !run->arithmetic.narrows;
     evaluate(run, row);
-    if (run->replays)
-        take_saved(run, row);
     run->replays = false;
-    if (eco_type_narrow(run->arithmetic.type) || narrows)
+    if (eco_type_narrow(run->arithmetic.type) || narrow)
         settle(run, row);
     seed_sweep(run);
     for (int i = recipe->n_nodes - 1; i >= 0; i--)

@@ -40,6 +40,7 @@ static const char *const chosen[] = {
     "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:y",
     "lstm/f32/train/L2/bi/T9/N4/I5/H11/lengths:random/states/save:every:4/accumulate",
     "lstm-peephole/f32/train/rev/T9/N4/I5/H11/lengths:random/states/save:states/bf16-save",
+    "lstm/f32/train/L2/T1/N5/I7/H13/save:states/bf16-save",
     "lstm/f32/train/L2/T9/N4/I5/H11/P6/states/save:every:3/f16-save/batch-major",
     "lstm/f32/train/L2/bi/T9/N4/I5/H11/P6/lengths:random/states/resets:30/bf16-save",
     "gru-reset-first/f32/train/L2/rev/T9/N4/I5/H16/states/f16-save/batch-major/run:7x3",
