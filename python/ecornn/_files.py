@@ -12,6 +12,7 @@ import functools
 import io
 import json
 import math
+import mmap
 import os
 import re
 import stat
@@ -219,6 +220,12 @@ def _read_torch(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as whole:
             _expands(path, sum(each.file_size for each in whole.infolist()))
+            large = any(b"bytearray" in whole.read(name) for name in whole.namelist() if name.endswith(".pkl"))
+    else:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            large = text.find(b"bytearray") >= 0
+    if large:  # torch would make one of any size that the file claims
+        raise BadArgument(f"{path!r} holds a bytearray, must hold a dict of tensors")
     file.seek(0)
     found = torch.load(file, map_location="cpu", weights_only=True)
     if not isinstance(found, dict):

@@ -68,13 +68,13 @@ def flattened(given: Mapping) -> dict[str, Any]:
     def take(above: str, mapping: Mapping, depth: int) -> None:
         nonlocal room
         for name, value in mapping.items():
-            if not isinstance(name, (str, int)) or depth > _MOST_DEPTH:
-                raise BadArgument(f"given has {quoted(above)} with a name of type {type(name).__name__}, or more "
-                                  f"than {_MOST_DEPTH} deep, must have str: is a dict in itself?")
+            if not isinstance(name, (str, int)):
+                raise BadArgument(f"given has a name of type {type(name).__name__} in {quoted(above)}, must be a str")
             path = f"{above}{name}"
             room -= len(path) + 256
-            if room < 0:
-                raise BadArgument(f"given has names of more than {_MOST_NAMES} characters")
+            if depth > _MOST_DEPTH or room < 0:
+                raise BadArgument(f"given has {quoted(path)} {depth} deep, or names of more than {_MOST_NAMES} "
+                                  f"characters: the most is {_MOST_DEPTH} deep; is a dict in itself?")
             if isinstance(value, Mapping):
                 take(f"{path}/", value, depth + 1)
                 continue

@@ -47,6 +47,7 @@ def test_results_are_near(kind, more):
         found = ours(*given)
         assert flat(found).shape == flat(right).shape
         assert 0 < error(found, right) < 0.02 * float(flat(right).square().mean().sqrt())
+    assert torch.equal(flat(ours(torch._neg_view(-x))), flat(ours(x)))
     for other in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
         assert torch.equal(flat(other(x)), flat(ours(x)))
     other = ecornn.torch.quantize_dynamic(getattr(torch.nn, kind)(30, 40, **more))
