@@ -1,23 +1,37 @@
 /*
  * Reading lists and cells.
  */
+#define _POSIX_C_SOURCE 200809L /* fileno */
 #include "files.h"
 
-#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "say.h"
 
 enum { LINE_BYTES = 256 };
+
+FILE *file_open(const char *path)
+{
+    struct stat about;
+    FILE *file = fopen(path, "r");
+    if (file && fstat(fileno(file), &about) == 0 &&
+        (S_ISREG(about.st_mode) || S_ISFIFO(about.st_mode)))
+        return file;
+    if (file)
+        fclose(file);
+    say("%s cannot be opened, or is neither a file nor a pipe", path);
+    return NULL;
+}
 
 bool list_each(const char *path, const char *name, bool (*each)(void *own, const char *problem),
                void *own)
 {
     char line[LINE_BYTES], head[LINE_BYTES];
     bool inside = name == NULL, found = inside, good = true;
-    FILE *file = fopen(path, "r");
+    FILE *file = file_open(path);
     if (!file)
-        return say("%s cannot be opened%s", path, name ? "; --shapes names another" : "");
+        return name ? say("--shapes names another file") : false;
     snprintf(head, sizeof head, "[%s]", name ? name : "");
     while (fgets(line, sizeof line, file)) {
         line[strcspn(line, " \t\r\n#")] = 0;
@@ -33,9 +47,9 @@ bool list_each(const char *path, const char *name, bool (*each)(void *own, const
 
 bool read_text(const char *path, char text[CELL_BYTES])
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = file_open(path);
     if (!file)
-        return say("%s cannot be opened", path);
+        return false;
     const size_t size = fread(text, 1, CELL_BYTES - 1, file);
     const bool whole = feof(file) != 0;
     fclose(file);

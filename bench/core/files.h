@@ -5,8 +5,13 @@
 #define BENCH_FILES_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "ecornn.h"
+
+/* A file or a pipe to read; NULL, with a line on standard error, for none, or for a device, which
+ * may have no end. */
+FILE *file_open(const char *path);
 
 /* Calls `each` for the lines under [name] in a file of shapes, or for all lines if name is NULL;
  * each line ends at a blank or '#'.  False: a call was false, or there is no such file or list. */

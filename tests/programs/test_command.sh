@@ -288,6 +288,9 @@ refuse 1 "layer 0 of a net" plan --device cpu:1 "T5/N3/I4; nonsense"
 refuse 1 "a net cannot be measured" plan --measure --device cpu:1 "T5/N3/I4; lstm/H8"
 refuse 1 "is unknown" plan --device nothing lstm/T1/N1/I1/H1
 refuse 1 "there is no list [none]" plan --shapes "$work/lists" @none
+for where in "cell" "plan --recorded" "plan @few --shapes" "plan lstm/T1/N1/I1/H1 --cell"; do
+    refuse 1 "/dev/zero cannot be opened, or is neither a file nor a pipe" $where /dev/zero
+done
 ECORNN_ISA=avx3 refuse 1 'ECORNN_ISA is "avx3", must be one of plain, ' plan --device cpu:1 lstm/T1/N1/I1/H1
 ECORNN_FORCE=chunk=2,groups=2 has "chunk=2" plan --device cpu:1 lstm/T5/N3/I4/H8
 ECORNN_FORCE=chunk=2 refuse 1 "unset ECORNN_FORCE before tuning" tune --regret --device cpu:1 lstm/T1/N1/I1/H1

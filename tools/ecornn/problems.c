@@ -103,9 +103,9 @@ static bool read_recorded(struct problems *problems, const char *path)
     char *line = NULL, *cell = NULL;
     size_t room = 0;
     bool good = true;
-    FILE *file = fopen(path, "r");
+    FILE *file = file_open(path);
     if (file == NULL)
-        return say("%s cannot be opened", path);
+        return false;
     while (getline(&line, &room, file) >= 0) {
         const bool defines = strncmp(line, head, HEAD) == 0;
         line[strcspn(line, defines ? "\r\n" : " \t\r\n#")] = '\0';
