@@ -96,6 +96,7 @@ struct eco_bound {
 
     /* The destination of D_INPUT, dense over the op's steps, or of D_SCATTER from dgather. */
     struct eco_view dx, dgather;
+    struct eco_view dsum; /* where dx waits for the second direction, if it does */
 };
 
 /* Fills in the fields for an op.  The layout must be made for the run of these arguments. */

@@ -108,7 +108,7 @@ struct eco_layout {
         replaced[ECO_MAX_STATES],       /* by lane; with resets, forward */
         with_resets[ECO_MAX_STATES],    /* by lane; with resets, backward */
         dstart[ECO_MAX_STATES],         /* by lane; with resets, backward */
-        dinput;                         /* by layer */
+        dinput, dx;                     /* by layer; of the first layer */
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
     int32_t threads;                    /* threads that have scratch */
     size_t team_offset; /* offset in the workspace of what threads share, on request */
@@ -204,8 +204,15 @@ struct eco_blocks {
     size_t block;  /* elements from one block to the next */
 };
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
-/* Does dx of two directions go through a copy, so that a row's sum never depends on N? */
-bool eco_layout_copies_dx(const struct eco_problem *problem);
+/* Does dx of the first layer, or of later ones, always go through a copy in the type of sums?  If
+ * so, a row's bits depend neither on N and the order of rows nor on which direction comes first:
+ * all that a direction adds is one sum, and the part of a cell that reads x itself is rounded with
+ * it. */
+bool eco_layout_copies_dx(const struct eco_problem *problem,
+                          const struct eco_layout_request *request, bool later);
+/* Does the first layer's dx wait in eco_layout_dinput for the second direction, so that 16 bits are
+ * rounded once? */
+bool eco_layout_sums_dx(const struct eco_problem *problem);
 /* May input rows of the first layer have to be copied?  Not with one row, whose steps are
  * neighbours in any order, nor if rows are ordered by length, because ended rows are skipped.
  * Training gathers nevertheless, because weight gradients must not include padding. */

@@ -124,7 +124,7 @@ struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, i
 
 struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer)
 {
-    return series_get(&layout->dinput, layer);
+    return series_get(layer == 0 ? &layout->dx : &layout->dinput, layer);
 }
 
 /* This direction's columns of an array by lanes. */

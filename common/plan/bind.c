@@ -480,6 +480,8 @@ static void dx(const struct binding *b)
 static void scatter(const struct binding *b)
 {
     b->bound->dgather = scratch_of(b, ECO_SCRATCH_DGATHER);
+    b->bound->dsum = b->op->layer == 0 && eco_layout_sums_dx(b->problem) ? dinput_of(b, 0)
+                                                                         : (struct eco_view){0};
     b->bound->dx = b->op->layer > 0 ? dinput_of(b, b->op->layer)
                                     : sequence(b, b->args->dx, (size_t)b->problem->I, 0);
 }

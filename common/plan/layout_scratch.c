@@ -167,4 +167,7 @@ void eco_put_scratch(struct eco_layout *layout, struct eco_cursor *cursor, bool 
             (struct eco_layout_rows){
                 layout->sum, layout->T,
                 eco_request_row(&layout->request, (size_t)problem->D * (size_t)problem->P)});
+    if (eco_layout_sums_dx(problem))
+        layout->dx = eco_put(cursor, 1,
+                             (struct eco_layout_rows){layout->sum, layout->T, (size_t)problem->I});
 }

@@ -66,9 +66,32 @@ static bool may_copy_history(const struct eco_layout *layout)
             eco_request_needs_copy(&layout->request, (size_t)problem->P));
 }
 
-bool eco_layout_copies_dx(const struct eco_problem *problem)
+/* Is what a direction adds to dx more than one sum? On a CPU, BF16 weights and F64 continue sums
+ * from what is there. */
+static bool adds_in_turn(const struct eco_problem *problem,
+                         const struct eco_layout_request *request)
 {
-    return problem->row_invariant && problem->D > 1;
+    struct eco_acc_range span;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    return lowered->raw >= 0 || (request->cpu.by_length && problem->weight_type != ECORNN_F32) ||
+           (eco_acc_range_next(lowered, ECO_WEIGHT_INPUT, 0, &span) &&
+            eco_acc_range_next(lowered, ECO_WEIGHT_INPUT, span.end, &span));
+}
+
+bool eco_layout_copies_dx(const struct eco_problem *problem,
+                          const struct eco_layout_request *request, bool later)
+{
+    const bool always = problem->weight_type == ECORNN_F32 && request->cpu.by_length;
+    if (problem->D == 1)
+        return !later && problem->cell->lowered.raw >= 0 && eco_type_narrow(problem->type) &&
+               (problem->row_invariant || request->cpu.by_length);
+    return (problem->row_invariant && !later) ||
+           ((problem->row_invariant || always) && adds_in_turn(problem, request));
+}
+
+bool eco_layout_sums_dx(const struct eco_problem *problem)
+{
+    return problem->row_invariant && problem->D > 1 && eco_type_narrow(problem->type);
 }
 
 bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_layout_request *request,
@@ -77,7 +100,7 @@ bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_layo
     const bool ordered = problem->batch_major && problem->N > 1,
                ragged = problem->N > 1 || problem->training || !request->cpu.by_length;
     return ordered || eco_request_needs_copy(request, (size_t)problem->I) ||
-           (backward && eco_layout_copies_dx(problem)) ||
+           (backward && eco_layout_copies_dx(problem, request, false)) ||
            (ragged && (backward || !request->gpu.rows_independent));
 }
 
@@ -92,7 +115,9 @@ static size_t gather_row(const struct eco_layout *layout, bool backward)
     const size_t later = (size_t)problem->D * (size_t)problem->P;
     const bool copied =
         eco_problem_writes_y(problem) && eco_request_needs_copy(&layout->request, later);
-    const bool gathered = problem->L > 1 && ((problem->training && problem->dropout > 0) || copied);
+    const bool gathered =
+        problem->L > 1 && ((problem->training && problem->dropout > 0) || copied ||
+                           (backward && eco_layout_copies_dx(problem, &layout->request, true)));
     const size_t row = eco_layout_alias_padded(layout, eco_request_row(&layout->request, I));
     const size_t other = eco_layout_alias_padded(layout, eco_request_row(&layout->request, later));
     return gathered && other > row ? other : row;

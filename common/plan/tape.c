@@ -45,10 +45,11 @@ static bool reads_gathered(const struct eco_problem *problem,
 static bool writes_gathered(const struct eco_problem *problem,
                             const struct eco_layout_request *request, int layer, bool ragged)
 {
+    if (eco_layout_copies_dx(problem, request, layer > 0))
+        return true;
     if (layer > 0)
         return problem->training && problem->dropout > 0;
-    return (ragged && request->cpu.by_length) || eco_layout_copies_dx(problem) ||
-           (problem->batch_major && problem->N > 1) ||
+    return (ragged && request->cpu.by_length) || (problem->batch_major && problem->N > 1) ||
            eco_request_needs_copy(request, (size_t)eco_problem_input(problem, layer));
 }
 

@@ -181,6 +181,12 @@ static void keep(const struct eco_target *target, const struct eco_bound *bound)
     }
 }
 
+static void wait(const struct eco_target *target)
+{
+    if (target->verbs->wait != NULL)
+        target->verbs->wait(target->run);
+}
+
 /* ---- rows of a layer's input, and their gradients -------------------------------------------- */
 
 /* A move of the op's steps, with dropout if the layer has it. */
@@ -214,20 +220,25 @@ static void gather(const struct eco_target *target, const struct eco_bound *boun
 
 static void d_scatter(const struct eco_target *target, const struct eco_bound *bound)
 {
-    struct eco_move move = move_of_steps(target, bound->op);
+    struct eco_move move = move_of_steps(target, bound->op), other = move;
     move.to = bound->dx;
     move.from = bound->dgather;
     move.add = bound->op->add;
+    if (bound->dsum.first != NULL && bound->dx.first != NULL) {
+        other.to = move.add ? bound->dgather : bound->dsum;
+        other.from = move.add ? bound->dsum : bound->dgather;
+        other.rows = ECO_ROWS_LIVE;
+        other.add = move.add;
+        emit(target, &other);
+        if (!move.add)
+            return;
+        wait(target); /* the threads divide the rows of these moves differently */
+        move.add = false;
+    }
     emit(target, &move);
 }
 
 /* ---- products over many steps ---------------------------------------------------------------- */
-
-static void wait(const struct eco_target *target)
-{
-    if (target->verbs->wait != NULL)
-        target->verbs->wait(target->run);
-}
 
 /* The accumulator that is x itself, or its gradient, if there is one. */
 static void move_raw(const struct eco_target *target, struct eco_move move)

@@ -27,7 +27,7 @@ enum eco_move_rows {
  *     value[t, n, j] = keep(t, n, j) * (start[n, j] if step t resets row n, else from[t, n, j])
  *
  * A view without an array stands for zeros.  keep is 1, or with drop the mask of dropout: 0 or
- * scale.
+ * scale; then value is rounded to the type of `to` before it is added.
  */
 struct eco_move {
     const struct eco_op *op; /* layer and direction: of dropout and resets */

@@ -31,7 +31,7 @@ static void set(void *row, size_t i, ecornn_type type, double value)
         eco_type_set(row, i, type, value);
 }
 
-/* Four features share a draw. */
+/* Four features share a draw. A term is rounded before it is added: directions add in any order. */
 static void move_dropped(const struct eco_move *move, struct eco_coordinates at,
                          const struct rows_pair *row)
 {
@@ -42,7 +42,9 @@ static void move_dropped(const struct eco_move *move, struct eco_coordinates at,
         /* selected, not multiplied by 0, because a dropped element may be infinite */
         const double value =
             word[i % 4] < move->threshold ? 0 : get(row->from, i, row->from_type) * move->scale;
-        set(row->to, i, row->to_type, move->add ? get(row->to, i, row->to_type) + value : value);
+        set(row->to, i, row->to_type,
+            move->add ? get(row->to, i, row->to_type) + eco_type_round(value, row->to_type)
+                      : value);
     }
 }
 

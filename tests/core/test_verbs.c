@@ -141,7 +141,7 @@ static void move_element(const struct machine *m, const struct eco_move *move, i
     if (ended && (move->rows == ECO_ROWS_LIVE || move->add || !move->to.caller))
         return; /* it may be anything; the CPU leaves it */
     if (move->drop && !ended)
-        value = drop(m, move, t, row, i, value);
+        value = eco_type_round(drop(m, move, t, row, i, value), move->to.type);
     set(m, &move->to, to_t, place, i,
         ended ? 0 : value + (move->add ? get(m, &move->to, to_t, place, i) : 0));
 }
