@@ -31,6 +31,14 @@ static int32_t done(const struct eco_layout *layout, int d, int32_t t)
     return eco_problem_reversed(layout->problem, d) ? t : t + 1;
 }
 
+/* A state that is saved in its own type is exact. */
+static ecornn_type type_of(const struct eco_layout *layout)
+{
+    const struct eco_saving *saving = &layout->problem->saving;
+    const bool exact = saving->policy == ECO_SAVE_EVERY && saving->type == layout->problem->type;
+    return exact ? layout->sum : saving->type;
+}
+
 /* Are checkpoints an array of all steps?  Without a computation no replay finds the last one. */
 static bool keeps_all(const struct eco_layout *layout)
 {
@@ -38,10 +46,18 @@ static bool keeps_all(const struct eco_layout *layout)
            (eco_layout_is_lean(layout) || eco_layout_narrows(layout));
 }
 
+/* Steps after which others may follow.  Rounded states need the last step too, because a row that
+ * ends before others has its last step among theirs. */
+static int32_t followed(const struct eco_layout *layout)
+{
+    return layout->T - (eco_layout_is_lean(layout) || type_of(layout) == layout->sum);
+}
+
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t)
 {
     const int32_t k = done(layout, d, t);
-    return keeps_all(layout) || (k > 0 && k < layout->T && k % layout->problem->saving.every == 0);
+    return keeps_all(layout) ||
+           (k > 0 && k <= followed(layout) && k % layout->problem->saving.every == 0);
 }
 
 size_t eco_layout_checkpoint_index(const struct eco_layout *layout, int d, int32_t t)
@@ -75,11 +91,9 @@ struct eco_layout_rows eco_layout_checkpoint_rows(const struct eco_layout *layou
 {
     const struct eco_problem *problem = layout->problem;
     const struct eco_saving *saving = &problem->saving;
-    const int32_t steps = keeps_all(layout) ? layout->T : (layout->T - 1) / saving->every;
-    const bool exact = saving->policy == ECO_SAVE_EVERY && saving->type == problem->type;
+    const int32_t steps = keeps_all(layout) ? layout->T : followed(layout) / saving->every;
     const size_t width = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
-    return (struct eco_layout_rows){exact ? layout->sum : saving->type, steps,
-                                    steps > 0 ? width : 0};
+    return (struct eco_layout_rows){type_of(layout), steps, steps > 0 ? width : 0};
 }
 
 int32_t eco_layout_ring(int32_t chunk)

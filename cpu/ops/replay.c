@@ -61,10 +61,44 @@ static void load_first(const struct replay *replay, int s, int32_t place)
 /* Is state s after step t known before the replay computes it? */
 static bool is_known(const struct replay *replay, int s, int32_t t)
 {
-    const bool narrows = eco_layout_narrows(replay->run->layout);
+    const struct eco_layout *layout = replay->run->layout;
+    const bool narrows = eco_layout_narrows(layout);
     if (!replay->at_once && !narrows)
         return false;
-    return s == 0 || narrows || (replay->knows && t != replay->bound->last);
+    return s == 0 || narrows ||
+           (replay->knows && eco_layout_is_checkpoint(layout, replay->bound->op->d, t));
+}
+
+/* Is state s kept with fewer bits than a step has? */
+static bool rounds(const struct replay *replay, int s)
+{
+    const struct eco_bound *bound = replay->bound;
+    const ecornn_type kept = s == 0 ? bound->y.type : bound->checkpoint[s].type;
+    return eco_type_bytes(kept) < eco_type_bytes(bound->next[s].type);
+}
+
+/* Replaces states that were computed by those that forward kept: y, and checkpoints if they are
+ * rounded. A step then begins with the same bits in any chunk, and a row ends with the same bits in
+ * any run. */
+static void take_kept(const struct replay *replay, int32_t t, struct eco_range rows,
+                      struct eco_range units)
+{
+    const struct eco_bound *bound = replay->bound;
+    for (int s = 0; s < replay->run->problem->cell->recipe.n_states; s++) {
+        const struct eco_view *to = &bound->next[s];
+        const ecornn_type type = s == 0 ? bound->y.type : bound->checkpoint[s].type;
+        const size_t from = s == 0 ? 0 : (size_t)units.from,
+                     width =
+                         s == 0 ? (size_t)replay->run->problem->P : (size_t)(units.to - units.from);
+        if (is_known(replay, s, t) ||
+            (s > 0 && !(rounds(replay, s) &&
+                        eco_layout_is_checkpoint(replay->run->layout, bound->op->d, t))))
+            continue;
+        for (int32_t n = rows.from; n < rows.to; n++)
+            eco_type_move(
+                eco_cpu_after_mutable(to->type, eco_view_at(to, t), (size_t)n * to->row + from),
+                to->type, eco_cpu_after(type, known_row(replay, s, t, n), from), type, width);
+    }
 }
 
 static void load_states(const struct replay *replay)
@@ -167,23 +201,6 @@ static void point_at_step(const struct part *part, struct eco_pointwise *call, i
     }
 }
 
-/* No plane holds the state after the last step. It is rounded like the others, so that results do
- * not depend on whether other rows have more steps. */
-static void round_last(const struct part *part, const struct eco_pointwise *call, int32_t t)
-{
-    const struct eco_bound *bound = part->replay->bound;
-    const size_t units = (size_t)(call->unit1 - call->unit0);
-    for (int s = 1; part->replay->knows && t == bound->last && s < call->n_states; s++)
-        for (int32_t n = call->row0; n < call->row1; n++) {
-            void *row = eco_cpu_after_mutable(bound->next[s].type, call->next[s],
-                                              (size_t)n * call->next_row[s] + (size_t)call->unit0);
-            for (size_t j = 0; j < units; j++)
-                eco_type_set(row, j, bound->next[s].type,
-                             eco_type_round(eco_type_get(row, j, bound->next[s].type),
-                                            bound->checkpoint[s].type));
-        }
-}
-
 static void run_stage(const struct part *part, struct eco_pointwise *call, int i)
 {
     const struct eco_cpu_run *run = &part->run;
@@ -194,8 +211,9 @@ static void run_stage(const struct part *part, struct eco_pointwise *call, int i
         point_at_step(part, call, op->reversed ? op->t1 - 1 - k : op->t0 + k);
         if (call->row1 > 0 && call->unit0 < call->unit1)
             kernel(call);
-        if (i == run->lowered->n_forward - 1 && call->unit0 < call->unit1)
-            round_last(part, call, call->t);
+        if (call->unit0 < call->unit1)
+            take_kept(part->replay, call->t, (struct eco_range){call->row0, call->row1},
+                      (struct eco_range){call->unit0, call->unit1});
     }
     eco_cpu_wait(run);
 }
@@ -243,6 +261,24 @@ static void bind_part(struct part *part)
     bound->y.first = NULL; /* it is known */
 }
 
+/* The steps of a part, `each` at a time. */
+static void run_steps(struct part *part, int32_t each)
+{
+    const int32_t t0 = part->op.t0, t1 = part->op.t1;
+    for (int32_t k = 0; k < t1 - t0; k += each) {
+        part->op.t0 = part->op.reversed ? t1 - each - k : t0 + k;
+        part->op.t1 = part->op.t0 + each;
+        eco_cpu_step(&part->run, &part->bound);
+        eco_cpu_wait(&part->run);
+        if (each > 1)
+            continue;
+        take_kept(part->replay, part->op.t0,
+                  eco_cpu_part(&part->run, eco_cpu_active(&part->run, part->op.t0), 1),
+                  (struct eco_range){0, part->run.problem->H});
+        eco_cpu_wait(&part->run);
+    }
+}
+
 static void run_part(const struct replay *replay, int32_t t0, int32_t t1)
 {
     struct part part = {.replay = replay,
@@ -261,10 +297,12 @@ static void run_part(const struct replay *replay, int32_t t0, int32_t t1)
     eco_cpu_wait(&part.run);
     if (replay->at_once) {
         run_at_once(&part);
-    } else {
-        eco_cpu_step(&part.run, &part.bound);
-        eco_cpu_wait(&part.run);
+        return;
     }
+    bool rounded = false;
+    for (int s = 0; s < part.run.problem->cell->recipe.n_states; s++)
+        rounded = rounded || rounds(replay, s);
+    run_steps(&part, rounded ? 1 : t1 - t0);
 }
 
 void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound)
