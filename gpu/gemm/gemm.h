@@ -35,12 +35,13 @@ struct eco_product {
  * or another is faster. */
 bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
 
-/* Must one kernel compute it for any number of rows?  True in row-invariant plans of algorithm
- * persistent, whose products cover many steps; those of other row-invariant plans are grouped. */
+/* Must one kernel compute it for any number of rows?  True in row-invariant plans, of algorithm
+ * persistent, whose products cover many steps, and of a replay; backward products of other
+ * row-invariant plans are grouped. */
 static inline bool eco_gpu_is_fixed(const struct eco_gpu_run *run, const struct eco_product *p)
 {
-    return run->problem->row_invariant && p->kind != ECO_TN &&
-           ((const struct eco_gpu_plan *)run->plan->context)->persistent[0].used;
+    const bool persistent = ((const struct eco_gpu_plan *)run->plan->context)->persistent[0].used;
+    return run->problem->row_invariant && (p->kind == ECO_NT || (p->kind == ECO_NN && persistent));
 }
 
 /* Multiprocessors for a product of steps, or over many steps; 0: all. */

@@ -166,21 +166,33 @@ static bool multiply_splitting(struct eco_gpu_run *run, const struct eco_product
            multiply_lt(run, p, &lt, &choice.algo, choice.workspaceSize);
 }
 
+enum { WHOLE = 16 /* bytes that a kernel loads at once */ };
+
 /* An address that is aligned as all rows of a matrix are. */
 static const void *as_aligned(const void *data, size_t row, ecornn_type type)
 {
     return (const void *)((uintptr_t)data | row * eco_type_bytes(type));
 }
 
-/* By the kernel for many rows, whatever their number, without sums that are split. */
+/* The shortest rows of some columns that are aligned like `row`. */
+static size_t shortest_row(int32_t columns, size_t row, ecornn_type type)
+{
+    const size_t whole = alignment(as_aligned(NULL, row, type), WHOLE) / eco_type_bytes(type);
+    return ((size_t)columns + whole - 1) / whole * whole;
+}
+
+/* By the kernel for many rows, whatever their number and the distance between them, without sums
+ * that are split. */
 static void multiply_fixed(struct eco_gpu_run *run, const struct eco_product *p)
 {
-    enum { MANY = 4096, WHOLE = 16 /* bytes that a kernel loads at once */ };
+    enum { MANY = 4096 };
     static const struct allowed apart = {0, WHOLE, CUBLASLT_REDUCTION_SCHEME_NONE};
     struct eco_product many = *p;
     struct lt_product lt;
     cublasLtMatmulHeuristicResult_t choice;
     many.m = MANY;
+    many.a_row = shortest_row(p->k, p->a_row, run->layout->type);
+    many.c_row = shortest_row(p->n, p->c_row, p->c_type);
     many.a = as_aligned(p->a, p->a_row, run->layout->type);
     many.b = as_aligned(p->b, p->b_row, run->layout->type);
     many.c = (void *)(uintptr_t)as_aligned(p->c, p->c_row, p->c_type);
