@@ -151,8 +151,8 @@ def located(system: str, found: dict[str, tuple[str, Any]], layers: int | None =
         raise BadArgument(f"given has layers {some(sorted(set().union(*alike.values())))}, must have "
                           f"{layers or 'some'} that differ in a number only: prefix chooses what is below "
                           "a path")
-    groups = sorted(chosen[0], key=lambda name: [int(part) if part.isdigit() else part
-                                                 for part in re.split("([0-9]+)", name)])
+    groups = sorted(sorted(chosen[0]), key=lambda name: [(len(part), part) if k % 2 else (0, part) for k, part
+                                                         in enumerate(re.split("0*([0-9]+)", name))])
     several, result = len(groups) * directions > 1, {}
     for path, (layer, reverse, own) in place.items():
         if layer not in groups:
@@ -179,16 +179,19 @@ _SIZES = {"torch": ("weight_ih_l0", 1, r"weight_hh_l(\d+)", 1), "onnx": ("W(_l0)
 
 
 def sizes(system: str, found: dict[str, tuple[str, Any]]) -> dict[str, int]:
-    """Sizes of a layer that has such arrays, as far as these tell them."""
+    """Sizes of a layer that has such arrays, as far as these tell them.  The arrays that tell them are
+    read, so no layer is larger than a file by much."""
     input, axis, hidden, at = _SIZES[system]
     shapes = {name: numpy.shape(value) for name, (_, value) in found.items()}
-    first = [shape for name, shape in shapes.items() if re.fullmatch(input, name) and len(shape) > axis]
-    again = {each[1]: shape[at] for name, shape in shapes.items()
+    first = [name for name, shape in shapes.items() if re.fullmatch(input, name) and len(shape) > axis]
+    again = {each[1]: name for name, shape in shapes.items()
              if (each := re.fullmatch(hidden, name)) and len(shape) > at}
     if not first or not again:
         return {}
-    H = next(iter(again.values()))
-    said = {"input": first[0][axis], "layers": len(again), "hidden": H, "proj": 0}
+    for name in (first[0], *again.values()):
+        checked(*found[name], shapes[name])
+    said = {"input": shapes[first[0]][axis], "layers": len(again), "hidden": shapes[again.popitem()[1]][at],
+            "proj": 0}
     for name in ("weight_hr_l0", "0.fwd.proj"):
         if len(shape := shapes.get(name, ())) == 2:
             said |= {"proj": shape[0], "hidden": shape[1]}

@@ -318,10 +318,12 @@ def test_wrong_arguments(tmp_path, capsys):
     with pytest.raises(BadArgument, match=r"must have \[O,4\]"):
         export(layer, tmp_path / "net.c", Head(np.zeros((1, 5)), np.zeros(1)))
     layer.save(path=tmp_path / "net.npz")
+    np.savez_compressed(tmp_path / "zero.npz", weight_ih_l0=np.zeros((1536, 512)), weight_hh_l0=np.zeros((1536, 512)))
     for words, said in ((["--weights", "none.npz"], "needs --cell"),
                         (["--cell", "gru", "--weights", str(tmp_path / "none.npz")], "No such file"),
                         (["--cell", "gru", "--weights", str(tmp_path / "net.npz"), "--head", "x"],
                          "prefix is 'x'"),
+                        (["--cell", "gru", "--weights", str(tmp_path / "zero.npz")], "bytes of arrays"),
                         (["--weights", "amp.nam", "--head", "x"], "takes no --head"),
                         (["--weights", "amp.json", "--proj", "0"], "takes no --proj"),
                         (["--cell", "lstm", "--weights", str(tmp_path / "net.npz")], "")):

@@ -444,6 +444,7 @@ def test_layers_of_keras_in_a_file_by_hand(tmp_path):
     layer = Layer("lstm", 3, 3, layers=11)
     saved = layer.save("keras")
     for names, fits in (([f"lstm_{k}" if k else "lstm" for k in range(11)], True),
+                        ([f"\u00b2{'0' * (k % 3)}{k}{'9' * 99}" for k in range(11)], True),
                         ([*"abcdefghijk"], False)):
         path = tmp_path / "x.weights.h5"
         with h5py.File(path, "w") as file:
