@@ -343,12 +343,12 @@ typedef struct {
 
 /**
  * Opens a device.  name is one of
- * - "cpu": all cores that the process may use, limited by OMP_NUM_THREADS and omp_set_num_threads
- * - "cpu:K": K threads, 1 to 1024
- * - "cuda", "cuda:K": NVIDIA GPU number K, by default 0
- * - "reference": double precision, one thread, slow; the results that all others are checked
- * against
- * - NULL: the fastest device of this machine; an error if it cannot be opened
+ * - all cores that the process may use, limited by OMP_NUM_THREADS and omp_set_num_threads: "cpu"
+ * - K threads, 1 to 1024: "cpu:K"
+ * - NVIDIA GPU number K, by default 0: "cuda:K", "cuda"
+ * - double precision, one thread, slow; what all other results are checked by: "reference"
+ * - the fastest device of this machine; an error if it cannot be opened: NULL
+ *
  * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks; the
  * detail says why (no driver, no module, too old).
  */
