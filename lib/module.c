@@ -96,7 +96,13 @@ static void load(void)
         refuse("no NVIDIA driver", dlerror());
         return;
     }
-    if (folder != NULL && *folder != '\0')
+    if (folder != NULL && *folder != '\0' && *folder != '/') {
+        /* The program may have gone to another folder since it was started. */
+        struct eco_text text = {why, sizeof why, 0};
+        eco_text_add(&text, "no CUDA module: ECORNN_MODULE_DIR must be an absolute path, not '");
+        eco_text_add_escaped(&text, folder);
+        eco_text_add(&text, "'");
+    } else if (folder != NULL && *folder != '\0')
         load_from(folder);
     else if (library_folder[0] == '\0' || !load_from(library_folder))
         load_from(ECO_PKGLIBDIR);

@@ -108,7 +108,12 @@ static void open_once(void)
     static const int generation[] = {CUDART_VERSION / 1000, 13, 12};
     const char *wanted = eco_environment("ECORNN_NVRTC");
     if (wanted != NULL && *wanted != '\0') {
-        opened = open_library(wanted, &(struct eco_text){missing, sizeof missing, 0});
+        /* The program may have gone to another folder since it was started. */
+        struct eco_text why = {missing, sizeof missing, 0};
+        if (*wanted != '/' && strchr(wanted, '/') != NULL)
+            eco_text_add(&why, "ECORNN_NVRTC must be an absolute path or a name without folder");
+        else
+            opened = open_library(wanted, &why);
         return;
     }
     for (size_t i = 0; i < sizeof generation / sizeof *generation && !opened; i++) {

@@ -23,6 +23,9 @@ from ._structs import (ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, BATCH_MAJOR
                        TANGENT, TRAINING)
 
 NAME = "libecornn.so.0"
+# Relative names mean those of the folder where ecornn was imported, also after a chdir.
+_START = os.path.realpath("/proc/self/cwd")
+_OWN = os.path.join(_START, os.path.dirname(__file__), "lib")
 # Each of these is one call of struct.pack.  A pointer of 0 is NULL.
 IO_BYTES, GRADIENT_BYTES = IO.size, GRADIENT.size
 
@@ -110,8 +113,8 @@ _FUNCTIONS = {
 def _candidates() -> list[str]:
     asked = os.environ.get("ECORNN_LIBRARY")
     if asked and asked != "system":
-        return [asked]
-    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", NAME)
+        return [os.path.join(_START, asked) if os.sep in asked else asked]
+    own = os.path.join(_OWN, NAME)
     return [NAME] if asked == "system" or not os.path.exists(own) else [own]
 
 
@@ -124,7 +127,7 @@ def _find_module() -> None:
     for package in ("ecornn_cu13", "ecornn_cu12"):
         found = importlib.util.find_spec(package)
         if found is not None and found.submodule_search_locations:
-            folder = os.path.join(next(iter(found.submodule_search_locations)), "lib")
+            folder = os.path.join(_START, next(iter(found.submodule_search_locations)), "lib")
             if os.path.exists(os.path.join(folder, "ecornn-cuda.so")):
                 # The library reads the environment once, when a GPU is first requested.
                 os.environ["ECORNN_MODULE_DIR"] = folder
@@ -171,9 +174,10 @@ def module(framework: str) -> ctypes.CDLL | None:
     asked = os.environ.get(f"ECORNN_{framework.upper()}_MODULE")
     if asked == "none":
         return None
-    own, folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"), _folder()
-    paths = [asked] if asked else [os.path.join(place, f"ecornn-{framework}.so") for place in (
-        own, folder, os.path.join(folder, "ecornn"))]
+    folder = _folder()
+    paths = [os.path.join(_START, asked)] if asked else [
+        os.path.join(place, f"ecornn-{framework}.so")
+        for place in (_OWN, folder, os.path.join(folder, "ecornn"))]
     for found in paths:
         if os.path.exists(found):
             try:

@@ -23,20 +23,23 @@ static const char *const library_names[] = {"ecornn_forward", "ecornn_backward",
 static struct planning planning;
 static bool planning_found;
 
-static void *open_library(void)
+static const char library_name[] = "libecornn.so.0";
+static void *library_opened; /* never closed: plans use it */
+
+/* Now, because this module's name may be relative: later it may name another folder. */
+__attribute__((constructor)) static void open_library(void)
 {
-    static const char name[] = "libecornn.so.0";
     static const char *const places[] = {"/", "/../"};
     Dl_info self;
-    void *found = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    void *found = dlopen(library_name, RTLD_NOW | RTLD_NOLOAD);
     const bool placed = dladdr(planning_names, &self) != 0 && strrchr(self.dli_fname, '/') != NULL;
     for (size_t i = 0; !found && placed && i < sizeof places / sizeof *places; i++) {
         char path[4096];
         const int folder = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
-        snprintf(path, sizeof path, "%.*s%s%s", folder, self.dli_fname, places[i], name);
+        snprintf(path, sizeof path, "%.*s%s%s", folder, self.dli_fname, places[i], library_name);
         found = dlopen(path, RTLD_NOW);
     }
-    return found ? found : dlopen(name, RTLD_NOW);
+    library_opened = found ? found : dlopen(library_name, RTLD_NOW);
 }
 
 static bool find_all(void *from, const char *const *names, size_t count, void *functions)
@@ -51,7 +54,8 @@ static bool find_all(void *from, const char *const *names, size_t count, void *f
 
 static void find_functions(void)
 {
-    void *const from = open_library(); /* never closed: plans use it */
+    void *const from =
+        library_opened ? library_opened : dlopen(library_name, RTLD_NOW | RTLD_NOLOAD);
     struct library found;
     _Static_assert(sizeof planning == sizeof planning_names, "one function a name");
     _Static_assert(sizeof found == sizeof library_names, "one function a name");

@@ -24,8 +24,9 @@ struct planning {
     ecornn_status (*weights_fit)(const ecornn_plan *, const ecornn_plan *);
     const char *(*error_detail)(void);
 };
-/* Finds libecornn: the one that the process has, next to this module, or the system's, and its
- * functions; NULL: there is none. */
+/* Finds libecornn, when this module is loaded: the one that the process has, next to this module,
+ * or the system's; else the one that the process has later.  Returns its functions; NULL: there is
+ * none. */
 const struct planning *planning_find(void);
 
 /* The operator's argument `shape`, in order. */

@@ -250,6 +250,32 @@ def test_the_operator_in_c_names_what_is_wrong():
     subprocess.run([sys.executable, "-c", ERRORS, _native._module._name], check=True)
 
 
+MOVES = """
+import ctypes, os, sys, torch
+app, first, then = sys.argv[1:]
+os.chdir(app)
+exec(first)
+os.chdir(app + "/other")
+exec(then)
+torch.ops.ecornn.layer(torch.ones(5, 2, 1), None, None, [torch.ones(3, 1)] * 2, None, None, None, "gru",
+                       [1, 1, 1, 0, 0, 0, 0, 1, 0, 0], "all", 0.0, False, 0, False, None, False)
+names = {line.split()[-1] for line in open("/proc/self/maps") if "ecornn" in line.split()[-1]}
+assert names == {app + "/lib/ecornn-torch.so", app + "/lib/libecornn.so.0"}, names
+"""
+
+
+@pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
+@pytest.mark.parametrize("first, then", [("ctypes.CDLL('lib/ecornn-torch.so')", ""),
+                                         ("import ecornn", "import ecornn.torch")])
+def test_relative_names_are_those_of_the_start(tmp_path, first, then):
+    for folder in (tmp_path / "lib", tmp_path / "other" / "lib"):
+        folder.mkdir(parents=True)
+        shutil.copy(_native._module._name, folder / "ecornn-torch.so")
+        shutil.copy(_library.path, folder / "libecornn.so.0")
+    subprocess.run([sys.executable, "-c", MOVES, tmp_path, first, then], check=True, env={
+        **os.environ, "ECORNN_LIBRARY": "lib/libecornn.so.0", "ECORNN_TORCH_MODULE": "lib/ecornn-torch.so"})
+
+
 MANY = """
 import sys, threading, torch
 torch.set_num_threads(1)

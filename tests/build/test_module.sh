@@ -43,6 +43,7 @@ for kind in none:'no CUDA module: .*cannot open' junk:'no CUDA module: ' other:'
     expect cuda 1 "^no device: .*${kind#*:}"
     expect '' 0 '^cpu '
 done
+ECORNN_MODULE_DIR=none expect cuda 1 "must be an absolute path, not 'none'"
 
 if grep -q -e __asan_init -e __tsan_init .libs/libecornn.so; then
     echo "skipped: a sanitizer's library is not loaded by programs without it"
