@@ -1,11 +1,10 @@
 /*
- * Reads the frames of XLA's calls.  Any program may call a handler with any buffers, so types and
- * sizes are checked.
+ * Reads the frames of XLA's calls: attributes, the plan, and the items.
  */
 #include "python/native/xla.h"
 
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -36,85 +35,6 @@ bool xla_ok(struct xla_call *call, ecornn_status status)
     return status == ECORNN_OK;
 }
 
-/* ---- buffers --------------------------------------------------------------------------------- */
-
-static size_t bytes_of_type(int type)
-{
-    switch (type) {
-    case XLA_U8:
-        return 1;
-    case XLA_F16:
-    case XLA_BF16:
-        return 2;
-    case XLA_F64:
-        return 8;
-    default:
-        return 4; /* XLA_S32, XLA_U32, XLA_F32 */
-    }
-}
-
-static const char ARGUMENT[] = "argument", RESULT[] = "result";
-
-/* Number of the current item in a buffer with these leading dimensions. */
-static int64_t item_in(const struct xla_call *call, const int64_t *dims)
-{
-    const int64_t *const full = call->frame->out.buffer[0]->dims;
-    int64_t rest = call->item, number = 0, stride = 1;
-    for (int64_t i = call->leads; i-- > 0; rest /= full[i]) {
-        number += dims[i] == 1 ? 0 : rest % full[i] * stride;
-        stride *= dims[i];
-    }
-    return number;
-}
-
-static void *item_of(struct xla_call *call, const struct xla_buffer *buffer, const char *which,
-                     int64_t index, int type, size_t bytes)
-{
-    const int64_t *const full = call->frame->out.buffer[0]->dims;
-    bool fits = buffer->type == type && buffer->rank >= call->leads;
-    size_t found = bytes_of_type(type);
-    for (int64_t i = 0; fits && i < call->leads; i++)
-        fits = buffer->dims[i] == 1 || buffer->dims[i] == full[i];
-    for (int64_t i = call->leads; fits && i < buffer->rank; i++)
-        found *= (size_t)buffer->dims[i];
-    if (!fits || (type == XLA_U8 ? found < bytes : found != bytes)) {
-        char text[160];
-        snprintf(text, sizeof text,
-                 "%s %" PRId64 " of a program has %zu bytes of type %d, must have %zu of type %d: "
-                 "the program is of another version or machine",
-                 which, index, found, buffer->type, bytes, type);
-        xla_fail(call, XLA_BAD_ARGUMENT, text);
-        return NULL;
-    }
-    char *const at = (char *)buffer->data + (size_t)item_in(call, buffer->dims) * found;
-    if (call->zero && which == RESULT)
-        memset(at, 0, found);
-    return at;
-}
-
-static void *next(struct xla_call *call, const struct xla_buffers *all, int64_t *index,
-                  const char *which, int type, size_t bytes)
-{
-    if (call->error)
-        return NULL;
-    if (*index >= all->count) {
-        xla_fail(call, XLA_BAD_ARGUMENT, "a program has too few buffers: it is of another version");
-        return NULL;
-    }
-    const int64_t i = (*index)++;
-    return item_of(call, all->buffer[i], which, i, type, bytes);
-}
-
-void *xla_in(struct xla_call *call, int type, size_t bytes)
-{
-    return next(call, &call->frame->in, &call->in, ARGUMENT, type, bytes);
-}
-
-void *xla_out(struct xla_call *call, int type, size_t bytes)
-{
-    return next(call, &call->frame->out, &call->out, RESULT, type, bytes);
-}
-
 /* ---- a call ---------------------------------------------------------------------------------- */
 
 static bool is_named(const struct xla_span *name, const char *text)
@@ -140,6 +60,7 @@ static bool read_attributes(struct xla_call *call, struct xla_span *texts)
                 memcpy(&call->given, scalar->value, sizeof call->given);
         } else if (right)
             texts[i] = *(const struct xla_span *)all->values[i];
+        right = right && (number || memchr(texts[i].at, 0, texts[i].bytes) == NULL);
     }
     if (!right)
         xla_fail(call, XLA_BAD_ARGUMENT,
@@ -161,7 +82,7 @@ static bool find_gpu(struct xla_call *call, char *name, size_t size)
     call->error = api->stream(&stream);
     if (!call->error)
         call->error = api->ordinal(&gpu);
-    call->stream = stream.stream;
+    call->io.stream = stream.stream;
     snprintf(name, size, "cuda:%d", (int)gpu.ordinal);
     return !call->error;
 }
@@ -201,9 +122,50 @@ static bool tell_version(const struct xla_frame *frame)
     return true;
 }
 
-xla_error *xla_run(const struct xla_frame *frame, xla_task *task, bool on_gpu)
+/* T and N, those of x, and the sizes of their run. */
+static bool find_sizes(struct xla_call *call, int64_t index)
 {
-    struct xla_call call = {.frame = frame, .on_gpu = on_gpu, .items = 1};
+    const struct xla_buffers *const all = &call->frame->in;
+    const struct xla_buffer *const x = index < all->count ? all->buffer[index] : NULL;
+    const int64_t *const last = x && x->rank >= call->leads + 3 ? x->dims + x->rank - 3 : NULL;
+    const bool batch_first = (call->plan->desc.flags & ECORNN_BATCH_MAJOR) != 0;
+    if (!last || last[0] < 1 || last[1] < 1 || last[0] > INT32_MAX || last[1] > INT32_MAX) {
+        xla_fail(call, XLA_BAD_ARGUMENT, "x of a program is not [T,N,I]");
+        return false;
+    }
+    call->steps = (int32_t)last[batch_first];
+    call->batch = (int32_t)last[!batch_first];
+    return xla_ok(call,
+                  xla_library.run_sizes(call->plan->plan, call->steps, call->batch, &call->sizes));
+}
+
+/* Was the reserve that is an argument never written?  Under vmap, `cond` replaces the reserve of an
+ * item whose branch was not taken by zeros, and drops its gradients.  On a CPU the library would
+ * refuse that reserve. */
+static bool has_no_reserve(const struct xla_call *call)
+{
+    const unsigned char *const reserve = call->io.reserve;
+    return reserve && !call->on_gpu && !reserve[call->sizes.reserve_bytes];
+}
+
+static void run_item(struct xla_call *call, const struct xla_task *task)
+{
+    call->io = (ecornn_io){.size = sizeof call->io,
+                           .stream = call->io.stream,
+                           .workspace_bytes = call->sizes.workspace_bytes,
+                           .reserve_bytes = call->sizes.reserve_bytes};
+    call->gradient = (ecornn_gradient){.size = sizeof call->gradient};
+    call->zero = false;
+    if (!xla_find(call, &call->frame->in, task->in))
+        return;
+    call->zero = has_no_reserve(call);
+    if (xla_find(call, &call->frame->out, task->out) && !call->zero)
+        task->run(call);
+}
+
+xla_error *xla_run(const struct xla_frame *frame, const struct xla_task *task, bool on_gpu)
+{
+    struct xla_call call = {.frame = frame, .on_gpu = on_gpu};
     if (tell_version(frame))
         return NULL;
     if (frame->out.count < 1 || frame->out.buffer[0]->rank < 1)
@@ -211,12 +173,14 @@ xla_error *xla_run(const struct xla_frame *frame, xla_task *task, bool on_gpu)
     if (!find_plan(&call))
         return call.error;
     call.leads = frame->out.buffer[0]->rank - 1; /* the first result is a block of bytes */
-    for (int64_t i = 0; i < call.leads; i++)
-        call.items *= frame->out.buffer[0]->dims[i];
-    for (; call.item < call.items && !call.error; call.item++) {
-        call.in = call.out = 0;
-        call.zero = false;
-        task(&call);
-    }
+    call.items = xla_product(1, frame->out.buffer[0]->dims, call.leads);
+    call.sizes = call.plan->sizes;
+    if (call.items < 0 || (call.given & ~(xla_bits(&call, task->in | task->out))) != 0)
+        xla_fail(&call, XLA_BAD_ARGUMENT,
+                 "the results or `given` of a program are wrong: it is of another version");
+    else if (task->x < 0 || find_sizes(&call, task->x))
+        for (; call.item < call.items && !call.error; call.item++)
+            run_item(&call, task);
+    free(call.params);
     return call.error;
 }

@@ -29,32 +29,54 @@ enum {
     XLA_DSTARTS = 1 << 24
 };
 
+/* Buffers of a handler, bits: a buffer is an argument or a result of those that it names. */
+enum {
+    PACK_IN = 1 << 0,
+    PACK_OUT = 1 << 1,
+    FORWARD_IN = 1 << 2,
+    FORWARD_OUT = 1 << 3,
+    BACKWARD_IN = 1 << 4,
+    BACKWARD_OUT = 1 << 5
+};
+enum { XLA_MARK = 64 }; /* bytes behind a reserve: the first of them says that it was written */
+
 struct xla_call {
     const struct xla_frame *frame;
     const struct xla_plan *plan;
     int64_t given;
-    void *stream; /* of a GPU */
     bool on_gpu;
     int32_t steps, batch;
+    ecornn_sizes sizes;         /* of a run of T and N */
     int64_t leads, items, item; /* leading dimensions, their product, and the current one */
-    int64_t in, out;            /* the next buffers */
-    bool zero;                  /* results are filled with zeros when their address is taken */
+    ecornn_io io;               /* what the current item has */
+    ecornn_gradient gradient;
+    void *packed;     /* weights */
+    const void *seed; /* two words */
+    void **params;    /* [models,count], arguments or results; NULL: none */
+    bool zero;        /* results are filled with zeros */
     xla_error *error;
 };
 
-/* What a handler does for one item: reads the next buffers. */
-typedef void xla_task(struct xla_call *call);
+/* What a handler does for one item. */
+struct xla_task {
+    int in, out; /* its buffers */
+    int64_t x;   /* number of x in the arguments; -1: none */
+    void (*run)(struct xla_call *call);
+};
 
 /* Runs a task for every item.  Returns an error, also for a frame that does not fit. */
-xla_error *xla_run(const struct xla_frame *frame, xla_task *task, bool on_gpu);
+xla_error *xla_run(const struct xla_frame *frame, const struct xla_task *task, bool on_gpu);
+/* Finds the task's buffers of the current item, its arguments or its results, and writes their
+ * addresses to the call.  Their number, types, dimensions and bytes must be those of the table in
+ * xla_buffers.c; false: an error is set. */
+bool xla_find(struct xla_call *call, const struct xla_buffers *all, int task);
+/* The bits of `given` that the task with these buffers has. */
+int64_t xla_bits(const struct xla_call *call, int task);
+/* The product of dimensions; -1: one is negative, or there are more than PTRDIFF_MAX bytes. */
+int64_t xla_product(int64_t bytes, const int64_t *dims, int64_t rank);
 /* Sets call->error, unless there is one. */
 void xla_fail(struct xla_call *call, int code, const char *text);
 /* The same for a status of the library that is not OK; returns whether it is OK. */
 bool xla_ok(struct xla_call *call, ecornn_status status);
-/* The address of the current item in the next buffer, whose items must have that type and at least
- * `bytes` bytes, or exactly as many unless it is a block of bytes.  NULL: an error is set.
- * Arguments are only read. */
-void *xla_in(struct xla_call *call, int type, size_t bytes);
-void *xla_out(struct xla_call *call, int type, size_t bytes);
 
 #endif /* ECO_XLA_H */

@@ -39,7 +39,7 @@ static void entry_free(struct entry *entry)
         return;
     for (int i = 0; i < TEXTS; i++)
         free(entry->text[i]);
-    free(entry->plan.bytes);
+    free(entry->plan.size);
     free(entry);
 }
 
@@ -60,11 +60,17 @@ static struct entry *entry_new(const struct xla_span *texts)
     return entry;
 }
 
+/* "W.i" of "0.fwd.W.i": layer, direction, kind, line. */
+static const char *kind_of(const char *name)
+{
+    for (int i = 0; i < 2 && strchr(name, '.'); i++)
+        name = strchr(name, '.') + 1;
+    return name;
+}
+
 /* Sizes and types, once there is a plan. */
 static ecornn_status describe(struct xla_plan *plan)
 {
-    static const size_t bytes[] = {
-        [ECORNN_F32] = 4, [ECORNN_F64] = 8, [ECORNN_BF16] = 2, [ECORNN_F16] = 2};
     static const int types[] = {[ECORNN_F32] = XLA_F32,
                                 [ECORNN_F64] = XLA_F64,
                                 [ECORNN_BF16] = XLA_BF16,
@@ -73,6 +79,7 @@ static ecornn_status describe(struct xla_plan *plan)
     const ecornn_type param = desc->param_type           ? desc->param_type
                               : desc->type == ECORNN_F64 ? ECORNN_F64
                                                          : ECORNN_F32;
+    desc->type = desc->type ? desc->type : ECORNN_F32;
     desc->layers = desc->layers > 0 ? desc->layers : 1;
     desc->models = desc->models > 0 ? desc->models : 1;
     plan->sizes.size = sizeof plan->sizes;
@@ -81,20 +88,21 @@ static ecornn_status describe(struct xla_plan *plan)
         status = xla_library.cell_states(desc->cell, &plan->states, NULL);
     if (status != ECORNN_OK)
         return status;
-    plan->type = bytes[desc->type];
-    plan->xla_type = types[desc->type];
-    plan->param = bytes[param];
-    plan->xla_param = types[param];
+    plan->type = types[desc->type];
+    plan->param_type = types[param];
     plan->count = plan->sizes.param_count / desc->models;
-    plan->bytes = calloc((size_t)plan->count + 1, sizeof *plan->bytes);
-    if (!plan->bytes)
+    plan->size = calloc((size_t)plan->count + 1, sizeof *plan->size);
+    if (!plan->size)
         return ECORNN_NO_MEMORY;
     for (int i = 0; i < plan->count; i++) {
         ecornn_param found = {.size = sizeof found};
         status = xla_library.param_get(plan->plan, i, &found);
         if (status != ECORNN_OK)
             return status;
-        plan->bytes[i] = (size_t)found.rows * (size_t)found.cols * plan->param;
+        const char *const kind = kind_of(found.name);
+        plan->size[i][0] = found.rows;
+        const bool is_vector = strncmp(kind, "b.", 2) == 0 || strncmp(kind, "p.", 2) == 0;
+        plan->size[i][1] = is_vector ? 0 : found.cols;
     }
     return ECORNN_OK;
 }

@@ -15,6 +15,7 @@ struct xla_library {
     ecornn_status (*desc_parse)(ecornn_desc *, const char *, const ecornn_cell *);
     ecornn_status (*plan_create)(ecornn_plan **, ecornn_device *, const ecornn_desc *);
     ecornn_status (*plan_sizes)(const ecornn_plan *, ecornn_sizes *);
+    ecornn_status (*run_sizes)(const ecornn_plan *, int32_t, int32_t, ecornn_sizes *);
     ecornn_status (*cell_states)(const ecornn_cell *, int *, double *);
     ecornn_status (*param_get)(const ecornn_plan *, int, ecornn_param *);
     ecornn_status (*pack)(const ecornn_plan *, const void *const *, const void *const *, void *,
@@ -35,12 +36,11 @@ extern struct xla_library xla_library;
 struct xla_plan {
     ecornn_device *device;
     ecornn_plan *plan;
-    ecornn_desc desc; /* layers, models and heads are at least 1 */
+    ecornn_desc desc; /* layers and models are at least 1, type is set */
     ecornn_sizes sizes;
-    int states, count;       /* parameters of one model */
-    size_t *bytes;           /* [count] of each parameter */
-    size_t type, param;      /* bytes of an element of x, and of a parameter */
-    int xla_type, xla_param; /* their numbers in XLA */
+    int states, count;    /* parameters of one model */
+    int64_t (*size)[2];   /* [count] rows and columns of each; columns 0: a vector */
+    int type, param_type; /* numbers in XLA of the types of x and of parameters */
 };
 
 /*

@@ -308,38 +308,23 @@ def test_an_exported_program_runs_in_another_process(tmp_path):
     np.testing.assert_array_equal(np.load(names[2]), function(x))
 
 
-def test_a_program_that_does_not_fit_is_refused():
-    from ecornn import _xla
-
-    layer = Layer("gru", 3, 4)
-    text = str(layer.plan(5, 2)).split(" ", 1)[0]
-    packed, x = jnp.zeros(1 << 16, jnp.uint8), draw(5, 2, 3)
-    block = jax.ShapeDtypeStruct((1 << 16,), jnp.uint8)
-    y, h = jax.ShapeDtypeStruct((5, 2, 4), jnp.float32), jax.ShapeDtypeStruct((1, 2, 4), jnp.float32)
-
-    def call(results, *arguments, given=0, problem=text, device="cpu", cell="", **more):
-        call = jax.ffi.ffi_call("ecornn_forward", results, vmap_method="expand_dims")
-        return jax.block_until_ready(call(*arguments, cell=cell, device=device, problem=problem,
-                                          given=np.int64(given), **more))
-
-    call([block, y, h], packed, x)
-    for says, results, arguments, more in (
-            ("argument 1 .* has 80 bytes", [block, y, h], (packed, x[..., :2]), {}),
-            ("too few buffers", [block, y], (packed, x), {}),
-            ("too few buffers", [block, y, h], (packed, x), {"given": _xla.LENGTHS}),
-            ("argument 0", [block, y, h], (packed[:8], x), {}),
-            ("result 1", [block, h, h], (packed, x), {}),
-            ("workspace_bytes", [jax.ShapeDtypeStruct((64,), jnp.uint8), y, h], (packed, x), {}),
-            (r"not \[T,N,I\]", [block, y, h], (packed, x[0]), {}),
-            ("device is a GPU", [block, y, h], (packed, x), {"device": "cuda:0"}),
-            ("attributes", [block, y, h], (packed, x), {"other": "1"}),
-            ("no results", [jax.ShapeDtypeStruct((), jnp.float32)], (packed, x), {}),
-            ("none", [block, y, h], (packed, x), {"problem": "none/T3"}),
-            ("input is 0", [block, y, h], (packed, x), {"problem": "none/T3", "cell": MGU,
-                                                        "device": "reference"}),
-            ("other", [block, y, h], (packed, x), {"device": "other"})):
-        with pytest.raises(Exception, match=says):
-            call(results, *arguments, **more)
+@pytest.mark.parametrize("says, changes", [
+    (r"argument 1 of a program, x, is \[5,2,2\] of type 11, must be \[5,2,3\]", {"x": (5, 2, 2)}),
+    ("argument 0 of a program, weights, is .* at least", {"packed": (8,)}), ("not .T,N,I", {"x": (5, 3)}),
+    (r"result 0 of a program, workspace, is \[64\] .* at least", {"space": (64,)}),
+    ("has 2 results, must have 3", {"results": 2}), ("`given`", {"given": 1 << 40}),
+    ("device is a GPU", {"device": "cuda:0"}), ("attributes", {"other": "1"}),
+    ("attributes", {"problem": "gru\0"}), ("none", {"problem": "none/T3"}), ("other", {"device": "other"}),
+    ("input is 0", {"problem": "none/T3", "cell": MGU, "device": "reference"})])
+def test_a_program_that_does_not_fit_is_refused(says, changes):
+    made = {"x": (5, 2, 3), "packed": (1 << 16,), "space": (1 << 16,), "results": 3, "cell": "", "given": 0,
+            "device": "cpu", "problem": str(Layer("gru", 3, 4).plan(5, 2)).split(" ", 1)[0], **changes}
+    x, packed = jnp.zeros(made.pop("x")), jnp.zeros(made.pop("packed"), jnp.uint8)
+    results = [jax.ShapeDtypeStruct(made.pop("space"), jnp.uint8)] + [
+        jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((5, 2, 4), (1, 2, 4))]
+    call = jax.ffi.ffi_call("ecornn_forward", results[:made.pop("results")])
+    with pytest.raises(Exception, match=says):
+        jax.block_until_ready(call(packed, x, **{**made, "given": np.int64(made["given"])}))
 
 
 def test_several_devices():
