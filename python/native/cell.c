@@ -78,7 +78,7 @@ static void begin(struct cell_call *call, torch_value *stack)
     memset(&call->step, 0, sizeof call->step);
     call->out.count = 0;
     call->given = (int64_t)stack[1];
-    call->ok = tensors_take(&call->in, as_pointer(stack[2]));
+    call->ok = tensors_take(&call->in, as_pointer(stack[2])) && stack[1] <= CELL_ALL;
     sizes(call, (int64_t)stack[0]);
     if (call->ok)
         read_all(call);

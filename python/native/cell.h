@@ -15,7 +15,8 @@ enum {
     CELL_DC = 1 << 3,
     CELL_WANT_DX = 1 << 4,
     CELL_WANT_DH = 1 << 5,
-    CELL_WANT_DWEIGHTS = 1 << 6
+    CELL_WANT_DWEIGHTS = 1 << 6,
+    CELL_ALL = (1 << 7) - 1
 };
 
 torch_kernel operator_cell, operator_cell_backward;

@@ -4,6 +4,7 @@
  */
 #include "python/native/layer.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,25 +102,44 @@ static int64_t type_of(torch_tensor *tensor)
     return 0;
 }
 
-/* Numbers that a description of layers can have. */
-static bool read_shape(const struct arguments *is, struct wish *wish)
+/* The numbers of `shape`, and what they can be. */
+static const struct {
+    const char *name;
+    int64_t least, most;
+} numbers[SHAPES] = {
+    [SHAPE_INPUT] = {"input_size", 1, INT32_MAX},   [SHAPE_HIDDEN] = {"hidden_size", 1, INT32_MAX},
+    [SHAPE_LAYERS] = {"num_layers", 1, INT32_MAX},  [SHAPE_BIAS] = {"bias", 0, 1},
+    [SHAPE_BOTH] = {"bidirectional", 0, 1},         [SHAPE_PROJ] = {"proj_size", 0, INT32_MAX},
+    [SHAPE_LIMIT] = {"memory_limit", 0, INT64_MAX}, [SHAPE_HEADS] = {"heads", 1, INT32_MAX},
+    [SHAPE_GROUPED] = {"grouped_input", 0, 1},      [SHAPE_MODELS] = {"models", 0, INT32_MAX}};
+/* Bits of `flags`; `shape` has the others. */
+static const int64_t FLAGS = ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT | ECORNN_RESETS | ECORNN_MASK |
+                             ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES | ECORNN_SHARED_INPUT;
+
+/* Shape and flags; returns what is wrong, or NULL. */
+static const char *read_shape(const struct arguments *is, struct wish *wish)
 {
-    static const int flags[] = {SHAPE_BIAS, SHAPE_BOTH, SHAPE_GROUPED};
+    static _Thread_local char why[120];
     size_t count = 0;
-    bool ok = torch.torch_list_size(is->shape, &count) == TORCH_OK && count == SHAPES;
-    for (size_t i = 0; ok && i < SHAPES; i++) {
+    if (torch.torch_list_size(is->shape, &count) != TORCH_OK || count != SHAPES)
+        return "shape must have ten numbers";
+    for (size_t i = 0; i < SHAPES; i++) {
         torch_value value = 0;
-        ok = torch.torch_list_get_item(is->shape, i, &value) == TORCH_OK;
-        wish->shape[i] = (int64_t)value;
+        const bool ok = torch.torch_list_get_item(is->shape, i, &value) == TORCH_OK;
+        const int64_t number = wish->shape[i] = (int64_t)value;
+        if (!ok || number < numbers[i].least || number > numbers[i].most) {
+            snprintf(why, sizeof why, "%s is %" PRId64 ", must be %" PRId64 " to %" PRId64,
+                     numbers[i].name, number, numbers[i].least, numbers[i].most);
+            return why;
+        }
     }
     wish->shape[SHAPE_LIMIT] = 0; /* of training */
-    for (size_t i = 0; ok && i < SHAPES; i++)
-        ok = wish->shape[i] >= 0 && wish->shape[i] <= INT32_MAX;
-    for (size_t i = 0; ok && i < sizeof flags / sizeof *flags; i++)
-        ok = wish->shape[flags[i]] <= 1;
     wish->flags = is->flags;
-    return ok && wish->shape[SHAPE_LAYERS] > 0 && wish->shape[SHAPE_HIDDEN] > 0 &&
-           wish->flags >= 0 && wish->flags <= UINT32_MAX;
+    if ((wish->flags & ~FLAGS) == 0)
+        return NULL;
+    snprintf(why, sizeof why, "flags is %" PRId64 ", must have no bits but those of %" PRId64,
+             wish->flags, FLAGS);
+    return why;
 }
 
 /* What the plan is for; *size: x's. */
@@ -136,8 +156,9 @@ static const char *read_wish(const struct arguments *is, struct wish *wish, int6
     torch.aoti_torch_get_device_type(x, &device_type);
     torch.aoti_torch_get_device_index(x, &device);
     torch.torch_get_num_threads(&threads);
-    if (!read_shape(is, wish))
-        return "shape or flags has a number that no layer has";
+    const char *const why = read_shape(is, wish);
+    if (why)
+        return why;
     if (rank != 3 || (*size)[0] < 1 || (*size)[1] < 1 || (*size)[0] > INT32_MAX ||
         (*size)[1] > INT32_MAX || (*size)[2] != wish->shape[SHAPE_INPUT])
         return "x must be [T,N,I] with at least one step and row, I the layer's input size";
@@ -158,20 +179,18 @@ static const char *read_wish(const struct arguments *is, struct wish *wish, int6
     return NULL;
 }
 
-/* The tensor, or a dense copy of it, which the caller drops; NULL: it has another type or device.
+/* The tensor, or a plain copy of it, which the caller drops; NULL: it has another type or device.
  */
 static torch_tensor *dense(const struct job *job, torch_tensor *tensor, int32_t type)
 {
     torch_tensor *found = NULL;
     struct shape shape = {.rank = 0};
     int64_t *size = NULL, stride = 1;
-    bool is = false;
     if (!tensor_fits(job, tensor, type))
         return NULL;
-    torch.aoti_torch_is_contiguous(tensor, &is);
     torch.aoti_torch_get_dim(tensor, &shape.rank);
     torch.aoti_torch_get_sizes(tensor, &size);
-    if (is || shape.rank > MOST_RANK)
+    if (tensor_is_plain(tensor, type) || shape.rank > MOST_RANK)
         return torch.aoti_torch_new_tensor_handle(tensor, &found) == TORCH_OK ? found : NULL;
     for (int64_t i = shape.rank; i-- > 0; stride *= size[i]) {
         shape.size[i] = size[i];
@@ -271,13 +290,17 @@ void operator_layer(torch_value *stack, uint64_t arguments, uint64_t count)
     struct stack *held = NULL;
     int64_t *size = NULL, job = 0;
     const char *cell = NULL;
+    size_t bytes = 0;
     (void)arguments;
     (void)count;
     take_arguments(&is, stack);
     const char *why = read_wish(&is, &wish, &size);
     if (!why)
         why = refusal(&is, &wish);
-    if (!why && torch.torch_string_c_str(is.cell, &cell) == TORCH_OK) {
+    if (!why && torch.torch_string_c_str(is.cell, &cell) == TORCH_OK &&
+        torch.torch_string_length(is.cell, &bytes) == TORCH_OK && strlen(cell) != bytes)
+        why = "cell has a zero byte";
+    if (!why && cell) {
         held = stack_hold(&wish, cell, &why);
         job = held ? stack_job(held, size, wish.steps, wish.batch) : 0;
         call.job = job ? job_hold(job) : NULL;

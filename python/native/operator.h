@@ -30,7 +30,8 @@ enum {
     WANT_DWEIGHTS = 1 << 6,
     GIVEN_STATE = 1 << 8,   /* this and the next bits: one for each state */
     GIVEN_DFINAL = 1 << 12, /* one for each state */
-    WANT_DSTATE = 1 << 16   /* one for each state */
+    WANT_DSTATE = 1 << 16,  /* one for each state */
+    GIVEN_ALL = (1 << 20) - 1
 };
 
 torch_kernel operator_pack, operator_forward, operator_backward;

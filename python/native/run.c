@@ -31,6 +31,13 @@ static void end(struct call *call)
     job_let_go(call->job);
 }
 
+/* The bits of `given`, all of which must be known. */
+static void take_given(struct call *call, torch_value given)
+{
+    call->given = (int64_t)given;
+    call->ok = call->ok && given <= GIVEN_ALL;
+}
+
 /* Are exactly as many tensors left as there are weights? */
 static bool weights_are_last(const struct call *call)
 {
@@ -86,7 +93,10 @@ static void *make_block(struct call *call, int64_t bytes)
 
 static ecornn_io io_of(const struct call *call, torch_value seed)
 {
-    return (ecornn_io){.size = sizeof(ecornn_io), .seed = seed, .stream = call->stream};
+    return (ecornn_io){.size = sizeof(ecornn_io),
+                       .seed = seed,
+                       .stream = call->stream,
+                       .workspace_bytes = (size_t)call->job->workspace};
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -102,8 +112,10 @@ static const void *packed_of(struct call *call)
         packed.data = next_bytes(&call->in, job, job->packed, &packed.bytes, &call->ok);
     else
         packed.data = make_block(call, job->packed);
-    if (given && !(call->given & GIVEN_WEIGHTS))
+    if (given && !(call->given & GIVEN_WEIGHTS)) {
+        call->ok = call->ok && call->in.next == call->in.count;
         return packed.data;
+    }
     torch_tensor *const *const weights = call->in.tensor + call->in.next;
     call->ok = weights_are_last(call);
     if (call->ok && given && job->cuda)
@@ -153,7 +165,7 @@ void operator_forward(torch_value *stack, uint64_t arguments, uint64_t count)
     (void)arguments;
     (void)count;
     begin(&call, stack[0], stack[2]);
-    call.given = (int64_t)stack[1];
+    take_given(&call, stack[1]);
     if (call.ok)
         run_forward(&call, stack[3]);
     stack[0] = results_end(&call.out, call.ok);
@@ -177,6 +189,7 @@ static void read_arrays(struct call *call, ecornn_io *io, ecornn_gradient *gradi
     gradient->dy = read_rows(call, GIVEN_DY, &job->y);
     for (int64_t i = 0; i < job->states; i++)
         gradient->dfinal[i] = read_rows(call, GIVEN_DFINAL << i, &job->state[i]);
+    call->ok = call->ok && call->in.next == call->in.count;
 }
 
 static void backward(struct call *call, ecornn_io *io)
@@ -214,7 +227,7 @@ void operator_backward(torch_value *stack, uint64_t arguments, uint64_t count)
     (void)arguments;
     (void)count;
     begin(&call, stack[0], stack[2]);
-    call.given = (int64_t)stack[1];
+    take_given(&call, stack[1]);
     if (call.ok) {
         ecornn_io io = io_of(&call, stack[3]);
         backward(&call, &io);

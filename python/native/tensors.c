@@ -62,14 +62,25 @@ bool tensor_fits(const struct job *job, torch_tensor *tensor, int32_t type)
            (!job->cuda || device == job->device);
 }
 
+bool tensor_is_plain(torch_tensor *tensor, int32_t type)
+{
+    const int32_t *const own = torch_number.type;
+    const uintptr_t bytes = type == own[ECORNN_F64 - 1]                                   ? 8
+                            : type == own[ECORNN_F32 - 1] || type == torch_number.int32   ? 4
+                            : type == own[ECORNN_BF16 - 1] || type == own[ECORNN_F16 - 1] ? 2
+                                                                                          : 1;
+    bool dense = false;
+    torch.aoti_torch_is_contiguous(tensor, &dense);
+    return dense && (uintptr_t)data_of(tensor) % bytes == 0;
+}
+
 bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape, int32_t type)
 {
     int64_t rank = 0, *size = NULL;
-    bool dense = false;
     torch.aoti_torch_get_dim(tensor, &rank);
     torch.aoti_torch_get_sizes(tensor, &size);
-    torch.aoti_torch_is_contiguous(tensor, &dense);
-    bool same = dense && rank == shape->rank && tensor_fits(job, tensor, type);
+    bool same =
+        rank == shape->rank && tensor_fits(job, tensor, type) && tensor_is_plain(tensor, type);
     for (int64_t i = 0; same && i < rank; i++)
         same = size[i] == shape->size[i];
     return same;

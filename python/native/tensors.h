@@ -37,7 +37,9 @@ bool tensors_take(struct tensors *all, torch_list *list);
 void tensors_end(struct tensors *all);
 /* Is it of that type, on the job's device? */
 bool tensor_fits(const struct job *job, torch_tensor *tensor, int32_t type);
-/* Is it dense, of that shape and type, on the job's device, so that its address can be used? */
+/* Is it dense and aligned, so that its address can be used? */
+bool tensor_is_plain(torch_tensor *tensor, int32_t type);
+/* Is it plain, of that shape and type, on the job's device? */
 bool tensor_is(const struct job *job, torch_tensor *tensor, const struct shape *shape,
                int32_t type);
 /* The address of the next tensor if it is given, else NULL.  ok: cleared if tensor_is fails. */

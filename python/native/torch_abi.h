@@ -74,7 +74,8 @@ enum { TORCH_OK = 0 };
             f(aoti_torch_zero_, (torch_tensor * tensor))                                           \
                 f(torch_get_num_threads, (uint32_t * count))                                       \
                     f(torch_string_c_str, (torch_string * string, const char **text))              \
-                        f(torch_delete_string, (torch_string * string))
+                        f(torch_string_length, (torch_string * string, size_t * bytes))            \
+                            f(torch_delete_string, (torch_string * string))
 
 #define TORCH_MEMBER(name, arguments) int32_t(*name) arguments;
 struct torch_abi {

@@ -127,28 +127,6 @@ def test_fake_tensors():
     assert (y.shape, h.shape, c.shape) == ((5, 2, 4), (2, 2, 2), (2, 2, 4))
 
 
-@pytest.mark.parametrize("change,error", [
-    (dict(x=torch.randn(5, 2, 4)), "x is"), (dict(x=torch.randn(5, 3)), "x is"),
-    (dict(x=torch.randn(0, 2, 3)), "sequence length"),
-    (dict(states=[torch.zeros(1, 2, 4)]), "1 of an initial state"),
-    (dict(states=[torch.zeros(1, 3, 4), torch.zeros(1, 2, 4)]), "an initial state"),
-    (dict(states=[torch.zeros(1, 2, 4).double(), torch.zeros(1, 2, 4)]), "an initial state"),
-    (dict(lengths=torch.zeros(3, dtype=torch.int32)), "lengths is"),
-    (dict(lengths=torch.zeros(2)), "lengths is"),
-    (dict(lengths=torch.tensor([9, 1], dtype=torch.int32)), "9"),
-    (dict(x=torch.randn(5, 2, 3).double()), "weights are torch.float32"),
-    (dict(weights=[torch.zeros(16, 3)]), "1 weights"),
-    (dict(weights=[torch.zeros(16, 3)] * 4), "weight_hh_l0 is")])
-def test_operator_refuses(change, error):
-    given = dict(x=torch.randn(5, 2, 3), lengths=None, states=[],
-                 weights=[p.detach() for p in et.LSTM(3, 4).parameters()])
-    given.update(change)
-    with pytest.raises((RuntimeError, ValueError), match=error):
-        torch.ops.ecornn.layer(*given.values(), None, None, None, "lstm",
-                               [3, 4, 1, 1, 0, 0, 0, 1, 0, 0], "all", 0.0, False, 0, False, None,
-                               True)
-
-
 def test_compiled_refuses():
     module = et.LSTM(3, 4)
     compiled = torch.compile(module, backend="aot_eager")

@@ -216,6 +216,8 @@ def run(x=x, lengths=None, states=None, weights=weights, cell="gru", mask=None, 
 def shape(place, number):
     return dict(shape=[*tail[1][:place], number, *tail[1][place + 1:]])
 y, h, *_ = run(x.transpose(0, 2).contiguous().transpose(0, 2))
+odd = torch.frombuffer(bytearray(121), dtype=torch.float32, offset=1).view(5, 2, 3)  # not aligned
+assert torch.equal(run(odd.fill_(1))[0], y)
 assert torch.equal(y[-1], h[0]) and torch.equal(y, run()[0])
 assert torch.equal(run(weights=[2 * weight for weight in weights])[0], run(
     weights=[2 * weight for weight in weights])[0]) and torch.equal(run()[0], y)
@@ -228,11 +230,12 @@ for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]),
                     (dict(lengths=torch.ones(2)), "another shape"), (dict(x=x.int()), "floats"),
                     (dict(mask=x[..., 0]), "resets and mask"), (dict(keep=True), "training"),
                     (dict(x=torch.ones(5, 2, 7)), "input size"), (shape(0, 200000), "input size"),
-                    *((shape(place, wrong), "no layer has") for place in (0, 1, 2, 5, 7, 9)
+                    *((shape(place, wrong), f"is {wrong}, must be") for place in (0, 1, 2, 5, 7, 9)
                       for wrong in (-1, 2**32 + 1, 2**61)),
-                    *((shape(place, wrong), "no layer has") for place in (3, 4, 8)
-                      for wrong in (-1, 2, 2**40)),
-                    (dict(flags=2**32), "no layer has"), (dict(flags=-1), "no layer has"),
+                    *((shape(place, wrong), f"is {wrong}, must be") for place in (3, 4, 8)
+                      for wrong in (-1, 2, 2**40)), (shape(7, 0), "heads is 0, must be 1 to"),
+                    *((dict(flags=wrong), f"flags is {wrong}, must") for wrong in (
+                        2**32, -1, 1, 1 << 10, 1 << 16)), (dict(cell="gru\\0"), "zero byte"),
                     (shape(2, 2**31 - 1), "layers is"), (shape(2, 60), "so many layers"), (dict(cell="cell a(h)\\nh' = W x +"), "2:"),
                     (dict(states=[torch.ones(1, 4, 2).double().mT]), "another shape"),
                     (dict(lengths=torch.ones(4)[::2]), "another shape")):

@@ -149,6 +149,7 @@ def _attention(*arguments):
 
 @_op.fake("attention")
 def _attention_fake(query, keys, values, vector, lengths, batch_major, want_weights, keep):
+    _check(query, keys, values, vector, batch_major, ("cpu", "cuda", "meta"))
     source = keys.shape[1 if batch_major else 0]
     return [query.new_empty((*query.shape[:2], values.shape[2])),
             query.new_empty((*query.shape[:2], source) if want_weights else 0),
@@ -159,6 +160,7 @@ def _attention_fake(query, keys, values, vector, lengths, batch_major, want_weig
 def _attention_backward(dcontext, dweights, reserve, *arguments):
     *arguments, batch_major, wanted = arguments
     tensors = _ready(*arguments, batch_major)
+    _op.expect_counts((dcontext, dweights), wanted, 2, 4)
     query, source = tensors[0], tensors[1].shape[1 if batch_major else 0]
     for gradient, width in ((dcontext, tensors[2].shape[2]), (dweights, source)):
         _run.expect("a gradient", gradient, (*query.shape[:2], width), query.dtype, query.device)
@@ -192,8 +194,10 @@ def _graph_backward(ctx, gradients):
 _op.register_gradient("attention", "attention", _graph_backward, _setup)
 
 
-def _check(query, keys, values, vector, batch_first: bool) -> None:
+def _check(query, keys, values, vector, batch_first: bool, kinds=("cpu", "cuda")) -> None:
     which = 0 if batch_first else 1
+    if query.dim() != 3:
+        raise ValueError(f"query is {list(query.shape)}, must have three dimensions")
     for name, tensor in (("keys", keys), ("values", values)):
         if tensor.dim() != 3 or tensor.dtype is not query.dtype or tensor.device != query.device:
             raise ValueError(f"{name} is {list(tensor.shape)}, {tensor.dtype} on {tensor.device}, "
@@ -202,7 +206,7 @@ def _check(query, keys, values, vector, batch_first: bool) -> None:
                 tensor.shape[1 - which] != keys.shape[1 - which]):
             raise ValueError(f"{name} is {list(tensor.shape)}, with query {list(query.shape)} and "
                              f"keys {list(keys.shape)}")
-    if query.dtype not in _run.TYPES or not (query.is_cpu or query.is_cuda):
+    if query.dtype not in _run.TYPES or query.device.type not in kinds:
         raise ValueError(f"query is {query.dtype} on {query.device}, must be of floats on a CPU or "
                          "a CUDA device")
     if keys.shape[2] != query.shape[2]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import torch
 
+from ._weights import dense
+
 
 def _seen(tensor) -> bool:
     """May Python look at its values?  Not on a GPU, nor in a transform of torch.func."""
@@ -40,7 +42,8 @@ def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.T
         low, high = int(lengths.min()), int(lengths.max())
         if low < 0 or high > steps:
             raise ValueError(f"lengths has {low if low < 0 else high}, must be 0 to {steps}")
-    return lengths.to(device, torch.int32).contiguous()
+    found = lengths.to(device, torch.int32)
+    return dense(found) if _seen(lengths) else found.contiguous()
 
 
 def check_steps(name: str, given, x, batch_first: bool):

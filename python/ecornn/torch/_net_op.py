@@ -42,7 +42,7 @@ class _Given:
         self.x, self.params, self.seed = x, list(params), seed
         self.counts = lengths, resets, mask
         states = [] if states is None else list(states)
-        places = [int(place) for place in places.split(",") if place]
+        said = [place for place in places.split(",") if place]
         self.batch, self.steps = x.shape[-3:-1] if batch_first else x.shape[-2:-4:-1]
         for name, given in (("resets", resets), ("mask", mask)):
             if given is not None:
@@ -50,10 +50,12 @@ class _Given:
                             x.device)
         net._types(x, self.params)
         shapes = net._state_shapes(self.batch)
-        if len(params) != len(net._names) or len(states) != len(places) or any(
-                place not in range(len(shapes)) for place in places):
-            raise RuntimeError(f"{len(params)} parameters and {len(states)} states, must be "
-                               f"{len(net._names)} and those of {places}")
+        places = [place for place in range(len(shapes)) if str(place) in said]
+        if len(params) != len(net._names) or len(states) != len(said) or (
+                list(map(str, places)) != said):
+            raise RuntimeError(f"{len(params)} parameters, {len(states)} states, places {said}, "
+                               f"must be {len(net._names)}, and as many states as places of 0 to "
+                               f"{len(shapes) - 1}, ascending")
         self.states = [None] * len(shapes)
         for place, state in zip(places, states):
             _run.expect("a state", state, shapes[place], x.dtype, x.device)
@@ -76,8 +78,8 @@ class _Given:
         from ._net import forward
 
         x, *tensors = map(_run.dense, (self.x, *self.params, *self.states))
-        seed = 0 if self.seed is None else int(self.seed)
-        return forward(self.net, plan, training, self.counted(), seed, x, tensors)
+        return forward(self.net, plan, training, self.counted(), _op.seed_of(self.seed), x,
+                       tensors)
 
 
 @torch.library.impl("ecornn::net", ("cpu", "cuda"))
@@ -107,14 +109,14 @@ def _net_backward(doutputs, y, reserve, packed, *arguments):
     given = _Given(*arguments)
     net, x, plan = given.net, given.x, given.plan(True)
     shapes = net._y_shape(given.steps, given.batch), *net._state_shapes(given.batch)
+    _op.expect_counts(doutputs, wanted, len(shapes), 1 + len(given.params) + len(given.places))
     for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
         _run.expect("y or the gradient of a result", tensor, shape, x.dtype, x.device)
     reserve = _op.shown(reserve, plan.sizes.reserve_bytes, x.device)
     packed = _op.shown(packed, plan.sizes.weight_bytes, x.device)
     if reserve is None or packed is None:
         (y, *_), reserve, packed = given.forward(plan, True)
-    seed, dtype = 0 if given.seed is None else int(given.seed), (
-        given.params[0].dtype if given.params else None)
+    seed, dtype = _op.seed_of(given.seed), given.params[0].dtype if given.params else None
     most = 1 + len(given.params)
     wants = list(wanted[:most]) + [False] * len(given.states)
     for place, want in zip(given.places, wanted[most:]):

@@ -36,6 +36,16 @@ torch.library.define(
     f"Tensor[]? states, {_RUN}bool[] wanted) -> Tensor[]")
 
 
+# Bits of the argument flags; shape has the others.
+_FLAGS = (lib.FAST_MATH | lib.ROW_INVARIANT | lib.RESETS | lib.MASK | lib.REPEAT_PADDING
+          | lib.ALL_STATES | lib.SHARED_INPUT)
+# The argument shape: names, least and largest number.
+_SHAPE = {"input_size": (1, 2**31 - 1), "hidden_size": (1, 2**31 - 1),
+          "num_layers": (1, 2**31 - 1), "bias": (0, 1), "bidirectional": (0, 1),
+          "proj_size": (0, 2**31 - 1), "memory_limit": (0, 2**63 - 1), "heads": (1, 2**31 - 1),
+          "grouped_input": (0, 1), "models": (0, 2**31 - 1)}
+
+
 class _Given:
     """An operator's arguments, checked, in the form of _run.py; real or fake tensors."""
 
@@ -47,10 +57,15 @@ class _Given:
         self.batch_major, self.flags, self.drop = batch_major, flags, drop
         self.shows = bool(flags & lib.ALL_STATES)
         self._check()
+        count = self.spec.pairs * len(self.spec.names())
+        if len(weights) != count:
+            raise RuntimeError(f"{len(weights)} weights, must be {count}")
 
     def _check(self) -> None:
         """Refuses tensors that the library would misread; weights are checked when they are packed."""
         spec, x = self.spec, self.x
+        if self.flags & ~_FLAGS:
+            raise RuntimeError(f"flags is {self.flags}, must have no bits but those of {_FLAGS}")
         alone = self.flags & lib.SHARED_INPUT or x.dim() == 3 and spec.models == 1
         lead = () if alone else spec.lead
         if (x.dim() != 3 + len(lead) or x.shape[-1] != spec.input or x.dtype not in _run.TYPES
@@ -112,7 +127,7 @@ class _Given:
         (x, lengths, states), steps = self.tensors()
         # The caller owns an operator's results: with keep, weights are packed for this run alone.
         return _run.forward(self.spec, job, x, lengths, states, self.weights, keep or self.drop,
-                            _seed(self.seed), not keep, *steps, self.shows)
+                            seed_of(self.seed), not keep, *steps, self.shows)
 
 
 def one_line(text: str) -> str:
@@ -127,9 +142,16 @@ def lines(text: str) -> str:
 
 
 def _spec(cell: str, shape, saving: str, dropout) -> Spec:
-    """shape: sizes, layers, bias, bidirectional, proj, memory_limit, heads, grouped_input, and the
-    number of models, 0 where arrays have no [M] first."""
-    return _spec_of(lines(cell), tuple(map(int, shape)), saving, float(dropout))
+    """shape: the numbers that _SHAPE names; models is 0 where arrays have no [M] first."""
+    shape, dropout = tuple(map(int, shape)), float(dropout)
+    if len(shape) != len(_SHAPE):
+        raise RuntimeError(f"shape has {len(shape)} numbers, must have {len(_SHAPE)}")
+    for (name, (least, most)), number in zip(_SHAPE.items(), shape):
+        if not least <= number <= most:
+            raise RuntimeError(f"{name} is {number}, must be {least} to {most}")
+    if not 0 <= dropout <= 1:
+        raise RuntimeError(f"dropout is {dropout}, must be 0 to 1")
+    return _spec_of(lines(cell), shape, saving, dropout)
 
 
 @functools.lru_cache(maxsize=None)
@@ -139,8 +161,13 @@ def _spec_of(cell: str, shape, saving: str, dropout: float) -> Spec:
                    limit, models or None, heads, bool(grouped))
 
 
-def _seed(seed) -> int:
-    return 0 if seed is None else int(seed)
+def seed_of(seed) -> int:
+    """An operator's seed as a number; None: 0."""
+    if seed is None:
+        return 0
+    if seed.numel() != 1 or seed.dtype != torch.int64 or int(seed) < 0:
+        raise RuntimeError(f"seed is {seed.tolist()}, {seed.dtype}, must be one number of int64, at least 0")
+    return int(seed)
 
 
 @torch.library.impl("ecornn::draw", ("cpu", "cuda"))
@@ -173,10 +200,14 @@ def hidden(block, x):
     return x.new_empty(0, dtype=torch.uint8) if block is None else block[:0]
 
 
+_ALIGNED = 64  # bytes, of the library's blocks
+
+
 def shown(tensor, bytes: int, device):
     """The bytes in the storage of such a tensor; None where they are not there, on this device."""
     storage = tensor.untyped_storage()
-    if tensor.device != device or tensor.storage_offset() or storage.nbytes() < bytes:
+    if tensor.device != device or tensor.storage_offset() or storage.nbytes() < bytes or (
+            storage.data_ptr() % _ALIGNED):
         return None
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (bytes,))
 
@@ -199,6 +230,12 @@ def map_rows(name: str) -> None:
         return results, [0] * len(results)
 
     torch.library.register_vmap(f"ecornn::{name}", rule)
+
+
+def expect_counts(doutputs, wanted, results: int, inputs: int) -> None:
+    if (len(doutputs), len(wanted)) != (results, inputs):
+        raise RuntimeError(f"{len(doutputs)} gradients of results and {len(wanted)} wanted, must "
+                           f"be {results} and {inputs}")
 
 
 def refuse_second(what: str):
@@ -237,9 +274,7 @@ def _layer_backward(doutputs, y, reserve, packed, *arguments):
     job, (run, steps) = given.job(True), given.tensors()
     _weights.expect(spec, weights, x.device)
     counts = len(shapes), 1 + spec.states + len(steps[1]) + len(weights)
-    if (len(doutputs), len(wanted)) != counts:
-        raise RuntimeError(f"{len(doutputs)} gradients of results and {len(wanted)} wanted, must "
-                           f"be {counts[0]} and {counts[1]}")
+    expect_counts(doutputs, wanted, *counts)
     for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
         _run.expect("y or the gradient of a result", tensor, shape, x.dtype, x.device)
     reserve = shown(reserve, job.reserve, x.device)
@@ -247,7 +282,7 @@ def _layer_backward(doutputs, y, reserve, packed, *arguments):
     if reserve is None or packed is None or y is None:
         y, _, reserve, packed = given.forward(job, True)
     dx, dstates, dweights = _run.backward(
-        spec, job, *run[:1], _run.dense(y), *run[1:], weights, reserve, packed, _seed(given.seed),
+        spec, job, *run[:1], _run.dense(y), *run[1:], weights, reserve, packed, seed_of(given.seed),
         _run.dense(doutputs[0]), [_run.dense(d) for d in doutputs[1:]], wanted, *steps)
     found, seen = [], set()
     for gradient in (dx, *dstates, *dweights):

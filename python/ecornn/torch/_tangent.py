@@ -149,7 +149,7 @@ def run(call, x, lengths, states, starts, weights, tangents, outputs=None, slope
     outputs, slopes = outputs or [None], slopes or [None]
     plan = _plan_of(call, x)
     count, given = spec.states, spec.states + len(starts)
-    weights = [weight.contiguous() for weight in weights]
+    weights = [_run.dense(weight) for weight in weights]
     zeros = x.new_zeros(spec.hidden) if NOWHERE in spec.places else None
     keep: list = [zeros]
     params = [at or zeros.data_ptr() for at in _parameters(spec, weights, keep)]
@@ -174,8 +174,8 @@ def run(call, x, lengths, states, starts, weights, tangents, outputs=None, slope
                     *of_states(final), *(0,) * 7, params=places[1],
                     resets=(0, *of_states(tangents[1 + count:1 + given])))
     io = pack_io(address(lengths), x.data_ptr(), 0, *of_states(states), *none, 0,
-                 workspace.data_ptr(), 0, call.seed, stream_of(job.index) if on_gpu else 0, 0, 0,
-                 resets=(address(call.resets), *of_states(starts)), mask=address(call.mask),
+                 workspace.data_ptr(), 0, call.seed, stream_of(job.index) if on_gpu else 0,
+                 workspace.numel(), 0, resets=(address(call.resets), *of_states(starts)), mask=address(call.mask),
                  params=places[0], tangent=lib.address_of(along))
     if back:
         dalong = pack_gradient(address(outputs[0]), *of_states(outputs[1:]), 0, *none, 0, 0)

@@ -140,7 +140,10 @@ def dense(tensor):
         return None
     if tensor._is_zerotensor():  # has no memory
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
-    return tensor.contiguous().resolve_neg()
+    if tensor.layout is not torch.strided:
+        raise RuntimeError(f"a tensor is {tensor.layout}, must be torch.strided")
+    found = tensor.contiguous().resolve_neg()
+    return found.clone() if found.data_ptr() % found.itemsize else found  # memory of other libraries
 
 
 def _hold(weights, block: torch.Tensor) -> bool:
