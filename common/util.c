@@ -8,6 +8,7 @@
 #include "common/util.h"
 
 #include <limits.h>
+#include <locale.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,13 +153,24 @@ const char *eco_environment(const char *name)
     return secure_getenv(name);
 }
 
+/* vsnprintf with a decimal point, whatever the locale of the program is. */
+static int format_plainly(char *to, size_t size, const char *format, va_list list)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
+    const int n = vsnprintf(to, size, format, list);
+    uselocale(before);
+    if (plain != (locale_t)0)
+        freelocale(plain);
+    return n;
+}
+
 void eco_text_add(struct eco_text *text, const char *format, ...)
 {
     const size_t used = text->length < text->size ? text->length : text->size;
     va_list list;
     va_start(list, format);
-    const int n =
-        vsnprintf(text->size > used ? text->data + used : NULL, text->size - used, format, list);
+    const int n = format_plainly(text->size > used ? text->data + used : NULL, text->size - used,
+                                 format, list);
     va_end(list);
     if (n > 0)
         text->length += (size_t)n;
@@ -211,7 +223,7 @@ ecornn_status eco_fail(ecornn_status status, const char *format, ...)
     struct eco_text detail = {fail_detail, sizeof fail_detail, 0};
     va_list list;
     va_start(list, format);
-    vsnprintf(said, sizeof said, format, list);
+    format_plainly(said, sizeof said, format, list);
     va_end(list);
     fail_detail[0] = '\0';
     eco_text_add_escaped(&detail, said);

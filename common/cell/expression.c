@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/util.h"
 
 enum { MAX_DEPTH = 64 }; /* of parentheses and signs */
 
@@ -230,9 +231,13 @@ static int parse_bernoulli(struct eco_parser *parser, const struct eco_token *na
     if (value->op != ECO_OP_CONST)
         return eco_scan_fail(&parser->scan, name, false,
                              "the probability of bernoulli must be a number");
-    if (!(value->value >= 0 && value->value <= 1))
+    if (!(value->value >= 0 && value->value <= 1)) {
+        char digits[32];
+        struct eco_text text = {digits, sizeof digits, 0};
+        eco_text_add(&text, "%g", value->value);
         return eco_scan_fail(&parser->scan, name, false,
-                             "the probability of bernoulli is %g, must be 0 to 1", value->value);
+                             "the probability of bernoulli is %s, must be 0 to 1", digits);
+    }
     if (recipe->n_bernoulli == ECO_DRAW_ONCE)
         return eco_scan_fail(&parser->scan, name, false, "the cell has more than %d draws",
                              ECO_DRAW_ONCE);

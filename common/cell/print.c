@@ -36,12 +36,8 @@ static bool stores(int op)
 static void print_number(struct eco_text *text, double value)
 {
     char digits[32];
-    for (int n = 9; n <= 17; n += 8) {
-        snprintf(digits, sizeof digits, "%.*g", n, value);
-        if (strtod(digits, NULL) == value)
-            break;
-    }
-    eco_text_add(text, "%s", digits);
+    snprintf(digits, sizeof digits, "%.9g", value);
+    eco_text_add(text, "%.*g", strtod(digits, NULL) == value ? 9 : 17, value);
 }
 
 /* The name of a stage's vector: stages count from the first of the recipe's vectors, which are its

@@ -306,7 +306,11 @@ START_TEST(locales)
 {
     static const char *const name[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "tr_TR.UTF-8"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        char half[8];
+        struct eco_text printed = {half, sizeof half, 0};
         setlocale(LC_ALL, name[i]); /* a locale that is missing changes nothing */
+        eco_text_add(&printed, "%.1f", 0.5);
+        ck_assert_str_eq(half, "0.5");
         check_constant("0.5 + 1.25e1", 13);
         expect_error("cell a(h)\nh' = SIGMOID(h)",
                      "2:6: there is no function 'SIGMOID', but sigmoid");
