@@ -20,16 +20,16 @@ constants=$(grep -ho 'ECORNN_[A-Z0-9_]*' "$work/kept/ecornn.h" "$work"/kept/ecor
 # build FOLDER NAME: the functions that the headers in the folder declare, and a program that prints
 # the constants; version.h is this build's.
 build() {
-    flags="-std=c11 -w -I $1 -I include"
+    flags="-std=c11 -w -I include"
     echo '#include <ecornn/experimental.h>' > "$work/$2.c"
     # $CC and $flags are lists: unquoted on purpose.
-    ${CC:-cc} $flags -E -P "$work/$2.c" | tr '\n' ' ' | sed 's/;/;\n/g' |
+    ${CC:-cc} -I "$1" $flags -E -P "$work/$2.c" | tr '\n' ' ' | sed 's/;/;\n/g' |
         sed -n 's/^ *__attribute__((visibility("default"))) \(.*\);$/\1 { __builtin_trap(); }/p' > "$work/$2.text"
     { cat "$work/$2.c"; echo '#include <stdio.h>'; echo 'int main(void) {'
         printf 'printf("%%s %%d\\n", "%s", (int)%s);\n' $(echo "$constants" | sed 's/.*/& &/'); echo '}'; } > "$work/$2.main.c"
     cat "$work/$2.text" >> "$work/$2.c"
-    ${CC:-cc} $flags -g -fPIC -shared "$work/$2.c" -o "$work/$2.so"
-    ${CC:-cc} $flags "$work/$2.main.c" -o "$work/$2.main" && "$work/$2.main" > "$work/$2.constants"
+    ${CC:-cc} -I "$1" $flags -g -fPIC -shared "$work/$2.c" -o "$work/$2.so"
+    ${CC:-cc} -I "$1" $flags "$work/$2.main.c" -o "$work/$2.main" && "$work/$2.main" > "$work/$2.constants"
 }
 build "$work/kept" before
 build "$root/include" after

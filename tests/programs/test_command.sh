@@ -4,6 +4,7 @@
 set -eu
 ecornn=${ECORNN:-tools/ecornn/ecornn}
 [ -x "$ecornn" ] || { echo "no $ecornn: skipped"; exit 77; }
+case $ecornn in /*) ;; *) ecornn=$PWD/$ecornn ;; esac
 source=$(cd "${srcdir:-.}" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/ecornn-command.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -147,8 +148,8 @@ open(sys.argv[1], "wb").write(b"ecornn-wisdom 1\ndevice %016x %s\nlstm/f32/infer
                               % (fnv(words), words, fnv(words)))
 EOF
     for command in "plan --device cpu:1 lstm/T2/N2/I4/H8" "plan --json --device cpu:1 lstm/T2/N2/I4/H8" \
-        "wisdom list $work/words" "wisdom list --json $work/words" "wisdom list --json $work/one"; do
-        ECORNN_WISDOM=$work/words "$ecornn" $command > "$work/out" 2>&1 || fail "$command"
+        "wisdom list words" "wisdom list --json words" "wisdom list --json one"; do
+        (cd "$work" && ECORNN_WISDOM=$work/words "$ecornn" $command > "$work/out" 2>&1) || fail "$command"
         ! LC_ALL=C grep -q "$(printf '\302\233\|\342\200\256\|\342\200\217\|\377')" "$work/out" || fail "raw: $command"
     done
     ECORNN_WISDOM=$work/words has '\xC2\x9B31m\xE2\x80\xAE' plan --device cpu:1 lstm/T2/N2/I4/H8
