@@ -309,7 +309,7 @@ typedef struct {
  */
 ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param);
 /** The sizes for a run of fewer steps or rows.  They never exceed those of the plan.  Weights and
- * their gradient stay the plan's.  UNSUPPORTED for nets. */
+ * their gradient stay the plan's.  UNSUPPORTED for nets, tangents and attention. */
 ECORNN_API ecornn_status ecornn_run_sizes(const ecornn_plan *plan, int32_t steps, int32_t batch,
                                           ecornn_sizes *sizes);
 /** Rounds a number of steps or rows up to the one to plan for when T or N changes from run to run:
@@ -460,7 +460,8 @@ enum {
     /** F32 inference with weight_type S8: products read rows as integers of 8 bits too, made in
      * each step with a scale and a zero for each row.  Their sums are exact (doc/numerics.md). */
     ECORNN_INT8 = 1u << 15,
-    /** Runs may have io.rows.  Workspaces on a GPU then have room for the states of N rows. */
+    /** Runs may have io.rows; not of nets and tangents.  Workspaces on a GPU then have room for the
+     * states of N rows. */
     ECORNN_STREAMS = 1u << 16,
 };
 
@@ -553,7 +554,8 @@ ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *syst
  * - The first piece has what all layers share, as in a problem string: T, N, I of the net, and
  * whatever each layer's string would repeat.
  * - A layer is a cell and its own parts of a problem string: all but T, N, I, the type, the order,
- * train, resets, mask, repeat-padding, models and shared-x, which the first piece gives.
+ * train, resets, mask, repeat-padding, models and shared-x, which the first piece gives, and
+ *   streams and tangent, which nets do not have.
  * - Layers joined by "+" run in parallel: they read the same input, each in its own direction, and
  * their outputs are concatenated, [T,N,C1+C2+...].  dx is their sum, added in their order.
  * - join:k turns [T,N,C] into an input [U,N,k*C] with U = ceil(T/k): step u concatenates steps u*k
@@ -565,7 +567,8 @@ ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *syst
  * it), also with a mask.
  *
  * With models all arrays have M first, as for a plan; with shared-x this is so after the first
- * layers.  Parameters are those of layer 0, model after model, then of layer 1 and so on.
+ * layers, and dropout before these is drawn once for all models.  Parameters are those of layer 0,
+ * model after model, then of layer 1 and so on.
  *
  * Layers are numbered from 0 in the order of the text.  A net has the bits of its layers run one
  * after the other by plans with the same choices.  Layer 0 uses the run's seed, every other layer a

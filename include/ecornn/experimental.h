@@ -110,8 +110,9 @@ ECORNN_API ecornn_status ecornn_attention_backward(const ecornn_plan *plan, int3
  * it.
  *
  * A plan has ECORNN_TANGENT, "tangent" in its problem string.  UNSUPPORTED: types other than F32
- * and F64, a projection, dropout together with a mask, cells with more than two states or too many
- * values, bernoulli() in more than one layer.  A run has no weights and no reserve:
+ * and F64, int8, a projection, heads, several models, streams, states of every step, saving less
+ * than all, dropout together with a mask, cells with more than two states or too many values,
+ * bernoulli() in more than one layer.  A run has no weights and no reserve:
  * - io.params: all parameters; io.tangent->params: their tangents, NULL, all or one: zeros.
  * - io.tangent: the tangents of x, initial, reset_state, and memory for those of y and final; all
  * else in there must be 0.  NULL: zeros, or not needed.
