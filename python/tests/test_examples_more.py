@@ -90,7 +90,8 @@ def test_speech(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("feeding", [pytest.param((), marks=pytest.mark.long),
-                                     ("--input-feeding", "--layers", "2"),
+                                     pytest.param(("--input-feeding", "--layers", "2"),
+                                                  marks=pytest.mark.long),
                                      pytest.param(("--fused-attention",), marks=pytest.mark.long),
                                      ("--fused-attention", "--input-feeding")])
 def test_translate(tmp_path: Path, locales: str, feeding: tuple[str, ...]) -> None:

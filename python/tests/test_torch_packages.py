@@ -186,7 +186,7 @@ def program(tmp_path_factory):
 @needs_compiler
 @pytest.mark.skipif(_native._module is None, reason="needs ecornn-torch.so")
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[] if name in ("states", "own cell") else pytest.mark.long)
+    pytest.param(name, marks=[] if name == "own cell" else pytest.mark.long)
     for name in CASES if DEVICE == "cpu" or name in ("states", "own cell")])
 def test_a_package_without_python(tmp_path, program, name):
     path, model, inputs = _package(tmp_path, name)

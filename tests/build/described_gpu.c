@@ -41,6 +41,7 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
                                         .threads = 132,
                                         .memory_bytes = (size_t)80 << 30};
     device->caps.gpu.version = 90;
+    device->caps.own_memory = true;
     return status;
 }
 
