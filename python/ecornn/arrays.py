@@ -111,6 +111,12 @@ def _must_be_dense(name: str, shape, strides) -> None:
                           "and row-major: make a contiguous copy of it")
 
 
+def _must_have_memory(name: str, shape, address) -> None:
+    """NULL would mean that the array is not given."""
+    if not address and 0 not in shape:
+        raise BadArgument(f"{name} is {list(shape)} without memory, must have its numbers")
+
+
 def _read_dlpack(value, name: str, place: Place, stream: int) -> View:
     if hasattr(value, "resolve_neg"):  # a tensor of torch's whose memory may have the other sign
         value = value.resolve_neg()
@@ -126,8 +132,7 @@ def _read_dlpack(value, name: str, place: Place, stream: int) -> View:
     for number, wanted in CODES.items():
         if code == wanted:
             found = number
-    if not tensor.data and 0 not in shape:
-        raise BadArgument(f"{name} is {list(shape)} without memory, must have its numbers")
+    _must_have_memory(name, shape, tensor.data)
     return View((tensor.data or 0) + tensor.byte_offset, shape, found, capsule, value)
 
 
@@ -137,7 +142,8 @@ def _read_cuda(value, name: str, place: Place, stream: int) -> View:
     dtype = numpy.dtype(said["typestr"])
     shape = tuple(said["shape"])
     if said.get("strides") is not None:
-        _must_be_dense(name, shape, [step // dtype.itemsize for step in said["strides"]])
+        _must_be_dense(name, shape, [step / max(dtype.itemsize, 1) for step in said["strides"]])
+    _must_have_memory(name, shape, said["data"][0])
     other = said.get("stream")
     if other is not None and (0 if other == 1 else other) != stream:
         wait(place.device, other)

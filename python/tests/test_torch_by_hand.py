@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 import ecornn.torch as et  # noqa: E402
 from ecornn._errors import Error  # noqa: E402
 from ecornn.torch import _native  # noqa: E402
+from test_torch_native import odd  # noqa: E402
 
 OTHERS = {int: (-1, 0, 3, 2**31 - 1, 2**31, 2**32, 2**40 + 1, 2**63 - 1, -2**63), bool: (),
           float: (math.nan, math.inf, -1.0, 1e300), type(None): (),
@@ -36,13 +37,6 @@ def calls():
             "attention_backward": [context, scores, reserve, *attend, [True] * 4],
             "layer_backward": [[ones, h, None], y, *kept, *layer, [True] * 9],
             "net_backward": [[ones, h], made, *blocks, *net, [True] * 12]}
-
-
-def elsewhere(tensor):
-    """The same values: not aligned to an element, and with gaps."""
-    plain = tensor.contiguous().reshape(-1).view(torch.uint8)
-    yield torch.frombuffer(bytearray([0, *plain.tolist()]), dtype=tensor.dtype, offset=1).view(tensor.shape)
-    yield torch.stack([tensor, tensor], -1)[..., 0]
 
 
 def wrong(tensor):
@@ -78,7 +72,7 @@ def test_one_argument_changed(name):
             for other in wrong(one):  # floats and blocks of bytes: refused, or not used
                 used = one.numel() and (one.dtype is not torch.float32 or not other.numel())
                 assert unchanged(attempt(k, put(other))) or used, (k, i)
-            for other in elsewhere(one) if one.numel() else ():
+            for other in (odd(one), torch.stack([one, one], -1)[..., 0]) if one.numel() else ():
                 found = attempt(k, put(other))
                 assert found is not None and unchanged(found), (k, i)
             attempt(k, put(-one))
