@@ -73,7 +73,7 @@ END_TEST
 START_TEST(algorithms_of_devices)
 {
     ecornn_device *device;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
     ecornn_device_info info = {.size = sizeof info};
     check_ok(ecornn_device_query(device, &info));
     ck_assert_str_eq(info.algorithms, "packed blas scan");

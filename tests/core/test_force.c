@@ -60,7 +60,7 @@ START_TEST(choices_make_the_same_plan)
                                            "mgu/train/T8/N4/I8/H48/save:every:3",
                                            "lstm/bf16-weights/T30/N1/I64/H64"};
     ecornn_device *device;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         force_choices(device, problems[i]);
     ecornn_device_close(device);
@@ -77,7 +77,7 @@ START_TEST(forced_choices_are_printed)
     ecornn_device *device;
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
     ck_assert_int_eq(parse_desc(&desc, "lstm/train/T9/N3/I8/H40", NULL), ECORNN_OK);
     ck_assert_int_eq(setenv("ECORNN_FORCE", forced, 1), 0);
     ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
@@ -96,7 +96,7 @@ START_TEST(too_long_to_force)
     ecornn_device *device;
     ecornn_desc desc;
     ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
     ck_assert_int_eq(parse_desc(&desc, "lstm/T1/N1/I8/H8", NULL), ECORNN_OK);
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';

@@ -295,7 +295,9 @@ START_TEST(says_what_was_not_measured)
                                    two[] = {{"cpu", "chunk", NULL, "1 3", 0}, {.key = NULL}};
     for (int k = 0; k < 2; k++) {
         const ecornn_tuning tuned = tune_by(k == 0 ? none : two, "lstm/f32/infer/T9/N5/I12/H24");
-        ck_assert_int_eq(tuned.candidates, k == 0 ? 0 : 2);
+        const bool own = /* the planner may have one of the two */
+            strstr(tuned.planned, "chunk=1,") || strstr(tuned.planned, "chunk=3,");
+        ck_assert_int_eq(tuned.candidates, k == 0 ? 0 : 2 - own);
         ck_assert_int_eq(tuned.measured, k);
         ck_assert_int_eq(tuned.complete, 1);
     }
