@@ -442,9 +442,10 @@ def _check(layer: Layer, name: str, head: Head | None) -> None:
     for need, missing in refused.items():
         if missing:
             raise Unsupported(f"the layer is {layer!r}: a C file needs one that {need}")
-    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in _c_words.TAKEN:
-        raise BadArgument(f"name is {quoted(name)}, must be a name of C that no word, macro or header of C or "
-                          "C++ has: letters, digits and _")
+    if not re.fullmatch(r"[A-Za-z]\w*(?<!_t|_C)(?<!_MIN|_MAX)(?<!_WIDTH)", name, re.ASCII) or (
+            name in _c_words.TAKEN):
+        raise BadArgument(f"name is {quoted(name)}, must be a name of C that no word, type, macro or header of "
+                          "C or C++ has: letters, digits and _")
     check_finite(layer.parameters)
     if head is None:
         return

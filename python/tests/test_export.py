@@ -312,7 +312,8 @@ def test_wrong_arguments(tmp_path, capsys):
     layer = Layer("gru", 2, 4)
     with pytest.raises(BadArgument, match="must end with .c"):
         export(layer, tmp_path / "net.cpp")
-    for name in ("my-net", "int", "for", "inline", "main", "class", "typeof", "linux", "stdint", "\u00e9", "a\n", "_a"):
+    for name in ("my-net", "int", "for", "inline", "main", "class", "linux", "stdint", "int8_t", "INT8_MAX",
+                 "\u00e9", "a\n", "_a"):
         with pytest.raises(BadArgument, match="must be a name of C"):
             export(layer, tmp_path / f"{name}.c")
     with pytest.raises(BadArgument, match=r"must have \[O,4\]"):
