@@ -50,7 +50,8 @@ static bool keeps_all(const struct eco_layout *layout)
  * ends before others has its last step among theirs. */
 static int32_t followed(const struct eco_layout *layout)
 {
-    return layout->T - (eco_layout_is_lean(layout) || type_of(layout) == layout->sum);
+    const bool any = eco_layout_is_lean(layout) && !layout->problem->row_invariant;
+    return layout->T - (any || type_of(layout) == layout->sum);
 }
 
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t)
@@ -81,7 +82,7 @@ struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int
         return rows;
     rows.type = saving->type;
     if (saving->every > 1)
-        rows.steps = (layout->T - 1) / saving->every;
+        rows.steps = followed(layout) / saving->every;
     if (rows.steps == 0)
         rows.width = 0;
     return rows;

@@ -238,4 +238,5 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
         replay.acc = eco_bind_array(&acc, run->args, replay.t0);
         run_part(&replay);
     }
+    eco_replay_take_kept(&replay);
 }

@@ -20,6 +20,9 @@ struct eco_replay {
 /* Copies known states to the chunk. Of states that are computed step by step it copies the one
  * before the first step. */
 void eco_replay_load_states(const struct eco_replay *replay);
+/* Replaces states by row-invariant checkpoints in fewer bits, from which the steps after them
+ * begin: so gradients do not depend on where chunks end. */
+void eco_replay_take_kept(const struct eco_replay *replay);
 /* The call of a stage over `steps` steps from t on. If all states are known, the rows of all steps
  * count as rows of one step; else each row goes through its steps. */
 struct eco_stage_call eco_replay_call(const struct eco_replay *replay, int32_t t, int32_t steps);

@@ -106,6 +106,34 @@ void eco_replay_load_states(const struct eco_replay *replay)
     }
 }
 
+void eco_replay_take_kept(const struct eco_replay *replay)
+{
+    const struct eco_layout *layout = replay->run->layout;
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_op *op = bound->op;
+    int32_t first = op->t1, count = 0;
+    for (int32_t t = op->t1 - 1; t >= op->t0; t--)
+        if (eco_layout_is_checkpoint(layout, op->d, t)) {
+            first = t;
+            count++;
+        }
+    for (int s = 1; s < states(replay->run); s++) {
+        struct eco_view to = bound->next[s];
+        if (replay->knows || !layout->problem->row_invariant ||
+            eco_type_bytes(bound->checkpoint[s].type) >= eco_type_bytes(to.type))
+            continue;
+        to.first = eco_view_at(&to, first);
+        to.step *= (size_t)layout->problem->saving.every;
+        to.from = 0;
+        move_states(
+            replay, s,
+            (struct eco_move){.to = to,
+                              .from = bound->checkpoint[s],
+                              .t = (int32_t)eco_layout_checkpoint_index(layout, op->d, first),
+                              .steps = count});
+    }
+}
+
 /* ---- calls of stages ------------------------------------------------------------------------- */
 
 /* A state that is computed is written with a copy for backward. Known states are not overwritten;

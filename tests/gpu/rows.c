@@ -398,7 +398,8 @@ int main(int argc, char **argv)
                                         "train/T4/N128/I200/H1000",
                                         "train/T20/N35/I31/H45",
                                         "train/bi/T5/N4/I1/H24/save:states",
-                                        "train/bi/T40/N20/I17/H61/save:every:2"};
+                                        "train/bi/T40/N20/I17/H61/save:every:2",
+                                        "train/T140/N20/I8/H24/save:every:4/bf16-save"};
     /* Each algorithm is forced; then row invariance is asked for, in 16 bits with more chunks and
      * launches, too. */
     static const struct {
