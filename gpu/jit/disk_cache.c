@@ -62,6 +62,8 @@ static bool path_of(struct eco_text *path, struct eco_text *why)
     const char *xdg = eco_environment("XDG_CACHE_HOME");
     if (wanted != NULL && strcmp(wanted, "0") == 0) {
         eco_text_add(why, "ECORNN_CACHE is 0");
+    } else if (wanted != NULL && *wanted != '\0' && *wanted != '/') {
+        eco_text_add(why, "ECORNN_CACHE is not an absolute path");
     } else if (wanted != NULL && *wanted != '\0') {
         eco_text_add(path, "%s", wanted);
         if (path->length < path->size)

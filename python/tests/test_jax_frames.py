@@ -7,13 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from ecornn import Layer
-from ecornn import _library as lib
+from ecornn import Layer, _library
 
 pytest.importorskip("jax")
 from ecornn import _xla  # noqa: E402
 
-MODULE, ERROR = lib.module("jax"), ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))
+MODULE, ERROR = _library.module("jax"), ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))
 BYTES = {0: 1, 1: 1, 4: 4, 5: 8, 6: 1, 8: 4, 10: 2, 11: 4, 12: 8, 16: 2, 99: 4}  # by XLA's types
 PLAN, GUARD = Layer("lstm", 4, 8, device="cpu:1").plan(3, 2, True), 192
 WORK, RESERVE = PLAN.sizes(3, 2)
@@ -86,8 +85,7 @@ def test_frames_of_any_form(count=600):
             given ^= 1 << draw.randrange(63)
         elif what is not None:
             lists[what % 2] = changed(draw, lists[what % 2])
-        ins = [buffer(*each, kept.get((name, k), np.float32([0.5]).view(np.uint8)))
-               for k, each in enumerate(lists[0])]
+        ins = [buffer(*each, kept.get((name, k), [0, 0, 0, 63])) for k, each in enumerate(lists[0])]
         outs = [buffer(*each, 0xFF if each[0] == 11 else 0) for each in lists[1]]
         failed = call(name, given, ins, outs, texts)
         assert turn > 2 or failed is None, failed  # right ones, which make the others' weights and reserve

@@ -54,9 +54,7 @@ def test_one_argument_changed(name):
         try:
             return operator(*right[:k], other, *right[k + 1:])
         except (Error, RuntimeError, ValueError) as error:  # IndexError and others are not ours
-            assert type(error).__module__.startswith("ecornn") or type(error) in (
-                RuntimeError, ValueError, NotImplementedError)
-            assert len(str(error)) > 15, error
+            assert isinstance(error, Error) or type(error) in (RuntimeError, ValueError, NotImplementedError)
 
     def unchanged(found):
         return name == "draw" or not found or all(map(torch.equal, found, want))

@@ -20,7 +20,7 @@ export ECORNN_MODULE_DIR ECORNN_LIBRARY srcdir PYTHONPATH ECORNN_TESTS
 rm -rf "$logs"
 mkdir -p "$logs"
 mkdir -m 700 "$logs/cache"
-ECORNN_CACHE=$logs/cache
+ECORNN_CACHE=$(cd "$logs" && pwd)/cache
 export ECORNN_CACHE
 failed=0
 began=$(date +%s)

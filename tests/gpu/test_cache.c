@@ -261,6 +261,8 @@ START_TEST(takes_a_private_folder_only)
     write_file(other, "x", 1);
     setenv("ECORNN_CACHE", other, 1);
     ck_assert(!open_cache());
+    setenv("ECORNN_CACHE", "kept", 1);
+    ck_assert(!open_cache() && strstr(why, "absolute"));
     setenv("ECORNN_CACHE", folder, 1);
     if (!suite_skips(chown(folder, 1, (gid_t)-1) != 0, "only root can give a folder away"))
         ck_assert(!open_cache());
