@@ -26,7 +26,7 @@ def main(words: Sequence[str] = ()) -> int:
         return 2
     found = info()
     print(f"ecornn {found['version']}, Python {found['python']}, numpy {found['numpy']}")
-    print(f"library: {found['library']}")
+    print(f"library: {printable(found['library'])}")
     for module in found["modules"]:
         where = f" ({module['folder']})" if module["folder"] else ""
         print(f"module for GPUs, {module['where']}{where}: {'yes' if module['found'] else 'no'}")

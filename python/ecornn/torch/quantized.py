@@ -9,7 +9,7 @@ import warnings
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from .._errors import BadArgument
+from .._errors import BadArgument, printable
 from ._given import check_lengths
 from ._spec import CELLS
 from .modules import GRU, LSTM, RNN
@@ -155,5 +155,5 @@ def quantize_dynamic(model: _nn.Module, weights: str = "int8") -> _nn.Module:
             if isinstance(module, _nn.RNNBase)]
     if left:
         warnings.warn("ecornn.torch.quantize_dynamic left subclasses, and modules with a forward of their "
-                      f"own, as they are: {', '.join(left)}", stacklevel=2)
+                      f"own, as they are: {printable(', '.join(left))}", stacklevel=2)
     return made.eval()
