@@ -126,11 +126,10 @@ def test_cuda_array_interface_is_refused_on_a_cpu(layer):
 
     with pytest.raises(BadArgument, match="x is in memory of cuda:0, must be"):
         layer(Cuda())
-    for more, says in ({"strides": (26, 13, 4)}, "must be dense"), ({"data": (0, False)}, "without memory"):
+    for more, says in ({"data": (0, False)}, "without memory"), ({"strides": (26, 13, 4)}, "must be dense"):
         Cuda.__cuda_array_interface__ |= more
         with pytest.raises(BadArgument, match=says):
             arrays.read(Cuda(), "x", arrays.Place("cuda:0"))
-        Cuda.__cuda_array_interface__.pop("strides", None)
 
 
 @pytest.mark.skipif(not VERSIONED, reason="an old numpy")

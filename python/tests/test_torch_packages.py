@@ -216,8 +216,7 @@ def run(x=x, lengths=None, states=None, weights=weights, cell="gru", mask=None, 
 def shape(place, number):
     return dict(shape=[*tail[1][:place], number, *tail[1][place + 1:]])
 y, h, *_ = run(x.transpose(0, 2).contiguous().transpose(0, 2))
-odd = torch.frombuffer(bytearray(121), dtype=torch.float32, offset=1).view(5, 2, 3)  # not aligned
-assert torch.equal(run(odd.fill_(1))[0], y)
+assert torch.equal(run(torch.frombuffer(bytearray(121), dtype=x.dtype, offset=1).view(5, 2, 3).fill_(1))[0], y)
 assert torch.equal(y[-1], h[0]) and torch.equal(y, run()[0])
 assert torch.equal(run(weights=[2 * weight for weight in weights])[0], run(
     weights=[2 * weight for weight in weights])[0]) and torch.equal(run()[0], y)
