@@ -17,16 +17,23 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 def pytest_configure(config):
-    """Declares the mark of tests that take long."""
+    """Declares the marks of tests that take long."""
     config.addinivalue_line("markers", "long: runs only if ECORNN_TESTS is all")
+    config.addinivalue_line("markers", "every(n): else one case in n runs, the first of them")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out tests marked long unless ECORNN_TESTS is all; a shorter one runs the same code."""
-    if os.environ.get("ECORNN_TESTS") != "all":
-        long = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    """Leaves out what the marks say unless ECORNN_TESTS is all; a shorter test runs the same code."""
+    if os.environ.get("ECORNN_TESTS") == "all":
+        return
+    left, cases = [], {}
+    for item in items:
+        every = item.get_closest_marker("every")
+        case = cases[item.function] = cases.get(item.function, -1) + 1
+        if item.get_closest_marker("long") or every and case % every.args[0]:
+            left.append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(params=["cpu"] + ["cuda"] * (torch is not None and torch.cuda.is_available()))

@@ -76,6 +76,7 @@ def test_forward_and_copies(info, device, training):
                 assert torch.equal(a, b)
 
 
+@pytest.mark.every(5)
 @over_all
 @pytest.mark.parametrize("twice", [False, True])
 def test_gradients(info, device, training, twice):

@@ -45,6 +45,7 @@ def _compare(module, *arguments, **named):
 # ---- shapes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["dynamic", "automatic", "marked"])
 def test_twenty_shapes(kind, how, device):
@@ -114,6 +115,7 @@ def test_packed_breaks_the_graph(kind, runs):
 BITS = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 1]])
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("make", [
     lambda **more: et.LSTM(3, 4, 2, bidirectional=True, proj_size=2, **more),
     lambda **more: et.GRU(3, 4, 2, dropout=0.5, **more), lambda **more: et.MGU(3, 4, **more)])
@@ -152,6 +154,7 @@ def test_options_are_checked_in_a_graph():
             compiled(torch.randn(4, 3, 3), **wrong)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("cell", ["lstm", "gru", "mgu"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_an_ensemble_stays_in_the_graph(cell, shared):
@@ -190,6 +193,7 @@ def _opcheck(name, *arguments):
                 operator(*tree.unflatten(mixed))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("case", range(5))
 def test_opcheck(case, keep):
@@ -219,6 +223,7 @@ def test_opcheck_of_the_seed():
         "test_schema", "test_autograd_registration", "test_faketensor"))
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("budget", [0.9, 0.5, 0.0])
 @pytest.mark.parametrize("make", [lambda: et.LSTM(6, 8, 3, dropout=0.5), lambda: et.ZoneoutLSTM(6, 8),
                                   lambda: et.Net(6, "lstm/H8/L3/dropout:0.5")])
@@ -242,6 +247,7 @@ def test_recomputation_draws_nothing_new(make, budget):
     torch.testing.assert_close((found * along).sum(), slope, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("budget", [0.9, 0.3, 0.0])
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("make", [lambda: et.LSTM(6, 8, 3, dropout=0.5),
@@ -283,6 +289,7 @@ def test_vmap_in_a_graph(make):
 # ---- attention ----------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("lengths", [None, torch.tensor([5, 2])])
 def test_attention_stays_in_the_graph(first, lengths):
@@ -314,6 +321,7 @@ def test_opcheck_of_attention(weighs, keep):
 TEXTS = ["lstm/H4/bi; join:2; gru/H5", "lstm/H4/L2/dropout:0.5 + gru/H3/rev; mgu/H4"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("first", [False, True])
 def test_a_net_stays_in_the_graph(text, first):
@@ -344,6 +352,7 @@ def test_arguments_of_a_graph_have_one_line(make):
     assert len(seen) == 1 and "\n" not in seen[0]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("text", TEXTS)
 def test_opcheck_of_a_net(text, keep):

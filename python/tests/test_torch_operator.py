@@ -23,6 +23,7 @@ def _step(function, module, x, hx=None):
     return [y, *torch.autograd.grad(y.pow(2).sum(), [x, *module.parameters()])]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first,unbatched,given", [(0, 0, 0), (1, 0, 1), (0, 1, 1)])
 def test_compile(kind, first, unbatched, given):
