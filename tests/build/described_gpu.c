@@ -1,31 +1,18 @@
 /*
  * A machine with a GPU, described: a driver (DRIVER defined: libcuda.so.1), which keeps descriptors
- * and a thread as NVIDIA's does, and a module whose device "cuda" says that it is an H100 but
+ * as NVIDIA's does, and a module whose device "cuda" says that it is an H100 but
  * computes as the reference does.  tests/build/machines.sh runs tests beside them that must not
  * know where they run.
  */
 #ifdef DRIVER
-
 #include <fcntl.h>
-#include <pthread.h>
-#include <unistd.h>
-
-static void *waits(void *nothing)
-{
-    pause();
-    return nothing;
-}
 
 __attribute__((constructor)) static void begin(void)
 {
-    pthread_t thread;
     for (int i = 0; i < 13; i++)
         (void)!open("/dev/null", O_RDONLY | O_CLOEXEC);
-    (void)!pthread_create(&thread, NULL, waits, NULL);
 }
-
 #else
-
 #include "config.h"
 #include "common/module.h"
 
@@ -65,5 +52,4 @@ const struct eco_module *eco_module_open(const struct eco_services *services)
     module = (struct eco_module){ECO_BUILD, &backend};
     return &module;
 }
-
 #endif

@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"; [ -z "$spinning" ] || kill $spinning' EXIT
 python=${ECORNN_PYTHON:-python3}
 programs=$(printf 'tests/core/test_%s ' api bucket calls cancel cell empty environments import memory models net \
     problem published tangent wisdom wisdom_files)
-modules='torch_autocast torch_heads torch_packed'
+modules='torch_autocast torch_packed'
 
 if grep -q -a -e __asan_init -e __tsan_init .libs/libecornn.so; then
     echo "Python cannot load a library with this sanitizer: skipped" && exit 77
@@ -22,7 +22,7 @@ ECORNN_LIBRARY=$PWD/.libs/libecornn.so PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$sou
 export ECORNN_LIBRARY PYTHONDONTWRITEBYTECODE PYTHONPATH
 unset ECORNN_TESTS
 
-failed() { # what failed: its log follows
+failed() { # what, its log
     echo "FAILED: $row: $1"
     grep -v -e '^ok ' -e '^$' "$2" | tail -n 30
     touch "$folder/failed"
@@ -47,8 +47,7 @@ row() { # its name, the command that each test is an argument of
     echo "$row: $(echo $now | wc -w) programs, Python: $(tail -n 1 "$folder/python")"
 }
 
-# ---- instruction sets: ours with torch's, and our best with torch's least --------------------------------
-
+# Instruction sets: ours with torch's, and our best with torch's least.
 sets=$(bench/ecornn info | sed -n 's/^instruction sets: //p')
 [ -n "$sets" ] || { echo "ecornn info names no instruction set" && exit 1; }
 for pair in "${sets%% *}:default:SSE41" $(for set in $sets; do
@@ -66,8 +65,7 @@ done); do
         ONEDNN_MAX_CPU_ISA="$onednn"
 done
 
-# ---- cores and load ------------------------------------------------------------------------------------
-
+# Cores and load.
 cores=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
 row "one core" taskset -c "$cores"
 [ "$(nproc)" -lt 3 ] || row "two cores" taskset -c "$cores,$((cores + 1))"
@@ -80,14 +78,10 @@ row "four programs that spin"
 kill $spinning
 spinning=
 
-# ---- a GPU: described_gpu.c says how much of one ---------------------------------------------------------
-
-$CC -shared -fPIC -DDRIVER -o "$folder/libcuda.so.1" "$source/tests/build/described_gpu.c" -lpthread
+$CC -shared -fPIC -DDRIVER -o "$folder/libcuda.so.1" "$source/tests/build/described_gpu.c"
 $CC -shared -fPIC -fvisibility=hidden -fopenmp -I. -Iinclude -I"$source/include" -I"$source" \
     -o "$folder/ecornn-cuda.so" "$source/tests/build/described_gpu.c" common/.libs/libcommon.a -lm
 row "a GPU" env LD_LIBRARY_PATH="$folder" ECORNN_MODULE_DIR="$folder"
-
-# ---- what a user may have set ----------------------------------------------------------------------------
 
 localedef -i de_DE -f UTF-8 "$folder/de_DE.UTF-8"
 mkdir "$folder/with a blank"
