@@ -100,6 +100,7 @@ def with_biases(layer: Layer, system: str, parts: list[numpy.ndarray]) -> list[n
 def saved(layer: Layer, system: str, model: int | None, path: Any) -> Any:
     """The arrays of a system by name; one array for a system without names."""
     part, plan = layer._part_of(model), layer._plan_of_one()
+    gates = _gates(layer) if system == "flax" else 0
     names = names_of(layer, "torch" if system == "flax" else system)
     block = part.copy() if system == "ecornn" else (
         convert(plan, "torch" if system == "flax" else system, part, None))
@@ -111,7 +112,7 @@ def saved(layer: Layer, system: str, model: int | None, path: Any) -> Any:
     arrays = [each.reshape(shape) for each, shape in zip(numpy.split(block, ends[:-1]),
                                                          names.values())]
     if system == "flax":
-        arrays = _flax.from_torch(arrays, _shape(layer), _gates(layer))
+        arrays = _flax.from_torch(arrays, _shape(layer), gates)
         names = names_of(layer, "flax")
     flat = dict(zip(names, arrays))
     if path is not None:

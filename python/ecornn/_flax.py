@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy
 
-from ._errors import BadArgument, Unsupported
+from ._errors import BadArgument, Unsupported, quoted
+from ._names import numbers
 from ._plan import Shape
 
 _GATES = {4: "ifgo", 3: "rzn", 1: " "}  # in torch's order; a simple cell has i/kernel
@@ -59,9 +60,9 @@ def apart(found: dict[str, tuple[str, Any]], shape: Shape,
         if not dense:
             result[name] = path, value
             continue
-        array = numpy.asarray(value)
+        array = numbers(path, value)
         if array.ndim == 0 or array.shape[-1] != gates * shape.hidden:
-            raise BadArgument(f"{path} is {list(array.shape)}, must have {gates * shape.hidden} "
+            raise BadArgument(f"{quoted(path)} is {list(array.shape)}, must have {gates * shape.hidden} "
                               "columns")
         for gate, part in zip(letters, numpy.split(array, gates, axis=-1)):
             result[f"{above}{_own(rest[0], gate)}{rest[1:]}"] = f"{path}, gate {gate}", part

@@ -225,15 +225,21 @@ def in_order(system: str, found: dict[str, tuple[str, Any]],
 
 def checked(path: str, value: Any, shape: tuple[int, ...]) -> numpy.ndarray:
     """The array at a path, as numpy's.  Raises BadArgument unless it has this shape and numbers."""
-    given, shown = getattr(value, "shape", None), quoted(path)
+    given = getattr(value, "shape", None)
     if given is not None and tuple(given) != shape:  # before a large array is read
-        raise BadArgument(f"{shown} is {list(given)}, must be {list(shape)}")
+        raise BadArgument(f"{quoted(path)} is {list(given)}, must be {list(shape)}")
+    array = numbers(path, value)
+    if array.shape != shape:
+        raise BadArgument(f"{quoted(path)} is {list(array.shape)}, must be {list(shape)}")
+    return array
+
+
+def numbers(path: str, value: Any) -> numpy.ndarray:
+    """The array at a path, as numpy's, which has numbers."""
     try:
-        array = arrays.to_numpy(value, shown)
+        array = arrays.to_numpy(value, quoted(path))
     except TypeError as error:
         raise BadArgument(str(error)) from error
-    if array.shape != shape:
-        raise BadArgument(f"{shown} is {list(array.shape)}, must be {list(shape)}")
     if array.dtype.kind not in "fiu":
-        raise BadArgument(f"{shown} is {array.dtype}, must be numbers")
+        raise BadArgument(f"{quoted(path)} is {array.dtype}, must be numbers")
     return array
