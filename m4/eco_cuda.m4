@@ -167,6 +167,8 @@ AC_DEFUN([ECO_CUDA], [
      AC_SUBST([CUDNN_LIBS], [-lcudnn])])
   AM_CONDITIONAL([HAVE_CUDNN], [test -n "$CUDNN_LIBS"])
   AM_CONDITIONAL([HAVE_CUDA], [test -z "$eco_cuda_why"])
+  AM_CONDITIONAL([CUDA_PTX], [test "x$with_cuda_arch" = xptx])
+  AM_COND_IF([CUDA_PTX], [AC_DEFINE([CUDA_PTX], [1], [The module has persistent kernels of one cell of each kind.])])
   AM_CONDITIONAL([CUDA_SEEN], [test -n "$eco_cuda_seen"])
   AC_SUBST([NVCC_HOST])
   AC_SUBST([CUDA_GENCODE])
