@@ -258,23 +258,6 @@ def test_torchs_own_modules(kind, runs):
     same(list(found.values()), want)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "MGU"])
-def test_batched_gradients(kind):
-    module = getattr(et, kind)(3, 4).double()
-    x = torch.randn(5, 2, 3, dtype=torch.float64, requires_grad=True)
-    hx = [torch.randn_like(state).requires_grad_() for state in flat(module(x))[1:]]
-    out = flat(module(x, tuple(hx) if len(hx) > 1 else hx[0]))
-    for result in out[:2]:
-        dys = torch.randn(3, *result.shape, dtype=torch.float64)
-        of = [x, *hx, *module.parameters()]
-        many = torch.autograd.grad(result, of, dys, is_grads_batched=True, retain_graph=True,
-                                   allow_unused=True)
-        loop = [torch.autograd.grad(result, of, dy, retain_graph=True, allow_unused=True)
-                for dy in dys]
-        same([m for m in many if m is not None],
-             [torch.stack(each) for each in zip(*loop) if each[0] is not None])
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_functional(kind):
     module = make(kind)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ._attention import AdditiveAttention, attention
 from ._fallbacks import fallbacks
 from ._net import Net
+from . import _flops  # noqa: F401  # after the operators
 from .aten import enabled
 from .cells import GRUCell, LSTMCell, RNNCell
 from .ensemble import Ensemble

@@ -14,7 +14,7 @@ import torch
 from .. import _library as lib
 from .._library import check, library, pack_attention_gradient, pack_attention_io
 from .._plan import device as library_device
-from . import _graph, _op, _run
+from . import _derivative, _graph, _op, _run, _watched
 from ._given import check_lengths, integers
 from ._stream import stream_of
 
@@ -106,13 +106,13 @@ class _Attend(torch.autograd.Function):
         context, weights, reserve = _forward(*tensors, batch_major, want_weights,
                                              any(ctx.needs_input_grad[:4]))
         ctx.save_for_backward(*tensors, reserve)
-        ctx.batch_major = batch_major
+        ctx.batch_major, ctx.weighs = batch_major, want_weights
         return context, weights
 
     @staticmethod
     def backward(ctx, dcontext, dweights):
-        if torch.is_grad_enabled():
-            _op.refuse_second("attention")
+        if _watched.derived((dcontext, dweights)):
+            return _graph_backward(ctx, ctx.needs_input_grad, (dcontext, dweights))[:7]
         *tensors, reserve = ctx.saved_tensors
         found = _backward(tensors, ctx.batch_major, reserve, dcontext, dweights,
                           ctx.needs_input_grad[:4])
@@ -182,16 +182,16 @@ def _setup(ctx, inputs, output):
     ctx.save_for_backward(*inputs[:5], output[2])
 
 
-def _graph_backward(ctx, gradients):
+def _graph_backward(ctx, need, gradients):
     *tensors, reserve = ctx.saved_tensors
-    wanted = list(ctx.needs_input_grad[:4])
+    wanted = list(need[:4])
     found = torch.ops.ecornn.attention_backward(
         gradients[0], gradients[1] if ctx.weighs else None, reserve, *tensors, ctx.batch_major,
         wanted)
     return (*[gradient if want else None for gradient, want in zip(found, wanted)], *[None] * 4)
 
 
-_op.register_gradient("attention", "attention", _graph_backward, _setup)
+_derivative.register("attention", "attention", _graph_backward, _setup)
 
 
 def _check(query, keys, values, vector, batch_first: bool, kinds=("cpu", "cuda")) -> None:
@@ -226,6 +226,12 @@ def attention(query, keys, values, vector, *, lengths=None, batch_first: bool = 
     is one step, and its result has one step too.  Under autocast all tensors except the vector have
     the lower type.
     """
+    arguments = (query, keys, values, vector)
+    named = {"lengths": lengths, "batch_first": batch_first, "need_weights": need_weights}
+    if not torch.compiler.is_compiling():
+        node = _graph.node(attention, arguments, named)
+        if node is not None:
+            return node
     kind = query.device.type
     if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
         lower = torch.get_autocast_dtype(kind)
@@ -239,10 +245,11 @@ def attention(query, keys, values, vector, *, lengths=None, batch_first: bool = 
     _check(query, keys, values, vector, batch_first)
     vector = vector.to(torch.float64 if query.dtype is torch.float64 else torch.float32)
     tensors = query, keys, values, vector
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or _watched.transformed() or _watched.by_operator(
+            (*tensors, lengths)):
         lengths = None if lengths is None else integers("lengths", lengths).to(query.device)
         context, weights, _ = torch.ops.ecornn.attention(
-            *tensors, lengths, batch_first, need_weights, _graph.keeps(tensors))
+            *tensors, lengths, batch_first, need_weights, _watched.keeps(tensors))
     else:
         batch, source = keys.shape[:2] if batch_first else keys.shape[1::-1]
         if lengths is not None:
@@ -288,6 +295,11 @@ class AdditiveAttention(torch.nn.Module):
 
     def forward(self, query, memory, lengths=None, *, keys=None, need_weights: bool = False):
         """Contexts [T,N,*] of queries [T,N,*] or [N,*]; keys: of this memory, if already computed."""
+        if not torch.compiler.is_compiling():
+            node = _graph.node(self, (query, memory, lengths),
+                               {"keys": keys, "need_weights": need_weights})
+            if node is not None:
+                return node
         keys = self.keys(memory) if keys is None else keys
         return attention(self.query_projection(query), keys, memory.to(keys.dtype), self.vector,
                          lengths=lengths, batch_first=self.batch_first, need_weights=need_weights)

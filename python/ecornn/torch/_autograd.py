@@ -11,6 +11,7 @@ from .. import _library as lib
 from . import _pieces, _run
 from ._packing import Packing
 from ._spec import Spec
+from ._watched import Weights, derived
 
 
 class Call(NamedTuple):
@@ -38,36 +39,6 @@ class Call(NamedTuple):
     def given(self) -> int:
         """Number of state tensors: initial ones, and with resets the reset states."""
         return self.spec.states * (1 if self.resets is None else 2)
-
-
-def forward_mode() -> bool:
-    """Is torch.autograd.forward_ad active?"""
-    return torch.autograd.forward_ad._current_level >= 0
-
-
-def _is_batched(tensor) -> bool:
-    """Is this tensor batched by a vmap, of torch.func or of torch.autograd?"""
-    return tensor is not None and (torch._C._functorch.is_legacy_batchedtensor(tensor)
-                                   or torch._C._functorch.is_batchedtensor(tensor))
-
-
-def _vmap_level() -> int:
-    """Nesting depth of torch.autograd's vmaps: is_grads_batched, and vectorize in its functional
-    API."""
-    level = torch._C._vmapmode_increment_nesting() - 1
-    torch._C._vmapmode_decrement_nesting()
-    return level
-
-
-def _each(work, outputs):
-    """Calls work for each gradient of such a vmap in turn, and batches the results."""
-    level = _vmap_level()
-    parts = [None if d is None else torch._remove_batch_dim(d, level, 1, 0) for d in outputs]
-    size = max(part.shape[0] for part in parts if part is not None)
-    found = [work([None if part is None else part[k % part.shape[0]] for part in parts])
-             for k in range(size)]
-    return [None if each[0] is None else torch._add_batch_dim(torch.stack(each), 0, level)
-            for each in zip(*found)]
 
 
 def in_run(tensor, dtype: torch.dtype):
@@ -122,38 +93,40 @@ class Run(torch.autograd.Function):
             kept = [kept]
         ctx.call, ctx.kept = call, [len(each) for each in kept]
         ctx.save_for_backward(rows, y if reads_y else None, lengths, x if rows is not x else None,
-                              call.resets, call.mask, *states, *weights, *itertools.chain(*kept))
+                              call.resets, call.mask, *states, *itertools.chain(*kept))
+        ctx.weights = Weights(weights)
         return as_results(call, (out, *final))
 
     @staticmethod
     def backward(ctx, dy, *dfinal):
         call = ctx.call
         spec, dtype = call.spec, call.dtype
-        rows, y, lengths, x, _, _, *tensors = ctx.saved_tensors
-        kept = [[tensors.pop() for _ in range(count)][::-1] for count in reversed(ctx.kept)][::-1]
-        states, weights = tensors[:call.given], tensors[call.given:]
+        saved = list(ctx.saved_tensors)
+        rows, y, lengths, x, resets, mask = saved[:6]
+        weights, kept = ctx.weights, []
+        if not torch.compiler.is_compiling():
+            weights.check()
+        for count in reversed(ctx.kept):
+            kept.insert(0, saved[len(saved) - count:])
+            saved = saved[:len(saved) - count]
+        states = saved[6:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
         refuse(weights, any(d is not None for d in dfinal), "make the loss of y, not of h or c")
-        many = any(map(_is_batched, (dy, *dfinal)))
-        if torch.is_grad_enabled() or forward_mode() or many and not _vmap_level():
+        if derived((dy, *dfinal)):
             from . import _transforms
 
             # A run in pieces is repeated as one.
-            found = _transforms.gradients(call, None if call.works else kept[0],
-                                          None if call.works else y, rows if x is None else x,
-                                          lengths, states, weights, (dy, *dfinal), wanted)
+            found = _transforms.gradients(
+                call, (None, None, None) if call.works else (y, *kept[0]),
+                rows if x is None else x, (lengths, resets, mask), states, weights, (dy, *dfinal),
+                wanted)
             return (None, found[0], None, *found[1:])
-
-        def work(outputs):
-            dx, dstates, dweights = _backward(call, kept, y, rows, lengths, states, weights,
-                                              outputs, wanted)
-            if ctx.types is not None:
-                dx = _back(dx, ctx.types[0])
-                dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
-            return (dx, *dstates, *dweights)
-
-        found = _each(work, (dy, *dfinal)) if many else work((dy, *dfinal))
-        return (None, found[0], None, *found[1:])
+        dx, dstates, dweights = _backward(call, kept, y, rows, lengths, states, weights,
+                                          (dy, *dfinal), wanted)
+        if ctx.types is not None:
+            dx = _back(dx, ctx.types[0])
+            dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
+        return (None, dx, None, *dstates, *dweights)
 
 
 def _backward(call: Call, kept, y, rows, lengths, states, weights, outputs, wanted):

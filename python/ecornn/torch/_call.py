@@ -8,40 +8,26 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _pieces, _run, _transforms
-from ._autograd import Call, apply, as_results, forward_mode, in_run
+from . import _pieces, _run, _transforms, _watched
+from ._autograd import Call, apply, as_results, in_run
 from ._packing import Packing
 from ._spec import Spec
 from ._stream import capturing
+from ._watched import PLAIN, anything, transformed
 
-_functorch_level = torch._C._functorch.maybe_current_level
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_tracing = torch._C._get_tracing_state
 # For any device; torch 2.4 lacks it.
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: (
     torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")))
-_PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
-def transformed() -> bool:
-    """Is a transform of torch.func, or forward-mode differentiation, active?"""
-    return _functorch_level() is not None or forward_mode()
-
-
-def watched() -> bool:
-    """Is there a transform, a mode or a tracer that must see each operator?"""
-    return transformed() or _dispatch_modes() > 0 or _tracing() is not None
-
-
-def plain(x, weights) -> bool:
-    """Are these ordinary tensors, without tracer or subclass?  Transforms of torch.func are fine."""
-    if type(x) not in _PLAIN or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES:
-        return False
-    if x.layout is not torch.strided or _dispatch_modes() > 0 or _tracing() is not None:
+def fits(x, weights) -> bool:
+    """Are these floats in memory of one CPU or CUDA device?  Their classes may be subclasses."""
+    if not torch.is_tensor(x) or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES or (
+            x.layout is not torch.strided):
         return False
     get_device = x.get_device()  # -1 on a CPU
     for weight in weights:
-        if type(weight) not in _PLAIN or weight.get_device() != get_device:
+        if weight.get_device() != get_device:
             return False
     return True
 
@@ -131,6 +117,9 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     if transformed():
         return _transforms.layer(spec, x, lengths, states, weights, batch_major, drop, packing,
                                  resets, mask, flags, types)
+    if _watched.by_operator((x, lengths, resets, mask), states, weights):
+        return _by_operator(spec, x, lengths, states, weights, batch_major, drop, packing, resets,
+                            mask, flags, types)
     if packing is not None and _pieces.one_by_one(spec, packing):
         return _each_layer(spec, x, states, weights, train, packing, more, types)
     first, works, job = x.shape[-3:-1], None, None
@@ -145,6 +134,24 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     if gradient:
         return apply(call, x, lengths, *states, *weights)
     return run(call, x, lengths, states, weights)
+
+
+def _by_operator(spec: Spec, x, lengths, states, weights, batch_major: bool, drop: bool, packing,
+                 resets, mask, flags: int, types):
+    """The run as an operator; None if torch.jit.trace can take torch's own layers."""
+    dtype, _, result = types
+    if _watched.traced() and spec.torch and spec.heads == 1 and spec.models is None and (
+            lengths is None and resets is None and mask is None and not flags & lib.ALL_STATES):
+        return None
+    if packing is not None:
+        x, lengths = packing.pad(x), packing.lengths
+    x, *states = [None if one is None else one.to(dtype) for one in (x, *states)]
+    y, *final = _watched.forward(
+        spec, x, lengths, states, weights, resets, mask, batch_major, flags, drop,
+        torch.ops.ecornn.draw(x) if drop else None, keep=_watched.keeps((x, *states, *weights)))
+    y = y if packing is None else packing.pack(y)
+    kinds = [result[0], *([result[1]] + [result[2]] * (spec.states - 1)) * 2]
+    return tuple(one.to(kind) for one, kind in zip((y, *final), kinds))
 
 
 def _each_layer(spec: Spec, x, states, weights, train: bool, packing: Packing, more: int, types):
@@ -211,7 +218,7 @@ class Again:
     def run(self, x, hx, weights):
         """The module's result, or None if this call differs."""
         if (x.shape != self.shape or x.dtype is not self.dtype or _where(x) != self.where
-                or watched() or not x.is_contiguous()):
+                or anything() or not x.is_contiguous()):
             return None
         if (_lower(self.kind) if _autocast() else None) is not self.lower:
             return None
@@ -245,7 +252,7 @@ class Again:
     def _takes(self, x, weights) -> bool:
         where = x.get_device()
         for weight in weights:
-            if (type(weight) not in _PLAIN or weight.get_device() != where
+            if (type(weight) not in PLAIN or weight.get_device() != where
                     or weight.dtype is not self.params):
                 return False
         return True
@@ -256,7 +263,7 @@ class Again:
             return None
         where = x.get_device()
         for state, shape in zip(states, self.shapes):
-            if (type(state) is not torch.Tensor or state.shape != shape
+            if (type(state) not in PLAIN or state.shape != shape
                     or state.dtype is not self.dtype or state.get_device() != where
                     or not state.is_contiguous()):
                 return None
@@ -275,7 +282,7 @@ def _where(x) -> int:
 def again(spec: Spec, x, weights, batch_major: bool, train: bool, gradient: bool) -> Again | None:
     """A record for calls like this one, which ran; None if it must not be kept."""
     types = number_types(spec.cell, "cpu" if x.is_cpu else "cuda", x, weights, proj=spec.proj)
-    if types is None or type(x) is not torch.Tensor or not weights:
+    if types is None or not weights:
         return None
     dtype, params, result = types
     if (result != (dtype, dtype, dtype) or weights[0].dtype is not params

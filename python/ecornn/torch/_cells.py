@@ -7,8 +7,8 @@ from __future__ import annotations
 import torch
 
 from . import _call, _fallbacks, _native, _operators
-from ._autograd import _is_batched, forward_mode
 from ._spec import CELLS
+from ._watched import PLAIN, anything, derived, traced
 from ._weights import dense as _dense
 
 # aten's operators; the position is the operator's number of the cell, as in python/native/points.h.
@@ -54,7 +54,7 @@ class Step(torch.autograd.Function):
         kind, count = ctx.kind, ctx.count
         *tensors, now, gates = ctx.saved_tensors if kind < 2 else (*ctx.saved_tensors, None)
         wanted = ctx.needs_input_grad[2:]
-        if torch.is_grad_enabled() or forward_mode() or any(map(_is_batched, outputs)):
+        if derived(outputs):
             return (None, None, *_again(kind, count, tensors, outputs, wanted))
         given = _BIAS * (len(tensors) > count + 2)
         for bit, asked in ((_WANT_DX, wanted[:1]), (_WANT_DH, wanted[1:count]),
@@ -84,9 +84,10 @@ def _again(kind: int, count: int, tensors, outputs, wanted):
 
 
 def _by_operators(kind: int, x, states, weights):
-    """The new states under transforms of torch.func, which torch's LSTMCell does not support."""
+    """The new states under transforms of torch.func, which torch's LSTMCell does not support, and
+    under modes: selective checkpointing forbids the writes in place of torch's."""
     w, r, bias_x, bias_h = weights
-    if any(type(t) not in _call._PLAIN or t.dim() != 2 for t in (x, *states)) or (
+    if any(t.dim() != 2 for t in (x, *states)) or (
             x.shape[1] != w.shape[1] or any(s.shape != (x.shape[0], r.shape[1]) for s in states)):
         return None
     cell = CELLS[("LSTM", "GRU", "RNN_TANH", "RNN_RELU")[kind]]
@@ -112,9 +113,12 @@ def run(kind: int, x, states, weights):
     x: [N,I].  states: [N,H] each.  weights: weight_ih, weight_hh, bias_ih, bias_hh, as aten takes
     them; biases may be None.
     """
-    if _call.transformed():
-        return _by_operators(kind, x, states, weights)
-    if _forward is None or not x.is_cpu or _call.watched() or _call._autocast():
+    if anything():
+        found = None if traced() else _by_operators(kind, x, states, weights)
+        if found is not None:
+            _fallbacks.count("a cell: a transform or a mode that sees operators")
+        return found
+    if _forward is None or not x.is_cpu or _call._autocast():
         return None
     if weights[3] is None:
         if weights[2] is not None:
@@ -123,7 +127,7 @@ def run(kind: int, x, states, weights):
     tensors, gradient = [x, *states, *weights], torch.is_grad_enabled()
     wanted = False
     for tensor in tensors:
-        if type(tensor) not in _call._PLAIN or tensor.layout is not torch.strided:
+        if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
             return None
         wanted = wanted or gradient and tensor.requires_grad
     if wanted:
@@ -140,7 +144,7 @@ def layer(module, x, hx):
     """
     kind = {"LSTM": 0, "GRU": 1, "RNN_TANH": 2, "RNN_RELU": 3}.get(module.mode)
     dim = 1 if module.batch_first else 0
-    if (kind is None or type(x) not in _call._PLAIN or x.dim() != 3 or x.shape[dim] != 1
+    if (kind is None or type(x) not in PLAIN or x.dim() != 3 or x.shape[dim] != 1
             or not x.is_cpu or module.num_layers != 1 or module.bidirectional or module.proj_size
             or "_frozen" in module.__dict__):
         return None
@@ -150,7 +154,7 @@ def layer(module, x, hx):
     else:
         states = list(hx) if kind == 0 else [hx]
         if len(states) != 1 + (kind == 0) or any(
-                type(s) not in _call._PLAIN or s.dim() != 3 or s.shape[0] != 1 for s in states):
+                type(s) not in PLAIN or s.dim() != 3 or s.shape[0] != 1 for s in states):
             return None
         states = [state.squeeze(0) for state in states]
     weights = (*module._tensors(), None, None)[:4]

@@ -38,7 +38,7 @@ def fallbacks(reset: bool = False) -> dict[str, int]:
 def reason(x, weights, states=(), drops_all: bool = False) -> str:
     """Why ecornn does not run a call with these tensors that torch accepts; states: None each if
     they are zeros."""
-    from . import _call, _run
+    from . import _run, _watched
 
     if not isinstance(x, torch.Tensor):
         return f"x is a {type(x).__name__}"
@@ -46,7 +46,7 @@ def reason(x, weights, states=(), drops_all: bool = False) -> str:
         return "torch.jit.trace"
     for name, one in (("x", x), *(("a weight", one) for one in weights),
                       *(("a state", one) for one in states if one is not None)):
-        if type(one) not in _call._PLAIN:
+        if type(one) not in _watched.PLAIN:
             return f"{name} is a {type(one).__name__}"
         if one.device.type not in ("cpu", "cuda"):
             return f"{name} is on {one.device.type}"
@@ -58,6 +58,6 @@ def reason(x, weights, states=(), drops_all: bool = False) -> str:
         return "a mode that sees operators, such as make_fx's"
     if drops_all:
         return "dropout is 1"
-    if _call.transformed():
+    if _watched.transformed():
         return "dropout, with derivatives beyond the first"
     return "other arguments"

@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 
 from .. import _library as lib
+from ._watched import is_batched, keeps
 
 _functorch = torch._C._functorch
 
@@ -62,6 +63,20 @@ def loop(work, size: int, dims, arguments):
                     for one, dim in zip(arguments, dims)]) for k in range(size)]
     out = tuple(torch.stack(each) if torch.is_tensor(each[0]) else None for each in zip(*found))
     return out, tuple(None if one is None else 0 for one in out)
+
+
+def of_autograd(rule, arguments):
+    """Results of rule(size, dims, *arguments) with its batch as such a vmap's."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    given = [torch._remove_batch_dim(one, level, 1, 0) if is_batched(one) else one
+             for one in arguments]
+    dims = [0 if is_batched(one) else None for one in arguments]
+    size = next(one.shape[0] for one, dim in zip(given, dims) if dim == 0)
+    found, dims = rule(size, dims, *given)
+    # Some of its rules want the batch first in memory.
+    return tuple(one if dim is None else torch._add_batch_dim(
+        one.movedim(dim, 0).contiguous(), 0, level) for one, dim in zip(found, dims))
 
 
 # ---- the rule of vmap ---------------------------------------------------------------------------
@@ -118,12 +133,3 @@ def _results(found, rules):
     pairs = [rule(one) if torch.is_tensor(one) else (None, None)
              for one, rule in zip(found, [*rules, None])]
     return tuple(one for one, _ in pairs), tuple(dim for _, dim in pairs)
-
-
-def keeps(tensors) -> bool:
-    """May a backward of these follow, here or at a transform below?"""
-    if not torch.is_grad_enabled():
-        return False
-    stack = _functorch.get_interpreter_stack() or ()
-    return any(each.key() == _functorch.TransformType.Grad for each in stack) or any(
-        tensor is not None and tensor.requires_grad for tensor in tensors)

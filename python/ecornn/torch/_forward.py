@@ -13,11 +13,12 @@ from torch.nn.utils.rnn import PackedSequence
 
 from .. import _library as lib
 from .._plan import limit_of, saving_of
-from . import _call, _graph, _weights
+from . import _call, _graph, _watched, _weights
 from ._eager import eager
 from ._freezing import Freezing
 from ._given import check_lengths, check_steps
 from ._packing import packing_of
+from ._watched import PLAIN
 
 
 class Forward(Freezing):
@@ -91,43 +92,48 @@ class Forward(Freezing):
         all_states: returns y, final and the states of every step, [L*D,T,N,*] whatever batch_first
         is; h of a lower layer is its output.  All of them are differentiable.
         """
+        more = resets is not None or mask is not None or repeat_padding or all_states
+        compiling = torch.compiler.is_compiling()
+        if not (compiling or more) and lengths is None and type(input) in PLAIN:
+            again = self.__dict__.get("_again")
+            if again is not None:
+                again = again[torch.is_grad_enabled()]
+                out = None if again is None else again.run(input, hx, self._tensors())
+                if out is not None:
+                    return out
         if reset_state is not None and resets is None:
             raise ValueError("reset_state is given, but no resets")
         if lengths is not None and isinstance(input, PackedSequence):
             raise ValueError("lengths is given, but a PackedSequence has its own")
-        if resets is not None or mask is not None or repeat_padding or all_states:
-            flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
-            given = resets, reset_state, mask
-            if not torch.compiler.is_compiling():
-                return self._with_steps(input, hx, lengths, given, flags)
-            out = None
-            if torch.is_tensor(input) and input.dim() == 3:
-                out = _graph.module(self, input, hx, lengths, self._in_graph(), given, flags)
-            if out is None:
-                raise ValueError("resets, mask, repeat_padding, all_states: the input must be a "
-                                 "tensor [T,N,I] of the weights' type")
-            return out
+        given, flags = (resets, reset_state, mask), (
+            lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states)
+        if compiling:
+            return self._compiled(input, hx, lengths, more, given, flags)
+        node = _graph.node(self, (input, hx), {
+            "lengths": lengths, "resets": resets, "reset_state": reset_state, "mask": mask,
+            "repeat_padding": repeat_padding, "all_states": all_states})
+        if node is not None:
+            return node
+        if more:
+            return self._with_steps(input, hx, lengths, given, flags)
         out = None
-        if torch.compiler.is_compiling():
-            if isinstance(input, PackedSequence):
-                out = self._packed_apart(input, hx)
-            else:
-                out = _graph.module(self, input, hx, lengths, self._in_graph())
-            return self._otherwise(input, hx, lengths) if out is None else out
-        weights = self._tensors()
-        if type(input) is torch.Tensor:
-            again = self.__dict__.get("_again")
-            if again is not None and lengths is None:
-                again = again[torch.is_grad_enabled()]
-                if again is not None:
-                    out = again.run(input, hx, weights)
-            if out is None and _call.plain(input, weights):
-                out = self._padded(input, hx, lengths, weights)
-        elif type(input) is PackedSequence:
-            out = self._packed(input, hx, weights)
-        elif isinstance(input, torch.fx.Proxy):  # a leaf of a traced model, like torch.nn's modules
-            path = input.tracer.path_of_module(self)
-            return input.tracer.create_proxy("call_module", path, (input, hx), {})
+        if type(input) is PackedSequence:
+            out = self._packed(input, hx, self._tensors())
+        elif _call.fits(input, weights := self._tensors()):
+            out = self._padded(input, hx, lengths, weights)
+        return self._otherwise(input, hx, lengths) if out is None else out
+
+    def _compiled(self, input, hx, lengths, more, given, flags):
+        """forward in a graph of torch.compile or torch.export."""
+        if isinstance(input, PackedSequence) and not more:
+            out = self._packed_apart(input, hx)
+        elif more and not (torch.is_tensor(input) and input.dim() == 3):
+            out = None
+        else:
+            out = _graph.module(self, input, hx, lengths, self._in_graph(), given, flags)
+        if out is None and more:
+            raise ValueError("resets, mask, repeat_padding, all_states: the input must be a "
+                             "tensor [T,N,I] of the weights' type")
         return self._otherwise(input, hx, lengths) if out is None else out
 
     def _apply(self, fn, recurse=True):
@@ -166,7 +172,7 @@ class Forward(Freezing):
         if len(states) != spec.states:
             return spec, None
         for k, state in enumerate(states):
-            if type(state) not in _call._PLAIN or state.dim() != dim:
+            if not torch.is_tensor(state) or state.dim() != dim:
                 return spec, None
             if dim == 2:
                 states[k] = state = state.unsqueeze(1)
@@ -192,7 +198,7 @@ class Forward(Freezing):
         out = _call.layer(spec, x, lengths, states, weights, batch_major, self.training)
         if out is None:
             return None
-        if dim == 3 and lengths is None and not _call.transformed():
+        if dim == 3 and lengths is None and not _watched.anything() and type(x) in PLAIN:
             gradient = torch.is_grad_enabled()
             self.__dict__.setdefault("_again", [None, None])[gradient] = _call.again(
                 spec, x, weights, batch_major, self.training, gradient)
@@ -205,8 +211,7 @@ class Forward(Freezing):
         """For a padded input with (resets, reset_state, mask).  What ecornn does not support is an
         error, because torch has none of these."""
         weights = self._tensors()
-        if (type(x) is not torch.Tensor or not _call.plain(x, weights) or x.dim() != 3
-                or x.shape[2] != self.input_size or 0 in x.shape):
+        if (not _call.fits(x, weights) or x.dim() != 3 or x.shape[2] != self.input_size or 0 in x.shape):
             raise ValueError("resets, mask, repeat_padding, all_states: the input must be a tensor "
                              "[T,N,I], not packed, unbatched or empty, on a CPU or CUDA device")
         batch, steps = x.shape[:2] if self.batch_first else (x.shape[1], x.shape[0])
@@ -232,7 +237,7 @@ class Forward(Freezing):
 
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input
-        if not _call.plain(data, weights) or data.dim() != 2 or data.shape[1] != self.input_size:
+        if not _call.fits(data, weights) or data.dim() != 2 or data.shape[1] != self.input_size:
             return None
         if not len(batch_sizes):
             return None

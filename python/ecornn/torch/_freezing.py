@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import _call, _weights
+from . import _watched, _weights
 
 
 class Freezing:
@@ -25,7 +25,7 @@ class Freezing:
     def _serving(self, tensors: list):
         """The frozen copy of these weights; the weights themselves where it does not count."""
         frozen = self.__dict__.get("_frozen")
-        if frozen is None or torch.is_grad_enabled() or _call.transformed() or (
+        if frozen is None or torch.is_grad_enabled() or _watched.transformed() or (
                 not frozen.serves(tensors)):
             return tensors
         return frozen

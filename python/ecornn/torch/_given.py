@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import torch
 
+from ._watched import readable
 from ._weights import dense
-
-
-def _seen(tensor) -> bool:
-    """May Python look at its values?  Not on a GPU, nor in a transform of torch.func."""
-    return tensor.is_cpu and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def host(numbers) -> torch.Tensor:
@@ -38,12 +34,12 @@ def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.T
     lengths = integers("lengths", lengths)
     if tuple(lengths.shape) != tuple(rows):
         raise ValueError(f"lengths has shape {list(lengths.shape)}, must be {list(rows)}")
-    if _seen(lengths) and lengths.numel():
+    if readable(lengths) and lengths.numel():
         low, high = int(lengths.min()), int(lengths.max())
         if low < 0 or high > steps:
             raise ValueError(f"lengths has {low if low < 0 else high}, must be 0 to {steps}")
     found = lengths.to(device, torch.int32)
-    return dense(found) if _seen(lengths) else found.contiguous()
+    return dense(found) if readable(lengths) else found.contiguous()
 
 
 def check_steps(name: str, given, x, batch_first: bool):
@@ -60,7 +56,7 @@ def check_steps(name: str, given, x, batch_first: bool):
     if given.is_complex():
         raise ValueError(f"{name} is {given.dtype}, must be bools, integers, or floats 0 and 1")
     found = given.ne(0)
-    if given.is_floating_point() and _seen(given) and bool((found != given).any()):
+    if given.is_floating_point() and readable(given) and bool((found != given).any()):
         raise ValueError(f"{name} has {given[found != given][0].item()}, floats must be 0 or 1")
     found = found.transpose(-1, -2) if batch_first else found
     return found.to(torch.uint8).contiguous()

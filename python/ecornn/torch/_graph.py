@@ -8,25 +8,52 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _call, _op
+from . import _call
 from ._given import integers
-from ._spec import CELLS
+from ._spec import CELLS, one_line
+from ._watched import PLAIN, keeps, transformed
 
 
 def drawn(x):
     """A seed, [1].  torch's partitioner may draw again in backward and get another one
     (torch._functorch.config.activation_memory_budget); in a checkpoint it replays the generator."""
+    if not torch.compiler.is_compiling() and transformed():
+        return torch.randint(2 ** 62, (1,), device="cpu")  # vmap knows what to do
     if torch.is_grad_enabled() and torch.compiler.is_dynamo_compiling():
         return torch.utils.checkpoint.checkpoint(torch.ops.ecornn.draw, x, use_reentrant=False)
     return torch.ops.ecornn.draw(x)
 
 
-def keeps(tensors) -> bool:
-    """Does a run on these tensors keep what its backward needs?  In an exported graph, which is
-    mostly for inference, backward repeats forward."""
-    # Not is_exporting(), which torch.compile takes for True in a graph that is not exported.
-    return (torch.is_grad_enabled() and not getattr(torch.compiler, "_is_exporting_flag", False)
-            and any(tensor is not None and tensor.requires_grad for tensor in tensors))
+_NO_PROXIES = {*PLAIN, type(None), bool, int}
+
+
+def _proxy(given):
+    """A Proxy of torch.fx among these arguments, or None."""
+    for one in given:
+        if type(one) in _NO_PROXIES:
+            continue
+        if isinstance(one, (tuple, list)):
+            one = _proxy(one)
+        if isinstance(one, torch.fx.Proxy):
+            return one
+    return None
+
+
+def node(target, arguments, named=None):
+    """One node for a call that torch.fx traces, as of torch.nn's modules; target: a module or a
+    function.  None if no argument is traced."""
+    named = named or {}
+    proxy = _proxy((*arguments, *named.values()))
+    if proxy is None:
+        return None
+    named = {name: one for name, one in named.items() if one is not None and one is not False}
+    if not isinstance(target, torch.nn.Module):
+        return proxy.tracer.create_proxy("call_function", target, arguments, named)
+    path = proxy.tracer.path_of_module(target)
+    if not path:
+        raise ValueError(f"{type(target).__name__} is one node of what torch.fx traces: trace a "
+                         "module that contains it, such as torch.nn.Sequential")
+    return proxy.tracer.create_proxy("call_module", path, arguments, named)
 
 
 def _listed(states, dtype):
@@ -74,7 +101,7 @@ def module(self, x, hx, lengths, weights, given=(None, None, None), flags=0):
              int(self.grouped_input), self.models]
     # None, not an empty list, which AOTInductor's packages lose.
     out = torch.ops.ecornn.layer(
-        x, lengths, states or None, weights, resets, starts or None, mask, _op.one_line(cell), shape,
+        x, lengths, states or None, weights, resets, starts or None, mask, one_line(cell), shape,
         self.saving,
         self.dropout if drop else 0.0,  # torch.compile makes a float a variable, and traces twice
         self.batch_first, flags, drop, drawn(x) if drop else None,

@@ -12,10 +12,11 @@ from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
 from .._plan import limit_of, saving_of
 from ..cell import Cell, expected
-from . import _graph, _net_op, _op, _reserve, _run
+from . import _graph, _net_op, _reserve, _run, _watched  # noqa: F401
 from ._freezing import Freezing
 from ._given import check_lengths, check_steps, integers
 from ._net_plan import Plan, fit_saving, number, plan_of, plan_within, with_words
+from ._spec import one_line
 from ._stream import capturing, stream_of
 from ._weights import Frozen
 
@@ -138,14 +139,20 @@ class _Function(torch.autograd.Function):
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
             ctx.save_for_backward(x, results[0] if plan.sizes.reads_y else None, reserve,
                                   *counts, packed, *tensors[count:])
+            ctx.params = _watched.Weights(tensors[:count])
         return results
 
     @staticmethod
     def backward(ctx, *outputs):
-        if torch.is_grad_enabled():
-            _op.refuse_second("a net")
-        return (*(None,) * 6, *backward(*ctx.call, ctx.saved_tensors, outputs,
-                                        ctx.needs_input_grad[6:]))
+        net, plan, seed, dtype = ctx.call
+        need, saved = ctx.needs_input_grad[6:], ctx.saved_tensors
+        if _watched.derived(outputs):
+            if not torch.compiler.is_compiling():
+                ctx.params.check()
+            found = net._gradients(outputs, seed, saved, ctx.params, need)
+        else:
+            found = backward(net, plan, seed, dtype, saved, outputs, need)
+        return (*(None,) * 6, *found)
 
 
 class Net(Freezing, torch.nn.Module):
@@ -193,18 +200,32 @@ class Net(Freezing, torch.nn.Module):
         first = plan_of("cpu:1", self._text("f32", 1, 1, False, True), self.cells)
         self.joined, self.output_size = first.sizes.joined, first.sizes.output
         own = {Cell(text).name: text for text in self.cells}
-        layers = [layer.strip() for piece in pieces.split(";")
-                  if not piece.strip().startswith(("join:", "dropout:")) for layer in piece.split("+")]
+        layers, joins, joined = [], [], 1  # joined: steps of x in one of a layer
+        for piece in map(str.strip, pieces.split(";")):
+            if piece.startswith("join:"):
+                joined *= int(piece[5:])
+            elif not piece.startswith("dropout:"):
+                layers += map(str.strip, piece.split("+"))
+                joins += [joined] * (len(layers) - len(joins))
         said = re.search(r"(?:^|/)models:(\d+)", common)
         self.models = int(said.group(1)) if said else 1
         self._shared = self.models > 1 and "shared-x" in common.split("/")
         self._counts, self._widths, self._bounds, self._groups = [], [], [], []
         self._names, self._shapes = [], []
+        self._joins: list[int] = []  # of each parameter
         for index, layer in enumerate(layers):
-            self._add_layer(index, layer, own, first.parameters(index), device, dtype)
+            self._add_layer(index, layer, own, first.parameters(index))
+            self._joins += [joins[index]] * (len(self._names) - len(self._joins))
+        self._make(device, dtype)
+
+    def _make(self, device, dtype) -> None:
+        """Makes the parameters."""
+        for name, shape in zip(self._names, self._shapes):
+            self.register_parameter(name, torch.nn.Parameter(
+                torch.empty(shape, device=device, dtype=dtype)))
         self.reset_parameters()
 
-    def _add_layer(self, index, layer, own, parameters, device, dtype) -> None:
+    def _add_layer(self, index, layer, own, parameters) -> None:
         name, words = layer.split("/")[0], f"{layer}/{self.common}"
         hidden = number(words, "H", 0)
         pairs = number(words, "L", 1) * (1 + ("bi" in words.split("/")))
@@ -217,11 +238,9 @@ class Net(Freezing, torch.nn.Module):
             plain = param.name.split(":")[-1]  # that of model 0
             vector = plain.split(".")[2] in ("b", "p")
             shape = self._of_models(param.rows, *([] if vector else [param.cols]))
-            tensor = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
             self._bounds.append(1 / math.sqrt(hidden))
             self._names.append(f"l{index}_{plain.replace('.', '_')}")
             self._shapes.append(shape)
-            self.register_parameter(self._names[-1], tensor)
 
     def _of_models(self, *shape) -> tuple[int, ...]:
         """The shape with that of the models, if there are several."""
@@ -327,6 +346,10 @@ class Net(Freezing, torch.nn.Module):
         return (*x.shape[:-3], x.shape[-3 if self.batch_first else -2])
 
     def forward(self, x, lengths=None, initial=None, *, resets=None, mask=None):
+        if not torch.compiler.is_compiling():
+            node = _graph.node(self, (x, lengths, initial), {"resets": resets, "mask": mask})
+            if node is not None:
+                return node
         self.check(x)
         kind = x.device.type
         if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and (
@@ -337,24 +360,48 @@ class Net(Freezing, torch.nn.Module):
         draws = self.training and self._draws
         counts = (lengths, check_steps("resets", resets, x, self.batch_first),
                   check_steps("mask", mask, x, self.batch_first))
-        run = self._in_graph if torch.compiler.is_compiling() else self._eagerly
+        seen = torch.compiler.is_compiling() or _watched.transformed() or _watched.by_operator(
+            (x, *counts), params, states)
+        run = self._in_graph if seen else self._eagerly
         y, *final = run(x, counts, params, states, draws)
         found, first = [], 0
         for count in self._counts:
             found.append(tuple(final[first:first + count]))
             first += count
-        return y, found
+        return y, tuple(found) if _watched.traced() else found  # TorchScript's lists have one type
 
     def _in_graph(self, x, counts, params, states, draws: bool):
         lengths, resets, mask = counts
         if lengths is not None:
             lengths = integers("lengths", lengths).to(x.device)
-        places = [place for place, state in enumerate(states) if state is not None]
         return torch.ops.ecornn.net(
-            x, lengths, resets, mask, params, [states[place] for place in places] or None,
-            ",".join(map(str, places)), self.input_size, self.pieces, self.batch_first,
-            _op.one_line("\f".join(self.cells)), self.common, self.saving, self.memory_limit, draws,
-            _graph.drawn(x) if draws else None, _graph.keeps([x, *params, *states]))[:-2]
+            *self._arguments(x, lengths, resets, mask, params, states, draws,
+                             _graph.drawn(x) if draws else None),
+            _watched.keeps([x, *params, *states]))[:-2]
+
+    def _gradients(self, outputs, seed: int, saved, params, need):
+        """backward's results by the operator, which autograd, modes and batched gradients see."""
+        x, y, reserve, lengths, resets, mask, packed, *states = saved
+        places = [place for place, state in enumerate(states) if state is not None]
+        most = 1 + len(params)
+        wanted = [*need[:most], *[need[most + place] for place in places]]
+        batch, steps = x.shape[-3:-1] if self.batch_first else x.shape[-2:-4:-1]
+        y = x.new_empty(self._y_shape(steps, batch)) if y is None else y  # then it is not read
+        found = torch.ops.ecornn.net_backward(
+            outputs, y, reserve, packed,
+            *self._arguments(x, lengths, resets, mask, params, states, seed != 0,
+                             torch.tensor([seed], device="cpu") if seed else None), wanted)
+        found = [gradient if want else None for gradient, want in zip(found, wanted)]
+        given = dict(zip(places, found[most:]))
+        return (*found[:most], *[given.get(place) for place in range(len(states))])
+
+    def _arguments(self, x, lengths, resets, mask, params, states, draws: bool, seed):
+        """Those that the operator and its gradient have in common."""
+        places = [place for place, state in enumerate(states) if state is not None]
+        return (x, lengths, resets, mask, list(params),
+                [states[place] for place in places] or None, ",".join(map(str, places)),
+                self.input_size, self.pieces, self.batch_first, one_line("\f".join(self.cells)),
+                self.common, self.saving, self.memory_limit, draws, seed)
 
     def _eagerly(self, x, counts, params, states, draws: bool):
         lengths, *rest = counts

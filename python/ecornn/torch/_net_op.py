@@ -8,8 +8,9 @@ import functools
 
 import torch
 
-from . import _op, _run
+from . import _derivative, _op, _run
 from ._given import check_lengths
+from ._spec import lines
 
 # places: "0,2", the numbers of the states that are given.  cells: texts, joined by form feeds.  Not
 # lists, because register_autograd does not take empty ones.
@@ -22,12 +23,16 @@ torch.library.define("ecornn::net_backward", "(Tensor?[] doutputs, Tensor y, Ten
 
 
 @functools.lru_cache(maxsize=128)
-def _net_of(input_size, pieces, batch_first, cells, common, saving, memory_limit):
-    """A Net without memory."""
+def net_of(input_size, pieces, batch_first, cells, common, saving, memory_limit):
+    """A Net without parameters, which a mode or a transform would see; cells: as the operator has
+    them."""
     from ._net import Net
 
-    return Net(input_size, pieces, batch_first=batch_first, cells=cells, common=common,
-               device="meta", saving=saving, memory_limit=memory_limit)
+    cells = tuple(lines(cells).split("\f") if cells else ())
+
+    bare = type("Bare", (Net,), {"_make": lambda *_: None})
+    return bare(input_size, pieces, batch_first=batch_first, cells=cells, common=common,
+                saving=saving, memory_limit=memory_limit)
 
 
 class _Given:
@@ -36,8 +41,7 @@ class _Given:
     def __init__(self, x, lengths, resets, mask, params, states, places, input_size, pieces,
                  batch_first, cells, *rest):
         *rest, self.draws, seed = rest
-        self.net = net = _net_of(
-            input_size, pieces, batch_first, tuple(_op.lines(cells).split("\f") if cells else ()), *rest)
+        self.net = net = net_of(input_size, pieces, batch_first, cells, *rest)
         net.check(x)
         self.x, self.params, self.seed = x, list(params), seed
         self.counts = lengths, resets, mask
@@ -144,9 +148,9 @@ def _setup(ctx, inputs, output):
                           *(states or ()))
 
 
-def _backward(ctx, gradients):
+def _backward(ctx, need, gradients):
     y, reserve, packed, x, lengths, resets, mask, seed, *tensors = ctx.saved_tensors
-    need, params, states = ctx.needs_input_grad, tensors[:ctx.params], tensors[ctx.params:]
+    params, states = tensors[:ctx.params], tensors[ctx.params:]
     wanted = [need[0], *need[4], *(need[5] if states else ())]
     found = torch.ops.ecornn.net_backward(gradients[:-2], y, reserve, packed, x, lengths, resets, mask,
                                           params, states if ctx.given else None, *ctx.net, seed, wanted)
@@ -155,4 +159,4 @@ def _backward(ctx, gradients):
     return (found[0], None, None, None, found[1:1 + ctx.params], dstates, *[None] * 11)
 
 
-_op.register_gradient("net", "a net", _backward, _setup)
+_derivative.register("net", "a net", _backward, _setup)

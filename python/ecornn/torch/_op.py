@@ -10,16 +10,15 @@ storages, because no formula gives their sizes for any T and N.  If they come ba
 
 from __future__ import annotations
 
-import functools
 import importlib
 
 import torch
 
 from .. import _library as lib
-from . import _call, _run, _weights
+from . import _call, _derivative, _run, _transforms, _weights
 from ._given import check_steps
 from ._imports import when_imported
-from ._spec import Spec, spec_of
+from ._spec import spec_from
 
 _RUN = ("Tensor[] weights, Tensor? resets, Tensor[]? starts, Tensor? mask, str cell, int[] shape, "
         "str saving, float dropout, bool batch_major, int flags, bool drop, Tensor? seed, ")
@@ -39,11 +38,7 @@ torch.library.define(
 # Bits of the argument flags; shape has the others.
 _FLAGS = (lib.FAST_MATH | lib.ROW_INVARIANT | lib.RESETS | lib.MASK | lib.REPEAT_PADDING
           | lib.ALL_STATES | lib.SHARED_INPUT)
-# The argument shape: names, least and largest number.
-_SHAPE = {"input_size": (1, 2**31 - 1), "hidden_size": (1, 2**31 - 1),
-          "num_layers": (1, 2**31 - 1), "bias": (0, 1), "bidirectional": (0, 1),
-          "proj_size": (0, 2**31 - 1), "memory_limit": (0, 2**63 - 1), "heads": (1, 2**31 - 1),
-          "grouped_input": (0, 1), "models": (0, 2**31 - 1)}
+
 
 
 class _Given:
@@ -51,7 +46,7 @@ class _Given:
 
     def __init__(self, x, lengths, states, weights, resets, starts, mask, cell, shape, saving,
                  dropout, batch_major, flags, drop, seed):
-        self.spec = _spec(cell, shape, saving, dropout)
+        self.spec = spec_from(cell, shape, saving, dropout)
         self.x, self.lengths, self.weights, self.seed = x, lengths, weights, seed
         self.states, self.starts, self.resets, self.mask = states, starts, resets, mask
         self.batch_major, self.flags, self.drop = batch_major, flags, drop
@@ -130,37 +125,6 @@ class _Given:
                             seed_of(self.seed), not keep, *steps, self.shows)
 
 
-def one_line(text: str) -> str:
-    """The text of a cell as an operator takes it.  Inductor puts an operator's arguments into
-    comments of its code, which a new line would end."""
-    return text.replace("\n", "\v")
-
-
-def lines(text: str) -> str:
-    """The text from one_line."""
-    return text.replace("\v", "\n")
-
-
-def _spec(cell: str, shape, saving: str, dropout) -> Spec:
-    """shape: the numbers that _SHAPE names; models is 0 where arrays have no [M] first."""
-    shape, dropout = tuple(map(int, shape)), float(dropout)
-    if len(shape) != len(_SHAPE):
-        raise RuntimeError(f"shape has {len(shape)} numbers, must have {len(_SHAPE)}")
-    for (name, (least, most)), number in zip(_SHAPE.items(), shape):
-        if not least <= number <= most:
-            raise RuntimeError(f"{name} is {number}, must be {least} to {most}")
-    if not 0 <= dropout <= 1:
-        raise RuntimeError(f"dropout is {dropout}, must be 0 to 1")
-    return _spec_of(lines(cell), shape, saving, dropout)
-
-
-@functools.lru_cache(maxsize=None)
-def _spec_of(cell: str, shape, saving: str, dropout: float) -> Spec:
-    input, hidden, layers, bias, both, proj, limit, heads, grouped, models = shape
-    return spec_of(cell, input, hidden, layers, bool(bias), dropout, bool(both), proj, saving,
-                   limit, models or None, heads, bool(grouped))
-
-
 def seed_of(seed) -> int:
     """An operator's seed as a number; None: 0."""
     if seed is None:
@@ -212,43 +176,10 @@ def shown(tensor, bytes: int, device):
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (bytes,))
 
 
-def _picked(given, dim, row: int):
-    """One row of an argument under vmap."""
-    if isinstance(given, (list, tuple)):
-        dims = dim if isinstance(dim, (list, tuple)) else [dim] * len(given)
-        return [_picked(one, its, row) for one, its in zip(given, dims)]
-    return given if dim is None or not torch.is_tensor(given) else given.select(dim, row)
-
-
-def map_rows(name: str) -> None:
-    """Lets vmap, in a graph, call the operator for each of its rows.  Eager calls do better."""
-    operator = getattr(torch.ops.ecornn, name)
-
-    def rule(info, in_dims, *arguments):
-        rows = [operator(*_picked(arguments, in_dims, row)) for row in range(info.batch_size)]
-        results = [torch.stack(each) for each in zip(*rows)]
-        return results, [0] * len(results)
-
-    torch.library.register_vmap(f"ecornn::{name}", rule)
-
-
 def expect_counts(doutputs, wanted, results: int, inputs: int) -> None:
     if (len(doutputs), len(wanted)) != (results, inputs):
         raise RuntimeError(f"{len(doutputs)} gradients of results and {len(wanted)} wanted, must "
                            f"be {results} and {inputs}")
-
-
-def refuse_second(what: str):
-    """Raises the error of a gradient of a gradient."""
-    raise NotImplementedError(f"ecornn: no gradient of a gradient (create_graph=True) of {what}")
-
-
-def register_gradient(name: str, what: str, backward, setup) -> None:
-    """Gives the operator a gradient and vmap a rule for both; a second gradient is an error."""
-    torch.library.register_autograd(f"ecornn::{name}", backward, setup_context=setup)
-    torch.library.register_autograd(f"ecornn::{name}_backward", lambda *_: refuse_second(what))
-    map_rows(name)
-    map_rows(f"{name}_backward")
 
 
 @torch.library.impl("ecornn::layer", ("cpu", "cuda"))
@@ -311,9 +242,9 @@ def _setup(ctx, inputs, output):
                           *(starts or ()), *weights)
 
 
-def _backward(ctx, gradients):
+def _backward(ctx, need, gradients):
     y, reserve, packed, x, lengths, resets, mask, seed, *rest = ctx.saved_tensors
-    need, count = ctx.needs_input_grad, _spec(*ctx.stack[:4]).states
+    count = spec_from(*ctx.stack[:4]).states
     lists, wanted = [], [need[0]]
     for number, given in enumerate(ctx.given):
         lists.append(None if given is None else [rest.pop(0) for _ in range(given)])
@@ -331,6 +262,6 @@ def _backward(ctx, gradients):
     return (dx, None, dlists[0], list(found), None, dlists[1], *[None] * 10)
 
 
-register_gradient("layer", "a compiled or exported graph", _backward, _setup)
+_derivative.register("layer", "a layer's operator", _backward, _setup, _transforms.second)
 when_imported("onnxscript.function_libs.torch_lib.ops",
               lambda _: importlib.import_module(__package__ + "._onnx"))

@@ -26,7 +26,18 @@ _TWO_BIASES = {
     "rnn-relu": [("sum", 0)],
 }
 NOWHERE = (-1, 0)
+# An operator's argument shape: names, least and largest number.
+_SHAPE = {"input_size": (1, 2**31 - 1), "hidden_size": (1, 2**31 - 1),
+          "num_layers": (1, 2**31 - 1), "bias": (0, 1), "bidirectional": (0, 1),
+          "proj_size": (0, 2**31 - 1), "memory_limit": (0, 2**63 - 1), "heads": (1, 2**31 - 1),
+          "grouped_input": (0, 1), "models": (0, 2**31 - 1)}
 GATES = {"lstm": 4, "gru": 3, "rnn-tanh": 1, "rnn-relu": 1}
+
+
+def one_line(text: str) -> str:
+    """The text of a cell as an operator takes it.  Inductor puts an operator's arguments into
+    comments of its code, which a new line would end."""
+    return text.replace("\n", "\v")
 
 
 class Spec:
@@ -85,6 +96,14 @@ class Spec:
         return spec_of(self.cell, self.input, self.hidden, self.layers, self.bias, self.dropout,
                        self.directions == 2, self.proj, self.saving, 0, models,
                        self.heads, self.grouped_input)
+
+    @property
+    def words(self) -> tuple:
+        """The operator's cell, shape and saving; see _op.py."""
+        return (one_line(self.cell), [
+            self.input, self.hidden, self.layers, int(self.bias), int(self.directions == 2),
+            self.proj, self.memory_limit, self.heads, int(self.grouped_input), self.models or 0],
+            self.saving)
 
     # ---- tensors --------------------------------------------------------------------------
 
@@ -229,3 +248,28 @@ def spec_of(name: str, input: int, hidden: int, layers: int, bias: bool, dropout
     model, whose arrays have no [M] first."""
     return Spec(name, input, hidden, layers, bias, dropout, bidirectional, proj, saving,
                 memory_limit, models, heads, grouped_input)
+
+
+def lines(text: str) -> str:
+    """The text from one_line."""
+    return text.replace("\v", "\n")
+
+
+def spec_from(cell: str, shape, saving: str, dropout) -> Spec:
+    """shape: the numbers that _SHAPE names; models is 0 where arrays have no [M] first."""
+    shape, dropout = tuple(map(int, shape)), float(dropout)
+    if len(shape) != len(_SHAPE):
+        raise RuntimeError(f"shape has {len(shape)} numbers, must have {len(_SHAPE)}")
+    for (name, (least, most)), number in zip(_SHAPE.items(), shape):
+        if not least <= number <= most:
+            raise RuntimeError(f"{name} is {number}, must be {least} to {most}")
+    if not 0 <= dropout <= 1:
+        raise RuntimeError(f"dropout is {dropout}, must be 0 to 1")
+    return _spec_of(lines(cell), shape, saving, dropout)
+
+
+@functools.lru_cache(maxsize=None)
+def _spec_of(cell: str, shape, saving: str, dropout: float) -> Spec:
+    input, hidden, layers, bias, both, proj, limit, heads, grouped, models = shape
+    return spec_of(cell, input, hidden, layers, bool(bias), dropout, bool(both), proj, saving,
+                   limit, models or None, heads, bool(grouped))

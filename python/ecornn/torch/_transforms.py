@@ -16,14 +16,20 @@ from dataclasses import dataclass, replace
 import torch
 
 from .. import _library as lib
-from . import _fold, _higher, _operators, _run, _tangent
-from ._autograd import Call, forward_mode
+from . import _fold, _higher, _operators, _run, _tangent, _watched
+from ._autograd import Call
 from ._fallbacks import count
-from ._spec import Spec
+from ._derivative import refuse_second
+from ._spec import Spec, spec_from
+from ._watched import forward_mode
 from ._weights import dense
 
 _LEAD = 5  # arguments before the states
 _functorch = torch._C._functorch
+
+
+class Kept(list):
+    """A reserve and packed weights, in a class in which torch.func looks for no tensors to wrap."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class What:
     drop: bool
     keep: bool                         # may backward follow?
     wanted: tuple[bool, ...] = ()      # gradients of x, states and weights
-    kept: tuple | None = None          # reserve and packed weights, if forward was this very run
+    kept: Kept | None = None           # reserve and packed weights, if forward was this very run
 
     @property
     def at(self) -> int:
@@ -76,25 +82,24 @@ def _bottom(what: What, arguments):
     return call, dense(lengths), x, states[:half], states[half:], weights, rest
 
 
-def _is_legacy(tensor) -> bool:
-    return torch.is_tensor(tensor) and _functorch.is_legacy_batchedtensor(tensor)
+def _as_operator(what: What, arguments):
+    """_watched.forward's arguments."""
+    seed, lengths, resets, mask, x, *rest = arguments
+    count, number = what.counts(resets)
+    return (what.spec, x, lengths, rest[:count], rest[count:count + number], resets, mask,
+            what.batch_major, what.flags, what.drop, seed)
 
 
 def apply(function, what: What, *arguments):
     """The function of these tensors; it knows torch.autograd's own vmap, too."""
-    if not any(map(_is_legacy, arguments)):
+    if not any(map(_watched.is_batched, arguments)):
         return function.apply(what, *arguments)
-    level = torch._C._vmapmode_increment_nesting() - 1
-    torch._C._vmapmode_decrement_nesting()
-    given = [torch._remove_batch_dim(one, level, 1, 0) if _is_legacy(one) else one
-             for one in arguments]
-    dims = [0 if _is_legacy(one) else None for one in arguments]
-    size = next(one.shape[0] for one, dim in zip(given, dims) if dim == 0)
-    info = torch._functorch.autograd_function.VmapInfo(size, "error")
-    found, dims = function.vmap(info, (None, *dims), what, *given)
-    # Some of its rules want the batch first in memory.
-    return tuple(one if dim is None else torch._add_batch_dim(
-        one.movedim(dim, 0).contiguous(), 0, level) for one, dim in zip(found, dims))
+
+    def rule(size, dims, *given):
+        info = torch._functorch.autograd_function.VmapInfo(size, "error")
+        return function.vmap(info, (None, *dims), what, *given)
+
+    return _fold.of_autograd(rule, arguments)
 
 
 def _layers(what: What, arguments):
@@ -127,6 +132,8 @@ def _by_operators(what: What, arguments, derivative: str) -> None:
 
 def _why_not(what: What, arguments) -> str | None:
     """Why the library's tangents do not do this run, or None."""
+    if _watched.recorded() or _watched.subclassed(arguments):
+        return "of a recorded program, or with a tensor subclass"
     _, _, resets, mask, x, *rest = arguments
     count, number = what.counts(resets)
     return _tangent.refuses(what.call(0, resets, mask, x, rest[count:count + number]), x)
@@ -147,12 +154,14 @@ class Forward(torch.autograd.Function):
 
     @staticmethod
     def forward(what: What, *arguments):
+        if _watched.by_operator(arguments):
+            return (*_watched.forward(*_as_operator(what, arguments), keep=False), None)
         call, lengths, x, states, starts, weights, _ = _bottom(what, arguments)
         cached = not call.job.on_gpu and bool(weights) and type(weights[0]) is torch.nn.Parameter
         y, final, reserve, packed = _run.forward(
             what.spec, call.job, x, lengths, states, weights, what.keep or what.drop, call.seed,
             cached, call.resets, starts, call.mask, call.shows)
-        return (y, *final, (reserve, packed) if what.keep else None)
+        return (y, *final, Kept((reserve, packed)) if what.keep else None)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -187,6 +196,11 @@ class Backward(torch.autograd.Function):
 
     @staticmethod
     def forward(what: What, *arguments):
+        if _watched.by_operator(arguments):
+            *arguments, y = arguments
+            of, outputs = Backward._parts(what, arguments)
+            return _watched.backward(what.spec, (y, *(what.kept or (None, None))), outputs,
+                                     what.wanted, *_as_operator(what, of)[1:])
         call, lengths, x, states, starts, weights, outputs = _bottom(
             replace(what, keep=True), arguments)
         *outputs, y = outputs
@@ -374,22 +388,60 @@ def _second(what: What, *arguments):
     return apply(Second, what, *arguments)
 
 
-def gradients(call: Call, kept, y, x, lengths, states, weights, outputs, wanted):
+def gradients(call: Call, kept, x, counts, states, weights, outputs, wanted):
     """Gradients of x, states and weights of a run outside of transforms, which can be differentiated
-    and batched; kept: its reserve and packed weights; states: reset states after the initial ones."""
-    what = What(call.spec, call.batch_major, call.flags, call.drop, True, wanted, kept)
+    and batched; kept: y, its reserve and packed weights, or None each; counts: lengths, resets and
+    mask; states: reset states after the initial ones."""
+    what = What(call.spec, call.batch_major, call.flags, call.drop, True, wanted,
+                None if kept[1] is None else Kept(kept[1:]))
     seed = torch.tensor([call.seed], device="cpu") if call.drop else None
     packing, dtype = call.packing, call.dtype
     dy, *dfinal = outputs
+    lengths, resets, mask = counts
+    rows = x
     if packing is not None:
-        x, dy, lengths = packing.pad(x), None if dy is None else packing.pad(dy), packing.lengths
-    tensors = [None if one is None else one.to(dtype) for one in (x, *states)]
+        rows, dy, lengths = (packing.pad(x), None if dy is None else packing.pad(dy),
+                             packing.lengths)
+    tensors = [None if one is None else one.to(dtype) for one in (rows, *states)]
     outputs = [None if one is None else one.to(dtype) for one in (dy, *dfinal)]
-    dx, *found = apply(Backward, what, seed, lengths, call.resets, call.mask, *tensors, *weights,
-                       *outputs, y)
+    if torch.compiler.is_compiling():  # compiled autograd: one node, where a graph would break
+        dx, *found = _watched.backward(
+            call.spec, kept, outputs, wanted, tensors[0], lengths, tensors[1:], weights, resets,
+            mask, call.batch_major, call.flags, call.drop, seed)
+    else:
+        dx, *found = apply(Backward, what, seed, lengths, resets, mask, *tensors, *weights,
+                           *outputs, kept[0])
     dx = dx if dx is None or packing is None else packing.pack(dx)
     return tuple(d if d is None else d.to(one.dtype)
                  for d, one in zip((dx, *found), (x, *states, *weights)))
+
+
+def second(arguments, tangents):
+    """Gradients of layer_backward's arguments by those of its results, outside of transforms, which
+    need no operator: by the run again."""
+    doutputs, _, _, _, x, lengths, states, weights, resets, starts, mask, *words = arguments
+    *words, batch_major, flags, drop, seed, wanted = words
+    if torch.is_grad_enabled() or _watched.recorded() or _watched.subclassed([x], weights):
+        refuse_second("a compiled, exported or recorded program, and no third derivative")
+    flags |= lib.RESETS * (resets is not None) | lib.MASK * (mask is not None)
+    what = What(spec_from(*words), batch_major, flags, drop, True, tuple(wanted))
+    resets, mask = (one if one is None else one.ne(0).to(torch.uint8) for one in (resets, mask))
+    if batch_major:
+        resets, mask = (one if one is None else one.transpose(-1, -2) for one in (resets, mask))
+    none = [None] * what.spec.states
+    groups = [doutputs, [x], states or none, (starts or none) if resets is not None else [], weights]
+    with torch.enable_grad():
+        of = [[one if one is None else one.detach().requires_grad_() for one in group]
+              for group in groups]
+        found = apply(Backward, what, seed, lengths, resets, mask, *sum(of[1:], []), *of[0], None)
+        pairs = [(one, d) for one, d in zip(found, tangents) if one is not None and d is not None]
+        slopes = iter(torch.autograd.grad(
+            [one for one, _ in pairs], [one for one in sum(of, []) if one is not None],
+            [d for _, d in pairs], allow_unused=True))
+    douts, dx, dstates, dstarts, dweights = [
+        [None if one is None else next(slopes) for one in group] for group in of]
+    return (douts, None, None, None, *dx, None, dstates if states else states, dweights, None,
+            dstarts if starts else starts, *[None] * (len(arguments) - 10))
 
 
 def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, drop: bool, packing, resets,
@@ -404,7 +456,7 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, drop: bool
         x, lengths = packing.pad(x), packing.lengths
     tensors = [None if one is None else one.to(dtype) for one in (x, *states)]
     tensors += [weight.to(params) for weight in weights]
-    what = What(spec, batch_major, flags, drop, _fold.keeps(tensors))
+    what = What(spec, batch_major, flags, drop, _watched.keeps(tensors))
     y, *final, _ = apply(Forward, what, seed, lengths, resets, mask, *tensors)
     y = y if packing is None else packing.pack(y)
     kinds = [result[0], *([result[1]] + [result[2]] * (spec.states - 1)) * 2]

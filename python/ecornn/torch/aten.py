@@ -43,7 +43,7 @@ def _checked(spec, x, states, params, batch: int, dims: int) -> bool:
     """Would the library read all tensors correctly?"""
     if spec is None or x.dim() != dims or x.shape[-1] != spec.input:
         return False
-    if not _call.plain(x, params) or len(states) != spec.states:
+    if not _call.fits(x, params) or len(states) != spec.states:
         return False
     step = len(spec.names())
     for pair in range(spec.pairs):
@@ -51,7 +51,7 @@ def _checked(spec, x, states, params, batch: int, dims: int) -> bool:
         for weight, shape in zip(params[pair * step:], shapes):
             if weight.shape != shape or weight.dtype != params[0].dtype:
                 return False
-    return all(type(state) in _call._PLAIN and state.device == x.device
+    return all(state.device == x.device
                and state.shape == (spec.pairs, batch, width)
                for state, width in zip(states, spec.widths))
 

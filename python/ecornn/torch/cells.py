@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from . import _cells
+from . import _cells, _graph
 from ._fallbacks import count
+from ._watched import PLAIN
 
 _nn = torch.nn
 
@@ -23,10 +24,9 @@ class _Cell:
         """
         if torch.compiler.is_compiling():
             return self._torch.forward(self, input, hx)
-        if isinstance(input, torch.fx.Proxy):  # a leaf of a traced model, like torch.nn's cells
-            path = input.tracer.path_of_module(self)
-            return input.tracer.create_proxy("call_module", path, (input, hx), {})
-        out = self._step(input, hx) if type(input) in _cells._call._PLAIN else None
+        out = self._step(input, hx) if type(input) in PLAIN else None
+        if out is None and (node := _graph.node(self, (input, hx))) is not None:
+            return node
         if out is None:
             out = self._torch.forward(self, input, hx)
             states = hx if isinstance(hx, (tuple, list)) else [hx]

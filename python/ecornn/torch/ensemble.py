@@ -118,6 +118,10 @@ class Ensemble(Recurrent):
         """
         if reset_state is not None and resets is None:
             raise ValueError("reset_state is given, but no resets")
+        node = None if torch.compiler.is_compiling() else _graph.node(
+            self, (input, hx, lengths, resets, reset_state, mask, repeat_padding, all_states))
+        if node is not None:
+            return node
         if torch.compiler.is_compiling():
             flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
             out = _graph.module(self, input, hx, lengths, self._in_graph(),
@@ -152,9 +156,9 @@ class Ensemble(Recurrent):
         return (y, *(part[0] if spec.states == 1 else part for part in parts))
 
     def _check(self, x, weights) -> None:
-        if type(x) not in _call._PLAIN or not _call.plain(x, weights):
+        if not _call.fits(x, weights):
             raise ValueError("x must be a padded tensor of floats on the parameters' device, a CPU "
-                             "or CUDA device, without tracers")
+                             "or CUDA device")
         order = "N,T" if self.batch_first else "T,N"
         lead = x.shape[:-3]
         if (x.dim() not in (3, 4) or x.shape[-1] != self.input_size

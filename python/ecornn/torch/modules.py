@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from . import _call, _dynamo, _operators, _subclasses
+from . import _dynamo, _operators, _subclasses, _watched
 from ._fallbacks import count, reason
 from ._forward import Forward
 from ._packing import packing_of
@@ -40,7 +40,7 @@ class _Layers(Forward):
             raise ValueError("lengths: the input is not one that ecornn takes "
                              f"({getattr(input, 'dtype', None)}, {getattr(input, 'shape', None)})")
         x = input.data if isinstance(input, PackedSequence) else input
-        if _call.transformed() and x.dim() in (2, 3) and x.numel():
+        if _watched.transformed() and x.dim() in (2, 3) and x.numel():
             found = self._by_operators(input, hx)
         else:
             found = self._torch.forward(self, input, hx)

@@ -1,0 +1,56 @@
+"""What torch.utils.flop_counter counts for the operators: as for torch's own, two for each
+multiplication of a product of matrices, in all steps of all rows."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from . import _net_op
+from ._imports import when_imported
+
+
+def _layer(x, lengths, states, weights, resets, starts, mask, cell, shape, *_, **__):
+    dims = 3 if shape[-1] else 2  # of a matrix, with models
+    return 2 * x[-3] * x[-2] * sum(math.prod(one) for one in weights if len(one) == dims)
+
+
+def _layer_backward(doutputs, y, reserve, packed, *run, **_):
+    """As many for the gradients of what a product reads, and for those of weights."""
+    x, weights, shape, wanted = run[0], run[3], run[8], run[-1]
+    count = _layer(*run) * (1 + any(wanted[len(wanted) - len(weights):]))
+    if not wanted[0]:  # no gradient of x, which the first weights of each direction read
+        each = len(weights) // (shape[2] * (1 + shape[4]))
+        count -= 2 * x[-3] * x[-2] * sum(math.prod(weights[k * each]) for k in range(1 + shape[4]))
+    return count
+
+
+def _net(x, lengths, resets, mask, params, states, places, *rest, **_):
+    net = _net_op.net_of(*rest[:7])
+    batch, steps = x[-3:-1] if net.batch_first else x[-2:-4:-1]
+    return sum(2 * batch * -(-steps // joined) * math.prod(shape)
+               for joined, shape in zip(net._joins, params) if len(shape) == 2 + (net.models > 1))
+
+
+def _net_backward(doutputs, y, reserve, packed, *run, **_):
+    return 2 * _net(*run)
+
+
+def _attention(query, keys, values, vector, lengths, batch_major, *_, **__):
+    source = keys[1 if batch_major else 0]
+    return 2 * query[0] * query[1] * source * (query[2] + values[2])
+
+
+def _attention_backward(dcontext, dweights, reserve, *run, **_):
+    return 2 * _attention(*run)
+
+
+def _register(counter) -> None:
+    for name, formula in (("layer", _layer), ("layer_backward", _layer_backward), ("net", _net),
+                          ("net_backward", _net_backward), ("attention", _attention),
+                          ("attention_backward", _attention_backward)):
+        counter.register_flop_formula(getattr(torch.ops.ecornn, name))(formula)
+
+
+when_imported("torch.utils.flop_counter", _register)
