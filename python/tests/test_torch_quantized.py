@@ -135,3 +135,10 @@ def test_lengths(kind, more):
     assert torch.equal(y, right) and torch.equal(flat(final), flat(packed[1]))
     with pytest.raises(ValueError, match="lengths has 10, must be 0 to 9"):
         ours(padded, lengths=[4, 10, 2])
+
+
+def test_traces():
+    model, x = torch.nn.Sequential(ecornn.torch.quantize_dynamic(torch.nn.GRU(3, 4))), torch.randn(5, 2, 3)
+    for run in (torch.jit.trace(model, x[:2]), torch.fx.symbolic_trace(model),
+                torch.compile(model, fullgraph=True, backend="aot_eager")):
+        torch.testing.assert_close(run(x)[0], model(x)[0], rtol=0, atol=0)

@@ -8,10 +8,12 @@ import warnings
 
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from .._errors import BadArgument, printable
+from . import _derivative, _graph, _watched
 from ._given import check_lengths
-from ._spec import CELLS
+from ._spec import CELLS, spec_of
 from .modules import GRU, LSTM, RNN
 
 _nn = torch.nn
@@ -41,6 +43,50 @@ def _in_form(states):
     return tuple(states) if len(states) > 1 else states[0]
 
 
+# ---- the operator, where something sees operators -----------------------------------------------
+
+_layers = WeakTensorKeyDictionary()  # by the block of weights
+torch.library.define("ecornn::quantized", "(Tensor x, Tensor? lengths, Tensor[]? states, Tensor block, "
+                     "str cell, int[] shape, str weights) -> Tensor[]")
+
+
+def _layer(cell: str, shape, weights: str):
+    from ..layer import Layer  # with numpy, which ecornn.torch does without
+
+    input, hidden, layers, first, both, proj = shape
+    return Layer(cell, input, hidden, layers=layers, proj=proj, batch_first=bool(first),
+                 bidirectional=bool(both), device=f"cpu:{torch.get_num_threads()}", weights=weights)
+
+
+def _run(layer, x, lengths, states) -> list:
+    """y and the final states."""
+    given = None if states is None else tuple([state.resolve_neg().numpy() for state in states])
+    y, final = layer(x.resolve_neg().numpy(), given, None if lengths is None else lengths.numpy())
+    return [torch.from_numpy(one) for one in (y, *final)]
+
+
+@torch.library.impl("ecornn::quantized", "cpu")
+def _quantized(x, lengths, states, block, *words):
+    layer = _layers.get(block)
+    if layer is None:  # of a graph that has been loaded
+        layer = _layers[block] = _layer(*words)
+        layer.load("ecornn", block.numpy())
+        layer.freeze_weights()
+    return _run(layer, x, lengths, states)
+
+
+_derivative.map_rows("quantized")
+
+
+@torch.library.register_fake("ecornn::quantized")
+def _quantized_fake(x, lengths, states, block, cell, shape, weights):
+    input, hidden, layers, first, both, proj = shape
+    spec = spec_of(cell, input, hidden, layers, True, 0.0, bool(both), proj)
+    batch = x.shape[0 if first else 1]
+    return [x.new_empty((*x.shape[:2], spec.out)),
+            *(x.new_empty((spec.pairs, batch, width)) for width in spec.widths)]
+
+
 class Quantized(_nn.Module):
     """An LSTM, GRU or RNN of torch.nn, or an LSTM or GRU that torch has quantised, for inference in
     int8 on a CPU.
@@ -59,8 +105,6 @@ class Quantized(_nn.Module):
     """
 
     def __init__(self, module: _nn.Module, weights: str = "int8"):
-        from ..layer import Layer  # with numpy, which ecornn.torch does without
-
         super().__init__()
         _check(weights)
         if not _takes(module):
@@ -72,28 +116,35 @@ class Quantized(_nn.Module):
         for name in _HOOKS:
             setattr(self, name, copy.copy(getattr(module, name)))
         made = isinstance(module, _made_by_torch())
-        self.layer = Layer(
-            CELLS[module.mode], module.input_size, module.hidden_size, layers=module.num_layers,
-            proj=self.proj_size, batch_first=module.batch_first,
-            bidirectional=module.bidirectional, device=f"cpu:{torch.get_num_threads()}", weights=weights)
+        self.mode = module.mode
+        self.layer = _layer(*self._words(weights))
         given = module if made else {
             name: array.detach().float().cpu().numpy() for name, array in module.named_parameters()}
         if not made and not module.bias:
             zero = torch.zeros(module.weight_ih_l0.shape[0]).numpy()
             given |= {name.replace("weight", "bias"): zero for name in given if "weight_hr" not in name}
         self.layer.load(given) if made else self.layer.load("torch", given)
+        self._freeze()
+
+    def _freeze(self) -> None:
+        """After a load.  The operator's weights are the layer's own memory."""
         self.layer.freeze_weights()
+        self._block = torch.from_numpy(self.layer.parameters.block)
+        _layers[self._block] = self.layer
+
+    def __getstate__(self):
+        return {name: one for name, one in super().__getstate__().items() if name != "_block"}
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.layer.freeze_weights()
+        self._freeze()
 
     def get_extra_state(self):
         return torch.from_numpy(self.layer.parameters.block.copy())
 
     def set_extra_state(self, state):
         self.layer.load("ecornn", state.numpy())
-        self.layer.freeze_weights()
+        self._freeze()
 
     def extra_repr(self) -> str:
         return repr(self.layer)
@@ -101,6 +152,10 @@ class Quantized(_nn.Module):
     def forward(self, input, hx=None, *, lengths=None):
         """y and the final state, or the two of an LSTM; input and hx as torch.nn's, lengths as
         ecornn.torch's."""
+        if not torch.compiler.is_compiling():
+            node = _graph.node(self, (input, hx), {"lengths": lengths})
+            if node is not None:
+                return node
         if hx is not None:
             hx = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
         if isinstance(input, PackedSequence):
@@ -112,23 +167,34 @@ class Quantized(_nn.Module):
         if alone:
             input, hx = input.unsqueeze(along), hx and [state.unsqueeze(1) for state in hx]
         if lengths is not None and input.dim() == 3:
-            lengths = check_lengths(lengths, input.shape[1 - along], (input.shape[along],), "cpu").numpy()
+            lengths = check_lengths(lengths, input.shape[1 - along], (input.shape[along],), "cpu")
         y, final = self._run(input, hx, lengths)
         if alone:
             y, final = y.squeeze(along), [state.squeeze(1) for state in final]
         return y, _in_form(final)
 
     def _run(self, x: torch.Tensor, hx, lengths):
-        given = None if hx is None else tuple([state.detach().resolve_neg().numpy() for state in hx])
-        y, final = self.layer(x.detach().resolve_neg().numpy(), given, lengths)
-        return torch.from_numpy(y), [torch.from_numpy(state) for state in final]
+        x, hx = x.detach(), None if hx is None else [state.detach() for state in hx]
+        if (torch.compiler.is_compiling() or _watched.transformed()
+                or _watched.by_operator((x, lengths), hx or ())):
+            y, *final = torch.ops.ecornn.quantized(
+                x, lengths, hx, self._block, *self._words(self.layer.weights))
+            return y, final
+        y, *final = _run(self.layer, x, lengths, hx)
+        return y, final
+
+    def _words(self, weights: str) -> tuple:
+        """The operator's other arguments."""
+        return (CELLS[self.mode], [
+            self.input_size, self.hidden_size, self.num_layers, int(self.batch_first),
+            int(self.bidirectional), self.proj_size], weights)
 
     def _packed(self, input, hx):
         order, back = input.sorted_indices, input.unsorted_indices
         x, lengths = pad_packed_sequence(PackedSequence(input.data, input.batch_sizes), self.batch_first)
         if order is not None and hx is not None:
             hx = [state.index_select(1, order) for state in hx]
-        y, final = self._run(x, hx, lengths.numpy())
+        y, final = self._run(x, hx, lengths)
         made = pack_padded_sequence(y, lengths, self.batch_first)
         if back is not None:
             final = [state.index_select(1, back) for state in final]
