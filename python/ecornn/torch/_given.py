@@ -39,7 +39,7 @@ def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.T
         if low < 0 or high > steps:
             raise ValueError(f"lengths has {low if low < 0 else high}, must be 0 to {steps}")
     found = lengths.to(device, torch.int32)
-    return dense(found) if readable(lengths) else found.contiguous()
+    return dense(found) if readable(found) else found.contiguous()
 
 
 def check_steps(name: str, given, x, batch_first: bool):
