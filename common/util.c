@@ -166,11 +166,12 @@ static int format_plainly(char *to, size_t size, const char *format, va_list lis
 
 void eco_text_add(struct eco_text *text, const char *format, ...)
 {
-    const size_t used = text->length < text->size ? text->length : text->size;
+    const size_t used = text->length < text->size ? text->length : text->size,
+                 left = text->size - used, /* vsnprintf() need not take more than INT_MAX */
+        room = left < INT_MAX ? left : INT_MAX;
     va_list list;
     va_start(list, format);
-    const int n = format_plainly(text->size > used ? text->data + used : NULL, text->size - used,
-                                 format, list);
+    const int n = format_plainly(room > 0 ? text->data + used : NULL, room, format, list);
     va_end(list);
     if (n > 0)
         text->length += (size_t)n;

@@ -41,7 +41,7 @@ static void set_up(void)
     snprintf(place, sizeof place, "%s/cache.XXXXXX", access("tests", W_OK) ? "." : "tests");
     ck_assert_ptr_nonnull(mkdtemp(place));
     snprintf(folder, sizeof folder, "%s/kept", place);
-    setenv("ECORNN_CACHE", folder, 1);
+    suite_set_path("ECORNN_CACHE", folder);
     ck_assert_msg(open_cache(), "%s", why);
 }
 
@@ -250,20 +250,20 @@ START_TEST(takes_a_private_folder_only)
     static const char *const end[] = {"", "/", "//", "/.", "/./"};
     for (size_t k = 0; k < sizeof end / sizeof *end; k++) {
         snprintf(other, sizeof other, "%s%s", link, end[k]);
-        setenv("ECORNN_CACHE", other, 1);
+        suite_set_path("ECORNN_CACHE", other);
         ck_assert_msg(!open_cache(), "%s", other);
         snprintf(other, sizeof other, "%s%s", folder, end[k]);
-        setenv("ECORNN_CACHE", other, 1);
+        suite_set_path("ECORNN_CACHE", other);
         ck_assert_msg(open_cache(), "%s: %s", other, why);
         eco_cache_close(&cache);
     }
     snprintf(other, sizeof other, "%s/file", place);
     write_file(other, "x", 1);
-    setenv("ECORNN_CACHE", other, 1);
+    suite_set_path("ECORNN_CACHE", other);
     ck_assert(!open_cache());
     setenv("ECORNN_CACHE", "kept", 1);
     ck_assert(!open_cache() && strstr(why, "absolute"));
-    setenv("ECORNN_CACHE", folder, 1);
+    suite_set_path("ECORNN_CACHE", folder);
     if (!suite_skips(chown(folder, 1, (gid_t)-1) != 0, "only root can give a folder away"))
         ck_assert(!open_cache());
 }

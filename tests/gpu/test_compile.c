@@ -327,7 +327,7 @@ static void set_up(void)
 {
     snprintf(folder, sizeof folder, "%s/compile.XXXXXX", access("tests", W_OK) ? "." : "tests");
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    setenv("ECORNN_CACHE", folder, 1);
+    suite_set_path("ECORNN_CACHE", folder);
 }
 
 static void tear_down(void)

@@ -3,6 +3,7 @@
  */
 #include "tests/kit/suite.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,15 @@ bool suite_lacks(const char *device)
 {
     return suite_skips(strncmp(device, "cuda", 4) == 0 && count_devices("cuda") == 0,
                        "no CUDA device");
+}
+
+void suite_set_path(const char *variable, const char *path)
+{
+    char all[PATH_MAX + 128];
+    ck_assert_ptr_nonnull(getcwd(all, PATH_MAX));
+    const size_t used = strlen(all);
+    snprintf(all + used, sizeof all - used, "/%s", path);
+    setenv(variable, all, 1);
 }
 
 bool suite_open_gpu(ecornn_device **device)

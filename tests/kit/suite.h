@@ -41,6 +41,9 @@ bool suite_skips(bool skips, const char *reason);
 /* The same for tests of a device of this name that the machine does not have. */
 bool suite_lacks(const char *device);
 
+/* Sets a variable of the environment to the absolute form of a path in the current folder. */
+void suite_set_path(const char *variable, const char *path);
+
 #define SUITE_TESTS(...) ((const struct suite_test[]){__VA_ARGS__, {NULL, 0}})
 
 #define TEST_MAIN(name, ...) TEST_MAIN_AROUND(name, NULL, NULL, __VA_ARGS__)
