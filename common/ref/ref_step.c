@@ -365,8 +365,8 @@ static void seed_sweep(struct eco_reference *run)
     }
 }
 
-/* Is the node's value a state or saved value that the reserve has in fewer bits than the run's
- * type? For a replay these are the next states. */
+/* Is the node's value a state or saved value that the reserve has in another, narrow type? For a
+ * replay these are the next states. */
 static bool is_narrowed(const struct eco_reference *run, int i)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
@@ -375,7 +375,7 @@ static bool is_narrowed(const struct eco_reference *run, int i)
         state |= recipe->next[s] == i;
     if (!run->arithmetic.narrows)
         return state && eco_type_narrow(run->arithmetic.saved) &&
-               !eco_type_narrow(run->arithmetic.type);
+               run->arithmetic.saved != run->arithmetic.type;
     return state || run->saved[i] ||
            (recipe->node[i].op == ECO_OP_STATE && recipe->node[i].index > 0);
 }
