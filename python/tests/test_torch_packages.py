@@ -261,7 +261,7 @@ os.chdir(app + "/other")
 exec(then)
 torch.ops.ecornn.layer(torch.ones(5, 2, 1), None, None, [torch.ones(3, 1)] * 2, None, None, None, "gru",
                        [1, 1, 1, 0, 0, 0, 0, 1, 0, 0], "all", 0.0, False, 0, False, None, False)
-names = {line.split()[-1] for line in open("/proc/self/maps") if "ecornn" in line.split()[-1]}
+names = {line.split()[-1] for line in open("/proc/self/maps") if "ecornn" in os.path.basename(line.split()[-1])}
 assert names == {app + "/lib/ecornn-torch.so", app + "/lib/libecornn.so.0"}, names
 """
 
