@@ -102,7 +102,7 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx, query, keys, values, vector, lengths, batch_major, want_weights):
         ctx.set_materialize_grads(False)
-        tensors = *map(_run.dense, (query, keys, values, vector)), lengths
+        tensors = query, keys, values, vector, lengths
         context, weights, reserve = _forward(*tensors, batch_major, want_weights,
                                              any(ctx.needs_input_grad[:4]))
         ctx.save_for_backward(*tensors, reserve)
@@ -254,7 +254,9 @@ def attention(query, keys, values, vector, *, lengths=None, batch_first: bool = 
         batch, source = keys.shape[:2] if batch_first else keys.shape[1::-1]
         if lengths is not None:
             lengths = check_lengths(lengths, source, (batch,), query.device)
-        context, weights = _Attend.apply(*tensors, lengths, batch_first, need_weights)
+        # Dense already here, so that the copies have a graph for gradients of gradients.
+        context, weights = _Attend.apply(*map(_run.dense, tensors), lengths, batch_first,
+                                         need_weights)
     if step:
         context = context.squeeze(1 if batch_first else 0)
         weights = weights.squeeze(1 if batch_first else 0) if need_weights else None

@@ -70,13 +70,13 @@ class Run(torch.autograd.Function):
         spec, job, dtype = call.spec, call.job, call.dtype
         count = call.given
         ctx.set_materialize_grads(False)
-        states, weights = tensors[:count], tensors[count:]
-        refuse(weights, lengths is not None or any(state is not None for state in states),
+        given, weights = tensors[:count], tensors[count:]
+        refuse(weights, lengths is not None or any(state is not None for state in given),
                "leave out hx, lengths and resets")
         ctx.types = None  # those of the run
-        if x.dtype is not dtype or any(state is not None for state in states):
-            ctx.types = x.dtype, *[None if state is None else state.dtype for state in states]
-            states = [in_run(state, dtype) for state in states]
+        if x.dtype is not dtype or any(state is not None for state in given):
+            ctx.types = x.dtype, *[None if state is None else state.dtype for state in given]
+        states = [in_run(state, dtype) for state in given]
         starts = states[spec.states:]
         if call.works:
             rows = in_run(x, dtype)
@@ -93,7 +93,7 @@ class Run(torch.autograd.Function):
             kept = [kept]
         ctx.call, ctx.kept = call, [len(each) for each in kept]
         ctx.save_for_backward(rows, y if reads_y else None, lengths, x if rows is not x else None,
-                              call.resets, call.mask, *states, *itertools.chain(*kept))
+                              call.resets, call.mask, *given, *itertools.chain(*kept))
         ctx.weights = Weights(weights)
         return as_results(call, (out, *final))
 
@@ -121,6 +121,7 @@ class Run(torch.autograd.Function):
                 rows if x is None else x, (lengths, resets, mask), states, weights, (dy, *dfinal),
                 wanted)
             return (None, found[0], None, *found[1:])
+        states = [in_run(state, dtype) for state in states]
         dx, dstates, dweights = _backward(call, kept, y, rows, lengths, states, weights,
                                           (dy, *dfinal), wanted)
         if ctx.types is not None:
