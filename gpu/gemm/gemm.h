@@ -35,9 +35,8 @@ struct eco_product {
  * or another is faster. */
 bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
 
-/* Must one kernel compute it for any number of rows?  True in row-invariant plans, of algorithm
- * persistent, whose products cover many steps, and of a replay; backward products of other
- * row-invariant plans are grouped. */
+/* Must one kernel compute it for any number of rows? In row-invariant plans this holds for NT
+ * products and, with algorithm persistent, for NN products. Other backward products are grouped. */
 static inline bool eco_gpu_is_fixed(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     const bool persistent = ((const struct eco_gpu_plan *)run->plan->context)->persistent[0].used;

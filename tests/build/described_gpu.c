@@ -23,13 +23,15 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
     if (argument > 0)
         return library->fail(ECORNN_NO_DEVICE, "no device cuda:%d: this machine has 1", argument);
     const ecornn_status status = eco_backend_reference.open(device, -1);
+    if (status != ECORNN_OK)
+        return status;
     device->info = (ecornn_device_info){.name = "NVIDIA H100 80GB HBM3",
                                         .variant = "sm_90",
                                         .threads = 132,
                                         .memory_bytes = (size_t)80 << 30};
     device->caps.gpu.version = 90;
     device->caps.own_memory = true;
-    return status;
+    return ECORNN_OK;
 }
 
 static void about(struct eco_text *text)

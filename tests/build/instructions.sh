@@ -11,7 +11,7 @@ ECORNN_ISA=sse2 ECORNN_WISDOM=0 OMP_NUM_THREADS=1
 export ECORNN_ISA ECORNN_WISDOM OMP_NUM_THREADS
 compiler=$(${CC:-cc} -dumpfullversion 2> /dev/null) || compiler=another
 
-# count FUNCTION ARGUMENT...: of the command ecornn in all calls of the function, and how many calls that were
+# count FUNCTION ARGUMENT...: runs the command ecornn; sets instructions, in all calls of the function, and calls
 count() {
     function=$1
     shift

@@ -35,6 +35,7 @@ row() { # its name, the command that each test is an argument of
     case $all:$row in # rows of -1, as test_streams has them, need a real GPU
     all:sse2* | all:*GPU*) now=$(echo "$PROGRAMS" | sed 's|tests/gpu/[^ ]*||g; s|[^ ]*test_streams||') files=$source/python/tests ;;
     esac
+    [ -n "$now" ] || failed "no program" /dev/null
     for program in $now; do
         "$@" $program > "$folder/program" 2>&1 || failed "$program ended with $?" "$folder/program"
     done &
@@ -66,24 +67,26 @@ done); do
 done
 
 # Cores and load.
-cores=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
-row "one core" taskset -c "$cores"
-[ "$(nproc)" -lt 3 ] || row "two cores" taskset -c "$cores,$((cores + 1))"
+# A list of numbers: unquoted on purpose.
+set -- $($python -c 'import os; print(*sorted(os.sched_getaffinity(0)))')
+row "one core" taskset -c "$1"
+[ $# -lt 3 ] || row "two cores" taskset -c "$1,$2"
 for i in 1 2 3 4; do
     timeout 900 sh -c 'while :; do :; done' & # it ends even if this script is killed
     spinning="$spinning $!"
 done
 row "four programs that spin"
-# A list of processes: unquoted on purpose.
-kill $spinning
+kill $spinning 2> /dev/null || true
 spinning=
 
 $CC -shared -fPIC -DDRIVER -o "$folder/libcuda.so.1" "$source/tests/build/described_gpu.c"
 $CC -shared -fPIC -fvisibility=hidden -fopenmp -I. -Iinclude -I"$source/include" -I"$source" \
     -o "$folder/ecornn-cuda.so" "$source/tests/build/described_gpu.c" common/.libs/libcommon.a -lm
+LD_LIBRARY_PATH=$folder ECORNN_MODULE_DIR=$folder bench/ecornn info | grep '^device cuda:0: NVIDIA H100'
 row "a GPU" env LD_LIBRARY_PATH="$folder" ECORNN_MODULE_DIR="$folder"
 
 localedef -i de_DE -f UTF-8 "$folder/de_DE.UTF-8"
+[ "$(LOCPATH=$folder LC_ALL=de_DE.UTF-8 locale decimal_point)" = , ] # else the script ends
 mkdir "$folder/with a blank"
 row "another locale, no HOME, a blank in TMPDIR" env -u HOME LOCPATH="$folder" LC_ALL=de_DE.UTF-8 \
     TMPDIR="$folder/with a blank"

@@ -117,7 +117,8 @@ static void *call_cancelled(void *own)
     return NULL;
 }
 
-/* The files in a folder; open: the descriptors of files, not those of devices and drivers. */
+/* The files in a folder; open: the descriptors of files and folders, not those of devices and
+ * drivers. */
 static int count_files(const char *folder, bool open)
 {
     int count = 0;
@@ -125,7 +126,8 @@ static int count_files(const char *folder, bool open)
     DIR *list = opendir(folder);
     ck_assert_ptr_nonnull(list);
     for (struct dirent *entry; (entry = readdir(list)) != NULL;)
-        count += !open || (fstat(atoi(entry->d_name), &file) == 0 && S_ISREG(file.st_mode));
+        count += !open || (fstat(atoi(entry->d_name), &file) == 0 &&
+                           (S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)));
     closedir(list);
     return count;
 }

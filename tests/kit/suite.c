@@ -57,8 +57,8 @@ void suite_set_path(const char *variable, const char *path)
 {
     char all[PATH_MAX + 128];
     ck_assert_ptr_nonnull(getcwd(all, PATH_MAX));
-    const size_t used = strlen(all);
-    snprintf(all + used, sizeof all - used, "/%s", path);
+    const size_t used = strlen(all), room = sizeof all - used;
+    ck_assert_uint_lt((size_t)snprintf(all + used, room, "/%s", path), room);
     setenv(variable, all, 1);
 }
 

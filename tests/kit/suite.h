@@ -4,7 +4,8 @@
  *
  *     TEST_MAIN("tape", {a_tape_takes_no_memory, 1}, {tape_covers_all, PROBLEMS * WISHES})
  *
- * No test has a limit of time of its own, which a slow or busy machine would pass.
+ * No test has a time limit of its own: a slow or busy machine would exceed it. Only what hangs for
+ * an hour is ended.
  */
 #ifndef ECO_TESTS_SUITE_H
 #define ECO_TESTS_SUITE_H
