@@ -92,7 +92,7 @@ def test_each_gradient_alone(name, more):
         for cell in (theirs, ours):
             cell.requires_grad_(w_wants)
             torch.manual_seed(1)
-            x, hx = torch.randn(3, 5, requires_grad=x_wants), states(name, 3, 6)
+            x, hx = torch.randn(5, 3).mT.requires_grad_(x_wants), states(name, 3, 6)
             for state in listed(hx):
                 state.requires_grad_(h_wants)
             asked = [t for t in (x, *listed(hx), *cell.parameters()) if t.requires_grad]

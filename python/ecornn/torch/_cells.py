@@ -29,9 +29,9 @@ def original(kind: int, x, states, weights):
     return found if kind == 0 else (found,)
 
 
-def _made(kind: int, given: int, tensors):
-    """The operator's results; an empty list if it does not support these tensors."""
-    return _forward(kind, given, tensors) or _forward(
+def _made(run, kind: int, given: int, tensors):
+    """The results of that operator; an empty list if it does not support these tensors."""
+    return run(kind, given, tensors) or run(
         kind, given, [tensor.contiguous() for tensor in tensors])
 
 
@@ -40,7 +40,7 @@ class Step(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, kind: int, count: int, *tensors):
-        made = _made(kind, _KEEP | _BIAS * (len(tensors) > count + 2), list(tensors))
+        made = _made(_forward, kind, _KEEP | _BIAS * (len(tensors) > count + 2), list(tensors))
         if not made:
             return (None,) * (count - 1)
         ctx.set_materialize_grads(False)
@@ -61,7 +61,7 @@ class Step(torch.autograd.Function):
                            (_WANT_DWEIGHTS, wanted[count:])):
             given |= bit * any(asked)
         given |= _DH * (outputs[0] is not None) | _DC * (outputs[-1] is not None and kind == 0)
-        made = _backward(kind, given, [*tensors, now, *([] if gates is None else [gates]), *[
+        made = _made(_backward, kind, given, [*tensors, now, *([] if gates is None else [gates]), *[
             _dense(d) for d in outputs if d is not None]])
         if not made:
             raise RuntimeError("ecornn: no memory for the gradient of a cell")
@@ -133,7 +133,7 @@ def run(kind: int, x, states, weights):
     if wanted:
         made = _apply(kind, 1 + len(states), *tensors)
         return None if made[0] is None else made
-    return _made(kind, _BIAS * (len(weights) > 2), tensors) or None
+    return _made(_forward, kind, _BIAS * (len(weights) > 2), tensors) or None
 
 
 def layer(module, x, hx):
