@@ -92,6 +92,8 @@ class Forward(Freezing):
         all_states: returns y, final and the states of every step, [L*D,T,N,*] whatever batch_first
         is; h of a lower layer is its output.  All of them are differentiable.
         """
+        if reset_state is not None and resets is None:
+            raise ValueError("reset_state is given, but no resets")
         more = resets is not None or mask is not None or repeat_padding or all_states
         compiling = torch.compiler.is_compiling()
         if not (compiling or more) and lengths is None and type(input) in PLAIN:
@@ -101,8 +103,6 @@ class Forward(Freezing):
                 out = None if again is None else again.run(input, hx, self._tensors())
                 if out is not None:
                     return out
-        if reset_state is not None and resets is None:
-            raise ValueError("reset_state is given, but no resets")
         if lengths is not None and isinstance(input, PackedSequence):
             raise ValueError("lengths is given, but a PackedSequence has its own")
         given, flags = (resets, reset_state, mask), (
