@@ -20,13 +20,18 @@ _autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: (
     torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")))
 
 
-def fits(x, weights) -> bool:
-    """Are these floats in memory of one CPU or CUDA device?  Their classes may be subclasses."""
+def fits(x, weights, alone: bool = False) -> bool:
+    """Are these floats in memory of one CPU or CUDA device?  Their classes may be subclasses, but
+    weights' must leave operators to torch.  alone: torch has no such layer, so others are an error."""
     if not torch.is_tensor(x) or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES or (
             x.layout is not torch.strided):
         return False
     get_device = x.get_device()  # -1 on a CPU
     for weight in weights:
+        if type(weight) not in PLAIN and _watched.foreign(weight):
+            if alone:
+                raise ValueError(f"a weight is a {type(weight).__name__}, must be a torch.Tensor")
+            return False
         if weight.get_device() != get_device:
             return False
     return True

@@ -104,7 +104,7 @@ def reason(x, weights, states) -> str:
     if isinstance(x, torch.Tensor) and (x.device.type, x.dtype) != ("cpu", torch.float32):
         return f"a cell of {x.dtype} on {x.device.type}"
     weights = [weight for weight in weights if weight is not None]
-    return "a cell: " + _fallbacks.reason(x, weights, states)
+    return "a cell: " + _fallbacks.reason(x, weights, states, plain=True)
 
 
 def run(kind: int, x, states, weights):

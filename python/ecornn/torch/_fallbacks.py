@@ -35,29 +35,28 @@ def fallbacks(reset: bool = False) -> dict[str, int]:
     return found
 
 
-def reason(x, weights, states=(), drops_all: bool = False) -> str:
+def reason(x, weights, states=(), drops_all: bool = False, plain: bool = False) -> str:
     """Why ecornn does not run a call with these tensors that torch accepts; states: None each if
-    they are zeros."""
+    they are zeros; plain: it runs no subclasses."""
     from . import _run, _watched
 
     if not isinstance(x, torch.Tensor):
         return f"x is a {type(x).__name__}"
+    if drops_all:
+        return "dropout is 1"
     if torch._C._get_tracing_state() is not None:
         return "torch.jit.trace"
     for name, one in (("x", x), *(("a weight", one) for one in weights),
                       *(("a state", one) for one in states if one is not None)):
-        if type(one) not in _watched.PLAIN:
-            return f"{name} is a {type(one).__name__}"
         if one.device.type not in ("cpu", "cuda"):
             return f"{name} is on {one.device.type}"
         if one.dtype not in _run.TYPES:
             return f"{name} is {one.dtype}"
         if one.dtype is not x.dtype:
             return f"{name} is {one.dtype}, x {x.dtype}"
-    if torch._C._len_torch_dispatch_stack():
-        return "a mode that sees operators, such as make_fx's"
-    if drops_all:
-        return "dropout is 1"
+        if type(one) not in _watched.PLAIN and (
+                plain or name == "a weight" and _watched.foreign(one)):
+            return f"{name} is a {type(one).__name__}"
     if _watched.transformed():
         return "dropout, with derivatives beyond the first"
     return "other arguments"

@@ -119,7 +119,7 @@ class Forward(Freezing):
         out = None
         if type(input) is PackedSequence:
             out = self._packed(input, hx, self._tensors())
-        elif _call.fits(input, weights := self._tensors()):
+        elif _call.fits(input, weights := self._tensors(), self.mode == "TEXT"):
             out = self._padded(input, hx, lengths, weights)
         return self._otherwise(input, hx, lengths) if out is None else out
 
@@ -211,7 +211,8 @@ class Forward(Freezing):
         """For a padded input with (resets, reset_state, mask).  What ecornn does not support is an
         error, because torch has none of these."""
         weights = self._tensors()
-        if (not _call.fits(x, weights) or x.dim() != 3 or x.shape[2] != self.input_size or 0 in x.shape):
+        if not _call.fits(x, weights, True) or x.dim() != 3 or (
+                x.shape[2] != self.input_size or 0 in x.shape):
             raise ValueError("resets, mask, repeat_padding, all_states: the input must be a tensor "
                              "[T,N,I], not packed, unbatched or empty, on a CPU or CUDA device")
         batch, steps = x.shape[:2] if self.batch_first else (x.shape[1], x.shape[0])
@@ -237,7 +238,8 @@ class Forward(Freezing):
 
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input
-        if not _call.fits(data, weights) or data.dim() != 2 or data.shape[1] != self.input_size:
+        if not _call.fits(data, weights, self.mode == "TEXT") or data.dim() != 2 or (
+                data.shape[1] != self.input_size):
             return None
         if not len(batch_sizes):
             return None

@@ -61,6 +61,13 @@ def subclassed(*groups) -> bool:
     return False
 
 
+def foreign(tensor) -> bool:
+    """Is it of a class with its own code for each operator, as DTensor, which need not know ours?
+    torch's own stand-ins for tensors, in torch._subclasses, know all."""
+    return (type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+            and not type(tensor).__module__.startswith("torch._subclasses."))
+
+
 def readable(tensor) -> bool:
     """May Python look at its values?  Not on a GPU, nor where it stands for others."""
     return (not torch.compiler.is_compiling() and tensor.is_cpu and type(tensor) in PLAIN

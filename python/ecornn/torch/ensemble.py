@@ -156,7 +156,7 @@ class Ensemble(Recurrent):
         return (y, *(part[0] if spec.states == 1 else part for part in parts))
 
     def _check(self, x, weights) -> None:
-        if not _call.fits(x, weights):
+        if not _call.fits(x, weights, True):
             raise ValueError("x must be a padded tensor of floats on the parameters' device, a CPU "
                              "or CUDA device")
         order = "N,T" if self.batch_first else "T,N"
