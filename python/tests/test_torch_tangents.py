@@ -92,8 +92,7 @@ def test_rows_of_several_lengths(tangents):
     lengths = torch.tensor([4, 2])
     given = inputs(module)
     assert torch.autograd.gradgradcheck(lambda x, h, c, *all: results(  # states that are not dense
-        module, x, h[:, :1].expand(-1, 2, -1), c.mT.contiguous().mT, *all, lengths=lengths),
-        given, fast_mode=True)
+        module, x, h[:, :1].expand(-1, 2, -1), c, *all, lengths=lengths), given, fast_mode=True)
 
     def packed(x):
         return module(pack_padded_sequence(x, lengths))[0].data

@@ -76,7 +76,7 @@ def _leaves(counts, given) -> list:
 
 
 def _nested(counts, leaves) -> list:
-    """The opposite."""
+    """Puts leaves back into lists; undoes _leaves."""
     rest = iter(leaves)
     return [next(rest) if count is None else [next(rest) for _ in range(count)]
             for count in counts]

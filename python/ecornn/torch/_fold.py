@@ -66,7 +66,8 @@ def loop(work, size: int, dims, arguments):
 
 
 def of_autograd(rule, arguments):
-    """Results of rule(size, dims, *arguments) with its batch as such a vmap's."""
+    """Calls rule with the tensors that torch.autograd's own vmap has batched, and batches its results
+    again."""
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()
     given = [torch._remove_batch_dim(one, level, 1, 0) if is_batched(one) else one

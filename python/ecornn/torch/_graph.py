@@ -40,8 +40,8 @@ def _proxy(given):
 
 
 def node(target, arguments, named=None):
-    """One node for a call that torch.fx traces, as of torch.nn's modules; target: a module or a
-    function.  None if no argument is traced."""
+    """One node for a call that torch.fx traces, as torch.fx makes for modules of torch.nn; target: a
+    module or a function.  None if no argument is traced."""
     named = named or {}
     proxy = _proxy((*arguments, *named.values()))
     if proxy is None:

@@ -12,8 +12,7 @@ from . import _derivative, _op, _run
 from ._given import check_lengths
 from ._spec import lines
 
-# places: "0,2", the numbers of the states that are given.  cells: texts, joined by form feeds.  Not
-# lists, because register_autograd does not take empty ones.
+# places: "0,2", the numbers of the states that are given.  cells: texts, joined by form feeds.
 _RUN = ("Tensor x, Tensor? lengths, Tensor? resets, Tensor? mask, Tensor[] params, Tensor[]? states, str places, "
         "int input_size, str pieces, bool batch_first, str cells, str common, str saving, int memory_limit, "
         "bool draws, Tensor? seed, ")
