@@ -111,7 +111,8 @@ def _layers(what: What, arguments):
         rows = x.shape[what.at]
         states = [x.new_zeros(spec.pairs, rows, width) if state is None else state
                   for state, width in zip(states, spec.widths)]
-        return _operators.run(spec.cell, x, states, tensors[spec.states:],
+        weights = [one.to(x.dtype) for one in tensors[spec.states:]]  # F32 with 16-bit rows
+        return _operators.run(spec.cell, x, states, weights,
                               batch_first=what.batch_major, lengths=lengths, bias=spec.bias,
                               count=spec.layers, both=spec.directions == 2)
 
