@@ -55,8 +55,11 @@ def main(words: Sequence[str] = ()) -> int:
 
 
 def run() -> int:
-    """The command.  Returns its status, 1 if its output cannot be written, of which the reader of a
-    pipe that has ended hears nothing."""
+    """The command.  Returns its status, 1 if its output cannot be written. A pipe that its reader has
+    closed is not reported. Characters that the output's encoding lacks are escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
         try:
             return main(sys.argv[1:])

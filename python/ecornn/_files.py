@@ -187,11 +187,11 @@ def _tensor(path: str, file: BinaryIO, name: str, said: Any, room: int) -> tuple
 def _npy(path: str, name: str, start: Callable[[], Any], size: int) -> Stored:
     """An array in the form .npy of so many bytes, from where start() begins."""
     form = numpy.lib.format
-    with start() as file:
-        header = {(1, 0): form.read_array_header_1_0}.get(form.read_magic(file),
-                                                          form.read_array_header_2_0)
-        shape, _, dtype = header(file)
-        room = size - file.tell()
+    with start() as file:  # numpy refuses headers above 10 000 bytes, but reads all of them first
+        head = io.BytesIO(file.read(1 << 14))
+    header = {(1, 0): form.read_array_header_1_0}.get(form.read_magic(head), form.read_array_header_2_0)
+    shape, _, dtype = header(head)
+    room = size - head.tell()
     bytes = math.prod(shape) * dtype.itemsize
     if bytes > room:
         raise BadArgument(f"{path!r} has {room} bytes for an array {dtype} {list(shape)}")
@@ -230,7 +230,8 @@ def _read_torch(path: str, file: BinaryIO, _keep) -> dict[str, Any]:
     found = torch.load(file, map_location="cpu", weights_only=True)
     if not isinstance(found, dict):
         raise BadArgument(f"{path!r} holds {type(found).__name__}, must hold a dict of tensors")
-    return {name: Stored(path, name, value.shape, 0, value.detach().contiguous)  # which is in memory
+    return {name: Stored(path, name, value.shape, value.numel() * value.element_size(),
+                         value.detach().contiguous)
             if isinstance(value, torch.Tensor) and not value.is_nested else None
             for name, value in flattened(found).items()}
 

@@ -146,12 +146,12 @@ def located(system: str, found: dict[str, tuple[str, Any]], layers: int | None =
             alike.setdefault(re.sub("_?[0-9]+", "", layer), set()).add(layer)
     if not alike:
         return found
-    chosen = [groups for groups in alike.values() if layers in (None, len(groups))]
-    if len(chosen) != 1:
+    groups = max(alike.values(), key=len)
+    if len(alike) > 1 or layers not in (None, len(groups)):
         raise BadArgument(f"given has layers {some(sorted(set().union(*alike.values())))}, must have "
                           f"{layers or 'some'} that differ in a number only: prefix chooses what is below "
                           "a path")
-    groups = sorted(sorted(chosen[0]), key=lambda name: [(len(part), part) if k % 2 else (0, part) for k, part
+    groups = sorted(sorted(groups), key=lambda name: [(len(part), part) if k % 2 else (0, part) for k, part
                                                          in enumerate(re.split("0*([0-9]+)", name))])
     several, result = len(groups) * directions > 1, {}
     for path, (layer, reverse, own) in place.items():

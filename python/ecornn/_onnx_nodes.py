@@ -34,6 +34,8 @@ def nodes_of(path: str, prefix: str | None = None) -> list[dict[str, Any]]:
         found = [(node.name or f"{node.op_type}_{number}", node) for number, node in enumerate(graph.node)
                  if node.op_type in ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")]
         chosen = [each for each in found if prefix in (None, each[0])]
+        if not found:
+            raise BadArgument(f"{path!r} has no LSTM, GRU or RNN node")
         if not chosen:
             raise BadArgument(f"prefix is {quoted(prefix)}, but {path!r} has the recurrent nodes "
                               f"{some(name for name, _ in found)}")
