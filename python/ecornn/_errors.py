@@ -15,8 +15,7 @@ def printable(text: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """A name or value of a file's or a caller's as in Python, on one line; what is long lacks its
-    middle."""
+    """The value as Python writes it, on one line; a long text lacks its middle."""
     if not isinstance(value, str):
         return reprlib.repr(value)
     text = repr(value if len(value) <= 2 * _LONG else value[:_LONG] + value[-_LONG:])

@@ -72,9 +72,11 @@ def flattened(given: Mapping) -> dict[str, Any]:
                 raise BadArgument(f"given has a name of type {type(name).__name__} in {quoted(above)}, must be a str")
             path = f"{above}{name}"
             room -= len(path) + 256
-            if depth > _MOST_DEPTH or room < 0:
-                raise BadArgument(f"given has {quoted(path)} {depth} deep, or names of more than {_MOST_NAMES} "
-                                  f"characters: the most is {_MOST_DEPTH} deep; is a dict in itself?")
+            if depth > _MOST_DEPTH:
+                raise BadArgument(f"given has {quoted(path)} {depth} deep, must be at most {_MOST_DEPTH}: is a "
+                                  "dict in itself?")
+            if room < 0:
+                raise BadArgument(f"given has too many or too long names, the last of them {quoted(path)}")
             if isinstance(value, Mapping):
                 take(f"{path}/", value, depth + 1)
                 continue

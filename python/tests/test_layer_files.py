@@ -274,7 +274,7 @@ def test_what_torch_holds_besides_arrays(tmp_path):
         given = {**saved, "weight_ih_l0": value}
         torch.save(given, path)
         for source in (path, given):
-            with pytest.raises(BadArgument, match="weight_ih_l0.* (is|cannot)|dict in itself|bytearray"):
+            with pytest.raises(BadArgument, match="weight_ih_l0.* (is|cannot)|in itself|too many|bytearray"):
                 layer.load(source)
     saved["weight_ih_l0"] = torch.randn(3, 4, dtype=torch.complex64).conj().imag.T  # its memory has other signs
     torch.save(saved, path)

@@ -5,6 +5,8 @@
 set -eu
 root=${srcdir:-.}
 [ -e .libs/libecornn.so ] || { echo "no .libs/libecornn.so: skipped"; exit 77; }
+! grep -q -a __asan_init .libs/libecornn.so || CC="${CC:-cc} -fsanitize=address,undefined" ASAN_OPTIONS=detect_leaks=0
+export ASAN_OPTIONS="${ASAN_OPTIONS-}" # examples/hello leaves what ends with it
 work=$(mktemp -d "${TMPDIR:-/tmp}/ecornn-kept.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/ecornn"

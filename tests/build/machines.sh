@@ -13,7 +13,6 @@ python=${ECORNN_PYTHON:-python3}
 programs=$(printf 'tests/core/test_%s ' api bucket calls cancel cell empty environments import memory models net \
     problem published tangent wisdom wisdom_files)
 modules='torch_autocast torch_packed'
-
 if grep -q -a -e __asan_init -e __tsan_init .libs/libecornn.so; then
     echo "Python cannot load a library with this sanitizer: skipped" && exit 77
 fi
@@ -21,7 +20,6 @@ why=$($python -c 'import numpy, pytest, torch' 2>&1) || { echo "$python: $why: s
 ECORNN_LIBRARY=$PWD/.libs/libecornn.so PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source/python:$source/python/tests
 export ECORNN_LIBRARY PYTHONDONTWRITEBYTECODE PYTHONPATH
 unset ECORNN_TESTS
-
 failed() { # what, its log
     echo "FAILED: $row: $1"
     grep -v -e '^ok ' -e '^$' "$2" | tail -n 30
@@ -90,6 +88,4 @@ localedef -i de_DE -f UTF-8 "$folder/de_DE.UTF-8"
 mkdir "$folder/with a blank"
 row "another locale, no HOME, a blank in TMPDIR" env -u HOME LOCPATH="$folder" LC_ALL=de_DE.UTF-8 \
     TMPDIR="$folder/with a blank"
-
-[ ! -e "$folder/failed" ] || exit 1
-echo "cases: $cases"
+[ ! -e "$folder/failed" ] && echo "cases: $cases"
