@@ -165,7 +165,7 @@ enum {
     ROWS = 3,
     WIDE = 4
 };
-enum { MOST = 2000, X = STEPS * ROWS * WIDE, BYTES = STEPS * ROWS };
+enum { MOST = 8000, X = STEPS * ROWS * WIDE, BYTES = STEPS * ROWS };
 
 struct model_arrays {
     float x[MODELS * X], params[MOST], dy[MOST], y[MOST], dx[MODELS * X], dparams[MOST];
