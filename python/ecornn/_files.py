@@ -49,7 +49,7 @@ def opened(path: str) -> BinaryIO:
 
 
 def contents(path: str, most: int) -> bytes:
-    """The bytes of a file, which has at most so many."""
+    """The bytes of a file; refuses one with more than `most`."""
     with opened(path) as file:
         found = file.read(most + 1)
     if len(found) > most:
@@ -185,7 +185,7 @@ def _tensor(path: str, file: BinaryIO, name: str, said: Any, room: int) -> tuple
 # ---- formats of other libraries ----------------------------------------------------------------
 
 def _npy(path: str, name: str, start: Callable[[], Any], size: int) -> Stored:
-    """An array in the form .npy of so many bytes, from where start() begins."""
+    """An array in the form .npy; start() opens its first byte, and it has `size` bytes."""
     form = numpy.lib.format
     with start() as file:  # numpy refuses headers above 10 000 bytes, but reads all of them first
         head = io.BytesIO(file.read(1 << 14))

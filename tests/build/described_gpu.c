@@ -1,8 +1,7 @@
 /*
- * A machine with a GPU, described: a driver (DRIVER defined: libcuda.so.1), which keeps descriptors
- * as NVIDIA's does, and a module whose device "cuda" says that it is an H100 but
- * computes as the reference does.  tests/build/machines.sh runs tests beside them that must not
- * know where they run.
+ * A described GPU: a driver (DRIVER defined: libcuda.so.1), which keeps descriptors open as
+ * NVIDIA's does, and a module whose device "cuda" says that it is an H100 but computes as the
+ * reference does.  tests/build/machines.sh runs tests with both, and no result may change.
  */
 #ifdef DRIVER
 #include <fcntl.h>
