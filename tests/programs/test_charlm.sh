@@ -71,8 +71,9 @@ END
     rm "$folder/three.safetensors"
 fi
 
-# Ctrl-C, SIGTERM, SIGHUP and a reader that is gone end a long run cleanly, with the weights saved.
-for signal in INT TERM HUP "PIPE PIPE"; do
+# Ctrl-C, SIGTERM, SIGHUP (unless nohup ignores it) and a reader that is gone end a long run cleanly, with
+# the weights saved.
+for signal in INT TERM "PIPE PIPE" $(sh -c 'kill -HUP $$' 2> /dev/null || echo HUP); do
     begin --save "$folder/stopped"
     for each in $signal; do kill -$each $pid 2> /dev/null || true; done
     wait $pid || fail "exit $? after SIG$signal"
