@@ -11,15 +11,15 @@
 #include "tests/kit/suite.h"
 
 static const struct models_case list[] = {
-    {"lstm/f32/train/L2/bi/T5/N3/I4/H19", 5, false, true, false},
-    {"lstm/f32/train/L2/T5/N3/I4/H19/dropout:0.5", 3, true, false, false},
-    {"gru/f32/train/T9/N4/I7/H33/batch-major/resets", 4, false, false, true},
-    {"gru/f64/train/rev/T5/N3/I4/H19", 2, true, true, false},
-    {"lstm/f32/train/L2/T5/N3/I4/H19/all-states", 3, true, true, false},
-    {"lstm/bf16/train/T5/N3/I4/H20/P6", 3, true, false, false},
-    {"min-gru/bf16/train/L2/bi/T9/N3/I4/H19/resets", 3, false, true, true},
-    {"mgu/f32/train/T7/N3/I4/H17/save:every:3", 3, false, false, false},
-    {"rnn-tanh/f32/infer/L2/T7/N3/I4/H50", 16, true, false, false},
+    {"lstm/f32/train/L2/bi/T5/N3/I4/H19", 5, false, true},
+    {"lstm/f32/train/L2/T5/N3/I4/H19/dropout:0.5", 3, true, false},
+    {"gru/f32/train/T9/N4/I7/H33/batch-major/resets", 4, false, false},
+    {"gru/f64/train/rev/T5/N3/I4/H19", 2, true, true},
+    {"lstm/f32/train/L2/T5/N3/I4/H19/all-states", 3, true, true},
+    {"lstm/bf16/train/T5/N3/I4/H20/P6", 3, true, false},
+    {"min-gru/bf16/train/L2/bi/T9/N3/I4/H19/resets", 3, false, true},
+    {"mgu/f32/train/T7/N3/I4/H17/save:every:3", 3, false, false},
+    {"rnn-tanh/f32/infer/L2/T7/N3/I4/H50", 16, true, false},
 };
 enum { PROBLEMS = sizeof list / sizeof *list };
 static const char *const devices[] = {"reference", "cpu:1", "cpu:2", "cpu:3"};
@@ -27,7 +27,7 @@ enum { DEVICES = sizeof devices / sizeof *devices };
 
 START_TEST(bits_are_those_of_each_by_itself)
 {
-    models_check(&list[_i / DEVICES], devices[_i % DEVICES], NULL);
+    models_check(&list[_i / DEVICES], devices[_i % DEVICES]);
 }
 END_TEST
 
@@ -35,13 +35,13 @@ END_TEST
 START_TEST(threads_share_a_plan)
 {
     enum { RUNS = 17 };
-    struct models_run run[RUNS] = {{.memory = NULL}};
-    models_open(&run[0], devices[_i], "lstm/f32/train/L2/T5/N3/I4/H19/models:4");
+    static struct trial run[RUNS];
+    trial_open_on(&run[0], devices[_i], "lstm/f32/train/L2/T5/N3/I4/H19/models:4");
     for (int k = 1; k < RUNS; k++)
-        models_open_beside(&run[k], &run[0]);
+        trial_open_beside(&run[k], &run[0]);
     models_check_threads(run, RUNS);
     for (int k = RUNS; k-- > 0;)
-        models_close(&run[k]);
+        trial_close(&run[k]);
 }
 END_TEST
 
@@ -49,7 +49,7 @@ END_TEST
 
 START_TEST(what_is_wrong_is_said)
 {
-    struct models_run run = {.memory = NULL};
+    struct trial run;
     ecornn_desc desc;
     ecornn_plan *plan = NULL;
     ecornn_param param;
@@ -59,11 +59,11 @@ START_TEST(what_is_wrong_is_said)
             "\"models:x\" is not a valid part");
     REFUSES(parse_desc(&desc, "lstm/T2/N2/I2/H2/models:2/models:3", NULL),
             "\"models:3\" contradicts \"models:2\"");
-    models_open(&run, "cpu:2", "lstm/train/T2/N2/I2/H2/models:3/shared-x");
+    trial_open_on(&run, "cpu:2", "lstm/train/T2/N2/I2/H2/models:3/shared-x");
     REFUSES(parse_desc(&desc, "lstm/T2/N2/I2/H2/shared-x", NULL), "models is 0, must be 2 or more");
     check_refused(parse_desc(&desc, "lstm/train/T2/N2/I2/H2/models:2/memory:1M", NULL),
                   ECORNN_UNSUPPORTED, "must be 0 with models, which are 2");
-    desc = run.desc;
+    check_ok(parse_desc(&desc, "lstm/train/T2/N2/I2/H2/models:3/shared-x", NULL));
     desc.models = -1;
     REFUSES(ecornn_plan_create_desc(&plan, run.device, &desc), "models is -1, must be 0 to 4096");
     ck_assert_int_gt(ecornn_plan_print(run.plan, text, sizeof text), 100);
@@ -72,11 +72,8 @@ START_TEST(what_is_wrong_is_said)
     ck_assert_str_eq(param.name, "1:0.fwd.W.i");
     ck_assert_int_eq((int)param.offset, (int)run.sizes.param_elements / 3);
     REFUSES(param_at(run.plan, 36, &param), "must be 0 to 35");
-    ecornn_io io = {.size = sizeof io,
-                    .x = run.array[X],
-                    .weights = run.weights,
-                    .workspace = run.workspace,
-                    .workspace_bytes = 8};
+    ecornn_io io = run.io;
+    io.reserve = NULL, io.workspace_bytes = 8;
     REFUSES(forward_all(run.plan, &io), "io.workspace_bytes is 8");
     io.workspace_bytes = 0;
     io.reserve =
@@ -84,7 +81,7 @@ START_TEST(what_is_wrong_is_said)
     memset(run.reserve, 0, run.sizes.reserve_bytes);
     const ecornn_gradient gradient = {.size = sizeof gradient};
     REFUSES(backward_all(run.plan, &io, &gradient), "reserve");
-    models_close(&run);
+    trial_close(&run);
 }
 END_TEST
 

@@ -10,6 +10,7 @@
 
 #include "common/util.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/models.h"
 #include "tests/kit/stack.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
@@ -43,80 +44,34 @@ enum { DEVICES = sizeof devices / sizeof *devices };
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-static void same(const struct stack *stack, const char *name, const char *is, const char *must,
-                 size_t bytes)
-{
-    for (size_t i = 0; i < bytes / stack->element; i++)
-        ck_assert_msg(memcmp(is + i * stack->element, must + i * stack->element, stack->element) ==
-                          0,
-                      "%s: %s[%zu] is %g, must be %g", stack->text, name, i,
-                      eco_type_get(is, i, stack->type), eco_type_get(must, i, stack->type));
-}
-
 START_TEST(bits_are_those_of_layers_by_hand)
 {
     struct stack stack;
-    struct arrays in = {NULL}, is, must;
-    ecornn_plan *plan;
     if (suite_lacks(devices[_i % DEVICES]))
         return;
-    stack_open(&stack, devices[_i % DEVICES], &list[_i / DEVICES]);
     /* layers in order, as one by one; tests/gpu/test_gpu_net tests concurrent layers */
-    setenv("ECORNN_FORCE", "at-once=1", 1);
-    check_ok(ecornn_plan_create(&plan, stack.device, stack.text, NULL));
-    unsetenv("ECORNN_FORCE");
-    stack_arrays(&stack, &in);
-    stack_run(&stack, plan, &in, &is);
-    stack_by_hand(&stack, &in, &must);
-    same(&stack, "y", is.y, must.y, stack.y);
-    for (int k = 0; k < stack.layers; k++)
-        same(&stack, "final", is.final[k], must.final[k], stack_state_bytes(&stack.layer[k]));
-    if (stack.trains) {
-        same(&stack, "dx", is.dx, must.dx, stack.x);
-        ck_assert_mem_eq(is.dparams, must.dparams, stack.params);
-        for (int k = 0; k < stack.layers; k++)
-            same(&stack, "dinitial", is.dinitial[k], must.dinitial[k],
-                 stack_state_bytes(&stack.layer[k]));
-    }
-    stack_free(&in), stack_free(&is), stack_free(&must);
-    ecornn_plan_free(plan);
+    stack_open(&stack, devices[_i % DEVICES], &list[_i / DEVICES], "at-once=1");
+    stack_check(&stack, 1);
     stack_close(&stack);
 }
 END_TEST
 
 /* ---- differences ----------------------------------------------------------------------------- */
 
-static double product(const char *a, const char *b, size_t bytes)
-{
-    double sum = 0;
-    for (size_t i = 0; i < bytes / sizeof(double); i++)
-        sum += ((const double *)(const void *)a)[i] * ((const double *)(const void *)b)[i];
-    return sum;
-}
+/* Inputs that are moved along a direction, and their gradients. */
+static const int moved[][2] = {{X, DX}, {INITIAL, DINITIAL}, {PARAMS, DPARAMS}};
+enum { MOVED = sizeof moved / sizeof *moved };
 
-/* a += scale * b */
-static void add(char *a, double scale, const char *b, size_t bytes)
+/* The loss <dy, y> + <dfinal, final> after inputs moved this far along a direction. */
+static double loss(struct stack *stack, struct part direction, double step)
 {
-    for (size_t i = 0; i < bytes / sizeof(double); i++)
-        ((double *)(void *)a)[i] += scale * ((const double *)(const void *)b)[i];
-}
-
-/* The loss <dy, y> + <dfinal, final> after x and the parameters moved this far along a direction.
- */
-static double loss(const struct stack *stack, const ecornn_plan *plan, struct arrays *in,
-                   const struct arrays *direction, double step)
-{
-    struct arrays out;
-    add(in->x, step, direction->x, stack->x);
-    add(in->params, step, direction->params, stack->params);
-    stack_run(stack, plan, in, &out);
-    double sum = product(in->dy, out.y, stack->y);
-    for (int k = 0; k < stack->layers; k++)
-        sum += product(in->dfinal[k], out.final[k], stack_state_bytes(&stack->layer[k]));
-    add(in->x, -step, direction->x, stack->x);
-    add(in->params, -step, direction->params, stack->params);
-    stack_free(&out);
-    return sum;
+    const struct part net = {.of = &stack->net};
+    for (int i = 0; i < MOVED; i++)
+        part_add(net, step, direction, moved[i][0]);
+    stack_run(stack);
+    for (int i = 0; i < MOVED; i++)
+        part_add(net, -step, direction, moved[i][0]);
+    return part_product(net, DY, net, Y) + part_product(net, DFINAL, net, FINAL);
 }
 
 static const struct stack_case differences[] = {
@@ -128,275 +83,80 @@ START_TEST(gradients_are_differences)
 {
     const double step = 1e-5;
     struct stack stack;
-    struct arrays in = {NULL}, direction = {NULL}, out;
-    ecornn_plan *plan;
-    stack_open(&stack, "reference", &differences[_i]);
-    check_ok(ecornn_plan_create(&plan, stack.device, stack.text, NULL));
-    stack_arrays(&stack, &in), stack_arrays(&stack, &direction);
-    stack_run(&stack, plan, &in, &out);
+    struct trial along;
+    const struct part net = {.of = &stack.net}, direction = {.of = &along};
+    double gradient = 0;
+    stack_open(&stack, "reference", &differences[_i], NULL);
+    trial_open_beside(&along, &stack.net);
+    trial_fill(&along, 4);
+    stack_run(&stack);
+    for (int i = 0; i < MOVED; i++)
+        gradient += part_product(direction, moved[i][0], net, moved[i][1]);
     const double slope =
-        (loss(&stack, plan, &in, &direction, step) - loss(&stack, plan, &in, &direction, -step)) /
-        (2 * step);
-    const double gradient = product(direction.x, out.dx, stack.x) +
-                            product(direction.params, out.dparams, stack.params);
+        (loss(&stack, direction, step) - loss(&stack, direction, -step)) / (2 * step);
     ck_assert_double_eq_tol(slope, gradient, 1e-8 * (1 + fabs(gradient)));
     ck_assert_double_gt(fabs(gradient), 0.01);
-    stack_free(&in), stack_free(&direction), stack_free(&out);
-    ecornn_plan_free(plan);
+    trial_close(&along);
     stack_close(&stack);
 }
 END_TEST
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* A net of models, and the same net for one of them at a time. */
-static const struct {
-    const char *common, *pieces;
-    bool shared, lengths, bytes;
-} of_models[] = {
-    {"f32/train", "lstm/H4/bi; join:2; gru/H3 + lstm/H4; join:2; gru/H2", false, true, false},
-    {"f32/train/batch-major", "join:2; gru/H4 + lstm/H3; lstm/H4; join:2", true, true, false},
-    {"f32/train/resets/mask", "join:2; lstm/H4; join:2; gru/H3/rev", false, false, true},
-    {"f32/train/resets/mask", "gru/H4/rev; lstm/H3; join:3; gru/H3", true, true, true}};
-enum {
-    MODEL_NETS = sizeof of_models / sizeof *of_models,
-    MODELS = 3,
-    STEPS = 8,
-    ROWS = 3,
-    WIDE = 4
-};
-enum { MOST = 8000, X = STEPS * ROWS * WIDE, BYTES = STEPS * ROWS };
-
-struct model_arrays {
-    float x[MODELS * X], params[MOST], dy[MOST], y[MOST], dx[MODELS * X], dparams[MOST];
-    int32_t lengths[MODELS * ROWS];
-    uint8_t reset[MODELS * BYTES], mask[MODELS * BYTES];
-};
-
-/* Runs models first to first + models - 1; their results go where those of all are. */
-static size_t run_models(ecornn_device *device, int net, struct model_arrays *all, int first,
-                         int models)
-{
-    char text[300];
-    ecornn_plan *plan;
-    ecornn_sizes sizes;
-    struct stack up = {.device = device};
-    const bool shared = of_models[net].shared;
-    const size_t inputs = shared ? 1 : (size_t)models, from = shared ? 0 : (size_t)first;
-    snprintf(text, sizeof text, "%s/T%d/N%d/I%d/models:%d%s; %s", of_models[net].common, STEPS,
-             ROWS, WIDE, models, shared && models > 1 ? "/shared-x" : "", of_models[net].pieces);
-    check_ok(ecornn_plan_create(&plan, device, text, NULL));
-    get_sizes(plan, &sizes);
-    const size_t y = (size_t)((STEPS + sizes.joined - 1) / sizes.joined * ROWS * sizes.output),
-                 each = sizes.param_elements / (size_t)models;
-    char *const x = stack_up(&up, all->x + from * X, inputs * X * sizeof(float)),
-                *const dx = stack_up(&up, NULL, inputs * X * sizeof(float)),
-                *const out = stack_up(&up, NULL, (size_t)models * y * sizeof(float)),
-                *const dy =
-                    stack_up(&up, all->dy + (size_t)first * y, (size_t)models * y * sizeof(float)),
-                *const lengths = stack_up(&up, all->lengths + from * ROWS, inputs * ROWS * 4),
-                *const reset = stack_up(&up, all->reset + from * BYTES, inputs * BYTES),
-                *const mask = stack_up(&up, all->mask + from * BYTES, inputs * BYTES);
-    float *const params = stack_up(&up, NULL, sizes.param_elements * sizeof(float)),
-                 *const dparams = stack_up(&up, NULL, sizes.param_elements * sizeof(float));
-    void *pointer[200], *dpointer[200];
-    size_t done = 0; /* of one model's parameters, layer by layer */
-    for (int k = 0; k < sizes.layers; k++) {
-        struct net_layer layer;
-        ecornn_sizes of_layer;
-        check_ok(net_layer_at(plan, k, &layer));
-        get_sizes(layer.plan, &of_layer);
-        const size_t count = of_layer.param_elements / (size_t)models;
-        for (int m = 0; m < models; m++)
-            check_ok(ecornn_upload(device, params + layer.sizes.param_offset + (size_t)m * count,
-                                   all->params + (size_t)(first + m) * each + done,
-                                   count * sizeof(float)));
-        for (int i = 0; i < count_params(layer.plan); i++) {
-            ecornn_param param;
-            check_ok(param_at(layer.plan, i, &param));
-            pointer[layer.sizes.first_param + i] = params + layer.sizes.param_offset + param.offset;
-            dpointer[layer.sizes.first_param + i] =
-                dparams + layer.sizes.param_offset + param.offset;
-        }
-        done += count;
-    }
-    void *const weights = stack_up(&up, NULL, sizes.weight_bytes),
-                *const dweights = stack_up(&up, NULL, sizes.dweight_bytes),
-                *const workspace = stack_scratch(&up, sizes.workspace_bytes),
-                *const reserve = stack_scratch(&up, sizes.reserve_bytes);
-    const ecornn_io io = {.size = sizeof io,
-                          .x = x,
-                          .y = out,
-                          .lengths =
-                              of_models[net].lengths ? (const int32_t *)(void *)lengths : NULL,
-                          .resets = of_models[net].bytes ? (const uint8_t *)reset : NULL,
-                          .mask = of_models[net].bytes ? (const uint8_t *)mask : NULL,
-                          .weights = weights,
-                          .workspace = workspace,
-                          .reserve = reserve};
-    const ecornn_gradient gradient = {
-        .size = sizeof gradient, .dy = dy, .dx = dx, .dweights = dweights};
-    check_ok(ecornn_pack(plan, (const void *const *)pointer, NULL, weights, NULL));
-    check_ok(net_forward_all(plan, &io, NULL));
-    check_ok(net_backward_all(plan, &io, &gradient, NULL));
-    check_ok(ecornn_unpack(plan, dweights, dpointer, 0, NULL));
-    check_ok(ecornn_wait(device, NULL));
-    check_ok(ecornn_download(device, all->y + (size_t)first * y, out,
-                             (size_t)models * y * sizeof(float)));
-    check_ok(ecornn_download(device, all->dx + (size_t)first * X, dx, inputs * X * sizeof(float)));
-    done = 0;
-    for (int k = 0; k < sizes.layers; k++) {
-        struct net_layer layer;
-        ecornn_sizes of_layer;
-        check_ok(net_layer_at(plan, k, &layer));
-        get_sizes(layer.plan, &of_layer);
-        const size_t count = of_layer.param_elements / (size_t)models;
-        for (int m = 0; m < models; m++)
-            check_ok(ecornn_download(device, all->dparams + (size_t)(first + m) * each + done,
-                                     dparams + layer.sizes.param_offset + (size_t)m * count,
-                                     count * sizeof(float)));
-        done += count;
-    }
-    void *const memory[] = {x,      dx,      out,     dy,       lengths,   reset,  mask,
-                            params, dparams, weights, dweights, workspace, reserve};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        ecornn_free(device, memory[i]);
-    ecornn_plan_free(plan);
-    return (size_t)models * y;
-}
+static const struct models_case of_models[] = {
+    {"f32/train/T8/N3/I4; lstm/H4/bi; join:2; gru/H3 + lstm/H4; join:2; gru/H2", 3, false, true},
+    {"f32/train/batch-major/T8/N3/I4; join:2; gru/H4 + lstm/H3; lstm/H4; join:2", 3, true, true},
+    {"f32/train/resets/mask/T8/N3/I4; join:2; lstm/H4; join:2; gru/H3/rev", 3, false, false},
+    {"f32/train/resets/mask/T8/N3/I4; gru/H4/rev; lstm/H3; join:3; gru/H3", 3, true, true}};
+enum { MODEL_NETS = sizeof of_models / sizeof *of_models };
 
 START_TEST(models_are_nets)
 {
-    static struct model_arrays all, one;
-    const int net = _i / DEVICES;
-    const char *const name = devices[_i % DEVICES];
-    ecornn_device *device;
-    uint64_t seed = 9;
-    if (suite_lacks(name))
+    if (suite_lacks(devices[_i % DEVICES]))
         return;
-    check_ok(ecornn_device_open(&device, name));
     setenv("ECORNN_FORCE", "at-once=1", 1);
-    for (size_t i = 0; i < MOST; i++)
-        all.params[i] = (float)(uniform(&seed) - 0.5), all.dy[i] = (float)(uniform(&seed) - 0.5);
-    for (size_t i = 0; i < MODELS * X; i++)
-        all.x[i] = (float)(uniform(&seed) - 0.5);
-    for (int i = 0; i < MODELS * ROWS; i++)
-        all.lengths[i] = (int32_t)(uniform(&seed) * (STEPS + 1));
-    for (int i = 0; i < MODELS * BYTES; i++)
-        all.reset[i] = uniform(&seed) < 0.3, all.mask[i] = uniform(&seed) < 0.7;
-    one = all;
-    const size_t y = run_models(device, net, &all, 0, MODELS);
-    for (int m = 0; m < MODELS; m++)
-        run_models(device, net, &one, m, 1);
-    unsetenv("ECORNN_FORCE");
-    ck_assert_mem_eq(all.y, one.y, y * sizeof(float));
-    ck_assert_mem_eq(all.dparams, one.dparams, sizeof one.dparams);
-    double size = 0;
-    for (size_t i = 0; i < X; i++) {
-        const float sum = one.dx[i] + one.dx[X + i] + one.dx[2 * X + i];
-        size += fabs((double)all.dx[i]);
-        ck_assert_float_eq_tol(all.dx[i], of_models[net].shared ? sum : one.dx[i], 1e-5);
-    }
-    ck_assert_double_gt(size, 0.01);
-    ecornn_device_close(device);
+    models_check(&of_models[_i / DEVICES], devices[_i % DEVICES]);
 }
 END_TEST
 
 /* ---- smaller runs ---------------------------------------------------------------------------- */
 
-enum { T = 12, N = 3, I = 4, H = 5, FIRST = 8 };
-
-/* A run in parts of the steps; states pass from one part to the next. */
-struct stream {
-    ecornn_plan *plan;
-    float x[T * N * I], y[T / 2 * N * H], h[2][2][N * 2 * H];
-    float final[2][2][N * 2 * H], dfinal[2][2][N * 2 * H], dinitial[2][2][N * 2 * H];
-    void *weights, *workspace, *reserve;
-};
-
-static void run_part(struct stream *stream, int32_t from, int32_t to)
-{
-    struct net_states states[2];
-    const ecornn_io io = {.size = sizeof io,
-                          .x = stream->x + from * N * I,
-                          .y = stream->y + from / 2 * N * H,
-                          .weights = stream->weights,
-                          .workspace = stream->workspace,
-                          .reserve = stream->reserve,
-                          .first_step = (uint32_t)from};
-    for (int k = 0; k < 2; k++) {
-        states[k] = (struct net_states){.initial = {NULL}};
-        for (int s = 0; s < 2 - k; s++) {
-            states[k].initial[s] = stream->h[k][s];
-            states[k].final[s] = stream->final[k][s];
-            states[k].dfinal[s] = stream->dfinal[k][s];
-            states[k].dinitial[s] = stream->dinitial[k][s];
-        }
-    }
-    if (to == from) {
-        const ecornn_gradient none = {.size = sizeof none};
-        check_ok(run_of_net(stream->plan, 0, N, &io, &none, states));
-        for (int k = 0; k < 3; k++)
-            ck_assert_mem_eq(stream->dinitial[k / 2][k % 2], stream->dfinal[k / 2][k % 2],
-                             (size_t)(N * (k < 2 ? 2 * H : H)) * sizeof(float));
-    }
-    check_ok(run_of_net(stream->plan, to - from, N, &io, NULL, states));
-    memcpy(stream->h, stream->final, sizeof stream->h);
-}
-
-/* Dropout above the join counts joined steps. */
+/* A run in parts of the steps; states pass from one part to the next. Dropout above the join counts
+ * joined steps. */
 START_TEST(parts_are_the_whole)
 {
-    static float y[T / 2 * N * H], params[2000];
-    ecornn_device *device;
-    ecornn_sizes sizes;
-    struct stream stream = {.plan = NULL};
-    const void *pointer[40];
-    uint64_t seed = 1;
-    check_ok(ecornn_device_open(&device, "cpu:2"));
-    check_ok(ecornn_plan_create(&stream.plan, device,
-                                "f32/train/T12/N3/I4; lstm/H10; dropout:0.2; join:2; dropout:0.4; "
-                                "gru/H5",
-                                NULL));
-    get_sizes(stream.plan, &sizes);
-    ck_assert_int_eq(sizes.joined, 2);
-    ck_assert_int_eq(sizes.output, H);
-    ck_assert(sizes.steps == T && sizes.batch == N && sizes.input == I);
-    ck_assert_int_eq(sizes.layers, 2);
-    ck_assert_uint_le(sizes.param_elements, sizeof params / sizeof *params);
-    stream.weights = ecornn_alloc(device, sizes.weight_bytes);
-    stream.workspace = ecornn_alloc(device, sizes.workspace_bytes);
-    stream.reserve = ecornn_alloc(device, sizes.reserve_bytes);
-    for (size_t i = 0; i < sizeof params / sizeof *params; i++)
-        params[i] = (float)(uniform(&seed) - 0.5);
-    for (int i = 0; i < T * N * I; i++)
-        stream.x[i] = (float)(uniform(&seed) - 0.5);
-    for (int k = 0; k < sizes.layers; k++) {
+    enum { T = 12, N = 3, I = 4, H = 5, FIRST = 8 };
+    struct trial all, some;
+    const struct part part = {.of = &some};
+    trial_open_on(&all, "cpu:2",
+                  "f32/train/T12/N3/I4; lstm/H10; dropout:0.2; join:2; dropout:0.4; gru/H5");
+    ck_assert_int_eq(all.sizes.joined, 2);
+    ck_assert_int_eq(all.sizes.output, H);
+    ck_assert(all.sizes.steps == T && all.sizes.batch == N && all.sizes.input == I);
+    ck_assert_int_eq(all.sizes.layers, 2);
+    for (int k = 0; k < all.sizes.layers; k++) {
         struct net_layer layer;
-        ecornn_param param;
-        check_ok(net_layer_at(stream.plan, k, &layer));
+        check_ok(net_layer_at(all.plan, k, &layer));
         ck_assert_int_eq(layer.sizes.input, k == 0 ? I : 4 * H);
         ck_assert_int_eq(layer.sizes.steps, k == 0 ? T : T / 2);
-        for (int i = 0; i < count_params(layer.plan); i++) {
-            check_ok(param_at(layer.plan, i, &param));
-            pointer[layer.sizes.first_param + i] = params + layer.sizes.param_offset + param.offset;
-        }
     }
-    check_ok(ecornn_pack(stream.plan, pointer, NULL, stream.weights, NULL));
-    for (size_t i = 0; i < sizeof stream.dfinal / sizeof(float); i++)
-        ((float *)stream.dfinal)[i] = (float)(uniform(&seed) - 0.5);
-    memset(stream.dinitial, 0xFF, sizeof stream.dinitial);
-    run_part(&stream, 0, T);
-    memcpy(y, stream.y, sizeof y);
-    memset(stream.h, 0, sizeof stream.h), memset(stream.y, 0xFF, sizeof stream.y);
-    run_part(&stream, 0, 0);
-    run_part(&stream, 0, FIRST);
-    run_part(&stream, FIRST, T);
-    ck_assert_mem_eq(y, stream.y, sizeof y);
-    ecornn_free(device, stream.weights), ecornn_free(device, stream.workspace);
-    ecornn_free(device, stream.reserve);
-    ecornn_plan_free(stream.plan);
-    ecornn_device_close(device);
+    trial_fill(&all, 1);
+    trial_open_beside(&some, &all);
+    trial_run(&all);
+    trial_size(&some, 0, N, 0);
+    trial_run(&some);
+    ck_assert(part_same(part, DINITIAL, part, DFINAL) && part_same(part, FINAL, part, INITIAL));
+    for (int32_t from = 0, to = FIRST; from < T; from = to, to = T) {
+        const struct part whole = {.of = &all, .step = from};
+        trial_size(&some, to - from, N, 0);
+        part_copy_inputs(part, whole);
+        if (from > 0)
+            part_copy(part, INITIAL, part, FINAL);
+        some.io.first_step = (uint32_t)from;
+        trial_run(&some);
+        part_check(part, whole, Y, to == T ? FINAL : Y, "a part");
+    }
+    trial_close(&some), trial_close(&all);
 }
 END_TEST
 

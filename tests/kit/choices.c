@@ -32,6 +32,17 @@ static char *choices_of(char *print)
     return at;
 }
 
+bool choices_take(const ecornn_plan *plan)
+{
+    static char print[PRINT];
+    ck_assert_int_lt(ecornn_plan_print(plan, print, PRINT), PRINT);
+    char *const at = strstr(print, "ECORNN_FORCE=");
+    if (at == NULL)
+        return false;
+    at[strcspn(at, "\n")] = '\0';
+    return setenv("ECORNN_FORCE", strchr(at, '=') + 1, 1) == 0;
+}
+
 void force_choices(ecornn_device *device, const char *problem)
 {
     static char first[PRINT], again[PRINT];

@@ -1,42 +1,38 @@
 /*
- * A net from its text, and its run, see stack.h.
+ * A net from its text, and its layers, see stack.h.
  */
 #include "tests/kit/stack.h"
 
 #include <check.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/kit/testing.h"
+#include "common/seed.h"
+#include "common/type.h"
 #include "tests/kit/calls.h"
+#include "tests/kit/choices.h"
 
-size_t stack_bytes(const struct stack *stack, int32_t T, int32_t width)
+enum { SEED = 11, FIRST_STEP = 120 };
+
+/* A multiple of every join; a net with a mask has no number that fits all its pieces. */
+static uint32_t first_step(const struct stack *stack, const struct piece *piece)
 {
-    return (size_t)T * (size_t)stack->N * (size_t)width * stack->element;
+    return stack->masks ? 0 : (uint32_t)(FIRST_STEP / piece->before);
 }
 
 static void open_layer(struct stack *stack, const struct piece *piece, const char *common,
                        const char *words)
 {
-    struct layer *layer = &stack->layer[stack->layers++];
-    snprintf(layer->problem, sizeof layer->problem, "%s/%s/T%d/N%d/I%d", words, common, piece->T,
-             stack->N, piece->input);
-    check_ok(parse_desc(&layer->desc, layer->problem, NULL));
-    check_ok(ecornn_plan_create_desc(&layer->plan, stack->device, &layer->desc));
-    get_sizes(layer->plan, &layer->sizes);
-    const size_t D = (layer->desc.flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
-    const size_t L = layer->desc.layers > 1 ? (size_t)layer->desc.layers : 1;
-    const size_t H = (size_t)layer->desc.hidden,
-                 P = layer->desc.proj ? (size_t)layer->desc.proj : H;
-    layer->width = (int32_t)(D * P);
-    layer->states = count_states(layer->desc.cell);
-    for (int s = 0; s < layer->states; s++)
-        layer->state[s] = L * D * (size_t)stack->N * (s == 0 ? P : H) * stack->element;
-    layer->params = stack->params;
-    layer->param_bytes = layer->sizes.param_elements * stack->param;
-    stack->params += layer->param_bytes;
+    const int k = stack->layers++;
+    struct net_layer of_net;
+    char problem[200];
+    snprintf(problem, sizeof problem, "%s/%s/T%d/N%d/I%d", words, common, piece->T, stack->N,
+             piece->input);
+    check_ok(net_layer_at(stack->net.plan, k, &of_net));
+    choices_take(of_net.plan);
+    trial_open(&stack->layer[k], stack->net.device, problem, NULL);
+    unsetenv("ECORNN_FORCE");
 }
 
 /* Takes the words of the next piece from the rest of the text; false: there is none. */
@@ -54,7 +50,7 @@ static bool take_piece(char **rest, char *words)
 /* Has row n of the piece's input the step t, and does it count? */
 static bool counts(const struct stack *stack, const struct piece *piece, int32_t t, int32_t n)
 {
-    return t < (stack->ragged ? piece->lengths[n] : piece->T) &&
+    return t < (stack->net.ragged ? piece->lengths[n] : piece->T) &&
            (!stack->masks || piece->mask[t * stack->N + n]);
 }
 
@@ -86,7 +82,7 @@ static void open_piece(struct stack *stack, struct piece *piece, const char *com
     for (char *layer = joins || drops ? NULL : strtok(words, "+"); layer != NULL;
          layer = strtok(NULL, "+")) {
         open_layer(stack, piece, common, layer);
-        piece->output += stack->layer[piece->first + piece->layers++].width;
+        piece->output += stack->layer[piece->first + piece->layers++].sizes.output;
     }
     piece[1].T = (piece->T + piece->join - 1) / piece->join;
     piece[1].input = piece->output;
@@ -94,290 +90,247 @@ static void open_piece(struct stack *stack, struct piece *piece, const char *com
     count_output(stack, piece, &piece[1]);
 }
 
-void stack_open(struct stack *stack, const char *device, const struct stack_case *is)
+/* Copies an array of the net's run to or from a piece. */
+static void take(const struct stack *stack, int role, void *to)
 {
-    const char *const common = is->common;
+    const struct trial_array *const array = &stack->net.array[0][role][0];
+    if (array->host != NULL)
+        memcpy(to, array->host, array->bytes);
+}
+
+void stack_open(struct stack *stack, const char *device, const struct stack_case *is,
+                const char *force)
+{
     char pieces[300], words[300], *rest = pieces;
-    uint64_t seed = 5;
-    *stack = (struct stack){.T = is->T, .N = is->N, .ragged = is->lengths};
+    *stack = (struct stack){.N = is->N};
     ck_assert_int_le(is->T * is->N, MOST_ROWS);
-    check_ok(ecornn_device_open(&stack->device, device));
-    snprintf(stack->text, sizeof stack->text, "%s/T%d/N%d/I%d; %s", common, stack->T, stack->N,
-             is->I, is->pieces);
+    snprintf(stack->text, sizeof stack->text, "%s/T%d/N%d/I%d; %s", is->common, is->T, is->N, is->I,
+             is->pieces);
     snprintf(pieces, sizeof pieces, "%s", is->pieces);
-    stack->type = strstr(common, "bf16")  ? ECORNN_BF16
-                  : strstr(common, "f64") ? ECORNN_F64
-                  : strstr(common, "f16") ? ECORNN_F16
-                                          : ECORNN_F32;
+    if (force != NULL)
+        setenv("ECORNN_FORCE", force, 1);
+    trial_open_on(&stack->net, device, stack->text);
+    unsetenv("ECORNN_FORCE");
+    trial_fill(&stack->net, 3);
+    if (is->N > 1)
+        ((int32_t *)(void *)stack->net.array[0][LENGTHS][0].host)[1] = 0;
+    stack->net.ragged = is->lengths;
+    trial_point(&stack->net);
+    stack->type = stack->net.array[0][X][0].type;
     stack->element = eco_type_bytes(stack->type);
-    stack->param = stack->type == ECORNN_F64 ? sizeof(double) : sizeof(float);
-    stack->trains = strstr(common, "train") != NULL;
-    stack->batch_major = strstr(common, "batch-major") != NULL;
-    stack->resets = strstr(common, "resets") != NULL;
-    stack->masks = strstr(common, "mask") != NULL;
-    stack->piece[0].T = stack->T, stack->piece[0].input = is->I, stack->piece[0].before = 1;
-    for (int32_t n = 0; n < stack->N; n++)
-        stack->piece[0].lengths[n] =
-            n == 1 ? 0 : (int32_t)(uniform(&seed) * (double)(stack->T + 1));
-    for (size_t i = 0; i < sizeof stack->piece[0].mask; i++) {
-        stack->piece[0].reset[i] = uniform(&seed) < 0.3;
-        stack->piece[0].mask[i] = uniform(&seed) < 0.7;
-    }
+    stack->batch_major = strstr(is->common, "batch-major") != NULL;
+    stack->masks = strstr(is->common, "mask") != NULL;
+    struct piece *const first = &stack->piece[0];
+    first->T = is->T, first->input = is->I, first->before = 1;
+    take(stack, LENGTHS, first->lengths), take(stack, RESETS, first->reset);
+    take(stack, MASK, first->mask);
+    stack->net.io.seed = SEED, stack->net.io.first_step = first_step(stack, first);
     for (; take_piece(&rest, words); stack->pieces++)
-        open_piece(stack, &stack->piece[stack->pieces], common, words);
-    const struct piece *const last = &stack->piece[stack->pieces];
-    stack->U = last->T, stack->output = last->input;
-    stack->x = stack_bytes(stack, stack->T, is->I);
-    stack->y = stack_bytes(stack, stack->U, stack->output);
+        open_piece(stack, &stack->piece[stack->pieces], is->common, words);
 }
 
 void stack_close(struct stack *stack)
 {
     for (int k = 0; k < stack->layers; k++)
-        ecornn_plan_free(stack->layer[k].plan);
-    ecornn_device_close(stack->device);
+        trial_close(&stack->layer[k]);
+    trial_close(&stack->net);
 }
 
-void stack_take_choices(struct stack *stack, const ecornn_plan *plan)
+void stack_run(struct stack *stack)
 {
-    static char text[1 << 14];
-    for (int k = 0; k < stack->layers; k++) {
-        struct layer *const layer = &stack->layer[k];
-        struct net_layer of_net;
-        check_ok(net_layer_at(plan, k, &of_net));
-        ck_assert_int_lt(ecornn_plan_print(of_net.plan, text, sizeof text), (int)sizeof text);
-        char *const choices = strstr(text, "ECORNN_FORCE=");
-        if (choices == NULL)
-            continue;
-        choices[strcspn(choices, "\n")] = '\0';
-        ecornn_plan_free(layer->plan);
-        setenv("ECORNN_FORCE", strchr(choices, '=') + 1, 1);
-        check_ok(ecornn_plan_create_desc(&layer->plan, stack->device, &layer->desc));
-        unsetenv("ECORNN_FORCE");
-        get_sizes(layer->plan, &layer->sizes);
-    }
+    struct trial *const net = &stack->net;
+    trial_send(net);
+    check_ok(trial_queue(net));
+    if (net->trains)
+        check_ok(ecornn_backward(net->plan, net->T, net->N, &net->io, &net->gradient));
+    trial_fetch(net);
 }
 
-/* ---- arrays ---------------------------------------------------------------------------------- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
-size_t stack_state_bytes(const struct layer *layer)
+/* Runs layer k of the piece by its own plan; dy: NULL forward. */
+static struct trial_array *run_layer(struct stack *stack, const struct piece *piece, int k,
+                                     const char *x, const char *dy)
 {
-    size_t bytes = 0;
-    for (int s = 0; s < layer->states; s++)
-        bytes += layer->state[s];
-    return bytes;
+    struct trial *const layer = &stack->layer[k];
+    struct trial_array(*const array)[TRIAL_STATES] = layer->array[0];
+    const struct {
+        int role;
+        const void *from;
+    } in[] = {{X, x},
+              {DY, dy},
+              {PARAMS, stack->net.array[k][PARAMS][0].host},
+              {LENGTHS, piece->lengths},
+              {RESETS, piece->reset},
+              {MASK, piece->mask}};
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++)
+        if (array[in[i].role][0].host != NULL && in[i].from != NULL)
+            memcpy(array[in[i].role][0].host, in[i].from, array[in[i].role][0].bytes);
+    for (int role = INITIAL; role <= START; role++)
+        for (int s = 0; s < TRIAL_STATES; s++)
+            if (array[role][s].host != NULL)
+                memcpy(array[role][s].host, stack->net.array[k][role][s].host,
+                       array[role][s].bytes);
+    layer->ragged = stack->net.ragged;
+    trial_point(layer);
+    layer->io.seed = eco_seed_of(SEED, ECO_SEED_LAYER, (uint32_t)k);
+    layer->io.first_step = first_step(stack, piece);
+    trial_run(layer);
+    return &array[dy != NULL ? DX : Y][0];
 }
 
-/* Fills an array with random numbers in (-most/2, most/2). */
-static void fill(char *array, size_t bytes, ecornn_type type, double most, uint64_t *seed)
+static size_t bytes_of(const struct stack *stack, int32_t T, int32_t width)
 {
-    for (size_t i = 0; i < bytes / eco_type_bytes(type); i++)
-        eco_type_set(array, i, type, most * (uniform(seed) - 0.5));
+    return (size_t)T * (size_t)stack->N * (size_t)width * stack->element;
 }
 
-static char *numbers(size_t bytes, ecornn_type type, uint64_t *seed)
+static char *row_of(const struct stack *stack, char *array, int32_t T, int32_t width, int32_t t,
+                    int32_t n)
 {
-    char *const array = calloc(1, bytes);
-    fill(array, bytes, type, 1, seed);
-    return array;
+    const int32_t row = stack->batch_major ? n * T + t : t * stack->N + n;
+    return array + (size_t)row * (size_t)width * stack->element;
 }
 
-void stack_arrays(const struct stack *stack, struct arrays *in)
-{
-    const ecornn_type param = stack->param == sizeof(double) ? ECORNN_F64 : ECORNN_F32;
-    uint64_t seed = 3;
-    in->x = numbers(stack->x, stack->type, &seed);
-    in->dy = numbers(stack->y, stack->type, &seed);
-    in->params = calloc(1, stack->params);
-    for (int k = 0; k < stack->layers; k++) { /* so small that sums of many stay small */
-        const struct layer *const layer = &stack->layer[k];
-        fill(in->params + layer->params, layer->param_bytes, param,
-             2 / sqrt((double)layer->desc.hidden), &seed);
-        in->initial[k] = numbers(stack_state_bytes(layer), stack->type, &seed);
-        in->dfinal[k] = numbers(stack_state_bytes(layer), stack->type, &seed);
-    }
-}
-
-void stack_free(struct arrays *arrays)
-{
-    char *const all[] = {arrays->x, arrays->params, arrays->dy,
-                         arrays->y, arrays->dx,     arrays->dparams};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
-    for (int k = 0; k < LAYERS; k++) {
-        free(arrays->initial[k]), free(arrays->dfinal[k]);
-        free(arrays->final[k]), free(arrays->dinitial[k]);
-    }
-}
-
-/* Memory of the device: host arrays are copied there and back. */
-void *stack_up(const struct stack *stack, const void *from, size_t bytes)
-{
-    void *const memory = ecornn_alloc(stack->device, bytes);
-    if (from != NULL && bytes > 0)
-        check_ok(ecornn_upload(stack->device, memory, from, bytes));
-    return memory;
-}
-
-char *stack_down(const struct stack *stack, void *from, size_t bytes)
-{
-    char *const memory = calloc(1, bytes);
-    if (bytes > 0)
-        check_ok(ecornn_download(stack->device, memory, from, bytes));
-    ecornn_free(stack->device, from);
-    return memory;
-}
-
-/* A workspace full of NaN. */
-void *stack_scratch(const struct stack *stack, size_t bytes)
-{
-    void *const full = malloc(bytes + 1), *memory;
-    memset(full, 0xFF, bytes + 1);
-    memory = stack_up(stack, full, bytes);
-    free(full);
-    return memory;
-}
-
-/* State s in a block of states; NULL: there is none. */
-char *stack_state_at(const struct layer *layer, char *block, int s)
-{
-    for (int i = 0; i < s && i < layer->states; i++)
-        block += layer->state[i];
-    return s < layer->states ? block : NULL;
-}
-
-int stack_params(const struct layer *layer, char *block, size_t bytes, void **pointer)
-{
-    const int count = count_params(layer->plan);
-    for (int k = 0; k < count; k++) {
-        ecornn_param param;
-        check_ok(param_at(layer->plan, k, &param));
-        pointer[k] = block + param.offset * bytes;
-    }
-    return count;
-}
-/* ---- a run ----------------------------------------------------------------------------------- */
-
-struct states_memory stack_states(const struct stack *stack, const struct arrays *in, int k)
-{
-    const size_t bytes = stack_state_bytes(&stack->layer[k]);
-    return (struct states_memory){
-        stack_up(stack, in->initial[k], bytes), stack_up(stack, NULL, bytes),
-        stack_up(stack, in->dfinal[k], bytes), stack_up(stack, NULL, bytes)};
-}
-
-void stack_take_states(const struct stack *stack, struct states_memory *memory, int k,
-                       struct arrays *out)
-{
-    const size_t bytes = stack_state_bytes(&stack->layer[k]);
-    out->final[k] = stack_down(stack, memory->final, bytes);
-    out->dinitial[k] = stack_down(stack, memory->dinitial, bytes);
-    ecornn_free(stack->device, memory->initial);
-    ecornn_free(stack->device, memory->dfinal);
-}
-
-static struct net_states states_of(const struct layer *layer, const struct states_memory *memory)
-{
-    struct net_states states = {.initial = {NULL}};
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        states.initial[s] = stack_state_at(layer, memory->initial, s);
-        states.final[s] = stack_state_at(layer, memory->final, s);
-        states.dfinal[s] = stack_state_at(layer, memory->dfinal, s);
-        states.dinitial[s] = stack_state_at(layer, memory->dinitial, s);
-    }
-    return states;
-}
-
-/* All arrays of a run in memory of the device. */
-struct memory {
-    char *x, *y, *dy, *dx, *params, *dparams, *lengths, *resets, *mask;
-    void *weights, *dweights, *workspace, *reserve;
-    struct states_memory states[LAYERS];
+/* Columns [at, at + width) of wide step t / join are narrow step t; back: the other way. */
+struct copy {
+    char *narrow, *wide;
+    int32_t T, join, width, row, at;
+    const int32_t *lengths; /* NULL: all are copied */
+    const uint8_t *mask;
 };
 
-static void make_memory(const struct stack *stack, const ecornn_sizes *blocks,
-                        const struct arrays *in, struct memory *memory)
+static void copy_columns(const struct stack *stack, const struct copy *copy, bool back)
 {
-    const size_t N = (size_t)stack->N, rows = (size_t)stack->T * N;
-    *memory = (struct memory){
-        .x = stack_up(stack, in->x, stack->x),
-        .y = stack_up(stack, NULL, stack->y),
-        .dy = stack_up(stack, in->dy, stack->y),
-        .dx = stack_up(stack, NULL, stack->x),
-        .params = stack_up(stack, in->params, stack->params),
-        .dparams = stack_up(stack, NULL, stack->params),
-        .lengths =
-            stack->ragged ? stack_up(stack, stack->piece[0].lengths, N * sizeof(int32_t)) : NULL,
-        .resets = stack->resets ? stack_up(stack, stack->piece[0].reset, rows) : NULL,
-        .mask = stack->masks ? stack_up(stack, stack->piece[0].mask, rows) : NULL,
-        .weights = stack_up(stack, NULL, blocks->weight_bytes),
-        .dweights = stack_up(stack, NULL, blocks->dweight_bytes),
-        .workspace = stack_scratch(stack, blocks->workspace_bytes),
-        .reserve = stack_scratch(stack, blocks->reserve_bytes)};
-    for (int k = 0; k < stack->layers; k++)
-        memory->states[k] = stack_states(stack, in, k);
+    const int32_t U = (copy->T + copy->join - 1) / copy->join;
+    const size_t bytes = (size_t)copy->width * stack->element;
+    for (int32_t t = 0; t < copy->T; t++)
+        for (int32_t n = 0; n < stack->N; n++) {
+            char *const narrow = row_of(stack, copy->narrow, copy->T, copy->width, t, n);
+            char *const wide = row_of(stack, copy->wide, U, copy->row, t / copy->join, n) +
+                               (size_t)copy->at * stack->element + (size_t)(t % copy->join) * bytes;
+            if ((copy->lengths == NULL || t < copy->lengths[n]) &&
+                (copy->mask == NULL || copy->mask[t * stack->N + n]))
+                memcpy(back ? narrow : wide, back ? wide : narrow, bytes);
+        }
 }
 
-static void take_memory(const struct stack *stack, struct memory *memory, struct arrays *out)
+static struct copy columns_of(const struct stack *stack, const struct piece *piece, int i,
+                              char *wide)
 {
-    *out = (struct arrays){.y = stack_down(stack, memory->y, stack->y),
-                           .dx = stack_down(stack, memory->dx, stack->x),
-                           .dparams = stack_down(stack, memory->dparams, stack->params)};
-    for (int k = 0; k < stack->layers; k++)
-        stack_take_states(stack, &memory->states[k], k, out);
-    void *const all[] = {memory->x,         memory->dy,     memory->params,  memory->lengths,
-                         memory->resets,    memory->mask,   memory->weights, memory->dweights,
-                         memory->workspace, memory->reserve};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        ecornn_free(stack->device, all[i]);
+    struct copy copy = {.wide = wide,
+                        .T = piece->T,
+                        .join = piece->join,
+                        .width = piece->layers == 0 ? piece->input
+                                                    : stack->layer[piece->first + i].sizes.output,
+                        .row = piece->output,
+                        .lengths = piece->layers == 0 && stack->net.ragged ? piece->lengths : NULL,
+                        .mask = piece->layers == 0 && stack->masks ? piece->mask : NULL};
+    for (int j = 0; j < i; j++)
+        copy.at += stack->layer[piece->first + j].sizes.output;
+    return copy;
 }
 
-static void point(const struct stack *stack, const ecornn_plan *plan, char *block, void **pointer)
+/* to = from without the elements that are drawn. */
+static void drop(const struct stack *stack, const struct piece *piece, char *to, char *from)
 {
-    int count = 0;
-    for (int k = 0; k < stack->layers; k++) {
-        struct net_layer layer;
-        check_ok(net_layer_at(plan, k, &layer));
-        ck_assert_int_eq(layer.sizes.first_param, count);
-        ck_assert_uint_eq(layer.sizes.param_offset * stack->param, stack->layer[k].params);
-        count += stack_params(&stack->layer[k], block + stack->layer[k].params, stack->param,
-                              pointer + count);
+    const uint32_t number = 1 + (uint32_t)(piece - stack->piece);
+    struct eco_coordinates at = {.seed = eco_seed_of(SEED, ECO_SEED_PIECE, number)};
+    for (int32_t t = 0; t < piece->T; t++)
+        for (int32_t n = 0; n < stack->N; n++)
+            for (int32_t j = 0; j < piece->input; j++) {
+                uint32_t word[4];
+                char *const into = row_of(stack, to, piece->T, piece->input, t, n);
+                const char *const of = row_of(stack, from, piece->T, piece->input, t, n);
+                at.t = first_step(stack, piece) + (uint32_t)t, at.n = (uint32_t)n;
+                eco_random_quad(&at, (uint32_t)j / 4, word);
+                const bool drops = word[j % 4] < piece->dropout * 4294967296.0;
+                const double value = eco_type_get(of, (size_t)j, stack->type);
+                eco_type_set(into, (size_t)j, stack->type,
+                             drops ? 0 : value * (1 / (1 - piece->dropout)));
+            }
+}
+
+static char *forward_piece(struct stack *stack, const struct piece *piece, char *x)
+{
+    char *const y = calloc(1, bytes_of(stack, piece[1].T, piece->output));
+    struct copy copy = columns_of(stack, piece, 0, y);
+    copy.narrow = x;
+    if (piece->dropout > 0 && stack->net.trains)
+        drop(stack, piece, y, x);
+    else if (piece->layers == 0)
+        copy_columns(stack, &copy, false);
+    for (int i = 0; i < piece->layers; i++) {
+        copy = columns_of(stack, piece, i, y);
+        copy.narrow = run_layer(stack, piece, piece->first + i, x, NULL)->host;
+        copy_columns(stack, &copy, false);
     }
+    return y;
 }
 
-void stack_run(const struct stack *stack, const ecornn_plan *plan, const struct arrays *in,
-               struct arrays *out)
+static char *backward_piece(struct stack *stack, const struct piece *piece, const char *x, char *dy)
 {
-    struct memory memory;
-    ecornn_sizes sizes;
-    struct net_states states[LAYERS];
-    void *params[PARAMS], *dparams[PARAMS];
-    get_sizes(plan, &sizes);
-    make_memory(stack, &sizes, in, &memory);
-    point(stack, plan, memory.params, params), point(stack, plan, memory.dparams, dparams);
+    const size_t bytes = bytes_of(stack, piece->T, piece->input);
+    char *const dx = calloc(1, bytes);
+    struct copy copy = columns_of(stack, piece, 0, dy);
+    copy.narrow = dx;
+    if (piece->dropout > 0)
+        drop(stack, piece, dx, dy);
+    else if (piece->layers == 0)
+        copy_columns(stack, &copy, true);
+    for (int i = 0; i < piece->layers; i++) {
+        copy = columns_of(stack, piece, i, dy);
+        copy.narrow = calloc(1, bytes_of(stack, piece->T, copy.width));
+        copy_columns(stack, &copy, true);
+        const struct trial_array *const own =
+            run_layer(stack, piece, piece->first + i, x, copy.narrow);
+        if (i == 0)
+            memcpy(dx, own->host, bytes);
+        else
+            eco_type_add(dx, stack->type, own->host, stack->type, bytes / stack->element);
+        free(copy.narrow);
+    }
+    return dx;
+}
+
+/* Compares an array of the net's run, of layer k. */
+static void same(const struct stack *stack, int k, int role, int s, const char *must)
+{
+    const struct trial_array *const is = &stack->net.array[k][role][s];
+    for (size_t i = 0; is->host != NULL && i < is->bytes; i += is->element)
+        ck_assert_msg(memcmp(is->host + i, must + i, is->element) == 0,
+                      "%s: layer %d: array %d[%zu] is %g, must be %g", stack->text, k, role,
+                      i / is->element, eco_type_get(is->host + i, 0, is->type),
+                      eco_type_get(must + i, 0, is->type));
+}
+
+static void same_all(struct stack *stack, const char *y, const char *dx)
+{
+    static const int roles[] = {FINAL, STATES, DINITIAL, DSTART, DPARAMS};
+    stack_run(stack);
+    same(stack, 0, Y, 0, y);
+    same(stack, 0, DX, 0, dx);
     for (int k = 0; k < stack->layers; k++)
-        states[k] = states_of(&stack->layer[k], &memory.states[k]);
-    const ecornn_io io = {.size = sizeof io,
-                          .lengths = (const int32_t *)(void *)memory.lengths,
-                          .resets = (const uint8_t *)memory.resets,
-                          .mask = (const uint8_t *)memory.mask,
-                          .x = memory.x,
-                          .y = memory.y,
-                          .weights = memory.weights,
-                          .workspace = memory.workspace,
-                          .reserve = memory.reserve,
-                          .seed = SEED,
-                          .first_step = stack_first_step(stack),
-                          .workspace_bytes = sizes.workspace_bytes,
-                          .reserve_bytes = sizes.reserve_bytes};
-    const ecornn_gradient gradient = {
-        .size = sizeof gradient, .dy = memory.dy, .dx = memory.dx, .dweights = memory.dweights};
-    check_ok(ecornn_pack(plan, (const void *const *)params, NULL, memory.weights, NULL));
-    check_ok(net_forward_all(plan, &io, states));
-    for (int twice = 0; stack->trains && twice < 2; twice++)
-        check_ok(net_backward_all(plan, &io, &gradient, states));
-    if (stack->trains)
-        check_ok(ecornn_unpack(plan, memory.dweights, dparams, 0, NULL));
-    check_ok(ecornn_wait(stack->device, NULL));
-    take_memory(stack, &memory, out);
+        for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+            for (int s = 0; s < TRIAL_STATES; s++)
+                same(stack, k, roles[i], s, stack->layer[k].array[0][roles[i]][s].host);
+}
+
+void stack_check(struct stack *stack, int times)
+{
+    char *const x = stack->net.array[0][X][0].host, *const dy = stack->net.array[0][DY][0].host;
+    char *value[PIECES + 1] = {x}, *dvalue = dy;
+    for (int p = 0; p < stack->pieces; p++)
+        value[p + 1] = forward_piece(stack, &stack->piece[p], value[p]);
+    for (int p = stack->pieces - 1; stack->net.trains && p >= 0; p--) {
+        char *const below = backward_piece(stack, &stack->piece[p], value[p], dvalue);
+        if (dvalue != dy)
+            free(dvalue);
+        dvalue = below;
+    }
+    for (int time = 0; time < times; time++)
+        same_all(stack, value[stack->pieces], dvalue);
+    for (int p = 1; p <= stack->pieces; p++)
+        free(value[p]);
+    if (dvalue != dy)
+        free(dvalue);
 }
