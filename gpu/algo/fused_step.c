@@ -87,18 +87,35 @@ static bool overlaps(const struct eco_problem *problem, const struct eco_caps *c
            (forced || !has_wide(problem, caps) || (few && is_lockstep(problem, caps)));
 }
 
-/* Seconds of all forward steps. */
+/* Waves of the blocks of a wide step of `ops` layers. */
+static double waves_of(const struct eco_problem *problem, const struct eco_caps *caps,
+                       const struct eco_step_choice *choice)
+{
+    const int32_t units = eco_wide_units(choice->wide, problem->cell->lowered.n_accs),
+                  rows = eco_wide_rows(choice->wide), across = (problem->H + units - 1) / units,
+                  down = (problem->N + rows - 1) / rows;
+    return (double)choice->ops * across * down /
+           (caps->threads * eco_wide_shapes[choice->wide].blocks);
+}
+
+/* Seconds of all forward steps. Layers in lockstep differ in their inputs: in a single wave all
+ * wait for the blocks of the longest one, and the more waves there are, the more of it is hidden.
+ */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    double step = 0;
+    const bool lockstep = is_lockstep(problem, caps);
+    double step = 0, longest = 0, waves = 1;
     for (int32_t layer = 0; layer < problem->L; layer++) {
         const struct eco_fused_size projection = eco_fused_projection(problem, problem->N);
-        step += eco_step_choose(problem, caps, layer, problem->N).time;
-        if (problem->projected)
-            step += eco_fused_choose(&projection, caps).time;
+        const struct eco_step_choice choice = eco_step_choose(problem, caps, layer, problem->N);
+        step += choice.time + (problem->projected ? eco_fused_choose(&projection, caps).time : 0);
+        longest = fmax(longest, choice.time);
+        waves = lockstep ? fmax(waves, waves_of(problem, caps, &choice)) : waves;
     }
-    const int32_t lag = is_lockstep(problem, caps) ? ECO_WIDE_LAG * (problem->L - 1) : 0;
-    return step * problem->D * (problem->T + lag);
+    if (!lockstep)
+        return step * problem->D * problem->T;
+    step += (problem->L * longest - step) / waves;
+    return step * (problem->T + ECO_WIDE_LAG * (problem->L - 1));
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)

@@ -9,11 +9,11 @@
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Chunks are limited by the bytes that steps read and exchange, and by the rows of sums for weight
- * gradients. Otherwise they are as few as possible, because each has launches and reads R again. If
- * such chunks had few steps, they may take more bytes. Forward, an exchanged number (padding rows
- * included) counts as many bytes as the accumulators of an LSTM unit. Overlapping layers have a
- * chunk each. */
+/* Chunks are limited by the bytes that steps read and exchange, and in full F32 by the rows of sums
+ * for weight gradients. Otherwise they are as few as possible, because each has launches and reads
+ * R again. If such chunks had few steps, they may take more bytes. Forward, an exchanged number
+ * (padding rows included) counts as many bytes as the accumulators of an LSTM unit. Overlapping
+ * layers have a chunk each. */
 enum {
     BYTES = 60 << 20,
     BYTES_OF_FEW_STEPS = 120 << 20,
@@ -44,9 +44,11 @@ static double step_bytes(const struct eco_problem *problem, const struct eco_cap
 }
 
 /* Steps of even chunks within the limits of bytes and rows of sums. */
-static int32_t even_steps(const struct eco_problem *problem, double step_bytes, int32_t bytes)
+static int32_t even_steps(const struct eco_problem *problem, double step_bytes, int32_t bytes,
+                          bool backward)
 {
-    const double rows = (double)problem->N / ROWS;
+    const bool sums = backward && eco_cost_form(problem) == ECO_COST_FULL;
+    const double rows = sums ? (double)problem->N / ROWS : 0;
     return (int32_t)ceil(problem->T / ceil(problem->T * fmax(step_bytes / bytes, rows)));
 }
 
@@ -102,12 +104,13 @@ int32_t eco_persistent_most_steps(const struct eco_problem *problem, const struc
                                   bool backward, bool wavefront)
 {
     const double bytes = step_bytes(problem, caps, backward);
-    int32_t steps = even_steps(problem, bytes, wavefront ? OF_EACH_LAYER : BYTES);
+    int32_t steps = even_steps(problem, bytes, wavefront ? OF_EACH_LAYER : BYTES, backward);
     if (!wavefront && steps < FEW_STEPS)
         steps = even_steps(problem, bytes,
                            problem->N >= MANY_ROWS && eco_cost_form(problem) != ECO_COST_FULL
                                ? BYTES_OF_MANY_ROWS
-                               : BYTES_OF_FEW_STEPS);
+                               : BYTES_OF_FEW_STEPS,
+                           backward);
     const int32_t thrifty = wavefront ? steps : thrifty_steps(problem, caps, backward),
                   least = steps < thrifty ? steps : thrifty;
     return least < LEAST_STEPS ? LEAST_STEPS : least;

@@ -47,6 +47,7 @@ const struct eco_gpu_rates eco_gpu_rates_h200 = {
              {1.34, 3.49, 0.201, 0.455},
              {0.5, 8.22, 0.243, 0.545},
              {1.5, 0.5, 0.4, 0}},
+    .wide_exposed = 4,
     .wide_bytes = 6.7e12,
     .wide_saved = 0.9e-12,
     .full_launch = 8e-6,
@@ -129,6 +130,7 @@ static const struct {
     ONE(fused_bytes, fused_full_bytes, CLOCK, true)
     ONE(fused_full_multiply_add, fused_full_multiply_add, CLOCK, false)
     ROWS(wide[0].wave, wide[0].crowded_stage, COUNT(wide), TABLE(wide[0]), CLOCK, false)
+    ONE(wide_exposed, wide_exposed, CLOCK, false)
     ONE(wide_bytes, wide_bytes, MEMORY, true)
     ONE(wide_saved, wide_saved, MEMORY, false)
     ONE(full_multiply_adds, full_multiply_adds, FLOAT, true)

@@ -90,8 +90,9 @@ struct eco_gpu_rates {
     struct {
         double launch, wave, stage, crowded_stage;
     } wide[6];
-    double wide_bytes; /* matrices that do not stay in the L2 */
-    double wide_saved; /* a number that a unit saves in training */
+    double wide_exposed; /* microseconds of a step's latency that no other block hides */
+    double wide_bytes;   /* matrices that do not stay in the L2 */
+    double wide_saved;   /* a number that a unit saves in training */
     /* ---- gemm/emulated_f32 ---- */
     double full_launch, full_multiply_adds; /* cuBLAS in full F32, which is the alternative */
     double split_bytes;                     /* splitting an operand into pairs of BF16 */

@@ -94,6 +94,15 @@ static double waves_of(int shape, double blocks)
                                               : fmax(1, blocks + is_lost * (whole - blocks));
 }
 
+/* Microseconds that a step waits for its first rows and its last stores, where its blocks are so
+ * few that none hides the latency of another. */
+static double exposed_of(const struct eco_wide_size *size, const struct eco_caps *caps)
+{
+    static const double enough = 2048; /* units of all rows, for each multiprocessor */
+    const double units = (double)size->ops * size->units * size->rows;
+    return eco_gpu_rates_of(caps)->wide_exposed * fmax(0, 1 - units / enough / caps->threads);
+}
+
 /* How crowded the way to the L2 is, from 0 to 1.  Two multiprocessors share a part of it, which
  * counts as soon as there are more blocks than such pairs, or blocks start while another kernel
  * still occupies some multiprocessors. */
@@ -133,7 +142,8 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
                          rates->wide[shape].crowded_stage * crowd_of(size, blocks),
                  wave = rates->wide[shape].wave +
                         part_of(size, shape) * stages * stage * (size->first ? not_hidden : 1);
-    const double time = 1e-6 * (rates->wide[shape].launch + waves_of(shape, blocks) * wave);
+    const double alone = eco_wide_shapes[shape].cluster > 1 ? 0 : exposed_of(size, caps);
+    const double time = 1e-6 * (rates->wide[shape].launch + alone + waves_of(shape, blocks) * wave);
     return (time + weights_time(size, rates)) / size->ops + saved_time(size, rates) +
            (size->first ? AROUND * rates->launch : 0);
 }
