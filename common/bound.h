@@ -54,8 +54,8 @@ struct eco_bound {
      * D_STEP.  carry, for D_BEGIN, D_END, D_STEP: the gradients between steps. */
     struct eco_view before[ECO_MAX_STATES], next[ECO_MAX_STATES];
     struct eco_view carry[ECO_MAX_STATES];
-    /* The caller's arrays.  BEGIN, END, REPLAY: initial and final states.  D_BEGIN, D_END: dfinal
-     * is `initial`, where the pass begins, and dinitial is `final`. */
+    /* The caller's arrays.  BEGIN, END, REPLAY: initial and final states.  D_BEGIN, D_END: the
+     * gradients of the others, because the pass begins at the final states. */
     struct eco_view initial[ECO_MAX_STATES], final[ECO_MAX_STATES];
     /* With resets.  start, for BEGIN, STEP, REPLAY, D_STEP: the caller's reset states.  replaced,
      * for STEP, not lean: the states they replaced.  with_resets, for REPLAY, D_STEP: `before` with

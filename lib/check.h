@@ -10,7 +10,7 @@
 
 #include "ecornn.h"
 
-#include "common/plan.h"
+#include "common/run_arrays.h"
 #include "lib/sized.h"
 
 /* For a power of two; avoids a division, which would be noticeable in a call of one short step. */
@@ -98,15 +98,30 @@ static inline ecornn_status eco_check_count(const char *name, int32_t given, int
     return ECORNN_OK;
 }
 
-/* check_run.c: copy what the caller gives, T and N included. */
+/* check_run.c: copy what the caller gives, T and N included; and only the arrays, of ecornn_io or
+ * ecornn_gradient. */
 void eco_args_read_io(struct eco_args *args, int32_t T, int32_t N, const ecornn_io *io);
 void eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient);
+void eco_args_read(struct eco_args *args, const void *given, bool gradient);
 /* Checks steps and batch, and what only nets or tangents have.  gradient: NULL forward. */
 ecornn_status eco_check_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
                             const ecornn_io *io, const ecornn_gradient *gradient);
-/* Checks the pointers that runs of layers and of nets have, of a plan of these sizes. */
-ecornn_status eco_check_blocks(const struct eco_args *args, const ecornn_sizes *sizes,
-                               ecornn_type type);
+
+/* What the arrays of a run must be like. */
+struct eco_array_rules {
+    int states;                /* of the cell, */
+    const char *cell;          /* which has this name */
+    const char *plan, *kind;   /* the problem's text, and what follows it: "", or "/tangent" */
+    uint32_t flags;            /* of its description */
+    const ecornn_sizes *sizes; /* of the blocks */
+    uint8_t required;          /* bits of eco_run_array.required */
+    uint8_t alignment[ECO_ARRAY_SHAPES];
+    const char *within; /* which struct in io or gradient has them: "", or "tangent->" */
+};
+/* Those of a run of layers. */
+struct eco_array_rules eco_array_rules(const struct eco_problem *problem,
+                                       const struct eco_args *args, const ecornn_sizes *sizes);
+ecornn_status eco_check_arrays(const struct eco_array_rules *rules, const struct eco_args *args);
 /* Checks all arguments of a run of layers but these. */
 ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args);
 ecornn_status eco_check_lengths(const int32_t *lengths, int32_t T, int64_t count);

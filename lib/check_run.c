@@ -4,37 +4,10 @@
 #include "ecornn.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "common/compose/sequence.h"
 #include "lib/check.h"
-
-/* The caller's array of pointers to states, one for each state of the cell. */
-struct states {
-    const char *name;
-    const void *const *at; /* [ECORNN_MAX_STATES] */
-    bool planned;          /* may the plan's runs have it? */
-    const char *flag;      /* which they need for it */
-};
-
-static ecornn_status check_states(const struct ecornn_plan *plan, const struct states *states)
-{
-    const struct eco_recipe *const recipe = &plan->problem.cell->recipe;
-    const size_t element = eco_type_bytes(plan->problem.type);
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        const void *const at = states->at[s];
-        if (at && s >= recipe->n_states)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but %s has %d state%s",
-                            states->name, s, at, recipe->name, recipe->n_states,
-                            recipe->n_states > 1 ? "s" : "");
-        if (at && !states->planned)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but plan %s is without ECORNN_%s",
-                            states->name, s, at, plan->problem.text, states->flag);
-        if (!eco_is_aligned(at, element))
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, must be aligned to %zu bytes",
-                            states->name, s, at, element);
-    }
-    return ECORNN_OK;
-}
 
 /* A run of no steps or no rows accesses only states and gradients of weights. */
 static bool is_empty(const struct eco_args *args)
@@ -51,38 +24,76 @@ ecornn_status eco_check_lengths(const int32_t *lengths, int32_t T, int64_t count
     return ECORNN_OK;
 }
 
-/* What only some plans have.  A plan with resets takes reset states also in a run without. */
-static ecornn_status check_planned(const struct ecornn_plan *plan, const struct eco_args *args)
+/* ---- the rows of run_arrays.h ---------------------------------------------------------------- */
+
+/* Says what is wrong with pointer s of an array. */
+static ecornn_status refuse(const struct eco_array_rules *rules, const struct eco_run_array *array,
+                            int s, const void *at)
 {
-    const struct eco_problem *const problem = &plan->problem;
-    const struct states states[] = {
-        {"io.initial", args->initial, true, NULL},
-        {"io.final", (const void *const *)args->final, true, NULL},
-        {"io.reset_state", args->reset_state, problem->resets, "RESETS"},
-        {"io.states", (const void *const *)args->states, problem->states, "ALL_STATES"},
-        {"gradient.dfinal", args->dfinal, true, NULL},
-        {"gradient.dinitial", (const void *const *)args->dinitial, true, NULL},
-        {"gradient.dreset_state", (const void *const *)args->dreset_state, problem->resets,
-         "RESETS"},
-        {"gradient.dstates", args->dstates, problem->states, "ALL_STATES"},
-    };
-    const struct {
-        const char *name;
-        const void *at;
-        bool planned;
-        const char *flag;
-    } others[] = {{"io.reserve", args->reserve, problem->training, "TRAINING"},
-                  {"io.resets", args->resets, problem->resets, "RESETS"},
-                  {"io.mask", args->mask, problem->masks, "MASK"},
-                  {"io.rows", args->rows, problem->streams, "STREAMS"}};
-    ecornn_status status = ECORNN_OK;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i].at != NULL && !others[i].planned)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s is without ECORNN_%s",
-                            others[i].name, others[i].at, plan->problem.text, others[i].flag);
-    for (size_t i = 0; status == ECORNN_OK && i < sizeof states / sizeof *states; i++)
-        status = check_states(plan, &states[i]);
-    return status;
+    const char *const field = eco_run_array_field(array);
+    char name[64], index[8] = "";
+    if (array->count > 1)
+        snprintf(index, sizeof index, "[%d]", s);
+    snprintf(name, sizeof name, "%.*s%s%s%s", (int)(field - array->name), array->name,
+             rules->within, field, index);
+    if (at == NULL)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", name);
+    if (array->count > 1 && s >= rules->states)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but %s has %d state%s", name, at,
+                        rules->cell, rules->states, rules->states > 1 ? "s" : "");
+    if ((array->flag & ~rules->flags) != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s%s is without ECORNN_%s", name,
+                        at, rules->plan, rules->kind, array->flag_name);
+    return eco_check_pointer(name, at, false, rules->alignment[array->shape]);
+}
+
+static bool is_required(const struct eco_array_rules *rules, const struct eco_run_array *array)
+{
+    return (array->required & rules->required) != 0 &&
+           (array->shape != ECO_ARRAY_BLOCK || eco_run_array_bytes(array, rules->sizes) > 0);
+}
+
+ecornn_status eco_check_arrays(const struct eco_array_rules *rules, const struct eco_args *args)
+{
+    for (int a = 0; a < eco_run_arrays(args); a++)
+        for (int s = 0; s < eco_run_array[a].count; s++) {
+            const struct eco_run_array *const array = &eco_run_array[a];
+            const void *const at = eco_run_array_get(args, array, s);
+            const bool good = at == NULL ? !is_required(rules, array)
+                                         : (array->count == 1 || s < rules->states) &&
+                                               (array->flag & ~rules->flags) == 0 &&
+                                               eco_is_aligned(at, rules->alignment[array->shape]);
+            if (!good)
+                return refuse(rules, array, s, at);
+        }
+    return ECORNN_OK;
+}
+
+struct eco_array_rules eco_array_rules(const struct eco_problem *problem,
+                                       const struct eco_args *args, const ecornn_sizes *sizes)
+{
+    const uint8_t element = (uint8_t)eco_type_bytes(problem->type);
+    return (struct eco_array_rules){.states = problem->cell->recipe.n_states,
+                                    .cell = problem->cell->recipe.name,
+                                    .plan = problem->text,
+                                    .kind = "",
+                                    .within = "",
+                                    .flags = (problem->training ? ECORNN_TRAINING : 0U) |
+                                             (problem->resets ? ECORNN_RESETS : 0) |
+                                             (problem->masks ? ECORNN_MASK : 0) |
+                                             (problem->states ? ECORNN_ALL_STATES : 0) |
+                                             (problem->streams ? ECORNN_STREAMS : 0),
+                                    .sizes = sizes,
+                                    .required = is_empty(args)   ? ECO_NEVER_REQUIRED
+                                                : args->backward ? ECO_IN_RUNS | ECO_IN_BACKWARD
+                                                                 : ECO_IN_RUNS,
+                                    .alignment = {[ECO_ARRAY_LENGTHS] = sizeof(int32_t),
+                                                  [ECO_ARRAY_MARKS] = 1,
+                                                  [ECO_ARRAY_INPUT] = element,
+                                                  [ECO_ARRAY_OUTPUT] = element,
+                                                  [ECO_ARRAY_STATE] = element,
+                                                  [ECO_ARRAY_STATES] = element,
+                                                  [ECO_ARRAY_BLOCK] = ECO_ALIGNMENT}};
 }
 
 ecornn_status eco_check_pointers(const struct eco_pointer *pointer, size_t count)
@@ -92,25 +103,6 @@ ecornn_status eco_check_pointers(const struct eco_pointer *pointer, size_t count
         status =
             eco_check_pointer(pointer->name, pointer->at, pointer->required, pointer->alignment);
     return status;
-}
-
-ecornn_status eco_check_blocks(const struct eco_args *args, const ecornn_sizes *sizes,
-                               ecornn_type type)
-{
-    const size_t element = eco_type_bytes(type), block = sizes->alignment;
-    const bool runs = !is_empty(args);
-    const struct eco_pointer all[] = {
-        {"io.x", args->x, runs, element},
-        {"io.lengths", args->lengths, false, sizeof *args->lengths},
-        {"io.rows", args->rows, false, sizeof *args->rows},
-        {"io.y", args->y, false, element},
-        {"io.weights", args->weights, runs && sizes->weight_bytes > 0, block},
-        {"io.workspace", args->workspace, runs && sizes->workspace_bytes > 0, block},
-        {"io.reserve", args->reserve, runs && args->backward, block},
-        {"gradient.dy", args->dy, false, element},
-        {"gradient.dx", args->dx, false, element},
-        {"gradient.dweights", args->dweights, false, block}};
-    return eco_check_pointers(all, sizeof all / sizeof *all);
 }
 
 ecornn_status eco_check_overlap(const struct eco_args *args, const ecornn_sizes *sizes)
@@ -173,9 +165,8 @@ static ecornn_status check_streams(const struct ecornn_plan *plan, const struct 
 ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const int64_t rows = (int64_t)args->N * (plan->problem.shared ? 1 : plan->problem.models);
-    ecornn_status status = check_planned(plan, args);
-    if (status == ECORNN_OK)
-        status = eco_check_blocks(args, &plan->sizes, plan->problem.type);
+    const struct eco_array_rules rules = eco_array_rules(&plan->problem, args, &plan->sizes);
+    ecornn_status status = eco_check_arrays(&rules, args);
     if (status == ECORNN_OK && !is_empty(args))
         status = eco_check_overlap(args, &plan->sizes);
     if (status == ECORNN_OK)
@@ -187,47 +178,40 @@ ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_ar
 
 /* ---- what the caller gives ------------------------------------------------------------------- */
 
+void eco_args_read(struct eco_args *args, const void *given, bool gradient)
+{
+    const struct eco_run_array *array = eco_run_array + (gradient ? ECO_IO_ARRAYS : 0),
+                               *const end =
+                                   eco_run_array + (gradient ? ECO_RUN_ARRAYS : ECO_IO_ARRAYS);
+    for (; array < end; array++) {
+        char *const to = (char *)args + array->at;
+        const char *const from = (const char *)given + array->given;
+        if (array->count == 1)
+            memcpy(to, from, sizeof(void *));
+        else
+            memcpy(to, from, ECO_MAX_STATES * sizeof(void *));
+    }
+}
+
 void eco_args_read_io(struct eco_args *args, int32_t T, int32_t N, const ecornn_io *io)
 {
     *args = (struct eco_args){.T = T,
                               .N = N,
-                              .lengths = io->lengths,
-                              .rows = io->rows,
                               .streams = io->streams,
-                              .x = io->x,
-                              .y = io->y,
-                              .resets = io->resets,
-                              .mask = io->mask,
-                              .weights = io->weights,
-                              .workspace = io->workspace,
-                              .reserve = io->reserve,
                               .workspace_bytes = io->workspace_bytes,
                               .reserve_bytes = io->reserve_bytes,
                               .seed = io->seed,
                               .first_step = io->first_step,
                               .first_row = io->first_row,
                               .stream = io->stream};
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        args->initial[s] = io->initial[s];
-        args->final[s] = io->final[s];
-        args->reset_state[s] = io->reset_state[s];
-        args->states[s] = io->states[s];
-    }
+    eco_args_read(args, io, false);
 }
 
 void eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient)
 {
     args->backward = true;
-    args->dy = gradient->dy;
-    args->dx = gradient->dx;
-    args->dweights = gradient->dweights;
     args->accumulate = gradient->add != 0;
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        args->dfinal[s] = gradient->dfinal[s];
-        args->dinitial[s] = gradient->dinitial[s];
-        args->dreset_state[s] = gradient->dreset_state[s];
-        args->dstates[s] = gradient->dstates[s];
-    }
+    eco_args_read(args, gradient, true);
 }
 
 /* Fields that plans of this kind do not have must be NULL. */

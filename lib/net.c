@@ -55,33 +55,16 @@ void eco_net_plan_describe(const struct eco_net_plan *net, struct eco_text *text
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static ecornn_status check_unset(const char *name, const void *pointer)
-{
-    return pointer == NULL ? ECORNN_OK
-                           : eco_fail(ECORNN_BAD_ARGUMENT,
-                                      "%s is %p, must be NULL: a net is given states by io.layers",
-                                      name, pointer);
-}
-
 static ecornn_status check_no_states(const struct eco_args *args)
 {
-    ecornn_status status = ECORNN_OK;
-    for (int s = 0; status == ECORNN_OK && s < ECORNN_MAX_STATES; s++) {
-        const struct {
-            const char *name;
-            const void *pointer;
-        } all[] = {{"io.initial", args->initial[s]},
-                   {"io.final", args->final[s]},
-                   {"io.reset_state", args->reset_state[s]},
-                   {"io.states", args->states[s]},
-                   {"gradient.dfinal", args->dfinal[s]},
-                   {"gradient.dinitial", args->dinitial[s]},
-                   {"gradient.dreset_state", args->dreset_state[s]},
-                   {"gradient.dstates", args->dstates[s]}};
-        for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
-            status = check_unset(all[i].name, all[i].pointer);
-    }
-    return status;
+    for (int a = 0; a < eco_run_arrays(args); a++)
+        for (int s = 0; eco_run_array[a].count > 1 && s < ECO_MAX_STATES; s++)
+            if (eco_run_array_get(args, &eco_run_array[a], s) != NULL)
+                return eco_fail(ECORNN_BAD_ARGUMENT,
+                                "%s is %p, must be NULL: a net is given states by io.layers",
+                                eco_run_array[a].name,
+                                eco_run_array_get(args, &eco_run_array[a], s));
+    return ECORNN_OK;
 }
 
 /* Does a training run draw, and are there pieces whose steps are numbered as they are, not as the
@@ -109,7 +92,9 @@ static ecornn_status check_blocks(const struct eco_net_run *run)
     if (args->reserve != NULL && !problem->training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.reserve is %p, but the net is without train",
                         args->reserve);
-    ecornn_status status = eco_check_blocks(args, blocks, problem->type);
+    struct eco_array_rules rules = eco_array_rules(problem, args, blocks);
+    rules.flags = ~0U; /* the plans of the layers check theirs */
+    ecornn_status status = eco_check_arrays(&rules, args);
     if (status == ECORNN_OK)
         status = eco_args_check_bytes(args, blocks->workspace_bytes, blocks->reserve_bytes);
     if (status == ECORNN_OK)
@@ -172,60 +157,38 @@ static ecornn_status run_net(const ecornn_plan *plan, struct eco_net_run *run, c
     return status == ECORNN_OK ? eco_net_compute(run) : status;
 }
 
-static ecornn_status read_states(struct eco_net_states *states, const ecornn_io *io, int layer)
+/* Reads the states of a layer, or their gradients. */
+static ecornn_status read_layer(struct eco_args *states, const void *given, bool gradient,
+                                int layer)
 {
     char name[32];
-    ecornn_io own;
-    if (io == NULL)
+    union eco_given own;
+    snprintf(name, sizeof name, "%s.layers[%d]", gradient ? "gradient" : "io", layer);
+    if (given == NULL)
         return ECORNN_OK;
-    snprintf(name, sizeof name, "io.layers[%d]", layer);
-    if ((io = eco_take(name, io, &own, sizeof own)) == NULL)
+    given = eco_take(name, given, &own, gradient ? sizeof own.gradient : sizeof own.io);
+    if (given == NULL)
         return ECORNN_BAD_ARGUMENT;
-    ecornn_io only = {.size = sizeof only};
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        only.initial[s] = states->initial[s] = io->initial[s];
-        only.final[s] = states->final[s] = io->final[s];
-        only.reset_state[s] = states->reset_state[s] = io->reset_state[s];
-        only.states[s] = states->states[s] = io->states[s];
-    }
-    return eco_check_only(name, io, &only, sizeof only, "initial, final, reset_state and states");
-}
-
-static ecornn_status read_dstates(struct eco_net_states *states, const ecornn_gradient *gradient,
-                                  int layer)
-{
-    char name[32];
-    ecornn_gradient own;
-    if (gradient == NULL)
-        return ECORNN_OK;
-    snprintf(name, sizeof name, "gradient.layers[%d]", layer);
-    if ((gradient = eco_take(name, gradient, &own, sizeof own)) == NULL)
-        return ECORNN_BAD_ARGUMENT;
-    ecornn_gradient only = {.size = sizeof only};
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        only.dfinal[s] = states->dfinal[s] = gradient->dfinal[s];
-        only.dinitial[s] = states->dinitial[s] = gradient->dinitial[s];
-        only.dreset_state[s] = states->dreset_state[s] = gradient->dreset_state[s];
-        only.dstates[s] = states->dstates[s] = gradient->dstates[s];
-    }
-    return eco_check_only(name, gradient, &only, sizeof only,
-                          "dfinal, dinitial, dreset_state and dstates");
+    eco_args_read(states, given, gradient);
+    return eco_check_part(name, given, gradient, ECO_PART_LAYER);
 }
 
 ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
                                const ecornn_io *io, const ecornn_gradient *gradient)
 {
-    struct eco_net_states states[ECO_NET_LAYERS];
+    struct eco_args states[ECO_NET_LAYERS];
     struct eco_net_run run = {.plan = plan->net};
-    const bool by_layer = io->layers != NULL || (gradient != NULL && gradient->layers != NULL);
+    const ecornn_io *const *const of_io = io->layers;
+    const ecornn_gradient *const *const of_gradient = gradient != NULL ? gradient->layers : NULL;
+    const bool by_layer = of_io != NULL || of_gradient != NULL;
     ecornn_status status = ECORNN_OK;
     if (gradient != NULL && !eco_net_problem(plan->net)->training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "the net is without train");
     for (int k = 0; by_layer && status == ECORNN_OK && k < plan->net->layers; k++) {
-        states[k] = (struct eco_net_states){.initial = {NULL}};
-        status = read_states(&states[k], io->layers != NULL ? io->layers[k] : NULL, k);
-        if (status == ECORNN_OK && gradient != NULL && gradient->layers != NULL)
-            status = read_dstates(&states[k], gradient->layers[k], k);
+        states[k] = (struct eco_args){.backward = gradient != NULL};
+        status = read_layer(&states[k], of_io != NULL ? of_io[k] : NULL, false, k);
+        if (status == ECORNN_OK)
+            status = read_layer(&states[k], of_gradient != NULL ? of_gradient[k] : NULL, true, k);
     }
     if (status != ECORNN_OK)
         return status;

@@ -51,15 +51,44 @@ const void *eco_take(const char *name, const void *given, void *own, size_t byte
     return own;
 }
 
-ecornn_status eco_check_only(const char *name, const void *given, const void *only, size_t bytes,
-                             const char *fields)
+static bool has(enum eco_part part, const struct eco_run_array *array, bool gradient)
 {
-    size_t at = sizeof(size_t); /* after the size */
-    while (at < bytes && ((const char *)given)[at] == ((const char *)only)[at])
-        at++;
-    return at == bytes ? ECORNN_OK
-                       : eco_fail(ECORNN_BAD_ARGUMENT, "%s sets byte %zu, but may only have %s",
-                                  name, at / 4 * 4 /* of a field */, fields);
+    return array->gradient == gradient &&
+           (part == ECO_PART_LAYER ? array->count > 1 : array->tangents == ECO_WITH_TANGENT);
+}
+
+static ecornn_status refuse_part(const char *name, size_t byte, bool gradient, enum eco_part part)
+{
+    const char *names[ECO_RUN_ARRAYS + 1];
+    char text[120];
+    int count = 0;
+    struct eco_text list = {text, sizeof text, 0};
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++)
+        if (has(part, &eco_run_array[a], gradient))
+            names[count++] = eco_run_array_field(&eco_run_array[a]);
+    if (part == ECO_PART_TANGENT && !gradient)
+        names[count++] = "params";
+    for (int i = 0; i < count; i++)
+        eco_text_add(&list, "%s%s", i == 0 ? "" : i == count - 1 ? " and " : ", ", names[i]);
+    return eco_fail(ECORNN_BAD_ARGUMENT, "%s sets byte %zu, but may only have %s", name,
+                    byte / 4 * 4 /* of a field */, text);
+}
+
+ecornn_status eco_check_part(const char *name, const void *given, bool gradient, enum eco_part part)
+{
+    const size_t bytes = gradient ? sizeof(ecornn_gradient) : sizeof(ecornn_io);
+    union eco_given rest;
+    memcpy(&rest, given, bytes);
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++)
+        if (has(part, &eco_run_array[a], gradient))
+            memset((char *)&rest + eco_run_array[a].given, 0,
+                   eco_run_array[a].count * sizeof(void *));
+    if (part == ECO_PART_TANGENT && !gradient)
+        rest.io.params = NULL;
+    for (size_t byte = sizeof(size_t) /* after the size */; byte < bytes; byte++)
+        if (((const char *)&rest)[byte] != 0)
+            return refuse_part(name, byte, gradient, part);
+    return ECORNN_OK;
 }
 
 ecornn_status eco_give(const char *name, void *given, const void *own, size_t bytes)

@@ -7,6 +7,7 @@
 #ifndef ECO_LIB_SIZED_H
 #define ECO_LIB_SIZED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ecornn.h"
@@ -14,10 +15,16 @@
 /* The structure with our size, `bytes`: `given` itself, or a copy in `own`.  NULL, with
  * BAD_ARGUMENT, if it is NULL, its size is none, or it uses what we do not have. */
 const void *eco_take(const char *name, const void *given, void *own, size_t bytes);
-/* Checks that `given`, already taken, has nothing but what `only` has, a structure with copies of
- * some fields, which `fields` names. */
-ecornn_status eco_check_only(const char *name, const void *given, const void *only, size_t bytes,
-                             const char *fields);
+/* One of the structures that may be in another of its type: for a layer, with states only; or for
+ * tangents. */
+enum eco_part { ECO_PART_LAYER, ECO_PART_TANGENT };
+union eco_given {
+    ecornn_io io;
+    ecornn_gradient gradient;
+};
+/* Checks that a part, already taken, has nothing but the arrays and parameters that it may have. */
+ecornn_status eco_check_part(const char *name, const void *given, bool gradient,
+                             enum eco_part part);
 /* Fills in the caller's structure up to its size, which stays. */
 ecornn_status eco_give(const char *name, void *given, const void *own, size_t bytes);
 

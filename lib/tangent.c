@@ -166,16 +166,16 @@ void eco_tangent_plan_describe(const struct eco_tangent_plan *tangent, struct ec
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* Checks pointers to parameters: all are required, or they may be NULL. */
-static ecornn_status check_params(const struct eco_tangent_plan *plan,
-                                  const struct eco_tangent_io *io)
+static ecornn_status check_params(const struct eco_tangent_run *run)
 {
+    const struct eco_tangent_plan *const plan = run->plan;
     const struct {
         const char *name;
         const void *const *pointers;
         bool required;
-    } lists[] = {{"io.params", io->params, true},
-                 {"io.tangent->params", io->param_tangents, false},
-                 {"gradient.dparams", (const void *const *)io->dparams, false}};
+    } lists[] = {{"io.params", run->args.params, true},
+                 {"io.tangent->params", run->tangent.params, false},
+                 {"gradient.dparams", (const void *const *)run->dparams, false}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (!lists[i].pointers && lists[i].required && (size_t)plan->sizes.param_count > 0)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", lists[i].name);
@@ -193,140 +193,34 @@ static ecornn_status check_params(const struct eco_tangent_plan *plan,
     return ECORNN_OK;
 }
 
-static ecornn_status without(const char *name, const void *at, const struct eco_tangent_plan *plan,
-                             const char *flag)
+/* Checks the arrays of the run and their tangents. */
+static ecornn_status check_arrays(const struct eco_tangent_run *run)
 {
-    return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s/tangent is without ECORNN_%s", name,
-                    at, plan->problem.text, flag);
-}
-
-/* Checks every array of states, one for each state of the cell. */
-static ecornn_status check_states(const struct eco_tangent_plan *plan,
-                                  const struct eco_tangent_io *io)
-{
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        const struct {
-            const char *name;
-            const void *at;
-            bool resets;
-        } states[] = {
-            {"io.initial", io->initial[s], false},
-            {"io.tangent->initial", io->initial_tangent[s], false},
-            {"io.final", io->final[s], false},
-            {"io.tangent->final", io->final_tangent[s], false},
-            {"gradient.dfinal", io->dfinal[s], false},
-            {"gradient.tangent->dfinal", io->dfinal_tangent[s], false},
-            {"gradient.dinitial", io->dinitial[s], false},
-            {"io.reset_state", io->reset_state[s], true},
-            {"io.tangent->reset_state", io->reset_state_tangent[s], true},
-            {"gradient.dreset_state", io->dreset_state[s], true},
-        };
-        for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
-            if (states[i].at && s >= plan->states)
-                return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but the cell has %d state%s",
-                                states[i].name, s, states[i].at, plan->states,
-                                plan->states > 1 ? "s" : "");
-            if (states[i].at && states[i].resets && !plan->problem.resets)
-                return without(states[i].name, states[i].at, plan, "RESETS");
-            const ecornn_status status =
-                eco_check_pointer(states[i].name, states[i].at, false, eco_type_bytes(plan->type));
-            if (status != ECORNN_OK)
-                return status;
-        }
-    }
-    return ECORNN_OK;
-}
-
-static ecornn_status check_sequences(const struct eco_tangent_plan *plan,
-                                     const struct eco_tangent_io *io)
-{
-    const size_t element = eco_type_bytes(plan->type);
-    const struct eco_pointer arrays[] = {
-        {"io.x", io->x, true, element},
-        {"io.tangent->x", io->x_tangent, false, element},
-        {"io.y", io->y, false, element},
-        {"io.tangent->y", io->y_tangent, false, element},
-        {"gradient.dy", io->dy, false, element},
-        {"gradient.tangent->dy", io->dy_tangent, false, element},
-        {"gradient.dx", io->dx, false, element},
-        {"io.lengths", io->lengths, false, sizeof *io->lengths},
-        {"io.workspace", io->workspace, true, plan->sizes.alignment}};
-    if (io->resets != NULL && !plan->problem.resets)
-        return without("io.resets", io->resets, plan, "RESETS");
-    if (io->mask != NULL && !plan->problem.masks)
-        return without("io.mask", io->mask, plan, "MASK");
-    return eco_check_pointers(arrays, sizeof arrays / sizeof *arrays);
-}
-
-/* Reads the caller's structures, of which those for tangents may be missing. */
-static ecornn_status read_io(struct eco_tangent_io *run, const ecornn_io *io,
-                             const ecornn_io *tangent)
-{
-    ecornn_io only = {
-        .size = sizeof only, .x = tangent->x, .y = tangent->y, .params = tangent->params};
-    *run = (struct eco_tangent_io){.lengths = io->lengths,
-                                   .x = io->x,
-                                   .x_tangent = tangent->x,
-                                   .params = io->params,
-                                   .param_tangents = tangent->params,
-                                   .y = io->y,
-                                   .y_tangent = tangent->y,
-                                   .workspace = io->workspace,
-                                   .seed = io->seed,
-                                   .stream = io->stream,
-                                   .resets = io->resets,
-                                   .mask = io->mask,
-                                   .first_step = io->first_step,
-                                   .first_row = io->first_row};
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        run->initial[s] = io->initial[s];
-        only.initial[s] = run->initial_tangent[s] = tangent->initial[s];
-        run->final[s] = io->final[s];
-        only.final[s] = run->final_tangent[s] = tangent->final[s];
-        run->reset_state[s] = io->reset_state[s];
-        only.reset_state[s] = run->reset_state_tangent[s] = tangent->reset_state[s];
-    }
-    return eco_check_only("io.tangent", tangent, &only, sizeof only,
-                          "x, y, initial, final, reset_state and params");
-}
-
-static ecornn_status read_gradient(struct eco_tangent_io *run, const ecornn_gradient *gradient,
-                                   const ecornn_gradient *tangent)
-{
-    ecornn_gradient only = {.size = sizeof only, .dy = tangent->dy};
-    run->dy = gradient->dy;
-    run->dy_tangent = tangent->dy;
-    run->dx = gradient->dx;
-    run->dparams = gradient->dparams;
-    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
-        run->dfinal[s] = gradient->dfinal[s];
-        only.dfinal[s] = run->dfinal_tangent[s] = tangent->dfinal[s];
-        run->dinitial[s] = gradient->dinitial[s];
-        run->dreset_state[s] = gradient->dreset_state[s];
-    }
-    return eco_check_only("gradient.tangent", tangent, &only, sizeof only, "dy and dfinal");
+    const struct eco_tangent_plan *const plan = run->plan;
+    struct eco_array_rules rules = eco_array_rules(&plan->problem, &run->args, &plan->sizes);
+    rules.cell = "the cell";
+    rules.kind = "/tangent";
+    ecornn_status status = eco_check_arrays(&rules, &run->args);
+    rules.required = ECO_NEVER_REQUIRED;
+    rules.within = "tangent->";
+    return status == ECORNN_OK ? eco_check_arrays(&rules, &run->tangent) : status;
 }
 
 /* What a plan of tangents does not have must not be given. */
-static ecornn_status check_others(const ecornn_io *io, const ecornn_gradient *gradient)
+static ecornn_status check_others(const struct eco_tangent_run *run, const ecornn_io *io,
+                                  const ecornn_gradient *gradient)
 {
-    const struct {
-        const char *name;
-        const void *at;
-    } others[] = {{"io.weights", io->weights},
-                  {"io.reserve", io->reserve},
-                  {"io.added", io->added},
-                  {"gradient.dweights", gradient->dweights}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i].at != NULL)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL for tangents",
-                            others[i].name, others[i].at);
-    for (int s = 0; s < ECORNN_MAX_STATES; s++)
-        if (io->states[s] != NULL || gradient->dstates[s] != NULL)
-            return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "io.states[%d] and gradient.dstates[%d] must be NULL for tangents", s,
-                            s);
-    return gradient->add == 0
+    if (io->added != NULL)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.added is %p, must be NULL for tangents",
+                        (const void *)io->added);
+    for (int a = 0; a < eco_run_arrays(&run->args); a++)
+        for (int s = 0; s < eco_run_array[a].count && eco_run_array[a].tangents == ECO_NO_ARRAY;
+             s++)
+            if (eco_run_array_get(&run->args, &eco_run_array[a], s) != NULL)
+                return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be NULL for tangents",
+                                eco_run_array[a].name,
+                                eco_run_array_get(&run->args, &eco_run_array[a], s));
+    return gradient == NULL || gradient->add == 0
                ? ECORNN_OK
                : eco_fail(ECORNN_BAD_ARGUMENT, "gradient.add is %d, must be 0 for tangents",
                           gradient->add);
@@ -335,50 +229,54 @@ static ecornn_status check_others(const ecornn_io *io, const ecornn_gradient *gr
 static ecornn_status check(const struct eco_tangent_run *run)
 {
     const struct eco_tangent_plan *const plan = run->plan;
-    ecornn_status status = check_sequences(plan, run->io);
+    ecornn_status status = check_arrays(run);
     if (status == ECORNN_OK)
-        status = check_states(plan, run->io);
-    if (status == ECORNN_OK)
-        status = check_params(plan, run->io);
+        status = check_params(run);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)
-        status = eco_check_lengths(run->io->lengths, run->T, run->N);
-    return status == ECORNN_OK ? eco_check_bytes("workspace_bytes", run->workspace_bytes,
+        status = eco_check_lengths(run->args.lengths, run->args.T, run->args.N);
+    return status == ECORNN_OK ? eco_check_bytes("workspace_bytes", run->args.workspace_bytes,
                                                  plan->sizes.workspace_bytes)
                                : status;
+}
+
+/* Reads what io or gradient has as `tangent`, which may be NULL. */
+static ecornn_status read_tangent(struct eco_args *args, const void *given, bool gradient)
+{
+    const char *const name = gradient ? "gradient.tangent" : "io.tangent";
+    union eco_given own;
+    if (given == NULL)
+        return ECORNN_OK;
+    given = eco_take(name, given, &own, gradient ? sizeof own.gradient : sizeof own.io);
+    if (given == NULL)
+        return ECORNN_BAD_ARGUMENT;
+    eco_args_read(args, given, gradient);
+    if (!gradient)
+        args->params = ((const ecornn_io *)given)->params;
+    return eco_check_part(name, given, gradient, ECO_PART_TANGENT);
 }
 
 ecornn_status eco_tangent_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
                                    const ecornn_io *io, const ecornn_gradient *gradient)
 {
-    static const ecornn_io no_io = {.size = sizeof no_io};
-    static const ecornn_gradient no_gradient = {.size = sizeof no_gradient};
-    ecornn_io own;
-    ecornn_gradient own_gradient;
-    struct eco_tangent_io arguments;
-    const ecornn_gradient *const g = gradient != NULL ? gradient : &no_gradient;
-    const ecornn_io *const tangent =
-        eco_take("io.tangent", io->tangent != NULL ? io->tangent : &no_io, &own, sizeof own);
-    const ecornn_gradient *const dtangent =
-        eco_take("gradient.tangent", g->tangent != NULL ? g->tangent : &no_gradient, &own_gradient,
-                 sizeof own_gradient);
-    if (tangent == NULL || dtangent == NULL)
-        return ECORNN_BAD_ARGUMENT;
+    struct eco_tangent_run run = {.plan = plan->tangent};
     if (steps == 0 || batch == 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is 0: an empty run has no tangents",
                         steps == 0 ? "steps" : "batch");
     if (gradient != NULL && !plan->tangent->training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
                         plan->tangent->layer[0].cell.plan->problem.text);
-    ecornn_status status = read_io(&arguments, io, tangent);
+    eco_args_read_io(&run.args, steps, batch, io);
+    run.args.params = io->params;
+    if (gradient != NULL) {
+        eco_args_read_gradient(&run.args, gradient);
+        run.dparams = gradient->dparams;
+    }
+    run.tangent.backward = run.args.backward;
+    ecornn_status status = read_tangent(&run.tangent, io->tangent, false);
+    if (status == ECORNN_OK && gradient != NULL)
+        status = read_tangent(&run.tangent, gradient->tangent, true);
     if (status == ECORNN_OK)
-        status = read_gradient(&arguments, g, dtangent);
-    struct eco_tangent_run run = {.plan = plan->tangent,
-                                  .io = &arguments,
-                                  .T = steps,
-                                  .N = batch,
-                                  .workspace_bytes = io->workspace_bytes};
-    if (status == ECORNN_OK)
-        status = check_others(io, g);
+        status = check_others(&run, io, gradient);
     if (status == ECORNN_OK)
         status = check(&run);
     return status == ECORNN_OK ? eco_tangent_compute(&run) : status;

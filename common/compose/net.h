@@ -70,23 +70,11 @@ ecornn_status eco_net_place(struct eco_net_plan *plan);
 
 /* ---- run: net_run.c -------------------------------------------------------------------------- */
 
-/* States of one layer and their gradients as in ecornn_io, with the layer's T. */
-struct eco_net_states {
-    const void *initial[ECO_MAX_STATES];
-    void *final[ECO_MAX_STATES];
-    const void *reset_state[ECO_MAX_STATES];
-    void *states[ECO_MAX_STATES];
-    const void *dfinal[ECO_MAX_STATES]; /* this and the next three are for backward */
-    void *dinitial[ECO_MAX_STATES];
-    void *dreset_state[ECO_MAX_STATES];
-    const void *dstates[ECO_MAX_STATES];
-};
-
 struct eco_net_run {
     const struct eco_net_plan *plan;
-    struct eco_args args;                /* of the net, checked */
-    const struct eco_net_states *states; /* of each layer, or NULL */
-    int32_t steps[ECO_NET_PIECES + 1];   /* steps of each piece's input, then of y */
+    struct eco_args args;              /* of the net, checked */
+    const struct eco_args *states;     /* of each layer, only its arrays of states; or NULL */
+    int32_t steps[ECO_NET_PIECES + 1]; /* steps of each piece's input, then of y */
     const int32_t *lengths[ECO_NET_PIECES + 1];
     const uint8_t *mask[ECO_NET_PIECES + 1], *resets[ECO_NET_PIECES + 1];
     void *value[ECO_NET_PIECES + 1];  /* each piece's input, beginning with x, then y */

@@ -5,6 +5,7 @@
 #include "common/compose/arena.h"
 #include "common/compose/net.h"
 #include "common/compose/sequence.h"
+#include "common/run_arrays.h"
 #include "common/seed.h"
 
 /* ---- where things are ------------------------------------------------------------------------ */
@@ -118,19 +119,14 @@ static void *dx_of(const struct eco_net_run *run, int p, int k)
                : in_workspace(run, run->plan->layer[k].dx);
 }
 
+/* The layer's arrays of states; backward reads no states of every step. */
 static void take_states(const struct eco_net_run *run, int k, struct eco_args *args)
 {
-    for (int s = 0; run->states != NULL && s < ECORNN_MAX_STATES; s++) {
-        const struct eco_net_states *const states = &run->states[k];
-        args->initial[s] = states->initial[s];
-        args->final[s] = states->final[s];
-        args->reset_state[s] = states->reset_state[s];
-        args->states[s] = args->backward ? NULL : states->states[s];
-        args->dfinal[s] = states->dfinal[s];
-        args->dinitial[s] = states->dinitial[s];
-        args->dreset_state[s] = states->dreset_state[s];
-        args->dstates[s] = states->dstates[s];
-    }
+    for (int a = 0; run->states != NULL && a < eco_run_arrays(args); a++)
+        if (eco_run_array[a].count > 1)
+            eco_run_array_copy(args, &run->states[k], &eco_run_array[a]);
+    for (int s = 0; args->backward && s < ECO_MAX_STATES; s++)
+        args->states[s] = NULL;
 }
 
 struct eco_args eco_net_layer_args(const struct eco_net_run *run, int k)

@@ -53,34 +53,13 @@ struct eco_tangent_areas {
     char *x;             /* [T,N,D*H]: what dropout leaves of y of the layer below */
 };
 
-/* The arguments of a run, as in ecornn_io and ecornn_gradient; NULL: zeros, or an unneeded output.
- */
-struct eco_tangent_io {
-    const int32_t *lengths;
-    const void *x, *x_tangent;
-    const void *initial[ECO_MAX_STATES], *initial_tangent[ECO_MAX_STATES];
-    const void *const *params, *const *param_tangents;
-    void *y, *y_tangent;
-    void *final[ECO_MAX_STATES], *final_tangent[ECO_MAX_STATES];
-    const void *dy, *dy_tangent;
-    const void *dfinal[ECO_MAX_STATES], *dfinal_tangent[ECO_MAX_STATES];
-    void *dx, *dinitial[ECO_MAX_STATES]; /* only for plans with ECORNN_TRAINING */
-    void *const *dparams;
-    void *workspace;
-    uint64_t seed;
-    void *stream;
-    const uint8_t *resets, *mask;
-    const void *reset_state[ECO_MAX_STATES], *reset_state_tangent[ECO_MAX_STATES];
-    void *dreset_state[ECO_MAX_STATES];
-    uint32_t first_step, first_row;
-};
-
 /* A run, and the layer that it has reached. */
 struct eco_tangent_run {
     const struct eco_tangent_plan *plan;
-    const struct eco_tangent_io *io;
-    int32_t T, N;           /* of this run */
-    size_t workspace_bytes; /* as the caller states it; 0: not stated */
+    /* Of io and gradient, and of what these have as `tangent`; NULL: zeros, or an unneeded output.
+     * params are the caller's. */
+    struct eco_args args, tangent;
+    void *const *dparams;
     int layer;
     const struct eco_tangent_layer *kind; /* of the layer */
     struct eco_tangent_areas at;

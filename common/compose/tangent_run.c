@@ -8,6 +8,7 @@
 
 #include "common/caller.h"
 #include "common/compose/arena.h"
+#include "common/run_arrays.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -95,7 +96,7 @@ static void put_half(struct eco_tangent_run *run, struct halves to, bool second,
                                                   .from = from,
                                                   .to_row = 2 * to.width,
                                                   .from_row = to.width,
-                                                  .rows = (size_t)run->T * (size_t)run->N,
+                                                  .rows = (size_t)run->args.T * (size_t)run->args.N,
                                                   .width = to.width});
 }
 
@@ -106,7 +107,7 @@ static void get_half(struct eco_tangent_run *run, void *to, struct halves from, 
                                                   .from = from.wide + second * from.width * bytes,
                                                   .to_row = from.width,
                                                   .from_row = 2 * from.width,
-                                                  .rows = (size_t)run->T * (size_t)run->N,
+                                                  .rows = (size_t)run->args.T * (size_t)run->args.N,
                                                   .width = from.width});
 }
 
@@ -119,7 +120,7 @@ static void enter_layer(struct eco_tangent_run *run, int layer)
 {
     run->layer = layer;
     run->kind = &run->plan->layer[layer > 0];
-    eco_tangent_place(run->plan, run->io->workspace, layer, &run->at);
+    eco_tangent_place(run->plan, run->args.workspace, layer, &run->at);
 }
 
 static bool is_last(const struct eco_tangent_run *run)
@@ -127,26 +128,25 @@ static bool is_last(const struct eco_tangent_run *run)
     return run->layer == run->plan->L - 1;
 }
 
-static bool goes_back(const struct eco_tangent_io *io)
+static bool goes_back(const struct eco_tangent_run *run)
 {
-    bool wanted = io->dx != NULL || io->dparams != NULL;
+    bool wanted = run->args.dx != NULL || run->dparams != NULL;
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
-        wanted |= io->dinitial[s] != NULL || io->dreset_state[s] != NULL;
+        wanted |= run->args.dinitial[s] != NULL || run->args.dreset_state[s] != NULL;
     return wanted;
 }
 
 /* Does the cell itself run, in addition to its tangent? */
 static bool runs_cell(const struct eco_tangent_run *run)
 {
-    const struct eco_tangent_io *io = run->io;
-    return !is_last(run) || io->y != NULL || (goes_back(io) && io->dy != NULL);
+    return !is_last(run) || run->args.y != NULL || (goes_back(run) && run->args.dy != NULL);
 }
 
 /* The layer's part of a state [L*D,N,H]; NULL stays NULL. */
 static void *layer_of(const struct eco_tangent_run *run, const void *states)
 {
     const struct eco_tangent_plan *plan = run->plan;
-    const size_t rows = (size_t)(run->layer * plan->D) * (size_t)run->N;
+    const size_t rows = (size_t)(run->layer * plan->D) * (size_t)run->args.N;
     return states == NULL
                ? NULL
                : (char *)(uintptr_t)states + rows * (size_t)plan->H * eco_type_bytes(plan->type);
@@ -155,33 +155,34 @@ static void *layer_of(const struct eco_tangent_run *run, const void *states)
 /* The arguments of a run of either plan, without x, y, states, weights and reserve. */
 static struct eco_args args_of(const struct eco_tangent_run *run)
 {
-    return (struct eco_args){.T = run->T,
-                             .N = run->N,
-                             .lengths = run->io->lengths,
-                             .resets = run->io->resets,
-                             .mask = run->io->mask,
-                             .first_step = run->io->first_step,
-                             .first_row = run->io->first_row,
+    return (struct eco_args){.T = run->args.T,
+                             .N = run->args.N,
+                             .lengths = run->args.lengths,
+                             .resets = run->args.resets,
+                             .mask = run->args.mask,
+                             .first_step = run->args.first_step,
+                             .first_row = run->args.first_row,
                              .workspace = run->at.workspace,
-                             .seed = run->io->seed};
+                             .seed = run->args.seed};
 }
 
-static struct eco_args both_args(const struct eco_tangent_run *run)
+static struct eco_args both_args(const struct eco_tangent_run *run, bool backward)
 {
     const int S = run->plan->states;
     struct eco_args args = args_of(run);
+    args.backward = backward;
     args.x = run->at.input;
-    args.y = is_last(run) && run->io->y_tangent ? run->io->y_tangent : run->at.y_tangent;
+    args.y = is_last(run) && run->tangent.y ? run->tangent.y : run->at.y_tangent;
     args.weights = run->at.both_weights;
     args.reserve = run->plan->training ? run->at.both_reserve : NULL;
-    for (int s = 0; s < S; s++) {
-        args.initial[s] = layer_of(run, run->io->initial_tangent[s]);
-        args.initial[S + s] = layer_of(run, run->io->initial[s]);
-        args.reset_state[s] = layer_of(run, run->io->reset_state_tangent[s]);
-        args.reset_state[S + s] = layer_of(run, run->io->reset_state[s]);
-        args.final[s] = layer_of(run, run->io->final_tangent[s]);
-        args.final[S + s] = layer_of(run, run->io->final[s]);
-    }
+    for (int a = 0; a < eco_run_arrays(&args); a++)
+        for (int s = 0; s < S && eco_run_array[a].shape == ECO_ARRAY_STATE; s++) {
+            const struct eco_run_array *const array = &eco_run_array[a];
+            eco_run_array_set(&args, array, s,
+                              layer_of(run, eco_run_array_get(&run->tangent, array, s)));
+            eco_run_array_set(&args, array, S + s,
+                              layer_of(run, eco_run_array_get(&run->args, array, s)));
+        }
     return args;
 }
 
@@ -189,12 +190,12 @@ static struct eco_args cell_args(const struct eco_tangent_run *run, const void *
 {
     struct eco_args args = args_of(run);
     args.x = x;
-    args.y = is_last(run) && run->io->y ? run->io->y : run->at.y;
+    args.y = is_last(run) && run->args.y ? run->args.y : run->at.y;
     args.weights = run->at.cell_weights;
     args.reserve = run->plan->training ? run->at.cell_reserve : NULL;
     for (int s = 0; s < run->plan->states; s++) {
-        args.initial[s] = layer_of(run, run->io->initial[s]);
-        args.reset_state[s] = layer_of(run, run->io->reset_state[s]);
+        args.initial[s] = layer_of(run, run->args.initial[s]);
+        args.reset_state[s] = layer_of(run, run->args.reset_state[s]);
     }
     return args;
 }
@@ -211,16 +212,16 @@ static void drop(struct eco_tangent_run *run, void *to, const void *from)
     const struct eco_tangent_plan *plan = run->plan;
     const struct eco_drop all = {.to = to,
                                  .from = from,
-                                 .T = run->T,
-                                 .N = run->N,
+                                 .T = run->args.T,
+                                 .N = run->args.N,
                                  .width = plan->D * plan->H,
                                  .batch_major = plan->batch_major,
                                  .type = plan->type,
                                  .p = plan->dropout,
-                                 .seed = run->io->seed,
+                                 .seed = run->args.seed,
                                  .layer = (uint32_t)run->layer,
-                                 .first_step = run->io->first_step,
-                                 .first_row = run->io->first_row};
+                                 .first_step = run->args.first_step,
+                                 .first_row = run->args.first_row};
     if (drops(run) && from != NULL)
         eco_sequence_calls(&run->sequence, &(struct eco_call){ECO_CALL_DROP, {.drop = all}}, 1);
 }
@@ -229,14 +230,14 @@ static void drop(struct eco_tangent_run *run, void *to, const void *from)
 static const void *below_of(const struct eco_tangent_run *run)
 {
     struct eco_tangent_areas below;
-    eco_tangent_place(run->plan, run->io->workspace, run->layer - 1, &below);
+    eco_tangent_place(run->plan, run->args.workspace, run->layer - 1, &below);
     return below.y;
 }
 
 /* The layer's x: the caller's, or y of the layer below, or what dropout leaves of it. */
 static const void *input_of(const struct eco_tangent_run *run)
 {
-    return run->layer == 0 ? run->io->x : drops(run) ? run->at.x : below_of(run);
+    return run->layer == 0 ? run->args.x : drops(run) ? run->at.x : below_of(run);
 }
 
 static void forward(struct eco_tangent_run *run, const void *x_tangent)
@@ -251,7 +252,7 @@ static void forward(struct eco_tangent_run *run, const void *x_tangent)
     put_half(run, input, false, x);
     put_half(run, input, true, x_tangent);
     eco_tangent_pack(run);
-    const struct eco_args both = both_args(run), cell = cell_args(run, x);
+    const struct eco_args both = both_args(run, false), cell = cell_args(run, x);
     eco_sequence_run(&run->sequence, run->kind->both.plan, &both);
     if (!runs_cell(run))
         return;
@@ -263,20 +264,12 @@ static void forward(struct eco_tangent_run *run, const void *x_tangent)
 
 static void backward_both(struct eco_tangent_run *run, const void *dy_tangent)
 {
-    const int S = run->plan->states;
-    struct eco_args args = both_args(run);
-    args.backward = true;
+    struct eco_args args = both_args(run, true);
     args.dy = dy_tangent;
     args.dx = run->at.dboth;
-    args.dweights = run->io->dparams ? run->at.dweights : NULL;
-    for (int s = 0; s < S; s++) {
-        args.dfinal[s] = layer_of(run, run->io->dfinal_tangent[s]);
-        args.dfinal[S + s] = layer_of(run, run->io->dfinal[s]);
-        args.dinitial[S + s] = layer_of(run, run->io->dinitial[s]);
-        args.dreset_state[S + s] = layer_of(run, run->io->dreset_state[s]);
-    }
+    args.dweights = run->dparams ? run->at.dweights : NULL;
     eco_sequence_run(&run->sequence, run->kind->both.plan, &args);
-    if (run->io->dparams != NULL)
+    if (run->dparams != NULL)
         eco_tangent_unpack(run);
 }
 
@@ -284,25 +277,25 @@ static void backward_both(struct eco_tangent_run *run, const void *dy_tangent)
 static void backward_cell(struct eco_tangent_run *run, const void *dy)
 {
     const struct eco_tangent_plan *plan = run->plan;
-    const size_t rows = (size_t)plan->D * (size_t)run->N, H = (size_t)plan->H;
+    const size_t rows = (size_t)plan->D * (size_t)run->args.N, H = (size_t)plan->H;
     struct eco_args args = cell_args(run, input_of(run));
     args.backward = true;
     args.dy = dy;
     args.dx = run->at.dcell;
-    args.dweights = run->io->dparams ? run->at.dweights : NULL;
+    args.dweights = run->dparams ? run->at.dweights : NULL;
     for (int s = 0; s < plan->states; s++) {
         const size_t at = (size_t)s * rows * H * eco_type_bytes(plan->type);
-        args.dinitial[s] = run->io->dinitial[s] != NULL ? run->at.dinitial + at : NULL;
-        args.dreset_state[s] = run->io->dreset_state[s] != NULL ? run->at.dreset + at : NULL;
+        args.dinitial[s] = run->args.dinitial[s] != NULL ? run->at.dinitial + at : NULL;
+        args.dreset_state[s] = run->args.dreset_state[s] != NULL ? run->at.dreset + at : NULL;
     }
     eco_sequence_run(&run->sequence, run->kind->cell.plan, &args);
     for (int s = 0; s < plan->states; s++) {
         if (args.dinitial[s] != NULL)
-            add(run, layer_of(run, run->io->dinitial[s]), args.dinitial[s], rows, H);
+            add(run, layer_of(run, run->args.dinitial[s]), args.dinitial[s], rows, H);
         if (args.dreset_state[s] != NULL)
-            add(run, layer_of(run, run->io->dreset_state[s]), args.dreset_state[s], rows, H);
+            add(run, layer_of(run, run->args.dreset_state[s]), args.dreset_state[s], rows, H);
     }
-    if (run->io->dparams != NULL)
+    if (run->dparams != NULL)
         eco_tangent_unpack_cell(run);
 }
 
@@ -310,14 +303,14 @@ static void backward_cell(struct eco_tangent_run *run, const void *dy)
 static void backward(struct eco_tangent_run *run, const void *dy, const void *dy_tangent)
 {
     const struct halves dinput = {run->at.dboth, (size_t)run->kind->input};
-    void *dx = run->layer == 0 ? run->io->dx : run->at.dy;
+    void *dx = run->layer == 0 ? run->args.dx : run->at.dy;
     backward_both(run, dy_tangent);
     if (dy != NULL)
         backward_cell(run, dy);
     if (dx != NULL)
         get_half(run, dx, dinput, false);
     if (dx != NULL && dy != NULL)
-        add(run, dx, run->at.dcell, (size_t)run->T * (size_t)run->N, dinput.width);
+        add(run, dx, run->at.dcell, (size_t)run->args.T * (size_t)run->args.N, dinput.width);
     if (run->layer > 0)
         get_half(run, run->at.dy_tangent, dinput, true);
     if (drops(run)) {
@@ -328,23 +321,22 @@ static void backward(struct eco_tangent_run *run, const void *dy, const void *dy
 
 ecornn_status eco_tangent_compute(struct eco_tangent_run *run)
 {
-    const struct eco_tangent_io *io = run->io;
     const int last = run->plan->L - 1;
     const size_t H = (size_t)run->plan->H;
     struct eco_caller caller;
     eco_caller_begin_run(&caller, run->plan->device->backend);
-    run->sequence = eco_sequence_on(run->plan->device, io->stream);
+    run->sequence = eco_sequence_on(run->plan->device, run->args.stream);
     enter_layer(run, 0);
     eco_tangent_move(run, &(struct eco_rows_move){run->at.zeros, NULL, H, H, H, H, false, 0});
     for (int layer = 0; layer <= last; layer++) {
         const void *below = run->at.y_tangent;
         enter_layer(run, layer);
-        forward(run, layer == 0 ? io->x_tangent : below);
+        forward(run, layer == 0 ? run->tangent.x : below);
     }
-    for (int layer = last; goes_back(io) && layer >= 0; layer--) {
+    for (int layer = last; goes_back(run) && layer >= 0; layer--) {
         enter_layer(run, layer);
-        backward(run, layer == last ? io->dy : run->at.dy,
-                 layer == last ? io->dy_tangent : run->at.dy_tangent);
+        backward(run, layer == last ? run->args.dy : run->at.dy,
+                 layer == last ? run->tangent.dy : run->at.dy_tangent);
     }
     eco_caller_end(&caller);
     return run->sequence.status;

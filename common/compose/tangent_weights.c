@@ -74,12 +74,11 @@ static void unpack(struct eco_tangent_run *run, const struct ecornn_plan *plan,
 
 void eco_tangent_pack(struct eco_tangent_run *run)
 {
-    const struct eco_tangent_io *io = run->io;
     const void *given[MOST];
     for (int i = 0; i < count(run); i++) {
         const struct param param = param_of(run, i);
-        const void *value = io->params[param.from];
-        const void *slope = io->param_tangents ? io->param_tangents[param.from] : NULL;
+        const void *value = run->args.params[param.from];
+        const void *slope = run->tangent.params ? run->tangent.params[param.from] : NULL;
         const bool is_slope = param.role == ECO_TANGENT_SLOPE;
         given[i] = !is_slope ? value : slope ? slope : run->at.zeros;
         if (param.matrix == NULL)
@@ -94,7 +93,7 @@ void eco_tangent_pack(struct eco_tangent_run *run)
 void eco_tangent_pack_cell(struct eco_tangent_run *run)
 {
     const struct eco_tangent_plan *plan = run->plan;
-    pack(run, run->kind->cell.plan, run->io->params + run->layer * plan->D * plan->params,
+    pack(run, run->kind->cell.plan, run->args.params + run->layer * plan->D * plan->params,
          run->at.cell_weights);
 }
 
@@ -103,8 +102,8 @@ void eco_tangent_pack_cell(struct eco_tangent_run *run)
 static void *first_place(const struct eco_tangent_run *run, const struct param *param)
 {
     if (param->matrix != NULL)
-        return run->io->dparams[param->from] ? param->matrix : NULL;
-    return param->role == ECO_TANGENT_VALUE ? run->io->dparams[param->from] : NULL;
+        return run->dparams[param->from] ? param->matrix : NULL;
+    return param->role == ECO_TANGENT_VALUE ? run->dparams[param->from] : NULL;
 }
 
 /* Adds the gradients of two wide matrices to that of W. */
@@ -113,7 +112,7 @@ static void add_matrices(struct eco_tangent_run *run)
     const size_t I = (size_t)run->kind->input;
     for (int i = 0; i < count(run); i++) {
         const struct param param = param_of(run, i);
-        void *to = run->io->dparams[param.from];
+        void *to = run->dparams[param.from];
         const bool second = param.role == ECO_TANGENT_SLOPE;
         if (param.matrix == NULL || to == NULL)
             continue;
@@ -135,7 +134,7 @@ void eco_tangent_unpack(struct eco_tangent_run *run)
     for (int i = 0; i < count(run); i++) {
         const struct param param = param_of(run, i);
         first[i] = first_place(run, &param);
-        again[i] = param.role == ECO_TANGENT_AGAIN ? run->io->dparams[param.from] : NULL;
+        again[i] = param.role == ECO_TANGENT_AGAIN ? run->dparams[param.from] : NULL;
     }
     unpack(run, run->kind->both.plan, first, false);
     unpack(run, run->kind->both.plan, again, true);
@@ -145,5 +144,5 @@ void eco_tangent_unpack(struct eco_tangent_run *run)
 void eco_tangent_unpack_cell(struct eco_tangent_run *run)
 {
     const struct eco_tangent_plan *plan = run->plan;
-    unpack(run, run->kind->cell.plan, run->io->dparams + run->layer * plan->D * plan->params, true);
+    unpack(run, run->kind->cell.plan, run->dparams + run->layer * plan->D * plan->params, true);
 }

@@ -547,7 +547,7 @@ START_TEST(wrong_calls_are_refused)
     REFUSED(io.params = NULL, "io.params is NULL");
     REFUSED(io.dparams = dparams, "is without ECORNN_TRAINING");
     REFUSED(io.workspace = NULL, "io.workspace is NULL");
-    REFUSED(io.reset_state[1] = number, "io.reset_state is");
+    REFUSED(io.reset_state[1] = number, "io.reset_state[1] is");
     REFUSED(io.reset_state_tangent[0] = number, "without ECORNN_RESETS");
     ecornn_io other = {.size = sizeof other}, with = {.size = sizeof with, .tangent = &other};
     with.x = number, with.params = params, with.workspace = workspace;

@@ -1,0 +1,47 @@
+/*
+ * The rows of the arrays of a run; see run_arrays.h.
+ */
+#include "common/run_arrays.h"
+
+#include <stddef.h>
+
+#define FIELD(structure, name) offsetof(structure, name), offsetof(struct eco_args, name)
+#define IO(name)               "io." #name, false, FIELD(ecornn_io, name)
+#define GRADIENT(name)         "gradient." #name, true, FIELD(ecornn_gradient, name)
+#define ONE(shape)             1, ECO_ARRAY_##shape, 0
+#define EACH(shape)            ECO_MAX_STATES, ECO_ARRAY_##shape, 0
+#define BLOCK(bytes)           1, ECO_ARRAY_BLOCK, offsetof(ecornn_sizes, bytes)
+#define FLAG(flag)             ECORNN_##flag, #flag
+#define ALL                    0, NULL
+
+enum {
+    NEVER = ECO_NEVER_REQUIRED,
+    NONE = ECO_NO_ARRAY,
+    ITS = ECO_ONE_ARRAY,
+    BOTH = ECO_WITH_TANGENT
+};
+
+/* clang-format off */
+const struct eco_run_array eco_run_array[ECO_RUN_ARRAYS] = {
+    /* field                 shape                   required         tangents  plans */
+    {IO(lengths),            ONE(LENGTHS),           NEVER,           ITS,      ALL},
+    {IO(x),                  ONE(INPUT),             ECO_IN_RUNS,     BOTH,     ALL},
+    {IO(y),                  ONE(OUTPUT),            NEVER,           BOTH,     ALL},
+    {IO(initial),            EACH(STATE),            NEVER,           BOTH,     ALL},
+    {IO(final),              EACH(STATE),            NEVER,           BOTH,     ALL},
+    {IO(weights),            BLOCK(weight_bytes),    ECO_IN_RUNS,     NONE,     ALL},
+    {IO(workspace),          BLOCK(workspace_bytes), ECO_IN_RUNS,     ITS,      ALL},
+    {IO(reserve),            BLOCK(reserve_bytes),   ECO_IN_BACKWARD, NONE,     FLAG(TRAINING)},
+    {IO(resets),             ONE(MARKS),             NEVER,           ITS,      FLAG(RESETS)},
+    {IO(reset_state),        EACH(STATE),            NEVER,           BOTH,     FLAG(RESETS)},
+    {IO(mask),               ONE(MARKS),             NEVER,           ITS,      FLAG(MASK)},
+    {IO(states),             EACH(STATES),           NEVER,           NONE,     FLAG(ALL_STATES)},
+    {IO(rows),               ONE(LENGTHS),           NEVER,           NONE,     FLAG(STREAMS)},
+    {GRADIENT(dy),           ONE(OUTPUT),            NEVER,           BOTH,     ALL},
+    {GRADIENT(dfinal),       EACH(STATE),            NEVER,           BOTH,     ALL},
+    {GRADIENT(dx),           ONE(INPUT),             NEVER,           ITS,      ALL},
+    {GRADIENT(dinitial),     EACH(STATE),            NEVER,           ITS,      ALL},
+    {GRADIENT(dweights),     BLOCK(dweight_bytes),   NEVER,           NONE,     ALL},
+    {GRADIENT(dreset_state), EACH(STATE),            NEVER,           ITS,      FLAG(RESETS)},
+    {GRADIENT(dstates),      EACH(STATES),           NEVER,           NONE,     FLAG(ALL_STATES)}};
+/* clang-format on */
