@@ -6,75 +6,72 @@
 #include "common/compose/arena.h"
 #include "common/compose/models.h"
 #include "common/compose/sequence.h"
+#include "common/run_arrays.h"
 #include "common/seed.h"
 #include "common/caller.h"
+
+/* A pointer of which each model has its own part of so many bytes. */
+struct part {
+    const struct eco_run_array *array;
+    int s;
+    size_t bytes;
+};
 
 struct models {
     const struct ecornn_plan *plan;
     const struct eco_args *args; /* of all models */
     ecornn_sizes one;            /* of each model in this run */
+    struct part part[ECO_RUN_POINTERS];
+    int parts;
     char *dx; /* [M,T,N,I] of all models if they share x and the caller asks for dx; else NULL */
 };
 
 /* ---- a model's part of each array ------------------------------------------------------------ */
 
-static size_t elements(const struct models *models, size_t width)
-{
-    return (size_t)models->args->T * (size_t)models->args->N * width *
-           eco_type_bytes(models->plan->problem.type);
-}
-
-/* What a model has for itself in every array of states. */
-static void take_states(const struct models *models, size_t m, struct eco_args *args)
+/* Bytes of one model's part of an array; 0: the models share it. */
+static size_t bytes_of(const struct models *models, const struct eco_run_array *array, int s)
 {
     const struct eco_problem *const problem = &models->plan->problem;
-    const size_t rows =
-        (size_t)problem->L * (size_t)problem->D * (size_t)args->N * eco_type_bytes(problem->type);
-    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
-        const size_t at = m * rows * (size_t)eco_problem_width(problem, s),
-                     all = at * (size_t)args->T;
-        args->initial[s] = eco_after(args->initial[s], at);
-        args->final[s] = eco_after(args->final[s], at);
-        args->reset_state[s] = eco_after(args->reset_state[s], at);
-        args->states[s] = eco_after(args->states[s], all);
-        args->dfinal[s] = eco_after(args->dfinal[s], at);
-        args->dinitial[s] = eco_after(args->dinitial[s], at);
-        args->dreset_state[s] = eco_after(args->dreset_state[s], at);
-        args->dstates[s] = eco_after(args->dstates[s], all);
-    }
+    const size_t N = (size_t)models->args->N, rows = (size_t)models->args->T * N,
+                 element = eco_type_bytes(problem->type), D = (size_t)problem->D,
+                 state = (size_t)problem->L * D * element *
+                         (array->count > 1 ? (size_t)eco_problem_width(problem, s) : 0);
+    const size_t bytes[ECO_ARRAY_SHAPES] = {
+        [ECO_ARRAY_LENGTHS] = N * sizeof(int32_t),
+        [ECO_ARRAY_MARKS] = rows,
+        [ECO_ARRAY_INPUT] = rows * (size_t)problem->I * element,
+        [ECO_ARRAY_OUTPUT] = rows * D * (size_t)problem->P * element,
+        [ECO_ARRAY_STATE] = N * state,
+        [ECO_ARRAY_STATES] = rows * state,
+        [ECO_ARRAY_BLOCK] = eco_models_stride(eco_run_array_bytes(array, &models->one))};
+    const bool shared = problem->shared && !array->gradient && array->shape <= ECO_ARRAY_INPUT;
+    return shared ? 0 : bytes[array->shape];
 }
 
-/* Points at a model's x, lengths, resets and mask, unless the models share them. */
-static void take_input(const struct models *models, size_t m, struct eco_args *args)
+/* Finds the pointers that differ between models. */
+static void find_parts(struct models *models)
 {
-    const size_t rows = (size_t)args->T * (size_t)args->N;
-    if (models->plan->problem.shared)
-        return;
-    args->x = eco_after(args->x, m * elements(models, (size_t)models->plan->problem.I));
-    args->lengths = eco_after(args->lengths, m * (size_t)args->N * sizeof *args->lengths);
-    args->resets = eco_after(args->resets, m * rows);
-    args->mask = eco_after(args->mask, m * rows);
+    for (int a = 0; a < eco_run_arrays(models->args); a++)
+        for (int s = 0; s < eco_run_array[a].count; s++)
+            if (eco_run_array_get(models->args, &eco_run_array[a], s) != NULL)
+                models->part[models->parts++] =
+                    (struct part){&eco_run_array[a], s, bytes_of(models, &eco_run_array[a], s)};
 }
 
 /* lane: index among the models that run concurrently. */
 static struct eco_args args_of(const struct models *models, size_t m, size_t lane)
 {
-    const struct eco_problem *const problem = &models->plan->problem;
-    const ecornn_sizes *const one = &models->one;
-    const size_t y = elements(models, (size_t)problem->D * (size_t)problem->P),
-                 x = elements(models, (size_t)problem->I);
     struct eco_args args = *models->args;
-    args.y = eco_after(args.y, m * y);
-    args.dy = eco_after(args.dy, m * y);
-    args.dx = eco_after(models->dx != NULL ? models->dx : args.dx, m * x);
-    args.weights = eco_after(args.weights, m * eco_models_stride(one->weight_bytes));
-    args.dweights = eco_after(args.dweights, m * eco_models_stride(one->dweight_bytes));
-    args.reserve = eco_after(args.reserve, m * eco_models_stride(one->reserve_bytes));
-    args.workspace = eco_after(args.workspace, lane * eco_models_stride(one->workspace_bytes));
+    if (models->dx != NULL)
+        args.dx = models->dx;
+    for (const struct part *part = models->part; part < models->part + models->parts; part++)
+        eco_run_array_set(
+            &args, part->array, part->s,
+            eco_after(eco_run_array_get(&args, part->array, part->s), m * part->bytes));
+    args.workspace =
+        eco_after(models->args->workspace, lane * eco_models_stride(models->one.workspace_bytes));
     args.workspace_bytes = args.reserve_bytes = 0; /* checked for all */
     args.seed = eco_seed_of(args.seed, ECO_SEED_MODEL, (uint32_t)m);
-    take_states(models, m, &args);
-    take_input(models, m, &args);
     return args;
 }
 
@@ -94,7 +91,8 @@ static void add_dx(const void *program, struct eco_sequence *sequence)
 {
     const struct models *const models = program;
     const struct eco_problem *const problem = &models->plan->problem;
-    const size_t I = (size_t)problem->I, bytes = elements(models, I);
+    const size_t I = (size_t)problem->I, bytes = (size_t)models->args->T * (size_t)models->args->N *
+                                                 I * eco_type_bytes(problem->type);
     for (int m = 0; models->dx != NULL && m < problem->models; m++)
         eco_sequence_move(sequence, &(struct eco_rows_move){.to = models->args->dx,
                                                             .from = models->dx + (size_t)m * bytes,
@@ -113,6 +111,7 @@ void eco_compose_models(struct eco_sequence *sequence, const struct ecornn_plan 
     const ecornn_sizes sizes = eco_models_sizes(plan, args->T, args->N);
     struct models models = {
         .plan = plan, .args = args, .one = eco_plan_sizes(plan->one, args->T, args->N)};
+    find_parts(&models);
     if (args->dx != NULL && plan->problem.shared && args->T > 0 && args->N > 0)
         models.dx = eco_after(args->workspace, eco_models_stride(models.one.workspace_bytes) *
                                                    (size_t)plan->concurrent);

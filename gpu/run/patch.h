@@ -8,14 +8,14 @@
 #ifndef ECO_GPU_RUN_PATCH_H
 #define ECO_GPU_RUN_PATCH_H
 
+#include "common/run_arrays.h"
 #include "gpu/ops/ops.h"
 
 /* ---- words, run/words.c ---------------------------------------------------------------------- */
 
 enum {
     ECO_WORD_ALIGNMENT = 256, /* addresses that differ by a multiple choose the same kernels */
-    ECO_RUN_WORDS =
-        12 + 8 * ECO_MAX_STATES + ECO_GIVEN_PLACES * ECO_WEIGHT_IDS + 3 * ECO_GIVEN_MOVES
+    ECO_RUN_WORDS = 1 + ECO_RUN_POINTERS + ECO_GIVEN_PLACES * ECO_WEIGHT_IDS + 3 * ECO_GIVEN_MOVES
 };
 
 /* The words of a run that are not 0. */

@@ -1,6 +1,7 @@
 /*
  * A run of a plan on the GPU, for every algorithm: checks its pointers and queues its operations.
  */
+#include "common/run_arrays.h"
 #include "gpu/ops/ops.h"
 #include "gpu/run/run.h"
 
@@ -8,39 +9,11 @@
 
 static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_args *args)
 {
-    const struct {
-        const char *name;
-        const void *pointer;
-    } all[] = {{"io.x", args->x},
-               {"io.y", args->y},
-               {"io.lengths", args->lengths},
-               {"io.resets", args->resets},
-               {"io.weights", args->weights},
-               {"io.workspace", args->workspace},
-               {"io.reserve", args->reserve},
-               {"gradient.dy", args->dy},
-               {"gradient.dx", args->dx},
-               {"gradient.dweights", args->dweights}};
     ecornn_status status = ECORNN_OK;
-    for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
-        status = eco_gpu_check_pointer(gpu, all[i].name, all[i].pointer);
-    for (int s = 0; status == ECORNN_OK && s < ECO_MAX_STATES; s++) {
-        status = eco_gpu_check_pointer(gpu, "io.initial", args->initial[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "io.final", args->final[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "gradient.dfinal", args->dfinal[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "gradient.dinitial", args->dinitial[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "io.reset_state", args->reset_state[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "gradient.dreset_state", args->dreset_state[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "io.states", args->states[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "gradient.dstates", args->dstates[s]);
-    }
+    for (int a = 0; a < eco_run_arrays(args); a++)
+        for (int s = 0; status == ECORNN_OK && s < eco_run_array[a].count; s++)
+            status = eco_gpu_check_pointer(gpu, eco_run_array[a].name,
+                                           eco_run_array_get(args, &eco_run_array[a], s));
     return status;
 }
 

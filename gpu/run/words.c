@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "common/run_arrays.h"
+
 /* Adds those of `count` words that are not 0. */
 static void add(struct eco_run_words *words, void *first, int count)
 {
@@ -23,17 +25,9 @@ static void add(struct eco_run_words *words, void *first, int count)
 
 static void add_args(struct eco_run_words *words, struct eco_args *args)
 {
-    void *const one[] = {&args->lengths, &args->x,       &args->y,       &args->resets,
-                         &args->mask,    &args->weights, &args->reserve, &args->workspace,
-                         &args->dy,      &args->dx,      &args->dweights};
-    void *const of_states[] = {args->initial, args->final,       args->reset_state,
-                               args->states,  args->dfinal,      args->dinitial,
-                               args->dstates, args->dreset_state};
     _Static_assert(sizeof(void *) == sizeof *words->value, "a word is an address");
-    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
-        add(words, one[i], 1);
-    for (size_t i = 0; i < sizeof of_states / sizeof *of_states; i++)
-        add(words, of_states[i], ECO_MAX_STATES);
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++)
+        add(words, (char *)args + eco_run_array[a].at, eco_run_array[a].count);
 }
 
 static void add_given(struct eco_run_key *key, struct eco_gpu_given *given)
