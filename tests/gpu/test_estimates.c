@@ -1,111 +1,18 @@
 /*
- * What a GPU's plans choose by estimates, for devices that are not present: padded rows, chunks of
- * a wavefront, and the partitions of models and layers. Each problem was measured or is close to
- * one that was.
+ * What a GPU's plans choose for devices that are not present: kept plans, and the partitions of
+ * models and layers.
  */
 #include <check.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/algo/algo.h"
 #include "gpu/fused_step/fused_step.h"
-#include "gpu/gemm/gemm.h"
-#include "gpu/gemm/grouped/grouped.h"
-#include "gpu/gemm/presplit.h"
-#include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/run/run.h"
-#include "gpu/wide_step/wide_step.h"
+#include "tests/kit/plans.h"
 #include "tests/kit/suite.h"
-
-/* ---- what they ask beside each other ----------------------------------------------------------
- */
-
-const struct eco_services *eco_gpu_services;
-
-#define NOT_HERE(name)                                                                             \
-    ecornn_status name(const struct ecornn_plan *plan, const struct eco_tape *tape,                \
-                       const struct eco_layout *layout, const struct eco_args *args)               \
-    {                                                                                              \
-        (void)plan, (void)tape, (void)layout, (void)args;                                          \
-        return ECORNN_UNSUPPORTED;                                                                 \
-    }
-NOT_HERE(eco_gpu_run_persistent)
-NOT_HERE(eco_gpu_run_fused)
-NOT_HERE(eco_gpu_run_step)
-#undef NOT_HERE
-
-bool eco_gpu_is_short(int32_t rows, double work)
-{
-    (void)rows, (void)work;
-    return false;
-}
-
-bool eco_gpu_has_grouped(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    (void)problem, (void)caps;
-    return true;
-}
-
-bool eco_gpu_grouped_follow(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    (void)problem, (void)caps;
-    return false;
-}
-
-size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                              bool backward)
-{
-    (void)problem, (void)caps, (void)backward;
-    return 0;
-}
-
-/* Do steps back store F16?  Their room then grows with the rows. */
-static bool halves;
-size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                            const struct eco_layout_request *request)
-{
-    enum { OF_ROW = 64 << 10 };
-    (void)caps, (void)request;
-    return halves ? (size_t)problem->N * OF_ROW : 0;
-}
-
-bool eco_scaled_f16_halves(const struct eco_problem *problem, const struct eco_caps *caps,
-                           const struct eco_layout_request *request)
-{
-    (void)problem, (void)caps, (void)request;
-    return halves;
-}
-
-size_t eco_scaled_f16_recurrent_bytes(const struct eco_problem *problem)
-{
-    (void)problem;
-    return 0;
-}
-
-double eco_gpu_step_product_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                                 bool backward, bool prepares, double *prepare)
-{
-    (void)problem, (void)caps, (void)backward, (void)prepares;
-    *prepare = 0;
-    return 5e-6;
-}
-
-double eco_scaled_f16_gain(const struct eco_problem *problem, const struct eco_caps *caps,
-                           const struct eco_layout_request *request, int32_t layer, bool backward)
-{
-    (void)problem, (void)caps, (void)request, (void)layer, (void)backward;
-    return 0;
-}
-
-static const char *never(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    (void)problem, (void)caps;
-    return "not here";
-}
-const struct eco_algo eco_algo_scan = {.name = "scan", .refuses = never};
 
 /* ---- an H100 ----------------------------------------------------------------------------------
  */
@@ -120,6 +27,53 @@ static const struct eco_caps h100 = {.threads = 132,
                                              .wide = true,
                                              .splits = true}};
 
+/* Plans are the same where no library compiles kernels. Their cells are LSTM, whose kernels every
+ * module has, and cells whose kernels no module has. */
+bool __wrap_eco_nvrtc_open(struct eco_text *why);
+bool __wrap_eco_nvrtc_open(struct eco_text *why)
+{
+    (void)why;
+    return true;
+}
+
+/* What the choices are printed from; without a driver there are no kernels. */
+static ecornn_status prepare(struct ecornn_plan *plan)
+{
+    const struct eco_problem *problem = &plan->problem;
+    struct eco_gpu_plan *own = eco_alloc_zeroed(sizeof *own);
+    plan->context = own;
+    own->fused.used = plan->algo == &eco_algo_fused;
+    for (int way = 0; way <= (int)problem->training && plan->algo == &eco_algo_persistent; way++) {
+        struct eco_persistent_shape shape;
+        const struct eco_persistent_need need =
+            eco_persistent_need(problem, &h100, way, problem->N, 1, 1);
+        own->persistent[way].shapes = need.shapes;
+        own->persistent[way].used =
+            eco_persistent_refuses(problem, way) == NULL && eco_persistent_shape(&need, &shape) > 0;
+    }
+    return ECORNN_OK;
+}
+
+static void release(struct ecornn_plan *plan)
+{
+    eco_free(plan->context);
+}
+
+START_TEST(plans)
+{
+    static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
+                                                   &eco_algo_scan, &eco_algo_step, NULL};
+    static const struct eco_backend backend = {.name = "cuda",
+                                               .prepare = prepare,
+                                               .release = release,
+                                               .choices = eco_gpu_choices,
+                                               .keys = eco_gpu_keys,
+                                               .algos = algos};
+    struct ecornn_device device = {.backend = &backend, .caps = h100};
+    keep_plans("tests/data/plans-h100.txt", &device);
+}
+END_TEST
+
 static struct eco_layout_request request_of(const struct eco_algo *algo, const char *text)
 {
     ecornn_desc desc;
@@ -130,55 +84,6 @@ static struct eco_layout_request request_of(const struct eco_algo *algo, const c
     algo->request(&problem, &h100, &request);
     return request;
 }
-
-/* Rows are padded where odd sizes slow products down by more than the copies cost, even with few
- * rows. They are not padded if the sizes are multiples, if steps multiply the input, if products of
- * backward are grouped, or if sums are short. */
-static const struct {
-    const struct eco_algo *algo;
-    const char *problem;
-    bool padded;
-} padded[] = {{&eco_algo_persistent, "gru/bf16/train/T16/N9/I977/H179", true},
-              {&eco_algo_persistent, "gru/bf16/train/T16/N9/I976/H176", false},
-              {&eco_algo_persistent, "gru/f32/train/T16/N9/I977/H179", false},
-              {&eco_algo_persistent, "gru/f32/fast/train/T16/N9/I977/H179", true},
-              {&eco_algo_persistent, "lstm/bf16/infer/T20/N8/I977/H100", true},
-              {&eco_algo_persistent, "lstm/bf16/infer/T20/N8/I44/H100", false},
-              {&eco_algo_persistent, "lstm/bf16/train/T8/N8/I44/H500", false},
-              {&eco_algo_persistent, "gru/bf16/train/T1000/N1/I80/H20", false},
-              {&eco_algo_persistent, "lstm/bf16/train/L2/T35/N32/I650/H650", true},
-              {&eco_algo_fused, "gru/bf16/infer/L2/T2/N17/I439/H308", false},
-              {&eco_algo_fused, "gru/bf16/train/T1/N51/I1023/H133", false}};
-
-START_TEST(fills_rows)
-{
-    ck_assert_int_eq(request_of(padded[_i].algo, padded[_i].problem).gpu.padded, padded[_i].padded);
-}
-END_TEST
-
-/* A chunk that needs its own launches is long enough to pay for them. Layers of much work run one
- * after the other. */
-static const struct {
-    const char *problem;
-    int32_t chunk; /* 0: no wavefront */
-} waves[] = {{"lstm/f32/infer/L2/T83/N4/I44/H514", 28},
-             {"lstm/bf16/infer/L2/T100/N8/I256/H256", 34},
-             {"lstm/bf16/infer/L3/T100/N64/I64/H256", 34},
-             {"lstm/f32/fast/infer/L3/T100/N64/I64/H256", 34},
-             {"lstm/bf16/infer/L2/T1000/N8/I256/H256", 112},
-             {"lstm/bf16/infer/L2/T35/N32/I650/H650", 0},
-             {"lstm/bf16/infer/L4/T100/N64/I512/H512", 0},
-             {"lstm/f32/infer/L3/T100/N64/I64/H256", 0},
-             {"gru/f32/infer/L2/T130/N52/I1002/H190", 0}};
-
-START_TEST(cuts_waves)
-{
-    const struct eco_layout_request request = request_of(&eco_algo_persistent, waves[_i].problem);
-    ck_assert_int_eq(request.wavefront, waves[_i].chunk > 0);
-    if (waves[_i].chunk > 0)
-        ck_assert_int_eq(request.chunk, waves[_i].chunk);
-}
-END_TEST
 
 /* A chunk has a step at least, however many values each step keeps. */
 START_TEST(cuts_few_steps)
@@ -192,101 +97,16 @@ START_TEST(cuts_few_steps)
 }
 END_TEST
 
-/* Chunks of a replay are as long as forward's memory allows, or as the L2. */
-static const struct {
-    const char *problem;
-    int32_t chunk;
-} replays[] = {{"lstm/f32/fast/train/T100/N64/I512/H512/save:states", 50},
-               {"lstm/f32/fast/train/T100/N64/I512/H512/save:every:16", 48},
-               {"lstm/f32/train/T100/N64/I512/H512/save:states", 34},
-               {"lstm/bf16/train/T100/N32/I512/H512/save:states", 50}};
-
-START_TEST(lengthens_replays)
-{
-    ck_assert_int_eq(request_of(&eco_algo_persistent, replays[_i].problem).chunk_backward,
-                     replays[_i].chunk);
-}
-END_TEST
-
-/* Which algorithm is fastest for many rows, as measured on an H100. */
-static const struct {
-    const char *problem;
-    const struct eco_algo *algo;
-} fastest[] = {{"lstm/bf16/infer/L5/T400/N1024/I384/H384", &eco_algo_fused},
-               {"lstm/f16/infer/L5/T208/N3520/I384/H384", &eco_algo_fused},
-               {"lstm/bf16/infer/L5/T400/N512/I384/H384", &eco_algo_fused},
-               {"lstm/bf16/infer/L2/T40/N256/I512/H512", &eco_algo_fused},
-               {"lstm/bf16/infer/T25/N128/I2048/H2048", &eco_algo_step},
-               {"lstm/bf16/train/T25/N128/I2048/H2048", &eco_algo_step},
-               {"lstm/bf16/infer/T25/N128/I4096/H4096", &eco_algo_step},
-               {"lstm/bf16/train/T25/N128/I4096/H4096", &eco_algo_step},
-               {"lstm/bf16/train/L5/T100/N3520/I384/H384", &eco_algo_fused},
-               {"lstm/bf16/train/L2/T40/N256/I512/H512", &eco_algo_fused},
-               {"lstm/bf16/train/bi/T60/N256/I512/H512", &eco_algo_fused},
-               {"lstm/bf16/train/T50/N256/I512/H512", &eco_algo_persistent},
-               {"gru/bf16/infer/L2/T159/N2302/I128/H256", &eco_algo_fused},
-               {"gru/f16/infer/L3/T60/N512/I768/H768", &eco_algo_fused}};
-
-START_TEST(knows_many_rows)
-{
-    static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
-                                                   &eco_algo_step};
-    ecornn_desc desc;
-    struct eco_problem problem;
-    double least = INFINITY;
-    const struct eco_algo *best = NULL;
-    ck_assert_int_eq(eco_problem_parse(&desc, fastest[_i].problem, NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-    for (int k = 0; k < 3; k++) {
-        const double time = algos[k]->refuses(&problem, &h100) == NULL
-                                ? algos[k]->estimate(&problem, &h100)
-                                : INFINITY;
-        if (time < least) {
-            least = time;
-            best = algos[k];
-        }
-    }
-    ck_assert_msg(best == fastest[_i].algo, "%s: %s", fastest[_i].problem, best->name);
-}
-END_TEST
-
 /* Runs of fewer rows have the room that places of steps back in F16 go by. */
 START_TEST(halves_have_room)
 {
     const struct eco_by_rows *bytes;
-    halves = true;
     const struct eco_layout_request request =
         request_of(&eco_algo_step, "lstm/f32/fast/train/T32/N1024/I512/H512");
-    halves = false;
     bytes = &request.gpu.product;
     ck_assert_int_eq(request.gpu.half_back, true);
     for (int place = 0; place < ECO_FEWER; place++)
         ck_assert_uint_eq(bytes->fewer[place], bytes->most);
-}
-END_TEST
-
-/* Blocks of a step that many rows take, if it is a wide one; those of others have 32 rows. */
-static const struct {
-    const char *problem;
-    int rows, units;
-} blocks[] = {{"lstm/bf16/infer/T20/N128/I512/H2048/P512", 128, 24},
-              {"gru/bf16/infer/T50/N256/I1024/H1024", 128, 32},
-              {"gru/f32/fast/infer/T50/N256/I1024/H1024", 128, 64},
-              {"lstm/bf16/infer/T30/N499/I576/H576", 128, 24},
-              {"lstm/f32/fast/infer/T16/N851/I1152/H1152", 128, 64},
-              {"lstm/bf16/infer/T16/N2784/I960/H960", 256, 48},
-              {"lstm/f32/fast/infer/L2/T1/N64/I640/H640", 32, 0}};
-
-START_TEST(knows_blocks)
-{
-    ecornn_desc desc;
-    struct eco_problem problem;
-    ck_assert_int_eq(eco_problem_parse(&desc, blocks[_i].problem, NULL), ECORNN_OK);
-    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-    const struct eco_step_choice step = eco_step_choose(&problem, &h100, 0, problem.N);
-    ck_assert_int_eq(step.wide >= 0 ? eco_wide_rows(step.wide) : 32, blocks[_i].rows);
-    if (step.wide >= 0)
-        ck_assert_int_eq(eco_wide_units(step.wide, ECO_WIDE_ACCS), blocks[_i].units);
 }
 END_TEST
 
@@ -457,11 +277,7 @@ START_TEST(later_cards_run_what_they_can)
 }
 END_TEST
 
-TEST_MAIN("estimates", {fills_rows, sizeof padded / sizeof *padded},
-          {cuts_waves, sizeof waves / sizeof *waves}, {cuts_few_steps, 3 * 17},
-          {lengthens_replays, sizeof replays / sizeof *replays},
-          {knows_many_rows, sizeof fastest / sizeof *fastest}, {halves_have_room, 1},
-          {knows_blocks, sizeof blocks / sizeof *blocks},
+TEST_MAIN("estimates", {plans, 1}, {cuts_few_steps, 3 * 17}, {halves_have_room, 1},
           {shares_out, sizeof shares / sizeof *shares},
           {refuses_lanes, sizeof lanes / sizeof *lanes},
           {shares_the_device, sizeof beside / sizeof *beside},
