@@ -90,12 +90,13 @@ bool eco_step_is_short(const struct eco_problem *problem, const struct eco_caps 
 
 /* ---- rows in whole groups -------------------------------------------------------------------- */
 
-/* Twice the multiply-adds of all steps: input products with their gradients; recurrent products. */
-static double input_work(const struct eco_problem *problem, int32_t layer)
+/* Twice the multiply-adds of all steps: input products, or their gradients and that of R; recurrent
+ * products. */
+static double input_work(const struct eco_problem *problem, int32_t layer, bool backward)
 {
     const double input = eco_problem_input(problem, layer);
     return 2. * problem->cell->lowered.n_accs * problem->H * problem->N * problem->D * problem->T *
-           (problem->training ? 3 * input + problem->P : input);
+           (backward ? 2 * input + problem->P : input);
 }
 
 static double step_work(const struct eco_problem *problem)
@@ -105,42 +106,51 @@ static double step_work(const struct eco_problem *problem)
 }
 
 /* Numbers that products of a layer add one after the other, however few rows there are: of the
- * input and, in training, of dx, unless rows are so few that dx is grouped. Gradients of weights
- * are split along their rows. */
+ * input, or of dx, unless rows are so few that dx is grouped. Gradients of weights are split along
+ * their rows. */
 static double chains(const struct eco_problem *problem, const struct eco_caps *caps, int32_t layer,
-                     unsigned outside)
+                     bool backward, unsigned outside)
 {
     const double rows = (double)problem->T * problem->N;
     const bool grouped = eco_gpu_has_grouped(problem, caps) && rows <= ECO_GROUPED_ROWS;
-    const double input = outside & ECO_OUTSIDE_INPUT ? eco_problem_input(problem, layer) : 0,
-                 back = problem->training && !grouped
-                            ? (double)problem->cell->lowered.n_accs * problem->H
-                            : 0;
-    return problem->D * (input + back);
+    if (!backward)
+        return outside & ECO_OUTSIDE_INPUT ? problem->D * eco_problem_input(problem, layer) : 0;
+    return grouped ? 0 : (double)problem->D * problem->cell->lowered.n_accs * problem->H;
+}
+
+/* Are there rows of a layer that are no multiple of 16 bytes? Of the states alone: layer -1. */
+static bool is_ragged(const struct eco_problem *problem, int32_t layer)
+{
+    const int32_t group = 16 / (int32_t)eco_type_bytes(problem->type);
+    return problem->H % group != 0 || problem->P % group != 0 ||
+           (layer >= 0 && eco_problem_input(problem, layer) % group != 0);
 }
 
 /* Seconds that products lose where a dimension is no multiple of 16 bytes.  As measured on an H200,
  * 16-bit products take three times as long and TF32 products twice; the products of a step lose as
  * much.  A small product loses one wave of blocks, which goes through all of k.  Full F32 loses
- * nothing. */
+ * nothing, and neither do products that convert their operands. */
 static double lost(const struct eco_problem *problem, const struct eco_caps *caps, unsigned outside)
 {
-    const int32_t element = (int32_t)eco_type_bytes(problem->type), group = 16 / element;
-    const bool whole = problem->H % group == 0 && problem->P % group == 0;
+    const size_t element = eco_type_bytes(problem->type);
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double plain = caps->flops * caps->threads,
                  inputs = plain * (element == 2 ? rates->unaligned_narrow : rates->unaligned_fast),
                  step = plain *
                         (element == 2 ? rates->unaligned_narrow_step : rates->unaligned_fast_step),
                  chain = element == 2 ? rates->unaligned_narrow_term : rates->unaligned_fast_term;
+    const struct eco_layout_request chunks = eco_step_chunks(problem, false);
     double time = 0;
     if (element == 8 || (element == 4 && !problem->fast))
         return 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
-        if (!whole || eco_problem_input(problem, layer) % group != 0)
-            time += fmax(input_work(problem, layer) / inputs,
-                         chain * chains(problem, caps, layer, outside));
-    return time + (outside & ECO_OUTSIDE_STEPS && !whole ? step_work(problem) / step : 0);
+        for (int way = 0; way <= (int)problem->training; way++)
+            if (is_ragged(problem, layer) &&
+                eco_scaled_f16_gain(problem, caps, &chunks, layer, way) == 0)
+                time += fmax(input_work(problem, layer, way) / inputs,
+                             chain * chains(problem, caps, layer, way, outside));
+    return time +
+           (outside & ECO_OUTSIDE_STEPS && is_ragged(problem, -1) ? step_work(problem) / step : 0);
 }
 
 /* Seconds of padding rows instead, by copies for each layer and chunk: in training x forward, and
@@ -154,9 +164,10 @@ static double copied(const struct eco_problem *problem, const struct eco_caps *c
     for (int32_t layer = 0; layer < problem->L; layer++) {
         const double input = eco_problem_input(problem, layer),
                      row = problem->training ? 3 * input + problem->P : 2 * input;
-        time += problem->D *
-                (copies * rates->copy_launch * chunks +
-                 2 * rows * row * (double)eco_type_bytes(problem->type) / rates->copy_bytes);
+        if (is_ragged(problem, layer))
+            time += problem->D *
+                    (copies * rates->copy_launch * chunks +
+                     2 * rows * row * (double)eco_type_bytes(problem->type) / rates->copy_bytes);
     }
     return time;
 }

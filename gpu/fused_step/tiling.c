@@ -31,7 +31,7 @@ struct eco_fused_size eco_fused_projection(const struct eco_problem *problem, in
 }
 
 /* Seconds of a launch with its sums and its cell, of loading, and of multiplying. If there are more
- * blocks than multiprocessors, each multiprocessor has several, and each block begins and ends. */
+ * blocks than multiprocessors, some have one more than others, and each block begins and ends. */
 static double time_of(const struct eco_fused_size *size, const struct eco_caps *caps, int shape)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
@@ -43,7 +43,7 @@ static double time_of(const struct eco_fused_size *size, const struct eco_caps *
     const double blocks =
         ceil((double)size->units / ECO_FUSED_UNITS(size->accs)) * ceil(size->rows / columns);
     const double bytes = parts ? rates->fused_full_bytes : rates->fused_bytes;
-    const double share = fmax(1, blocks / caps->threads);
+    const double mean = fmax(1, blocks / caps->threads), share = (mean + ceil(mean)) / 2;
     return rates->fused_launch + share * fmax(reading / bytes, term * terms) +
            (share - 1) * rates->fused_block;
 }
