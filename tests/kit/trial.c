@@ -90,9 +90,9 @@ static void shape(const struct trial *trial, int k, int role, int s, struct tria
                     : kind == EACH_STEP            ? (trial->sizes.steps + p->T - 1) / p->T
                                                    : 0;
     array->steps = array->joined > 0 ? (trial->T + array->joined - 1) / array->joined : 1;
-    array->rows = kind == PARAMETERS                     ? 1
-                  : is_state(role) && trial->streams > 0 ? trial->streams
-                                                         : trial->N;
+    array->rows = kind == PARAMETERS                                         ? 1
+                  : trial->streams > 0 && (role == INITIAL || role == FINAL) ? trial->streams
+                                                                             : trial->N;
     array->batch_major = p->batch_major && sequence;
     array->bytes = array->row * (size_t)array->models * (size_t)array->lanes *
                    (size_t)array->steps * (size_t)array->rows;
@@ -230,6 +230,8 @@ void trial_open_beside(struct trial *trial, const struct trial *other)
     trial_open_plan(trial, other->device, other->plan);
     trial->ragged = other->ragged;
     trial_point(trial);
+    trial->io.seed = other->io.seed;
+    trial->io.first_step = other->io.first_step, trial->io.first_row = other->io.first_row;
     part_copy_inputs((struct part){.of = trial}, (struct part){.of = &from});
 }
 
@@ -330,12 +332,17 @@ static void fetch(struct trial *trial, struct trial_array *array, int k, int rol
     check_ok(ecornn_download(trial->device, array->host, from, array->bytes));
 }
 
+void trial_download(struct trial *trial)
+{
+    check_ok(ecornn_wait(trial->device, trial->io.stream));
+    each(trial, Y, ROLES - 1, fetch);
+}
+
 void trial_fetch(struct trial *trial)
 {
     if (trial->trains)
         check_ok(ecornn_unpack(trial->plan, trial->dweights, trial->dparams, 0, trial->io.stream));
-    check_ok(ecornn_wait(trial->device, trial->io.stream));
-    each(trial, Y, ROLES - 1, fetch);
+    trial_download(trial);
 }
 
 void trial_run(struct trial *trial)

@@ -79,7 +79,7 @@ void trial_open(struct trial *trial, ecornn_device *device, const char *problem,
                 const ecornn_cell *cell);
 /* ... opens the device, too; ... */
 void trial_open_on(struct trial *trial, const char *device, const char *problem);
-/* ... or takes the plan and the inputs of another trial, which must be closed later. */
+/* ... or takes the plan, inputs, seed and place of another trial, which must be closed later. */
 void trial_open_beside(struct trial *trial, const struct trial *other);
 void trial_close(struct trial *trial);
 const char *trial_role(int role); /* its name */
@@ -98,7 +98,9 @@ void trial_forget(struct trial *trial);
 void trial_send(struct trial *trial);
 /* Queues forward and, in training, backward. */
 ecornn_status trial_queue(const struct trial *trial);
-/* Waits for the stream, unpacks the gradients of parameters, and copies the results to the host. */
+/* Waits for the stream and copies the results to the host; ... */
+void trial_download(struct trial *trial);
+/* ... unpacks the gradients of parameters before. */
 void trial_fetch(struct trial *trial);
 /* All three. */
 void trial_run(struct trial *trial);
