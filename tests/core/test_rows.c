@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/problem.h"
 #include "common/type.h"
 #include "cpu/isa/isa.h"
 #include "tests/kit/rows.h"
@@ -19,157 +20,85 @@
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static const char *const kind_name[KINDS] = {"x", "dy", "initial", "dfinal",
-                                             "y", "dx", "final",   "dinitial"};
+enum { ROWS = 70, ROWS_TEXT = 200 };
 static int differ, compared; /* rows */
 static const char *where = "";
 
-/* Two NaN are equal, whatever their bits. */
-static bool same(const struct rows *rows, const char *a, const char *b, int kind)
+static void compare(struct rows *rows, struct trial *b, const struct order *order, const char *what)
 {
-    const size_t from = rows->before[kind], n = rows_elements(rows, kind);
-    if (memcmp(a + from, b + from, rows->before[kind + 1] - from) == 0)
-        return true;
-    for (size_t i = 0; i < n; i++) {
-        const double x = eco_type_get(a + from, i, rows->type),
-                     y = eco_type_get(b + from, i, rows->type);
-        if (memcmp(&x, &y, sizeof x) != 0 && !(isnan(x) && isnan(y)))
-            return false;
+    const int last = b->trains ? DSTART : STATES;
+    for (int32_t n = 0; n < b->N; n++) {
+        const char *const name = rows_differ(rows, b, order, n, Y, last);
+        if (name != NULL && differ < 20)
+            fprintf(stderr, "%s %s: %s: %s of row %d of %d\n", where, rows->all.of[0]->text, what,
+                    name, (int)n, (int)b->N);
+        compared += order->poison[n] == NO_POISON;
+        differ += name != NULL;
     }
-    return true;
-}
-
-static void compare(const struct rows *rows, const char *a, const char *b, const char *what, int n,
-                    int N)
-{
-    bool ok = true;
-    for (int kind = INPUTS; ok && kind < KINDS; kind++)
-        if (rows->training || (kind != DX && kind != DINITIAL)) {
-            ok = same(rows, a, b, kind);
-            if (!ok && differ < 20)
-                fprintf(stderr, "%s %s: %s: %s of row %d of %d\n", where, rows->text, what,
-                        kind_name[kind], n, N);
-        }
-    compared++;
-    differ += !ok;
 }
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-/* A row of NaN or infinities, which must not change other rows. */
-static char *poison(const struct rows *rows, int how)
-{
-    static const double bad[] = {NAN, INFINITY, 0};
-    char *row = calloc(1, rows->before[KINDS]);
-    rows_fill(row, rows->type, rows->before[INPUTS] / eco_type_bytes(rows->type), bad[how % 3]);
-    return row;
-}
-
 /* Runs N rows, beginning with row `first`, on a plan for `planned` rows. Some rows are poison; the
  * others must give what they give alone. stay: each row keeps its index. */
-static void check_batch(const struct rows *rows, ecornn_device *device, int32_t planned, int32_t N,
+static void check_batch(struct rows *rows, ecornn_device *device, int32_t planned, int32_t N,
                         bool stay)
 {
-    struct batch b;
-    char *row[ROWS] = {0};
-    int32_t length[ROWS] = {0}, id[ROWS];
+    struct trial b;
+    struct order order;
     char what[64];
-    batch_open(&b, rows, device, rows->T, planned);
-    b.T = rows->T;
-    b.N = N;
+    ck_assert(rows_batch(rows, &b, device, rows->all.T, planned));
+    trial_size(&b, rows->all.T, N, 0);
     for (int32_t n = 0; n < N; n++) {
-        id[n] = stay ? n : (n * 11 + 5 + N) % ROWS;
-        const bool bad = n % 4 == 2;
-        row[n] = bad ? poison(rows, n / 4) : malloc(rows->before[KINDS]);
-        if (!bad)
-            memcpy(row[n], rows->row[id[n]], rows->before[KINDS]);
-        length[n] = bad ? rows_length(rows->T) : rows->length[id[n]];
+        order.id[n] = stay ? n : (n * 11 + 5 + N) % ROWS;
+        order.poison[n] = n % 4 == 2 ? (enum poison)(POISON_NAN + n / 4 % 3) : NO_POISON;
     }
-    batch_forward(&b, row, length, 0);
-    batch_backward(&b, row, 0);
+    rows_take(rows, &b, &order, 0);
+    trial_run(&b);
     snprintf(what, sizeof what, "plan N%d", planned);
-    for (int32_t n = 0; n < N; n++) {
-        if (n % 4 != 2)
-            compare(rows, row[n], rows->row[id[n]], what, n, N);
-        free(row[n]);
-    }
-    batch_close(&b);
-}
-
-static bool is_finite(const struct rows *rows, const char *row)
-{
-    bool finite = true;
-    for (int kind = INPUTS; kind < KINDS; kind++)
-        for (size_t i = 0; i < rows_elements(rows, kind); i++)
-            finite &= isfinite(eco_type_get(row + rows->before[kind], i, rows->type)) != 0;
-    return finite;
-}
-
-/* Makes the expected results by running each row alone for its steps, or all rows together if
- * random numbers depend on the index of a row. */
-static void make_expected(struct rows *rows, ecornn_device *device)
-{
-    struct batch b;
-    const int32_t N = rows->by_place ? ROWS : 1;
-    batch_open(&b, rows, device, rows->T, N);
-    b.T = rows->T;
-    b.N = N;
-    for (int n = 0; n < ROWS; n += N) {
-        if (rows->ragged && N == 1 && rows->length[n] > 0)
-            b.T = rows->length[n];
-        batch_forward(&b, &rows->row[n], &rows->length[n], 0);
-        batch_backward(&b, &rows->row[n], 0);
-    }
-    for (int n = 0; n < ROWS; n++)
-        ck_assert_msg(is_finite(rows, rows->row[n]), "%s: row %d", rows->text, n);
-    batch_close(&b);
+    compare(rows, &b, &order, what);
+    trial_close(&b);
 }
 
 /* Runs steps [0, cut) and then the others, passing states and their gradients on. */
-static void check_cut(const struct rows *rows, ecornn_device *device, int32_t N, int32_t cut)
+static void check_cut(struct rows *rows, ecornn_device *device, int32_t N, int32_t cut)
 {
-    struct batch part[2];
-    char *row[2][ROWS];
-    const size_t bytes = rows->before[KINDS], state = rows->before[FINAL + 1] - rows->before[FINAL];
+    static const int same[2][3] = {{Y, DX, DINITIAL}, {Y, DX, FINAL}};
+    struct trial run[2];
+    struct order order = {.id = {0}};
+    const struct part part[] = {{.of = &run[0]}, {.of = &run[1]}};
+    for (int32_t n = 0; n < N; n++)
+        order.id[n] = n;
     for (int k = 0; k < 2; k++) {
-        batch_open(&part[k], rows, device, k == 0 ? rows->T : rows->T - cut, N);
-        part[k].T = k == 0 ? cut : rows->T - cut;
-        part[k].N = N;
-        for (int32_t n = 0; n < N; n++) {
-            row[k][n] = malloc(bytes);
-            memcpy(row[k][n], rows->row[n], bytes);
-            if (k == 1)
-                memcpy(row[1][n] + rows->before[INITIAL], row[0][n] + rows->before[FINAL], state);
-        }
-        batch_forward(&part[k], row[k], rows->length, k * cut);
+        ck_assert(rows_batch(rows, &run[k], device, k == 0 ? rows->all.T : rows->all.T - cut, N));
+        trial_size(&run[k], k == 0 ? cut : rows->all.T - cut, N, 0);
+        rows_take(rows, &run[k], &order, k * cut);
     }
-    for (int k = 1; k >= 0; k--) {
-        for (int32_t n = 0; k == 0 && n < N; n++)
-            memcpy(row[0][n] + rows->before[DFINAL], row[1][n] + rows->before[DINITIAL], state);
-        batch_backward(&part[k], row[k], k * cut);
+    trial_run(&run[0]);
+    part_copy(part[1], INITIAL, part[0], FINAL);
+    trial_run(&run[1]);
+    part_copy(part[0], DFINAL, part[1], DINITIAL);
+    trial_run(&run[0]);
+    for (int k = 0; k < 2; k++) {
+        const struct part whole = {.of = &rows->all, .step = k * cut};
+        for (int i = 0; i < 3; i++)
+            if (!part_same(part[k], same[k][i], whole, same[k][i])) {
+                fprintf(stderr, "%s %s: cut: %s\n", where, rows->all.of[0]->text,
+                        trial_role(same[k][i]));
+                differ++;
+            }
     }
-    for (int32_t n = 0; n < N; n++) { /* row[1]: the results of both parts */
-        memcpy(row[1][n] + rows->before[Y], row[0][n] + rows->before[Y],
-               rows_elements(rows, Y) / (size_t)rows->T * (size_t)cut * eco_type_bytes(rows->type));
-        memcpy(row[1][n] + rows->before[DX], row[0][n] + rows->before[DX],
-               rows_elements(rows, DX) / (size_t)rows->T * (size_t)cut *
-                   eco_type_bytes(rows->type));
-        memcpy(row[1][n] + rows->before[DINITIAL], row[0][n] + rows->before[DINITIAL], state);
-        compare(rows, row[1][n], rows->row[n], "cut", n, N);
-        free(row[0][n]);
-        free(row[1][n]);
-    }
-    batch_close(&part[0]);
-    batch_close(&part[1]);
+    compared += N;
+    trial_close(&run[0]), trial_close(&run[1]);
 }
 
 /* Do states pass from one run to the next as they are inside of one? */
 static bool can_cut(const struct rows *rows)
 {
-    const bool narrow = eco_type_narrow(rows->type);
-    return !rows->by_place && !rows->ragged && rows->test.desc.save_type == 0 &&
-           !(rows->test.desc.flags & (ECORNN_REVERSE | ECORNN_BIDIRECTIONAL)) &&
-           !(narrow && (rows->training || rows->states > 1));
+    const bool narrow = eco_type_narrow(rows->desc.type);
+    return !rows->by_place && !rows->all.ragged && rows->desc.save_type == 0 &&
+           !(rows->desc.flags & (ECORNN_REVERSE | ECORNN_BIDIRECTIONAL)) &&
+           !(narrow && (rows->all.trains || rows->all.array[0][FINAL][1].host != NULL));
 }
 
 /* ---- problems -------------------------------------------------------------------------------- */
@@ -257,7 +186,8 @@ static void check_all_rows(struct rows *rows, ecornn_device *device, bool all)
             check_batch(rows, device, N + (ROWS - N) / 2, N, rows->by_place);
     }
     for (int i = 0; can_cut(rows) && i < 3; i++)
-        for (int32_t cut = 1; cut < rows->T; cut += all ? 1 : rows->T - 2 + (rows->T == 2))
+        for (int32_t cut = 1; cut < rows->all.T;
+             cut += all ? 1 : rows->all.T - 2 + (rows->all.T == 2))
             check_cut(rows, device, (const int[]){1, 4, 19}[i], cut);
 }
 
@@ -266,31 +196,52 @@ static const struct {
     const char *device, *grid;
 } machine[] = {{"cpu:1", NULL}, {"cpu:3", "1x3x1"}, {"cpu:4", "2x1x2"}};
 
+/* Opens a device for one instruction set; NULL: the usual one. */
+static ecornn_device *open_device(const char *name, const struct eco_isa *isa, const char *grid)
+{
+    ecornn_device *device;
+    if (isa != NULL)
+        setenv("ECORNN_ISA", isa->name, 1);
+    if (grid != NULL)
+        setenv("ECORNN_GRID", grid, 1);
+    ck_assert_int_eq(ecornn_device_open(&device, name), ECORNN_OK);
+    unsetenv("ECORNN_GRID");
+    return device;
+}
+
+/* The description of a problem without N; case_free(test) later. */
+static const ecornn_desc *parse(struct test_case *test, const char *text)
+{
+    char whole[ROWS_TEXT];
+    snprintf(whole, sizeof whole, "%s/N1", text);
+    ck_assert_msg(case_parse(test, whole), "%s", text);
+    return &test->desc;
+}
+
 static void check_set(const char *text, const struct eco_isa *isa, bool all)
 {
     struct rows rows;
-    ecornn_device *device;
+    struct test_case test;
     char name[64];
+    const ecornn_desc *const desc = parse(&test, text);
     for (int ragged = 0; ragged < 2; ragged++) {
-        rows_make(&rows, text, ragged);
+        ecornn_device *const alone = open_device(machine[0].device, isa, NULL);
+        rows_open(&rows, alone, desc, ROWS, ragged);
+        rows_alone(&rows);
         for (size_t k = 0; k < sizeof machine / sizeof *machine; k++) {
             if (k > 0 && !all && (k + (size_t)ragged) % 2 == 0)
                 continue;
-            ck_assert_int_eq(setenv("ECORNN_ISA", isa->name, 1), 0);
-            if (machine[k].grid)
-                setenv("ECORNN_GRID", machine[k].grid, 1);
-            ck_assert_int_eq(ecornn_device_open(&device, machine[k].device), ECORNN_OK);
-            unsetenv("ECORNN_GRID");
+            ecornn_device *const device = open_device(machine[k].device, isa, machine[k].grid);
             snprintf(name, sizeof name, "%s %s%s", isa->name, machine[k].device,
                      ragged ? " lengths" : "");
             where = name;
-            if (k == 0)
-                make_expected(&rows, device);
             check_all_rows(&rows, device, all && k == 0);
             ecornn_device_close(device);
         }
-        rows_free(&rows);
+        rows_close(&rows);
+        ecornn_device_close(alone);
     }
+    case_free(&test);
 }
 
 static void check_problem(const char *text, bool all)
@@ -326,34 +277,32 @@ END_TEST
 START_TEST(rows_of_the_reference_are_alone)
 {
     struct rows rows;
-    ecornn_device *device;
+    struct test_case test;
+    ecornn_device *const device = open_device("reference", NULL, NULL);
     differ = compared = 0;
     where = "reference";
-    rows_make(&rows, problem[_i], _i % 2);
-    ck_assert_int_eq(ecornn_device_open(&device, "reference"), ECORNN_OK);
-    make_expected(&rows, device);
+    rows_open(&rows, device, parse(&test, problem[_i]), ROWS, _i % 2);
+    rows_alone(&rows);
     check_batch(&rows, device, 13, 9, rows.by_place);
     ck_assert_msg(differ == 0, "%d of %d rows differ: %s", differ, compared, problem[_i]);
+    rows_close(&rows);
+    case_free(&test);
     ecornn_device_close(device);
-    rows_free(&rows);
 }
 END_TEST
 
 /* ---- infinities ------------------------------------------------------------------------------ */
 
-/* Compares two results of a row. Both must have NaN and infinities in the same places, and all
- * other numbers must be close. */
-static bool alike(const struct rows *rows, const char *a, const char *b)
+/* Both must have NaN and infinities in the same places, and all other numbers must be close. */
+static bool alike(struct part_row a, struct part_row b, void *most)
 {
-    const double most = eco_type_narrow(rows->type) ? 0.1 : 1e-4;
     bool same = true;
-    for (int kind = INPUTS; kind < KINDS; kind++)
-        for (size_t i = 0; i < rows_elements(rows, kind); i++) {
-            const double x = eco_type_get(a + rows->before[kind], i, rows->type),
-                         y = eco_type_get(b + rows->before[kind], i, rows->type);
-            same &= isfinite(x) ? fabs(x - y) <= most * (1 + fabs(x))
-                                : (isnan(x) && isnan(y)) || x == y;
-        }
+    for (size_t i = 0; i < a.array->row / a.array->element; i++) {
+        const double x = eco_type_get(a.at, i, a.array->type),
+                     y = eco_type_get(b.at, i, b.array->type);
+        same &= isfinite(x) ? fabs(x - y) <= *(double *)most * (1 + fabs(x))
+                            : (isnan(x) && isnan(y)) || x == y;
+    }
     return same;
 }
 
@@ -372,45 +321,36 @@ static const char *const infinite[] = {"lstm/f32/train/T3/I5/H19",
 START_TEST(infinities_are_the_references)
 {
     struct rows rows;
-    char *expected[ROWS];
-    ecornn_device *device;
+    struct test_case test;
     const struct eco_isa *isa;
-    rows_make(&rows, infinite[_i], false);
+    const ecornn_desc *const desc = parse(&test, infinite[_i]);
+    ecornn_device *const reference = open_device("reference", NULL, NULL);
+    double most = eco_type_narrow(desc->type) ? 0.1 : 1e-4;
+    rows_open(&rows, reference, desc, ROWS, false);
+    const struct trial_array *const in = &rows.all.array[0][desc->heads > 1 ? INITIAL : X][0];
     for (int n = 0; n < ROWS; n++)
         if (n % 3 != 0)
-            eco_type_set(rows.row[n] + rows.before[rows.test.desc.heads > 1 ? INITIAL : X],
-                         (size_t)(n % rows.I), rows.type,
+            eco_type_set(in->host + (size_t)n * in->row, (size_t)(n % desc->input), desc->type,
                          n % 3 == 1 ? NAN
                          : n % 2    ? INFINITY
                                     : -INFINITY);
-    for (int k = -1; k < 0 || (isa = eco_isa_supported(k)); k++) {
-        struct batch b;
-        char *row[ROWS];
-        if (k >= 0)
-            setenv("ECORNN_ISA", isa->name, 1);
-        ck_assert_int_eq(ecornn_device_open(&device, k < 0 ? "reference" : "cpu:1"), ECORNN_OK);
-        batch_open(&b, &rows, device, rows.T, ROWS);
-        b.T = rows.T, b.N = ROWS;
-        for (int n = 0; n < ROWS; n++) {
-            row[n] = malloc(rows.before[KINDS]);
-            memcpy(row[n], rows.row[n], rows.before[KINDS]);
-        }
-        batch_forward(&b, row, rows.length, 0);
-        batch_backward(&b, row, 0);
-        for (int n = 0; n < ROWS; n++) {
-            ck_assert_msg(k < 0 || alike(&rows, expected[n], row[n]), "%s: %s: row %d", isa->name,
-                          infinite[_i], n);
-            if (k < 0)
-                expected[n] = row[n];
-            else
-                free(row[n]);
-        }
-        batch_close(&b);
+    trial_run(&rows.all);
+    for (int k = 0; (isa = eco_isa_supported(k)); k++) {
+        const struct part all = {.of = &rows.all};
+        struct trial b;
+        ecornn_device *const device = open_device("cpu:1", isa, NULL);
+        ck_assert(rows_batch(&rows, &b, device, rows.all.T, ROWS));
+        part_copy_inputs((struct part){.of = &b}, all);
+        trial_run(&b);
+        for (int role = Y; role <= DSTART; role++)
+            ck_assert_msg(part_each(all, role, (struct part){.of = &b}, role, alike, &most),
+                          "%s: %s: %s", isa->name, infinite[_i], trial_role(role));
+        trial_close(&b);
         ecornn_device_close(device);
     }
-    for (int n = 0; n < ROWS; n++)
-        free(expected[n]);
-    rows_free(&rows);
+    rows_close(&rows);
+    case_free(&test);
+    ecornn_device_close(reference);
 }
 END_TEST
 

@@ -2,254 +2,120 @@
  * Rows of a batch, see rows.h.
  */
 #include "tests/kit/rows.h"
-#include "tests/kit/calls.h"
 
 #include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/problem.h"
 #include "common/type.h"
 
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-static uint64_t dice = 1;
-
-static double number(void)
+static bool fill(struct part_row a, struct part_row b, void *value)
 {
-    return 2 * uniform(&dice) - 1;
+    (void)b;
+    for (size_t i = 0; i < a.array->row / a.array->element; i++)
+        eco_type_set(a.at, i, a.array->type, *(const double *)value);
+    return true;
 }
 
-int32_t rows_length(int32_t most)
+static void fill_part(struct part part, int role, double value)
 {
-    return (int32_t)(uniform(&dice) * (most + 1));
+    part_each(part, role, part, role, fill, &value);
 }
 
-/* Elements of a state of one row of one layer. */
-static int32_t width(const struct rows *rows, int state)
+void rows_open(struct rows *rows, ecornn_device *device, const ecornn_desc *desc, int32_t N,
+               bool ragged)
 {
-    return state == 0 ? rows->P : rows->H;
-}
-
-size_t rows_elements(const struct rows *rows, int kind)
-{
-    const size_t T = (size_t)rows->T, lanes = (size_t)(rows->L * rows->D);
-    size_t states = 0;
-    for (int s = 0; s < rows->states; s++)
-        states += lanes * (size_t)width(rows, s);
-    switch (kind) {
-    case X:
-    case DX:
-        return T * (size_t)rows->I;
-    case DY:
-    case Y:
-        return T * (size_t)(rows->D * rows->P);
-    default:
-        return states;
+    *rows = (struct rows){.desc = *desc};
+    ck_assert_msg(rows_batch(rows, &rows->all, device, desc->steps, N), "%s",
+                  ecornn_error_detail());
+    rows->by_place = desc->dropout > 0 || strstr(rows->all.of[0]->text, "zoneout") != NULL;
+    trial_fill(&rows->all, 1);
+    rows->all.ragged = ragged;
+    trial_point(&rows->all);
+    int32_t *const length = (int32_t *)(void *)rows->all.array[0][LENGTHS][0].host;
+    for (int32_t n = 0; n < N; n++) {
+        if (!ragged || n % 3 == 0)
+            length[n] = desc->steps;
+        const struct part padding = {.of = &rows->all, .step = length[n], .row = n, .rows = 1};
+        fill_part(padding, X, NAN), fill_part(padding, DY, NAN);
     }
 }
 
-void rows_fill(void *to, ecornn_type type, size_t n, double value)
+void rows_close(struct rows *rows)
 {
-    for (size_t i = 0; i < n; i++)
-        eco_type_set(to, i, type, value == 0 ? number() : value);
+    trial_close(&rows->all);
 }
 
-static void make_params(struct rows *rows, const ecornn_desc *desc)
-{
-    ecornn_device *device;
-    ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_device_open(&device, "reference"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, desc), ECORNN_OK);
-    rows->params = count_params(plan);
-    ck_assert_int_le(rows->params, MOST_PARAMS);
-    const ecornn_type type = param_type_of(desc);
-    for (int i = 0; i < rows->params; i++) {
-        ecornn_param param;
-        param_at(plan, i, &param);
-        const size_t n = (size_t)param.rows * (size_t)param.cols;
-        rows->param[i] = malloc(n * eco_type_bytes(type) + 1);
-        for (size_t k = 0; k < n; k++)
-            eco_type_set(rows->param[i], k, type, number() * 1.5 / sqrt((double)param.cols));
-    }
-    ecornn_plan_free(plan);
-    ecornn_device_close(device);
-}
-
-/* Fills x and dy past a row's length with NaN. */
-static void spoil_padding(struct rows *rows, int n)
-{
-    const size_t element = eco_type_bytes(rows->type);
-    for (int kind = X; kind <= DY; kind++) {
-        const size_t wide = rows_elements(rows, kind) / (size_t)rows->T;
-        const size_t first = (size_t)rows->length[n] * wide;
-        rows_fill(rows->row[n] + rows->before[kind] + first * element, rows->type,
-                  (size_t)rows->T * wide - first, NAN);
-    }
-}
-
-void rows_make(struct rows *rows, const char *text, bool ragged)
-{
-    char whole[ROWS_TEXT];
-    *rows = (struct rows){.text = text, .ragged = ragged};
-    snprintf(whole, sizeof whole, "%s/N1", text);
-    ck_assert_msg(case_parse(&rows->test, whole), "%s", text);
-    const ecornn_desc *desc = &rows->test.desc;
-    rows->T = desc->steps, rows->I = desc->input, rows->H = desc->hidden;
-    rows->P = desc->proj ? desc->proj : desc->hidden;
-    rows->L = desc->layers ? desc->layers : 1;
-    rows->D = (desc->flags & ECORNN_BIDIRECTIONAL) ? 2 : 1;
-    rows->states = count_states(desc->cell);
-    rows->training = desc->flags & ECORNN_TRAINING;
-    rows->by_place = desc->dropout > 0 || strstr(text, "zoneout") != NULL;
-    rows->type = desc->type;
-    for (int kind = 0; kind < KINDS; kind++)
-        rows->before[kind + 1] =
-            rows->before[kind] + rows_elements(rows, kind) * eco_type_bytes(rows->type);
-    make_params(rows, desc);
-    for (int n = 0; n < ROWS; n++) {
-        rows->row[n] = calloc(1, rows->before[KINDS]);
-        rows_fill(rows->row[n], rows->type, rows->before[INPUTS] / eco_type_bytes(rows->type), 0);
-        rows->length[n] = ragged && n % 3 != 0 ? rows_length(rows->T) : rows->T;
-        spoil_padding(rows, n);
-    }
-}
-
-void rows_free(struct rows *rows)
-{
-    for (int n = 0; n < ROWS; n++)
-        free(rows->row[n]);
-    for (int i = 0; i < rows->params; i++)
-        free(rows->param[i]);
-    case_free(&rows->test);
-}
-
-/* ---- a run of some of them ------------------------------------------------------------------- */
-
-static void *memory(size_t bytes)
-{
-    void *p = NULL;
-    ck_assert_int_eq(posix_memalign(&p, 64, bytes + 64), 0);
-    memset(p, 0xff, bytes); /* NaN */
-    return p;
-}
-
-static bool is_state(int kind)
-{
-    return kind == INITIAL || kind == DFINAL || kind == FINAL || kind == DINITIAL;
-}
-
-void batch_open(struct batch *b, const struct rows *rows, ecornn_device *device, int32_t T,
+bool rows_batch(const struct rows *rows, struct trial *batch, ecornn_device *device, int32_t T,
                 int32_t N)
 {
-    ecornn_desc desc = rows->test.desc;
-    *b = (struct batch){.rows = rows};
-    desc.steps = T;
-    desc.batch = N;
-    ck_assert_msg(ecornn_plan_create_desc(&b->plan, device, &desc) == ECORNN_OK, "%s/N%d: %s",
-                  rows->text, N, ecornn_error_detail());
-    get_sizes(b->plan, &b->sizes);
-    b->weights = memory(b->sizes.weight_bytes);
-    b->workspace = memory(b->sizes.workspace_bytes);
-    b->reserve = memory(b->sizes.reserve_bytes);
-    b->dweights = memory(b->sizes.dweight_bytes);
-    for (int kind = 0; kind < KINDS; kind++)
-        for (int s = 0; s < (is_state(kind) ? rows->states : 1); s++)
-            b->array[kind][s] =
-                memory(rows_elements(rows, kind) * eco_type_bytes(rows->type) * (size_t)N);
-    ck_assert_int_eq(ecornn_pack(b->plan, (const void *const *)rows->param, NULL, b->weights, NULL),
-                     ECORNN_OK);
+    ecornn_desc desc = rows->desc;
+    ecornn_plan *plan;
+    desc.steps = T, desc.batch = N;
+    if (ecornn_plan_create_desc(&plan, device, &desc) != ECORNN_OK)
+        return false;
+    trial_open_plan(batch, device, plan);
+    batch->owns_plan = true;
+    batch->ragged = rows->all.ragged;
+    trial_point(batch);
+    return true;
 }
 
-void batch_close(struct batch *b)
+static bool all_finite(struct part_row a, struct part_row b, void *context)
 {
-    ecornn_plan_free(b->plan);
-    free(b->weights);
-    free(b->workspace);
-    free(b->reserve);
-    free(b->dweights);
-    for (int kind = 0; kind < KINDS; kind++)
-        for (int s = 0; s < ECORNN_MAX_STATES; s++)
-            free(b->array[kind][s]);
+    bool ok = true;
+    (void)b, (void)context;
+    for (size_t i = 0; i < a.array->row / a.array->element; i++)
+        ok &= isfinite(eco_type_get(a.at, i, a.array->type)) != 0;
+    return ok;
 }
 
-/* Copies steps [t0, t0 + T) between row n of a run and a separate row. */
-static void move(const struct batch *b, int kind, int32_t n, char *row, int32_t t0, bool in)
+void rows_alone(struct rows *rows)
 {
-    const struct rows *rows = b->rows;
-    const size_t element = eco_type_bytes(rows->type), N = (size_t)b->N, T = (size_t)b->T;
-    const bool outer = (rows->test.desc.flags & ECORNN_BATCH_MAJOR) != 0;
-    const size_t wide = is_state(kind) ? 0 : rows_elements(rows, kind) / (size_t)rows->T * element;
-    char *alone = row + rows->before[kind] + (size_t)t0 * wide;
-    for (size_t t = 0; !is_state(kind) && t < T; t++, alone += wide) {
-        char *at = b->array[kind][0] + (outer ? (size_t)n * T + t : t * N + (size_t)n) * wide;
-        memcpy(in ? at : alone, in ? alone : at, wide);
+    const struct part all = {.of = &rows->all};
+    const int32_t *const length = (const int32_t *)(void *)rows->all.array[0][LENGTHS][0].host;
+    struct trial one;
+    ck_assert(rows_batch(rows, &one, rows->all.device, rows->all.T, 1));
+    part_copy((struct part){.of = &one}, PARAMS, all, PARAMS);
+    if (rows->by_place)
+        trial_run(&rows->all);
+    for (int32_t n = 0; n < rows->all.N && !rows->by_place; n++) {
+        const struct part row = {.of = &rows->all, .row = n, .rows = 1};
+        const struct order order = {.id = {n}};
+        trial_size(&one, length[n] > 0 ? length[n] : rows->all.T, 1, 0);
+        rows_take(rows, &one, &order, 0);
+        trial_run(&one);
+        for (int role = Y; role <= DSTART; role++)
+            part_copy(row, role, (struct part){.of = &one}, role);
     }
-    for (int s = 0; is_state(kind) && s < rows->states; s++) {
-        const size_t bytes = (size_t)width(rows, s) * element;
-        for (int lane = 0; lane < rows->L * rows->D; lane++, alone += bytes) {
-            char *at = b->array[kind][s] + ((size_t)lane * N + (size_t)n) * bytes;
-            memcpy(in ? at : alone, in ? alone : at, bytes);
+    for (int role = Y; role <= DSTART; role++)
+        ck_assert_msg(part_each(all, role, all, role, all_finite, NULL), "%s: %s",
+                      rows->all.of[0]->text, trial_role(role));
+    trial_close(&one);
+}
+
+void rows_take(struct rows *rows, struct trial *batch, const struct order *order, int32_t t)
+{
+    part_copy((struct part){.of = batch}, PARAMS, (struct part){.of = &rows->all}, PARAMS);
+    for (int32_t n = 0; n < batch->N; n++) {
+        const enum poison poison = order->poison[n];
+        const int32_t id = (order->id[n] + (poison == POISON_NUMBERS)) % rows->all.N;
+        const struct part row = {.of = batch, .row = n, .rows = 1};
+        const struct part from = {.of = &rows->all, .step = t, .row = id, .rows = 1};
+        for (int role = 0; role < Y; role++) {
+            if (role != PARAMS)
+                part_copy(row, role, from, role);
+            if (role <= DSTATES && (poison == POISON_NAN || poison == POISON_INFINITY))
+                fill_part(row, role, poison == POISON_NAN ? NAN : INFINITY);
         }
     }
 }
 
-static ecornn_io io_of(struct batch *b)
+const char *rows_differ(struct rows *rows, struct trial *batch, const struct order *order,
+                        int32_t n, int first, int last)
 {
-    ecornn_io io = {.size = sizeof io,
-                    .lengths = b->rows->ragged ? b->length : NULL,
-                    .x = b->array[X][0],
-                    .y = b->array[Y][0],
-                    .weights = b->weights,
-                    .workspace = b->workspace,
-                    .reserve = b->rows->training ? b->reserve : NULL,
-                    .seed = 5};
-    for (int s = 0; s < b->rows->states; s++) {
-        io.initial[s] = b->array[INITIAL][s];
-        io.final[s] = b->array[FINAL][s];
-    }
-    return io;
-}
-
-void batch_forward(struct batch *b, char *const *row, const int32_t *length, int32_t t0)
-{
-    for (int32_t n = 0; n < b->N; n++) {
-        b->length[n] = length[n];
-        for (int kind = 0; kind < INPUTS; kind++)
-            move(b, kind, n, row[n], t0, true);
-    }
-    const ecornn_io io = io_of(b);
-    memset(b->workspace, 0xff, b->sizes.workspace_bytes);
-    ck_assert_msg(ecornn_forward(b->plan, b->T, b->N, &io) == ECORNN_OK, "%s",
-                  ecornn_error_detail());
-    for (int32_t n = 0; n < b->N; n++) {
-        move(b, Y, n, row[n], t0, false);
-        move(b, FINAL, n, row[n], t0, false);
-    }
-}
-
-void batch_backward(struct batch *b, char *const *row, int32_t t0)
-{
-    ecornn_io io = io_of(b);
-    ecornn_gradient gradient = {.size = sizeof gradient,
-                                .dy = b->array[DY][0],
-                                .dx = b->array[DX][0],
-                                .dweights = b->dweights};
-    if (!b->rows->training)
-        return;
-    for (int s = 0; s < b->rows->states; s++) {
-        io.final[s] = NULL;
-        gradient.dfinal[s] = b->array[DFINAL][s];
-        gradient.dinitial[s] = b->array[DINITIAL][s];
-    }
-    for (int32_t n = 0; n < b->N; n++)
-        move(b, DFINAL, n, row[n], t0, true);
-    memset(b->workspace, 0xff, b->sizes.workspace_bytes);
-    ck_assert_msg(ecornn_backward(b->plan, b->T, b->N, &io, &gradient) == ECORNN_OK, "%s",
-                  ecornn_error_detail());
-    for (int32_t n = 0; n < b->N; n++) {
-        move(b, DX, n, row[n], t0, false);
-        move(b, DINITIAL, n, row[n], t0, false);
-    }
+    const struct part row = {.of = batch, .row = n, .rows = 1};
+    const struct part from = {.of = &rows->all, .row = order->id[n], .rows = 1};
+    return order->poison[n] == NO_POISON ? part_differs(row, from, first, last) : NULL;
 }
