@@ -148,7 +148,8 @@ static void advance(const struct eco_recipe *recipe, const struct interval *stat
                     struct interval *of, struct interval *next)
 {
     for (int i = 0; i < recipe->n_nodes; i++) {
-        of[i] = interval_of(recipe, &recipe->node[i], of, state);
+        const int same = eco_recipe_copies(recipe, i);
+        of[i] = same >= 0 ? of[same] : interval_of(recipe, &recipe->node[i], of, state);
         if (!(of[i].low <= of[i].high)) /* it may be a NaN */
             of[i] = unbounded;
     }

@@ -65,6 +65,9 @@ enum eco_opcode {
     ECO_OP_STORE_DSTATE, /* backward, last stage: gradient of the previous state, without R^T dacc
                           */
     ECO_OP_STORE_LINEAR, /* scan: the factor a and the term b of state `index` */
+    /* stop(a) of a text: the value of a, without a gradient.  A program has a's value instead.  It
+     * is the last opcode, so that compiled kernels keep the numbers of theirs. */
+    ECO_OP_STOP,
     ECO_OPCODES
 };
 
@@ -201,6 +204,10 @@ struct eco_cell_error {
 
 /* recipe.c: adds a node, folding constants and reusing an equal node; -1 if the graph is full. */
 int eco_recipe_add(struct eco_recipe *recipe, struct eco_node node);
+
+/* recipe.c: the argument whose value a node has and no program computes again; -1: none.  It is a
+ * for stop(a), and for a + c * (b - stop(b)), which gives b a gradient of c and costs nothing. */
+int eco_recipe_copies(const struct eco_recipe *recipe, int node);
 
 /* parse.c: parses a zero-terminated text.  On false, error is filled in. */
 bool eco_cell_parse(struct eco_recipe *recipe, const char *text, struct eco_cell_error *error);

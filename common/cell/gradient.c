@@ -145,7 +145,7 @@ static void find_active(struct gradient *gradient)
         gradient->active[i] = node->op == ECO_OP_STATE || node->op == ECO_OP_VECTOR ||
                               node->op == ECO_OP_X || node->op == ECO_OP_INPUT ||
                               node->op == ECO_OP_PRODUCT;
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 3 && node->op != ECO_OP_STOP; k++)
             gradient->active[i] |= argument[k] >= 0 && gradient->active[argument[k]];
     }
 }

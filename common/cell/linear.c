@@ -104,6 +104,9 @@ static bool form_of(struct linear *linear, int at, struct form *form)
         form->factor = (int16_t)sum(linear, node.op, of[node.a].factor, of[node.b].factor);
         form->term = (int16_t)sum(linear, node.op, of[node.a].term, of[node.b].term);
         return true;
+    case ECO_OP_STOP:
+        *form = of[node.a];
+        return true;
     case ECO_OP_NEG:
         form->factor = (int16_t)sum(linear, ECO_OP_SUB, -1, of[node.a].factor);
         form->term = (int16_t)sum(linear, ECO_OP_SUB, -1, of[node.a].term);

@@ -10,6 +10,10 @@ static int expect_name(struct eco_parser *parser, const char *what)
     const struct eco_token *token = &parser->scan.token;
     if (token->kind != ECO_TOKEN_NAME)
         return eco_scan_fail(&parser->scan, token, true, "expected %s", what);
+    if (eco_token_equals(token, eco_opcode_info[ECO_OP_STOP].name))
+        return eco_scan_fail(&parser->scan, token, false,
+                             "'stop' cannot be a name any more: stop(a) is now the value of a "
+                             "without a gradient; choose another");
     if (eco_parse_reserved(token))
         return eco_scan_fail(&parser->scan, token, false, "'%.*s' is a word of the language",
                              token->length, token->text);

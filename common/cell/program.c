@@ -68,9 +68,9 @@ static int parts(const struct eco_lowering *lowering, bool backward, int at, int
         return 0;
     if (!backward && lowering->acc[at] >= 0)
         return eco_lower_addends(lowering, at, part);
-    const int n = eco_opcode_info[node->op].arguments;
-    part[0] = node->a, part[1] = node->b, part[2] = node->c;
-    return n;
+    const int same = eco_recipe_copies(lowering->recipe, at);
+    part[0] = (int16_t)(same >= 0 ? same : node->a), part[1] = node->b, part[2] = node->c;
+    return same >= 0 ? 1 : eco_opcode_info[node->op].arguments;
 }
 
 void eco_lower_need(const struct eco_lowering *lowering, bool backward,
@@ -133,6 +133,9 @@ static int append_value(struct eco_lowering *lowering, bool backward, struct eco
         return append(lowering, program, code);
     if (!backward && lowering->acc[at] >= 0)
         return append_sum(lowering, program, at, value);
+    const int same = eco_recipe_copies(lowering->recipe, at);
+    if (same >= 0)
+        return value[same];
     code = lowering->recipe->node[at];
     code.a = value[code.a];
     code.b = code.b < 0 ? -1 : value[code.b];

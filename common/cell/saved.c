@@ -8,33 +8,6 @@
 
 #include "common/cell/error.h"
 
-static void mark(bool *need, int node)
-{
-    if (node >= 0)
-        need[node] = true;
-}
-
-/* Finds the values of the text that the gradient uses, including computed operands for dR. */
-static void find_needed(const struct eco_lowering *lowering, bool need[ECO_MAX_NODES])
-{
-    const struct eco_recipe *recipe = lowering->recipe;
-    const struct eco_adjoint *adjoint = lowering->adjoint;
-    for (int i = 0; i < recipe->n_params; i++)
-        mark(need, adjoint->product[i]);
-    mark(need, adjoint->x);
-    for (int s = 0; s < recipe->n_states; s++)
-        mark(need, adjoint->state[s]);
-    for (int k = 0; k < adjoint->n_operands; k++)
-        mark(need, adjoint->operand[k]);
-    for (int i = adjoint->n_nodes - 1; i >= recipe->n_nodes; i--) {
-        if (!need[i])
-            continue;
-        mark(need, recipe->node[i].a);
-        mark(need, recipe->node[i].b);
-        mark(need, recipe->node[i].c);
-    }
-}
-
 static bool is_free(const struct eco_recipe *recipe, int at)
 {
     const int op = recipe->node[at].op;
@@ -45,12 +18,46 @@ static bool is_free(const struct eco_recipe *recipe, int at)
            op == ECO_OP_BERNOULLI;
 }
 
+/* Marks a value that is needed, or the one that it has too. */
+static void mark(const struct eco_recipe *recipe, bool *need, int node)
+{
+    for (int same = node; same >= 0;
+         same = is_free(recipe, node) ? -1 : eco_recipe_copies(recipe, node))
+        node = same;
+    if (node >= 0)
+        need[node] = true;
+}
+
+/* Finds the values of the text that the gradient uses, including computed operands for dR. */
+static void find_needed(const struct eco_lowering *lowering, bool need[ECO_MAX_NODES])
+{
+    const struct eco_recipe *recipe = lowering->recipe;
+    const struct eco_adjoint *adjoint = lowering->adjoint;
+    for (int i = 0; i < recipe->n_params; i++)
+        mark(recipe, need, adjoint->product[i]);
+    mark(recipe, need, adjoint->x);
+    for (int s = 0; s < recipe->n_states; s++)
+        mark(recipe, need, adjoint->state[s]);
+    for (int k = 0; k < adjoint->n_operands; k++)
+        mark(recipe, need, adjoint->operand[k]);
+    for (int i = adjoint->n_nodes - 1; i >= recipe->n_nodes; i--) {
+        if (!need[i])
+            continue;
+        mark(recipe, need, recipe->node[i].a);
+        mark(recipe, need, recipe->node[i].b);
+        mark(recipe, need, recipe->node[i].c);
+    }
+}
+
 static bool is_recomputable(const struct eco_recipe *recipe, int at, const bool *have)
 {
     const struct eco_node *node = &recipe->node[at];
     if (node->op == ECO_OP_X || node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT ||
         node->op == ECO_OP_MEAN)
         return false;
+    const int same = eco_recipe_copies(recipe, at);
+    if (same >= 0)
+        return have[same];
     return have[node->a] && (node->b < 0 || have[node->b]) && (node->c < 0 || have[node->c]);
 }
 

@@ -41,10 +41,10 @@ static int constant(struct forward_mode *mode, double value)
 
 /* ---- preparation ----------------------------------------------------------------------------- */
 
-/* No tangent passes through the condition of select(). */
+/* No tangent passes through stop() and the condition of select(). */
 static bool passes(const struct eco_node *node, int argument)
 {
-    return node->op != ECO_OP_SELECT || argument > 0;
+    return node->op != ECO_OP_STOP && (node->op != ECO_OP_SELECT || argument > 0);
 }
 
 static void find_active(struct forward_mode *mode)

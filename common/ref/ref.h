@@ -14,6 +14,10 @@
 void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
                             struct eco_machine machine, uint64_t seed);
 
+/* For tests: further runs on the device write the values of every stop() to `values`, or take them
+ * from there, so that differences show what passes elsewhere; NULL: neither. */
+void eco_reference_stopped(struct ecornn_device *device, double *values, bool hold);
+
 /* One run.  Arrays of T+1 planes have the initial state in plane 0 or T. */
 struct eco_reference {
     const struct eco_problem *problem;

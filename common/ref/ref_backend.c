@@ -61,7 +61,15 @@ void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding roun
                                 machine.chained,
                                 machine.int8,
                                 machine.narrows,
-                                (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
+                                (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1,
+                                NULL,
+                                false};
+}
+
+void eco_reference_stopped(struct ecornn_device *device, double *values, bool hold)
+{
+    struct eco_arithmetic *arithmetic = device->context;
+    arithmetic->stopped = values, arithmetic->holds = hold;
 }
 
 static int count(void)

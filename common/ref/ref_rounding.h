@@ -50,6 +50,10 @@ struct eco_arithmetic {
     ecornn_type type, weight_type, saved;
     bool lean, chained, int8, narrows;
     uint64_t random;
+    /* For tests: where a run writes the values of every stop() one after the other, or, if it
+     * holds them, takes them from; NULL: neither. */
+    double *stopped;
+    bool holds;
 };
 
 /* xorshift64 (Marsaglia 2003). */

@@ -84,10 +84,31 @@ static void evaluate_mean(const struct node_at *at)
     }
 }
 
+/* Copies the values of stop(), which the run writes or holds if it is told to. */
+static void evaluate_copy(const struct node_at *at, int from)
+{
+    struct eco_arithmetic *arithmetic = &at->run->arithmetic;
+    double *value = value_of(at->run, at->index);
+    const size_t bytes = (size_t)at->run->problem->H * sizeof *value;
+    memcpy(value, value_of(at->run, from), bytes);
+    if (at->node->op != ECO_OP_STOP || arithmetic->stopped == NULL)
+        return;
+    if (arithmetic->holds)
+        memcpy(value, arithmetic->stopped, bytes);
+    else
+        memcpy(arithmetic->stopped, value, bytes);
+    arithmetic->stopped += at->run->problem->H;
+}
+
 static void evaluate_elements(const struct node_at *at)
 {
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
+    const int same = eco_recipe_copies(&run->problem->cell->recipe, at->index);
+    if (node->op == ECO_OP_STOP || (same >= 0 && run->arithmetic.stopped == NULL)) {
+        evaluate_copy(at, same);
+        return;
+    }
     const double *a = node->a < 0 ? NULL : value_of(run, node->a);
     const double *b = node->b < 0 ? NULL : value_of(run, node->b);
     const double *c = node->c < 0 ? NULL : value_of(run, node->c);
@@ -314,6 +335,7 @@ static void sweep_node(const struct node_at *at)
     switch (node->op) {
     case ECO_OP_CONST:
     case ECO_OP_BERNOULLI:
+    case ECO_OP_STOP:
         break;
     case ECO_OP_STATE:
         for (int32_t j = 0; j < operand_width(run->problem, at->index); j++)

@@ -31,7 +31,7 @@ g = R c
 n = tanh(R (f * h) + e + g + b)
 c' = f * c + log(1.5 + n)
 d = R c
-h' = max(n, d) + x
+h' = max(n, d) + stop(x) * e + d * (n - stop(n)) + x
 """
 # Name: cell, input, hidden, and more of Layer.
 NETS = {**{name.replace("-", "_"): (name, 7, 7, {"layers": 2}) for name in ecornn.cells()},

@@ -233,28 +233,6 @@ def test_cells(name):
         assert torch.autograd.gradgradcheck(lambda x: module(x)[0], x, fast_mode=True)
 
 
-@double
-def test_own_cell_is_an_lstm():
-    text = """cell mine(h, c)
-i = sigmoid(W x + R h + b)
-f = sigmoid(W x + R h + b)
-g = tanh(W x + R h + b)
-o = sigmoid(W x + R h + b)
-c' = f * c + i * g
-h' = o * tanh(c')
-"""
-    module, theirs = et.Recurrent(3, 4, cell=text), torch.nn.LSTM(3, 4)
-    with torch.no_grad():
-        module.weight_ih_l0.copy_(theirs.weight_ih_l0)
-        module.weight_hh_l0.copy_(theirs.weight_hh_l0)
-        module.bias_l0.copy_(theirs.bias_ih_l0 + theirs.bias_hh_l0)
-    x = torch.randn(5, 2, 3)
-    y, (h, c) = module(x)
-    want, (wanted_h, wanted_c) = theirs(x)
-    for a, b in ((y, want), (h, wanted_h), (c, wanted_c)):
-        assert torch.allclose(a, b, atol=1e-6)
-
-
 @pytest.mark.parametrize("arguments,error", [
     (dict(), "cell is missing"), (dict(cell="mug"), "cell is 'mug', must be one of"),
     (dict(cell="cell a(h)\nh' = W y"), "2:8"),

@@ -83,12 +83,13 @@ static void evaluate_node(const struct eco_node *node, plane *value, plane *out)
     }
 }
 
-double evaluate_graph(plane *next)
+double evaluate_graph(plane *next, bool hold)
 {
     static plane value[ECO_MAX_SOURCE];
     double loss = 0;
     for (int i = 0; i < cell.recipe.n_nodes; i++)
-        evaluate_node(&cell.recipe.node[i], value, &value[i]);
+        if (!hold || cell.recipe.node[i].op != ECO_OP_STOP)
+            evaluate_node(&cell.recipe.node[i], value, &value[i]);
     for (int s = 0; s < cell.recipe.n_states; s++) {
         memcpy(next[s], value[cell.recipe.next[s]], sizeof *next);
         for (int e = 0; e < PLANE; e++)

@@ -43,8 +43,9 @@ extern struct memory memory;
 
 /* Makes the text the cell under test. */
 void compile(const char *text);
-/* Computes the next states from the graph of the text; returns the loss. */
-double evaluate_graph(plane *next);
+/* Computes the next states from the graph of the text; returns the loss.  hold: every stop() keeps
+ * the value of the call before. */
+double evaluate_graph(plane *next, bool hold);
 /* Run the stages. in_place: next states overwrite the previous ones, as in inference. */
 void run_forward(bool in_place);
 void run_backward(void);

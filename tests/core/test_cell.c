@@ -65,6 +65,8 @@ static const struct {
     {"cell a(h)\ng = h\ng = h", "3:1: 'g' was assigned in line 2"},
     {"cell a(h)\ntanh = h", "2:1: 'tanh' is a word of the language"},
     {"cell a(h)\nW = h", "2:1: 'W' is a word of the language"},
+    {"cell a(h)\nstop = h", "2:1: 'stop' cannot be a name any more: stop(a) is now the value of a "
+                            "without a gradient; choose another"},
     {"cell a(h)\n= h", "2:1: expected a line NAME = ..., found '='"},
     {"cell a(h)\n3 = h", "2:1: expected a line NAME = ..., found '3'"},
     {"cell a(h)\nh' h", "2:4: expected '=', found 'h'"},
@@ -109,10 +111,10 @@ static const struct {
      "2:6: there is no function 'Leaky_ReLU': write max(a, 0.01 * a)"},
     {"cell a(h)\nh' = 1 + Tanh (h)", "2:10: there is no function 'Tanh', but tanh"},
     {"cell a(h)\nh' = sin(h)", "2:6: there is no function 'sin', but bernoulli mean min max select "
-                               "abs exp log sqrt tanh sigmoid relu"},
+                               "abs exp log sqrt tanh sigmoid relu stop"},
     {"cell a(h)\nh' = R sin(h)",
      "2:8: there is no function 'sin', but bernoulli mean min max select "
-     "abs exp log sqrt tanh sigmoid relu"},
+     "abs exp log sqrt tanh sigmoid relu stop"},
     {"cell a(h)\nh' = h(h)", "2:7: expected the end of the line, found '('"},
     {"cell a(h)\nh' = h @ h", "2:8: expected the end of the line, found '@'"},
     {"cell a(h)\nh' = h \200", "2:8: expected the end of the line, found byte 0x80"},
@@ -345,6 +347,9 @@ START_TEST(equal_values_are_one)
     ck_assert_int_eq(cell.recipe.node[cell.recipe.next[0]].op, ECO_OP_MUL);
     compile("cell a(h)\nh' = 1 / 0 + log(0) + 1e38 * 10"); /* not folded, but computed by the run */
     ck_assert_int_eq(cell.recipe.node[cell.recipe.next[0]].op, ECO_OP_ADD);
+    compile("cell stop(h)\nu = stop(h)\nh' = h * u + stop(stop(h)) * stop(2)"); /* not one with h */
+    ck_assert_int_eq(count(ECO_OP_STOP), 1);
+    ck_assert_int_eq(cell.lowered.forward[0].n, 6);
 }
 END_TEST
 

@@ -2,7 +2,7 @@
  * What is a cell lowered to, and is it right?  Accumulators, saved values and stages of the
  * built-in cells must be the known ones.  For these and many odd cells, the next states of the
  * stages must agree with those of the graph, and the gradients of the stages with central
- * differences of the graph.
+ * differences of the graph, in which the values of stop() are constants.
  */
 #include <check.h>
 #include <math.h>
@@ -142,6 +142,7 @@ static const struct {
     {"cell a(h)\nh' = tanh(W x + p * h)", -1},
     {"cell a(h, c)\nc' = c * h\nh' = h + x", -1},
     {"cell a(h)\nh' = x", -1},
+    {"cell a(h)\nh' = stop(h) * p + 0.5 * h + stop(W x)", 1},
 };
 
 START_TEST(linear_states)
@@ -214,6 +215,8 @@ static const struct {
     {"cell a(h, c)\nc' = exp(1000) * c\nh' = tanh(c - c' + R h)", true},
     {"cell a(h, c)\nc' = log(h)\nh' = select(R h, 0.5, c)", false},
     {"cell a(h, c)\nc' = log(h)\nh' = select(c, 0.5, sigmoid(R h))", true},
+    {"cell a(h, c)\nc' = R h + c\nh' = select(c', 1, 0) + stop(p) * (c' - stop(c'))", true},
+    {"cell a(h, c)\nc' = R h + c\nh' = select(c', 1, 0) + stop(p) * (c - stop(c'))", false},
 };
 
 START_TEST(bounded)
@@ -244,9 +247,9 @@ static double numeric_gradient(double *value)
     static plane next[ECO_MAX_STATES];
     const double step = 1e-5, middle = *value;
     *value = middle + step;
-    const double above = evaluate_graph(next);
+    const double above = evaluate_graph(next, true);
     *value = middle - step;
-    const double below = evaluate_graph(next);
+    const double below = evaluate_graph(next, true);
     *value = middle;
     return (above - below) / (2 * step);
 }
@@ -261,7 +264,7 @@ static void expect_close(double got, double expected, const char *what, int at)
 static void check_forward(void)
 {
     static plane next[ECO_MAX_STATES];
-    evaluate_graph(next);
+    evaluate_graph(next, false);
     for (int in_place = 0; in_place < 2; in_place++) {
         run_forward(in_place);
         for (int s = 0; s < cell.recipe.n_states; s++)
@@ -433,6 +436,13 @@ static const char *const odd_text[] = {
     "cell a(y, c, d)\nf = sigmoid(W x)\nc' = f * c + x\nd' = p * d + W x + b\ny' = tanh(c' * d' + "
     "c) * x",
     "cell a(h)\nu = tanh(h)\nh' = (u + 1) * (1 + u) + (1 - u) * (1 - u)",
+    "cell a(h)\nu = W x + R h\ns = stop(stop(u) + b) * u + u\nt = R (stop(h))\nh' = t + R "
+    "(stop(s))",
+    "cell a(h, c)\nu = stop(x)\nq = p * h\nv = p * stop(q)\nw = p * h\nc' = stop(c)\nh' = v + w * "
+    "u",
+    "cell a(h)\nu = W x + b\nh' = (R h + u * (u - stop(u))) / (2 + stop(exp(u)) * exp(u))",
+    "cell a(h)\nu = W x + R h\nv = (u - stop(u)) / 2 + tanh(u)\nh' = v * tanh(v) * stop(v)",
+    "cell a(h)\nu = stop(mean(W x * h))\nh' = stop(R (u * h)) + u * h + mean(h * stop(h))",
 };
 
 START_TEST(odd_cells)

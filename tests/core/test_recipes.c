@@ -1,7 +1,7 @@
 /*
  * The recipes of doc/guide/recipes.md. Every activation, as the page and the parser's errors write
  * it, must have the right values and gradients, also for large numbers. Every cell of the page must
- * parse. A cell's text can mask and reset steps.
+ * run as on the reference.
  */
 #include <check.h>
 #include <math.h>
@@ -230,7 +230,7 @@ static bool find_cell(int k, char text[2000])
     return text[0] != 0;
 }
 
-enum { T_ALL = 7, I_BASE = 2, H_BASE = 3, MOST_PARAMS = 24 };
+enum { MOST_PARAMS = 24 };
 enum { RUN = 10, I_RUN = 2, H_RUN = 3 }; /* RUN: T * N */
 
 static double number(unsigned *seed)
@@ -296,119 +296,6 @@ START_TEST(cells_of_the_page)
 }
 END_TEST
 
-/*
- * Fills the parameters of a recipe that has one more column of x than the built-in cell. In this
- * last column, W of the line `line` is 1 and every other W is 0. base: the same parameters without
- * that line and column. A parameter's numbers follow from its name.
- */
-static void fill_params(const struct planned *layer, const char *line, bool base,
-                        double data[MOST_PARAMS][16], const void *params[MOST_PARAMS])
-{
-    const int32_t columns = I_BASE + !base;
-    for (int k = 0; k < count_params(layer->plan); k++) {
-        ecornn_param param;
-        check_ok(param_at(layer->plan, k, &param));
-        const char *name = param.name + strlen("0.fwd.");
-        unsigned seed = (unsigned)(name[0] * 256 + name[2]);
-        for (int32_t i = 0, at = 0; i < param.rows; i++)
-            for (int32_t j = 0; j < param.cols; j++, at++)
-                data[k][at] = name[0] != 'W' || j < I_BASE ? number(&seed) * 2 : 0;
-        if (strncmp(name, "W.", 2) == 0 && strcmp(name + 2, line) == 0)
-            for (int32_t at = 0; at < H_BASE * columns; at++)
-                data[k][at] = at % columns == I_BASE;
-        params[k] = data[k];
-    }
-}
-
-/* Compares a recipe's run over all steps with runs of a built-in cell over pieces of the steps.
- * piece[t] is the piece of step t; 0: the step is left out. column: the numbers of the last column
- * of x. */
-static void check_recipe(const char *text, const char *line, const char *base, const double *column,
-                         const int *piece)
-{
-    static double data[MOST_PARAMS][16];
-    const void *params[MOST_PARAMS];
-    double x[T_ALL][I_BASE + 1], y[T_ALL][H_BASE], dy[T_ALL][H_BASE], dx[T_ALL][I_BASE + 1];
-    char problem[64];
-    unsigned seed = 7;
-    ecornn_cell *cell;
-    check_ok(ecornn_cell_parse(&cell, text));
-    for (int t = 0; t < T_ALL; t++) {
-        for (int j = 0; j < I_BASE; j++)
-            x[t][j] = number(&seed);
-        x[t][I_BASE] = column[t];
-        for (int j = 0; j < H_BASE; j++)
-            dy[t][j] = piece[t] > 0 ? number(&seed) : 0;
-    }
-    struct planned layer;
-    snprintf(problem, sizeof problem, "r/f64/train/T%d/N1/I%d/H%d", T_ALL, I_BASE + 1, H_BASE);
-    planned_open(&layer, "cpu:1", problem, cell);
-    fill_params(&layer, line, false, data, params);
-    layer_train(&layer, params, x, y, dy, dx);
-    planned_close(&layer);
-    ecornn_cell_free(cell);
-    for (int p = 1, n = 1; n > 0; p++) {
-        double px[T_ALL][I_BASE], py[T_ALL][H_BASE], pdy[T_ALL][H_BASE], pdx[T_ALL][I_BASE];
-        n = 0;
-        for (int t = 0; t < T_ALL; t++)
-            if (piece[t] == p) {
-                memcpy(px[n], x[t], sizeof px[n]);
-                memcpy(pdy[n++], dy[t], sizeof dy[t]);
-            }
-        if (n == 0)
-            break;
-        snprintf(problem, sizeof problem, "%s/f64/train/T%d/N1/I%d/H%d", base, n, I_BASE, H_BASE);
-        planned_open(&layer, "cpu:1", problem, NULL);
-        fill_params(&layer, "", true, data, params);
-        layer_train(&layer, params, px, py, pdy, pdx);
-        planned_close(&layer);
-        for (int t = 0, k = 0; t < T_ALL; t++) {
-            for (int j = 0; piece[t] == p && j < H_BASE; j++)
-                ck_assert_double_eq_tol(y[t][j], py[k][j], 1e-13);
-            for (int j = 0; piece[t] == p && j < I_BASE; j++)
-                ck_assert_double_eq_tol(dx[t][j], pdx[k][j], 1e-13);
-            k += piece[t] == p;
-        }
-    }
-    for (int t = 0; t < T_ALL; t++)
-        for (int j = 0; piece[t] == 0 && j < H_BASE; j++)
-            ck_assert_double_eq(y[t][j], t > 0 ? y[t - 1][j] : 0);
-}
-
-/* Cells that do in their text what io.mask and io.resets do. A step is left out, or a row begins
- * again, where the last column of x is 0. */
-static const char masked_gru[] = "cell masked-gru(h)\n"
-                                 "m  = W x\n"
-                                 "r  = sigmoid(W x + R h + b)\n"
-                                 "z  = sigmoid(W x + R h + b)\n"
-                                 "q  = R h + b\n"
-                                 "n  = tanh(W x + b + r * q)\n"
-                                 "h' = select(m, (1 - z) * n + z * h, h)\n";
-static const char reset_lstm[] = "cell reset-lstm(h, c)\n"
-                                 "k  = W x\n"
-                                 "s  = select(k, h, 0)\n"
-                                 "d  = select(k, c, 0)\n"
-                                 "i  = sigmoid(W x + R s + b)\n"
-                                 "f  = sigmoid(W x + R s + b)\n"
-                                 "g  = tanh(W x + R s + b)\n"
-                                 "o  = sigmoid(W x + R s + b)\n"
-                                 "c' = f * d + i * g\n"
-                                 "h' = o * tanh(c')\n";
-
-START_TEST(masks)
-{
-    check_recipe(masked_gru, "m", "gru", (const double[]){0, 0, 1, 1, 0, 1, 0},
-                 (const int[]){0, 0, 1, 1, 0, 1, 0});
-}
-END_TEST
-
-START_TEST(resets)
-{
-    check_recipe(reset_lstm, "k", "lstm", (const double[]){1, 1, 0, 1, 1, 0, 0},
-                 (const int[]){1, 1, 2, 2, 2, 3, 4});
-}
-END_TEST
-
 /* A mask that is drawn once is the same in all steps, and each direction has its own. */
 START_TEST(drawn_once)
 {
@@ -434,5 +321,4 @@ START_TEST(drawn_once)
 }
 END_TEST
 
-TEST_MAIN("recipes", {activations, 2 * ACTIVATIONS}, {cells_of_the_page, 3}, {masks, 1},
-          {resets, 1}, {drawn_once, 1})
+TEST_MAIN("recipes", {activations, 2 * ACTIVATIONS}, {cells_of_the_page, 3}, {drawn_once, 1})

@@ -1,6 +1,7 @@
 /*
  * Compares the reference with independent results: the textbook's equations, and finite differences
- * of the forward pass. Whole nets are compared with tests/vectors and tests/data/torch.txt.
+ * of the forward pass, which hold what is under stop(). Whole nets are compared with tests/vectors
+ * and tests/data/torch.txt.
  *
  *     test_reference [CASE]     finite differences of that case only
  */
@@ -160,12 +161,16 @@ static void gradient_name(char name[80], const char *input)
 
 static void check_differences(const struct test_case *test)
 {
+    static double stopped[1 << 16];
     struct machine machine = reference(test->desc.type);
     struct data inputs = {0}, results = {0};
     const size_t step =
         tests_all() || only ? 1 : 5; /* only some elements, because each takes four runs */
     case_inputs(test, &inputs);
     ck_assert(case_run(test, &machine, &inputs, &results));
+    eco_reference_stopped(machine.device, stopped, false);
+    loss(test, &machine, &inputs);
+    eco_reference_stopped(machine.device, stopped, true);
     int checked = 0;
     for (int i = 0; i < inputs.n; i++) {
         char name[80];

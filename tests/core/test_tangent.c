@@ -1,8 +1,8 @@
 /*
  * Compares tangents with finite differences of the reference in double: tangents of y and the final
  * states, and of the results of backward, along random directions of all inputs. This covers
- * products of the Jacobian with a vector, and double backward. Tested on the reference, the CPU,
- * and a GPU if there is one.
+ * products of the Jacobian with a vector, and double backward. The differences hold what is under
+ * stop(). Tested on the reference, the CPU, and a GPU if there is one.
  *
  *     test_tangent [PROBLEM]
  */
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/ref/ref.h"
 #include "common/type.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/suite.h"
@@ -27,7 +28,7 @@ static const char all_words[] = "cell all(h, c)\n"
                                 "s  = p * d / sqrt(mean(d * d) + 0.01) + b\n"
                                 "e  = exp(min(s, 1)) + log(1 + abs(a)) - relu(R (c * a))\n"
                                 "f  = select(m, max(e, p), -sigmoid(e) / (2 + tanh(c)))\n"
-                                "c' = 0.5 * c + f\n"
+                                "c' = 0.5 * c + f + stop(f * s) * a + tanh(c) * (a - stop(a))\n"
                                 "h' = tanh(c' + R h + bernoulli(0.5))\n";
 
 static const struct {
@@ -197,6 +198,7 @@ static ecornn_device *reference(void)
 
 START_TEST(tangents_are_differences)
 {
+    static double stopped[1 << 16];
     const double step = 1e-5;
     static struct trial point, direction, up, down, at, along;
     ecornn_device *device = reference();
@@ -210,7 +212,9 @@ START_TEST(tangents_are_differences)
     open_trial(&point, device, &exact, list[_i].lengths);
     open_trial(&direction, device, &exact, list[_i].lengths);
     fill(&point, 1), fill(&direction, 2);
+    eco_reference_stopped(device, stopped, false);
     trial_run(&point);
+    eco_reference_stopped(device, stopped, true);
     run_moved(&up, &point, &direction, step), run_moved(&down, &point, &direction, -step);
     for (int role = Y; role < ROLES; role++)
         part_add((struct part){.of = &up}, -1, (struct part){.of = &down}, role);
