@@ -2,7 +2,7 @@
 # Other machines, as far as this one can pretend to be them: each row changes what a machine may change
 # (instruction sets of ours and of torch's, cores, load, a GPU, the locale, folders) and runs tests in it,
 # which must not notice.  A row runs a few quick tests or, if ECORNN_TESTS is all and the row differs most
-# from this machine, all of the programs in PROGRAMS and of the Python package.  ECORNN_PYTHON is a Python
+# from this machine, all of the programs in TEST_PROGRAMS and of the Python package.  ECORNN_PYTHON is a Python
 # with torch and pytest.
 set -eu
 source=$(cd "${srcdir:-.}" && pwd)
@@ -31,7 +31,7 @@ row() { # its name, the command that each test is an argument of
     row=$1 now=$programs files=$(printf "$source/python/tests/test_%s.py " $modules)
     shift
     case $all:$row in # rows of -1, as test_streams has them, need a real GPU
-    all:sse2* | all:*GPU*) now=$(echo "$PROGRAMS" | sed 's|tests/gpu/[^ ]*||g; s|[^ ]*test_streams||') files=$source/python/tests ;;
+    all:sse2* | all:*GPU*) now=$(echo "$TEST_PROGRAMS" | sed 's|tests/gpu/[^ ]*||g; s|[^ ]*test_streams||') files=$source/python/tests ;;
     esac
     [ -n "$now" ] || failed "no program" /dev/null
     for program in $now; do
