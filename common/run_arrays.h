@@ -39,6 +39,7 @@ struct eco_run_array {
     const char *name;   /* "io.x" */
     bool gradient;      /* it is in ecornn_gradient, not in ecornn_io */
     uint16_t given, at; /* offsets in that structure and in struct eco_args */
+    bool output;        /* a run of this kind writes it */
     uint8_t count;      /* 1, or ECO_MAX_STATES: one for each state */
     uint8_t shape;      /* enum eco_array_shape */
     uint16_t bytes;     /* of a block: offset of its size in ecornn_sizes */

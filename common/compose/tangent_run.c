@@ -130,9 +130,10 @@ static bool is_last(const struct eco_tangent_run *run)
 
 static bool goes_back(const struct eco_tangent_run *run)
 {
-    bool wanted = run->args.dx != NULL || run->dparams != NULL;
-    for (int s = 0; s < ECORNN_MAX_STATES; s++)
-        wanted |= run->args.dinitial[s] != NULL || run->args.dreset_state[s] != NULL;
+    bool wanted = run->dparams != NULL;
+    for (int a = ECO_IO_ARRAYS; a < eco_run_arrays(&run->args); a++)
+        for (int s = 0; eco_run_array[a].output && s < eco_run_array[a].count; s++)
+            wanted |= eco_run_array_get(&run->args, &eco_run_array[a], s) != NULL;
     return wanted;
 }
 

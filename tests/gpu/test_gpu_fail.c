@@ -169,15 +169,15 @@ START_TEST(plans_and_weights_say_so)
     ck_assert(!failed);
     for (int k = 1, fails = 1; fails > 0 && k < MOST_CALLS; k++) {
         eco_call_fail_at(k);
-        ecornn_status status =
-            ecornn_pack(session.plan, from, NULL, buffer_inside(&session.weights), NULL);
+        ecornn_status status = ecornn_pack(session.plan, from, NULL,
+                                           buffer_inside(session_array(&session, "weights")), NULL);
         fails = !eco_call_fail_at(0);
         ck_assert_int_eq(status == ECORNN_OK, !fails);
     }
     for (int k = 1, fails = 1; fails > 0 && k < MOST_CALLS; k++) {
         eco_call_fail_at(k);
-        ecornn_status status =
-            ecornn_unpack(session.plan, buffer_inside(&session.dweights), to, 0, NULL);
+        ecornn_status status = ecornn_unpack(
+            session.plan, buffer_inside(session_array(&session, "dweights")), to, 0, NULL);
         fails = !eco_call_fail_at(0);
         ck_assert_int_eq(status == ECORNN_OK, !fails);
     }

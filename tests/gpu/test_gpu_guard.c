@@ -68,10 +68,10 @@ static bool runs_spoiled(const struct test_case *test, const char *who, const st
     struct data results = {0};
     bool ok = session_open(&session);
     if (ok) {
-        const size_t x_row = session.x.bytes / (size_t)(test->T * test->N);
-        const size_t h_row = session.initial[0].bytes / (size_t)test->N;
-        poison(&session, &session.x, STEP * (size_t)test->N + NAN_ROW, x_row);
-        poison(&session, &session.initial[0], STATE_ROW, h_row);
+        const size_t x_row = session_array(&session, "x")->bytes / (size_t)(test->T * test->N);
+        const size_t h_row = session_array(&session, "initial")[0].bytes / (size_t)test->N;
+        poison(&session, session_array(&session, "x"), STEP * (size_t)test->N + NAN_ROW, x_row);
+        poison(&session, session_array(&session, "initial"), STATE_ROW, h_row);
         ok = session_forward(&session, &results) && spoiled_alike(test, who, exact, &results);
     }
     session_close(&session);
@@ -119,8 +119,8 @@ START_TEST(lets_nan_through_backward)
                               .inputs = &inputs,
                               .memory = {device, test.text, false}};
     ck_assert(session_open(&session));
-    poison(&session, &session.dy, STEP * (size_t)test.N + NAN_ROW,
-           session.dy.bytes / (size_t)(test.T * test.N));
+    poison(&session, session_array(&session, "dy"), STEP * (size_t)test.N + NAN_ROW,
+           session_array(&session, "dy")->bytes / (size_t)(test.T * test.N));
     ck_assert(session_forward(&session, &results) && session_backward(&session, &results));
     const struct array *dx = data_find(&results, "dx");
     const size_t N = (size_t)dx->extent[1], I = (size_t)dx->extent[2];
@@ -150,7 +150,7 @@ struct net {
 static bool net_run(struct net *net)
 {
     struct data results = {0};
-    buffer_refill(&net->session.memory, &net->session.y);
+    buffer_refill(&net->session.memory, session_array(&net->session, "y"));
     const bool ok = session_forward(&net->session, &results);
     data_free(&results);
     return ok;
@@ -170,7 +170,7 @@ static bool net_open(struct net *net, const struct test_case *test, const struct
     if (!ok)
         return false;
     ck_assert(net_run(net));
-    net->y = buffer_fetch(&net->session.memory, &net->session.y, false);
+    net->y = buffer_fetch(&net->session.memory, session_array(&net->session, "y"), false);
     return true;
 }
 
@@ -215,7 +215,8 @@ static ecornn_status run_and_erase(struct net *net)
     const struct eco_array exchange =
         eco_layout_scratch(&plan->layout[0], false, 0, 0, ECO_SCRATCH_EXCHANGE);
     const size_t half = plan->layout[0].scratch[0][ECO_SCRATCH_EXCHANGE].bytes / 2 & ~(size_t)15;
-    char *words = (char *)buffer_inside(&net->session.workspace) + exchange.offset + half;
+    char *words =
+        (char *)buffer_inside(session_array(&net->session, "workspace")) + exchange.offset + half;
     void *stop, *args[] = {&words, &stop};
     const void *erase;
     cudaStream_t stream[2];
@@ -247,9 +248,9 @@ static ecornn_status run_and_erase(struct net *net)
 static void check_lost(struct net *net)
 {
     struct session *session = &net->session;
-    const size_t count = session->y.bytes / sizeof(uint16_t),
+    const size_t count = session_array(session, "y")->bytes / sizeof(uint16_t),
                  row = (size_t)session->test->desc.hidden;
-    unsigned char *now = buffer_fetch(&session->memory, &session->y, false);
+    unsigned char *now = buffer_fetch(&session->memory, session_array(session, "y"), false);
     size_t nans = 0;
     for (size_t i = 0; i < count; i++) {
         uint16_t is, should;
@@ -283,9 +284,9 @@ START_TEST(gives_up_when_words_are_lost)
                           ecornn_error_detail());
         }
         ck_assert(net_run(&step)); /* the device remains usable */
-        buffer_same(&step.session.memory, &step.session.y, step.y);
+        buffer_same(&step.session.memory, session_array(&step.session, "y"), step.y);
         ck_assert(net_open(&again, &test, &inputs, device, "persistent"));
-        buffer_same(&again.session.memory, &again.session.y, net.y);
+        buffer_same(&again.session.memory, session_array(&again.session, "y"), net.y);
         ck_assert(!step.session.memory.failed && !again.session.memory.failed);
         net_close(&step);
         net_close(&again);

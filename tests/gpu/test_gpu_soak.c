@@ -173,12 +173,12 @@ static bool trial_open(struct trial *trial, const char *text, ecornn_device *on,
     const bool ok = session_open(session) && session_forward(session, &results) &&
                     (!session_trains(session) || session_backward(session, &results)) &&
                     (!check || agrees(trial, &results));
-    keep_output(trial, &session->y);
-    keep_output(trial, &session->dx);
-    keep_output(trial, &session->dweights);
+    keep_output(trial, session_array(session, "y"));
+    keep_output(trial, session_array(session, "dx"));
+    keep_output(trial, session_array(session, "dweights"));
     for (int s = 0; s < trial->test.states; s++) {
-        keep_output(trial, &session->final[s]);
-        keep_output(trial, &session->dinitial[s]);
+        keep_output(trial, &session_array(session, "final")[s]);
+        keep_output(trial, &session_array(session, "dinitial")[s]);
     }
     data_free(&results);
     return ok && !session->memory.failed;
@@ -207,8 +207,8 @@ static bool trial_queue(struct trial *trial, cudaStream_t stream)
     ecornn_gradient gradient = session_gradient(session);
     for (int i = 0; i < trial->outputs; i++)
         forget(trial->output[i], stream);
-    forget(&session->workspace, stream);
-    forget(&session->reserve, stream);
+    forget(session_array(session, "workspace"), stream);
+    forget(session_array(session, "reserve"), stream);
     io.stream = stream;
     bool ok = memory_succeeded(&session->memory, forward_all(session->plan, &io), "forward");
     memset(io.final, 0, sizeof io.final);
@@ -264,9 +264,9 @@ static void *play(void *argument)
     while (ok && !failed && done < runs)
         ok = burst(trial, trials, &dice, stream);
     for (int k = 0; k < opened; k++) {
-        const struct session *session = &trial[k].session;
-        buffer_check(&trial[k].session.memory, &session->x, true);
-        buffer_check(&trial[k].session.memory, &session->weights, true);
+        struct session *const session = &trial[k].session;
+        buffer_check(&session->memory, session_array(session, "x"), true);
+        buffer_check(&session->memory, session_array(session, "weights"), true);
         ok = ok && !session->memory.failed;
         trial_close(&trial[k]);
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/cell/cell.h"
+#include "common/run_arrays.h"
 #include "common/type.h"
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -109,19 +110,11 @@ static bool read_cell(ecornn_cell **cell, const char *name)
 
 static bool parse_null(struct test_case *test, const char *list)
 {
-    static const char *const name[] = {"y", "final", "dy", "dfinal", "dx", "dinitial", "dweights"};
-    char copy[CASE_TEXT];
-    snprintf(copy, sizeof copy, "%s", list);
-    for (char *word = copy, *rest = copy; rest; word = rest) {
-        rest = strchr(word, ',');
-        if (rest)
-            *rest++ = '\0';
-        size_t k = 0;
-        while (k < sizeof name / sizeof *name && strcmp(word, name[k]) != 0)
-            k++;
-        if (k == sizeof name / sizeof *name)
+    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL) {
+        const int array = case_array(list);
+        if (array < 0)
             return false;
-        test->null |= 1u << k;
+        test->null |= 1u << array;
     }
     return true;
 }
@@ -258,15 +251,30 @@ double uniform(uint64_t *state)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
+const char *case_field(const struct eco_run_array *array)
+{
+    const char *const field = eco_run_array_field(array);
+    return strcmp(field, "reset_state") == 0    ? "start"
+           : strcmp(field, "dreset_state") == 0 ? "dstart"
+                                                : field;
+}
+
+int case_array(const char *name)
+{
+    const size_t length = strcspn(name, "0123456789,");
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++) {
+        const char *const field = case_field(&eco_run_array[a]);
+        if (strlen(field) == length && strncmp(name, field, length) == 0)
+            return a;
+    }
+    return -1;
+}
+
 ecornn_type case_type(const struct test_case *test, const char *name)
 {
-    const char *const rows[] = {"x",        "y",      "dx",    "dy",     "initial", "final",
-                                "dinitial", "dfinal", "start", "dstart", "states",  "dstates"};
-    const size_t length = strcspn(name, "0123456789"); /* a state's number */
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strlen(rows[i]) == length && strncmp(name, rows[i], length) == 0)
-            return test->desc.type;
-    return param_type_of(&test->desc);
+    const int a = case_array(name);
+    return a >= 0 && eco_run_array[a].shape != ECO_ARRAY_BLOCK ? test->desc.type
+                                                               : param_type_of(&test->desc);
 }
 
 /* Fills an array with numbers in [-scale, scale] that the type can hold. */
@@ -367,7 +375,7 @@ void case_inputs(const struct test_case *test, struct data *inputs)
     const int32_t P = desc->proj ? desc->proj : desc->hidden, L = desc->layers ? desc->layers : 1;
     const int32_t first = batch_major ? test->N : test->T, second = batch_major ? test->T : test->N;
     add_random(test, inputs, "x", (int32_t[]){first, second, desc->input}, test->scale);
-    if (!(test->null & NULL_DY))
+    if (!(test->null >> case_array("dy") & 1))
         add_random(test, inputs, "dy", (int32_t[]){first, second, D * P}, test->gradients);
     for (int s = 0; test->with_states && s < test->states; s++) {
         const int32_t extent[] = {L * D, test->N, s == 0 ? P : desc->hidden};
@@ -375,7 +383,7 @@ void case_inputs(const struct test_case *test, struct data *inputs)
         snprintf(name, sizeof name, "initial%d", s);
         add_state(test, inputs, name, extent);
         snprintf(name, sizeof name, "dfinal%d", s);
-        if (!(test->null & NULL_DFINAL))
+        if (!(test->null >> case_array(name) & 1))
             add_random(test, inputs, name, extent, test->gradients);
         snprintf(name, sizeof name, "start%d", s);
         if (test->resets >= 0)

@@ -4,49 +4,40 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/kit/session.h"
 #include "tests/kit/calls.h"
+
+/* Sets pointers of io or gradient. */
+static void point(const struct session *session, void *to, bool gradient)
+{
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++)
+        for (int s = 0; s < eco_run_array[a].count; s++) {
+            void *const at = buffer_inside(&session->array[a][s]);
+            if (eco_run_array[a].gradient == gradient)
+                memcpy((char *)to + eco_run_array[a].given + (size_t)s * sizeof at, &at, sizeof at);
+        }
+}
 
 ecornn_io session_io(const struct session *session)
 {
     const struct test_case *test = session->test;
     ecornn_io io = {.size = sizeof io,
-                    .lengths = buffer_inside(&session->lengths),
-                    .x = buffer_inside(&session->x),
-                    .y = buffer_inside(&session->y),
-                    .weights = buffer_inside(&session->weights),
-                    .workspace = buffer_inside(&session->workspace),
-                    .reserve = buffer_inside(&session->reserve),
-                    .resets = buffer_inside(&session->resets),
-                    .mask = buffer_inside(&session->mask),
                     .seed = test->seed,
                     .first_step = (uint32_t)test->first_step,
                     .first_row = (uint32_t)test->first_row};
-    for (int s = 0; s < test->states; s++) {
-        io.initial[s] = buffer_inside(&session->initial[s]);
-        io.reset_state[s] = buffer_inside(&session->start[s]);
-        io.states[s] = buffer_inside(&session->states[s]);
-        io.final[s] = buffer_inside(test->alias && session->initial[s].device ? &session->initial[s]
-                                                                              : &session->final[s]);
-        if (test->null & NULL_FINAL)
-            io.final[s] = NULL;
-    }
+    point(session, &io, false);
+    for (int s = 0; s < test->states; s++)
+        if (test->alias && !(test->null >> case_array("final") & 1) && io.initial[s])
+            io.final[s] = (void *)(uintptr_t)io.initial[s];
     return io;
 }
 
 ecornn_gradient session_gradient(const struct session *session)
 {
-    ecornn_gradient gradient = {.size = sizeof gradient,
-                                .dy = buffer_inside(&session->dy),
-                                .dx = buffer_inside(&session->dx),
-                                .dweights = buffer_inside(&session->dweights)};
-    for (int s = 0; s < session->test->states; s++) {
-        gradient.dfinal[s] = buffer_inside(&session->dfinal[s]);
-        gradient.dinitial[s] = buffer_inside(&session->dinitial[s]);
-        gradient.dreset_state[s] = buffer_inside(&session->dstart[s]);
-        gradient.dstates[s] = buffer_inside(&session->dstates[s]);
-    }
+    ecornn_gradient gradient = {.size = sizeof gradient};
+    point(session, &gradient, true);
     return gradient;
 }
 
@@ -55,24 +46,19 @@ bool session_trains(const struct session *session)
     return (session->test->desc.flags & ECORNN_TRAINING) && !session->test->noreserve;
 }
 
+/* Inputs stay as they were, and, in backward, what forward wrote; so does an initial state but for
+ * a forward run that has the final one there. Results are checked where they are read. */
 static void check_after_run(struct session *session, bool backward)
 {
-    buffer_check(&session->memory, &session->x, true);
-    buffer_check(&session->memory, &session->lengths, true);
-    buffer_check(&session->memory, &session->resets, true);
-    buffer_check(&session->memory, &session->mask, true);
-    buffer_check(&session->memory, &session->dy, true);
-    buffer_check(&session->memory, &session->weights, true);
-    buffer_check(&session->memory, &session->workspace, false);
-    buffer_check(&session->memory, &session->reserve, backward);
-    buffer_check(&session->memory, &session->y, backward);
-    for (int s = 0; s < session->test->states; s++) {
-        buffer_check(&session->memory, &session->initial[s], backward || !session->test->alias);
-        buffer_check(&session->memory, &session->dfinal[s], true);
-        buffer_check(&session->memory, &session->start[s], true);
-        buffer_check(&session->memory, &session->dstates[s], true);
-        buffer_check(&session->memory, &session->states[s], false);
-    }
+    const int initial = case_array("initial"), y = case_array("y"), reserve = case_array("reserve");
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++)
+        for (int s = 0; s < eco_run_array[a].count; s++) {
+            const bool same = eco_run_array[a].output
+                                  ? backward && (a == y || a == reserve)
+                                  : a != initial || backward || !session->test->alias;
+            if (same || !eco_run_array[a].output || eco_run_array[a].shape == ECO_ARRAY_BLOCK)
+                buffer_check(&session->memory, &session->array[a][s], same);
+        }
 }
 
 /* Runs forward, or backward if there is a gradient, and waits. */
@@ -97,37 +83,17 @@ static bool run(struct session *session, ecornn_io *io, const ecornn_gradient *g
 
 bool session_forward(struct session *session, struct data *results)
 {
-    const struct test_case *test = session->test;
     ecornn_io io = session_io(session);
     if (!run(session, &io, NULL))
         return false;
     check_after_run(session, false);
-    const struct array y = session_y_shape(test);
-    session_result(session, &session->y, results, &y);
-    for (int s = 0; s < test->states; s++) {
-        const struct array final = session_state_shape(test, "final", s);
-        if (io.final[s])
-            session_result(session,
-                           io.final[s] == io.initial[s] ? &session->initial[s] : &session->final[s],
-                           results, &final);
-        if (io.states[s]) {
-            const struct array shown = session_shown_shape(test, s);
-            session_result(session, &session->states[s], results, &shown);
-        }
-        if (test->alias)
-            buffer_upload(&session->memory,
-                          &session->initial[s]); /* must not change, because backward reads it */
-    }
-    session_keep(session, &session->reserve);
-    session_keep(session, &session->y);
+    session_results(session, false, results);
+    for (int s = 0; session->test->alias && s < session->test->states; s++)
+        buffer_upload(&session->memory, /* must not change, because backward reads it */
+                      &session_array(session, "initial")[s]);
+    session_keep(session, session_array(session, "reserve"));
+    session_keep(session, session_array(session, "y"));
     return !session->memory.failed;
-}
-
-static struct array shape_of(const char *name, const struct array *like)
-{
-    struct array shape = *like;
-    snprintf(shape.name, sizeof shape.name, "%s", name);
-    return shape;
 }
 
 static void get_dparams(struct session *session, struct data *results)
@@ -139,14 +105,14 @@ static void get_dparams(struct session *session, struct data *results)
         to[i] = buffer_inside(&session->dparam[i]);
     }
     memory_succeeded(&session->memory,
-                     ecornn_unpack(session->plan, buffer_inside(&session->dweights), to, 0, NULL),
+                     ecornn_unpack(session->plan, buffer_inside(session_array(session, "dweights")),
+                                   to, 0, NULL),
                      "unpack");
     for (int i = 0; i < session->params; i++) {
         ecornn_param param;
-        char name[64];
         param_at(session->plan, i, &param);
-        snprintf(name, sizeof name, "d:%s", param.name);
-        const struct array shape = shape_of(name, data_find(session->inputs, param.name));
+        struct array shape = *data_find(session->inputs, param.name);
+        snprintf(shape.name, sizeof shape.name, "d:%s", param.name);
         session_result(session, &session->dparam[i], results, &shape);
     }
     free(to);
@@ -157,20 +123,19 @@ static bool call_backward(struct session *session, bool before)
 {
     const struct test_case *test = session->test;
     struct memory *memory = &session->memory;
-    buffer_refill(memory, &session->workspace);
-    buffer_refill(memory, &session->dx);
     ecornn_io io = session_io(session);
     ecornn_gradient gradient = session_gradient(session);
+    buffer_refill(memory, session_array(session, "workspace"));
+    for (int a = ECO_IO_ARRAYS; a < ECO_RUN_ARRAYS; a++)
+        for (int s = 0; s < eco_run_array[a].count; s++)
+            if (eco_run_array[a].output && a != case_array("dweights"))
+                buffer_refill(memory, &session->array[a][s]);
     gradient.add = test->accumulate && !before;
     if (!session->reads_y)
         io.y = NULL;
-    for (int s = 0; s < test->states; s++) {
-        buffer_refill(memory, &session->dinitial[s]);
-        buffer_refill(memory, &session->dstart[s]);
-        io.final[s] = NULL;
-        if (before)
-            gradient.dfinal[s] = NULL;
-    }
+    memset(io.final, 0, sizeof io.final);
+    if (before)
+        memset(gradient.dfinal, 0, sizeof gradient.dfinal);
     const bool ok = !memory->failed && run(session, &io, &gradient);
     check_after_run(session, true);
     return ok && !memory->failed;
@@ -179,18 +144,11 @@ static bool call_backward(struct session *session, bool before)
 bool session_backward(struct session *session, struct data *results)
 {
     const struct test_case *test = session->test;
-    buffer_refill(&session->memory, &session->dweights);
+    buffer_refill(&session->memory, session_array(session, "dweights"));
     if ((test->accumulate && !call_backward(session, true)) || !call_backward(session, false))
         return false;
-    const struct array dx = shape_of("dx", data_find(session->inputs, "x"));
-    session_result(session, &session->dx, results, &dx);
-    for (int s = 0; s < test->states; s++) {
-        const struct array dinitial = session_state_shape(test, "dinitial", s);
-        session_result(session, &session->dinitial[s], results, &dinitial);
-        const struct array dstart = session_state_shape(test, "dstart", s);
-        session_result(session, &session->dstart[s], results, &dstart);
-    }
-    if (session->dweights.device)
+    session_results(session, true, results);
+    if (session_array(session, "dweights")->device)
         get_dparams(session, results);
     return !session->memory.failed;
 }

@@ -4,6 +4,7 @@
 #ifndef ECO_TESTS_SESSION_H
 #define ECO_TESTS_SESSION_H
 
+#include "common/run_arrays.h"
 #include "tests/kit/guarded.h"
 #include "tests/kit/testing.h"
 
@@ -14,14 +15,9 @@ struct session {
     ecornn_plan *plan;
     ecornn_sizes sizes;
     int params;
-    struct buffer x, y, initial[ECORNN_MAX_STATES], final[ECORNN_MAX_STATES];
-    struct buffer dy, dfinal[ECORNN_MAX_STATES], dx, dinitial[ECORNN_MAX_STATES];
-    struct buffer start[ECORNN_MAX_STATES], dstart[ECORNN_MAX_STATES], resets, mask;
-    struct buffer states[ECORNN_MAX_STATES], dstates[ECORNN_MAX_STATES];
-    struct buffer weights, dweights, workspace, reserve;
-    struct buffer *param, *dparam; /* [params] */
-    struct buffer lengths;
-    bool reads_y; /* does the device's backward read y? */
+    struct buffer array[ECO_RUN_ARRAYS][ECORNN_MAX_STATES]; /* as rows of run_arrays.h */
+    struct buffer *param, *dparam;                          /* [params] */
+    bool reads_y;                                           /* does the device's backward read y? */
     struct memory memory;
 };
 
@@ -31,14 +27,14 @@ bool session_open(struct session *session);
 void session_close(struct session *session);
 /* From here on the buffer must not change. */
 void session_keep(struct session *session, struct buffer *buffer);
-/* Adds the buffer's contents, if there is a buffer, to the results; padding must be 0. */
+/* The array of a case's name without the number of the state: "x", "start"; or of "weights" and so
+ * on. */
+struct buffer *session_array(struct session *session, const char *name);
+/* Adds what a run has written to the results; padding must be 0. */
+void session_results(struct session *session, bool backward, struct data *results);
+/* Adds one parameter's gradient. */
 void session_result(struct session *session, const struct buffer *buffer, struct data *results,
                     const struct array *shape);
-struct array session_y_shape(const struct test_case *test);
-/* states S of every step, layer and direction: [L*D*T,N,width] */
-struct array session_shown_shape(const struct test_case *test, int s);
-/* kind: "final", "dinitial" or "dstart". */
-struct array session_state_shape(const struct test_case *test, const char *kind, int s);
 
 /* run_case.c: the arguments of a run on the default stream; dweights is overwritten. */
 ecornn_io session_io(const struct session *session);

@@ -13,8 +13,9 @@
  *   /mask:F          F in a hundred steps do not count
  *   /first:TxN       the run is the part of a longer run that begins at step T and row N
  *   /alias           final is the memory of initial (with /states)
- *   /accumulate      backward runs twice, first without dfinal; the second adds to dweights
- *   /null:LIST       these are NULL: y final dy dfinal dx dinitial dweights, with commas
+ *   /accumulate      backward runs twice, first with final states of no gradient; the second adds
+ *                    to dweights
+ *   /null:LIST       these arrays of run_arrays.h are NULL, with commas
  *   /run:TxN         the run is smaller than the plan
  *   /noreserve       inference on a training plan
  *   /scale:F         x and the initial states times F
@@ -34,6 +35,8 @@
 
 #include "ecornn.h"
 
+struct eco_run_array;
+
 enum { CASE_TEXT = 256 };
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -49,9 +52,9 @@ struct array {
 };
 
 /*
- * Inputs or results of a case: x dy initialS startS dfinalS lengths resets mask, dstatesS,
- * parameters by their names, before:NAME for what dweights holds; results y finalS dx dinitialS
- * dstartS, d:NAME.
+ * Inputs or results of a case: arrays of a run by their names in it, case_array, of states with S,
+ * the number of the state; parameters by their names, their gradients as d:NAME, before:NAME for
+ * what dweights holds.
  */
 struct data {
     int n, room;
@@ -66,15 +69,6 @@ void data_free(struct data *data);
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-enum {
-    NULL_Y = 1,
-    NULL_FINAL = 2,
-    NULL_DY = 4,
-    NULL_DFINAL = 8,
-    NULL_DX = 16,
-    NULL_DINITIAL = 32,
-    NULL_DWEIGHTS = 64
-};
 enum lengths { LENGTHS_NULL, LENGTHS_RANDOM, LENGTHS_ZERO, LENGTHS_FULL, LENGTHS_SHORT };
 
 struct test_case {
@@ -90,7 +84,7 @@ struct test_case {
     bool with_states, alias, accumulate, noreserve;
     bool lean;     /* expect the results of a machine whose backward reads all states in the type of
                       rows */
-    unsigned null; /* NULL_... */
+    unsigned null; /* bit a: array a of run_arrays.h is NULL */
     double scale, gradients, gates;
     uint64_t seed;
 };
@@ -103,6 +97,10 @@ bool source_read(const char *inside, char *text, size_t size);
 /* False, with a message on stderr: the string is wrong. */
 bool case_parse(struct test_case *test, const char *text);
 void case_free(struct test_case *test);
+/* The row of an array in run_arrays.h by its name in a case, up to the number of a state, and that
+ * name: the field's, but start for reset_state.  -1: there is none. */
+int case_array(const char *name);
+const char *case_field(const struct eco_run_array *array);
 /* The type of an array of the case, by its name. */
 ecornn_type case_type(const struct test_case *test, const char *name);
 /* Makes random inputs from the case's seed that their types can hold. */
