@@ -3,9 +3,11 @@
  * value, and nothing may be written. Also runs with as few arguments as possible.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/run_arrays.h"
 #include "ecornn.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/net.h"
@@ -34,6 +36,49 @@
         REFUSES(backward_all(net.plan, &b.io, &b.gradient), word);                                 \
     } while (0)
 
+/* Pointer s of an array is `at`; runs must refuse it, name it and say why. */
+static void check_array(const struct net *net, const struct buffers *good,
+                        const struct eco_run_array *array, int s, const void *at, const char *why)
+{
+    struct buffers b = *good;
+    char *const in = array->gradient ? (char *)&b.gradient : (char *)&b.io;
+    char name[64], index[8] = "";
+    if (array->count > 1)
+        snprintf(index, sizeof index, "[%d]", s);
+    snprintf(name, sizeof name, "%s%s is", array->name, index);
+    memcpy(in + array->given + (size_t)s * sizeof at, &at, sizeof at);
+    for (int k = 0; k < 2; k++) {
+        const char *const word = k == 0 ? name : why;
+        REFUSES(backward_all(net->plan, &b.io, &b.gradient), word);
+        if (!array->gradient && array->required != ECO_IN_BACKWARD)
+            REFUSES(forward_all(net->plan, &b.io), word);
+    }
+}
+
+/* Each array of run_arrays.h is wrong in each way: NULL, misaligned, of a state that the cell does
+ * not have, or of another plan. */
+START_TEST(arrays_misuse)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *good = buffers_open(&net);
+    for (const struct eco_run_array *array = eco_run_array; array < eco_run_array + ECO_RUN_ARRAYS;
+         array++) {
+        const bool planned = (array->flag & ~(unsigned)ECORNN_TRAINING) == 0,
+                   block = array->shape == ECO_ARRAY_BLOCK;
+        for (int s = 0; s < array->count; s++)
+            check_array(&net, good, array, s, (char *)good->x + (s < 2 && planned ? 1 : 0),
+                        s >= 2     ? "lstm has 2 states"
+                        : !planned ? "without ECORNN_"
+                                   : "must be aligned to");
+        if (array->required && !(block && eco_run_array_bytes(array, &net.sizes) == 0))
+            check_array(&net, good, array, 0, NULL, "NULL");
+    }
+    buffers_close(&net, good);
+    net_close(&net);
+}
+END_TEST
+
 START_TEST(run_misuse)
 {
     struct net net;
@@ -52,52 +97,22 @@ START_TEST(run_misuse)
     BAD_COUNTS(T, N + 1, "batch is 4, must be 0 to 3");
     BAD_COUNTS(T, -7, "batch is -7, must be 0 to 3");
     BAD_RUN(io.lengths = below, "io.lengths[1] is -1, must be 0 to 5");
-    BAD_RUN(io.lengths = (const int32_t *)(const void *)((const char *)above + 1),
-            "must be aligned to 4 bytes");
     BAD_RUN(io.lengths = above, "io.lengths[2] is 6, must be 0 to 5");
     REFUSES(forward_all(net.plan, (const ecornn_io *)(const void *)odd), "io is ");
     BAD_RUN(io.params = (const void *const *)(const void *)odd, "io.params is ");
-    BAD_RUN(io.x = NULL, "io.x is NULL");
-    BAD_RUN(io.x = odd, "4 bytes");
     BAD_RUN(io.y = (void *)(uintptr_t)b.io.x, "the memory of io.x");
     BAD_RUN(io.reserve = (void *)(uintptr_t)b.io.weights, "the memory of io.weights");
-    BAD_RUN(io.y = odd, "io.y");
-    BAD_RUN(io.initial[2] = b.x, "io.initial[2]");
-    BAD_RUN(io.initial[1] = odd, "io.initial[1]");
-    BAD_RUN(io.final[3] = b.x, "lstm has 2 states");
-    BAD_RUN(io.resets = (const uint8_t *)b.x, "without ECORNN_RESETS");
-    BAD_RUN(io.reset_state[2] = b.x, "io.reset_state[2]");
-    BAD_RUN(io.reset_state[0] = b.x, "without ECORNN_RESETS");
     BAD_RUN(io.streams = 2, "io.streams is 2, must be 0 without io.rows");
     BAD_RUN(io.reserved = 1, "io.reserved is 1, must be 0");
-    BAD_RUN(io.states[0] = b.x, "without ECORNN_ALL_STATES");
-    BAD_RUN(io.states[2] = b.x, "io.states[2] is");
-    BAD_RUN(io.mask = (const uint8_t *)b.x, "without ECORNN_MASK");
-    BAD_RUN(io.weights = NULL, "io.weights is NULL");
-    BAD_RUN(io.weights = (char *)net.weights + 32, "64 bytes");
-    if (net.sizes.workspace_bytes > 0)
-        BAD_RUN(io.workspace = NULL, "io.workspace is NULL");
-    BAD_RUN(io.workspace = odd, "io.workspace");
     if (net.sizes.workspace_bytes > 0)
         BAD_RUN(io.workspace_bytes = 1, "io.workspace_bytes is 1, must be at least");
     BAD_RUN(io.reserve_bytes = net.sizes.reserve_bytes - 1, "io.reserve_bytes");
-    BAD_RUN(io.reserve = (char *)b.reserve + 4, "io.reserve");
     struct buffers alias = *good;
     alias.io.initial[1] = alias.io.final[1];
     REFUSES(forward_all(net.plan, &alias.io), "the memory of io.initial[1]");
-    BAD_BACKWARD(io.reserve = NULL, "io.reserve is NULL");
     BAD_BACKWARD(gradient.size = 0, "gradient.size is 0");
     BAD_BACKWARD(gradient.size++, "gradient.size");
     BAD_BACKWARD(gradient.reserved = 3, "gradient.reserved is 3, must be 0");
-    BAD_BACKWARD(gradient.dy = odd, "gradient.dy");
-    BAD_BACKWARD(gradient.dx = odd, "gradient.dx");
-    BAD_BACKWARD(gradient.dfinal[2] = b.x, "gradient.dfinal[2]");
-    BAD_BACKWARD(gradient.dinitial[3] = b.x, "gradient.dinitial[3]");
-    BAD_BACKWARD(gradient.dinitial[0] = odd, "gradient.dinitial[0]");
-    BAD_BACKWARD(gradient.dreset_state[1] = b.x, "without ECORNN_RESETS");
-    BAD_BACKWARD(gradient.dstates[1] = b.x, "without ECORNN_ALL_STATES");
-    BAD_BACKWARD(gradient.dstates[2] = b.x, "gradient.dstates[2]");
-    BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
     BAD_BACKWARD(gradient.dweights = net.weights, "the memory of io.weights");
     REFUSES(backward_all(NULL, &good->io, &good->gradient), "plan is NULL");
     REFUSES(backward_all(net.plan, NULL, &good->gradient), "io is NULL");
@@ -211,8 +226,6 @@ START_TEST(backward_with_other_resets)
     BAD_BACKWARD(io.resets = others, "io.resets has other values");
     BAD_BACKWARD(io.reset_state[1] = NULL, "io.reset_state[1] is NULL");
     BAD_BACKWARD(io.reset_state[0] = good->x, "io.reset_state[0] is given");
-    BAD_BACKWARD(gradient.dreset_state[2] = good->dx, "gradient.dreset_state[2]");
-    BAD_BACKWARD(gradient.dreset_state[0] = (char *)good->dx + 1, "4 bytes");
     check_ok(backward_all(net.plan, &good->io, &good->gradient));
     good->io.resets = NULL; /* without resets, starts are ignored */
     net_train(&net, good);
@@ -286,8 +299,8 @@ START_TEST(inference_plan)
 }
 END_TEST
 
-TEST_MAIN("api of runs", {run_misuse, NET_DEVICES}, {run_optional, NET_DEVICES},
-          {backward_of_another_run, NET_DEVICES}, {states_of_every_step_need_y, NET_DEVICES},
-          {backward_with_other_resets, NET_DEVICES}, {backward_with_another_mask, NET_DEVICES},
-          {backward_of_another_piece, NET_DEVICES}, {seed_of_nothing, NET_DEVICES},
-          {inference_plan, NET_DEVICES})
+TEST_MAIN("api of runs", {arrays_misuse, NET_DEVICES}, {run_misuse, NET_DEVICES},
+          {run_optional, NET_DEVICES}, {backward_of_another_run, NET_DEVICES},
+          {states_of_every_step_need_y, NET_DEVICES}, {backward_with_other_resets, NET_DEVICES},
+          {backward_with_another_mask, NET_DEVICES}, {backward_of_another_piece, NET_DEVICES},
+          {seed_of_nothing, NET_DEVICES}, {inference_plan, NET_DEVICES})

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/bound.h"
+#include "common/run_arrays.h"
 #include "common/util.h"
 #include "tests/kit/problems.h"
 #include "tests/kit/suite.h"
@@ -53,10 +54,10 @@ static void run_open(struct run *run, const struct eco_layout *layout, bool back
     run->bytes[X] = run->bytes[DX] = rows_bytes(run, (size_t)problem->I);
     run->bytes[Y] = run->bytes[DY] = rows_bytes(run, output);
     run->bytes[STATES] = SIZE_MAX >> 20;
-    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
-        run->args.final[s] = run->args.dinitial[s] = begin_of(STATES);
-        run->args.initial[s] = run->args.dfinal[s] = begin_of(STATES);
-    }
+    for (int a = 0; a < ECO_RUN_ARRAYS; a++)
+        for (int s = 0; s < problem->cell->recipe.n_states; s++)
+            if (eco_run_array[a].shape == ECO_ARRAY_STATE && eco_run_array[a].flag == 0)
+                eco_run_array_set(&run->args, &eco_run_array[a], s, begin_of(STATES));
 }
 
 /* Are the `width` elements of all rows of step t inside the block? */

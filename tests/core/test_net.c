@@ -261,47 +261,47 @@ START_TEST(wrong_calls_are_refused)
     REFUSES(ecornn_unpack(plan, weights, NULL, 0, NULL), "dparams is NULL");
     REFUSES(ecornn_unpack(plan, NULL, dnone, 0, NULL), "dweights is NULL");
 
-    struct net_states states[2] = {{.initial = {NULL}}, {.initial = {NULL}}};
+    const ecornn_io given = {.size = sizeof given, .initial = {NULL, x}};
     ecornn_gradient gradient = {.size = sizeof gradient};
     const ecornn_io good = {
         .size = sizeof good, .x = x, .weights = weights, .workspace = workspace};
     const int32_t lengths[] = {4, 5};
     ecornn_io io = good;
-    REFUSES(net_forward_all(NULL, &io, NULL), "plan is NULL");
-    REFUSES(net_forward_all(plan, NULL, NULL), "io is NULL");
-    REFUSES(net_backward_all(plan, &io, NULL, NULL), "gradient is NULL");
-    REFUSES(net_backward_all(NULL, &io, &gradient, NULL), "plan is NULL");
-    REFUSES(net_backward_all(plan, &io, &gradient, NULL), "io.reserve is NULL");
+    REFUSES(forward_all(NULL, &io), "plan is NULL");
+    REFUSES(forward_all(plan, NULL), "io is NULL");
+    REFUSES(backward_all(plan, &io, NULL), "gradient is NULL");
+    REFUSES(backward_all(NULL, &io, &gradient), "plan is NULL");
+    REFUSES(backward_all(plan, &io, &gradient), "io.reserve is NULL");
     gradient.size = 1;
-    REFUSES(net_backward_all(plan, &io, &gradient, NULL), "gradient.size is 1");
+    REFUSES(backward_all(plan, &io, &gradient), "gradient.size is 1");
     gradient.size = sizeof gradient, gradient.dfinal[1] = x;
-    REFUSES(net_backward_all(plan, &io, &gradient, NULL), "gradient.dfinal is");
+    REFUSES(backward_all(plan, &io, &gradient), "gradient.dfinal is");
     io.size = 3;
-    REFUSES(net_forward_all(plan, &io, NULL), "io.size is 3");
+    REFUSES(forward_all(plan, &io), "io.size is 3");
     io = good;
     REFUSES(ecornn_forward(plan, 5, 2, &io), "steps is 5, must be 0 to 4");
     REFUSES(ecornn_forward(plan, 4, -1, &io), "batch is -1, must be 0 to 2");
     io = good, io.x = NULL;
-    REFUSES(net_forward_all(plan, &io, NULL), "io.x is NULL");
+    REFUSES(forward_all(plan, &io), "io.x is NULL");
     io = good, io.lengths = (const int32_t *)((const char *)lengths + 2);
-    REFUSES(net_forward_all(plan, &io, NULL), "io.lengths is");
+    REFUSES(forward_all(plan, &io), "io.lengths is");
     io = good, io.lengths = lengths;
-    REFUSES(net_forward_all(plan, &io, NULL), "io.lengths[1] is 5, must be 0 to 4");
+    REFUSES(forward_all(plan, &io), "io.lengths[1] is 5, must be 0 to 4");
     io = good, io.workspace_bytes = 1;
-    REFUSES(net_forward_all(plan, &io, NULL), "io.workspace_bytes is 1");
+    REFUSES(forward_all(plan, &io), "io.workspace_bytes is 1");
     io = good, io.initial[0] = x;
-    REFUSES(net_forward_all(plan, &io, NULL), "io.initial is");
+    REFUSES(forward_all(plan, &io), "io.initial is");
     io = good, io.first_step = 3;
-    REFUSES(net_forward_all(plan, &io, NULL), "must be a multiple of the 2 steps");
-    io = good, states[1].initial[1] = x;
-    REFUSES(net_forward_all(plan, &io, states), "layer 1 of a net: io.initial[1] is");
+    REFUSES(forward_all(plan, &io), "must be a multiple of the 2 steps");
+    io = good, io.layers = (const ecornn_io *[]){NULL, &given};
+    REFUSES(forward_all(plan, &io), "layer 1 of a net: io.initial[1] is");
     ecornn_io of = {.size = sizeof of, .lengths = lengths};
     io = good, io.layers = (const ecornn_io *[]){&of, NULL};
     REFUSES(ecornn_forward(plan, 4, 2, &io), "io.layers[0] sets byte 8, but may only have initial");
     io = good, io.rows = lengths, io.streams = 8;
-    check_refused(net_forward_all(plan, &io, NULL), ECORNN_UNSUPPORTED, "needs a plan of layers");
+    check_refused(forward_all(plan, &io), ECORNN_UNSUPPORTED, "needs a plan of layers");
     io = good, io.streams = 8;
-    REFUSES(net_forward_all(plan, &io, NULL), "io.streams is 8, must be 0 without io.rows");
+    REFUSES(forward_all(plan, &io), "io.streams is 8, must be 0 without io.rows");
     ecornn_free(device, weights), ecornn_free(device, workspace);
     ecornn_plan_free(plan), ecornn_plan_free(NULL);
     ecornn_cell_free(cell);
@@ -327,13 +327,14 @@ START_TEST(nothing_runs_of_a_wrong_call)
                 *const workspace = ecornn_alloc(device, sizes.workspace_bytes),
                 *const reserve = ecornn_alloc(device, sizes.reserve_bytes);
     check_ok(ecornn_pack(plan, params, NULL, weights, NULL));
-    const struct net_states states[2] = {{.final = {final}}};
+    const ecornn_io first = {.size = sizeof first, .final = {final}};
     const ecornn_io io = {.size = sizeof io,
                           .x = numbers,
                           .weights = weights,
                           .workspace = workspace,
-                          .reserve = reserve};
-    REFUSES(net_forward_all(plan, &io, states), "layer 1 of a net: io.y is NULL");
+                          .reserve = reserve,
+                          .layers = (const ecornn_io *[]){&first, NULL}};
+    REFUSES(forward_all(plan, &io), "layer 1 of a net: io.y is NULL");
     ck_assert_float_eq(final[0], 5);
     ecornn_free(device, weights), ecornn_free(device, workspace), ecornn_free(device, reserve);
     ecornn_plan_free(plan);
