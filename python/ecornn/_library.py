@@ -32,17 +32,16 @@ IO_BYTES, GRADIENT_BYTES = IO.size, GRADIENT.size
 
 def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4, first=(0, 0), params=0, layers=0,
             tangent=0, rows=(0, 0)) -> bytes:
-    """ecornn_io: lengths, x, y, initial[4], final[4], weights, workspace, reserve, seed, stream,
-    workspace_bytes, reserve_bytes; resets: resets, reset_state[4]; mask; states[4]; first:
-    first_step, first_row; params; layers; tangent; rows: rows, streams."""
+    """ecornn_io: its fields in the order of _structs.IO up to reserve_bytes; the others by name, of
+    which resets includes reset_state, first is first_step and first_row, and rows includes streams."""
     return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first, params, 0, layers, tangent,
                    *rows, 0)
 
 
 def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4, layers=0, tangent=0,
                   dparams=0) -> bytes:
-    """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, add; dreset_state[4]; dstates[4];
-    layers; tangent; dparams."""
+    """ecornn_gradient: its fields in the order of _structs.GRADIENT up to add; the others by name,
+    those of states as tuples of four."""
     return GRADIENT.pack(GRADIENT_BYTES, *fields, 0, *dreset_state, *dstates, layers, tangent,
                          dparams)
 
