@@ -33,7 +33,7 @@ IO_BYTES, GRADIENT_BYTES = IO.size, GRADIENT.size
 def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4, first=(0, 0), params=0, layers=0,
             tangent=0, rows=(0, 0)) -> bytes:
     """ecornn_io: its fields in the order of _structs.IO up to reserve_bytes; the others by name, of
-    which resets includes reset_state, first is first_step and first_row, and rows includes streams."""
+    which resets includes reset_state, first is a step and a row, and rows includes streams."""
     return IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first, params, 0, layers, tangent,
                    *rows, 0)
 

@@ -46,9 +46,9 @@ def test_values_and_gradients_are_the_layer_s(cell, batch_first):
     np.testing.assert_array_equal(final[-1], right.final[-1])
     layer.parameters.block[:] = 0  # those of the argument count
     for transform in (lambda f: f, jax.jit):
-        dp, dx, dinitial = transform(jax.grad(loss, argnums=(0, 1, 2)))(values, x, initial)
+        dp, dx, dstates = transform(jax.grad(loss, argnums=(0, 1, 2)))(values, x, initial)
         np.testing.assert_allclose(dx, grads.x, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(dinitial[-1], grads.initial[-1], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(dstates[-1], grads.initial[-1], rtol=1e-6, atol=1e-6)
         for name, gradient in grads.parameters.items():
             np.testing.assert_allclose(dp[name], gradient, rtol=1e-5, atol=1e-5)
 
