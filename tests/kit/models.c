@@ -88,7 +88,7 @@ struct runner {
 
 static void *run_in_thread(void *own)
 {
-    enum { TIMES = 4 };
+    enum { TIMES = 8 };
     struct runner *runner = own;
     const struct trial *trial = runner->trial;
     for (int time = 0; time < 2 * TIMES && runner->status == ECORNN_OK; time++)

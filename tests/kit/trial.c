@@ -314,6 +314,7 @@ void trial_send(struct trial *trial)
     fill_block(trial, trial->workspace, trial->sizes.workspace_bytes);
     fill_block(trial, trial->reserve, trial->sizes.reserve_bytes);
     fill_block(trial, trial->dweights, trial->sizes.dweight_bytes);
+    check_ok(ecornn_wait(trial->device, NULL)); /* copies to a GPU may still be under way */
     check_ok(ecornn_pack(trial->plan, trial->params, NULL, trial->weights, trial->io.stream));
 }
 
