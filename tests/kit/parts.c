@@ -62,7 +62,9 @@ bool part_each(struct part a, int a_role, struct part b, int b_role, part_visit 
                void *context)
 {
     bool ok = true;
-    for (int k = 0; ok && k < a.of->layers; k++)
+    if (a.of->without >> a_role & 1 || b.of->without >> b_role & 1)
+        return true;
+    for (int k = 0; k < a.of->layers && ok; k++)
         for (int s = 0; ok && s < TRIAL_STATES; s++) {
             const struct trial_array *const from = &a.of->array[k][a_role][s],
                                             *const to = &b.of->array[k][b_role][s];

@@ -1,164 +1,227 @@
 /*
- * Compares a run with the same run in pieces of some steps and rows. Bits must be the same, random
- * numbers included. Each piece begins from the whole run's states of that step. Cases are
- * time-major, forward in time, without lengths.
+ * Runs against runs of their steps. A case with all-states gives the bits of its runs of so many
+ * steps and rows each, and a case with resets those of its episodes. An episode is run without
+ * resets with all rows, but only one of its rows is compared.
  */
 #include "tests/kit/testing.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Steps [t0, t1) of rows [n0, n1). */
-struct piece {
-    const struct test_case *test;
-    const struct data *inputs, *whole;
-    int32_t t0, t1, n0, n1;
-};
+#include "common/problem.h"
+#include "common/type.h"
+#include "tests/kit/calls.h"
+#include "tests/kit/trial.h"
 
-/* A part of an array [lanes,T,N,width]. */
-struct place {
-    int32_t lanes, T, N;
-    size_t width;
-};
-
-static struct place place_of(const struct array *array, int32_t T, int32_t N)
+/* Sets an array of the host, if the case has it. */
+static void load(struct trial *trial, int role, int s, const struct data *data)
 {
-    const size_t width = array->rank == 3 ? (size_t)array->extent[2] : 1;
-    const size_t lanes = array->count / ((size_t)T * (size_t)N * width);
-    return (struct place){(int32_t)lanes, T, N, width};
-}
-
-static size_t at(const struct place *place, int32_t lane, int32_t t, int32_t n)
-{
-    const size_t step = (size_t)lane * (size_t)place->T + (size_t)t;
-    return (step * (size_t)place->N + (size_t)n) * place->width;
-}
-
-/* Copies the piece's part of an array of the whole run: its steps, or one of the whole's T steps.
- */
-static void cut(const struct piece *piece, struct data *to, const char *name,
-                const struct array *from, int32_t T, struct piece part)
-{
-    if (!from)
+    struct trial_array *const array = &trial->array[0][role][s];
+    const struct array *from = data_find(data, trial_role(role));
+    char name[32];
+    snprintf(name, sizeof name, "%s%d", trial_role(role), s);
+    if (from == NULL)
+        from = data_find(data, name);
+    if (array->host == NULL)
         return;
-    const struct place source = place_of(from, T, piece->test->N);
-    const struct place goal = {source.lanes, part.t1 - part.t0, part.n1 - part.n0, source.width};
-    const int32_t extent[] = {goal.lanes * goal.T, goal.N, (int32_t)goal.width};
-    struct array *copy = data_add(to, name, from->rank, extent);
-    for (int32_t lane = 0; lane < goal.lanes; lane++)
-        for (int32_t t = 0; t < goal.T; t++)
-            memcpy(copy->value + at(&goal, lane, t, 0),
-                   from->value + at(&source, lane, part.t0 + t, part.n0),
-                   (size_t)goal.N * goal.width * sizeof(double));
-}
-
-static struct piece step_of(const struct piece *piece, int32_t t)
-{
-    struct piece one = *piece;
-    one.t0 = t;
-    one.t1 = t + 1;
-    return one;
-}
-
-static void take_states(const struct piece *piece, struct data *to, const struct data *after)
-{
-    for (int s = 0; s < piece->test->states; s++) {
-        char name[32], shown[32], dinitial[32];
-        snprintf(shown, sizeof shown, "states%d", s);
-        snprintf(dinitial, sizeof dinitial, "dinitial%d", s);
-        snprintf(name, sizeof name, "initial%d", s);
-        if (piece->t0 > 0)
-            cut(piece, to, name, data_find(piece->whole, shown), piece->test->T,
-                step_of(piece, piece->t0 - 1));
+    if (from == NULL)
+        trial->without |= 1u << role;
+    for (size_t i = 0; from != NULL && i < from->count; i++)
+        if (array->type != 0)
+            eco_type_set(array->host, i, array->type, from->value[i]);
+        else if (role == LENGTHS)
+            ((int32_t *)(void *)array->host)[i] = (int32_t)from->value[i];
         else
-            cut(piece, to, name, data_find(piece->inputs, name), 1, step_of(piece, 0));
-        snprintf(name, sizeof name, "start%d", s);
-        cut(piece, to, name, data_find(piece->inputs, name), 1, step_of(piece, 0));
-        snprintf(name, sizeof name, "dfinal%d", s);
-        const struct array *carried = data_find(after, dinitial);
-        if (piece->t1 == piece->test->T)
-            cut(piece, to, name, data_find(piece->inputs, name), 1, step_of(piece, 0));
-        else if (carried)
-            memcpy(data_add(to, name, carried->rank, carried->extent)->value, carried->value,
-                   carried->count * sizeof(double));
-        snprintf(name, sizeof name, "dstates%d", s);
-        cut(piece, to, name, data_find(piece->inputs, name), piece->test->T, *piece);
+            array->host[i] = (char)from->value[i];
+}
+
+static void load_params(struct trial *trial, const struct data *inputs)
+{
+    const struct trial_array *const array = &trial->array[0][PARAMS][0];
+    for (int k = 0; k < trial->sizes.param_count; k++) {
+        ecornn_param param;
+        param_at(trial->plan, k, &param);
+        const struct array *const from = data_find(inputs, param.name);
+        for (size_t i = 0; i < from->count; i++)
+            eco_type_set(array->host, param.offset + i, array->type, from->value[i]);
     }
 }
 
-static void take_inputs(const struct piece *piece, struct data *to, const struct data *after)
+static void open(struct trial *trial, const struct machine *machine, const struct test_case *test,
+                 int32_t T, int32_t N)
 {
-    const char *const sequence[] = {"x", "dy", "resets"};
-    for (size_t i = 0; i < sizeof sequence / sizeof *sequence; i++)
-        cut(piece, to, sequence[i], data_find(piece->inputs, sequence[i]), piece->test->T, *piece);
-    take_states(piece, to, after);
-    for (int i = 0; i < piece->inputs->n; i++)
-        if (strchr(piece->inputs->array[i].name, '.')) { /* a parameter */
-            const struct array *from = &piece->inputs->array[i];
-            memcpy(data_add(to, from->name, from->rank, from->extent)->value, from->value,
-                   from->count * sizeof(double));
-        }
+    ecornn_desc desc = test->desc;
+    ecornn_plan *plan;
+    desc.steps = T, desc.batch = N;
+    check_ok(ecornn_plan_create_desc(&plan, machine->device, &desc));
+    trial_open_plan(trial, machine->device, plan);
+    trial->owns_plan = true;
+    trial->io.seed = test->seed;
 }
 
-/* Takes the piece's expected results from the whole run. */
-static void take_expected(const struct piece *piece, struct data *to)
+/* Runs the case, and gives its inputs and results to a trial, which does not run. */
+static bool open_whole(struct trial *whole, const struct machine *machine,
+                       const struct test_case *test, const struct data *inputs)
 {
-    const struct test_case *test = piece->test;
-    cut(piece, to, "y", data_find(piece->whole, "y"), test->T, *piece);
-    cut(piece, to, "dx", data_find(piece->whole, "dx"), test->T, *piece);
-    for (int s = 0; s < test->states; s++) {
-        char name[32], shown[32];
-        snprintf(shown, sizeof shown, "states%d", s);
-        cut(piece, to, shown, data_find(piece->whole, shown), test->T, *piece);
-        snprintf(name, sizeof name, "final%d", s);
-        cut(piece, to, name, data_find(piece->whole, shown), test->T,
-            step_of(piece, piece->t1 - 1));
-        snprintf(name, sizeof name, "dinitial%d", s);
-        if (piece->t0 == 0)
-            cut(piece, to, name, data_find(piece->whole, name), 1, step_of(piece, 0));
-    }
-}
-
-/* results: those of the piece after this one; replaced by this one's. */
-static bool check(const struct piece *piece, const struct machine *machine, struct data *results)
-{
-    struct test_case part = *piece->test;
-    struct data inputs = {0}, expected = {0}, own = {0};
-    part.desc.flags &= ~(uint32_t)(ECORNN_SAVE_ALL | ECORNN_SAVE_STATES);
-    part.desc.save_every = 0;
-    part.desc.steps = part.T = piece->t1 - piece->t0;
-    part.desc.batch = part.N = piece->n1 - piece->n0;
-    part.first_step += piece->t0;
-    part.first_row += piece->n0;
-    take_inputs(piece, &inputs, results);
-    take_expected(piece, &expected);
-    const bool ok =
-        case_run(&part, machine, &inputs, &own) && results_same(&part, "a piece", &expected, &own);
-    if (!ok)
-        fprintf(stderr, "    steps %d to %d, rows %d to %d\n", (int)piece->t0, (int)piece->t1,
-                (int)piece->n0, (int)piece->n1);
-    data_free(&inputs);
-    data_free(&expected);
-    data_free(results);
-    *results = own;
+    struct data results = {0};
+    const bool ok = case_run(test, machine, inputs, &results);
+    open(whole, machine, test, test->T, test->N);
+    load_params(whole, inputs);
+    for (int role = 0; role < DPARAMS; role++)
+        for (int s = 0; s < TRIAL_STATES && role != PARAMS; s++)
+            load(whole, role, s, role < Y ? inputs : &results);
+    data_free(&results);
     return ok;
+}
+
+/* Opens a trial for parts, whose training saves all. */
+static void open_part(struct trial *part, const struct machine *machine,
+                      const struct test_case *test, int32_t T, int32_t N)
+{
+    struct test_case of = *test;
+    of.desc.flags &= ~(uint32_t)(ECORNN_SAVE_ALL | ECORNN_SAVE_STATES);
+    of.desc.save_every = 0;
+    open(part, machine, &of, T, N);
+}
+
+static bool is_equal(struct part_row a, struct part_row b, void *context)
+{
+    bool same = true;
+    (void)context;
+    for (size_t i = 0; same && i < a.array->row / a.array->element; i++)
+        same = eco_type_get(a.at, i, a.array->type) == eco_type_get(b.at, i, b.array->type);
+    return same;
+}
+
+static bool same(struct part part, int role, struct part whole, int whole_role)
+{
+    const bool ok = part_each(part, role, whole, whole_role, is_equal, NULL);
+    if (!ok)
+        fprintf(stderr, "    other %s in %d steps from step %d, in rows from %d\n",
+                trial_role(role), (int)part.of->T, (int)whole.step, (int)whole.row);
+    return ok;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+/* Runs the piece of the whole that begins there; the piece after it has been run. */
+static bool check_piece(struct trial *piece, struct part whole, const struct test_case *test)
+{
+    const struct part own = {.of = piece};
+    const int32_t t1 = whole.step + piece->T;
+    const struct part before = {
+        .of = whole.of, .step = whole.step - 1, .row = whole.row, .steps = 1};
+    const struct part last = {.of = whole.of, .step = t1 - 1, .row = whole.row, .steps = 1};
+    piece->without = 0;
+    part_copy(own, DFINAL, own, DINITIAL); /* of the piece after it */
+    for (int role = 0; role < Y; role++)
+        if (role != DFINAL || t1 == test->T)
+            part_copy(own, role, whole, role);
+    if (whole.step > 0)
+        part_copy(own, INITIAL, before, STATES);
+    piece->without = whole.of->without & ~(1u << INITIAL | 1u << DFINAL);
+    piece->without |= whole.step == 0 ? whole.of->without & 1u << INITIAL : 0;
+    piece->without |= t1 == test->T ? whole.of->without & 1u << DFINAL : 0;
+    trial_point(piece);
+    piece->io.first_step = (uint32_t)(test->first_step + whole.step);
+    piece->io.first_row = (uint32_t)(test->first_row + whole.row);
+    trial_run(piece);
+    return same(own, Y, whole, Y) && same(own, DX, whole, DX) && same(own, STATES, whole, STATES) &&
+           same(own, FINAL, last, STATES) &&
+           (whole.step > 0 || same(own, DINITIAL, whole, DINITIAL));
 }
 
 bool pieces_same(const struct test_case *test, const struct machine *machine,
                  const struct data *inputs, int32_t steps, int32_t rows)
 {
-    struct data whole = {0};
-    bool ok = case_run(test, machine, inputs, &whole);
-    struct piece piece = {.test = test, .inputs = inputs, .whole = &whole};
-    for (; ok && piece.n0 < test->N; piece.n0 = piece.n1) {
-        struct data results = {0};
-        piece.n1 = piece.n0 + rows < test->N ? piece.n0 + rows : test->N;
-        for (piece.t1 = test->T; ok && piece.t1 > 0; piece.t1 = piece.t0) {
-            piece.t0 = (piece.t1 - 1) / steps * steps;
-            ok = check(&piece, machine, &results);
+    struct trial whole, piece;
+    struct part at = {.of = &whole};
+    bool ok = open_whole(&whole, machine, test, inputs);
+    open_part(&piece, machine, test, steps, rows);
+    for (; ok && at.row < test->N; at.row += rows)
+        for (int32_t t1 = test->T; ok && t1 > 0; t1 = at.step) {
+            at.step = (t1 - 1) / steps * steps;
+            trial_size(&piece, t1 - at.step, at.row + rows < test->N ? rows : test->N - at.row, 0);
+            ok = check_piece(&piece, at, test);
         }
-        data_free(&results);
+    trial_close(&piece), trial_close(&whole);
+    return ok;
+}
+
+/* ---- episodes -------------------------------------------------------------------------------- */
+
+/* Adds in the type of sums. */
+static bool add_rounded(struct part_row a, struct part_row b, void *context)
+{
+    const ecornn_type type = a.array->type;
+    (void)context;
+    for (size_t i = 0; i < a.array->row / a.array->element; i++)
+        eco_type_set(a.at, i, type,
+                     eco_type_round(eco_type_get(a.at, i, type) + eco_type_get(b.at, i, type),
+                                    eco_type_sum(type)));
+    return true;
+}
+
+/* Runs the episode of a row that begins there, and compares the row; initial, ends: is it the row's
+ * first episode, its last one? `sums` gets the gradient of its start. */
+static bool check_episode(struct trial *episode, struct part row, bool initial, bool ends,
+                          struct trial *sums)
+{
+    const struct part own = {.of = episode}, all = {.of = row.of, .step = row.step},
+                      own_row = {.of = episode, .row = row.row, .rows = 1};
+    const int from = initial ? INITIAL : START;
+    episode->without = 0;
+    part_copy_inputs(own, all);
+    part_copy(own, INITIAL, all, from);
+    episode->without = row.of->without & ~(1u << INITIAL);
+    episode->without |= (row.of->without >> from & 1u) << INITIAL;
+    episode->without |= ends ? 0 : 1u << DFINAL;
+    trial_point(episode);
+    trial_run(episode);
+    if (!initial)
+        part_each((struct part){.of = sums, .row = row.row, .rows = 1}, DSTART, own_row, DINITIAL,
+                  add_rounded, NULL);
+    return same(own_row, Y, row, Y) && same(own_row, DX, row, DX) &&
+           (!ends || same(own_row, FINAL, row, FINAL)) &&
+           (!initial || same(own_row, DINITIAL, row, DINITIAL));
+}
+
+/* Checks the row's episodes in backward's order, the last one first, because their gradients are
+ * added in this order. */
+static bool check_row(struct trial *episode, struct part row, struct trial *sums, int32_t T)
+{
+    const struct trial_array *const resets = &row.of->array[0][RESETS][0];
+    const bool reversed = row.of->of[0]->reverse;
+    bool ok = true;
+    for (int32_t k = 0, done = 0; ok && k < T; k++) { /* in backward's order */
+        const int32_t first =
+            reversed ? k + 1 : T - 1 - k; /* first step of an episode or of the row */
+        const bool inside = first < T, reset = inside && resets->host[first * row.of->N + row.row];
+        if (first > 0 && inside && !reset)
+            continue;
+        row.step = reversed ? done : first;
+        trial_size(episode, (reversed ? first : T - done) - row.step, row.of->N, 0);
+        ok = check_episode(episode, row, reversed ? first == T : first == 0 && !reset, done == 0,
+                           sums);
+        done = k + 1;
     }
-    data_free(&whole);
+    return ok;
+}
+
+bool episodes_same(const struct test_case *test, const struct machine *machine,
+                   const struct data *inputs)
+{
+    struct trial whole, episode, sums;
+    struct test_case of = *test;
+    bool ok = open_whole(&whole, machine, test, inputs);
+    of.desc.flags &= ~(uint32_t)ECORNN_RESETS;
+    open_part(&episode, machine, &of, test->T, test->N);
+    open(&sums, machine, test, test->T, test->N);
+    for (int32_t n = 0; ok && n < test->N; n++)
+        ok = check_row(&episode, (struct part){.of = &whole, .row = n, .rows = 1}, &sums,
+                       case_length(inputs, n, test->T));
+    if (ok && !eco_type_narrow(test->desc.type))
+        ok = same((struct part){.of = &sums}, DSTART, (struct part){.of = &whole}, DSTART);
+    trial_close(&sums), trial_close(&episode), trial_close(&whole);
     return ok;
 }

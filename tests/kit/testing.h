@@ -152,7 +152,7 @@ bool results_agree_within(const struct test_case *test, const char *who,
 bool results_same(const struct test_case *test, const char *who, const struct data *expected,
                   const struct data *results);
 
-/* episodes.c: a run with resets gives the bits of the same run cut into episodes, where bits do not
+/* pieces.c: a run with resets gives the bits of the same run cut into episodes, where bits do not
  * depend on how many steps there are.  One direction. */
 bool episodes_same(const struct test_case *test, const struct machine *machine,
                    const struct data *inputs);
@@ -162,7 +162,7 @@ bool episodes_same(const struct test_case *test, const struct machine *machine,
 bool masked_same(const struct test_case *test, const struct machine *machine,
                  const struct data *inputs);
 
-/* pieces.c: a case with all-states gives the bits of its runs of so many steps and rows each. */
+/* A case with all-states gives the bits of its runs of so many steps and rows each. */
 bool pieces_same(const struct test_case *test, const struct machine *machine,
                  const struct data *inputs, int32_t steps, int32_t rows);
 

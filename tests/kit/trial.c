@@ -26,7 +26,7 @@ static const struct {
     [DY] = {"dy", OUTPUT, GRADIENT(dy)},
     [INITIAL] = {"initial", STATE, IO(initial)},
     [DFINAL] = {"dfinal", STATE, GRADIENT(dfinal)},
-    [START] = {"reset_state", STATE, IO(reset_state)},
+    [START] = {"start", STATE, IO(reset_state)},
     [DSTATES] = {"dstates", EACH_STEP, GRADIENT(dstates)},
     [PARAMS] = {"params", PARAMETERS, 0, 0},
     [LENGTHS] = {"lengths", ROW, IO(lengths)},
@@ -37,7 +37,7 @@ static const struct {
     [STATES] = {"states", EACH_STEP, IO(states)},
     [DX] = {"dx", INPUT, GRADIENT(dx)},
     [DINITIAL] = {"dinitial", STATE, GRADIENT(dinitial)},
-    [DSTART] = {"dreset_state", STATE, GRADIENT(dreset_state)},
+    [DSTART] = {"dstart", STATE, GRADIENT(dreset_state)},
     [DPARAMS] = {"dparams", PARAMETERS, 0, 0},
 };
 
@@ -153,7 +153,7 @@ static void point(struct trial *trial, struct trial_array *array, int k, int rol
     void *there = array->there;
     if (role == FINAL && trial->alias)
         there = trial->array[k][INITIAL][s].there;
-    if (role == LENGTHS && !trial->ragged)
+    if ((role == LENGTHS && !trial->ragged) || trial->without >> role & 1)
         there = NULL;
     if (table[role].kind == PARAMETERS)
         point_params(trial, array, k, role == DPARAMS);

@@ -60,8 +60,9 @@ struct trial {
     int layers;
     int32_t T, N, streams; /* of the run; streams 0: none */
     bool trains;
-    bool ragged; /* lengths are given */
-    bool alias;  /* final states are in the memory of the initial ones */
+    bool ragged;      /* lengths are given */
+    unsigned without; /* bits of roles that are not given: NULL, and in no part */
+    bool alias;       /* final states are in the memory of the initial ones */
     struct trial_array array[TRIAL_LAYERS][ROLES][TRIAL_STATES];
     void *weights, *dweights, *workspace, *reserve;
     const void **params; /* and dparams [param_count], in memory of the device */
