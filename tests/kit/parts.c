@@ -40,6 +40,11 @@ static void count(const struct part *part, const struct trial_array *array, int3
         n[3] = least(n[3], part->rows);
 }
 
+char *part_at(struct part part, int role)
+{
+    return row_of(&part, &part.of->array[0][role][0], (const int32_t[4]){0});
+}
+
 static bool each_row(const struct part *a, const struct trial_array *from, const struct part *b,
                      const struct trial_array *to, part_visit *visit, void *context)
 {

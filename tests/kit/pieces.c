@@ -3,104 +3,10 @@
  * steps and rows each, and a case with resets those of its episodes. An episode is run without
  * resets with all rows, but only one of its rows is compared.
  */
-#include "tests/kit/testing.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/kit/whole.h"
 
 #include "common/problem.h"
 #include "common/type.h"
-#include "tests/kit/calls.h"
-#include "tests/kit/trial.h"
-
-/* Sets an array of the host, if the case has it. */
-static void load(struct trial *trial, int role, int s, const struct data *data)
-{
-    struct trial_array *const array = &trial->array[0][role][s];
-    const struct array *from = data_find(data, trial_role(role));
-    char name[32];
-    snprintf(name, sizeof name, "%s%d", trial_role(role), s);
-    if (from == NULL)
-        from = data_find(data, name);
-    if (array->host == NULL)
-        return;
-    if (from == NULL)
-        trial->without |= 1u << role;
-    for (size_t i = 0; from != NULL && i < from->count; i++)
-        if (array->type != 0)
-            eco_type_set(array->host, i, array->type, from->value[i]);
-        else if (role == LENGTHS)
-            ((int32_t *)(void *)array->host)[i] = (int32_t)from->value[i];
-        else
-            array->host[i] = (char)from->value[i];
-}
-
-static void load_params(struct trial *trial, const struct data *inputs)
-{
-    const struct trial_array *const array = &trial->array[0][PARAMS][0];
-    for (int k = 0; k < trial->sizes.param_count; k++) {
-        ecornn_param param;
-        param_at(trial->plan, k, &param);
-        const struct array *const from = data_find(inputs, param.name);
-        for (size_t i = 0; i < from->count; i++)
-            eco_type_set(array->host, param.offset + i, array->type, from->value[i]);
-    }
-}
-
-static void open(struct trial *trial, const struct machine *machine, const struct test_case *test,
-                 int32_t T, int32_t N)
-{
-    ecornn_desc desc = test->desc;
-    ecornn_plan *plan;
-    desc.steps = T, desc.batch = N;
-    check_ok(ecornn_plan_create_desc(&plan, machine->device, &desc));
-    trial_open_plan(trial, machine->device, plan);
-    trial->owns_plan = true;
-    trial->io.seed = test->seed;
-}
-
-/* Runs the case, and gives its inputs and results to a trial, which does not run. */
-static bool open_whole(struct trial *whole, const struct machine *machine,
-                       const struct test_case *test, const struct data *inputs)
-{
-    struct data results = {0};
-    const bool ok = case_run(test, machine, inputs, &results);
-    open(whole, machine, test, test->T, test->N);
-    load_params(whole, inputs);
-    for (int role = 0; role < DPARAMS; role++)
-        for (int s = 0; s < TRIAL_STATES && role != PARAMS; s++)
-            load(whole, role, s, role < Y ? inputs : &results);
-    data_free(&results);
-    return ok;
-}
-
-/* Opens a trial for parts, whose training saves all. */
-static void open_part(struct trial *part, const struct machine *machine,
-                      const struct test_case *test, int32_t T, int32_t N)
-{
-    struct test_case of = *test;
-    of.desc.flags &= ~(uint32_t)(ECORNN_SAVE_ALL | ECORNN_SAVE_STATES);
-    of.desc.save_every = 0;
-    open(part, machine, &of, T, N);
-}
-
-static bool is_equal(struct part_row a, struct part_row b, void *context)
-{
-    bool same = true;
-    (void)context;
-    for (size_t i = 0; same && i < a.array->row / a.array->element; i++)
-        same = eco_type_get(a.at, i, a.array->type) == eco_type_get(b.at, i, b.array->type);
-    return same;
-}
-
-static bool same(struct part part, int role, struct part whole, int whole_role)
-{
-    const bool ok = part_each(part, role, whole, whole_role, is_equal, NULL);
-    if (!ok)
-        fprintf(stderr, "    other %s in %d steps from step %d, in rows from %d\n",
-                trial_role(role), (int)part.of->T, (int)whole.step, (int)whole.row);
-    return ok;
-}
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
@@ -126,9 +32,9 @@ static bool check_piece(struct trial *piece, struct part whole, const struct tes
     piece->io.first_step = (uint32_t)(test->first_step + whole.step);
     piece->io.first_row = (uint32_t)(test->first_row + whole.row);
     trial_run(piece);
-    return same(own, Y, whole, Y) && same(own, DX, whole, DX) && same(own, STATES, whole, STATES) &&
-           same(own, FINAL, last, STATES) &&
-           (whole.step > 0 || same(own, DINITIAL, whole, DINITIAL));
+    return whole_same(own, Y, whole, Y) && whole_same(own, DX, whole, DX) &&
+           whole_same(own, STATES, whole, STATES) && whole_same(own, FINAL, last, STATES) &&
+           (whole.step > 0 || whole_same(own, DINITIAL, whole, DINITIAL));
 }
 
 bool pieces_same(const struct test_case *test, const struct machine *machine,
@@ -136,8 +42,8 @@ bool pieces_same(const struct test_case *test, const struct machine *machine,
 {
     struct trial whole, piece;
     struct part at = {.of = &whole};
-    bool ok = open_whole(&whole, machine, test, inputs);
-    open_part(&piece, machine, test, steps, rows);
+    bool ok = whole_open(&whole, machine, test, inputs);
+    whole_part(&piece, machine, test, steps, rows);
     for (; ok && at.row < test->N; at.row += rows)
         for (int32_t t1 = test->T; ok && t1 > 0; t1 = at.step) {
             at.step = (t1 - 1) / steps * steps;
@@ -181,9 +87,9 @@ static bool check_episode(struct trial *episode, struct part row, bool initial, 
     if (!initial)
         part_each((struct part){.of = sums, .row = row.row, .rows = 1}, DSTART, own_row, DINITIAL,
                   add_rounded, NULL);
-    return same(own_row, Y, row, Y) && same(own_row, DX, row, DX) &&
-           (!ends || same(own_row, FINAL, row, FINAL)) &&
-           (!initial || same(own_row, DINITIAL, row, DINITIAL));
+    return whole_same(own_row, Y, row, Y) && whole_same(own_row, DX, row, DX) &&
+           (!ends || whole_same(own_row, FINAL, row, FINAL)) &&
+           (!initial || whole_same(own_row, DINITIAL, row, DINITIAL));
 }
 
 /* Checks the row's episodes in backward's order, the last one first, because their gradients are
@@ -213,15 +119,15 @@ bool episodes_same(const struct test_case *test, const struct machine *machine,
 {
     struct trial whole, episode, sums;
     struct test_case of = *test;
-    bool ok = open_whole(&whole, machine, test, inputs);
+    bool ok = whole_open(&whole, machine, test, inputs);
     of.desc.flags &= ~(uint32_t)ECORNN_RESETS;
-    open_part(&episode, machine, &of, test->T, test->N);
-    open(&sums, machine, test, test->T, test->N);
+    whole_part(&episode, machine, &of, test->T, test->N);
+    whole_part(&sums, machine, test, test->T, test->N);
     for (int32_t n = 0; ok && n < test->N; n++)
         ok = check_row(&episode, (struct part){.of = &whole, .row = n, .rows = 1}, &sums,
                        case_length(inputs, n, test->T));
     if (ok && !eco_type_narrow(test->desc.type))
-        ok = same((struct part){.of = &sums}, DSTART, (struct part){.of = &whole}, DSTART);
+        ok = whole_same((struct part){.of = &sums}, DSTART, (struct part){.of = &whole}, DSTART);
     trial_close(&sums), trial_close(&episode), trial_close(&whole);
     return ok;
 }

@@ -124,6 +124,8 @@ struct part_row {
 typedef bool part_visit(struct part_row a, struct part_row b, void *context);
 bool part_each(struct part a, int a_role, struct part b, int b_role, part_visit *visit,
                void *context);
+/* Its first row of [width] numbers of x, y or their gradients. */
+char *part_at(struct part part, int role);
 /* Copies an array, or all inputs, to the type that they have there. */
 void part_copy(struct part to, int to_role, struct part from, int from_role);
 void part_copy_inputs(struct part to, struct part from);
