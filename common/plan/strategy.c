@@ -165,6 +165,7 @@ static void add_threads(struct eco_strategy *strategy, const struct ecornn_plan 
         const struct eco_strategy whole =
             requested_strategy(plan, strategy->algo, strategy->saving, threads);
         struct eco_strategy more = halved(plan, &whole, strategy->halvings, threads);
+        more.request.chunk = strategy->request.chunk; /* a longer one would leave threads no room */
         count_bytes(&more, plan);
         if (bytes_of(&more) <= plan->problem.memory_limit) {
             *strategy = more;

@@ -79,11 +79,29 @@ static double share_of_units(const struct eco_cpu_run *run, int units)
     return share < 1 ? share : 1;
 }
 
-/* Weights that a step of this run reads. */
+/* Seconds that lines with the ends of two threads' rows take to move between these in a step: one
+ * in each array that the step writes. With few units all of a row is in such lines. */
+static double crossing_in_steps(const struct eco_cpu_run *run, struct eco_grid grid)
+{
+    const struct eco_lowered *lowered = run->lowered;
+    const int states = run->problem->cell->recipe.n_states,
+              arrays = states + (run->args->backward      ? lowered->n_accs
+                                 : run->problem->training ? lowered->n_saves
+                                                          : 0);
+    const double part = (double)run->unit_group / run->problem->H;
+    return grid.rows > 1 && run->problem->H % run->unit_group > 0
+               ? arrays * eco_cpu_rates.shared_line * (part < 1 ? part : 1)
+               : 0;
+}
+
+/* Weights that a step of this run reads, on average over the layers. */
 static double step_weights(const struct eco_cpu_run *run)
 {
+    const int32_t L = run->problem->L;
+    const double upper = L > 1 ? eco_problem_work(run->problem, 1).input : 0,
+                 input = (run->work->input + (L - 1) * upper) / L;
     const bool fused = run->layout->fuse_input && !run->args->backward;
-    return run->work->recurrent + (fused ? run->work->input : 0);
+    return run->work->recurrent + (fused ? input : 0);
 }
 
 /* Seconds of one step by the slowest of its threads, if `ops` steps run at once, the batch in
@@ -111,7 +129,8 @@ static double step_seconds(const struct eco_cpu_run *run, struct eco_grid grid)
                         (backward ? eco_cpu_rates.pass_back : eco_cpu_rates.pass) * cells +
                         stages * (eco_cpu_rates.row * row + eco_cpu_rates.stage);
     const double late = eco_cpu_rates.late * doublings(grid.ops * grid.rows * grid.units);
-    return busy * (1 + late) + barriers * IN_STEPS * waiting_seconds(grid.units) +
+    return busy * (1 + late) + crossing_in_steps(run, grid) +
+           barriers * IN_STEPS * waiting_seconds(grid.units) +
            sharing_seconds(run, row, grid.units);
 }
 
@@ -264,14 +283,12 @@ static double passes_of(const struct eco_cpu_run *run)
     return scan_steps(run) * (eco_cpu_rates.scan * cells + eco_cpu_rates.scan_row * run->args->N);
 }
 
-/* Seconds that lines take to move between threads that write units of the same row: with odd rows
- * the same lines, else neighbours, which a processor fetches in pairs. */
+/* The same for threads that write units of the same row: with odd rows the same lines. */
 static double crossing_of(const struct eco_cpu_run *run, int threads)
 {
-    static const double same = 0.4, neighbours = 0.1; /* of a barrier */
     const bool apart = run->block_steps > 0 || eco_cpu_by_rows(run, run->args->N, threads);
     const double row =
-        eco_cpu_rates.barrier * (run->problem->H % run->unit_group > 0 ? same : neighbours);
+        run->problem->H % run->unit_group > 0 ? eco_cpu_rates.shared_line : eco_cpu_rates.next_line;
     return apart ? 0 : scan_steps(run) * run->args->N * row;
 }
 

@@ -6,6 +6,8 @@
 #include "cpu/algo/force.h"
 #include "cpu/gemm/packed/packed.h"
 
+#include <math.h>
+
 /* Are weights in BF16 stored as floats? If the floats of R stay in a first-level cache, widening
  * them in each step takes longer. It affects bits, so it is the same for all instruction sets, T
  * and N. */
@@ -55,8 +57,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return refusal != NULL ? refusal : panels_refuse(problem, caps);
 }
 
-/* Rows of a chunk: the result of the input product stays in a second-level cache or close to it. */
-enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 1024, PACK_ROWS = 528 };
+enum { BACKWARD_ROWS = 1024, PACK_ROWS = 528 };
 
 static int32_t steps_for(int32_t rows, int32_t N)
 {
@@ -101,18 +102,28 @@ static bool has_own_accs(const struct eco_lowered *lowered)
     return false;
 }
 
-/* Rows of a forward chunk. If weights stay in the cache, accumulators must not evict them. With a
- * single row they take most of the workspace, in particular if some wait for their step. */
-static int32_t forward_rows(const struct eco_problem *problem, const struct eco_caps *caps)
+/* Rows of a forward chunk: the accumulators of the input product stay in the second-level caches of
+ * the threads. With 16-bit weights bits may depend on the rows of the last product, so those are
+ * the same for any number of threads. With a single row accumulators take most of the workspace, in
+ * particular if some wait for their step. */
+static double forward_rows(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { LEAST = 96, LONE = 48 };
+    enum { LEAST = 96, UNCACHED = 256, LONE = 48, PART = 4 };
     if (problem->N == 1 && has_own_accs(&problem->cell->lowered))
         return LONE;
-    const size_t row = sizeof(float) * (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
-    const size_t rows = row > 0 ? caps->cpu.cache_bytes / 4 / row : FORWARD_ROWS;
-    if (!fits_cache(problem, caps) || rows >= FORWARD_ROWS)
-        return FORWARD_ROWS;
-    return rows < LEAST ? LEAST : (int32_t)rows;
+    const double row = fmax(1, sizeof(float) * (double)problem->cell->lowered.n_accs * problem->H),
+                 threads = problem->weight_type == ECORNN_F32 ? caps->threads : 1,
+                 cached = threads * (double)caps->cpu.cache_bytes / PART / row;
+    return fmax(cached, fits_cache(problem, caps) ? LEAST : UNCACHED);
+}
+
+/* Steps of a forward chunk. Chunks are equally long: if two directions run at once, one begins with
+ * the last chunk, and threads wait for the longer of the two. */
+static int32_t forward_steps(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double most = fmax(2, ceil(forward_rows(problem, caps) / problem->N)),
+                 chunks = ceil(problem->T / most);
+    return (int32_t)ceil(problem->T / chunks);
 }
 
 /* Units of a block of accumulators. Without blocks, rows would begin in a page each. */
@@ -176,8 +187,7 @@ static void request(const struct eco_problem *problem, const struct eco_caps *ca
     *request = (struct eco_layout_request){
         .cpu.by_length = true,
         .cpu.wide = is_wide(problem),
-        .chunk = eco_forced(problem, ECO_FORCE_CHUNK,
-                            steps_for(forward_rows(problem, caps), problem->N)),
+        .chunk = eco_forced(problem, ECO_FORCE_CHUNK, forward_steps(problem, caps)),
         .chunk_backward =
             eco_forced(problem, ECO_FORCE_CHUNK_BACK, steps_for(BACKWARD_ROWS, problem->N)),
         .cpu.pack_rows = eco_forced(problem, ECO_FORCE_PACK_ROWS, PACK_ROWS),

@@ -16,6 +16,8 @@ const struct eco_cpu_rates eco_cpu_rates = {
     .scan_row = 15e-9,
     .stage = 0.05e-6,
     .barrier = 0.25e-6,
+    .shared_line = 0.1e-6,
+    .next_line = 0.025e-6,
     .late = 0.05,
     .wake = 8e-6,
 };

@@ -18,6 +18,8 @@ struct eco_cpu_rates {
     double scan, scan_row;  /* the same in scans, which read no sums of products */
     double stage;           /* a stage of a step, however small */
     double barrier;         /* a barrier, for each doubling of the threads */
+    double shared_line;     /* until a thread has a line that another has just written */
+    double next_line;       /* or the neighbour of one, since processors fetch pairs */
     double late;            /* how much longer a step takes, for each doubling of the threads */
     double wake;            /* until other threads are awake */
 };
