@@ -19,7 +19,7 @@ from ._errors import BY_STATUS, Error
 from ._structs import (ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, BATCH_MAJOR, BF16,
                        BIDIRECTIONAL, Desc, DeviceInfo, F16, F32, F64, FAST_MATH, GRADIENT,
                        GROUPED_INPUT, INT8, IO, MASK, MAX_STATES, Param, REPEAT_PADDING, RESETS,
-                       REVERSE, ROW_INVARIANT, S8, SAVE_ALL, SAVE_STATES, SHARED_INPUT, Sizes,
+                       REVERSE, ROW_INVARIANT, S8, SAVE_ALL, SAVE_STATES, SHARED_INPUT, Sized, Sizes,
                        TANGENT, TRAINING)
 
 NAME = "libecornn.so.0"
@@ -186,12 +186,6 @@ def module(framework: str) -> ctypes.CDLL | None:
             getattr(opened, f"ecornn_{framework}_open").argtypes = [c_int, c_void_p]
             return opened
     return None
-
-
-def addresses(names: tuple[str, ...]) -> ctypes.Array:
-    """The addresses of functions of the library, for a module's open."""
-    return (c_void_p * len(names))(
-        *(ctypes.cast(getattr(library, name), c_void_p).value for name in names))
 
 
 def fail(status: int) -> None:

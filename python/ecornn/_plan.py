@@ -143,7 +143,7 @@ class Plan:
     steps, batch: the largest run; workspace, reserve: bytes of such a run.
     """
 
-    __slots__ = ("handle", "count", "weights", "dweights", "steps", "batch", "workspace",
+    __slots__ = ("handle", "desc", "count", "weights", "dweights", "steps", "batch", "workspace",
                  "reserve", "_fits", "_sizes")
 
     def __init__(self, on: str, shape: Shape, steps: int, batch: int, type: int, params: int,
@@ -162,7 +162,7 @@ class Plan:
         handle, sizes = ctypes.c_void_p(), lib.Sizes()
         check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(desc)))
         check(library.ecornn_plan_sizes(handle, ctypes.byref(sizes)))
-        self.handle, self.count = handle.value, sizes.param_count
+        self.handle, self.desc, self.count = handle.value, desc, sizes.param_count
         self.weights, self.dweights = sizes.weight_bytes, sizes.dweight_bytes
         self.steps, self.batch = steps, batch
         self.workspace, self.reserve = sizes.workspace_bytes, sizes.reserve_bytes

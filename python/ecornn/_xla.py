@@ -24,21 +24,16 @@ from ._errors import BadArgument
 from ._plan import Plan, Plans, Shape, device_info
 from .arrays import NAMES
 
-_VERSION = 4  # version of the interface between Python and the module
+_VERSION = 5  # version of the interface between Python and the module
 # Bits of `given`, as in python/native/xla.h.
 LENGTHS, RESETS, MASK, SEED, DY, RESERVE, DPARAMS, DX = (1 << k for k in range(8))
 INITIAL, STARTS, DFINAL, DINITIAL, DSTARTS = (1 << k for k in (8, 12, 16, 20, 24))
-_FUNCTIONS = ("ecornn_device_open", "ecornn_cell_parse", "ecornn_desc_parse", "ecornn_plan_create_desc",
-              "ecornn_plan_sizes", "ecornn_run_sizes", "ecornn_cell_states", "ecornn_param_get",
-              "ecornn_pack", "ecornn_unpack", "ecornn_forward", "ecornn_backward", "ecornn_wait",
-              "ecornn_download", "ecornn_error_detail", "ecornn_plan_free", "ecornn_cell_free",
-              "ecornn_device_close")
 _MARK = 64  # bytes behind a reserve; see xla.h
 
 
 def _register() -> None:
     module = lib.module("jax")
-    if module is None or module.ecornn_jax_open(_VERSION, lib.addresses(_FUNCTIONS)):
+    if module is None or module.ecornn_jax_open(_VERSION, lib.library._handle):
         raise ImportError(f"no ecornn-jax.so of this version for {lib.path} (set ECORNN_JAX_MODULE "
                           "to its path)")
     for name in ("pack", "forward", "backward"):

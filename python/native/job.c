@@ -1,42 +1,12 @@
 /*
- * Builds jobs from the numbers that Python passes, and keeps them in a table.
+ * Makes jobs, and keeps them in a table.
  */
 #include "python/native/job.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The numbers not read yet. */
-struct reader {
-    const int64_t *next, *end;
-    bool wrong;
-};
-
-static int64_t take(struct reader *reader)
-{
-    if (reader->next == reader->end) {
-        reader->wrong = true;
-        return 0;
-    }
-    return *reader->next++;
-}
-
-/* Reads a rank and the sizes. */
-static struct shape take_shape(struct reader *reader)
-{
-    struct shape shape = {.rank = take(reader)};
-    int64_t stride = 1;
-    if (shape.rank < 0 || shape.rank > MOST_RANK) {
-        reader->wrong = true;
-        shape.rank = 0;
-    }
-    for (int64_t i = 0; i < shape.rank; i++)
-        shape.size[i] = take(reader);
-    for (int64_t i = shape.rank; i-- > 0; stride *= shape.size[i])
-        shape.stride[i] = stride;
-    return shape;
-}
+#include "python/native/tensors.h"
 
 int64_t shape_bytes(const struct shape *shape, int64_t type)
 {
@@ -48,84 +18,229 @@ int64_t shape_bytes(const struct shape *shape, int64_t type)
     return product;
 }
 
-static void take_places(struct reader *reader, struct place *places, const struct job *job)
+/* ---- parameters and torch's tensors ---------------------------------------------------------- */
+
+/* torch's cells have two biases for a gate, the library one, their sum, except gru's n; gate of
+ * each of the library's vectors, 's' sum, 'h' of weight_hh's bias, 'i' of weight_ih's. */
+static const struct twin {
+    const char *cell;
+    int64_t gates;
+    const char *kind, *gate;
+} twins[] = {{"lstm", 4, "ssss", "\0\1\2\3"},
+             {"gru", 3, "sshi", "\0\1\2\2"},
+             {"rnn-tanh", 1, "s", "\0"},
+             {"rnn-relu", 1, "s", "\0"}};
+enum { TWINS = sizeof twins / sizeof *twins };
+
+int plan_kind(const char *cell, bool bias)
 {
-    for (int64_t i = 0; i < job->params; i++) {
-        places[i].tensor = take(reader);
-        places[i].offset = take(reader);
-        reader->wrong |= places[i].tensor < -1 || places[i].tensor >= job->weights;
+    int twin = 0;
+    while (twin < TWINS && strcmp(cell, twins[twin].cell) != 0)
+        twin++;
+    return 2 * twin + bias;
+}
+
+/* Tensors of a pair of layer and direction, in torch's order; without twins BIAS_IH is b, and
+ * BIAS_HH is p. */
+enum tensor_kind { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, WEIGHT_HR, TENSORS };
+
+struct layout {
+    int64_t weights, copy;
+    bool adds, lacks;          /* does a parameter have one in `more`, is one in no tensor? */
+    struct place *from, *more; /* [params] */
+    struct shape weight[];     /* [weights]; then the places */
+};
+
+static enum tensor_kind kind_of(const struct param *param)
+{
+    static const char kinds[] = "WRbp";
+    const char *const found = param->kind ? strchr(kinds, param->kind) : NULL;
+    return found ? (enum tensor_kind)(found - kinds) : WEIGHT_HR;
+}
+
+/* Rows of the tensors of a pair; 0: it has none. */
+static void count_rows(const struct plan *plan, int64_t *rows)
+{
+    const bool bias = plan->kind % 2;
+    const int twin = plan->kind / 2;
+    for (int i = 0; i < plan->count && plan->param[i].pair == 0; i++)
+        rows[kind_of(&plan->param[i])] += plan->param[i].rows;
+    if (!bias)
+        rows[BIAS_IH] = 0;
+    if (twin < TWINS)
+        rows[BIAS_IH] = rows[BIAS_HH] = bias ? twins[twin].gates * plan->desc.hidden : 0;
+}
+
+/* The places of a parameter, which is number `turn` of its kind in its pair. */
+static void place(struct layout *layout, const struct plan *plan, int i, int64_t turn,
+                  const int64_t *tensor)
+{
+    const struct twin *const twin = plan->kind / 2 < TWINS ? &twins[plan->kind / 2] : NULL;
+    enum tensor_kind kind = kind_of(&plan->param[i]);
+    struct place *const from = &layout->from[i], *const more = &layout->more[i];
+    const struct shape one = {2, {plan->param[i].rows, plan->param[i].cols}, {0}};
+    const int64_t bytes = shape_bytes(&one, plan->desc.param_type);
+    *from = *more = (struct place){-1, 0};
+    if (kind == BIAS_IH && plan->kind % 2 == 0) {
+        layout->lacks = true;
+        return;
     }
+    if (kind == BIAS_IH && twin) {
+        const char source = twin->kind[turn];
+        turn = twin->gate[turn];
+        kind = source == 'h' ? BIAS_HH : BIAS_IH;
+        if (source == 's')
+            *more = (struct place){tensor[BIAS_HH], turn * bytes};
+        layout->adds |= source == 's';
+    }
+    *from = (struct place){tensor[kind], turn * bytes};
 }
 
-static void *as_pointer(int64_t number)
+/* All of one pair follow each other in the library's parameters. */
+static void fill_layout(struct layout *layout, const struct plan *plan, const int64_t *rows)
 {
-    return (void *)(uintptr_t)number;
+    int64_t turns[TENSORS] = {0}, tensor[TENSORS];
+    for (int i = 0; i < plan->count; i++) {
+        const struct param *const param = &plan->param[i];
+        const bool is_first = i == 0 || param->pair != plan->param[i - 1].pair;
+        for (int kind = 0; is_first && kind < TENSORS; kind++) {
+            turns[kind] = 0;
+            tensor[kind] = rows[kind] ? layout->weights++ : -1;
+            if (rows[kind])
+                layout->weight[tensor[kind]] = (struct shape){1, {rows[kind], 1}, {1, 1}};
+        }
+        const enum tensor_kind kind = kind_of(param);
+        if (!param->is_vector) {
+            struct shape *const weight = &layout->weight[tensor[kind]];
+            weight->rank = 2;
+            weight->size[1] = weight->stride[0] = param->cols;
+        }
+        place(layout, plan, i, turns[kind]++, tensor);
+    }
+    for (int64_t k = 0; k < layout->weights; k++)
+        layout->copy += shape_bytes(&layout->weight[k], plan->desc.param_type);
 }
 
-/* Reads the fields of struct job in order: a pointer as a number, a shape as rank and sizes, a
- * place as tensor and offset. */
-static void job_read(struct job *job, struct reader *reader)
+static const char *make_layout(struct plan *plan)
 {
-    job->plan = as_pointer(take(reader));
-    int64_t *const fields[] = {&job->reserve, &job->workspace, &job->packed, &job->dpacked,
-                               &job->cuda,    &job->device,    &job->type,   &job->param_type,
-                               &job->steps,   &job->batch,     &job->states, &job->weights,
-                               &job->params};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        *fields[i] = take(reader);
-    job->zeros = as_pointer(take(reader));
-    reader->wrong |= job->states < 1 || job->states > ECORNN_MAX_STATES || job->weights < 0 ||
-                     job->params < 0 || job->weights > MOST_WEIGHTS || job->params > MOST_PARAMS ||
-                     job->type < 1 || job->type > ECORNN_F16 || job->param_type < 1 ||
-                     job->param_type > ECORNN_F16;
+    int64_t rows[TENSORS] = {0}, count = 0;
+    count_rows(plan, rows);
+    for (int kind = 0; kind < TENSORS; kind++)
+        count += rows[kind] > 0;
+    const int64_t directions = plan->desc.flags & ECORNN_BIDIRECTIONAL ? 2 : 1;
+    count *= plan->desc.layers * directions;
+    if (count > MOST_WEIGHTS || plan->count > MOST_PARAMS)
+        return "so many layers need Python's ecornn.torch";
+    struct layout *const layout = calloc(1, sizeof *layout + (size_t)count * sizeof(struct shape) +
+                                                2 * (size_t)plan->count * sizeof(struct place));
+    if (!layout)
+        return "no memory";
+    layout->from = (struct place *)(void *)(layout->weight + count);
+    layout->more = layout->from + plan->count;
+    fill_layout(layout, plan, rows);
+    plan->more = layout;
+    return NULL;
 }
 
-static void read_arrays(struct job *job, struct reader *reader)
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static void lock(void);
+static void unlock(void);
+
+/* Zeros on the job's device, which are shared, and never freed: a queued run may still read them.
+ */
+static const void *find_zeros(const struct job *job, int64_t bytes)
 {
-    job->x = take_shape(reader);
-    job->y = take_shape(reader);
+    enum { DEVICES = 65 };
+    static struct {
+        torch_tensor *tensor;
+        int64_t bytes;
+    } all[DEVICES];
+    const int64_t number = job->cuda ? 1 + job->device : 0;
+    if (number < 0 || number >= DEVICES)
+        return NULL;
+    if (all[number].bytes < bytes) {
+        torch_tensor *const made = make_bytes(job, 2 * bytes);
+        if (!made || torch.aoti_torch_zero_(made) != TORCH_OK)
+            return NULL;
+        all[number].tensor = made;
+        all[number].bytes = 2 * bytes;
+    }
+    return data_of(all[number].tensor);
+}
+
+static struct shape shape_of(int64_t first, int64_t second, int64_t third)
+{
+    return (struct shape){3, {first, second, third}, {second * third, third, 1}};
+}
+
+static void set_shapes(struct job *job, const ecornn_desc *desc)
+{
+    const int64_t directions = desc->flags & ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const int64_t width = desc->proj ? desc->proj : desc->hidden;
+    const bool batch_major = desc->flags & ECORNN_BATCH_MAJOR;
+    const int64_t first = batch_major ? job->batch : job->steps;
+    const int64_t second = batch_major ? job->steps : job->batch;
+    job->x = shape_of(first, second, desc->input);
+    job->y = shape_of(first, second, directions * width);
     for (int64_t i = 0; i < job->states; i++)
-        job->state[i] = take_shape(reader);
-    for (int64_t i = 0; i < job->weights; i++)
-        job->weight[i] = take_shape(reader);
-    take_places(reader, job->from, job);
-    take_places(reader, job->more, job);
-    take_places(reader, job->to, job);
-    take_places(reader, job->twin, job);
-    for (int64_t i = 0; i < job->params; i++)
-        job->adds |= job->more[i].tensor >= 0;
-    for (int64_t i = 0; i < job->weights; i++)
-        job->copy += shape_bytes(&job->weight[i], job->param_type);
-    reader->wrong |= reader->next != reader->end;
+        job->state[i] = shape_of(desc->layers * directions, job->batch, i ? desc->hidden : width);
+}
+
+const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wish)
+{
+    ecornn_sizes sizes = {.size = sizeof sizes};
+    lock();
+    const char *const why = plan->more ? NULL : make_layout(plan);
+    unlock();
+    if (why)
+        return why;
+    if (library.run_sizes(plan->plan, (int32_t)wish->steps, (int32_t)wish->batch, &sizes) !=
+        ECORNN_OK)
+        return library.error_detail();
+    const struct layout *const layout = plan->more;
+    *job = (struct job){.of = plan,
+                        .plan = plan->plan,
+                        .reserve = (int64_t)sizes.reserve_bytes,
+                        .workspace = (int64_t)sizes.workspace_bytes,
+                        .packed = (int64_t)sizes.weight_bytes,
+                        .dpacked = (int64_t)sizes.dweight_bytes,
+                        .cuda = wish->cuda,
+                        .device = wish->device,
+                        .type = plan->desc.type,
+                        .param_type = plan->desc.param_type,
+                        .steps = wish->steps,
+                        .batch = wish->batch,
+                        .states = plan->states,
+                        .weights = layout->weights,
+                        .params = plan->count,
+                        .weight = layout->weight,
+                        .from = layout->from,
+                        .more = layout->more,
+                        .adds = layout->adds,
+                        .copy = layout->copy};
+    set_shapes(job, &plan->desc);
+    lock();
+    job->zeros = layout->lacks ? find_zeros(job, (int64_t)plan->desc.hidden * 8) : NULL;
+    unlock();
+    return layout->lacks && !job->zeros ? "no memory" : NULL;
 }
 
 static void job_free(struct job *job)
 {
-    free(job->weight);
-    free(job->from);
+    plan_let_go(job->of);
     free(job);
 }
 
-static struct job *job_from(const int64_t *numbers, size_t count)
+static struct job *job_from(const struct job_wish *wish)
 {
-    struct reader reader = {numbers, numbers + count, false};
+    struct plan *plan = NULL;
     struct job *const job = calloc(1, sizeof *job);
-    if (!job)
-        return NULL;
-    job_read(job, &reader);
-    if (!reader.wrong) {
-        job->weight = calloc((size_t)job->weights + 1, sizeof *job->weight);
-        job->from = calloc(4 * (size_t)job->params + 1, sizeof *job->from);
-        reader.wrong = !job->weight || !job->from;
-    }
-    if (!reader.wrong) {
-        job->more = job->from + job->params;
-        job->to = job->more + job->params;
-        job->twin = job->to + job->params;
-        read_arrays(job, &reader);
-    }
-    if (reader.wrong) {
-        job_free(job);
+    if (!job || wish->size != sizeof *wish || wish->desc->size < sizeof *wish->desc ||
+        plan_adopt(&plan, wish->plan, wish->desc, plan_kind(wish->cell, wish->bias)) != ECORNN_OK ||
+        plan->desc.models > 1 || job_of(job, plan, wish) != NULL) {
+        plan_let_go(plan);
+        free(job);
         return NULL;
     }
     return job;
@@ -150,9 +265,9 @@ static void unlock(void)
     pthread_mutex_unlock(&table.lock);
 }
 
-bool jobs_begin(void)
+__attribute__((constructor)) static void begin(void)
 {
-    return pthread_atfork(lock, unlock, unlock) == 0;
+    pthread_atfork(lock, unlock, unlock);
 }
 
 /* The index of a free entry, after doubling a full table; -1: no memory. */
@@ -171,9 +286,9 @@ static int64_t find_place(void)
     return first;
 }
 
-int64_t job_make(const int64_t *numbers, size_t count)
+int64_t job_make(const struct job_wish *wish)
 {
-    struct job *const job = job_from(numbers, count);
+    struct job *const job = job_from(wish);
     if (!job)
         return 0;
     lock();

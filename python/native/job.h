@@ -1,6 +1,6 @@
 /*
- * What all runs of one shape share: the plan, the shapes of inputs and results, and the position of
- * parameters in a framework's tensors.  Made once from numbers that Python passes (_native.py).
+ * What all runs of one shape share: the plan, the shapes of inputs and results, and the place of
+ * parameters in torch's tensors.
  *
  * Operators take a job by its number.  Anyone can call an operator, so a number without a job is
  * refused.  Job 5 in entry 2 of the table has the number 5 << 20 | 2; numbers are not reused.
@@ -8,11 +8,7 @@
 #ifndef ECO_TORCH_JOB_H
 #define ECO_TORCH_JOB_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "ecornn.h"
+#include "python/native/plans.h"
 
 /* Python runs larger nets, which have no job. */
 enum { MOST_RANK = 3, MOST_WEIGHTS = 200, MOST_PARAMS = 512 };
@@ -33,25 +29,39 @@ struct job {
     int64_t number;
     int users;    /* calls that hold it */
     bool dropped; /* dropped by Python: the last call that holds it frees it */
+    struct plan *of;
     const ecornn_plan *plan;
     int64_t reserve, workspace, packed, dpacked; /* bytes */
     int64_t cuda, device;                        /* is it a GPU, and its number */
     int64_t type, param_type;                    /* as ecornn_type */
     int64_t steps, batch, states, weights, params;
-    const void *zeros; /* source of a parameter that is in no tensor */
+    const void *zeros; /* source of a parameter that is in no tensor; NULL: all are in one */
     struct shape x, y, state[ECORNN_MAX_STATES];
-    struct shape *weight; /* [weights] */
-    struct place *from;   /* [params] source of a parameter */
-    struct place *more;   /* [params] what is added to it */
-    struct place *to;     /* [params] destination of its gradient */
-    struct place *twin;   /* [params] second destination of the gradient */
-    bool adds;            /* does any parameter have one in `more`? */
-    int64_t copy;         /* bytes of all weights */
+    const struct shape *weight; /* [weights] */
+    const struct place *from; /* [params] source of a parameter, and destination of its gradient */
+    const struct place *more; /* [params] what is added to it; has the same gradient */
+    bool adds;                /* does any parameter have one in `more`? */
+    int64_t copy;             /* bytes of all weights */
 };
 
-bool jobs_begin(void); /* called once; false: jobs are not available */
-/* Makes a job from numbers (job_read).  Returns its number; 0: no memory or wrong numbers. */
-int64_t job_make(const int64_t *numbers, size_t count);
+/* What Python passes for a job: a plan, which lives as long, and a run of it. */
+struct job_wish {
+    size_t size; /* of this structure: that of another version is refused */
+    const ecornn_plan *plan;
+    const ecornn_desc *desc; /* what the plan was made for */
+    const char *cell;        /* its name or text */
+    int64_t bias;            /* do the layers have any? */
+    int64_t cuda, device, steps, batch;
+};
+
+/* The kind of plans of layers of that cell, by its name or text, with or without biases. */
+int plan_kind(const char *cell, bool bias);
+/* Makes a job of a plan of such a kind for a run of T and N; the caller holds the plan as long.
+ * Returns what is wrong, or NULL.  wish: cuda to batch. */
+const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wish);
+
+/* Returns the number of a new job; 0: no memory, or the library or this file refuses the wish. */
+int64_t job_make(const struct job_wish *wish);
 void job_drop(int64_t number);
 /* Holds the job of that number until job_let_go; NULL: there is none. */
 struct job *job_hold(int64_t number);

@@ -3,23 +3,21 @@
  */
 #include "python/native/operator.h"
 
-#include <string.h>
-
 #include "python/native/cell.h"
+#include "python/native/job.h"
 #include "python/native/layer.h"
 #include "python/native/scratch.h"
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { VERSION = 4 }; /* version of the interface between Python and this module */
-struct library library;
+enum { VERSION = 5 }; /* version of the interface between Python and this module */
 
-/* Called by Python, which has loaded libecornn, with the addresses of struct library's functions in
- * order.  Returns 0 if the operators are registered; otherwise Python has another version, this
- * torch has no stable interface, or another copy of this module has registered them. */
-SHOWN int ecornn_torch_open(int version, void *const *functions);
+/* Called by Python with the libecornn that it has opened.  Returns 0 if the operators are
+ * registered; otherwise Python or libecornn has another version, this torch has no stable
+ * interface, or another copy of this module has registered them. */
+SHOWN int ecornn_torch_open(int version, void *opened);
 /* Makes a job for the operators, see job.h.  Returns its number, or 0. */
-SHOWN int64_t ecornn_torch_job(const int64_t *numbers, size_t count);
+SHOWN int64_t ecornn_torch_job(const struct job_wish *wish);
 SHOWN void ecornn_torch_job_free(int64_t job);
 
 static const struct {
@@ -53,7 +51,7 @@ static bool begin(void)
 {
     static bool begun;
     if (!begun && torch_abi_find())
-        begun = scratch_begin() && jobs_begin() && define_layer();
+        begun = scratch_begin() && define_layer();
     return begun;
 }
 
@@ -83,17 +81,17 @@ static bool implement(const char *key)
     return ok;
 }
 
-int ecornn_torch_open(int version, void *const *functions)
+int ecornn_torch_open(int version, void *opened)
 {
-    if (version != VERSION)
-        return 1;
-    memcpy(&library, functions, sizeof library);
-    return begin() && define() && implement("CPU") && implement("CUDA") ? 0 : 1;
+    return version == VERSION && library_find(opened) && begin() && define() && implement("CPU") &&
+                   implement("CUDA")
+               ? 0
+               : 1;
 }
 
-int64_t ecornn_torch_job(const int64_t *numbers, size_t count)
+int64_t ecornn_torch_job(const struct job_wish *wish)
 {
-    return job_make(numbers, count);
+    return job_make(wish);
 }
 
 void ecornn_torch_job_free(int64_t job)

@@ -7,17 +7,6 @@
 #include "ecornn.h"
 #include "python/native/torch_abi.h"
 
-/* The functions of the library that Python has loaded. */
-struct library {
-    ecornn_status (*forward)(const ecornn_plan *, int32_t, int32_t, const ecornn_io *);
-    ecornn_status (*backward)(const ecornn_plan *, int32_t, int32_t, const ecornn_io *,
-                              const ecornn_gradient *);
-    ecornn_status (*pack)(const ecornn_plan *, const void *const *, const void *const *, void *,
-                          void *);
-    ecornn_status (*unpack)(const ecornn_plan *, const void *, void *const *, int, void *);
-};
-extern struct library library;
-
 /* Bits of `given`, as in _native.py. */
 enum {
     GIVEN_LENGTHS = 1 << 0,

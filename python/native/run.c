@@ -20,6 +20,7 @@ static void begin(struct call *call, torch_value job, torch_value list)
     call->stream = NULL;
     call->out.count = 0;
     call->weights = NULL;
+    call->packed = NULL;
     call->ok = tensors_take(&call->in, as_pointer(list)) && call->job;
     if (call->ok && call->job->cuda)
         call->ok = torch_stream((int32_t)call->job->device, &call->stream);
@@ -108,6 +109,8 @@ static const void *packed_of(struct call *call)
     const struct job *const job = call->job;
     struct packed packed = {.data = NULL, .bytes = job->packed};
     const bool given = call->given & GIVEN_PACKED;
+    if (call->packed)
+        return call->packed;
     if (given)
         packed.data = next_bytes(&call->in, job, job->packed, &packed.bytes, &call->ok);
     else

@@ -14,6 +14,7 @@ struct call {
     struct tensors in;
     struct results out;
     torch_tensor *const *weights; /* of a run that packs them; or NULL */
+    const void *packed;           /* those that the plan keeps; or NULL */
     bool ok;
 };
 

@@ -102,9 +102,9 @@ void unpack_weights(const struct job *job, const void *packed, struct results *o
             result(out, *ok ? make(job, &job->weight[i], torch_type(job->param_type)) : NULL, ok));
     if (!*ok)
         return;
-    point_at(job, start, job->to, params);
+    point_at(job, start, job->from, params);
     *ok = library.unpack(job->plan, packed, params, 0, stream) == ECORNN_OK;
-    point_at(job, start, job->twin, params);
+    point_at(job, start, job->more, params);
     if (*ok && job->adds)
         *ok = library.unpack(job->plan, packed, params, 0, stream) == ECORNN_OK;
 }

@@ -31,20 +31,20 @@ bool xla_ok(struct xla_call *call, ecornn_status status)
     const size_t known = sizeof codes / sizeof *codes;
     if (status != ECORNN_OK)
         xla_fail(call, (size_t)status < known ? codes[status] : XLA_INTERNAL,
-                 xla_library.error_detail());
+                 library.error_detail());
     return status == ECORNN_OK;
 }
 
 /* ---- a call ---------------------------------------------------------------------------------- */
 
-static bool is_named(const struct xla_span *name, const char *text)
+static bool is_named(const struct span *name, const char *text)
 {
     return name->bytes == strlen(text) && memcmp(name->at, text, name->bytes) == 0;
 }
 
 /* The attributes, sorted by name. */
 enum { ATTRIBUTES = 4 };
-static bool read_attributes(struct xla_call *call, struct xla_span *texts)
+static bool read_attributes(struct xla_call *call, struct span *texts)
 {
     static const char *const names[ATTRIBUTES] = {"cell", "device", "given", "problem"};
     const struct xla_attributes *const all = &call->frame->attributes;
@@ -59,7 +59,7 @@ static bool read_attributes(struct xla_call *call, struct xla_span *texts)
             if (right)
                 memcpy(&call->given, scalar->value, sizeof call->given);
         } else if (right)
-            texts[i] = *(const struct xla_span *)all->values[i];
+            texts[i] = *(const struct span *)all->values[i];
         right = right && (number || memchr(texts[i].at, 0, texts[i].bytes) == NULL);
     }
     if (!right)
@@ -90,10 +90,11 @@ static bool find_gpu(struct xla_call *call, char *name, size_t size)
 static bool find_plan(struct xla_call *call)
 {
     char name[32];
-    struct xla_span texts[ATTRIBUTES] = {{0}};
-    if (!read_attributes(call, texts))
+    struct span all[ATTRIBUTES] = {{0}};
+    if (!read_attributes(call, all))
         return false;
-    struct xla_span device = texts[1];
+    struct span texts[TEXTS] = {[OF_DEVICE] = all[1], [OF_PROBLEM] = all[3], [OF_CELL] = all[0]};
+    const struct span device = all[1];
     const bool for_gpu = device.bytes >= 4 && memcmp(device.at, "cuda", 4) == 0;
     if (for_gpu != call->on_gpu) {
         xla_fail(call, XLA_BAD_ARGUMENT,
@@ -105,9 +106,9 @@ static bool find_plan(struct xla_call *call)
     if (for_gpu) {
         if (!find_gpu(call, name, sizeof name))
             return false;
-        device = (struct xla_span){name, strlen(name)};
+        texts[OF_DEVICE] = (struct span){name, strlen(name)};
     }
-    return xla_ok(call, xla_plan_find(&call->plan, device, texts[3], texts[0]));
+    return xla_ok(call, plan_hold(&call->plan, texts, 0));
 }
 
 /* Does XLA only ask for the version? */
@@ -136,7 +137,7 @@ static bool find_sizes(struct xla_call *call, int64_t index)
     call->steps = (int32_t)last[batch_first];
     call->batch = (int32_t)last[!batch_first];
     return xla_ok(call,
-                  xla_library.run_sizes(call->plan->plan, call->steps, call->batch, &call->sizes));
+                  library.run_sizes(call->plan->plan, call->steps, call->batch, &call->sizes));
 }
 
 /* Was the reserve that is an argument never written?  Under vmap, `cond` replaces the reserve of an
@@ -182,5 +183,6 @@ xla_error *xla_run(const struct xla_frame *frame, const struct xla_task *task, b
         for (; call.item < call.items && !call.error; call.item++)
             run_item(&call, task);
     free(call.params);
+    plan_let_go(call.plan);
     return call.error;
 }

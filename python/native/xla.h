@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "python/native/xla_plans.h"
+#include "python/native/xla_abi.h"
 
 /* Bits of `given`, as in _xla.py: inputs, and results that are wanted. */
 enum {
@@ -42,7 +42,7 @@ enum { XLA_MARK = 64 }; /* bytes behind a reserve: the first of them says that i
 
 struct xla_call {
     const struct xla_frame *frame;
-    const struct xla_plan *plan;
+    struct plan *plan;
     int64_t given;
     bool on_gpu;
     int32_t steps, batch;

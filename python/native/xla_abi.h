@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "python/native/plans.h"
+
 enum { XLA_MAJOR = 0, XLA_MINOR = 1 };
 /* Numbers of types, of attributes and of errors. */
 enum { XLA_U8 = 6, XLA_S32 = 4, XLA_S64 = 5, XLA_U32 = 8, XLA_F16 = 10, XLA_F32 = 11 };
@@ -48,11 +50,6 @@ struct xla_buffer {
     int64_t *dims; /* [rank] */
 };
 
-struct xla_span { /* text without an end */
-    const char *at;
-    size_t bytes;
-};
-
 struct xla_scalar {
     int type;
     void *value;
@@ -71,7 +68,7 @@ struct xla_attributes { /* sorted by name */
     struct xla_extension *extension;
     int64_t count;
     int *kinds;
-    struct xla_span **names;
+    struct span **names;
     void **values;
 };
 

@@ -86,9 +86,9 @@ static int64_t size_of(const struct xla_call *call, char letter, int number)
     case 'H':
         return number > 0 ? desc->hidden : width;
     case 'R':
-        return call->plan->size[number][0];
+        return call->plan->param[number].rows;
     case 'C':
-        return call->plan->size[number][1];
+        return call->plan->param[number].is_vector ? 0 : call->plan->param[number].cols;
     case 'p':
         return (int64_t)call->sizes.weight_bytes;
     case 'q':
@@ -140,8 +140,13 @@ static struct want want_of(const struct xla_call *call, const struct row *row, b
                            int number)
 {
     struct want want = {.row = row, .result = result, .number = number, .type = row->type};
+    static const int types[] = {[ECORNN_F32] = XLA_F32,
+                                [ECORNN_F64] = XLA_F64,
+                                [ECORNN_BF16] = XLA_BF16,
+                                [ECORNN_F16] = XLA_F16};
+    const ecornn_desc *const desc = &call->plan->desc;
     if (row->type < 0)
-        want.type = row->type == TYPE_OF_X ? call->plan->type : call->plan->param_type;
+        want.type = types[row->type == TYPE_OF_X ? desc->type : desc->param_type];
     for (const char *letter = row->dims; *letter; letter++)
         want.dims[want.rank++] = size_of(call, *letter, number);
     if (row->many == PARAMS && want.dims[want.rank - 1] == 0)

@@ -7,10 +7,10 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-enum { VERSION = 4 }; /* version of the interface between Python and this module */
+enum { VERSION = 5 }; /* version of the interface between Python and this module */
 
-/* Called by Python with the addresses of struct xla_library's functions in order.  0: done. */
-SHOWN int ecornn_jax_open(int version, void *const *functions);
+/* Called by Python with the libecornn that it has opened.  0: done. */
+SHOWN int ecornn_jax_open(int version, void *opened);
 SHOWN xla_error *ecornn_jax_pack(const struct xla_frame *frame);
 SHOWN xla_error *ecornn_jax_pack_cuda(const struct xla_frame *frame);
 SHOWN xla_error *ecornn_jax_forward(const struct xla_frame *frame);
@@ -18,12 +18,9 @@ SHOWN xla_error *ecornn_jax_forward_cuda(const struct xla_frame *frame);
 SHOWN xla_error *ecornn_jax_backward(const struct xla_frame *frame);
 SHOWN xla_error *ecornn_jax_backward_cuda(const struct xla_frame *frame);
 
-int ecornn_jax_open(int version, void *const *functions)
+int ecornn_jax_open(int version, void *opened)
 {
-    if (version != VERSION)
-        return 1;
-    memcpy(&xla_library, functions, sizeof xla_library);
-    return 0;
+    return version == VERSION && library_find(opened) ? 0 : 1;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -31,9 +28,9 @@ int ecornn_jax_open(int version, void *const *functions)
 static void pack(struct xla_call *call)
 {
     const void *const none = NULL; /* a cell may have no parameters */
-    xla_ok(call, xla_library.pack(call->plan->plan,
-                                  call->params ? (const void *const *)call->params : &none, NULL,
-                                  call->packed, call->io.stream));
+    xla_ok(call,
+           library.pack(call->plan->plan, call->params ? (const void *const *)call->params : &none,
+                        NULL, call->packed, call->io.stream));
 }
 
 static void take_seed(struct xla_call *call)
@@ -41,8 +38,8 @@ static void take_seed(struct xla_call *call)
     uint32_t words[2] = {0, 0};
     if (call->seed && !call->on_gpu)
         memcpy(words, call->seed, sizeof words);
-    else if (call->seed && xla_ok(call, xla_library.wait(call->plan->device, call->io.stream)))
-        xla_ok(call, xla_library.download(call->plan->device, words, call->seed, sizeof words));
+    else if (call->seed && xla_ok(call, library.wait(call->plan->device, call->io.stream)))
+        xla_ok(call, library.download(call->plan->device, words, call->seed, sizeof words));
     call->io.seed = words[1] * ((uint64_t)UINT32_MAX + 1) + words[0];
     call->io.weights = call->packed;
 }
@@ -51,7 +48,7 @@ static void forward(struct xla_call *call)
 {
     take_seed(call);
     if (!call->error &&
-        xla_ok(call, xla_library.forward(call->plan->plan, call->steps, call->batch, &call->io)) &&
+        xla_ok(call, library.forward(call->plan->plan, call->steps, call->batch, &call->io)) &&
         call->io.reserve && !call->on_gpu)
         ((unsigned char *)call->io.reserve)[call->sizes.reserve_bytes] = 1;
 }
@@ -60,11 +57,11 @@ static void backward(struct xla_call *call)
 {
     take_seed(call);
     if (!call->error &&
-        xla_ok(call, xla_library.backward(call->plan->plan, call->steps, call->batch, &call->io,
-                                          &call->gradient)) &&
+        xla_ok(call, library.backward(call->plan->plan, call->steps, call->batch, &call->io,
+                                      &call->gradient)) &&
         call->params)
-        xla_ok(call, xla_library.unpack(call->plan->plan, call->gradient.dweights, call->params, 0,
-                                        call->io.stream));
+        xla_ok(call, library.unpack(call->plan->plan, call->gradient.dweights, call->params, 0,
+                                    call->io.stream));
 }
 
 static const struct xla_task tasks[] = {{PACK_IN, PACK_OUT, -1, pack},

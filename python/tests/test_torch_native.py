@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -59,33 +59,19 @@ def test_same_bits(kind, more, dtype, given, monkeypatch):
 
 
 @here
-def test_wrong_numbers_make_no_job(monkeypatch):
+def test_wishes_of_another_version_make_no_job():
     module = ecornn.torch.LSTM(3, 4)
     module(torch.randn(2, 1, 3))
     job = next(iter(module._spec().jobs.values()))
     assert job.native
-    make = _native._module.ecornn_torch_job
-    spec = module._spec()
-    written, begin = [], _native.Handle.__init__
-    monkeypatch.setattr(_native.Handle, "__init__", lambda self, numbers, keeps: (
-        written.append(numbers), begin(self, numbers, keeps))[1])
-    _native.handle(spec, job, torch.device("cpu"), 1, 1, 4, (2, 1, 3), (2, 1, 4),
-                   [(1, 1, 4), (1, 1, 4)])
-    numbers = list(struct.unpack(f"@{len(written[0]) // 8}q", written[0]))
-
-    def made(numbers):
-        found = make(struct.pack(f"@{len(numbers)}q", *numbers), len(numbers))
-        _native._module.ecornn_torch_job_free(found)
-        return found != 0
-
-    assert made(numbers)
-    assert not any(made(numbers[:count]) for count in range(len(numbers)))
-    assert not made([*numbers, 0])
-    for place in range(7, 15):  # types, sizes and counts
-        if place in (9, 10, 14):  # steps, batch, an address
-            continue
-        for wrong in (-2, 1 << 40):
-            assert not made([*numbers[:place], wrong, *numbers[place + 1:]]), place
+    for size in (0, ctypes.sizeof(_native.Wish) - 8, ctypes.sizeof(_native.Wish) + 8):
+        wish = _native.Wish(plan=job.plan.handle, desc=ctypes.pointer(job.plan.desc), cell=b"lstm", bias=1,
+                            steps=2, batch=1)
+        assert size != wish.size and _native._module.ecornn_torch_job(wish) > 0
+        wish.size = size
+        assert _native._module.ecornn_torch_job(wish) == 0
+    assert _native.Handle(_native.Wish(plan=job.plan.handle, desc=ctypes.pointer(job.plan.desc),
+                                       cell=b"lstm", steps=1 << 20, batch=1), None).number == 0
 
 
 def test_bits_are_those_of_the_header():

@@ -71,8 +71,7 @@ class Job:
         makers = [_maker(shape, dtype, x.device) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
         self.pad = _NONE[spec.states:]
-        self.handle = _native.handle(spec, self, x.device, TYPES[dtype], TYPES[params],
-                                     params.itemsize, (*first, spec.input), shapes[0], shapes[1:])
+        self.handle = _native.handle(spec, self)
         self.native = self.handle.number if self.handle else 0
 
 

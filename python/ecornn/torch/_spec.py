@@ -71,7 +71,6 @@ class Spec:
                       memory_limit=limit_of(memory_limit), heads=heads, models=models or 1)
         self._shape = shape
         self.jobs: dict[tuple, object] = {}  # used by _run.py
-        self.native: dict[tuple, object] = {}  # used by _native.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
 
     def drawing(self, drop: bool) -> str:
@@ -176,8 +175,8 @@ class Spec:
 
     @functools.cached_property
     def _of_one(self) -> list[tuple]:
-        """For each parameter four places in the flat weights of all pairs: what it is packed from,
-        what is added to it, where its gradient goes, and where a copy of that goes.
+        """For each parameter two places in the flat weights of all pairs: what it is packed from, and
+        what is added to it.  Its gradient goes to both.
 
         A place is a tensor's number and an offset in elements; NOWHERE if there is none.
         """
@@ -197,18 +196,17 @@ class Spec:
             name = {"W": "weight_ih", "R": "weight_hh", "b": "bias", "p": "factor"}.get(
                 kind, "weight_hr")
             place = (first + number[name], turn * size)
-            found.append((place, NOWHERE, place, NOWHERE))
+            found.append((place, NOWHERE))
         return found
 
     def _bias(self, first: int, number: dict[str, int], turn: int, size: int):
         if not self.bias:
-            return NOWHERE, NOWHERE, NOWHERE, NOWHERE
+            return NOWHERE, NOWHERE
         source, gate = _TWO_BIASES[self.cell][turn]
         ih, hh = ((first + number[name], gate * size) for name in ("bias_ih", "bias_hh"))
         if source == "sum":
-            return ih, hh, ih, hh
-        own = hh if source == "hh" else ih
-        return own, NOWHERE, own, NOWHERE
+            return ih, hh
+        return hh if source == "hh" else ih, NOWHERE
 
     @functools.cached_property
     def places(self) -> list[tuple[int, int]]:
@@ -224,20 +222,6 @@ class Spec:
     def added(self) -> list[tuple[int, int]]:
         """For each parameter: tensor and offset of what is added to it."""
         return [places[1] for places in self._all]
-
-    @functools.cached_property
-    def targets(self) -> list[tuple[int, int]]:
-        """For each parameter: tensor and offset of its gradient."""
-        return [places[2] for places in self._all]
-
-    @functools.cached_property
-    def twins(self) -> list[tuple[int, int]]:
-        """For each parameter: tensor and offset that have the same gradient."""
-        return [places[3] for places in self._all]
-
-    @functools.cached_property
-    def two_biases(self) -> bool:
-        return self.torch and self.bias
 
 
 @functools.lru_cache(maxsize=None)

@@ -123,12 +123,12 @@ def _gradients(spec: Spec, weights, wanted):
              for weight in weights]
     size = weights[0].element_size()
     return found, [0 if tensor < 0 else found[tensor].data_ptr() + offset * size
-                   for tensor, offset in spec.targets]
+                   for tensor, offset in spec.places]
 
 
 def _copy_twins(spec: Spec, found) -> None:
     """Copies the gradient of the first bias to the second."""
-    for (tensor, offset), (twin, at), parameter in zip(spec.targets, spec.twins, spec.parameters):
+    for (tensor, offset), (twin, at), parameter in zip(spec.places, spec.added, spec.parameters):
         if twin >= 0:
             count = parameter.rows * parameter.cols
             found[twin].view(-1)[at:at + count] = found[tensor].view(-1)[offset:offset + count]

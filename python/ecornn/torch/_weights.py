@@ -222,7 +222,7 @@ def gradients(spec: Spec, plan: Plan, dweights: torch.Tensor, weights, wanted, s
     size = weights[0].element_size()
     start = [0 if gradient is None else gradient.data_ptr() for gradient in found]
     start.append(0)  # number -1: nowhere
-    for places in (spec.targets, spec.twins)[:1 + spec.two_biases]:
+    for places in (spec.places, spec.added)[:1 + (spec.torch and spec.bias)]:
         check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), _block(start, places, size),
                                     0, stream))
     return found
