@@ -101,9 +101,11 @@ def host_view(owner, address: int, shape: tuple[int, ...], typestr: str) -> nump
     return numpy.asarray(_Bytes(owner, address, shape, typestr))
 
 
-def capsule_of(owner, address: int, shape: tuple[int, ...], code: int, bits: int,
+def capsule_of(owner, address: int, shape: tuple[int, ...], kind: tuple[int, int],
                device: tuple[int, int], max_version):
-    """A new capsule of dense memory, which keeps the owner alive until its deleter has run."""
+    """A new capsule of dense memory, which keeps the owner alive until its deleter has run.  kind:
+    code and bits of its type."""
+    code, bits = kind
     carrier = host_view(owner, address, shape, f"<{'i' if code == INT else 'u'}{bits // 8}")
     try:
         capsule = carrier.__dlpack__(max_version=max_version)

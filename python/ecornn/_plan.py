@@ -146,8 +146,10 @@ class Plan:
     __slots__ = ("handle", "desc", "count", "weights", "dweights", "steps", "batch", "workspace",
                  "reserve", "_fits", "_sizes")
 
-    def __init__(self, on: str, shape: Shape, steps: int, batch: int, type: int, params: int,
+    def __init__(self, on: str, shape: Shape, size: tuple[int, int], types: tuple[int, int],
                  training: bool, flags: int = 0):
+        """size: T and N.  types: of arrays, of parameters.  flags: in addition to the shape's."""
+        (steps, batch), (type, params) = size, types
         desc = lib.Desc(
             cell=cell(shape.cell), input=shape.input, hidden=shape.hidden, proj=shape.proj,
             layers=shape.layers, steps=steps, batch=batch, type=type, param_type=params,
@@ -224,19 +226,18 @@ class Plans:
         self._plans: dict[tuple, Plan] = {}
         self._lock = threading.Lock()
 
-    def get(self, on: str, steps: int, batch: int, type: int, params: int, training: bool,
+    def get(self, on: str, size: tuple[int, int], types: tuple[int, int], training: bool,
             flags: int = 0) -> Plan:
-        """A plan for runs of up to this many steps and rows; flags: in addition to the shape's."""
+        """A plan for runs of up to this many steps and rows; arguments as Plan's."""
         if not (training and self.shape.memory_limit):  # which a larger plan might exceed
-            steps, batch = library.ecornn_bucket(steps), library.ecornn_bucket(batch)
-        key = (on, steps, batch, type, params, training, flags)
+            size = library.ecornn_bucket(size[0]), library.ecornn_bucket(size[1])
+        key = (on, size, types, training, flags)
         plan = self._plans.get(key)
         if plan is None:
             with self._lock:
                 plan = self._plans.get(key)
                 if plan is None:
-                    plan = Plan(on, self.shape, steps, batch, type, params, training,
-                                flags)
+                    plan = Plan(on, self.shape, size, types, training, flags)
                     if len(self._plans) >= self.LIMIT:
                         # A plan in use lives on, because its run holds it.
                         del self._plans[next(iter(self._plans))]

@@ -110,8 +110,8 @@ class Job:
         self.lengths = None if lengths is None else _lengths(
             lengths, self.steps, (*self.lead, self.batch), layer, self.stream)
         shared = lib.SHARED_INPUT * (self.lead != layer.lead and layer.lead[0] > 1)
-        self.plan = layer._plans.get(layer.device, max(self.steps, 1), max(self.batch, 1), type,
-                                     layer._param_type, training, more.flags | shared)
+        self.plan = layer._plans.get(layer.device, (max(self.steps, 1), max(self.batch, 1)),
+                                     layer._types, training, more.flags | shared)
         self.workspace, self.reserve = self.plan.sizes(self.steps, self.batch)
         self.weights, self.repeats = None, layer._packed.repeats
         if self.steps and self.batch:

@@ -75,7 +75,7 @@ class Spec:
     def plan(self, x, training: bool) -> Plan:
         with _lock:
             plans = _plans.setdefault(self.shape, Plans(self.shape))
-        return plans.get(self.device, *self.size(x), self.type, self.param_type, training,
+        return plans.get(self.device, self.size(x), (self.type, self.param_type), training,
                          self.flags)
 
     def rows(self, x) -> list[jax.ShapeDtypeStruct]:

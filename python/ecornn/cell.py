@@ -65,7 +65,7 @@ class Cell:
         Kinds are W [H,I], R [H,P], and the vectors b and p [H].
         """
         if self._parameters is None:
-            plan = _plan.Plan("reference", _plan.Shape(self.text, 1, 1), 1, 1, lib.F32, lib.F32,
+            plan = _plan.Plan("reference", _plan.Shape(self.text, 1, 1), (1, 1), (lib.F32, lib.F32),
                               False)
             names = (parameter.name.split(".") for parameter in plan.parameters())
             self._parameters = tuple((kind, line) for _, _, kind, line in names)

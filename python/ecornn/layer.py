@@ -134,9 +134,10 @@ class Layer:
             self.memory_limit, self.heads, self.models or 1)
         self.directions, self.width = shape.directions, shape.width
         self._param_type = lib.F64 if self._type == lib.F64 else lib.F32
+        self._types = self._type, self._param_type
         self._plans = Plans(shape)
         self._plans_of_one = self._plans if shape.models == 1 else Plans(replace(shape, models=1))
-        first = self._plans.get(self.device, 1, 1, self._type, self._param_type, False)
+        first = self._plans.get(self.device, (1, 1), self._types, False)
         self._place = arrays.Place(self.device)
         self._table = first.parameters()
         self._lock = threading.Lock()
@@ -255,13 +256,13 @@ class Layer:
         return _exchange.saved(self, system, model, path)
 
     def _plan_of_one(self) -> Plan:
-        return self._plans_of_one.get(self.device, 1, 1, self._type, self._param_type, False)
+        return self._plans_of_one.get(self.device, (1, 1), self._types, False)
 
     def plan(self, steps: int, batch: int, training: bool = False) -> Plan:
         """The plan for runs of this T and N, which is that of their bucket; str(plan) shows the
         choices and the reasons."""
-        return self._plans.get(self.device, _count("steps", steps, 1), _count("batch", batch, 1),
-                               self._type, self._param_type, bool(training))
+        size = _count("steps", steps, 1), _count("batch", batch, 1)
+        return self._plans.get(self.device, size, self._types, bool(training))
 
     # ---- runs -----------------------------------------------------------------------------
 

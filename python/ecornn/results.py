@@ -82,8 +82,7 @@ class Array:
             # after the run.
             if (0 if stream in (None, 1) else stream) != self._stream:
                 wait(self.device, self._stream)
-        code, bits = CODES[self._type]
-        return _dlpack.capsule_of(self._memory, self.address, self.shape, code, bits, own,
+        return _dlpack.capsule_of(self._memory, self.address, self.shape, CODES[self._type], own,
                                   max_version)
 
     @property

@@ -28,14 +28,14 @@ def test_bucket():
 def test_a_plan_of_each_bucket():
     plans = Plans(Shape("lstm", 3, 4))
     sizes = range(100, 120)
-    made = {plans.get("cpu:1", steps, 2, lib.F32, lib.F32, False) for steps in sizes}
+    made = {plans.get("cpu:1", (steps, 2), (lib.F32, lib.F32), False) for steps in sizes}
     assert {(plan.steps, plan.batch) for plan in made} == {(104, 2), (112, 2), (120, 2)}
 
 
 def test_a_limit_of_memory_is_of_each_size():
     plans = Plans(Shape("lstm", 3, 4, memory_limit=1 << 20))
-    assert plans.get("cpu:1", 100, 2, lib.F32, lib.F32, True).steps == 100
-    assert plans.get("cpu:1", 100, 2, lib.F32, lib.F32, False).steps == 104
+    assert plans.get("cpu:1", (100, 2), (lib.F32, lib.F32), True).steps == 100
+    assert plans.get("cpu:1", (100, 2), (lib.F32, lib.F32), False).steps == 104
 
 
 def test_twenty_shapes_take_as_many_plans_as_buckets():
@@ -55,8 +55,8 @@ def test_sizes_are_those_of_the_run(training):
     shape, draw = Shape("lstm", 24, 32), random.Random(3)
     for _ in range(40):
         steps, batch = draw.randint(1, 200), draw.randint(1, 300)
-        own = Plan("cpu:2", shape, steps, batch, lib.F32, lib.F32, training)
-        near = Plans(shape).get("cpu:2", steps, batch, lib.F32, lib.F32, training)
+        own = Plan("cpu:2", shape, (steps, batch), (lib.F32, lib.F32), training)
+        near = Plans(shape).get("cpu:2", (steps, batch), (lib.F32, lib.F32), training)
         assert sum(near.sizes(steps, batch)) <= 1.05 * sum(own.sizes(steps, batch)), (steps, batch)
 
 

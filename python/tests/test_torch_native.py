@@ -98,8 +98,7 @@ def test_a_weight_of_another_shape_is_named():
     job = next(iter(module._spec().jobs.values()))
     weights = [torch.zeros(16, 3), torch.zeros(16, 5), torch.zeros(16), torch.zeros(16)]
     with pytest.raises(RuntimeError, match=r"weight_hh_l0 is \[16, 5\]"):
-        _run.forward(module._spec(), job, torch.zeros(2, 1, 3), None, [None] * 2, weights, False,
-                     0, True)
+        _run.forward(job, _run.Given(torch.zeros(2, 1, 3), None, [None] * 2, weights), False, 0, True)
 
 
 @pytest.mark.parametrize("module, says", [("none", ""), ("/nowhere/it.so", "/nowhere/it.so is no ")])

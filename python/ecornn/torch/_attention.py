@@ -24,10 +24,7 @@ _NAMES = {lib.F32: "f32", lib.F64: "f64", lib.BF16: "bf16", lib.F16: "f16"}
 class _Plan:
     """A plan of the library for runs of one shape."""
 
-    def __init__(self, on: str, steps: int, source: int, batch: int, hidden: int, value: int,
-                 batch_major: bool, type: int, training: bool):
-        text = (f"attention/additive/{_NAMES[type]}/{'train' if training else 'infer'}/T{steps}/S{source}"
-                f"/N{batch}/H{hidden}/V{value}{'/batch-major' * batch_major}")
+    def __init__(self, on: str, text: str):
         handle, sizes = ctypes.c_void_p(), lib.Sizes()
         check(library.ecornn_plan_create(ctypes.byref(handle), library_device(on), text.encode(),
                                          None))
@@ -46,13 +43,15 @@ _plan = functools.lru_cache(maxsize=128)(_Plan)
 class _Run:
     """One run: its plan, its sizes, and its tensors, all dense and of one type."""
 
-    def __init__(self, query, keys, values, vector, lengths, batch_major, training):
+    def __init__(self, tensors, batch_major, training):
+        query, keys, values, *_ = self.tensors = tensors
         batch, steps = query.shape[:2] if batch_major else query.shape[1::-1]
         self.sizes = steps, keys.shape[1 if batch_major else 0], batch
-        self.tensors = query, keys, values, vector, lengths
-        self.plan = _plan(_run.device_name(query.device), *(max(size, 1) for size in self.sizes),
-                          query.shape[2], values.shape[2], batch_major, _run.TYPES[query.dtype],
-                          training)
+        steps, source, batch = (max(size, 1) for size in self.sizes)
+        self.plan = _plan(
+            _run.device_name(query.device), f"attention/additive/{_NAMES[_run.TYPES[query.dtype]]}/"
+            f"{'train' if training else 'infer'}/T{steps}/S{source}/N{batch}/H{query.shape[2]}"
+            f"/V{values.shape[2]}{'/batch-major' * batch_major}")
 
     def io(self, context, weights, reserve):
         query, keys, values, vector, lengths = self.tensors
@@ -67,10 +66,9 @@ class _Run:
             self.workspace.numel(), 0 if reserve is None else reserve.numel())
 
 
-def _forward(query, keys, values, vector, lengths, batch_major: bool, want_weights: bool,
-             training: bool):
+def _forward(tensors, batch_major: bool, want_weights: bool, training: bool):
     """Contexts, weights or None, and what backward needs, or None; all dense, vector F32 or F64."""
-    run = _Run(query, keys, values, vector, lengths, batch_major, training)
+    run, query, values = _Run(tensors, batch_major, training), tensors[0], tensors[2]
     steps, source, batch = run.sizes
     first = (batch, steps) if batch_major else (steps, batch)
     context = query.new_empty((*first, values.shape[2]))
@@ -86,7 +84,7 @@ def _forward(query, keys, values, vector, lengths, batch_major: bool, want_weigh
 def _backward(tensors, batch_major: bool, reserve, dcontext, dweights, wanted):
     """Gradients of query, keys, values and vector, None each where not wanted; tensors: these and
     lengths, as forward had them."""
-    run = _Run(*tensors, batch_major, True)
+    run = _Run(tensors, batch_major, True)
     found = [torch.empty_like(tensor) if want else None for tensor, want in zip(tensors, wanted)]
     dcontext, dweights = _run.dense(dcontext), _run.dense(dweights)
     gradient = pack_attention_gradient(
@@ -103,7 +101,7 @@ class _Attend(torch.autograd.Function):
     def forward(ctx, query, keys, values, vector, lengths, batch_major, want_weights):
         ctx.set_materialize_grads(False)
         tensors = query, keys, values, vector, lengths
-        context, weights, reserve = _forward(*tensors, batch_major, want_weights,
+        context, weights, reserve = _forward(tensors, batch_major, want_weights,
                                              any(ctx.needs_input_grad[:4]))
         ctx.save_for_backward(*tensors, reserve)
         ctx.batch_major, ctx.weighs = batch_major, want_weights
@@ -142,7 +140,7 @@ def _ready(query, keys, values, vector, lengths, batch_major: bool):
 def _attention(*arguments):
     *arguments, batch_major, want_weights, keep = arguments
     tensors = _ready(*arguments, batch_major)
-    context, weights, reserve = _forward(*tensors, batch_major, want_weights, keep)
+    context, weights, reserve = _forward(tensors, batch_major, want_weights, keep)
     return [context, context.new_empty(0) if weights is None else weights,
             _op.hidden(reserve, context)]
 
@@ -164,9 +162,9 @@ def _attention_backward(dcontext, dweights, reserve, *arguments):
     query, source = tensors[0], tensors[1].shape[1 if batch_major else 0]
     for gradient, width in ((dcontext, tensors[2].shape[2]), (dweights, source)):
         _run.expect("a gradient", gradient, (*query.shape[:2], width), query.dtype, query.device)
-    kept = _op.shown(reserve, _Run(*tensors, batch_major, True).plan.reserve, query.device)
+    kept = _op.shown(reserve, _Run(tensors, batch_major, True).plan.reserve, query.device)
     if kept is None:
-        kept = _forward(*tensors, batch_major, False, True)[2]
+        kept = _forward(tensors, batch_major, False, True)[2]
     found = _backward(tensors, batch_major, kept, dcontext, dweights, wanted)
     return [query.new_empty(0) if gradient is None else gradient for gradient in found]
 

@@ -86,8 +86,8 @@ class Run(torch.autograd.Function):
         else:
             rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
             y, final, *kept = _run.forward(
-                spec, job, rows, lengths, states[:spec.states], weights, True, call.seed,
-                not job.on_gpu, call.resets, starts, call.mask, call.shows)
+                job, (rows, lengths, states[:spec.states], weights, call.resets, starts, call.mask),
+                True, call.seed, not job.on_gpu)
             # If backward reads y, it must be as the run left it; the caller alone owns a packed copy.
             out, reads_y = y if call.packing is None else call.packing.pack(y), job.reads_y
             kept = [kept]
@@ -113,36 +113,34 @@ class Run(torch.autograd.Function):
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
         refuse(weights, any(d is not None for d in dfinal), "make the loss of y, not of h or c")
         if derived((dy, *dfinal)):
+            given = (None, lengths, states, weights, resets, (), mask)
             from . import _transforms
 
             # A run in pieces is repeated as one.
             found = _transforms.gradients(
-                call, (None, None, None) if call.works else (y, *kept[0]),
-                rows if x is None else x, (lengths, resets, mask), states, weights, (dy, *dfinal),
-                wanted)
+                call, (rows if x is None else x, *given[1:]),
+                (None, None, None) if call.works else (y, *kept[0]), (dy, *dfinal), wanted)
             return (None, found[0], None, *found[1:])
         states = [in_run(state, dtype) for state in states]
-        dx, dstates, dweights = _backward(call, kept, y, rows, lengths, states, weights,
-                                          (dy, *dfinal), wanted)
+        given = (rows, lengths, states[:spec.states], weights, resets, states[spec.states:], mask)
+        dx, dstates, dweights = _backward(call, given, y, kept, (dy, *dfinal), wanted)
         if ctx.types is not None:
             dx = _back(dx, ctx.types[0])
             dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
         return (None, dx, None, *dstates, *dweights)
 
 
-def _backward(call: Call, kept, y, rows, lengths, states, weights, outputs, wanted):
-    """dx in the form of x, dstates and dweights of a run; kept: reserve and packed weights; rows: x
-    in the run; y: or None; outputs: gradients of y and the final states."""
-    spec, dtype, dy = call.spec, call.dtype, outputs[0]
+def _backward(call: Call, given, y, kept, outputs, wanted):
+    """dx in the form of x, dstates and dweights of a run; y: or None; kept: reserve and packed
+    weights, of each direction of a run in pieces; outputs: gradients of y and the final states."""
+    dtype, dy = call.dtype, outputs[0]
     if call.works:
-        return _pieces.backward(call.works, rows, y, kept, states, weights,
-                                *[in_run(d, dtype) for d in outputs], wanted)
+        return _pieces.backward(call.works, given, (y, kept), [in_run(d, dtype) for d in outputs],
+                                wanted)
     if dy is not None:
         dy = in_run(dy, dtype) if call.packing is None else call.packing.pad(dy).to(dtype)
-    dx, dstates, dweights = _run.backward(
-        spec, call.job, rows, y, lengths, states[:spec.states], weights, *kept[0], call.seed, dy,
-        [in_run(d, dtype) for d in outputs[1:]], wanted, call.resets,
-        states[spec.states:], call.mask)
+    outputs = [dy, *[in_run(d, dtype) for d in outputs[1:]]]
+    dx, dstates, dweights = _run.backward(call.job, given, (y, *kept[0]), call.seed, outputs, wanted)
     if dx is not None and call.packing is not None:
         dx = call.packing.pack(dx)
     return dx, dstates, dweights

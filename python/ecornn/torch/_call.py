@@ -11,6 +11,7 @@ from .. import _library as lib
 from . import _pieces, _run, _transforms, _watched
 from ._autograd import Call, apply, as_results, in_run
 from ._packing import Packing
+from ._run import Given
 from ._spec import Spec
 from ._stream import capturing
 from ._watched import PLAIN, anything, transformed
@@ -92,16 +93,15 @@ def draw_seed() -> int:
     return int(torch.empty((), dtype=torch.int64, device="cpu").random_())
 
 
-def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: bool,
-          packing: Packing | None = None, resets=None, starts=(), mask=None, more: int = 0,
-          types=None):
+def layer(spec: Spec, given: Given, batch_major: bool, train: bool, more: int = 0, types=None):
     """y and final states, or None if torch's own code should run or report what is wrong.
 
-    x: [T,N,I], [N,T,I] if batch_major, or [sum of lengths,I] with a packing.  states: [L*D,N,*]
-    each, or None.  train: draws dropout and bernoulli.  resets: [T,N] bytes on x's device; starts:
-    reset states, shaped as states; mask: shaped as resets.  more: flags of the plan; with
-    ALL_STATES the states of every step follow the final states.  types: those of number_types.
+    given: x may be [sum of lengths,I], with a Packing as lengths.  train: draws dropout and
+    bernoulli.  more: flags of the plan; with ALL_STATES the states of every step follow the final
+    states.  types: those of number_types.
     """
+    x, lengths, states, weights, resets, starts, mask = given
+    packing = lengths if isinstance(lengths, Packing) else None
     kind = "cpu" if x.is_cpu else "cuda"
     types = types or number_types(spec.cell, kind, x, weights, states, packing is not None,
                                   spec.proj)
@@ -114,61 +114,58 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     if resets is not None:
         states = [*states, *starts]
     gradient = _wants_gradient(x, states, weights)
-    flags = more | (0 if x.is_cpu else flags_of("cuda", dtype))
-    if resets is not None:
-        flags |= lib.RESETS
-    if mask is not None:
-        flags |= lib.MASK
+    flags = (more | (0 if x.is_cpu else flags_of("cuda", dtype)) | lib.RESETS * (resets is not None)
+             | lib.MASK * (mask is not None))
+    call = Call(spec, None, batch_major, 0, drop, packing, dtype, result, resets, mask, flags)
+    if packing is not None:
+        lengths = packing.lengths
     if transformed():
-        return _transforms.layer(spec, x, lengths, states, weights, batch_major, drop, packing,
-                                 resets, mask, flags, types)
+        return _transforms.layer(call, x, lengths, states, weights)
     if _watched.by_operator((x, lengths, resets, mask), states, weights):
-        return _by_operator(spec, x, lengths, states, weights, batch_major, drop, packing, resets,
-                            mask, flags, types)
+        return _by_operator(call, x, lengths, states, weights)
     if packing is not None and _pieces.one_by_one(spec, packing):
-        return _each_layer(spec, x, states, weights, train, packing, more, types)
+        return _each_layer(call, x, states, weights, train)
+    runs = _run.Kind(dtype, params, batch_major, gradient or drop, drop, flags)
     first, works, job = x.shape[-3:-1], None, None
     seed = draw_seed() if drop else 0
     if packing is not None:
-        first, lengths = (packing.steps, packing.batch), packing.lengths
-        works = _pieces.works(spec, packing, x, dtype, params, gradient or drop, drop, flags, seed)
+        first = packing.steps, packing.batch
+        works = _pieces.works(spec, packing, x, runs, seed)
     if works is None:
-        job = _run.job_of(spec, x, dtype, params, first, batch_major, gradient or drop, drop, flags)
-    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result, resets, mask, flags,
-                works)
+        job = _run.job_of(spec, x, first, runs)
+    call = call._replace(job=job, seed=seed, works=works)
     if gradient:
         return apply(call, x, lengths, *states, *weights)
     return run(call, x, lengths, states, weights)
 
 
-def _by_operator(spec: Spec, x, lengths, states, weights, batch_major: bool, drop: bool, packing,
-                 resets, mask, flags: int, types):
+def _by_operator(call: Call, x, lengths, states, weights):
     """The run as an operator; None if torch.jit.trace can take torch's own layers."""
-    dtype, _, result = types
+    spec, packing = call.spec, call.packing
     if _watched.traced() and spec.torch and spec.heads == 1 and spec.models is None and (
-            lengths is None and resets is None and mask is None and not flags & lib.ALL_STATES):
+            (lengths is None or packing is not None) and call.resets is None and call.mask is None
+            and not call.shows):
         return None
     if packing is not None:
-        x, lengths = packing.pad(x), packing.lengths
-    x, *states = [None if one is None else one.to(dtype) for one in (x, *states)]
+        x = packing.pad(x)
+    x, *states = [None if one is None else one.to(call.dtype) for one in (x, *states)]
     y, *final = _watched.forward(
-        spec, x, lengths, states, weights, resets, mask, batch_major, flags, drop,
-        torch.ops.ecornn.draw(x) if drop else None, keep=_watched.keeps((x, *states, *weights)))
-    y = y if packing is None else packing.pack(y)
-    kinds = [result[0], *([result[1]] + [result[2]] * (spec.states - 1)) * 2]
-    return tuple(one.to(kind) for one, kind in zip((y, *final), kinds))
+        spec, x, lengths, states, weights, call.resets, call.mask, call.batch_major, call.flags,
+        call.drop, torch.ops.ecornn.draw(x) if call.drop else None,
+        keep=_watched.keeps((x, *states, *weights)))
+    return as_results(call, (y if packing is None else packing.pack(y), *final))
 
 
-def _each_layer(spec: Spec, x, states, weights, train: bool, packing: Packing, more: int, types):
+def _each_layer(call: Call, x, states, weights, train: bool):
     """Packed sequences in pieces by bidirectional layers: a layer has to end before the next."""
-    dtype, params, (last, *others) = types
+    spec, packing, (last, *others) = call.spec, call.packing, call.result
     pairs, tensors, found = spec.directions, len(weights) // spec.layers, []
+    params = weights[0].dtype if weights else call.dtype
     for k in range(spec.layers):
-        kinds = dtype, params, (last if k + 1 == spec.layers else dtype, *others)
-        out = layer(_pieces.layer_of(spec, k), x, None, [
-            None if state is None else state[k * pairs:(k + 1) * pairs] for state in states],
-            weights[k * tensors:(k + 1) * tensors], False, train, packing, more=more, types=kinds)
-        x, *final = out
+        kinds = call.dtype, params, (last if k + 1 == spec.layers else call.dtype, *others)
+        own = [None if state is None else state[k * pairs:(k + 1) * pairs] for state in states]
+        x, *final = layer(_pieces.layer_of(spec, k), Given(
+            x, packing, own, weights[k * tensors:(k + 1) * tensors]), False, train, call.flags, kinds)
         if train and spec.dropout > 0 and k + 1 < spec.layers:
             x = torch.dropout(x, spec.dropout, True)
         found.append(final)
@@ -184,9 +181,9 @@ def run(call: Call, x, lengths, states, weights):
     rows = in_run(x if call.packing is None else call.packing.pad(x), call.dtype)
     states = [in_run(state, call.dtype) for state in states]
     count = call.spec.states
-    y, final, _, _ = _run.forward(call.spec, call.job, rows, lengths, states[:count], weights,
-                                  call.drop, call.seed, True, call.resets, states[count:], call.mask,
-                                  call.shows)
+    y, final, _, _ = _run.forward(
+        call.job, (rows, lengths, states[:count], weights, call.resets, states[count:], call.mask),
+        call.drop, call.seed, True)
     return as_results(call, (y if call.packing is None else call.packing.pack(y), *final))
 
 
@@ -207,16 +204,15 @@ def _wants_gradient(x, states, weights) -> bool:
 class Again:
     """A module's call, with or without gradients: the next equal call goes directly to the run."""
 
-    __slots__ = ("shape", "dtype", "where", "spec", "job", "call", "shapes", "none", "flags",
-                 "gradient", "params", "kind", "lower")
+    __slots__ = ("shape", "dtype", "where", "job", "call", "shapes", "none", "flags", "gradient",
+                 "params", "kind", "lower")
 
     def __init__(self, call: Call, x, params: torch.dtype, gradient: bool, flags: int):
         self.flags, self.gradient, self.params = flags, gradient, params
         self.kind = "cpu" if x.is_cpu else "cuda"
         self.lower = _lower(self.kind)
         self.shape, self.dtype, self.where = x.shape, x.dtype, _where(x)
-        self.spec, self.job = call.spec, call.job
-        self.call = call
+        self.call, self.job = call, call.job
         self.shapes = [(call.spec.pairs, call.job.batch, width) for width in call.spec.widths]
         self.none = [None] * call.spec.states
 
@@ -245,7 +241,7 @@ class Again:
         dtype = self.call.dtype
         if dtype is not self.dtype:
             x, states = x.to(dtype), [in_run(state, dtype) for state in states]
-        y, final, _, _ = _run.forward(self.spec, job, x, None, states, weights, False, 0, True)
+        y, final, _, _ = _run.forward(job, (x, None, states, weights, None, (), None), False, 0, True)
         return (y, *final)
 
     def _graph(self, x, states, weights):
@@ -294,6 +290,7 @@ def again(spec: Spec, x, weights, batch_major: bool, train: bool, gradient: bool
             or (train and (spec.random or spec.dropout > 0))):
         return None
     flags = 0 if x.is_cpu else flags_of("cuda", dtype)
-    job = _run.job_of(spec, x, dtype, params, x.shape[:2], batch_major, gradient, False, flags)
+    job = _run.job_of(spec, x, x.shape[:2],
+                      _run.Kind(dtype, params, batch_major, gradient, False, flags))
     call = Call(spec, job, batch_major, 0, False, None, dtype, result, flags=flags)
     return Again(call, x, params, gradient, flags)

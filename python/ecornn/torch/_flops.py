@@ -12,8 +12,8 @@ from ._imports import when_imported
 from ._spec import spec_from
 
 
-def _layer(x, lengths, states, weights, resets, starts, mask, cell, shape, *_, **__):
-    dims = 3 if shape[-1] else 2  # of a matrix, with models
+def _layer(x, lengths, states, weights, *run, **_):
+    dims = 3 if run[4][-1] else 2  # of a matrix, with models
     return 2 * x[-3] * x[-2] * sum(math.prod(one) for one in weights if len(one) == dims)
 
 
@@ -27,8 +27,8 @@ def _layer_backward(doutputs, y, reserve, packed, *run, **_):
     return count
 
 
-def _net(x, lengths, resets, mask, params, states, places, *rest, **_):
-    net = _net_op.net_of(*rest[:7])
+def _net(x, *run, **_):
+    params, net = run[3], _net_op.net_of(*run[6:13])
     batch, steps = x[-3:-1] if net.batch_first else x[-2:-4:-1]
     return sum(2 * batch * -(-steps // joined) * math.prod(shape)
                for joined, shape in zip(net._joins, params) if len(shape) == 2 + (net.models > 1))
@@ -38,8 +38,8 @@ def _net_backward(doutputs, y, reserve, packed, *run, **_):
     return 2 * _net(*run)
 
 
-def _attention(query, keys, values, vector, lengths, batch_major, *_, **__):
-    source = keys[1 if batch_major else 0]
+def _attention(query, keys, values, *run, **_):
+    source = keys[1 if run[2] else 0]
     return 2 * query[0] * query[1] * source * (query[2] + values[2])
 
 

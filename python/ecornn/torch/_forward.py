@@ -18,6 +18,8 @@ from ._eager import eager
 from ._freezing import Freezing
 from ._given import check_lengths, check_steps
 from ._packing import packing_of
+from ._run import Given
+from ._spec import CELLS, Layers, Spec, spec_of
 from ._watched import PLAIN
 
 
@@ -33,6 +35,15 @@ class Forward(Freezing):
     heads = 1  # only Recurrent has more
     grouped_input = False
     models = 0  # of an Ensemble
+
+    def _sizes(self) -> tuple:
+        """Layers' fields from input to models."""
+        return (self.input_size, self.hidden_size, self.num_layers, self.bias, self.bidirectional,
+                self.proj_size, self.memory_limit, self.heads, self.grouped_input, self.models)
+
+    def _spec(self) -> Spec:
+        return spec_of(Layers(CELLS.get(self.mode) or self.cell_text, *self._sizes(), self.saving,
+                              self.dropout))
 
     def _keep(self, saving: str, memory_limit: int) -> None:
         """Sets a constructor's saving and memory_limit."""
@@ -108,7 +119,7 @@ class Forward(Freezing):
         given, flags = (resets, reset_state, mask), (
             lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states)
         if compiling:
-            return self._compiled(input, hx, lengths, more, given, flags)
+            return self._compiled(input, hx, lengths, given, flags)
         node = _graph.node(self, (input, hx), {
             "lengths": lengths, "resets": resets, "reset_state": reset_state, "mask": mask,
             "repeat_padding": repeat_padding, "all_states": all_states})
@@ -123,14 +134,15 @@ class Forward(Freezing):
             out = self._padded(input, hx, lengths, weights)
         return self._otherwise(input, hx, lengths) if out is None else out
 
-    def _compiled(self, input, hx, lengths, more, given, flags):
+    def _compiled(self, input, hx, lengths, given, flags):
         """forward in a graph of torch.compile or torch.export."""
+        more = given[0] is not None or given[2] is not None or flags
         if isinstance(input, PackedSequence) and not more:
             out = self._packed_apart(input, hx)
         elif more and not (torch.is_tensor(input) and input.dim() == 3):
             out = None
         else:
-            out = _graph.module(self, input, hx, lengths, self._in_graph(), given, flags)
+            out = _graph.module(self, input, hx, lengths, given, flags)
         if out is None and more:
             raise ValueError("resets, mask, repeat_padding, all_states: the input must be a "
                              "tensor [T,N,I] of the weights' type")
@@ -153,10 +165,6 @@ class Forward(Freezing):
         state = super().__getstate__()
         state.pop("_again", None)
         return state
-
-    def _in_graph(self) -> list:
-        """The weights, for a graph."""
-        return [getattr(self, name) for name in self._flat_weights_names]
 
     @eager
     def _packed_apart(self, input, hx):
@@ -195,7 +203,7 @@ class Forward(Freezing):
             return None
         if lengths is not None:
             lengths = check_lengths(lengths, steps, (batch,), x.device)
-        out = _call.layer(spec, x, lengths, states, weights, batch_major, self.training)
+        out = _call.layer(spec, Given(x, lengths, states, weights), batch_major, self.training)
         if out is None:
             return None
         if dim == 3 and lengths is None and not _watched.anything() and type(x) in PLAIN:
@@ -227,8 +235,8 @@ class Forward(Freezing):
                                  f"widths {spec.widths} on {x.device}")
         if lengths is not None:
             lengths = check_lengths(lengths, steps, (batch,), x.device)
-        out = _call.layer(spec, x, lengths, states, weights, self.batch_first, self.training,
-                          None, resets, starts, mask, flags)
+        out = _call.layer(spec, Given(x, lengths, states, weights, resets, starts, mask),
+                          self.batch_first, self.training, flags)
         if out is None:
             raise ValueError(f"resets, mask, repeat_padding, all_states: x is {x.dtype}, which does "
                              "not go with the weights' type")
@@ -250,7 +258,7 @@ class Forward(Freezing):
         if sorted_indices is not None:
             states = [None if state is None else state.index_select(1, sorted_indices)
                       for state in states]
-        out = _call.layer(spec, data, None, states, weights, False, self.training, packing)
+        out = _call.layer(spec, Given(data, packing, states, weights), False, self.training)
         if out is None:
             return None
         final = out[1:]

@@ -63,7 +63,7 @@ def _listed(states, dtype):
     return [state if state.dtype == dtype else state.to(dtype) for state in states]
 
 
-def module(self, x, hx, lengths, weights, given=(None, None, None), flags=0):
+def module(self, x, hx, lengths, given, flags: int):
     """A module's results; None if torch's own code runs, or reports what is wrong.
 
     given: resets, reset_state and mask, as the module's forward has them.
@@ -73,6 +73,7 @@ def module(self, x, hx, lengths, weights, given=(None, None, None), flags=0):
     if not torch.is_tensor(x) or x.dim() not in dims or x.shape[-1] != self.input_size:
         return None
     states = list(hx) if isinstance(hx, (tuple, list)) else [] if hx is None else [hx]
+    weights = [getattr(self, name) for name in self._flat_weights_names]
     types = _call.number_types(cell, x.device.type, x, weights, states, False, self.proj_size)
     if types is None:
         return None
@@ -96,13 +97,10 @@ def module(self, x, hx, lengths, weights, given=(None, None, None), flags=0):
         lengths = integers("lengths", lengths).to(x.device, torch.int32)
     if self.models > 1 and x.dim() == 3:
         flags |= lib.SHARED_INPUT
-    shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
-             int(self.bidirectional), self.proj_size, self.memory_limit, self.heads,
-             int(self.grouped_input), self.models]
     # None, not an empty list, which AOTInductor's packages lose.
     out = torch.ops.ecornn.layer(
-        x, lengths, states or None, weights, resets, starts or None, mask, one_line(cell), shape,
-        self.saving,
+        x, lengths, states or None, weights, resets, starts or None, mask, one_line(cell),
+        [int(size) for size in self._sizes()], self.saving,
         self.dropout if drop else 0.0,  # torch.compile makes a float a variable, and traces twice
         self.batch_first, flags, drop, drawn(x) if drop else None,
         keeps([x, *states, *starts, *weights]))

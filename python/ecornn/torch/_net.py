@@ -273,8 +273,8 @@ class Net(Freezing, torch.nn.Module):
             text = re.sub(r"/(save:|bf16-save|f16-save)[^/;+]*", "", text)
         return text if draws else re.sub(r"/dropout:[^/;+]*|;\s*dropout:[^;]*", "", text)
 
-    def _plan(self, x, steps: int, batch: int, params, training: bool, draws: bool,
-              counts) -> Plan:
+    def _plan(self, x, params, counts, training: bool, draws: bool) -> Plan:
+        batch, steps = x.shape[-3:-1] if self.batch_first else x.shape[-2:-4:-1]
         words = self._types(x, params)
         for word, given in zip(("resets", "mask"), counts[1:]):
             if given is not None and word not in self.common.split("/"):
@@ -375,7 +375,7 @@ class Net(Freezing, torch.nn.Module):
         if lengths is not None:
             lengths = integers("lengths", lengths).to(x.device)
         return torch.ops.ecornn.net(
-            *self._arguments(x, lengths, resets, mask, params, states, draws,
+            *self._arguments((x, lengths, resets, mask, params, states), draws,
                              _graph.drawn(x) if draws else None),
             _watched.keeps([x, *params, *states]))[:-2]
 
@@ -389,28 +389,29 @@ class Net(Freezing, torch.nn.Module):
         y = x.new_empty(self._y_shape(steps, batch)) if y is None else y  # then it is not read
         found = torch.ops.ecornn.net_backward(
             outputs, y, reserve, packed,
-            *self._arguments(x, lengths, resets, mask, params, states, seed != 0,
+            *self._arguments((x, lengths, resets, mask, params, states), seed != 0,
                              torch.tensor([seed], device="cpu") if seed else None), wanted)
         found = [gradient if want else None for gradient, want in zip(found, wanted)]
         given = dict(zip(places, found[most:]))
         return (*found[:most], *[given.get(place) for place in range(len(states))])
 
-    def _arguments(self, x, lengths, resets, mask, params, states, draws: bool, seed):
+    def _arguments(self, tensors, draws: bool, seed):
         """Those that the operator and its gradient have in common."""
+        *counted, params, states = tensors
         places = [place for place, state in enumerate(states) if state is not None]
-        return (x, lengths, resets, mask, list(params),
+        return (*counted, list(params),
                 [states[place] for place in places] or None, ",".join(map(str, places)),
                 self.input_size, self.pieces, self.batch_first, one_line("\f".join(self.cells)),
                 self.common, self.saving, self.memory_limit, draws, seed)
 
     def _eagerly(self, x, counts, params, states, draws: bool):
         lengths, *rest = counts
-        batch, steps = x.shape[-3:-1] if self.batch_first else x.shape[-2:-4:-1]
         training = draws or torch.is_grad_enabled() and any(
             tensor is not None and tensor.requires_grad for tensor in (x, *params, *states))
-        plan = self._plan(x, steps, batch, params, training, draws, counts)
+        plan = self._plan(x, params, counts, training, draws)
         seed = int(torch.randint(2**62, (), device="cpu")) if draws else 0
         if lengths is not None:
+            steps = x.shape[-2 if self.batch_first else -3]
             lengths = check_lengths(lengths, steps, self._rows(x), x.device)
         frozen = self._tensors()
         if type(frozen) is not Frozen or x.is_cuda and capturing():

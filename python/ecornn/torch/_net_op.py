@@ -22,11 +22,12 @@ torch.library.define("ecornn::net_backward", "(Tensor?[] doutputs, Tensor y, Ten
 
 
 @functools.lru_cache(maxsize=128)
-def net_of(input_size, pieces, batch_first, cells, common, saving, memory_limit):
-    """A Net without parameters, which a mode or a transform would see; cells: as the operator has
-    them."""
+def net_of(*words):
+    """A Net without parameters, which a mode or a transform would see; words: the operator's, from
+    input_size to memory_limit."""
     from ._net import Net
 
+    input_size, pieces, batch_first, cells, common, saving, memory_limit = words
     cells = tuple(lines(cells).split("\f") if cells else ())
 
     bare = type("Bare", (Net,), {"_make": lambda *_: None})
@@ -37,16 +38,15 @@ def net_of(input_size, pieces, batch_first, cells, common, saving, memory_limit)
 class _Given:
     """An operator's arguments, checked; real or fake tensors."""
 
-    def __init__(self, x, lengths, resets, mask, params, states, places, input_size, pieces,
-                 batch_first, cells, *rest):
-        *rest, self.draws, seed = rest
-        self.net = net = net_of(input_size, pieces, batch_first, cells, *rest)
+    def __init__(self, *arguments):
+        x, lengths, resets, mask, params, states, places, *words, self.draws, seed = arguments
+        self.net = net = net_of(*words)
         net.check(x)
         self.x, self.params, self.seed = x, list(params), seed
         self.counts = lengths, resets, mask
         states = [] if states is None else list(states)
         said = [place for place in places.split(",") if place]
-        self.batch, self.steps = x.shape[-3:-1] if batch_first else x.shape[-2:-4:-1]
+        self.batch, self.steps = x.shape[-3:-1] if net.batch_first else x.shape[-2:-4:-1]
         for name, given in (("resets", resets), ("mask", mask)):
             if given is not None:
                 _run.expect(name, given, (*x.shape[:-3], self.steps, self.batch), torch.uint8,
@@ -66,8 +66,7 @@ class _Given:
         self.places = places
 
     def plan(self, training: bool):
-        return self.net._plan(self.x, self.steps, self.batch, self.params, training, self.draws,
-                              self.counts)
+        return self.net._plan(self.x, self.params, self.counts, training, self.draws)
 
     def counted(self):
         """Lengths, resets and mask, dense on x's device."""

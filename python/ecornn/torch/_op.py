@@ -44,17 +44,14 @@ _FLAGS = (lib.FAST_MATH | lib.ROW_INVARIANT | lib.RESETS | lib.MASK | lib.REPEAT
 class _Given:
     """An operator's arguments, checked, in the form of _run.py; real or fake tensors."""
 
-    def __init__(self, x, lengths, states, weights, resets, starts, mask, cell, shape, saving,
-                 dropout, batch_major, flags, drop, seed):
-        self.spec = spec_from(cell, shape, saving, dropout)
-        self.x, self.lengths, self.weights, self.seed = x, lengths, weights, seed
-        self.states, self.starts, self.resets, self.mask = states, starts, resets, mask
-        self.batch_major, self.flags, self.drop = batch_major, flags, drop
-        self.shows = bool(flags & lib.ALL_STATES)
+    def __init__(self, *arguments):
+        (self.x, self.lengths, self.states, self.weights, self.resets, self.starts, self.mask,
+         *words, self.batch_major, self.flags, self.drop, self.seed) = arguments
+        self.spec = spec_from(*words)
         self._check()
         count = self.spec.pairs * len(self.spec.names())
-        if len(weights) != count:
-            raise RuntimeError(f"{len(weights)} weights, must be {count}")
+        if len(self.weights) != count:
+            raise RuntimeError(f"{len(self.weights)} weights, must be {count}")
 
     def _check(self) -> None:
         """Refuses tensors that the library would misread; weights are checked when they are packed."""
@@ -99,30 +96,29 @@ class _Given:
         spec = self.spec
         shown = [(*spec.lead, spec.pairs, self.steps, self.batch, width) for width in spec.widths]
         return [(*spec.lead, *self.x.shape[-3:-1], spec.out), *self.state_shapes,
-                *shown * self.shows]
+                *shown * bool(self.flags & lib.ALL_STATES)]
 
     def job(self, training: bool):
         flags, params = self.flags, self.weights[0].dtype if self.weights else self.x.dtype
         flags |= 0 if self.x.is_cpu else _call.flags_of("cuda", self.x.dtype)
         flags |= lib.RESETS * (self.resets is not None) | lib.MASK * (self.mask is not None)
-        return _run.job_of(self.spec, self.x, self.x.dtype, params, self.x.shape[-3:-1],
-                           self.batch_major, training, self.drop, flags)
+        return _run.job_of(self.spec, self.x, self.x.shape[-3:-1], _run.Kind(
+            self.x.dtype, params, self.batch_major, training, self.drop, flags))
 
-    def tensors(self):
-        """x, lengths, states; resets, reset states, mask: dense, states None each where none are."""
+    def tensors(self) -> _run.Given:
+        """All dense but the weights, states None each where none are."""
         none = [None] * self.spec.states
         states = [_run.dense(state) for state in self.states or none]
         starts = [_run.dense(state) for state in self.starts or none] if (
             self.resets is not None) else []
         resets, mask = (None if given is None else check_steps(name, given, self.x, self.batch_major)
                         for name, given in (("resets", self.resets), ("mask", self.mask)))
-        return ((_run.dense(self.x), _run.dense(self.lengths), states), (resets, starts, mask))
+        return _run.Given(_run.dense(self.x), _run.dense(self.lengths), states, self.weights, resets,
+                          starts, mask)
 
     def forward(self, job, keep: bool):
-        (x, lengths, states), steps = self.tensors()
         # The caller owns an operator's results: with keep, weights are packed for this run alone.
-        return _run.forward(self.spec, job, x, lengths, states, self.weights, keep or self.drop,
-                            seed_of(self.seed), not keep, *steps, self.shows)
+        return _run.forward(job, self.tensors(), keep or self.drop, seed_of(self.seed), not keep)
 
 
 def seed_of(seed) -> int:
@@ -202,9 +198,9 @@ def _layer_backward(doutputs, y, reserve, packed, *arguments):
     *arguments, wanted = arguments
     given = _Given(*arguments)
     spec, x, weights, shapes = given.spec, given.x, given.weights, given.result_shapes
-    job, (run, steps) = given.job(True), given.tensors()
+    job, tensors = given.job(True), given.tensors()
     _weights.expect(spec, weights, x.device)
-    counts = len(shapes), 1 + spec.states + len(steps[1]) + len(weights)
+    counts = len(shapes), 1 + spec.states + len(tensors.starts) + len(weights)
     expect_counts(doutputs, wanted, *counts)
     for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
         _run.expect("y or the gradient of a result", tensor, shape, x.dtype, x.device)
@@ -213,8 +209,8 @@ def _layer_backward(doutputs, y, reserve, packed, *arguments):
     if reserve is None or packed is None or y is None:
         y, _, reserve, packed = given.forward(job, True)
     dx, dstates, dweights = _run.backward(
-        spec, job, *run[:1], _run.dense(y), *run[1:], weights, reserve, packed, seed_of(given.seed),
-        _run.dense(doutputs[0]), [_run.dense(d) for d in doutputs[1:]], wanted, *steps)
+        job, tensors, (_run.dense(y), reserve, packed), seed_of(given.seed),
+        [_run.dense(d) for d in doutputs], wanted)
     found, seen = [], set()
     for gradient in (dx, *dstates, *dweights):
         if gradient is not None and id(gradient) in seen:

@@ -11,6 +11,9 @@ import torch
 from torch.nn.functional import dropout as drop_out
 from torch.nn.functional import linear
 
+from ._packing import Packing
+from ._spec import Layers
+
 
 def _lstm(a, states, weights):
     h, c = states
@@ -62,38 +65,38 @@ def _pairs(weights, bias: bool, pairs: int):
                "hr": own[-1] if each % 2 else None}
 
 
-def layers(cell: str, x, states, weights, *, bias: bool, count: int, dropout: float = 0.0,
-           train: bool = False, both: bool = False, lengths=None):
+def layers(of: Layers, x, states, weights, lengths=None):
     """y [T,N,D*P] and the final states [L*D,N,*] from x [T,N,I] and the initial states; weights:
     flat, in torch.nn's order; lengths: [N], or None: y is 0 past them."""
     inside = None
     if lengths is not None:
         steps = torch.arange(x.shape[0], device=x.device)
         inside = (steps[:, None] < lengths)[..., None]
-    directions = 2 if both else 1
-    final, each = [], list(_pairs(weights, bias, count * directions))
-    for layer in range(count):
+    directions = 2 if of.bidirectional else 1
+    final, each = [], list(_pairs(weights, of.bias, of.layers * directions))
+    for layer in range(of.layers):
         out = []
         for direction in range(directions):
             pair = layer * directions + direction
-            y, last = _direction(cell, x, tuple(state[pair] for state in states), each[pair],
+            y, last = _direction(of.cell, x, tuple(state[pair] for state in states), each[pair],
                                  inside, direction == 1)
             out.append(y)
             final.append(last)
-        x = torch.cat(out, -1) if both else out[0]
-        if train and dropout > 0 and layer + 1 < count:
-            x = drop_out(x, dropout)
+        x = torch.cat(out, -1) if directions == 2 else out[0]
+        if of.dropout > 0 and layer + 1 < of.layers:
+            x = drop_out(x, of.dropout)
     return (x, *map(torch.stack, zip(*final)))
 
 
-def run(cell: str, x, states, weights, *, batch_first: bool = False, packing=None, lengths=None,
-        **sizes):
-    """layers for x in a module's form: [T,N,I], [N,T,I], or packed rows [sum of lengths,I]."""
+def run(of: Layers, x, states, weights, batch_first: bool = False, lengths=None):
+    """layers for x in a module's form: [T,N,I], [N,T,I], or packed rows [sum of lengths,I], for which
+    lengths is a Packing.  of.dropout: 0 outside of training."""
+    packing = lengths if isinstance(lengths, Packing) else None
     if packing is not None:
         x, lengths = packing.pad(x), packing.lengths
     elif batch_first:
         x = x.transpose(0, 1)
-    y, *final = layers(cell, x, states, weights, lengths=lengths, **sizes)
+    y, *final = layers(of, x, states, weights, lengths)
     if packing is not None:
         y = packing.pack(y)
     elif batch_first:

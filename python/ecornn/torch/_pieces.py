@@ -32,15 +32,13 @@ def _directions(spec: Spec) -> list[Spec]:
     """A spec for each direction of a layer."""
     if spec.directions == 1:
         return [spec]
-    return [spec_of(spec.cell, spec.input, spec.hidden, 1, spec.bias, 0.0, False, spec.proj,
-                    spec.saving, 0, None, spec.heads, spec.grouped_input)] * 2
+    return [spec_of(spec.of._replace(layers=1, dropout=0.0, bidirectional=False, memory_limit=0))] * 2
 
 
 def layer_of(spec: Spec, layer: int) -> Spec:
     """The spec of one layer of a stack."""
-    return spec_of(spec.cell, spec.out if layer else spec.input, spec.hidden, 1, spec.bias, 0.0,
-                   spec.directions == 2, spec.proj, spec.saving, 0, None, spec.heads,
-                   spec.grouped_input)
+    return spec_of(spec.of._replace(input=spec.out if layer else spec.input, layers=1, dropout=0.0,
+                                    memory_limit=0))
 
 
 class Work(NamedTuple):
@@ -88,7 +86,7 @@ def _forward(work: Work, x, states, weights, keep: bool, cached: bool):
     which _begins takes the states before a piece.  x: [sum,I]."""
     spec, job, pieces = work.spec, work.job, work.pieces
     stream = stream_of(job.index) if job.on_gpu else 0
-    packed = _weights.packed(spec, job, weights, stream, cached)
+    packed = _weights.packed(job, weights, stream, cached)
     memory = _Memory(work, packed, None)
     if keep:
         memory.reserve = (torch.empty(memory.at[-1], dtype=torch.uint8, device=job.device)
@@ -123,10 +121,10 @@ def _begins(work: Work, k: int, states, before) -> list[int]:
     return [_run._address(state) for state in before[(k - 1) * count:k * count]]
 
 
-def _backward(work: Work, x, y, kept, states, weights, dy, dfinal, wanted):
+def _backward(work: Work, given, kept, outputs, wanted):
     """dx [sum,I], dstates and dweights; None for those that are not wanted."""
+    (x, states, weights), (y, (reserve, packed, *before)), (dy, *dfinal) = given, kept, outputs
     spec, job = work.spec, work.job
-    reserve, packed, *before = kept
     memory, count = _Memory(work, packed, reserve), spec.states
     want_weights = wanted[1 + count:]
     dweights = None
@@ -156,7 +154,7 @@ def _backward(work: Work, x, y, kept, states, weights, dy, dfinal, wanted):
     found = [None] * len(weights)
     if dweights is not None:
         memory.workspace = None  # as _run.backward
-        found = _weights.gradients(spec, job.plan, dweights, weights, want_weights, memory.stream)
+        found = _weights.gradients(job, dweights, weights, want_weights, memory.stream)
     return dx, [d if want else None for d, want in zip(flow.states, wanted[1:])], found
 
 
@@ -217,15 +215,14 @@ def one_by_one(spec: Spec, packing: Packing) -> bool:
     return spec.layers > 1 and spec.directions == 2 and _cut(spec, packing)
 
 
-def works(spec: Spec, packing: Packing, x, dtype: torch.dtype, params: torch.dtype, training: bool,
-          drop: bool, flags: int, seed: int) -> list[Work] | None:
+def works(spec: Spec, packing: Packing, x, kind: _run.Kind, seed: int) -> list[Work] | None:
     """The work of a call for each direction; None: the call has to be one padded run."""
     if not _cut(spec, packing):
         return None
     pieces = packing.pieces(spec.hidden)
     first = max(piece.steps for piece in pieces), packing.batch
-    return [Work(one, _run.job_of(one, x, dtype, params, first, False, training, drop, flags),
-                 packing, pieces, seed) for one in _directions(spec)]
+    return [Work(one, _run.job_of(one, x, first, kind), packing, pieces, seed)
+            for one in _directions(spec)]
 
 
 def _half(tensors, d: int):
@@ -255,12 +252,13 @@ def forward(works: list[Work], x, states, weights, keep: bool, cached: bool):
             [torch.cat(pair) for pair in zip(final, final_back)], [kept, kept_back])
 
 
-def backward(works: list[Work], x, y, kept, states, weights, dy, *more):
+def backward(works: list[Work], given, kept, outputs, wanted):
     """dx [sum,I], dstates and dweights of one forward; None for gradients that are not wanted.
-    more: gradients of the final states, and what is wanted."""
-    *dfinal, wanted = more
+    given: as _run.backward's; kept: y, and what each direction kept; outputs: gradients of y and of
+    the final states."""
+    (x, _, states, weights, *_), (y, kept), (dy, *dfinal) = given, kept, outputs
     if len(works) == 1:
-        return _backward(works[0], x, y, kept[0], states, weights, dy, dfinal, wanted)
+        return _backward(works[0], (x, states, weights), (y, kept[0]), outputs, wanted)
     turned, width, count = works[0].packing.turned, works[0].spec.width, works[0].spec.states
     found = []
     for d, work in enumerate(works):
@@ -270,8 +268,8 @@ def backward(works: list[Work], x, y, kept, states, weights, dy, *more):
             part = tensor[:, d * width:(d + 1) * width]
             return part.index_select(0, turned) if d else part.contiguous()
         found.append(_backward(
-            work, x.index_select(0, turned) if d else x, own(y), kept[d],
-            _of(states, d), _half(weights, d), own(dy), _of(dfinal, d),
+            work, (x.index_select(0, turned) if d else x, _of(states, d), _half(weights, d)),
+            (own(y), kept[d]), (own(dy), *_of(dfinal, d)),
             (*wanted[:1 + count], *_half(wanted[1 + count:], d))))
     (dx, dstates, dweights), (dx_back, dstates_back, dweights_back) = found
     if dx is not None:

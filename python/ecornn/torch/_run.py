@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
+from typing import NamedTuple
 
 import torch
 
@@ -35,13 +36,32 @@ def device_name(device: torch.device) -> str:
     return f"cpu:{torch.get_num_threads()}" if device.type == "cpu" else f"cuda:{device.index}"
 
 
-def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
-            training: bool, drop: bool, flags: int) -> Plan:
-    """The plan for runs in that type, on x's device, with [T,N] or [N,T] = first."""
-    steps, batch = (first[1], first[0]) if batch_major else first
-    plans = spec.plans(batch_major, drop, flags)
-    return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype],
-                     TYPES[params], training)
+class Kind(NamedTuple):
+    """What runs of a stack differ in but for device, T and N; flags: of the plan."""
+
+    dtype: torch.dtype  # of rows and states
+    params: torch.dtype
+    batch_major: bool
+    training: bool
+    drop: bool
+    flags: int
+
+
+class Given(NamedTuple):
+    """The tensors that a run reads, dense unless the run goes another way.
+
+    x: [T,N,I] or [N,T,I].  lengths: [N] int32 on x's device.  states: a tensor [L*D,N,*] each, or
+    None; starts: reset states, shaped as states.  resets, mask: [T,N] bytes on x's device.  With
+    several models all have [M] first, except x, lengths, resets and mask if they are shared.
+    """
+
+    x: torch.Tensor
+    lengths: torch.Tensor | None
+    states: list
+    weights: list
+    resets: torch.Tensor | None = None
+    starts: list | tuple = ()
+    mask: torch.Tensor | None = None
 
 
 def expect(name: str, tensor, shape, dtype: torch.dtype, device: torch.device) -> None:
@@ -55,15 +75,18 @@ def expect(name: str, tensor, shape, dtype: torch.dtype, device: torch.device) -
 class Job:
     """What all runs of one shape share: the plan, and the shapes of results."""
 
-    __slots__ = ("plan", "steps", "batch", "workspace", "reserve", "y", "final", "on_gpu",
-                 "reads_y", "device", "index", "pad", "native", "handle")
+    __slots__ = ("spec", "kind", "plan", "steps", "batch", "workspace", "reserve", "y", "final",
+                 "on_gpu", "reads_y", "shows", "device", "index", "pad", "native", "handle")
 
-    def __init__(self, spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first,
-                 batch_major: bool, training: bool, drop: bool, flags: int):
+    def __init__(self, spec: Spec, x, first, kind: Kind):
+        dtype, params, batch_major, training, drop, flags = kind
         steps, batch = (first[1], first[0]) if batch_major else first
+        self.spec, self.kind, self.shows = spec, kind, bool(flags & lib.ALL_STATES)
         self.on_gpu, self.device, self.index = not x.is_cpu, x.device, x.device.index
         self.reads_y = self.on_gpu or spec.replays  # backward does
-        self.plan = plan_of(spec, x, dtype, params, first, batch_major, training, drop, flags)
+        self.plan = spec.plans(batch_major, drop, flags).get(
+            device_name(x.device), (max(steps, 1), max(batch, 1)), (TYPES[dtype], TYPES[params]),
+            training)
         self.steps, self.batch = steps, batch
         self.workspace, self.reserve = self.plan.sizes(steps, batch)
         shapes = [(*spec.lead, *first, spec.out),
@@ -85,14 +108,12 @@ def _maker(shape, dtype: torch.dtype, device):
     return functools.partial(torch.empty, shape, dtype=dtype, device=device)
 
 
-def job_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
-           training: bool, drop: bool, flags: int) -> Job:
-    """The job for runs in that type, on x's device, with [T,N] or [N,T] = first."""
-    key = (first, dtype, params, torch.get_num_threads() if x.is_cpu else x.device, batch_major,
-           training, drop, flags)
+def job_of(spec: Spec, x, first, kind: Kind) -> Job:
+    """The job for runs of that kind, on x's device, with [T,N] or [N,T] = first."""
+    key = first, kind, torch.get_num_threads() if x.is_cpu else x.device
     job = spec.jobs.get(key)
     if job is None:
-        job = Job(spec, x, dtype, params, first, batch_major, training, drop, flags)
+        job = Job(spec, x, first, kind)
         with _lock:
             if len(spec.jobs) >= _JOBS:
                 del spec.jobs[next(iter(spec.jobs))]
@@ -123,41 +144,37 @@ def _resets(job: Job, resets, starts) -> tuple[int, ...]:
     return (resets.data_ptr(), *[_address(start) for start in starts], *job.pad)
 
 
-def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed: int,
-            cached: bool, resets=None, starts=(), mask=None, shows=False):
-    """y, final states, reserve (None unless keep) and packed weights; shows: the states of every
-    step follow the final states.
-
-    x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
-    [L*D,N,*] each, dense, or None.  cached: packed weights may be kept for other runs.  resets,
-    mask: [T,N] bytes on x's device, or None; starts: reset states, shaped as states.  With several
-    models all have [M] first, except x, lengths, resets and mask if they are shared.
-    """
+def forward(job: Job, given: Given, keep: bool, seed: int, cached: bool):
+    """y, final states, reserve (None unless keep) and packed weights; with ALL_STATES the states of
+    every step follow the final states.  cached: packed weights may be kept for other runs."""
+    x, lengths, states, weights, resets, starts, mask = given
     plan, stream, device = job.plan, 0, None
     if job.on_gpu:
         device, stream = x.device, stream_of(job.index)
         if capturing():  # a graph packs the parameters' values at the time of replay
             cached, weights = False, getattr(weights, "of", weights)
+            given = x, lengths, states, weights, resets, starts, mask
     runs = job.steps > 0 and job.batch > 0
     lent = keep and not job.on_gpu and job.reserve >= _reserve.LARGE
-    natively = job.native and resets is None and mask is None and not shows and not lent
+    natively = job.native and resets is None and mask is None and not job.shows and not lent
     packed = _weights.peek(plan, weights, stream) if natively and cached else None
     if packed is not None:
-        made = _forward_native(job, x, lengths, states, weights, keep, seed, packed,
+        made = _forward_native(job, given, keep, seed, packed,
                                type(weights) is not _weights.Frozen)
         if made is not None:
             return made
-    packed = _weights.packed(spec, job, weights, stream, True) if runs and cached else None
+    packed = _weights.packed(job, weights, stream, True) if runs and cached else None
     if natively:
-        made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, False)
+        made = _forward_native(job, given, keep, seed, packed, False)
         if made is not None:
             return made
     x, states, starts = dense(x), [dense(s) for s in states], [dense(s) for s in starts]
     y, final = job.y(), [make() for make in job.final]
+    spec = job.spec
     shown = [torch.empty((*spec.lead, spec.pairs, job.steps, job.batch, width), dtype=y.dtype,
-                         device=y.device) for width in spec.widths if shows]
+                         device=y.device) for width in spec.widths if job.shows]
     if packed is None and runs:
-        packed = _weights.packed(spec, job, weights, stream, False)
+        packed = _weights.packed(job, weights, stream, False)
     reserve = None
     if keep:
         reserve = (torch.empty(job.reserve, dtype=torch.uint8, device=device) if job.on_gpu else
@@ -169,32 +186,43 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         *[state.data_ptr() for state in final], *job.pad,
         _address(packed), workspace.data_ptr(), _address(reserve), seed, stream,
         workspace.numel(), job.reserve if keep else 0, resets=_resets(job, resets, starts),
-        mask=_address(mask), states=(*map(_address, shown), *job.pad) if shows else _NONE)
+        mask=_address(mask), states=(*map(_address, shown), *job.pad) if job.shows else _NONE)
     check(library.ecornn_forward(plan.handle, job.steps, job.batch, io))
     return y, final + shown, reserve, packed
 
 
-def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int, packed,
-                    compare: bool):
+def _add(tensors: list, bit: int, some) -> int:
+    """Adds those that are there; returns their bits, from that one on."""
+    bits = 0
+    for tensor in some:
+        if tensor is not None:
+            bits |= bit
+            tensors.append(tensor)
+        bit += bit
+    return bits
+
+
+def _forward_native(job: Job, given: Given, keep: bool, seed: int, packed, compare: bool):
     """forward by the C operator; None if it does not support the run.  compare: the packed weights
     may belong to other weights, and must then not be used."""
-    given, tensors = _native.RESERVE if keep else 0, [x]
+    x, lengths, states, weights, _, _, _ = given
+    bits, tensors = _native.RESERVE if keep else 0, [x]
     if lengths is not None:
-        given |= _native.LENGTHS
+        bits |= _native.LENGTHS
         tensors.append(lengths)
     bit = _native.STATE
-    for state in states:
+    for state in states:  # as _add, whose call would take as long
         if state is not None:
-            given |= bit
+            bits |= bit
             tensors.append(state)
         bit += bit
     if packed is not None:
-        given |= _native.PACKED
+        bits |= _native.PACKED
         tensors.append(packed)
     if packed is None or compare:
-        given |= _native.WEIGHTS
+        bits |= _native.WEIGHTS
         tensors += weights
-    made = _native.forward(job.native, given, tensors, seed)
+    made = _native.forward(job.native, bits, tensors, seed)
     if not made:
         return None
     if packed is None:
@@ -202,39 +230,21 @@ def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int
     return made[0], made[1:1 + len(states)], made[-1] if keep else None, packed
 
 
-def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
-                     dfinal, wanted):
+def _backward_native(job: Job, given: Given, kept, seed: int, outputs, wanted):
     """backward by the C operator; None if it does not support the run."""
-    given, tensors = _native.PACKED, [x, reserve, packed]
-    for tensor, bit in ((y, _native.Y), (lengths, _native.LENGTHS)):
-        if tensor is not None:
-            given |= bit
-            tensors.append(tensor)
-    bit = _native.STATE
-    for state in states:
-        if state is not None:
-            given |= bit
-            tensors.append(state)
-        bit += bit
-    if dy is not None:
-        given |= _native.DY
-        tensors.append(dy)
-    bit = _native.DFINAL
-    for gradient in dfinal:
-        if gradient is not None:
-            given |= bit
-            tensors.append(gradient)
-        bit += bit
-    count, bit = len(states), _native.DSTATE
-    if wanted[0]:
-        given |= _native.DX
+    x, lengths, states, weights, _, _, _ = given
+    y, reserve, packed = kept
+    tensors, count = [x, reserve, packed], len(states)
+    bits = (_native.PACKED | _add(tensors, _native.Y, (y,))
+            | _add(tensors, _native.LENGTHS, (lengths,)) | _add(tensors, _native.STATE, states)
+            | _add(tensors, _native.DY, outputs[:1]) | _add(tensors, _native.DFINAL, outputs[1:])
+            | _native.DX * wanted[0] | _native.DWEIGHTS * wanted[-1])
+    bit = _native.DSTATE
     for want in wanted[1:1 + count]:
         if want:
-            given |= bit
+            bits |= bit
         bit += bit
-    if wanted[-1]:
-        given |= _native.DWEIGHTS
-    made = _native.backward(job.native, given, tensors, seed)
+    made = _native.backward(job.native, bits, tensors, seed)
     if not made:
         return None
     found = iter(made)
@@ -243,28 +253,29 @@ def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, 
     return dx, dstates, list(found) if wanted[-1] else [None] * len(weights)
 
 
-def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
-             dfinal, wanted, resets=None, starts=(), mask=None):
+def backward(job: Job, given: Given, kept, seed: int, outputs, wanted):
     """dx, dstates (then those of reset states) and dweights of one forward; None for gradients that
     are not wanted.
 
-    dy, dfinal: shaped as y and the final states, then those of every step, dense, or None.  wanted:
-    a flag for x, each state, each reset state and each weight.
+    kept: y, its reserve and packed weights.  outputs: the gradients of y, the final states, and
+    those of every step, dense, or None each.  wanted: a flag for x, each state, each reset state and
+    each weight.
     """
-    plan, count, stream, device = job.plan, spec.states + len(starts), 0, None
+    (x, lengths, states, weights, resets, starts, mask), (y, reserve, packed) = given, kept
+    plan, spec, stream, device = job.plan, job.spec, 0, None
+    count = spec.states + len(starts)
     if job.on_gpu:
         device, stream = x.device, stream_of(job.index)
     want_weights = wanted[1 + count:]
     asked = want_weights.count(True)
-    dfinal, dshown = dfinal[:spec.states], dfinal[spec.states:]
-    plain = resets is None and mask is None and not dshown and packed is not None
+    plain = resets is None and mask is None and not job.shows and packed is not None
     if job.native and plain and asked in (0, len(weights)) and True in wanted:
-        made = _backward_native(job, x, y, lengths, states, weights, reserve, packed, seed, dy,
-                                dfinal, wanted)
+        made = _backward_native(job, given, kept, seed, outputs, wanted)
         if made is not None:
             return made
     x, states, starts = dense(x), [dense(s) for s in states], [dense(s) for s in starts]
-    dy, dfinal, dshown = dense(dy), [dense(d) for d in dfinal], [dense(d) for d in dshown]
+    dy, *dfinal = [dense(d) for d in outputs]
+    dfinal, dshown = dfinal[:spec.states], dfinal[spec.states:]
     dx = torch.empty_like(x) if wanted[0] else None
     dstates = [make() if want else None
                for want, make in zip(wanted[1:1 + count], job.final * 2)]
@@ -287,7 +298,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
     del workspace  # its memory may be reused: on a GPU by work queued after the run
     found = [None] * len(weights)
     if some and job.steps and job.batch:
-        found = _weights.gradients(spec, plan, dweights, weights, want_weights, stream)
+        found = _weights.gradients(job, dweights, weights, want_weights, stream)
     elif some:
         found = [torch.zeros_like(weight) if want else None
                  for weight, want in zip(weights, want_weights)]

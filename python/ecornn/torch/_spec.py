@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 from .. import _library as lib
 from .._plan import Plan, Plans, Shape, cell, limit_of, saving_of
@@ -40,17 +41,35 @@ def one_line(text: str) -> str:
     return text.replace("\n", "\v")
 
 
+class Layers(NamedTuple):
+    """The arguments of a stack of layers, from input to models in the order of _SHAPE.  cell: the name
+    of a built-in one, or a text; models: 0: one model, whose arrays have no [M] first."""
+
+    cell: str
+    input: int
+    hidden: int
+    layers: int = 1
+    bias: bool = True
+    bidirectional: bool = False
+    proj: int = 0
+    memory_limit: int = 0
+    heads: int = 1
+    grouped_input: bool = False
+    models: int = 0
+    saving: str = "auto"
+    dropout: float = 0.0
+
+
 class Spec:
     """One stack of layers as the library sees it.  Equal ones are one object; see spec_of."""
 
-    def __init__(self, name: str, input: int, hidden: int, layers: int, bias: bool,
-                 dropout: float, bidirectional: bool, proj: int, saving: str, memory_limit: int,
-                 models: int | None, heads: int, grouped_input: bool):
-        self.cell, self.input, self.hidden, self.proj = name, input, hidden, proj
-        self.layers, self.bias, self.dropout = layers, bias, dropout
-        self.models, self.heads, self.grouped_input = models, heads, grouped_input
-        self.saving, self.memory_limit = saving, memory_limit
-        self.lead = () if models is None else (models,)  # leading axes of weights, states and y
+    def __init__(self, of: Layers):
+        (name, self.input, hidden, layers, self.bias, bidirectional, proj, self.memory_limit,
+         self.heads, self.grouped_input, models, saving, dropout) = of
+        self.of, self.cell, self.hidden, self.proj = of, name, hidden, proj
+        self.layers, self.dropout, memory_limit = layers, dropout, self.memory_limit
+        self.models = models or None
+        self.lead = (models,) if models else ()  # leading axes of weights, states and y
         self.directions = 2 if bidirectional else 1
         self.pairs = layers * self.directions
         self.torch = name in _TWO_BIASES
@@ -64,11 +83,11 @@ class Spec:
         save, every = saving_of(saving)
         # or may replay
         self.replays = save == lib.SAVE_STATES or every > 0 or (memory_limit > 0 and save == 0)
-        shape = Shape(name, input, hidden, proj, layers,
+        shape = Shape(name, self.input, hidden, proj, layers,
                       lib.BIDIRECTIONAL * bidirectional,
                       dropout=dropout if layers > 1 and dropout < 1.0 else 0.0,
-                      flags=lib.GROUPED_INPUT * grouped_input, save=save, save_every=every,
-                      memory_limit=limit_of(memory_limit), heads=heads, models=models or 1)
+                      flags=lib.GROUPED_INPUT * self.grouped_input, save=save, save_every=every,
+                      memory_limit=limit_of(memory_limit), heads=self.heads, models=models or 1)
         self._shape = shape
         self.jobs: dict[tuple, object] = {}  # used by _run.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
@@ -92,17 +111,12 @@ class Spec:
     def of_models(self, models: int) -> Spec:
         """The spec of that many such models, without memory_limit, which several cannot have; results
         do not depend on it."""
-        return spec_of(self.cell, self.input, self.hidden, self.layers, self.bias, self.dropout,
-                       self.directions == 2, self.proj, self.saving, 0, models,
-                       self.heads, self.grouped_input)
+        return spec_of(self.of._replace(models=models, memory_limit=0))
 
     @property
     def words(self) -> tuple:
         """The operator's cell, shape and saving; see _op.py."""
-        return (one_line(self.cell), [
-            self.input, self.hidden, self.layers, int(self.bias), int(self.directions == 2),
-            self.proj, self.memory_limit, self.heads, int(self.grouped_input), self.models or 0],
-            self.saving)
+        return one_line(self.cell), list(map(int, self.of[1:-2])), self.of.saving
 
     # ---- tensors --------------------------------------------------------------------------
 
@@ -110,7 +124,7 @@ class Spec:
     def parameters(self):
         """The library's parameters of one model, in its order."""
         one = replace(self._shape, models=1)
-        return Plan("reference", one, 1, 1, lib.F32, lib.F32, False).parameters()
+        return Plan("reference", one, (1, 1), (lib.F32, lib.F32), False).parameters()
 
     @functools.cached_property
     def counts(self) -> dict[str, int]:
@@ -224,14 +238,7 @@ class Spec:
         return [places[1] for places in self._all]
 
 
-@functools.lru_cache(maxsize=None)
-def spec_of(name: str, input: int, hidden: int, layers: int, bias: bool, dropout: float,
-            bidirectional: bool, proj: int, saving: str = "auto", memory_limit: int = 0,
-            models: int | None = None, heads: int = 1, grouped_input: bool = False) -> Spec:
-    """The spec of such a stack.  name: a built-in cell's, or a cell's text; models: None: one
-    model, whose arrays have no [M] first."""
-    return Spec(name, input, hidden, layers, bias, dropout, bidirectional, proj, saving,
-                memory_limit, models, heads, grouped_input)
+spec_of = functools.lru_cache(maxsize=None)(Spec)
 
 
 def lines(text: str) -> str:
@@ -249,11 +256,4 @@ def spec_from(cell: str, shape, saving: str, dropout) -> Spec:
             raise RuntimeError(f"{name} is {number}, must be {least} to {most}")
     if not 0 <= dropout <= 1:
         raise RuntimeError(f"dropout is {dropout}, must be 0 to 1")
-    return _spec_of(lines(cell), shape, saving, dropout)
-
-
-@functools.lru_cache(maxsize=None)
-def _spec_of(cell: str, shape, saving: str, dropout: float) -> Spec:
-    input, hidden, layers, bias, both, proj, limit, heads, grouped, models = shape
-    return spec_of(cell, input, hidden, layers, bool(bias), dropout, bool(both), proj, saving,
-                   limit, models or None, heads, bool(grouped))
+    return spec_of(Layers(lines(cell), *shape, saving, dropout))

@@ -23,14 +23,13 @@ from ._stream import stream_of
 class _Plan:
     """A plan of tangents of the library."""
 
-    def __init__(self, on: str, spec: Spec, steps: int, batch: int, batch_major: bool, type: int,
-                 training: bool, drop: bool, flags: int):
+    def __init__(self, on: str, spec: Spec, steps: int, batch: int, kind: _run.Kind):
+        drop, type = kind.drop, _run.TYPES[kind.dtype]
         desc = lib.Desc(
             cell=cell(spec.drawing(drop)), input=spec.input, hidden=spec.hidden, layers=spec.layers,
-            steps=steps, batch=batch,
-            type=type, param_type=type,
+            steps=steps, batch=batch, type=type, param_type=type,
             dropout=spec.dropout if drop and spec.layers > 1 else 0,
-            flags=flags | lib.TANGENT | lib.TRAINING * training | lib.BATCH_MAJOR * batch_major
+            flags=kind.flags | lib.TANGENT | lib.TRAINING | lib.BATCH_MAJOR * kind.batch_major
             | lib.BIDIRECTIONAL * (spec.directions == 2))
         handle, sizes = ctypes.c_void_p(), lib.Sizes()
         check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(desc)))
@@ -83,11 +82,10 @@ def refuses(call, x) -> str | None:
     return None
 
 
-def _plan_of(call, x, training: bool = True) -> _Plan:
+def _plan_of(call, x) -> _Plan:
     job = call.job
     return _plan(_run.device_name(x.device), call.spec, max(job.steps, 1), max(job.batch, 1),
-                 call.batch_major, _run.TYPES[call.dtype], training,
-                 call.drop, call.flags)
+                 job.kind)
 
 
 # ---- parameters: the library's, in torch's tensors -----------------------------------------------
@@ -137,30 +135,30 @@ def _copy_twins(spec: Spec, found) -> None:
 # ---- runs ---------------------------------------------------------------------------------------
 
 
-def run(call, x, lengths, states, starts, weights, tangents, outputs=None, slopes=None,
-        wanted=None) -> Result:
+def run(call, given, tangents, outputs=None, slopes=None, wanted=None) -> Result:
     """Tangents of y and the final states along tangents of x, each state, each reset state and each
     weight (None: zeros).  wanted: flags for the same to compute the gradient of <outputs, those
     tangents> + <slopes, y and the final states>.  All tensors are dense, x padded, in the run's
     type."""
+    x, lengths, states, weights, _, starts, _ = given
     spec, job = call.spec, call.job
     on_gpu = not x.is_cpu
     back = wanted is not None
     outputs, slopes = outputs or [None], slopes or [None]
     plan = _plan_of(call, x)
-    count, given = spec.states, spec.states + len(starts)
+    count, most = spec.states, spec.states + len(starts)
     weights = [_run.dense(weight) for weight in weights]
     zeros = x.new_zeros(spec.hidden) if NOWHERE in spec.places else None
     keep: list = [zeros]
     params = [at or zeros.data_ptr() for at in _parameters(spec, weights, keep)]
-    slope = _parameters(spec, tangents[1 + given:], keep)
+    slope = _parameters(spec, tangents[1 + most:], keep)
     y, final = job.y(), [make() for make in job.final]
     dx = torch.empty_like(x) if back and wanted[0] else None
     dstates = [make() if back and want else None
-               for make, want in zip(job.final * 2, wanted[1:1 + given] if back else [])]
+               for make, want in zip(job.final * 2, wanted[1:1 + most] if back else [])]
     dweights, targets = None, None
-    if back and any(wanted[1 + given:]):
-        dweights, targets = _gradients(spec, weights, wanted[1 + given:])
+    if back and any(wanted[1 + most:]):
+        dweights, targets = _gradients(spec, weights, wanted[1 + most:])
     address, pad = _run._address, job.pad
     workspace = _run._scratch(plan.workspace, x.device if on_gpu else None, "tangent")
 
@@ -172,7 +170,7 @@ def run(call, x, lengths, states, starts, weights, tangents, outputs=None, slope
     none = of_states(None)
     along = pack_io(0, address(tangents[0]), y.data_ptr(), *of_states(tangents[1:1 + count]),
                     *of_states(final), *(0,) * 7, params=places[1],
-                    resets=(0, *of_states(tangents[1 + count:1 + given])))
+                    resets=(0, *of_states(tangents[1 + count:1 + most])))
     io = pack_io(address(lengths), x.data_ptr(), 0, *of_states(states), *none, 0,
                  workspace.data_ptr(), 0, call.seed, stream_of(job.index) if on_gpu else 0,
                  workspace.numel(), 0, resets=(address(call.resets), *of_states(starts)), mask=address(call.mask),
@@ -189,5 +187,5 @@ def run(call, x, lengths, states, starts, weights, tangents, outputs=None, slope
     if dweights is not None:
         _copy_twins(spec, dweights)
         found = [gradient if want else None
-                 for gradient, want in zip(dweights, wanted[1 + given:])]
+                 for gradient, want in zip(dweights, wanted[1 + most:])]
     return Result(y, final, dx, dstates, found)

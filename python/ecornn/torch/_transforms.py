@@ -17,7 +17,7 @@ import torch
 
 from .. import _library as lib
 from . import _fold, _higher, _operators, _run, _tangent, _watched
-from ._autograd import Call
+from ._autograd import Call, as_results
 from ._fallbacks import count
 from ._derivative import refuse_second
 from ._spec import Spec, spec_from
@@ -64,22 +64,23 @@ class What:
 
     def call(self, seed, resets, mask, x, weights) -> Call:
         dtype = x.dtype
-        job = _run.job_of(self.spec, x, dtype, weights[0].dtype if weights else dtype,
-                          tuple(x.shape[-3:-1]), self.batch_major, self.keep or self.drop,
-                          self.drop, self.flags)
+        job = _run.job_of(self.spec, x, tuple(x.shape[-3:-1]), _run.Kind(
+            dtype, weights[0].dtype if weights else dtype, self.batch_major,
+            self.keep or self.drop, self.drop, self.flags))
         return Call(self.spec, job, self.batch_major, seed, self.drop, None, dtype, (dtype,) * 3,
                     resets, mask, self.flags)
 
 
 def _bottom(what: What, arguments):
-    """Call, lengths, x, states, reset states and weights of a run of plain tensors, and the rest."""
+    """Call and tensors of a run of plain tensors, and the rest."""
     seed, lengths, resets, mask, x, *rest = arguments
     count, number = what.counts(resets)
     states, weights, rest = rest[:count], rest[count:count + number], rest[count + number:]
     x, states, rest = dense(x), [dense(one) for one in states], [dense(one) for one in rest]
     call = what.call(0 if seed is None else int(seed), dense(resets), dense(mask), x, weights)
     half = what.spec.states
-    return call, dense(lengths), x, states[:half], states[half:], weights, rest
+    return call, _run.Given(x, dense(lengths), states[:half], weights, call.resets, states[half:],
+                            call.mask), rest
 
 
 def _as_operator(what: What, arguments):
@@ -112,9 +113,8 @@ def _layers(what: What, arguments):
         states = [x.new_zeros(spec.pairs, rows, width) if state is None else state
                   for state, width in zip(states, spec.widths)]
         weights = [one.to(x.dtype) for one in tensors[spec.states:]]  # F32 with 16-bit rows
-        return _operators.run(spec.cell, x, states, weights,
-                              batch_first=what.batch_major, lengths=lengths, bias=spec.bias,
-                              count=spec.layers, both=spec.directions == 2)
+        return _operators.run(spec.of._replace(dropout=0.0), x, states, weights, what.batch_major,
+                              lengths)
 
     return run
 
@@ -157,11 +157,11 @@ class Forward(torch.autograd.Function):
     def forward(what: What, *arguments):
         if _watched.by_operator(arguments):
             return (*_watched.forward(*_as_operator(what, arguments), keep=False), None)
-        call, lengths, x, states, starts, weights, _ = _bottom(what, arguments)
+        call, given, _ = _bottom(what, arguments)
+        weights = given.weights
         cached = not call.job.on_gpu and bool(weights) and type(weights[0]) is torch.nn.Parameter
-        y, final, reserve, packed = _run.forward(
-            what.spec, call.job, x, lengths, states, weights, what.keep or what.drop, call.seed,
-            cached, call.resets, starts, call.mask, call.shows)
+        y, final, reserve, packed = _run.forward(call.job, given, what.keep or what.drop, call.seed,
+                                                 cached)
         return (y, *final, Kept((reserve, packed)) if what.keep else None)
 
     @staticmethod
@@ -202,16 +202,12 @@ class Backward(torch.autograd.Function):
             of, outputs = Backward._parts(what, arguments)
             return _watched.backward(what.spec, (y, *(what.kept or (None, None))), outputs,
                                      what.wanted, *_as_operator(what, of)[1:])
-        call, lengths, x, states, starts, weights, outputs = _bottom(
-            replace(what, keep=True), arguments)
-        *outputs, y = outputs
-        spec, job, kept = what.spec, call.job, what.kept
+        call, given, (*outputs, y) = _bottom(replace(what, keep=True), arguments)
+        job, kept = call.job, what.kept
         if kept is None:
-            y, _, *kept = _run.forward(spec, job, x, lengths, states, weights, True, call.seed,
-                                       False, call.resets, starts, call.mask, call.shows)
+            y, _, *kept = _run.forward(job, given, True, call.seed, False)
         dx, dstates, dweights = _run.backward(
-            spec, job, x, y if job.reads_y else None, lengths, states, weights, *kept, call.seed,
-            outputs[0], outputs[1:], what.wanted, call.resets, starts, call.mask)
+            job, given, (y if job.reads_y else None, *kept), call.seed, outputs, what.wanted)
         return (dx, *dstates, *dweights)
 
     @staticmethod
@@ -282,9 +278,7 @@ class Tangent(torch.autograd.Function):
 
     @staticmethod
     def forward(what: What, *arguments):
-        call, lengths, x, states, starts, weights, along = _bottom(replace(what, keep=True),
-                                                                   arguments)
-        found = _tangent.run(call, x, lengths, states, starts, weights, along)
+        found = _tangent.run(*_bottom(replace(what, keep=True), arguments))
         return (found.y, *found.final)
 
     @staticmethod
@@ -326,13 +320,11 @@ class Second(torch.autograd.Function):
 
     @staticmethod
     def forward(what: What, *arguments):
-        call, lengths, x, states, starts, weights, rest = _bottom(replace(what, keep=True),
-                                                                  arguments)
-        count = 1 + len(states) + len(starts) + len(weights)
+        call, given, rest = _bottom(replace(what, keep=True), arguments)
+        count = 1 + len(given.states) + len(given.starts) + len(given.weights)
         along, outputs, slopes = (rest[:count], rest[count:count + what.outputs],
                                   rest[count + what.outputs:])
-        found = _tangent.run(call, x, lengths, states, starts, weights, along, outputs, slopes,
-                             what.wanted)
+        found = _tangent.run(call, given, along, outputs, slopes, what.wanted)
         return (found.dx, *found.dstates, *found.dweights)
 
     @staticmethod
@@ -389,16 +381,17 @@ def _second(what: What, *arguments):
     return apply(Second, what, *arguments)
 
 
-def gradients(call: Call, kept, x, counts, states, weights, outputs, wanted):
+def gradients(call: Call, given, kept, outputs, wanted):
     """Gradients of x, states and weights of a run outside of transforms, which can be differentiated
-    and batched; kept: y, its reserve and packed weights, or None each; counts: lengths, resets and
-    mask; states: reset states after the initial ones."""
+    and batched; given: as _run.Given, x as the caller's; kept: y, its reserve and packed weights, or
+    None each."""
+    x, lengths, states, weights, resets, starts, mask = given
+    states = [*states, *starts]
     what = What(call.spec, call.batch_major, call.flags, call.drop, True, wanted,
                 None if kept[1] is None else Kept(kept[1:]))
     seed = torch.tensor([call.seed], device="cpu") if call.drop else None
     packing, dtype = call.packing, call.dtype
     dy, *dfinal = outputs
-    lengths, resets, mask = counts
     rows = x
     if packing is not None:
         rows, dy, lengths = (packing.pad(x), None if dy is None else packing.pad(dy),
@@ -445,23 +438,19 @@ def second(arguments, tangents):
             dstarts if starts else starts, *[None] * (len(arguments) - 10))
 
 
-def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, drop: bool, packing, resets,
-          mask, flags: int, types):
+def layer(call: Call, x, lengths, states, weights):
     """_call.layer's results, with reset states after the initial ones; None: elementary operators
-    have to do it, with torch's dropout."""
-    dtype, params, result = types
-    if drop and _orders() > 1:
+    have to do it, with torch's dropout.  call: without seed and job."""
+    if call.drop and _orders() > 1:
         return None
-    seed = torch.randint(2**62, (1,), device="cpu") if drop else None  # vmap knows what to do
+    packing = call.packing
+    seed = torch.randint(2**62, (1,), device="cpu") if call.drop else None  # vmap knows what to do
     if packing is not None:
         x, lengths = packing.pad(x), packing.lengths
-    tensors = [None if one is None else one.to(dtype) for one in (x, *states)]
-    tensors += [weight.to(params) for weight in weights]
-    what = What(spec, batch_major, flags, drop, _watched.keeps(tensors))
-    y, *final, _ = apply(Forward, what, seed, lengths, resets, mask, *tensors)
-    y = y if packing is None else packing.pack(y)
-    kinds = [result[0], *([result[1]] + [result[2]] * (spec.states - 1)) * 2]
-    return tuple(one.to(kind) for one, kind in zip((y, *final), kinds))
+    tensors = [None if one is None else one.to(call.dtype) for one in (x, *states)] + list(weights)
+    what = What(call.spec, call.batch_major, call.flags, call.drop, _watched.keeps(tensors))
+    y, *final, _ = apply(Forward, what, seed, lengths, call.resets, call.mask, *tensors)
+    return as_results(call, (y if packing is None else packing.pack(y), *final))
 
 
 def under_vmap() -> bool:

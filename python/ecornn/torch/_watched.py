@@ -128,9 +128,10 @@ def keeps(tensors) -> bool:
 # ---- a run as an operator -----------------------------------------------------------------------
 
 
-def _arguments(spec, x, lengths, states, weights, resets, mask, batch_major: bool, flags: int,
-               drop: bool, seed):
-    """Those that the operator and its gradient have in common; states: reset states are last."""
+def _arguments(run):
+    """Those that the operator and its gradient have in common; run: spec, x, lengths, states with
+    reset states last, weights, resets, mask, batch_major, flags, drop, seed."""
+    spec, x, lengths, states, weights, resets, mask, batch_major, flags, drop, seed = run
     if batch_major:  # the operator has both in x's order
         resets, mask = (one if one is None else one.transpose(-1, -2) for one in (resets, mask))
     own, starts = states[:spec.states], states[spec.states:]
@@ -143,9 +144,9 @@ def _list(states):
     return None if not states or states[0] is None else list(states)
 
 
-def forward(spec, *arguments, keep: bool):
+def forward(*run, keep: bool):
     """y, the final states, the states of every step if flags ask for them."""
-    return tuple(torch.ops.ecornn.layer(*_arguments(spec, *arguments), keep)[:-2])
+    return tuple(torch.ops.ecornn.layer(*_arguments(run), keep)[:-2])
 
 
 def backward(spec, kept, outputs, wanted, *arguments):
@@ -156,5 +157,5 @@ def backward(spec, kept, outputs, wanted, *arguments):
     found = torch.ops.ecornn.layer_backward(
         list(outputs), y, *(x.new_empty(0, dtype=torch.uint8) if one is None else one
                             for one in blocks),
-        *_arguments(spec, *arguments), list(wanted))
+        *_arguments((spec, *arguments)), list(wanted))
     return tuple(one if want else None for one, want in zip(found, wanted))

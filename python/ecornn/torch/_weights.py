@@ -87,34 +87,34 @@ def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
     return None if record is None else record[1]
 
 
-def packed(spec: Spec, job, weights, stream: int, keep: bool) -> torch.Tensor | None:
+def packed(job, weights, stream: int, keep: bool) -> torch.Tensor | None:
     """The packed weights of a job's plan, [bytes or more].  keep: keeps them for the next run."""
     plan = job.plan
     if not plan.weights:
         return None
     if not keep:
-        return _pack(spec, job, weights, stream, _bytes(plan.weights, job.device))
+        return _pack(job, weights, stream, _bytes(plan.weights, job.device))
     entry = _entry_of(weights)
     if entry is None:
         key = id(weights[0])
         first = weakref.ref(weights[0], lambda _, key=key: _entries.pop(key, None))
         entry = _entries.setdefault(key, _Entry(first))
     with entry.lock:
-        return _kept(spec, job, weights, stream, entry)
+        return _kept(job, weights, stream, entry)
 
 
-def _kept(spec: Spec, job, weights, stream: int, entry: _Entry) -> torch.Tensor:
+def _kept(job, weights, stream: int, entry: _Entry) -> torch.Tensor:
     plan, on_cpu = job.plan, not job.on_gpu
     record = entry.find(plan, stream)
     if record is not None:
         if type(weights) is Frozen or on_cpu and _hold(weights, record[1]):
             return record[1]
         if not on_cpu:
-            return _pack(spec, job, weights, stream, record[1])
+            return _pack(job, weights, stream, record[1])
         entry.packed.remove(record)  # from here on no run finds it
     count = plan.weights + on_cpu * sum(weight.nbytes for weight in weights)
     reuse = record is not None and record[1].numel() == count and _free(record)
-    block = _pack(spec, job, weights, stream, record[1] if reuse else _bytes(count, job.device))
+    block = _pack(job, weights, stream, record[1] if reuse else _bytes(count, job.device))
     entry.note((plan, block, stream), _KEPT)
     return block
 
@@ -173,10 +173,10 @@ def expect(spec: Spec, weights, device: torch.device) -> None:
                 f"{list(shape)}, {dtype} on {device}")
 
 
-def _pack(spec: Spec, job, weights, stream: int, block: torch.Tensor) -> torch.Tensor:
+def _pack(job, weights, stream: int, block: torch.Tensor) -> torch.Tensor:
     """Packs into a block.  On a CPU the source is a copy at its end, if there is room for one, so
     that both agree whatever is written meanwhile."""
-    native = job.native
+    native, spec = job.native, job.spec
     if native and _native.pack(native, block, weights):
         return block
     expect(spec, weights, job.device)
@@ -214,15 +214,15 @@ def _pointers(count: int):
     return struct.Struct(f"@{count}P").pack
 
 
-def gradients(spec: Spec, plan: Plan, dweights: torch.Tensor, weights, wanted, stream: int):
+def gradients(job, dweights: torch.Tensor, weights, wanted, stream: int):
     """The gradients of the flat weights from the packed one; None for those not wanted."""
     found = [None if not want else torch.empty_like(weight) if weight.is_contiguous()
              else torch.empty_like(weight, memory_format=torch.contiguous_format)
              for weight, want in zip(weights, wanted)]
-    size = weights[0].element_size()
+    size, spec = weights[0].element_size(), job.spec
     start = [0 if gradient is None else gradient.data_ptr() for gradient in found]
     start.append(0)  # number -1: nowhere
     for places in (spec.places, spec.added)[:1 + (spec.torch and spec.bias)]:
-        check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), _block(start, places, size),
+        check(library.ecornn_unpack(job.plan.handle, dweights.data_ptr(), _block(start, places, size),
                                     0, stream))
     return found

@@ -10,7 +10,7 @@ import torch
 from . import _call, _cells, _operators, _transforms
 from ._fallbacks import count, reason
 from ._packing import packing_of
-from ._spec import GATES, spec_of
+from ._spec import GATES, Layers, spec_of
 
 _OPS = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "rnn-tanh", "rnn_relu": "rnn-relu"}
 # In inference mode only the plain keys are dispatched; autocast and torch.func would change types
@@ -35,8 +35,8 @@ def _stack(cell: str, params, has_biases: bool, layers: int, dropout: float, bot
     hidden, left = divmod(params[0].shape[0], GATES[cell])
     if left or not hidden:
         return None
-    return spec_of(cell, params[0].shape[1], hidden, layers, bool(has_biases), float(dropout),
-                   bool(both), params[-1].shape[0] if projected else 0)
+    return spec_of(Layers(cell, params[0].shape[1], hidden, layers, bool(has_biases), bool(both),
+                          params[-1].shape[0] if projected else 0, dropout=float(dropout)))
 
 
 def _checked(spec, x, states, params, batch: int, dims: int) -> bool:
@@ -71,35 +71,34 @@ def _kernels(name: str):
     def torchs(overload, x, *args):
         if _transforms.under_vmap():  # which torch's kernels do not support
             *sizes, hx, params, bias, layers, dropout, train, both = args[:7 + (overload is op.data)]
-            return _operators.run(
-                cell, x, hx if lstm else [hx], params, bias=bias, count=layers, dropout=dropout,
-                train=train, both=both, batch_first=overload is op.input and args[-1],
-                packing=packing_of(sizes[0], x.device) if sizes else None)
+            of = Layers(cell, 0, 0, layers, bias, both, dropout=dropout * train)
+            return _operators.run(of, x, hx if lstm else [hx], params, overload is op.input and args[-1],
+                                  packing_of(sizes[0], x.device) if sizes else None)
         # Not decompose(): torch's LSTM in Python gives states a dimension too many.
         return overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, *args)
 
-    def input(x, hx, params, has_biases, layers, dropout, train, both, batch_first):
+    def input(x, *arguments):
+        hx, params, *sizes, train, both, batch_first = arguments
         states = list(hx) if lstm else [hx]
         if _active and x.dim() == 3 and x.shape[1 if batch_first else 0]:
-            spec = _stack(cell, params, has_biases, layers, dropout, both)
+            spec = _stack(cell, params, *sizes, both)
             if _checked(spec, x, states, params, x.shape[0 if batch_first else 1], 3):
-                out = _call.layer(spec, x, None, states, params, batch_first, train)
+                out = _call.layer(spec, _call.Given(x, None, states, params), batch_first, train)
                 if out is not None:
                     return out
-        return original(op.input, x, hx, params, has_biases, layers, dropout, train, both,
-                        batch_first)
+        return original(op.input, x, *arguments)
 
-    def data(rows, batch_sizes, hx, params, has_biases, layers, dropout, train, both):
+    def data(rows, batch_sizes, *arguments):
+        hx, params, *sizes, train, both = arguments
         states = list(hx) if lstm else [hx]
         if _active and rows.dim() == 2 and len(batch_sizes):
-            spec = _stack(cell, params, has_biases, layers, dropout, both)
+            spec = _stack(cell, params, *sizes, both)
             if _checked(spec, rows, states, params, int(batch_sizes[0]), 2):
-                out = _call.layer(spec, rows, None, states, params, False, train,
-                                  packing_of(batch_sizes, rows.device))
+                out = _call.layer(spec, _call.Given(rows, packing_of(batch_sizes, rows.device), states,
+                                                    params), False, train)
                 if out is not None:
                     return out
-        return original(op.data, rows, batch_sizes, hx, params, has_biases, layers, dropout,
-                        train, both)
+        return original(op.data, rows, batch_sizes, *arguments)
 
     return {"input": input, "data": data}
 

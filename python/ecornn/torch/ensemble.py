@@ -8,7 +8,7 @@ from .. import _library as lib
 from . import _call, _graph
 from ._eager import eager
 from ._given import check_lengths, check_steps
-from ._spec import CELLS, Spec, spec_of
+from ._spec import CELLS
 from .recurrent import Recurrent
 
 _SIZES = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
@@ -99,11 +99,6 @@ class Ensemble(Recurrent):
         self.load_state_dict({name: torch.stack([one[name] for one in dicts])
                               for name in dicts[0]})
 
-    def _spec(self) -> Spec:
-        return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers,
-                       self.bias, self.dropout, self.bidirectional, self.proj_size, self.saving,
-                       self.memory_limit, self.models, self.heads, self.grouped_input)
-
     def extra_repr(self) -> str:
         return f"{self.models}, " + super().extra_repr()
 
@@ -122,19 +117,18 @@ class Ensemble(Recurrent):
             self, (input, hx, lengths, resets, reset_state, mask, repeat_padding, all_states))
         if node is not None:
             return node
+        given = resets, reset_state, mask
+        flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
         if torch.compiler.is_compiling():
-            flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
-            out = _graph.module(self, input, hx, lengths, self._in_graph(),
-                                (resets, reset_state, mask), flags)
+            out = _graph.module(self, input, hx, lengths, given, flags)
             if out is None:
                 raise ValueError("x must be a tensor of the parameters' type, three or four "
                                  f"dimensions, the last {self.input_size}")
             return out
-        return self._eagerly(input, hx, lengths, (resets, reset_state, mask), repeat_padding,
-                             all_states)
+        return self._eagerly(input, hx, lengths, given, flags)
 
     @eager
-    def _eagerly(self, input, hx, lengths, given, repeat_padding, all_states):
+    def _eagerly(self, input, hx, lengths, given, flags: int):
         weights, (resets, reset_state, mask) = self._tensors(), given
         self._check(input, weights)
         spec, lead, where = self._spec(), input.shape[:-3], input.device
@@ -143,11 +137,11 @@ class Ensemble(Recurrent):
         starts = self._initial("reset_state", reset_state, batch, where)
         if lengths is not None:
             lengths = check_lengths(lengths, steps, (*lead, batch), where)
-        flags = (lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
-                 | lib.SHARED_INPUT * (not lead and self.models > 1))
-        out = _call.layer(spec, input, lengths, states, weights, self.batch_first, self.training,
-                          None, check_steps("resets", resets, input, self.batch_first), starts,
-                          check_steps("mask", mask, input, self.batch_first), flags)
+        flags |= lib.SHARED_INPUT * (not lead and self.models > 1)
+        resets, mask = (check_steps(name, one, input, self.batch_first)
+                        for name, one in (("resets", resets), ("mask", mask)))
+        out = _call.layer(spec, _call.Given(input, lengths, states, weights, resets, starts, mask),
+                          self.batch_first, self.training, flags)
         if out is None:
             raise ValueError(f"x is {input.dtype}, which does not go with parameters of "
                              f"{weights[0].dtype}")

@@ -9,7 +9,6 @@ from . import _dynamo, _operators, _subclasses, _watched
 from ._fallbacks import count, reason
 from ._forward import Forward
 from ._packing import packing_of
-from ._spec import CELLS, Spec, spec_of
 from .cells import GRUCell, LSTMCell, RNNCell
 
 _nn = torch.nn
@@ -21,11 +20,6 @@ class _Layers(Forward):
     """The common part of LSTM, GRU and RNN.  Names, state_dict and checks are torch's own."""
 
     _torch: type  # torch.nn's class, which runs what ecornn does not support
-
-    def _spec(self) -> Spec:
-        return spec_of(CELLS[self.mode], self.input_size, self.hidden_size, self.num_layers,
-                       self.bias, self.dropout, self.bidirectional, self.proj_size, self.saving,
-                       self.memory_limit)
 
     def __prepare_scriptable__(self):
         """TorchScript compiles torch's own module, with these parameters."""
@@ -69,10 +63,8 @@ class _Layers(Forward):
                       for state in (hx if spec.states > 1 else [hx])]
         self.check_forward_args(x, tuple(states) if spec.states > 1 else states[0],
                                 packing and packing.batch_sizes())
-        y, *final = _operators.run(
-            spec.cell, x, states, self._tensors(), batch_first=self.batch_first, packing=packing,
-            bias=self.bias, count=self.num_layers, dropout=self.dropout, train=self.training,
-            both=self.bidirectional)
+        y, *final = _operators.run(spec.of._replace(dropout=self.dropout * self.training), x, states,
+                                   self._tensors(), self.batch_first, packing)
         if alone:
             y = y.squeeze(0 if self.batch_first else 1)
             final = [state.squeeze(1) for state in final]

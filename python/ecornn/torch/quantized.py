@@ -13,7 +13,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from .._errors import BadArgument, printable
 from . import _derivative, _graph, _watched
 from ._given import check_lengths
-from ._spec import CELLS, spec_of
+from ._spec import CELLS, Layers, spec_of
 from .modules import GRU, LSTM, RNN
 
 _nn = torch.nn
@@ -81,7 +81,7 @@ _derivative.map_rows("quantized")
 @torch.library.register_fake("ecornn::quantized")
 def _quantized_fake(x, lengths, states, block, cell, shape, weights):
     input, hidden, layers, first, both, proj = shape
-    spec = spec_of(cell, input, hidden, layers, True, 0.0, bool(both), proj)
+    spec = spec_of(Layers(cell, input, hidden, layers, True, bool(both), proj))
     batch = x.shape[0 if first else 1]
     return [x.new_empty((*x.shape[:2], spec.out)),
             *(x.new_empty((spec.pairs, batch, width)) for width in spec.widths)]

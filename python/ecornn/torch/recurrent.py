@@ -10,7 +10,6 @@ import torch
 from torch.nn import Parameter
 
 from ._forward import Forward
-from ._spec import Spec, spec_of
 
 
 class Recurrent(Forward, torch.nn.Module):
@@ -93,11 +92,6 @@ class Recurrent(Forward, torch.nn.Module):
                         torch.empty(shape, device=device, dtype=dtype)))
                     self._flat_weights_names.append(name + suffix)
         self.reset_parameters()
-
-    def _spec(self) -> Spec:
-        return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers,
-                       self.bias, self.dropout, self.bidirectional, self.proj_size, self.saving,
-                       self.memory_limit, None, self.heads, self.grouped_input)
 
     @property
     def _flat_weights(self) -> list:
