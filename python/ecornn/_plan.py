@@ -137,14 +137,50 @@ class Parameter:
     cols: int
 
 
-class Plan:
-    """A plan of the library: handle and sizes, and whose packed weights it can use.
+class Made:
+    """A plan of the library, freed with the object: of a description, or of a text and the cells that
+    it names.  most: ecornn_sizes of its largest run."""
+
+    __slots__ = ("handle", "most")
+
+    def __init__(self, on: str, what: lib.Desc | str, cells: tuple[str, ...] = ()):
+        handle, self.most = ctypes.c_void_p(), lib.Sizes()
+        if isinstance(what, str):
+            own = (ctypes.c_void_p * (len(cells) + 1))(*map(cell, cells), None)
+            check(library.ecornn_plan_create(ctypes.byref(handle), device(on), what.encode(), own))
+        else:
+            check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(what)))
+        self.handle: int = handle.value
+        check(library.ecornn_plan_sizes(self.handle, ctypes.byref(self.most)))
+
+    def __del__(self, free=library.ecornn_plan_free):
+        handle = getattr(self, "handle", None)
+        if handle is not None:
+            free(handle)
+
+    def parameters(self, of: lib.Sizes | None = None) -> list[Parameter]:
+        """Names and offsets of all parameters, in the order of the block; of: sizes of the layer whose
+        parameters they are, at offsets in its own block."""
+        of, found, param = of or self.most, [], lib.Param()
+        for index in range(of.first_param, of.first_param + of.param_count):
+            check(library.ecornn_param_get(self.handle, index, ctypes.byref(param)))
+            found.append(Parameter(param.name.decode(), param.offset - of.param_offset, param.rows,
+                                   param.cols))
+        return found
+
+    def __str__(self) -> str:
+        """The plan in words: the choices, and the reasons."""
+        return lib.print_of(library.ecornn_plan_print, self.handle)
+
+
+class Plan(Made):
+    """A plan of layers: handle and sizes, and whose packed weights it can use.
 
     steps, batch: the largest run; workspace, reserve: bytes of such a run.
     """
 
-    __slots__ = ("handle", "desc", "count", "weights", "dweights", "steps", "batch", "workspace",
-                 "reserve", "_fits", "_sizes")
+    __slots__ = ("desc", "weights", "dweights", "steps", "batch", "workspace", "reserve", "_fits",
+                 "_sizes")
 
     def __init__(self, on: str, shape: Shape, size: tuple[int, int], types: tuple[int, int],
                  training: bool, flags: int = 0):
@@ -161,20 +197,13 @@ class Plan:
             desc.memory_limit = shape.memory_limit
             # T differs between runs: a run shorter than K saves the first step's state.
             desc.save_every = min(shape.save_every, steps)
-        handle, sizes = ctypes.c_void_p(), lib.Sizes()
-        check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(desc)))
-        check(library.ecornn_plan_sizes(handle, ctypes.byref(sizes)))
-        self.handle, self.desc, self.count = handle.value, desc, sizes.param_count
+        super().__init__(on, desc)
+        self.desc, sizes = desc, self.most
         self.weights, self.dweights = sizes.weight_bytes, sizes.dweight_bytes
         self.steps, self.batch = steps, batch
         self.workspace, self.reserve = sizes.workspace_bytes, sizes.reserve_bytes
         self._fits: tuple[Plan | None, bool] = (None, False)  # the last answer
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}  # of smaller runs
-
-    def __del__(self, free=library.ecornn_plan_free):
-        handle = getattr(self, "handle", None)
-        if handle is not None:
-            free(handle)
 
     def sizes(self, steps: int, batch: int) -> tuple[int, int]:
         """Bytes of workspace and reserve for a run of T and N; an empty run counts as one step or
@@ -198,18 +227,6 @@ class Plan:
             fits = library.ecornn_weights_fit(packed.handle, self.handle) == 0
             self._fits = (packed, fits)
         return fits
-
-    def parameters(self) -> list[Parameter]:
-        """Names and offsets of all parameters, in the order of the block."""
-        found, param = [], lib.Param()
-        for index in range(self.count):
-            check(library.ecornn_param_get(self.handle, index, ctypes.byref(param)))
-            found.append(Parameter(param.name.decode(), param.offset, param.rows, param.cols))
-        return found
-
-    def __str__(self) -> str:
-        """The plan in words: the choices, and the reasons."""
-        return lib.print_of(library.ecornn_plan_print, self.handle)
 
 
 class Plans:

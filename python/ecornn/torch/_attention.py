@@ -5,7 +5,6 @@ Shapes: T queries, S positions of the source, N batch, H width of queries and ke
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 
@@ -13,7 +12,7 @@ import torch
 
 from .. import _library as lib
 from .._library import check, library, pack_attention_gradient, pack_attention_io
-from .._plan import device as library_device
+from .._plan import Made
 from . import _derivative, _graph, _op, _run, _watched
 from ._given import check_lengths, integers
 from ._stream import stream_of
@@ -21,23 +20,7 @@ from ._stream import stream_of
 _NAMES = {lib.F32: "f32", lib.F64: "f64", lib.BF16: "bf16", lib.F16: "f16"}
 
 
-class _Plan:
-    """A plan of the library for runs of one shape."""
-
-    def __init__(self, on: str, text: str):
-        handle, sizes = ctypes.c_void_p(), lib.Sizes()
-        check(library.ecornn_plan_create(ctypes.byref(handle), library_device(on), text.encode(),
-                                         None))
-        check(library.ecornn_plan_sizes(handle, ctypes.byref(sizes)))
-        self.handle = handle.value
-        self.workspace, self.reserve = sizes.workspace_bytes, sizes.reserve_bytes
-
-    def __del__(self, free=library.ecornn_plan_free):
-        if getattr(self, "handle", None) is not None:
-            free(self.handle)
-
-
-_plan = functools.lru_cache(maxsize=128)(_Plan)
+_plan = functools.lru_cache(maxsize=128)(Made)
 
 
 class _Run:
@@ -56,7 +39,7 @@ class _Run:
     def io(self, context, weights, reserve):
         query, keys, values, vector, lengths = self.tensors
         on_gpu = not query.is_cpu
-        self.workspace = _run._scratch(self.plan.workspace, query.device if on_gpu else None,
+        self.workspace = _run._scratch(self.plan.most.workspace_bytes, query.device if on_gpu else None,
                                        "attention")
         address = _run._address
         return pack_attention_io(
@@ -75,7 +58,7 @@ def _forward(tensors, batch_major: bool, want_weights: bool, training: bool):
     weights = query.new_empty((*first, source)) if want_weights else None
     reserve = None
     if training:
-        reserve = torch.empty(run.plan.reserve, dtype=torch.uint8, device=query.device)
+        reserve = torch.empty(run.plan.most.reserve_bytes, dtype=torch.uint8, device=query.device)
     check(library.ecornn_attention_forward(run.plan.handle, *run.sizes,
                                            run.io(context, weights, reserve)))
     return context, weights, reserve
@@ -162,7 +145,8 @@ def _attention_backward(dcontext, dweights, reserve, *arguments):
     query, source = tensors[0], tensors[1].shape[1 if batch_major else 0]
     for gradient, width in ((dcontext, tensors[2].shape[2]), (dweights, source)):
         _run.expect("a gradient", gradient, (*query.shape[:2], width), query.dtype, query.device)
-    kept = _op.shown(reserve, _Run(tensors, batch_major, True).plan.reserve, query.device)
+    bytes = _Run(tensors, batch_major, True).plan.most.reserve_bytes
+    kept = _op.shown(reserve, bytes, query.device)
     if kept is None:
         kept = _forward(tensors, batch_major, False, True)[2]
     found = _backward(tensors, batch_major, kept, dcontext, dweights, wanted)

@@ -39,7 +39,7 @@ class _Run:
 
     def reserve(self, params):
         """Memory for backward."""
-        count = self.plan.sizes.reserve_bytes
+        count = self.plan.most.reserve_bytes
         return self.bytes(count) if self.x.is_cuda else _reserve.lend(params, count)
 
     def pack(self, net, params, frozen) -> None:
@@ -47,13 +47,13 @@ class _Run:
         kept = {} if frozen is None else frozen.of_net
         self.weights = kept.get((self.plan, self.stream))
         if self.weights is None:
-            weights = self.bytes(self.plan.sizes.weight_bytes)
+            weights = self.bytes(self.plan.most.weight_bytes)
             check(library.ecornn_pack(self.plan.handle, net._places(params), None,
                                       weights.data_ptr(), self.stream))
             self.weights = kept[self.plan, self.stream] = weights
 
     def io(self, y, reserve, layers) -> bytes:
-        x, sizes = self.x, self.plan.sizes
+        x, sizes = self.x, self.plan.most
         self.workspace = _run._scratch(sizes.workspace_bytes, x.device if x.is_cuda else None, "net")
         address = _run._address
         lengths, resets, mask = map(address, self.counts)
@@ -111,7 +111,7 @@ def backward(net, plan, seed: int, dtype, kept, outputs, wants):
     dinitial = [torch.empty_like(state) if want and state is not None else None
                 for state, want in zip(initial, wants[1 + count:])]
     some = any(tensor is not None for tensor in dparams)
-    dweights = run.bytes(plan.sizes.dweight_bytes) if some else None
+    dweights = run.bytes(plan.most.dweight_bytes) if some else None
     layers = _io_layers(net._counts, initial, [None] * len(initial))
     dlayers = _layers(
         net._counts, lambda dfinal, dinitial: pack_gradient(0, *dfinal, 0, *dinitial, 0, 0),
@@ -137,7 +137,7 @@ class _Function(torch.autograd.Function):
         if training:
             count = len(net._names)
             ctx.call = net, plan, seed, tensors[0].dtype if count else None
-            ctx.save_for_backward(x, results[0] if plan.sizes.reads_y else None, reserve,
+            ctx.save_for_backward(x, results[0] if plan.most.reads_y else None, reserve,
                                   *counts, packed, *tensors[count:])
             ctx.params = _watched.Weights(tensors[:count])
         return results
@@ -198,7 +198,7 @@ class Net(Freezing, torch.nn.Module):
         self._draws = ("dropout:" in pieces + common
                        or any("bernoulli" in text for text in self.cells))
         first = plan_of("cpu:1", self._text("f32", 1, 1, False, True), self.cells)
-        self.joined, self.output_size = first.sizes.joined, first.sizes.output
+        self.joined, self.output_size = first.most.joined, first.most.output
         own = {Cell(text).name: text for text in self.cells}
         layers, joins, joined = [], [], 1  # joined: steps of x in one of a layer
         for piece in map(str.strip, pieces.split(";")):
@@ -214,7 +214,7 @@ class Net(Freezing, torch.nn.Module):
         self._names, self._shapes = [], []
         self._joins: list[int] = []  # of each parameter
         for index, layer in enumerate(layers):
-            self._add_layer(index, layer, own, first.parameters(index))
+            self._add_layer(index, layer, own, first.parameters(first.layers[index]))
             self._joins += [joins[index]] * (len(self._names) - len(self._joins))
         self._make(device, dtype)
 

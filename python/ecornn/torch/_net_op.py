@@ -114,8 +114,8 @@ def _net_backward(doutputs, y, reserve, packed, *arguments):
     _op.expect_counts(doutputs, wanted, len(shapes), 1 + len(given.params) + len(given.places))
     for tensor, shape in zip((y, *doutputs), (shapes[0], *shapes)):
         _run.expect("y or the gradient of a result", tensor, shape, x.dtype, x.device)
-    reserve = _op.shown(reserve, plan.sizes.reserve_bytes, x.device)
-    packed = _op.shown(packed, plan.sizes.weight_bytes, x.device)
+    reserve = _op.shown(reserve, plan.most.reserve_bytes, x.device)
+    packed = _op.shown(packed, plan.most.weight_bytes, x.device)
     if reserve is None or packed is None:
         (y, *_), reserve, packed = given.forward(plan, True)
     seed, dtype = _op.seed_of(given.seed), given.params[0].dtype if given.params else None

@@ -8,42 +8,21 @@ import re
 
 from .. import _library as lib
 from .._library import check, library
-from .._plan import Parameter, cell
-from .._plan import device as library_device
+from .._plan import Made
 
 
-class Plan:
+class Plan(Made):
     """A plan of the library for runs of one shape, with data about its layers."""
 
     def __init__(self, on: str, text: str, cells: tuple[str, ...]):
-        own = (ctypes.c_void_p * (len(cells) + 1))(*(cell(text) for text in cells), None)
-        handle = ctypes.c_void_p()
-        check(library.ecornn_plan_create(ctypes.byref(handle), library_device(on), text.encode(), own))
-        self.handle, self.sizes, self.text = handle.value, lib.Sizes(), text
-        check(library.ecornn_plan_sizes(self.handle, ctypes.byref(self.sizes)))
-        self.layers = [self._layer(index) for index in range(self.sizes.layers)]
+        super().__init__(on, text, cells)
+        self.layers = [self._layer(index) for index in range(self.most.layers)]
 
     def _layer(self, index: int) -> lib.Sizes:
         plan, sizes = ctypes.c_void_p(), lib.Sizes()
         check(library.ecornn_plan_layer(self.handle, index, ctypes.byref(plan)))
         check(library.ecornn_plan_sizes(plan, ctypes.byref(sizes)))
         return sizes
-
-    def parameters(self, index: int) -> list[Parameter]:
-        """Those of a layer, at offsets in its own block."""
-        found, param, layer = [], lib.Param(), self.layers[index]
-        for k in range(layer.first_param, layer.first_param + layer.param_count):
-            check(library.ecornn_param_get(self.handle, k, ctypes.byref(param)))
-            found.append(Parameter(param.name.decode(), param.offset - layer.param_offset,
-                                   param.rows, param.cols))
-        return found
-
-    def __str__(self) -> str:
-        return lib.print_of(library.ecornn_plan_print, self.handle)
-
-    def __del__(self, free=library.ecornn_plan_free):
-        if getattr(self, "handle", None) is not None:
-            free(self.handle)
 
 
 plan_of = functools.lru_cache(maxsize=128)(Plan)
@@ -63,7 +42,7 @@ def plan_within(on: str, text: str, cells: tuple[str, ...], limit: int) -> Plan:
             if each == limit:
                 raise
             continue
-        took = plan.sizes.reserve_bytes + plan.sizes.workspace_bytes
+        took = plan.most.reserve_bytes + plan.most.workspace_bytes
         least = took if least is None else min(least, took)
         if took > limit:
             many = each

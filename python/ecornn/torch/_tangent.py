@@ -14,34 +14,22 @@ import torch
 
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
-from .._plan import cell, device
+from .._plan import Made, cell
 from . import _run
 from ._spec import NOWHERE, Spec
 from ._stream import stream_of
 
 
-class _Plan:
+@functools.lru_cache(maxsize=64)
+def _plan(on: str, spec: Spec, steps: int, batch: int, kind: _run.Kind) -> Made:
     """A plan of tangents of the library."""
-
-    def __init__(self, on: str, spec: Spec, steps: int, batch: int, kind: _run.Kind):
-        drop, type = kind.drop, _run.TYPES[kind.dtype]
-        desc = lib.Desc(
-            cell=cell(spec.drawing(drop)), input=spec.input, hidden=spec.hidden, layers=spec.layers,
-            steps=steps, batch=batch, type=type, param_type=type,
-            dropout=spec.dropout if drop and spec.layers > 1 else 0,
-            flags=kind.flags | lib.TANGENT | lib.TRAINING | lib.BATCH_MAJOR * kind.batch_major
-            | lib.BIDIRECTIONAL * (spec.directions == 2))
-        handle, sizes = ctypes.c_void_p(), lib.Sizes()
-        check(library.ecornn_plan_create_desc(ctypes.byref(handle), device(on), ctypes.byref(desc)))
-        check(library.ecornn_plan_sizes(handle, ctypes.byref(sizes)))
-        self.handle, self.workspace = handle.value, sizes.workspace_bytes
-
-    def __del__(self, free=library.ecornn_plan_free):
-        if getattr(self, "handle", None) is not None:
-            free(self.handle)
-
-
-_plan = functools.lru_cache(maxsize=64)(_Plan)
+    drop, type = kind.drop, _run.TYPES[kind.dtype]
+    return Made(on, lib.Desc(
+        cell=cell(spec.drawing(drop)), input=spec.input, hidden=spec.hidden, layers=spec.layers,
+        steps=steps, batch=batch, type=type, param_type=type,
+        dropout=spec.dropout if drop and spec.layers > 1 else 0,
+        flags=kind.flags | lib.TANGENT | lib.TRAINING | lib.BATCH_MAJOR * kind.batch_major
+        | lib.BIDIRECTIONAL * (spec.directions == 2)))
 
 
 class Result(NamedTuple):
@@ -82,7 +70,7 @@ def refuses(call, x) -> str | None:
     return None
 
 
-def _plan_of(call, x) -> _Plan:
+def _plan_of(call, x) -> Made:
     job = call.job
     return _plan(_run.device_name(x.device), call.spec, max(job.steps, 1), max(job.batch, 1),
                  job.kind)
@@ -160,7 +148,7 @@ def run(call, given, tangents, outputs=None, slopes=None, wanted=None) -> Result
     if back and any(wanted[1 + most:]):
         dweights, targets = _gradients(spec, weights, wanted[1 + most:])
     address, pad = _run._address, job.pad
-    workspace = _run._scratch(plan.workspace, x.device if on_gpu else None, "tangent")
+    workspace = _run._scratch(plan.most.workspace_bytes, x.device if on_gpu else None, "tangent")
 
     def of_states(some):
         return (*[address(tensor) for tensor in some or [None] * count], *pad)
