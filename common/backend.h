@@ -108,7 +108,8 @@ struct eco_backend {
      * share->algo NULL: each has all of it.  NULL: they run on threads, or one after the other. */
     void (*share)(const struct ecornn_device *device, const struct eco_problem *const layer[],
                   int layers, int models, struct eco_models_share *share);
-    const struct eco_force_key *keys; /* of forced choices; NULL: none */
+    /* Reads the value of a choice that is neither a number nor a word; false: invalid. */
+    bool (*read_choice)(enum eco_forced_key key, const char *text, int32_t *value);
     const char *const
         *variables; /* other environment variables that override choices; terminated by NULL */
     /* Adds " key=value" for what times depend on, besides name, variant and threads.  Or NULL. */

@@ -1,6 +1,6 @@
 /*
- * Choices of plans that tuning tries, of all backends in one table, and the texts of forced choices
- * that follow from it.  common/tune/candidates.c.
+ * Which choices tuning tries, and the texts of forced choices that follow from the table of
+ * force.h. common/tune/candidates.c.
  */
 #ifndef ECO_CHOICE_H
 #define ECO_CHOICE_H
@@ -12,29 +12,6 @@
 #include "common/force.h"
 
 struct ecornn_plan;
-struct eco_backend;
-struct eco_text;
-
-/* When a choice is tried. */
-enum {
-    ECO_CHOICE_TRAINING = 1, /* only in training */
-    ECO_CHOICE_FULL_F32 = 2, /* only in F32 without ECORNN_FAST_MATH */
-    ECO_CHOICE_FAST_F32 = 4, /* only in F32 with it */
-    /* It changes the order of sums, so last bits; it is not tried for row-invariant plans, nor
-     * taken from wisdom. */
-    ECO_CHOICE_SUMS = 8,
-};
-/* A key of forced choices (ECORNN_FORCE) and the values worth trying. */
-struct eco_choice {
-    const char *backend, *key;
-    const char *algorithms; /* that have the key, separated by blanks; NULL: all */
-    /* Separated by blanks.  "/2" and "*2" are relative to the plan's value, "GRIDS" stands for all
-     * grids of threads. */
-    const char *values;
-    int flags;
-};
-/* In order of what they usually gain; ends with a key NULL. */
-extern const struct eco_choice eco_choices[];
 
 /* Does the choice matter for this plan? */
 bool eco_choice_applies(const struct eco_choice *choice, const struct ecornn_plan *plan);

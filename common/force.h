@@ -1,9 +1,9 @@
 /*
  * Forced choices, which tests, tuning and wisdom set to override the planner:
- * ECORNN_FORCE="algorithm=packed,block=8".  The text is read once when a plan is made, by the table
- * of keys of the plan's backend; everything else looks up the numbers.
+ * ECORNN_FORCE="algorithm=packed,block=8".  The text is read once when a plan is made, by the rows
+ * of the plan's backend in common/choice_rows.inc; everything else looks up the numbers.
  *
- * Example: "chunk=7" sets bit ECO_FORCE_CHUNK of `keys` and value[ECO_FORCE_CHUNK] = 7.
+ * Example: "block=7" sets bit ECO_FORCE_BLOCK of `keys` and value[ECO_FORCE_BLOCK] = 7.
  */
 #ifndef ECO_FORCE_H
 #define ECO_FORCE_H
@@ -14,79 +14,69 @@
 
 #include "ecornn.h"
 
+struct eco_backend;
 struct eco_text;
 
 enum { ECO_MAX_FORCE = 256, ECO_MAX_ALGORITHM = 16 };
 
-/* The keys of all backends, and their names in texts; doc/contributing/testing.md explains them. */
-/* clang-format off */
-#define ECO_FORCED_LIST(KEY)                                                                       \
-    KEY(CHUNK, "chunk")                                                                            \
-    KEY(CHUNK_BACK, "chunk-back")                                                                  \
-    /* CPU */                                                                                      \
-    KEY(GRADIENT_ROWS, "gradient-rows")                                                            \
-    KEY(CARRIED, "carried")                                                                        \
-    KEY(GRID, "grid")                                                                              \
-    KEY(VECTORS, "vectors")                                                                        \
-    KEY(BLOCK, "block")                                                                            \
-    KEY(BLOCK_STEPS, "block-steps")                                                                \
-    KEY(PACK_ROWS, "pack-rows")                                                                    \
-    KEY(FUSE, "fuse")                                                                              \
-    KEY(COPY, "copy")                                                                              \
-    KEY(OWN_UNITS, "own-units")                                                                    \
-    KEY(WHOLE_ROWS, "whole-rows")                                                                  \
-    KEY(PASS_AFTER, "pass-after")                                                                  \
-    KEY(CACHED, "cached")                                                                          \
-    KEY(STRIPS, "strips")                                                                          \
-    KEY(HELP, "help")                                                                              \
-    KEY(WIDE, "wide")                                                                              \
-    /* GPU; gpu/algo/force.h explains their values */                                              \
-    KEY(FORWARD, "forward")                                                                        \
-    KEY(BACKWARD, "backward")                                                                      \
-    KEY(GROUPS, "groups")                                                                          \
-    KEY(GROUPS_BACK, "groups-back")                                                                \
-    KEY(FUSED, "fused")                                                                            \
-    KEY(PROJECTION, "projection")                                                                  \
-    KEY(GROUPED, "grouped")                                                                        \
-    KEY(EMULATED_F32, "emulated-f32")                                                              \
-    KEY(SCALED_F16, "scaled-f16")                                                                  \
-    KEY(STREAM_K, "stream-k")                                                                      \
-    KEY(STEP_TILE, "step-tile")                                                                    \
-    KEY(WAVEFRONT, "wavefront")                                                                    \
-    KEY(ROWS, "rows")                                                                              \
-    KEY(AT_ONCE, "at-once")
-/* clang-format on */
-#define KEY(key, name) ECO_FORCE_##key,
-enum eco_forced_key { ECO_FORCED_LIST(KEY) ECO_FORCED_KEYS };
-#undef KEY
-_Static_assert(ECO_FORCED_KEYS <= 32, "bits of eco_force.keys");
+#define ROW(id, ...) ECO_FORCE_##id,
+enum eco_forced_key {
+#include "common/choice_rows.inc"
+    ECO_FORCED_KEYS
+};
+#undef ROW
+_Static_assert(ECO_FORCED_KEYS <= 64, "bits of eco_force.keys");
 
 /* All zeros: nothing is forced. */
 struct eco_force {
     char text[ECO_MAX_FORCE];
     char algorithm[ECO_MAX_ALGORITHM]; /* the only one allowed; "": any */
     bool by_user;                      /* by the environment; else by wisdom, tuning or a net */
-    uint32_t keys;                     /* bit k: key k is forced */
+    uint64_t keys;                     /* bit k: key k is forced */
     int32_t value[ECO_FORCED_KEYS];
 };
 
-/* A key of a backend; tables end with ECO_FORCED_KEYS. */
-struct eco_force_key {
-    const char *variable; /* an environment variable that says the same; or NULL */
-    enum eco_forced_key key;
-    int32_t least, most; /* numbers; or, if they are 0, */
-    bool (*read)(const char *text, int32_t *value);
-    const char *values; /* what `read` accepts, for people */
-    bool unsaid;        /* a plan prints this choice only if it is forced */
+enum {
+    ECO_CHOICE_TRAINING = 1, /* tried only in training */
+    ECO_CHOICE_FULL_F32 = 2, /* only in F32 without ECORNN_FAST_MATH */
+    ECO_CHOICE_FAST_F32 = 4, /* only in F32 with it */
+    /* It changes the order of sums, so last bits; it is not tried for row-invariant plans, nor
+     * taken from wisdom. */
+    ECO_CHOICE_SUMS = 8,
+    ECO_CHOICE_UNSAID = 16,  /* runs choose it by their own size: plans print it if it is forced */
+    ECO_CHOICE_WORDS = 32,   /* only `values` can be forced; they are numbered from `least` */
+    ECO_CHOICE_UNTRIED = 64, /* `values` are not tried */
+    ECO_CHOICE_ELSEWHERE = 128 /* the code that acts on it reads the text */
 };
+/* A row. */
+struct eco_choice {
+    const char *backend, *key;
+    const char *algorithms; /* that have the key, separated by blanks; NULL: all */
+    /* Values that tuning tries, separated by blanks; NULL: none.  "/2" and "*2" are relative to the
+     * plan's value, "GRIDS" stands for all grids of threads. */
+    const char *values;
+    int flags;
+    int32_t least, most;  /* numbers; or, if `said` is not NULL, */
+    const char *said;     /* words, or texts that the backend reads, for people */
+    const char *variable; /* an environment variable that says the same; or NULL */
+};
+extern const struct eco_choice eco_choices[]; /* by key; ends with a key NULL */
 
-/* Fills in everything that follows from force->text and the keys' variables, and adds the latter to
- * the text.  A backend ignores the keys of others.  UNSUPPORTED: no backend has a key, a
- * key occurs twice, or a value is invalid. */
-ecornn_status eco_force_read(struct eco_force *force, const struct eco_force_key *keys);
-/* Writes the forced keys of a table, each after a comma, as they were read; or only unsaid ones. */
-void eco_force_write(const struct eco_force *force, const struct eco_force_key *keys,
-                     bool only_unsaid, struct eco_text *text);
+/* Fills in everything that follows from force->text and the variables of the backend's rows, and
+ * adds the latter to the text.  Keys of other backends are ignored.  UNSUPPORTED: no backend has a
+ * key, a key occurs twice, or a value is invalid. */
+ecornn_status eco_force_read(struct eco_force *force, const struct eco_backend *backend);
+/* Writes the forced keys, each after a comma, as they were read; or only unsaid ones. */
+void eco_force_write(const struct eco_force *force, bool only_unsaid, struct eco_text *text);
+/* The first forced key that an algorithm does not have; NULL: it has all. */
+const struct eco_choice *eco_force_unfit(const struct eco_force *force, const char *algorithm);
+/* Writes ",KEY=VALUE", where words have their numbers. */
+void eco_choice_write(enum eco_forced_key key, int32_t value, struct eco_text *text);
+
+/* Is it a row of this backend? */
+bool eco_choice_is_of(const struct eco_choice *choice, const struct eco_backend *backend);
+/* The index of a word in a list separated by blanks; -1: it is not there. */
+int eco_word_index(const char *list, const char *word);
 
 /* For texts of choices: copies the value of a key in the text `forced`, which may be NULL, cut off
  * at size - 1 characters; false: the text does not have it. */

@@ -336,7 +336,6 @@ static const struct eco_backend backend = {
     .share = eco_gpu_share_device,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
-    .keys = eco_gpu_keys,
     .identity = identity,
     .about = about,
     .algos = algos,

@@ -190,7 +190,7 @@ ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *dev
                             const struct eco_problem *problem)
 {
     struct eco_problem forced = *problem;
-    const ecornn_status status = eco_force_read(&forced.force, device->backend->keys);
+    const ecornn_status status = eco_force_read(&forced.force, device->backend);
     return status == ECORNN_OK ? make(plan, device, &forced, false) : status;
 }
 
@@ -211,10 +211,9 @@ const char *eco_plan_asked(const struct eco_backend *backend)
         for (const char *const *name = lists[i]; name != NULL && *name != NULL; name++)
             if (is_set(*name))
                 return *name;
-    for (const struct eco_force_key *key = backend->keys; key != NULL && key->key < ECO_FORCED_KEYS;
-         key++)
-        if (is_set(key->variable))
-            return key->variable;
+    for (const struct eco_choice *row = eco_choices; row->key != NULL; row++)
+        if (eco_choice_is_of(row, backend) && is_set(row->variable))
+            return row->variable;
     return NULL;
 }
 
@@ -226,7 +225,7 @@ ecornn_status eco_plan_force(struct eco_problem *problem, const struct eco_backe
     eco_text_add(&text, "%s", forced != NULL ? forced : "");
     force->by_user = eco_plan_asked(backend) != NULL;
     if (text.length < text.size)
-        return eco_force_read(force, backend->keys);
+        return eco_force_read(force, backend);
     return eco_fail(ECORNN_BAD_ARGUMENT, "ECORNN_FORCE has %zu characters, must have less than %zu",
                     text.length, text.size);
 }
@@ -256,7 +255,7 @@ static ecornn_status make_by_wisdom(struct ecornn_plan **plan, struct ecornn_dev
     eco_text_add(&note, "%s", found.note);
     eco_fail_keep(before);
     const bool by_wisdom = found.choices[0] != '\0';
-    ecornn_status status = eco_force_read(&forced.force, device->backend->keys);
+    ecornn_status status = eco_force_read(&forced.force, device->backend);
     if (status == ECORNN_OK)
         status = make(plan, device, &forced, by_wisdom);
     if (by_wisdom && status != ECORNN_OK && status != ECORNN_NO_MEMORY)

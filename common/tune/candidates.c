@@ -9,64 +9,6 @@
 #include "common/backend.h"
 #include "common/util.h"
 
-/* ---- the table ------------------------------------------------------------------------------- */
-
-/* Divisions of algorithm persistent, "MAINLOOP:UNITSxBLOCKS" (gpu/persistent/requirements.c).  Most
- * are refused when a plan is made. */
-// clang-format off
-#define BLOCKS(mainloop, n) mainloop ":8x" n " " mainloop ":16x" n " " mainloop ":32x" n " " mainloop ":64x" n
-#define MAINLOOP(name)      BLOCKS(name, "1") " " BLOCKS(name, "2") " " BLOCKS(name, "4")
-#define DIVISIONS           MAINLOOP("mma") " " MAINLOOP("mma-many") " " MAINLOOP("direct") " " \
-                            MAINLOOP("direct-wide") " " MAINLOOP("wgmma")
-// clang-format on
-/* Blocks of wide steps, ECO_WIDE_LIST of gpu/wide_step/args.h. */
-#define WIDE "wgmma:64x32 wgmma:128x24 wgmma:128x32 wgmma:128x64 wgmma:256x48"
-
-enum {
-    TRAINING = ECO_CHOICE_TRAINING,
-    FULL_F32 = ECO_CHOICE_FULL_F32,
-    FAST_F32 = ECO_CHOICE_FAST_F32,
-    SUMS = ECO_CHOICE_SUMS
-};
-
-/* On a CPU neither the algorithm nor wide or gradient-rows is tried, since these change the bits of
- * all results.  On a GPU all choices do, except the shapes of fused steps, whose blocks add in an
- * order that depends on k alone (doc/numerics.md). */
-const struct eco_choice eco_choices[] = {
-    {"cpu", "grid", NULL, "GRIDS", 0},
-    {"cpu", "vectors", "packed", "1 2 3 4", 0},
-    {"cpu", "own-units", "packed", "0 1", 0},
-    {"cpu", "fuse", "packed", "0 1", 0},
-    {"cpu", "chunk", NULL, "/4 /2 *2 *4", SUMS}, /* changes bits in F64, in blas and in scans */
-    {"cpu", "chunk-back", NULL, "/4 /2 *2 *4", TRAINING | SUMS},
-    {"cpu", "block", "packed", "6 12 24 48", 0},
-    {"cpu", "copy", "packed", "0 1", 0},
-    {"cpu", "pass-after", "packed", "0 1", 0},
-    {"cpu", "cached", "packed", "0 1", 0},
-    {"cpu", "strips", "packed", "0", 0},
-    {"cpu", "whole-rows", "packed", "1", 0},
-    {"cpu", "help", "packed", "0 1", 0},
-    {"cpu", "pack-rows", "packed", "132 264 1056", TRAINING | SUMS},
-    {"cuda", "algorithm", NULL, "persistent fused step scan", SUMS},
-    {"cuda", "forward", "persistent", DIVISIONS, SUMS},
-    {"cuda", "backward", "persistent", "step " DIVISIONS, TRAINING | SUMS},
-    {"cuda", "fused", "fused", "8 16 32 " WIDE, 0},
-    {"cuda", "projection", "fused", "8 16 32", 0},
-    {"cuda", "chunk", NULL, "/4 /2 *2 *4", SUMS},
-    {"cuda", "chunk-back", NULL, "/4 /2 *2 *4", TRAINING | SUMS},
-    {"cuda", "wavefront", "persistent step", "0 1", SUMS},
-    {"cuda", "emulated-f32", NULL, "0 1 2", FULL_F32 | SUMS},
-    {"cuda", "scaled-f16", NULL, "0 1", FAST_F32 | SUMS},
-    {"cuda", "grouped", NULL, "0 8 16 32", TRAINING | SUMS},
-    {"cuda", "rows", NULL, "padded dense", SUMS},
-    {.key = NULL},
-};
-
-static bool is_of(const struct eco_choice *choice, const struct eco_backend *backend)
-{
-    return strcmp(choice->backend, backend->name) == 0;
-}
-
 static uint64_t add_words(uint64_t hash, const char *words)
 {
     return words != NULL ? eco_hash(hash, words, strlen(words) + 1) : eco_hash(hash, "", 1);
@@ -78,7 +20,7 @@ uint64_t eco_choices_hash(const struct eco_backend *backend)
     for (const struct eco_algo *const *algo = backend->algos; algo && *algo != NULL; algo++)
         hash = add_words(hash, (*algo)->name);
     for (const struct eco_choice *row = eco_choices; row->key != NULL; row++)
-        if (is_of(row, backend)) {
+        if (eco_choice_is_of(row, backend)) {
             hash = add_words(hash, row->key);
             hash = add_words(hash, row->algorithms);
             hash = add_words(hash, row->values);
@@ -88,19 +30,6 @@ uint64_t eco_choices_hash(const struct eco_backend *backend)
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
-
-/* Is a word in a list of words? */
-static bool has_word(const char *list, const char *word)
-{
-    const size_t length = strlen(word);
-    for (const char *at = list; *at != '\0';) {
-        const size_t n = strcspn(at, " ");
-        if (n == length && strncmp(at, word, n) == 0)
-            return true;
-        at += n + strspn(at + n, " ");
-    }
-    return false;
-}
 
 /* Adds forced pairs, with another value of one key. */
 static void add_pairs(struct eco_text *text, const char *pairs, const char *key, const char *value)
@@ -123,8 +52,8 @@ static bool changes_sums(const struct eco_backend *backend, const char *pair)
 {
     const size_t length = strcspn(pair, "=,");
     for (const struct eco_choice *row = eco_choices; row->key != NULL; row++)
-        if (is_of(row, backend) && (row->flags & SUMS) != 0 && strlen(row->key) == length &&
-            strncmp(row->key, pair, length) == 0)
+        if (eco_choice_is_of(row, backend) && (row->flags & ECO_CHOICE_SUMS) != 0 &&
+            strlen(row->key) == length && strncmp(row->key, pair, length) == 0)
             return true;
     return false;
 }
@@ -167,10 +96,14 @@ bool eco_choice_applies(const struct eco_choice *choice, const struct ecornn_pla
 {
     const struct eco_problem *problem = &plan->problem;
     const bool f32 = problem->type == ECORNN_F32;
-    const int unmet = (problem->training ? 0 : TRAINING) | (f32 && !problem->fast ? 0 : FULL_F32) |
-                      (f32 && problem->fast ? 0 : FAST_F32) | (problem->row_invariant ? SUMS : 0);
-    return is_of(choice, plan->device->backend) && (choice->flags & unmet) == 0 &&
-           (choice->algorithms == NULL || has_word(choice->algorithms, plan->algo->name));
+    const int unmet = (problem->training ? 0 : ECO_CHOICE_TRAINING) |
+                      (f32 && !problem->fast ? 0 : ECO_CHOICE_FULL_F32) |
+                      (f32 && problem->fast ? 0 : ECO_CHOICE_FAST_F32) |
+                      (problem->row_invariant ? ECO_CHOICE_SUMS : 0);
+    return choice->values != NULL && !(choice->flags & ECO_CHOICE_UNTRIED) &&
+           eco_choice_is_of(choice, plan->device->backend) && (choice->flags & unmet) == 0 &&
+           (choice->algorithms == NULL ||
+            eco_word_index(choice->algorithms, plan->algo->name) >= 0);
 }
 
 /* Grids of all threads, of half of them, and of one: ops x rows x units at a time. */

@@ -22,7 +22,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "does not support F32: the CBLAS sums in another order for other numbers of rows";
     const bool same = problem->weight_type == problem->type;
     return same && !eco_type_narrow(problem->type)
-               ? eco_cpu_force_refuses(problem, ECO_FORCED_BLAS, false)
+               ? eco_cpu_force_refuses(problem, eco_algo_blas.name, false)
                : "does not support 16-bit types and int8";
 }
 

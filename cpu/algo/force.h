@@ -10,15 +10,13 @@
 #include "common/util.h"
 #include "cpu/cpu.h"
 
-/* eco_backend.keys */
-extern const struct eco_force_key eco_cpu_keys[];
-
-/* Algorithms by their choices. */
-enum { ECO_FORCED_BLAS, ECO_FORCED_PACKED };
+/* eco_backend.read_choice */
+bool eco_cpu_read_choice(enum eco_forced_key key, const char *text, int32_t *value);
 
 /* Why the forced choices are impossible, or NULL; alone: threads can finish the units they
  * multiply. */
-const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorithm, bool alone);
+const char *eco_cpu_force_refuses(const struct eco_problem *problem, const char *algorithm,
+                                  bool alone);
 
 /* The grid of ECO_FORCE_GRID's value. */
 struct eco_grid eco_cpu_unpack_grid(int32_t value);

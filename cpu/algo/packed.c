@@ -53,7 +53,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "does not support F16 weights";
     if (caps->cpu.lanes == 0)
         return "needs a kernel for products";
-    const char *refusal = eco_cpu_force_refuses(problem, ECO_FORCED_PACKED, fuses(problem));
+    const char *refusal = eco_cpu_force_refuses(problem, eco_algo_packed.name, fuses(problem));
     return refusal != NULL ? refusal : panels_refuse(problem, caps);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Prints a plan's choices in the form of ECORNN_FORCE (force.c reads it). Products that choose a
- * method by their own sizes are printed only if they are forced.
+ * Prints a plan's choices in the form of ECORNN_FORCE. Products that choose a method by their own
+ * sizes are printed only if they are forced.
  */
 #include "gpu/algo/algo.h"
 #include "gpu/fused_step/fused_step.h"
@@ -15,26 +15,17 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
         struct eco_persistent_shape shape;
         const struct eco_persistent_need need = eco_persistent_need_of(
             plan, backward, problem->N, problem->T, eco_persistent_jobs(plan, backward));
-        const bool used = own->persistent[backward].used;
-        if (!used && !backward)
-            continue; /* compiling it failed */
-        eco_text_add(text, ",%s=", backward ? "backward" : "forward");
-        if (used && eco_persistent_shape(&need, &shape) > 0)
-            eco_gpu_write_division(eco_persistent_index(&shape), text);
-        else
-            eco_text_add(text, "step");
+        const bool used = own->persistent[backward].used && eco_persistent_shape(&need, &shape) > 0;
+        if (used || backward) /* else compiling it failed */
+            eco_choice_write(eco_gpu_division_key(backward),
+                             used ? eco_persistent_index(&shape) : ECO_FORCED_STEP, text);
         /* A plan for a partition of the GPU has fewer groups than one for the whole GPU. The number
          * of groups is printed because it sets the rows of a group, and these set the order of its
          * sums. */
         if (used && plan->device->caps.gpu.partitions > 0 && eco_gpu_groups(problem, backward) == 0)
-            eco_text_add(text, ",groups%s=%d", backward ? "-back" : "", shape.groups);
+            eco_choice_write(backward ? ECO_FORCE_GROUPS_BACK : ECO_FORCE_GROUPS, shape.groups,
+                             text);
     }
-}
-
-static void add_wide(int shape, struct eco_text *text)
-{
-    eco_text_add(text, ",fused=wgmma:%dx%d", eco_wide_rows(shape),
-                 eco_wide_units(shape, ECO_WIDE_ACCS));
 }
 
 static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
@@ -44,14 +35,13 @@ static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
     struct eco_step_choice choice = eco_step_choose(problem, &plan->device->caps, 0, problem->N);
     for (int32_t layer = 1; layer < problem->L && choice.wide < 0; layer++)
         choice = eco_step_choose(problem, &plan->device->caps, layer, problem->N);
-    if (choice.wide >= 0)
-        add_wide(choice.wide, text);
-    else
-        eco_text_add(text, ",fused=%d",
-                     ECO_FUSED_COLUMNS(eco_fused_choose(&choice.size, &plan->device->caps).shape));
+    eco_choice_write(ECO_FORCE_FUSED,
+                     choice.wide >= 0 ? ECO_FUSED_SHAPES + choice.wide
+                                      : eco_fused_choose(&choice.size, &plan->device->caps).shape,
+                     text);
     if (problem->projected)
-        eco_text_add(text, ",projection=%d",
-                     ECO_FUSED_COLUMNS(eco_fused_choose(&projection, &plan->device->caps).shape));
+        eco_choice_write(ECO_FORCE_PROJECTION,
+                         eco_fused_choose(&projection, &plan->device->caps).shape, text);
 }
 
 /* Prints how rows are padded, if padding changes the length of any row. */
@@ -62,7 +52,8 @@ static void add_rows(const struct ecornn_plan *plan, struct eco_text *text)
                             (size_t)plan->problem.P};
     for (int i = 0; i < 3; i++)
         if (eco_request_row(request, width[i]) != width[i]) {
-            eco_text_add(text, ",rows=%s", request->gpu.padded ? "padded" : "dense");
+            eco_choice_write(ECO_FORCE_ROWS,
+                             (request->gpu.padded ? ECO_ROWS_PADDED : ECO_ROWS_DENSE) - 1, text);
             return;
         }
 }
@@ -80,12 +71,12 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
             ? eco_step_wide_shape(problem, &plan->device->caps, plan->request.wavefront)
             : -1;
     if (wide >= 0)
-        add_wide(wide, text);
-    eco_text_add(text, ",chunk=%d", plan->tape[false][0].chunk);
+        eco_choice_write(ECO_FORCE_FUSED, ECO_FUSED_SHAPES + wide, text);
+    eco_choice_write(ECO_FORCE_GPU_CHUNK, plan->tape[false][0].chunk, text);
     if (problem->training)
-        eco_text_add(text, ",chunk-back=%d", plan->tape[true][0].chunk);
+        eco_choice_write(ECO_FORCE_GPU_CHUNK_BACK, plan->tape[true][0].chunk, text);
     if (problem->L > 1 && problem->D == 1)
-        eco_text_add(text, ",wavefront=%d", request->wavefront);
+        eco_choice_write(ECO_FORCE_WAVEFRONT, request->wavefront, text);
     add_rows(plan, text);
-    eco_force_write(&problem->force, eco_gpu_keys, true, text);
+    eco_force_write(&problem->force, true, text);
 }

@@ -14,8 +14,8 @@
 
 int32_t eco_step_asked(const struct eco_problem *problem, bool backward)
 {
-    const int32_t all = eco_forced(problem, ECO_FORCE_CHUNK, 0),
-                  back = backward ? eco_forced(problem, ECO_FORCE_CHUNK_BACK, 0) : 0,
+    const int32_t all = eco_forced(problem, ECO_FORCE_GPU_CHUNK, 0),
+                  back = backward ? eco_forced(problem, ECO_FORCE_GPU_CHUNK_BACK, 0) : 0,
                   chunk = back > 0 ? back : all;
     return chunk < problem->T ? chunk : problem->T;
 }

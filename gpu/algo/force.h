@@ -13,9 +13,6 @@
 #include "common/util.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
 
-/* eco_backend.keys */
-extern const struct eco_force_key eco_gpu_keys[];
-
 /* Use of an alternative product: where it is predicted to be faster, nowhere, everywhere. */
 enum eco_use {
     ECO_USE_FASTER,
@@ -26,7 +23,7 @@ enum eco_use {
 /* Padding of rows. */
 enum eco_rows { ECO_ROWS_FASTER, ECO_ROWS_PADDED, ECO_ROWS_DENSE };
 
-enum { ECO_NOT_FORCED = -1, ECO_GROUPED_NEVER = -2 };
+enum { ECO_NOT_FORCED = -1, ECO_GROUPED_NEVER = -1 };
 
 /* ---- algorithm persistent: the value is an eco_persistent_index(), or: ----------------------- */
 
@@ -78,9 +75,15 @@ static inline enum eco_rows eco_gpu_rows(const struct eco_problem *problem)
     return (enum eco_rows)(1 + eco_forced(problem, ECO_FORCE_ROWS, ECO_NOT_FORCED));
 }
 /* Tiles of products of steps with R prepared. */
-struct eco_emulated_choices eco_gpu_step_tiles(const struct eco_problem *problem);
-
-/* A division of algorithm persistent, as its keys take it. */
-void eco_gpu_write_division(int place, struct eco_text *text);
+static inline struct eco_emulated_choices eco_gpu_step_tiles(const struct eco_problem *problem)
+{
+    const int32_t tile = eco_forced(problem, ECO_FORCE_STEP_TILE, ECO_NOT_FORCED),
+                  width = tile / ECO_EMULATED_SLICES, height = width / ECO_EMULATED_WIDTHS;
+    if (tile < 0)
+        return ECO_EMULATED_ANY(UINT_MAX);
+    return (struct eco_emulated_choices){
+        1u << height / ECO_EMULATED_HEIGHTS, 1u << height % ECO_EMULATED_HEIGHTS,
+        1u << width % ECO_EMULATED_WIDTHS, 1u << tile % ECO_EMULATED_SLICES, true};
+}
 
 #endif /* ECO_GPU_ALGO_FORCE_H */

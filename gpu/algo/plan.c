@@ -106,38 +106,33 @@ enum { FORCED = 128 };
 static const char *forced_text(const struct eco_problem *problem, char text[FORCED])
 {
     struct eco_text all = {text, FORCED, 0};
-    eco_force_write(&problem->force, eco_gpu_keys, false, &all);
+    eco_force_write(&problem->force, false, &all);
     return text + (text[0] == ',');
 }
 
 /* Checks that forced choices are valid for the plan's algorithm. */
 static ecornn_status check_force(const struct ecornn_plan *plan)
 {
-#define BIT(key) (UINT32_C(1) << ECO_FORCE_##key)
-    static const uint32_t of_persistent =
-        BIT(FORWARD) | BIT(BACKWARD) | BIT(GROUPS) | BIT(GROUPS_BACK);
-    static const uint32_t of_fused = BIT(FUSED) | BIT(PROJECTION);
     const struct eco_problem *problem = &plan->problem;
-    const uint32_t keys = problem->force.keys;
+    const struct eco_choice *unfit = eco_force_unfit(
+        &problem->force, (has_wide_steps(plan) ? &eco_algo_fused : plan->algo)->name);
     const size_t prepared =
         plan->request.gpu.prepared_bytes[0] + plan->request.gpu.prepared_bytes[1];
     const char *required = NULL;
-    if ((keys & of_persistent) != 0 && plan->algo != &eco_algo_persistent)
-        required = "algorithm persistent";
-    else if ((keys & of_fused) != 0 && plan->algo != &eco_algo_fused && !has_wide_steps(plan))
-        required = "algorithm fused";
+    if (unfit != NULL)
+        required = unfit->algorithms;
     else if (eco_forced(problem, ECO_FORCE_GROUPED, ECO_NOT_FORCED) >= 0 &&
              !(problem->training && eco_gpu_has_grouped(problem, &plan->device->caps)))
         required = "grouped products";
-    else if ((keys & BIT(STEP_TILE)) != 0 && prepared == 0)
+    else if (eco_forced(problem, ECO_FORCE_STEP_TILE, ECO_NOT_FORCED) >= 0 && prepared == 0)
         required = "prepared products of steps";
-#undef BIT
     if (required == NULL)
         return ECORNN_OK;
     char forced[FORCED] = "";
     return eco_gpu_services->fail(
-        ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s requires %s; this plan of algorithm %s has none",
-        forced_text(problem, forced), required, plan->algo->name);
+        ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s requires %s%s; this plan of algorithm %s has none",
+        forced_text(problem, forced), unfit != NULL ? "algorithm " : "", required,
+        plan->algo->name);
 }
 
 ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)

@@ -49,13 +49,13 @@ enum { TRAINING = ECO_CHOICE_TRAINING };
 START_TEST(candidates)
 {
     static char texts[ECO_MAX_CANDIDATES][ECO_MAX_FORCE];
-    static const struct eco_choice factors = {"cpu", "chunk", "packed", "/4 *2 *1 9", 0},
-                                   added = {"cpu", "cached", NULL, "0 1", 0},
-                                   grids = {"cpu", "grid", "blas packed", "GRIDS", 0},
-                                   alone = {"cpu", "algorithm", NULL, "packed blas", 0},
-                                   back = {"cpu", "chunk-back", NULL, "1", TRAINING},
-                                   other = {"cpu", "chunk", "pack packed-not", "1", 0},
-                                   elsewhere = {"cuda", "chunk", NULL, "1", 0};
+    static const struct eco_choice factors = {"cpu", "chunk", "packed", "/4 *2 *1 9", .flags = 0},
+                                   added = {"cpu", "cached", NULL, "0 1", .flags = 0},
+                                   grids = {"cpu", "grid", "blas packed", "GRIDS", .flags = 0},
+                                   alone = {"cpu", "algorithm", NULL, "packed blas", .flags = 0},
+                                   back = {"cpu", "chunk-back", NULL, "1", .flags = TRAINING},
+                                   other = {"cpu", "chunk", "pack packed-not", "1", .flags = 0},
+                                   elsewhere = {"cuda", "chunk", NULL, "1", .flags = 0};
     ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=8", 1), 0);
     ecornn_plan *plan = plan_of("lstm/T33/N4/I8/H40");
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
@@ -292,7 +292,8 @@ static ecornn_tuning tune_by(const struct eco_choice *choices, const char *name)
 START_TEST(says_what_was_not_measured)
 {
     static const struct eco_choice none[] = {{.key = NULL}},
-                                   two[] = {{"cpu", "chunk", NULL, "1 3", 0}, {.key = NULL}};
+                                   two[] = {{"cpu", "chunk", NULL, "1 3", .flags = 0},
+                                            {.key = NULL}};
     for (int k = 0; k < 2; k++) {
         const ecornn_tuning tuned = tune_by(k == 0 ? none : two, "lstm/f32/infer/T9/N5/I12/H24");
         const bool own = /* the planner may have one of the two */
@@ -314,8 +315,8 @@ static ecornn_status run_nothing(const struct ecornn_plan *plan, const struct ec
 /* A plan that writes nothing is the fastest, and must not pass with the results of another. */
 START_TEST(nothing_is_a_wrong_result)
 {
-    static const struct eco_choice choices[] = {{"cpu", "algorithm", NULL, "packed nothing", 0},
-                                                {.key = NULL}};
+    static const struct eco_choice choices[] = {
+        {"cpu", "algorithm", NULL, "packed nothing", .flags = 0}, {.key = NULL}};
     const struct eco_backend *const own = device->backend;
     struct eco_backend backend = *own;
     struct eco_algo nothing = *own->algos[0];

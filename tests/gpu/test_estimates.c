@@ -9,8 +9,10 @@
 
 #include "gpu/algo/algo.h"
 #include "gpu/fused_step/fused_step.h"
+#include "gpu/gemm/grouped/args.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/run/run.h"
+#include "gpu/wide_step/wide_step.h"
 #include "tests/kit/plans.h"
 #include "tests/kit/suite.h"
 
@@ -67,7 +69,6 @@ START_TEST(plans)
                                                .prepare = prepare,
                                                .release = release,
                                                .choices = eco_gpu_choices,
-                                               .keys = eco_gpu_keys,
                                                .algos = algos};
     struct ecornn_device device = {.backend = &backend, .caps = h100};
     keep_plans("tests/data/plans-h100.txt", &device);
@@ -126,6 +127,7 @@ static const struct {
 
 START_TEST(shares_out)
 {
+    static const struct eco_backend backend = {.name = "cuda"};
     const struct ecornn_device device = {.caps = h100};
     struct eco_models_share share;
     ecornn_desc desc;
@@ -136,7 +138,7 @@ START_TEST(shares_out)
     ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
     if (shares[_i].force != NULL)
         strcpy(problem.force.text, shares[_i].force);
-    ck_assert_int_eq(eco_force_read(&problem.force, eco_gpu_keys), ECORNN_OK);
+    ck_assert_int_eq(eco_force_read(&problem.force, &backend), ECORNN_OK);
     eco_gpu_share_device(&device, (const struct eco_problem *[]){&problem}, 1, shares[_i].models,
                          &share);
     ck_assert_int_eq(share.concurrent, shares[_i].concurrent);
@@ -148,28 +150,25 @@ START_TEST(shares_out)
 }
 END_TEST
 
-/* Every plan refuses a wrong value of at-once and names the possible ones. */
-static const struct {
-    const char *force, *wrong; /* "": it can be */
-} lanes[] = {
-    {"at-once=1", ""},
-    {"at-once=16", ""},
-    {"at-once=17", "at-once=17 is none of the values of that key: 1 to 16"},
-    {"at-once=0", "at-once=0 is none of the values of that key: 1 to 16"},
-    {"at-once=-2", "at-once=-2 is none of the values of that key: 1 to 16"},
-    {"at-once=", "at-once= is none of the values of that key: 1 to 16"},
-    {"at-once=2x", "at-once=2x is none of the values of that key: 1 to 16"},
-    {"rows=some,at-once=99", "rows=some is none of the values of that key: padded or dense"},
-    {"at-once=99,groups=2", "at-once=99 is none of the values of that key: 1 to 16"}};
-
-START_TEST(refuses_lanes)
+/* The words of choices are in the order of what they name. */
+START_TEST(words_name_shapes)
 {
-    struct eco_force force = {.keys = 0};
-    strcpy(force.text, lanes[_i].force);
-    const ecornn_status status = eco_force_read(&force, eco_gpu_keys);
-    ck_assert_int_eq(status == ECORNN_OK, lanes[_i].wrong[0] == '\0');
-    if (status != ECORNN_OK)
-        ck_assert_msg(strstr(eco_fail_detail(), lanes[_i].wrong) != NULL, "%s", eco_fail_detail());
+    for (int k = 0; k < ECO_PERSISTENT_SHAPES; k++) {
+        char said[128] = "", wanted[128];
+        struct eco_text text = {said, sizeof said, 0};
+        const int wide = k % ECO_WIDE_SHAPES, narrow = k % ECO_FUSED_SHAPES;
+        eco_choice_write(ECO_FORCE_FORWARD, k, &text);
+        eco_choice_write(ECO_FORCE_FUSED, ECO_FUSED_SHAPES + wide, &text);
+        eco_choice_write(ECO_FORCE_PROJECTION, narrow, &text);
+        eco_choice_write(ECO_FORCE_GROUPED, narrow, &text);
+        snprintf(wanted, sizeof wanted,
+                 ",forward=%s:%dx%d,fused=wgmma:%dx%d,projection=%d,grouped=%d",
+                 eco_persistent_mainloops[eco_persistent_mainloop_of(k)],
+                 1 << eco_persistent_shift_of(k), 1 << eco_persistent_cluster_log2_of(k),
+                 (int)eco_wide_rows(wide), (int)eco_wide_units(wide, ECO_WIDE_ACCS),
+                 ECO_FUSED_COLUMNS(narrow), ECO_GROUPED_BACK_ROWS(narrow));
+        ck_assert_str_eq(said, wanted);
+    }
 }
 END_TEST
 
@@ -278,7 +277,6 @@ START_TEST(later_cards_run_what_they_can)
 END_TEST
 
 TEST_MAIN("estimates", {plans, 1}, {cuts_few_steps, 3 * 17}, {halves_have_room, 1},
-          {shares_out, sizeof shares / sizeof *shares},
-          {refuses_lanes, sizeof lanes / sizeof *lanes},
+          {shares_out, sizeof shares / sizeof *shares}, {words_name_shapes, 1},
           {shares_the_device, sizeof beside / sizeof *beside},
           {later_cards_run_what_they_can, LATER_CARDS *EVERYWHERE})

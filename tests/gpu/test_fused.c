@@ -105,7 +105,7 @@ START_TEST(takes_what_is_forced)
     ck_assert_int_ge(eco_step_choose(&problem, &caps, 0, problem.N).wide, 0);
     ck_assert_int_eq(eco_step_choose(&problem, &h200, 0, problem.N).wide, -1);
     for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++) {
-        problem.force.keys = 1u << ECO_FORCE_FUSED;
+        problem.force.keys = UINT64_C(1) << ECO_FORCE_FUSED;
         problem.force.value[ECO_FORCE_FUSED] = ECO_FUSED_SHAPES + shape;
         const struct eco_step_choice choice = eco_step_choose(&problem, &caps, 0, 1);
         ck_assert_int_eq(choice.wide, shape);

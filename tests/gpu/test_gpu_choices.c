@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/backend.h"
-#include "common/choice.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/choices.h"
 #include "tests/kit/suite.h"
@@ -32,25 +30,7 @@ static ecornn_device *device;
 START_TEST(choices_make_the_same_plan)
 {
     force_choices(device, problems[_i]);
-}
-END_TEST
-
-/* With row invariance, tuning tries only blocks that add in the same order. */
-START_TEST(rows_keep_their_bits)
-{
-    static const char *const kept[] = {"fused", "projection"};
-    ecornn_desc desc;
-    ecornn_plan *plan;
-    ck_assert_int_eq(parse_desc(&desc, "lstm/f32/row-invariant/train/T9/N9/I64/H64", NULL),
-                     ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
-    for (const struct eco_choice *row = eco_choices; row->key != NULL; row++) {
-        bool keeps = false;
-        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
-            keeps = keeps || strcmp(row->key, kept[k]) == 0;
-        ck_assert_msg(keeps || !eco_choice_applies(row, plan), "%s", row->key);
-    }
-    ecornn_plan_free(plan);
+    force_rows(device, problems[_i]);
 }
 END_TEST
 
@@ -89,4 +69,4 @@ START_TEST(tunes)
 END_TEST
 
 GPU_TEST_MAIN("choices", &device, {choices_make_the_same_plan, sizeof problems / sizeof *problems},
-              {rows_keep_their_bits, 1}, {tunes, sizeof tuned_problem / sizeof *tuned_problem})
+              {tunes, sizeof tuned_problem / sizeof *tuned_problem})

@@ -106,13 +106,6 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
     return divisions;
 }
 
-static void add_division(struct eco_text *text, const char *key, int place)
-{
-    eco_text_add(text, ",%s=%s:%dx%d", key,
-                 eco_persistent_mainloops[eco_persistent_mainloop_of(place)],
-                 1 << eco_persistent_shift_of(place), 1 << eco_persistent_cluster_log2_of(place));
-}
-
 /* ---- what ran -------------------------------------------------------------------------------- */
 
 enum { MOST_KERNELS = 4096 };
@@ -226,9 +219,9 @@ static void run_divisions(const struct expected *of, int groups, const struct di
         if (groups > 0)
             eco_text_add(&text, ",groups=%d", groups);
         if (i < way[0].n)
-            add_division(&text, "forward", way[0].place[i]);
+            eco_choice_write(ECO_FORCE_FORWARD, way[0].place[i], &text);
         if (i < way[1].n)
-            add_division(&text, "backward", way[1].place[i]);
+            eco_choice_write(ECO_FORCE_BACKWARD, way[1].place[i], &text);
         run(of, force);
     }
 }
@@ -239,34 +232,41 @@ static const char *const others[] = {"algorithm=step,chunk=2",
                                      "algorithm=step,rows=dense,emulated-f32=0",
                                      "algorithm=step,emulated-f32=2,chunk=2",
                                      "algorithm=persistent,backward=step",
-                                     "algorithm=fused,fused=8,projection=8",
-                                     "algorithm=fused,fused=16,projection=16",
-                                     "algorithm=fused,fused=32,projection=32",
-                                     "algorithm=fused,fused=wgmma:64x32",
-                                     "algorithm=fused,fused=wgmma:128x24",
-                                     "algorithm=fused,fused=wgmma:128x32",
-                                     "algorithm=fused,fused=wgmma:128x64",
-                                     "algorithm=fused,fused=wgmma:256x48",
-                                     "algorithm=fused,fused=wgmma:128x16",
-                                     "algorithm=step,fused=wgmma:128x16",
-                                     "algorithm=step,grouped=8",
-                                     "algorithm=step,grouped=16",
-                                     "algorithm=step,grouped=32",
-                                     "algorithm=step,grouped=0"};
+                                     "algorithm=step,fused=wgmma:128x16"};
 enum { OTHERS = sizeof others / sizeof *others };
+
+/* What runs of all other choices contains this. */
+static const char *some = "";
+
+/* Runs all words of a choice. */
+static void run_words(const struct expected *of, const char *algorithm, enum eco_forced_key key)
+{
+    for (const char *at = eco_choices[key].values, *end; *at != '\0'; at = end + (*end == ' ')) {
+        char force[128];
+        end = at + strcspn(at, " ");
+        snprintf(force, sizeof force, "algorithm=%s,%s=%.*s", algorithm, eco_choices[key].key,
+                 (int)(end - at), at);
+        if (strstr(force, some) != NULL)
+            run(of, force);
+    }
+}
+
+static void run_others(const struct expected *of)
+{
+    for (int i = 0; i < OTHERS; i++)
+        if (strstr(others[i], some) != NULL)
+            run(of, others[i]);
+    run_words(of, "fused", ECO_FORCE_FUSED);
+    if (of->test->desc.proj > 0)
+        run_words(of, "fused", ECO_FORCE_PROJECTION);
+    run_words(of, "step", ECO_FORCE_GROUPED);
+}
 
 /* Runs every tile of every kind, each shared by several numbers of blocks, and large products. */
 static void run_splits(const struct expected *of)
 {
-    static const char *const kinds[] = {"splitting", "presplit", "scaled-f16"};
-    static const int slices[] = {1, 2, 3, 4, 6, 8};
-    for (int i = 0; i < 12 * 6; i++) {
-        char force[128];
-        snprintf(force, sizeof force,
-                 "algorithm=step,emulated-f32=1,stream-k=%d,step-tile=%s:%dx%dx%d", i % 2,
-                 kinds[i / 24], i / 12 % 2 ? 128 : 64, i / 6 % 2 ? 64 : 32, slices[i % 6]);
-        run(of, force);
-    }
+    run(of, "algorithm=step,emulated-f32=1,stream-k=1");
+    run_words(of, "step,emulated-f32=1,stream-k=0", ECO_FORCE_STEP_TILE);
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
@@ -323,9 +323,6 @@ static const struct more {
     {"lstm/f32/int8-weights/infer/T3/N17/I7/H33/states", "algorithm=step", false}};
 enum { MORE = sizeof more / sizeof *more };
 
-/* Those of `others` that run contain this. */
-static const char *some = "";
-
 static void walk_case(const char *text, int rung, const struct more *one,
                       const struct divisions way[2])
 {
@@ -344,9 +341,7 @@ static void walk_case(const char *text, int rung, const struct more *one,
     if (one != NULL && one->alone != NULL)
         run(&expected, one->alone);
     else if (rung < SMALL)
-        for (int i = 0; i < OTHERS; i++)
-            if (strstr(others[i], some) != NULL)
-                run(&expected, others[i]);
+        run_others(&expected);
     if (one != NULL && one->splits)
         run_splits(&expected);
     data_free(&inputs);

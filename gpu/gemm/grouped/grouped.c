@@ -115,13 +115,13 @@ static void take(struct eco_gpu_run *run, const struct eco_grouped_job *job)
 
 void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
 {
-    const int forced = eco_forced(run->problem, ECO_FORCE_GROUPED, ECO_NOT_FORCED);
+    const bool never = eco_forced(run->problem, ECO_FORCE_GROUPED, 0) == ECO_GROUPED_NEVER;
     const bool adds_raw = kind == ECO_D_INPUT && run->lowered->raw >= 0; /* to what is there */
     const bool may_wait = (kind == ECO_D_INPUT && !adds_raw) || kind == ECO_D_WEIGHTS;
     if (!may_wait)
         flush(run);
-    run->collects = may_wait && forced != ECO_GROUPED_NEVER &&
-                    eco_gpu_has_grouped(run->problem, &run->plan->device->caps);
+    run->collects =
+        may_wait && !never && eco_gpu_has_grouped(run->problem, &run->plan->device->caps);
 }
 
 /* With several lanes an op's stream may be waited for. */
