@@ -158,15 +158,18 @@ static double lost(const struct eco_problem *problem, const struct eco_caps *cap
 static double copied(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double copies = problem->training ? 4 : 2;
-    const double rows = (double)problem->T * problem->N, chunks = 1 + floor(rows / ECO_STEP_ROWS);
+    const struct eco_layout_request chunks = eco_step_chunks(problem, false);
+    const double rows = (double)problem->T * problem->N,
+                 forward = ceil((double)problem->T / chunks.chunk),
+                 back = ceil((double)problem->T / chunks.chunk_backward),
+                 copies = problem->training ? forward + 3 * back : 2 * forward;
     double time = 0;
     for (int32_t layer = 0; layer < problem->L; layer++) {
         const double input = eco_problem_input(problem, layer),
                      row = problem->training ? 3 * input + problem->P : 2 * input;
         if (is_ragged(problem, layer))
             time += problem->D *
-                    (copies * rates->copy_launch * chunks +
+                    (copies * rates->copy_launch +
                      2 * rows * row * (double)eco_type_bytes(problem->type) / rates->copy_bytes);
     }
     return time;
