@@ -1,7 +1,7 @@
 /*
  * The arrays that a caller gives to a run, one row each.  What checks, copies, cuts or counts all
- * of them is a loop over these rows, so a new array is one row here, one field of the public
- * structure and one of struct eco_args.
+ * of them is a loop over these rows, so a new array is one row of plan/arrays.c, one field of the
+ * public structure and one of struct eco_args.
  *
  * Example: the row of final is {"io.final", ...}: field `final` of ecornn_io and of eco_args, one
  * array for each state, [L*D,N,width]; every plan has it, none requires it, and io.tangent has one

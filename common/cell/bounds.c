@@ -3,7 +3,7 @@
  * [-1, 1], or, if the output state starts outside, within the next power of two, whatever the other
  * states start from?  Interval arithmetic gives the answer; a true one holds up to rounding, a
  * false one may be too cautious.  Can a replay compute many steps at once?  Which products does a
- * step have?
+ * step have?  Which values of a text are copies of others?
  */
 #include "common/cell/cell.h"
 
@@ -232,4 +232,32 @@ int eco_cell_products(const struct ecornn_cell *cell)
     if (lowered->n_forward != n || lowered->n_backward != n)
         return 0;
     return n == 1 || is_chain(lowered) ? n : 0;
+}
+
+/* ---- values that are known ------------------------------------------------------------------- */
+
+static bool is_difference(const struct eco_recipe *recipe, int at)
+{
+    const struct eco_node *node = &recipe->node[at];
+    return node->op == ECO_OP_SUB && recipe->node[node->b].op == ECO_OP_STOP &&
+           recipe->node[node->b].a == node->a;
+}
+
+/* b - stop(b), or that times or divided by a value: 0, whatever the value is. */
+static bool is_nothing(const struct eco_recipe *recipe, int at)
+{
+    const struct eco_node *node = &recipe->node[at];
+    const bool product = node->op == ECO_OP_MUL;
+    return is_difference(recipe, at) || (product && is_difference(recipe, node->b)) ||
+           ((product || node->op == ECO_OP_DIV) && is_difference(recipe, node->a));
+}
+
+int eco_recipe_copies(const struct eco_recipe *recipe, int at)
+{
+    const struct eco_node *node = &recipe->node[at];
+    if (node->op == ECO_OP_STOP)
+        return node->a;
+    if ((node->op == ECO_OP_ADD || node->op == ECO_OP_SUB) && is_nothing(recipe, node->b))
+        return node->a;
+    return node->op == ECO_OP_ADD && is_nothing(recipe, node->a) ? node->b : -1;
 }

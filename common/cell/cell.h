@@ -205,7 +205,7 @@ struct eco_cell_error {
 /* recipe.c: adds a node, folding constants and reusing an equal node; -1 if the graph is full. */
 int eco_recipe_add(struct eco_recipe *recipe, struct eco_node node);
 
-/* recipe.c: the argument whose value a node has and no program computes again; -1: none.  It is a
+/* bounds.c: the argument whose value a node has and no program computes again; -1: none.  It is a
  * for stop(a), and for a + c * (b - stop(b)), which gives b a gradient of c and costs nothing. */
 int eco_recipe_copies(const struct eco_recipe *recipe, int node);
 

@@ -159,32 +159,6 @@ static int simplify(const struct eco_recipe *recipe, struct eco_node *node)
     }
 }
 
-static bool is_difference(const struct eco_recipe *recipe, int at)
-{
-    const struct eco_node *node = &recipe->node[at];
-    return node->op == ECO_OP_SUB && recipe->node[node->b].op == ECO_OP_STOP &&
-           recipe->node[node->b].a == node->a;
-}
-
-/* b - stop(b), or that times or divided by a value: 0, whatever the value is. */
-static bool is_nothing(const struct eco_recipe *recipe, int at)
-{
-    const struct eco_node *node = &recipe->node[at];
-    const bool product = node->op == ECO_OP_MUL;
-    return is_difference(recipe, at) || (product && is_difference(recipe, node->b)) ||
-           ((product || node->op == ECO_OP_DIV) && is_difference(recipe, node->a));
-}
-
-int eco_recipe_copies(const struct eco_recipe *recipe, int at)
-{
-    const struct eco_node *node = &recipe->node[at];
-    if (node->op == ECO_OP_STOP)
-        return node->a;
-    if ((node->op == ECO_OP_ADD || node->op == ECO_OP_SUB) && is_nothing(recipe, node->b))
-        return node->a;
-    return node->op == ECO_OP_ADD && is_nothing(recipe, node->a) ? node->b : -1;
-}
-
 static bool equal(const struct eco_node *x, const struct eco_node *y)
 {
     if (x->op != y->op)
