@@ -79,6 +79,12 @@ struct eco_models_share {
     struct eco_caps caps; /* of a partition */
 };
 
+/* A thread that measures plans. */
+struct eco_measuring {
+    void *stream;
+    int mode; /* how captures of other threads treat its calls; of CUDA */
+};
+
 struct eco_backend {
     const char *name;      /* "cpu", "cuda", "reference" */
     enum eco_fp_mode mode; /* for threads that run and pack; lib sets it for the caller's thread */
@@ -96,6 +102,10 @@ struct eco_backend {
     /* Runs jobs: on lanes that fork from the stream and join it, or on threads. */
     ecornn_status (*fork)(struct ecornn_device *device, const struct eco_jobs *jobs, void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
+    /* Lets this thread measure outside of any capture, on a stream of its own, until the end.
+     * UNSUPPORTED: a stream is being captured.  NULL: there are no streams. */
+    ecornn_status (*begin_measuring)(struct ecornn_device *device, struct eco_measuring *own);
+    void (*end_measuring)(struct ecornn_device *device, const struct eco_measuring *own);
     bool packs_in_runs; /* forward packs eco_args.params */
     /* Creates and frees what the backend keeps with a plan, plan->context; NULL: nothing. */
     ecornn_status (*prepare)(struct ecornn_plan *plan);

@@ -10,8 +10,9 @@ static pthread_mutex_t locks[ECO_LOCKS] = {
     PTHREAD_MUTEX_INITIALIZER,
     PTHREAD_MUTEX_INITIALIZER,
     PTHREAD_MUTEX_INITIALIZER,
+    PTHREAD_MUTEX_INITIALIZER,
 };
-_Static_assert(ECO_LOCKS == 3, "an initializer for each");
+_Static_assert(ECO_LOCKS == 4, "an initializer for each");
 
 void eco_lock(enum eco_lock which)
 {

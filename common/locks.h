@@ -8,9 +8,10 @@
 
 /* In order of acquisition: a thread that holds one may acquire only a later one. */
 enum eco_lock {
-    ECO_LOCK_FILES,  /* wisdom files are read once */
-    ECO_LOCK_WISDOM, /* the wisdom of this process */
-    ECO_LOCK_BLAS,   /* number of runs that have disabled BLAS threads */
+    ECO_LOCK_MEASURE, /* one plan is measured at a time */
+    ECO_LOCK_FILES,   /* wisdom files are read once */
+    ECO_LOCK_WISDOM,  /* the wisdom of this process */
+    ECO_LOCK_BLAS,    /* number of runs that have disabled BLAS threads */
     ECO_LOCKS
 };
 

@@ -71,6 +71,8 @@ ecornn_status eco_plan_force(struct eco_problem *problem, const struct eco_backe
 ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *device,
                             const struct eco_problem *problem);
 void eco_plan_free(struct ecornn_plan *plan);
+/* Estimated seconds of a run by the choices forced in the problem; infinite if none is possible. */
+double eco_plan_estimate(struct ecornn_device *device, const struct eco_problem *problem);
 /* Sizes for a run of up to the planned steps and rows. */
 ecornn_sizes eco_plan_sizes(const struct ecornn_plan *plan, int32_t T, int32_t N);
 /* describe.c: prints the plan as snprintf does. */

@@ -271,6 +271,43 @@ static ecornn_status wait(struct ecornn_device *device, void *stream)
     return status;
 }
 
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+/* The legacy stream reports a capture of any stream that synchronises with it, which stays valid.
+ * Captures of other streams do not notice calls in relaxed mode. */
+static ecornn_status begin_measuring(struct ecornn_device *device, struct eco_measuring *own)
+{
+    enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    struct eco_gpu_scope scope;
+    cudaStream_t stream = NULL;
+    ecornn_status status = eco_gpu_enter(&scope, device);
+    if (status != ECORNN_OK)
+        return status;
+    if (cudaStreamIsCapturing(cudaStreamLegacy, &capturing) != cudaSuccess) {
+        cudaGetLastError();
+        status = eco_gpu_services->fail(ECORNN_UNSUPPORTED, "a stream is being captured");
+    }
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    eco_gpu_leave(&scope);
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+    *own = (struct eco_measuring){stream, mode};
+    return status;
+}
+
+static void end_measuring(struct ecornn_device *device, const struct eco_measuring *own)
+{
+    enum cudaStreamCaptureMode mode = own->mode;
+    struct eco_gpu_scope scope;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    if (eco_gpu_enter(&scope, device) != ECORNN_OK)
+        return;
+    cudaStreamDestroy(own->stream);
+    eco_gpu_leave(&scope);
+}
+
 /* ---- the backend ----------------------------------------------------------------------------- */
 
 /* Clocks and the driver. */
@@ -330,6 +367,8 @@ static const struct eco_backend backend = {
     .queue = eco_gpu_queue_calls,
     .fork = eco_gpu_fork,
     .wait = wait,
+    .begin_measuring = begin_measuring,
+    .end_measuring = end_measuring,
     .packs_in_runs = true,
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,

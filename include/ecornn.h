@@ -90,7 +90,7 @@ ECORNN_API const char *ecornn_version(void);
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights|int8-weights|int8][/bf16-params|f16-params][/fast]
  *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#[/grouped-input]][/batch-major]
- *     [/resets][/mask][/repeat-padding][/all-states][/streams][/dropout:#]
+ *     [/resets][/mask][/repeat-padding][/all-states][/streams][/dropout:#][/measure[:#]]
  *     [/save:all|save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]][/models:#][/shared-x][/tangent]
  *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  Parts come in any order, defaults may be
@@ -463,6 +463,9 @@ enum {
     /** Runs may have io.rows; not of nets and tangents.  Workspaces on a GPU then have room for the
      * states of N rows. */
     ECORNN_STREAMS = 1u << 16,
+    /** If wisdom has no entry for the problem's bucket, measure the plans that are estimated to be
+     * the fastest and add the winner to the process's wisdom (wisdom.h, "Measuring"). */
+    ECORNN_MEASURE = 1u << 17,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */
@@ -503,7 +506,8 @@ typedef struct {
     int32_t heads;
     /** Dropout on the input of layers 1..L-1 in training, 0 <= p < 1; scales by 1/(1-p). */
     float dropout;
-    int32_t reserved; /**< 0 */
+    int32_t reserved;       /**< 0 */
+    double measure_seconds; /**< limit with ECORNN_MEASURE, up to 1000; 0: 0.05 */
 } ecornn_desc;
 
 /** ecornn_plan_create for a description; the same for device NULL. */

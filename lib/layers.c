@@ -10,6 +10,7 @@
 #include "common/util.h"
 #include "common/wisdom/files.h"
 #include "lib/check.h"
+#include "lib/tune.h"
 
 ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ecornn_cell *cell)
 {
@@ -25,6 +26,44 @@ ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ec
     return status == ECORNN_OK ? eco_give("desc", desc, &parsed, sizeof parsed) : status;
 }
 
+static ecornn_status create(ecornn_plan **plan, ecornn_device *device,
+                            const struct eco_problem *problem)
+{
+    return (problem->models > 1 ? eco_models_create : eco_plan_create)(plan, device, problem);
+}
+
+static struct ecornn_plan *one_of(struct ecornn_plan *plan)
+{
+    return plan->one ? plan->one : plan;
+}
+
+static struct eco_text note_of(struct ecornn_plan *plan)
+{
+    char *const note = one_of(plan)->note;
+    return (struct eco_text){note, sizeof plan->note, strlen(note)};
+}
+
+/* A plan that wisdom does not choose is measured, then made again by what wisdom has learned. */
+static ecornn_status create_measured(ecornn_plan **plan, ecornn_device *device,
+                                     const struct eco_problem *problem, double seconds)
+{
+    char said[ECO_MAX_NOTE] = "";
+    struct eco_text words = {said, sizeof said, 0};
+    struct ecornn_plan *made;
+    ecornn_status status = create(&made, device, problem);
+    if (status == ECORNN_OK && !one_of(made)->by_wisdom &&
+        eco_measure(made, seconds > 0 ? seconds : 0.05, &words)) {
+        eco_plan_free(made);
+        status = create(&made, device, problem);
+    }
+    if (status != ECORNN_OK)
+        return status;
+    struct eco_text note = note_of(made);
+    eco_text_add(&note, "%s%s", note.length > 0 && *said ? "; " : "", said);
+    *plan = made;
+    return ECORNN_OK;
+}
+
 ecornn_status eco_layers_create(ecornn_plan **plan, ecornn_device *device, const ecornn_desc *desc)
 {
     struct eco_problem problem;
@@ -34,11 +73,12 @@ ecornn_status eco_layers_create(ecornn_plan **plan, ecornn_device *device, const
     eco_wisdom_open();
     ecornn_status status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
-        status = problem.models > 1 ? eco_models_create(&created, device, &problem)
-                                    : eco_plan_create(&created, device, &problem);
+        status = (desc->flags & ECORNN_MEASURE) != 0
+                     ? create_measured(&created, device, &problem, desc->measure_seconds)
+                     : create(&created, device, &problem);
     if (status == ECORNN_OK) {
-        struct ecornn_plan *one = created->one ? created->one : created;
-        struct eco_text note = {one->note, sizeof one->note, strlen(one->note)};
+        struct ecornn_plan *one = one_of(created);
+        struct eco_text note = note_of(created);
         const char *cell = eco_cell_source_text(one->problem.cell);
         if (cell || one->problem.cell->builtin >= 0) /* a tangent has a cell that no user knows */
             eco_record(one->problem.text, cell, &note);

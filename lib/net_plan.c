@@ -9,6 +9,7 @@
 #include "common/compose/models.h"
 #include "common/compose/net.h"
 #include "lib/check.h"
+#include "lib/tune.h"
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
@@ -78,7 +79,8 @@ static ecornn_status check_layer(const struct eco_problem *problem, const struct
     return ECORNN_OK;
 }
 
-static ecornn_status parse_problem(struct eco_problem *problem, const struct making *making, int k)
+static ecornn_status parse_problem(struct eco_problem *problem, uint32_t *flags,
+                                   const struct making *making, int k)
 {
     ecornn_desc desc;
     struct eco_caller caller;
@@ -88,6 +90,7 @@ static ecornn_status parse_problem(struct eco_problem *problem, const struct mak
     eco_caller_begin(&caller);
     status = eco_problem_build(problem, &desc);
     eco_caller_end(&caller);
+    *flags = desc.flags;
     return status;
 }
 
@@ -95,15 +98,20 @@ static ecornn_status plan_in_part(struct eco_net_plan *plan, const struct making
 {
     struct eco_problem problem;
     struct eco_caller caller;
-    ecornn_status status = parse_problem(&problem, making, k);
+    uint32_t flags;
+    ecornn_status status = parse_problem(&problem, &flags, making, k);
     if (status != ECORNN_OK)
         return status;
     eco_caller_begin(&caller);
     status = eco_models_plan_in_part(&plan->layer[k].plan, plan->device, &problem, &making->share);
     eco_caller_end(&caller);
-    if (status == ECORNN_OK)
-        eco_cell_hold(problem.cell);
-    return status;
+    if (status != ECORNN_OK)
+        return status;
+    eco_cell_hold(problem.cell);
+    struct ecornn_plan *made = plan->layer[k].plan;
+    if ((flags & ECORNN_MEASURE) != 0) /* says why not */
+        eco_measure(made, 0, &(struct eco_text){made->note, sizeof made->note, 0});
+    return ECORNN_OK;
 }
 
 static ecornn_status plan_alone(struct eco_net_plan *plan, const struct making *making, int k)
@@ -146,8 +154,9 @@ static ecornn_status share_device(const struct eco_net_plan *plan, struct making
     if (problems == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %d layers of %zu bytes", text->layers,
                         sizeof *problems);
+    uint32_t flags;
     for (int i = 0; status == ECORNN_OK && i < text->layers; i++) {
-        status = parse_problem(&problems[i], making, text->first + i);
+        status = parse_problem(&problems[i], &flags, making, text->first + i);
         if (status == ECORNN_OK && problems[i].models > 1)
             status = ECORNN_UNSUPPORTED;
         if (status == ECORNN_OK)

@@ -1,7 +1,6 @@
 /*
  * Tuning.  Plans of one problem that differ in their choices ("trials") run in turns on the same
- * data; the fastest whose results agree with those of the planner's plan wins.  Like a program,
- * tuning calls public functions, apart from making plans with forced choices.
+ * data; the fastest whose results agree with those of the planner's plan wins.
  */
 #ifndef ECO_LIB_TUNE_H
 #define ECO_LIB_TUNE_H
@@ -21,6 +20,7 @@ double eco_tune_now(void); /* seconds of a monotonic clock */
 /* The arrays of all plans of a problem, in the device's memory. */
 struct eco_tune_data {
     ecornn_device *device;
+    void *stream; /* of all runs */
     const struct eco_problem *problem;
     size_t x_elements, y_elements, params;
     int sets;                     /* of x, used in turn, so that none stays in a cache */
@@ -30,9 +30,12 @@ struct eco_tune_data {
     void *block;                  /* the parameters, */
     void **pointers, **dpointers; /* and pointers to each and to its gradient */
 };
-/* plan: any plan of the problem.  NO_MEMORY; the caller frees the data then, too. */
+/* plan: any plan of the problem.  own: of a plan that is measured, which takes little memory; NULL
+ * of tuning.  NO_MEMORY; the caller frees the data then, too. */
+struct eco_measuring;
 ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn_plan *plan,
-                                 const struct eco_problem *problem);
+                                 const struct eco_problem *problem,
+                                 const struct eco_measuring *own);
 void eco_tune_data_free(struct eco_tune_data *data);
 
 /* Results on the host: y, dx, gradients of the parameters. */
@@ -98,8 +101,12 @@ bool eco_trial_is_faster(const struct eco_trial *trial, const struct eco_trial *
 
 /* ---- races, tune_race.c ---------------------------------------------------------------------- */
 
-/* Times n trials in turns.  Those that are much slower than the fastest stop early. */
-ecornn_status eco_trials_race(struct eco_trial *const trials[], int n);
+/* Times n trials in turns.  Those that are much slower than the fastest stop early.  At the end, on
+ * the clock of eco_tune_now, all stop, but not before these rounds. */
+enum { ECO_TUNE_LEAST_ROUNDS = 3 };
+ecornn_status eco_trials_race(struct eco_trial *const trials[], int n, double end);
+/* The trial that is clearly faster than the first of a race, and most so; 0: none. */
+int eco_trials_winner(struct eco_trial *const trials[], int n);
 /* Races for longer, and several times, with all trials made again between them.  times[n]: the
  * rounds of all races and the choices, without plans. */
 ecornn_status eco_trials_race_again(struct eco_trial *const trials[], int n,
@@ -111,5 +118,12 @@ ecornn_status eco_trials_race_again(struct eco_trial *const trials[], int n,
 ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
                        const struct eco_choice *choices, const ecornn_tuning *tuning,
                        ecornn_tuning *tuned);
+
+/* ---- measuring, tune_measure.c --------------------------------------------------------------- */
+
+/* Races a plan that wisdom did not choose, or that of one of its models, against the few others
+ * that are estimated to be the fastest, for at most these seconds, and adds the winner to wisdom.
+ * False: wisdom is as it was.  Adds to the note what was measured, or why nothing was. */
+bool eco_measure(const struct ecornn_plan *plan, double seconds, struct eco_text *note);
 
 #endif /* ECO_LIB_TUNE_H */

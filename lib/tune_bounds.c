@@ -91,7 +91,7 @@ static ecornn_status open_model(struct model *model, const struct eco_problem *p
     if (status == ECORNN_OK)
         status = eco_plan_make(&plan, model->reference, &model->problem);
     if (status == ECORNN_OK)
-        status = eco_tune_data_make(&model->data, plan, &model->problem);
+        status = eco_tune_data_make(&model->data, plan, &model->problem, NULL);
     eco_plan_free(plan);
     return status == ECORNN_OK ? eco_trial_make(&model->trial, &model->data, "") : status;
 }

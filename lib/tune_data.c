@@ -33,7 +33,7 @@ static double draw(uint64_t *state)
 static void *random_block(const struct eco_tune_data *data, size_t elements, ecornn_type type,
                           double bound)
 {
-    enum { PERIOD = 1048583 };
+    enum { PERIOD = 65537 };
     const size_t element = eco_type_bytes(type), drawn = elements < PERIOD ? elements : PERIOD;
     void *host = eco_alloc((drawn + 1) * element),
          *block = ecornn_alloc(data->device, (elements + 1) * element);
@@ -74,9 +74,10 @@ static bool make_pointers(struct eco_tune_data *data, const struct ecornn_plan *
 
 /* Enough sets of x to exceed a cache, up to eight.  A GPU keeps the graphs of two sets of buffers
  * (gpu/run/graph.c), which is what programs use. */
+enum { OF_GRAPHS = 2, OF_MEASURING = 2 };
 static int sets_of(const ecornn_device *device, size_t bytes)
 {
-    enum { MOST = 8, OF_GRAPHS = 2 };
+    enum { MOST = 8 };
     static const size_t wanted = 64 << 20;
     if (device->caps.own_memory)
         return OF_GRAPHS;
@@ -97,20 +98,21 @@ static bool make_states(struct eco_tune_data *data)
     const struct eco_call fill = {ECO_CALL_FILL,
                                   {.fill = {.name = "states", .to = data->states, .bytes = bytes}}};
     return data->states != NULL &&
-           data->device->backend->queue(data->device, &fill, 1, NULL) == ECORNN_OK;
+           data->device->backend->queue(data->device, &fill, 1, data->stream) == ECORNN_OK;
 }
 
 ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn_plan *plan,
-                                 const struct eco_problem *problem)
+                                 const struct eco_problem *problem, const struct eco_measuring *own)
 {
     const size_t rows = (size_t)problem->T * (size_t)problem->N,
                  element = eco_type_bytes(problem->type),
                  param = eco_type_bytes(problem->param_type);
     *data = (struct eco_tune_data){.device = plan->device, .problem = problem};
+    data->stream = own != NULL ? own->stream : NULL;
     data->x_elements = rows * (size_t)problem->I;
     data->y_elements = rows * (size_t)(problem->D * problem->P);
     data->params = plan->sizes.param_elements;
-    data->sets = sets_of(data->device, data->x_elements * element);
+    data->sets = own != NULL ? OF_MEASURING : sets_of(data->device, data->x_elements * element);
     data->x = random_block(data, data->x_elements * (size_t)data->sets, problem->type, 1);
     data->y = ecornn_alloc(data->device, data->y_elements * element);
     data->block = random_block(data, data->params, problem->param_type, 1 / sqrt(problem->H));

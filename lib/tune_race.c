@@ -27,12 +27,14 @@ static int length_of(const struct eco_trial *trial)
 
 /* Taking turns exposes all trials to the same drift of clocks and the same other programs.  The
  * first trial, with which the others are compared, runs in every round. */
-static ecornn_status race(struct eco_trial *const trials[], int n, int first, int rounds)
+static ecornn_status race(struct eco_trial *const trials[], int n, int first, int rounds,
+                          double end)
 {
     ecornn_status status = ECORNN_OK;
     for (int k = 0; k < n; k++)
         trials[k]->rounds = 0;
-    for (int round = 0; round < rounds; round++) {
+    for (int round = 0; round < rounds && (round < ECO_TUNE_LEAST_ROUNDS || eco_tune_now() < end);
+         round++) {
         double fastest = INFINITY;
         for (int k = 0; round >= first && k < n; k++)
             fastest = fmin(fastest, eco_trial_least(trials[k]));
@@ -45,10 +47,22 @@ static ecornn_status race(struct eco_trial *const trials[], int n, int first, in
     return status;
 }
 
-ecornn_status eco_trials_race(struct eco_trial *const trials[], int n)
+ecornn_status eco_trials_race(struct eco_trial *const trials[], int n, double end)
 {
     const int length = length_of(trials[0]);
-    return race(trials, n, plans_of_races[length].first, plans_of_races[length].rounds);
+    return race(trials, n, plans_of_races[length].first, plans_of_races[length].rounds, end);
+}
+
+int eco_trials_winner(struct eco_trial *const trials[], int n)
+{
+    double least = 1, ratio;
+    int fastest = 0;
+    for (int k = 1; k < n; k++)
+        if (eco_trial_is_faster(trials[k], trials[0], &ratio) && ratio < least) {
+            least = ratio;
+            fastest = k;
+        }
+    return fastest;
 }
 
 /* ---- once more ------------------------------------------------------------------------------- */
@@ -82,7 +96,8 @@ ecornn_status eco_trials_race_again(struct eco_trial *const trials[], int n,
         for (int k = 0; status == ECORNN_OK && making > 0 && k < n; k++)
             status = make_again(trials[k]);
         if (status == ECORNN_OK)
-            status = race(trials, n, plans_of_races[length].first, plans_of_races[length].last);
+            status = race(trials, n, plans_of_races[length].first, plans_of_races[length].last,
+                          INFINITY);
         if (status != ECORNN_OK)
             return status;
         int all = trials[0]->rounds;

@@ -125,18 +125,12 @@ static bool admit(struct search *search, struct eco_trial *trial, ecornn_status 
  * place. */
 static ecornn_status race(struct search *search, struct eco_trial *const trials[], int n)
 {
-    double least = 1, ratio;
-    int fastest = 0;
-    const ecornn_status status = eco_trials_race(trials, n);
+    const ecornn_status status = eco_trials_race(trials, n, INFINITY);
     if (status != ECORNN_OK)
         return status;
-    for (int k = 1; k < n; k++) {
+    for (int k = 1; k < n; k++)
         report_time(search, trials[k]);
-        if (eco_trial_is_faster(trials[k], trials[0], &ratio) && ratio < least) {
-            least = ratio;
-            fastest = k;
-        }
-    }
+    const int fastest = eco_trials_winner(trials, n);
     const struct eco_trial winner = *trials[fastest];
     *trials[fastest] = *trials[0];
     *trials[0] = winner;
@@ -287,7 +281,7 @@ static ecornn_status begin(struct search *search)
         return status;
     memcpy(forced, plan->problem.force.text, sizeof forced); /* by wisdom, or nothing */
     search->tuned->by_wisdom = plan->by_wisdom;
-    status = eco_tune_data_make(&search->data, plan, search->problem);
+    status = eco_tune_data_make(&search->data, plan, search->problem, NULL);
     eco_plan_free(plan);
     if (status == ECORNN_OK)
         status = eco_trial_make(&search->planned, &search->data, forced);

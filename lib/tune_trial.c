@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "common/backend.h"
+#include "common/compose/sequence.h"
 #include "common/util.h"
+#include "lib/check.h"
 
 static ecornn_status run(struct eco_trial *trial, int set)
 {
@@ -20,16 +22,23 @@ static ecornn_status run(struct eco_trial *trial, int set)
                     .weights = trial->weights,
                     .workspace = trial->workspace,
                     .reserve = trial->reserve,
+                    .stream = data->stream,
                     .seed = 1};
     for (int s = 0; s < data->problem->cell->recipe.n_states; s++)
         io.initial[s] = data->states;
-    const int32_t T = data->problem->T, N = data->problem->N;
-    const ecornn_gradient gradient = {
-        .size = sizeof gradient, .dy = data->dy, .dx = data->dx, .dweights = trial->dweights};
-    const ecornn_status status = ecornn_forward(trial->plan, T, N, &io);
-    return status == ECORNN_OK && data->problem->training
-               ? ecornn_backward(trial->plan, T, N, &io, &gradient)
-               : status;
+    struct eco_args args;
+    eco_args_read_io(&args, data->problem->T, data->problem->N, &io);
+    ecornn_status status = eco_args_check(trial->plan, &args);
+    if (status == ECORNN_OK)
+        status = eco_run_plan(trial->plan, &args);
+    if (status != ECORNN_OK || !data->problem->training)
+        return status;
+    eco_args_read_gradient(&args, &(ecornn_gradient){.size = sizeof(ecornn_gradient),
+                                                     .dy = data->dy,
+                                                     .dx = data->dx,
+                                                     .dweights = trial->dweights});
+    status = eco_args_check(trial->plan, &args);
+    return status == ECORNN_OK ? eco_run_plan(trial->plan, &args) : status;
 }
 
 static ecornn_status make_blocks(struct eco_trial *trial)
@@ -48,7 +57,7 @@ static ecornn_status make_blocks(struct eco_trial *trial)
             (*blocks[k].block = ecornn_alloc(device, blocks[k].bytes)) == NULL)
             return ECORNN_NO_MEMORY;
     return ecornn_pack(trial->plan, (const void *const *)trial->data->pointers, NULL,
-                       trial->weights, NULL);
+                       trial->weights, trial->data->stream);
 }
 
 /* Otherwise a plan that writes nothing would leave the results of the plan before it. */
@@ -66,7 +75,7 @@ static ecornn_status clear_results(const struct eco_trial *trial)
     ecornn_status status = ECORNN_OK;
     for (int k = 0; status == ECORNN_OK && k < (data->problem->training ? 4 : 1); k++)
         status = data->device->backend->queue(
-            data->device, &(struct eco_call){ECO_CALL_FILL, {.fill = fills[k]}}, 1, NULL);
+            data->device, &(struct eco_call){ECO_CALL_FILL, {.fill = fills[k]}}, 1, data->stream);
     return status;
 }
 
@@ -77,8 +86,8 @@ ecornn_status eco_trial_compute(struct eco_trial *trial)
     if (status == ECORNN_OK)
         status = run(trial, 0);
     if (status == ECORNN_OK && data->problem->training)
-        status = ecornn_unpack(trial->plan, trial->dweights, data->dpointers, 0, NULL);
-    return status == ECORNN_OK ? ecornn_wait(data->device, NULL) : status;
+        status = ecornn_unpack(trial->plan, trial->dweights, data->dpointers, 0, data->stream);
+    return status == ECORNN_OK ? ecornn_wait(data->device, data->stream) : status;
 }
 
 /* A round takes about a millisecond, so that reading the clock and waiting for a stream do not
@@ -92,7 +101,7 @@ static ecornn_status make_graphs(struct eco_trial *trial)
     ecornn_status status = ECORNN_OK;
     for (int k = 0; status == ECORNN_OK && k < 2 * trial->data->sets; k++)
         status = run(trial, k / 2);
-    return status == ECORNN_OK ? ecornn_wait(trial->data->device, NULL) : status;
+    return status == ECORNN_OK ? ecornn_wait(trial->data->device, trial->data->stream) : status;
 }
 
 static ecornn_status warm_up(struct eco_trial *trial)
@@ -162,7 +171,7 @@ ecornn_status eco_trial_round(struct eco_trial *trial)
         trial->set = (trial->set + 1) % trial->data->sets;
     }
     if (status == ECORNN_OK)
-        status = ecornn_wait(trial->data->device, NULL);
+        status = ecornn_wait(trial->data->device, trial->data->stream);
     if (status == ECORNN_OK && trial->rounds < ECO_TUNE_ROUNDS)
         trial->seconds[trial->rounds++] = (eco_tune_now() - begin) / trial->repeats;
     return status;

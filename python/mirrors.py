@@ -16,14 +16,16 @@ HEADERS = ["ecornn/types.h", "ecornn.h", "ecornn/experimental.h"]
 # Structures of runs, which are packed by one call.
 PACKED = {"io", "gradient", "attention_io", "attention_gradient"}
 # For each type of C the one of ctypes and struct's letter for it.
-TYPES = {"char": ("c_char", "s"), "float": ("c_float", "f"), "int32_t": ("c_int32", "i"),
+TYPES = {"char": ("c_char", "s"), "float": ("c_float", "f"), "double": ("c_double", "d"),
+         "int32_t": ("c_int32", "i"),
          "uint32_t": ("c_uint32", "I"), "uint64_t": ("c_uint64", "Q"), "size_t": ("c_size_t", "N")}
 POINTER, ENUM = ("c_void_p", "P"), ("c_int", "i")
 
 HEAD = '''"""Constants and structures of the public headers, written by python/mirrors.py: do not edit."""
 
 import struct
-from ctypes import Structure, c_char, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from ctypes import (Structure, c_char, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64,
+                    c_void_p, sizeof)
 
 
 class Sized(Structure):

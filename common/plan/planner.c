@@ -10,6 +10,7 @@
  */
 #include "common/backend.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/mark.h"
@@ -192,6 +193,20 @@ ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *dev
     struct eco_problem forced = *problem;
     const ecornn_status status = eco_force_read(&forced.force, device->backend);
     return status == ECORNN_OK ? make(plan, device, &forced, false) : status;
+}
+
+double eco_plan_estimate(struct ecornn_device *device, const struct eco_problem *problem)
+{
+    struct ecornn_plan *asked = eco_alloc_zeroed(sizeof *asked);
+    if (asked == NULL)
+        return INFINITY;
+    asked->problem = *problem;
+    asked->device = device;
+    if (eco_force_read(&asked->problem.force, device->backend) == ECORNN_OK)
+        choose(asked);
+    const double seconds = asked->algo != NULL ? asked->estimate : INFINITY;
+    eco_free(asked);
+    return seconds;
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */

@@ -108,6 +108,7 @@ enum saying {
     MODELS,
     SHARING,
     TANGENT,
+    MEASURE,
     SAYINGS
 };
 
@@ -138,6 +139,7 @@ static const struct eco_word words[] = {
     {"all-states", STATES, FIELD(flags), ECORNN_ALL_STATES},
     {"streams", STREAMS, FIELD(flags), ECORNN_STREAMS},
     {"tangent", TANGENT, FIELD(flags), ECORNN_TANGENT},
+    {"measure", MEASURE, FIELD(flags), ECORNN_MEASURE},
     {"save:all", SAVE, FIELD(flags), ECORNN_SAVE_ALL},
     {"save:states", SAVE, FIELD(flags), ECORNN_SAVE_STATES},
     {"bf16-save", SAVE_TYPE, FIELD(save_type), ECORNN_BF16},
@@ -222,11 +224,11 @@ static ecornn_status check_raw_input(const ecornn_desc *desc)
 
 static ecornn_status check_flags(const ecornn_desc *desc)
 {
-    const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
-                           ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES |
-                           ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT | ECORNN_REVERSE |
-                           ECORNN_BIDIRECTIONAL | ECORNN_BATCH_MAJOR | ECORNN_SAVE_ALL |
-                           ECORNN_SAVE_STATES | ECORNN_TANGENT | ECORNN_INT8 | ECORNN_STREAMS;
+    const uint32_t known =
+        ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT | ECORNN_RESETS | ECORNN_MASK |
+        ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES | ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT |
+        ECORNN_REVERSE | ECORNN_BIDIRECTIONAL | ECORNN_BATCH_MAJOR | ECORNN_SAVE_ALL |
+        ECORNN_SAVE_STATES | ECORNN_TANGENT | ECORNN_INT8 | ECORNN_STREAMS | ECORNN_MEASURE;
     static const struct {
         uint32_t flags;
         const char *text;
@@ -237,6 +239,11 @@ static ecornn_status check_flags(const ecornn_desc *desc)
                         desc->models);
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
+    const double most = (desc->flags & ECORNN_MEASURE) != 0 ? 1000 : 0;
+    if (!(desc->measure_seconds >= 0 && desc->measure_seconds <= most))
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "measure_seconds is %g, must be 0 to 1000 with ECORNN_MEASURE, else 0",
+                        desc->measure_seconds);
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
         if ((desc->flags & apart[i].flags) == apart[i].flags)
             return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, but %s exclude each other",
@@ -469,9 +476,20 @@ static ecornn_status parse_heads(struct eco_reading *reading, const char *part, 
     return eco_reading_say(reading, HEADS, part);
 }
 
+static ecornn_status parse_measure(struct eco_reading *reading, const char *part, const char *value)
+{
+    ecornn_desc *desc = reading->desc;
+    float seconds;
+    if (!eco_problem_parse_decimal(value, &seconds))
+        return eco_reading_fail(reading, part);
+    desc->flags |= ECORNN_MEASURE;
+    desc->measure_seconds = (double)seconds;
+    return eco_reading_say(reading, MEASURE, part);
+}
+
 static ecornn_status parse_part(struct eco_reading *reading, const char *part)
 {
-    static const char dropout[] = "dropout:", heads[] = "heads:";
+    static const char dropout[] = "dropout:", heads[] = "heads:", measure[] = "measure:";
     ecornn_desc *desc = reading->desc;
     ecornn_status status;
     if (eco_reading_word(reading, part, &status))
@@ -482,6 +500,8 @@ static ecornn_status parse_part(struct eco_reading *reading, const char *part)
         return parse_models(reading, part);
     if (strncmp(part, heads, sizeof heads - 1) == 0)
         return parse_heads(reading, part, part + sizeof heads - 1);
+    if (strncmp(part, measure, sizeof measure - 1) == 0)
+        return parse_measure(reading, part, part + sizeof measure - 1);
     if (strncmp(part, dropout, sizeof dropout - 1) != 0)
         return eco_reading_extent(reading, part);
     const char *value = part + sizeof dropout - 1;

@@ -46,6 +46,24 @@ ECORNN_API int ecornn_wisdom_to_text(char *text, size_t size);
 
 /** @} */
 
+/** @defgroup ecornn_measuring Measuring
+ * A plan with ECORNN_MEASURE (in a problem string "measure", or "measure:0.2" for 0.2 seconds) that
+ * finds no entry is raced on random data against up to four others that are estimated to be the
+ * fastest.  The winner is added to the process's wisdom, and this plan and later ones of the bucket
+ * are made by it; ecornn_wisdom_save keeps it.  Each layer of a net has a race of its own.
+ *
+ * A race takes up to 50 ms, or desc.measure_seconds: whatever would take longer, by what the same
+ * took before, is left out.  The library allocates and frees what the plans and two copies of x
+ * need.  Races of several threads follow each other.  ECORNN_ROW_INVARIANT plans keep their bits;
+ * others may change last bits, as with any wisdom.  On a GPU the runs are on their own stream and
+ * never part of a capture; while a stream is captured that waits for the default stream, there are
+ * none.
+ *
+ * A plan that cannot be measured is made as without the flag, and ecornn_plan_print says why: runs
+ * are too long for the limit, there is no memory, choices are forced or limited, layers share a
+ * GPU, or candidates would have to be compiled.
+ */
+
 /** @defgroup ecornn_tuning Tuning
  * @{ */
 

@@ -18,8 +18,8 @@ from ._errors import BY_STATUS, Error
 # Other modules find these here, too.
 from ._structs import (ALL_STATES, ATTENTION_GRADIENT, ATTENTION_IO, BATCH_MAJOR, BF16,
                        BIDIRECTIONAL, Desc, DeviceInfo, F16, F32, F64, FAST_MATH, GRADIENT,
-                       GROUPED_INPUT, INT8, IO, MASK, MAX_STATES, Param, REPEAT_PADDING, RESETS,
-                       REVERSE, ROW_INVARIANT, S8, SAVE_ALL, SAVE_STATES, SHARED_INPUT, Sized, Sizes,
+                       GROUPED_INPUT, INT8, IO, MASK, MAX_STATES, MEASURE, Param, REPEAT_PADDING,
+                       RESETS, REVERSE, ROW_INVARIANT, S8, SAVE_ALL, SAVE_STATES, SHARED_INPUT, Sized, Sizes,
                        TANGENT, TRAINING)
 
 NAME = "libecornn.so.0"

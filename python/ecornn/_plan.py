@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import _library as lib
@@ -183,8 +184,9 @@ class Plan(Made):
                  "_sizes")
 
     def __init__(self, on: str, shape: Shape, size: tuple[int, int], types: tuple[int, int],
-                 training: bool, flags: int = 0):
-        """size: T and N.  types: of arrays, of parameters.  flags: in addition to the shape's."""
+                 training: bool, flags: int = 0, measure: float = 0.0):
+        """size: T and N.  types: of arrays, of parameters.  flags: in addition to the shape's.
+        measure: seconds for measuring it."""
         (steps, batch), (type, params) = size, types
         desc = lib.Desc(
             cell=cell(shape.cell), input=shape.input, hidden=shape.hidden, proj=shape.proj,
@@ -192,7 +194,8 @@ class Plan(Made):
             weight_type=shape.weight_type, heads=shape.heads, models=shape.models,
             dropout=shape.dropout if training else 0.0,
             flags=shape.flags | flags | shape.direction | lib.BATCH_MAJOR * shape.batch_major
-            | (lib.TRAINING | shape.save if training else 0))
+            | (lib.TRAINING | shape.save if training else 0) | lib.MEASURE * (measure > 0),
+            measure_seconds=measure)
         if training:
             desc.memory_limit = shape.memory_limit
             # T differs between runs: a run shorter than K saves the first step's state.
@@ -244,8 +247,9 @@ class Plans:
         self._lock = threading.Lock()
 
     def get(self, on: str, size: tuple[int, int], types: tuple[int, int], training: bool,
-            flags: int = 0) -> Plan:
-        """A plan for runs of up to this many steps and rows; arguments as Plan's."""
+            flags: int = 0, measure: Callable[[], float] = float) -> Plan:
+        """A plan for runs of up to this many steps and rows; arguments as Plan's, but measure gives
+        the seconds if the plan is new."""
         if not (training and self.shape.memory_limit):  # which a larger plan might exceed
             size = library.ecornn_bucket(size[0]), library.ecornn_bucket(size[1])
         key = (on, size, types, training, flags)
@@ -254,7 +258,7 @@ class Plans:
             with self._lock:
                 plan = self._plans.get(key)
                 if plan is None:
-                    plan = Plan(on, self.shape, size, types, training, flags)
+                    plan = Plan(on, self.shape, size, types, training, flags, measure())
                     if len(self._plans) >= self.LIMIT:
                         # A plan in use lives on, because its run holds it.
                         del self._plans[next(iter(self._plans))]

@@ -1,7 +1,8 @@
 """Constants and structures of the public headers, written by python/mirrors.py: do not edit."""
 
 import struct
-from ctypes import Structure, c_char, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from ctypes import (Structure, c_char, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64,
+                    c_void_p, sizeof)
 
 
 class Sized(Structure):
@@ -41,6 +42,7 @@ SAVE_STATES = 8192
 TANGENT = 16384
 INT8 = 32768
 STREAMS = 65536
+MEASURE = 131072
 
 
 class Sizes(Sized):
@@ -129,6 +131,7 @@ class Desc(Sized):
         ("heads", c_int32),
         ("dropout", c_float),
         ("reserved", c_int32),
+        ("measure_seconds", c_double),
     ]
 
 

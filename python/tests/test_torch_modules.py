@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import ecornn.torch as et  # noqa: E402
+from ecornn.torch import _net_plan, _run  # noqa: E402
+from ecornn.torch._spec import Layers, spec_of  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
 KINDS = ["LSTM", "GRU", "RNN"]
@@ -411,3 +413,25 @@ def test_the_default_device_is_no_part_of_a_run(native, monkeypatch):
     right = results()
     with torch.device("meta"):
         assert all(map(torch.equal, results(), right))
+
+
+def test_benchmark_measures_new_plans(monkeypatch):
+    spec = spec_of(Layers("lstm", 7, 9))
+
+    def plans(steps):
+        kind = _run.Kind(torch.float32, torch.float32, False, False, True, 0)
+        yield _run.job_of(spec, torch.ones(1), (steps, 2), kind).plan
+        yield _net_plan.plan_of("cpu:1", f"f32/T{steps}/N2/I7; lstm/H9; gru/H8", ())
+
+    assert not any("measured" in str(plan) for plan in plans(3))
+    monkeypatch.setattr(et, "benchmark", 1e-6)  # too little for any run
+    assert not any("measured" in str(plan) for plan in plans(3))  # made before
+    assert ["not measured: 12 runs" in str(plan) for plan in plans(4)] == [True, True]
+    monkeypatch.setattr(et, "benchmark", True)
+    assert _run.measure_seconds("cpu:1") == 0.05
+    monkeypatch.setattr(_run, "capturing", lambda: True)
+    with pytest.warns(UserWarning, match="is not measured"):
+        assert _run.measure_seconds("cuda:0") == 0
+    monkeypatch.setattr(et, "benchmark", -1)
+    with pytest.raises(RuntimeError, match="benchmark is -1, must be"):
+        list(plans(5))

@@ -42,6 +42,15 @@ static ecornn_plan *plan_of(const char *problem)
     return plan;
 }
 
+static const char *print_of(const char *problem)
+{
+    static char print[1 << 14];
+    ecornn_plan *plan = plan_of(problem);
+    ecornn_plan_print(plan, print, sizeof print);
+    ecornn_plan_free(plan);
+    return print;
+}
+
 /* ---- candidates ------------------------------------------------------------------------------ */
 
 enum { TRAINING = ECO_CHOICE_TRAINING };
@@ -226,7 +235,7 @@ static ecornn_tuning measure(const char *problem, bool wisdom)
 
 START_TEST(becomes_wisdom)
 {
-    static char print[1 << 14], line[400];
+    char line[400];
     struct seen seen = {0};
     ecornn_desc desc;
     ecornn_tuning tuned;
@@ -241,9 +250,7 @@ START_TEST(becomes_wisdom)
     ck_assert_str_eq(ecornn_error_detail(), ""); /* the caller sees no error */
     ck_assert_int_ge(seen.timed, tuned.candidates);
     ck_assert(tuned.regret >= 0 && tuned.planned_seconds > 0 && tuned.best_seconds > 0);
-    ecornn_plan *plan = plan_of(tuned_problem[_i]);
-    ecornn_plan_print(plan, print, sizeof print);
-    ecornn_plan_free(plan);
+    const char *print = print_of(tuned_problem[_i]);
     snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", tuned.best);
     ck_assert_msg(strstr(print, line) != NULL, "%s: %s", tuned.best, print);
     snprintf(line, sizeof line, "\nwisdom: %s, ", tuned_problem[_i]);
@@ -301,6 +308,7 @@ START_TEST(says_what_was_not_measured)
         ck_assert_int_eq(tuned.candidates, k == 0 ? 0 : 2 - own);
         ck_assert_int_eq(tuned.measured, k);
         ck_assert_int_eq(tuned.complete, 1);
+        ck_assert_int_eq(ecornn_wisdom_to_text(NULL, 0), strlen("ecornn-wisdom 1\n"));
     }
 }
 END_TEST
@@ -374,15 +382,12 @@ enum { KNOWN = sizeof known / sizeof *known };
 
 START_TEST(measures_what_wisdom_chose)
 {
-    static char print[1 << 14];
     char line[400];
     const ecornn_tuning without = measure(LSTM, true);
     ck_assert_int_eq(without.by_wisdom, 0);
     know(known[_i].problem, known[_i].choices);
     const ecornn_tuning with = measure(LSTM, true), planner = measure(LSTM, false);
-    ecornn_plan *plan = plan_of(LSTM);
-    ecornn_plan_print(plan, print, sizeof print);
-    ecornn_plan_free(plan);
+    const char *print = print_of(LSTM);
     snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", with.planned);
     ck_assert_msg(strstr(print, line) != NULL, "%s: %s", with.planned, print);
     ck_assert_int_eq(with.by_wisdom, known[_i].chosen != NULL);
@@ -396,32 +401,42 @@ START_TEST(measures_what_wisdom_chose)
 END_TEST
 
 static const struct eco_algo *packed;
+static bool slow_if_planned; /* otherwise: one row at a time */
+static int64_t usual_time;   /* of a run, besides that of reading the clock */
 
-static ecornn_status run_rows(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                              const struct eco_layout *layout, const struct eco_args *args)
+static ecornn_status run_slowly(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                const struct eco_layout *layout, const struct eco_args *args)
 {
-    clock_now += eco_forced(&plan->problem, ECO_FORCE_BLOCK, 0) == 1 ? MS : 0;
+    const bool rows = eco_forced(&plan->problem, ECO_FORCE_BLOCK, 0) == 1;
+    clock_now += usual_time + ((slow_if_planned ? plan->problem.force.keys == 0 : rows) ? MS : 0);
     return packed->run(plan, tape, layout, args);
 }
 
-/* Wisdom has a choice that takes twice as long: one row at a time. Runs of one thread do not read
- * the clock. */
-START_TEST(wrong_wisdom_has_regret)
+/* Opens a device on which some plans take twice as long. Runs of one thread do not read the clock.
+ */
+static void open_slow(bool if_planned)
 {
+    static struct eco_backend backend;
+    static struct eco_algo slow;
+    static const struct eco_algo *const algos[] = {&slow, NULL};
     ecornn_device_close(device);
     ck_assert_int_eq(ecornn_device_open(&device, "cpu:1"), ECORNN_OK);
-    const struct eco_backend *const own = device->backend;
-    struct eco_backend backend = *own;
-    packed = own->algos[0];
-    struct eco_algo slow = *packed;
-    const struct eco_algo *const algos[] = {&slow, NULL};
+    backend = *device->backend;
+    packed = backend.algos[0];
+    slow = *packed;
     ck_assert_str_eq(slow.name, "packed");
-    slow.run = run_rows;
+    slow_if_planned = if_planned;
+    slow.run = run_slowly;
     backend.algos = algos;
     device->backend = &backend;
+}
+
+/* Wisdom has a choice that takes twice as long. */
+START_TEST(wrong_wisdom_has_regret)
+{
+    open_slow(false);
     know(LSTM, "algorithm=packed,block=1");
     const ecornn_tuning tuned = measure(LSTM, true);
-    device->backend = own;
     ck_assert_ptr_nonnull(strstr(tuned.planned, ",block=1"));
     ck_assert_ptr_null(strstr(tuned.best, ",block=1"));
     ck_assert_double_eq_tol(tuned.regret, 1, 1e-6);
@@ -430,20 +445,81 @@ START_TEST(wrong_wisdom_has_regret)
 }
 END_TEST
 
-/* ---- failures -------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
-START_TEST(forgets)
+static const char *word_of(const char *print, const char *word)
 {
-    char text[64];
-    ecornn_desc desc;
-    ecornn_tuning tuned;
-    const ecornn_tuning tuning = {.size = sizeof tuning, .limit_seconds = 1e-3, .forget = 1};
-    ck_assert_int_eq(parse_desc(&desc, tuned_problem[0], NULL), ECORNN_OK);
-    ck_assert_int_eq(tune_into(device, &desc, &tuning, &tuned), ECORNN_OK);
-    ecornn_wisdom_to_text(text, sizeof text);
-    ck_assert_str_eq(text, "ecornn-wisdom 1\n");
+    const char *at = strstr(print, word);
+    ck_assert_msg(at != NULL, "no %s: %s", word, print);
+    return at + strlen(word);
+}
+
+/* The winner is wisdom of its bucket; a row-invariant plan keeps what has bits. */
+START_TEST(plans_are_measured)
+{
+    static const char *const kind[] = {"lstm", "lstm/row-invariant/train", "lstm/models:2"};
+    char plain[80], measured[100];
+    int plans;
+    open_slow(true);
+    snprintf(plain, sizeof plain, "%s/T20/N20/I64/H64", kind[_i]);
+    snprintf(measured, sizeof measured, "%s/measure:0.2", plain);
+    const long chunk = strtol(word_of(print_of(plain), ",chunk="), NULL, 10);
+    const char *print = print_of(measured);
+    ck_assert_int_eq(sscanf(word_of(print, "; measured "), "%d plans in", &plans), 1);
+    ck_assert_int_eq(plans, 5);
+    word_of(print, ", by wisdom of");
+    ck_assert(_i != 1 || strtol(word_of(print, ",chunk="), NULL, 10) == chunk);
+    const int64_t before = clock_now;
+    strstr(measured, "T20")[2] = '4';
+    ck_assert_ptr_null(strstr(print_of(measured), "measured "));
+    ck_assert_int_eq(clock_now, before);
 }
 END_TEST
+
+/* Measuring keeps any limit, except that it finds out how long a run takes: here 2 ms. */
+START_TEST(measuring_keeps_the_limit)
+{
+    char problem[80];
+    int measured = 0;
+    open_slow(true);
+    usual_time = MS;
+    clock_step = MS / 100;
+    for (int limit = 1; limit < 150; limit += 7) {
+        snprintf(problem, sizeof problem, "lstm/T20/N20/I64/H64/measure:0.%03d", limit);
+        const int64_t before = clock_now;
+        measured += strstr(print_of(problem), "; measured ") != NULL;
+        ck_assert_int_le(clock_now - before, (limit < 10 ? 10 : limit) * MS + MS / 10);
+        ecornn_wisdom_forget();
+    }
+    ck_assert_int_gt(measured, 10);
+}
+END_TEST
+
+/* Without memory, in too little time, and where choices are fixed, plans are as usual. */
+START_TEST(plans_that_are_not_measured)
+{
+    static const struct {
+        const char *problem, *why;
+    } rows[] = {{"lstm/T20/N20/I64/H64/measure:0.0001", "12 runs take about"},
+                {"lstm/T2/N2/I6/H6/measure:0.003", "3 ms are too few for a second plan"},
+                {"lstm/T2/N2/I6/H6/memory:9M/measure", "there is a memory_limit"},
+                {"lstm/T2/N2/I6/H6/models:2/measure", "it runs next to others"},
+                {"lstm/T2/N2/I6/H6/measure", "the environment makes the choices"}};
+    enum { ROWS = sizeof rows / sizeof *rows };
+    for (int k = 0; k < ROWS; k++) {
+        char text[64], why[64];
+        if (k == ROWS - 1)
+            ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=2", 1), 0);
+        snprintf(why, sizeof why, "wisdom: not measured: %s", rows[k].why);
+        word_of(print_of(rows[k].problem), why);
+        ecornn_wisdom_to_text(text, sizeof text);
+        ck_assert_str_eq(text, "ecornn-wisdom 1\n");
+    }
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+}
+END_TEST
+
+/* ---- failures -------------------------------------------------------------------------------- */
 
 START_TEST(wrong_calls)
 {
@@ -487,7 +563,13 @@ START_TEST(no_memory)
     for (int k = 1; k < 40; k++) {
         eco_alloc_fail_at(k);
         const ecornn_status status = tune_into(device, &desc, &tuning, &tuned);
+        ecornn_plan *plan = NULL;
+        eco_alloc_fail_at(k);
+        const ecornn_status planned =
+            ecornn_plan_create(&plan, device, "gru/T2/N1/I2/H2/measure", NULL);
         eco_alloc_fail_at(0);
+        ecornn_plan_free(plan);
+        ck_assert(planned == ECORNN_OK || planned == ECORNN_NO_MEMORY);
         ck_assert(status == ECORNN_OK || status == ECORNN_NO_MEMORY);
         failed += status != ECORNN_OK;
     }
@@ -500,4 +582,6 @@ TEST_MAIN_AROUND("tune", open_cpu, close_cpu, {candidates, 1}, {rows_keep_their_
                  {becomes_wisdom, TUNED}, {measures_three_in_no_time, 3},
                  {says_what_was_not_measured, 1}, {nothing_is_a_wrong_result, 2},
                  {fetches_pieces, 1}, {measures_what_wisdom_chose, KNOWN},
-                 {wrong_wisdom_has_regret, 1}, {forgets, 1}, {wrong_calls, 1}, {no_memory, 1})
+                 {wrong_wisdom_has_regret, 1}, {plans_are_measured, 3},
+                 {measuring_keeps_the_limit, 1}, {plans_that_are_not_measured, 1}, {wrong_calls, 1},
+                 {no_memory, 1})

@@ -23,8 +23,12 @@ from .replace import Report, replace
 
 __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "IndRNN", "LSTM",
            "LSTMCell", "LayerNormLSTM", "MGU", "Net", "PeepholeLSTM", "Quantized", "RNN", "RNNCell", "Recurrent",
-           "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention", "enabled", "fallbacks", "per_row_gradients",
+           "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention", "benchmark", "enabled", "fallbacks", "per_row_gradients",
            "quantize_dynamic", "register_opacus", "replace"]
+
+# True, or seconds up to 1000: plans made from now on are measured if wisdom has nothing for them, for
+# 0.05 or so many seconds.
+benchmark: bool | float = False
 
 
 def __dir__() -> list[str]:

@@ -197,7 +197,7 @@ class Net(Freezing, torch.nn.Module):
         self.cells, self.common = tuple(cells), common
         self._draws = ("dropout:" in pieces + common
                        or any("bernoulli" in text for text in self.cells))
-        first = plan_of("cpu:1", self._text("f32", 1, 1, False, True), self.cells)
+        first = plan_of("reference", self._text("f32", 1, 1, False, True), self.cells)
         self.joined, self.output_size = first.most.joined, first.most.output
         own = {Cell(text).name: text for text in self.cells}
         layers, joins, joined = [], [], 1  # joined: steps of x in one of a layer

@@ -9,13 +9,15 @@ import re
 from .. import _library as lib
 from .._library import check, library
 from .._plan import Made
+from ._run import measure_seconds
 
 
 class Plan(Made):
     """A plan of the library for runs of one shape, with data about its layers."""
 
     def __init__(self, on: str, text: str, cells: tuple[str, ...]):
-        super().__init__(on, text, cells)
+        seconds = measure_seconds(on)
+        super().__init__(on, text.replace(";", f"/measure:{seconds};", 1) if seconds else text, cells)
         self.layers = [self._layer(index) for index in range(self.most.layers)]
 
     def _layer(self, index: int) -> lib.Sizes:

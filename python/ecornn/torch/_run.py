@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import threading
+import warnings
 from typing import NamedTuple
 
 import torch
@@ -34,6 +36,17 @@ _SCRATCH = 64 << 20  # bytes of each scratch that a CPU thread keeps
 def device_name(device: torch.device) -> str:
     """The library's name of a device; a CPU has as many threads as torch would use."""
     return f"cpu:{torch.get_num_threads()}" if device.type == "cpu" else f"cuda:{device.index}"
+
+
+def measure_seconds(on: str) -> float:
+    """The time that ``ecornn.torch.benchmark`` gives to measuring a new plan; 0: none."""
+    asked = sys.modules[__package__].benchmark
+    if not 0 <= asked <= 1000:
+        raise RuntimeError(f"ecornn.torch.benchmark is {asked}, must be a bool or 0 to 1000 (seconds)")
+    if asked and on.startswith("cuda") and capturing():
+        warnings.warn("ecornn.torch.benchmark: a plan is not measured, because it is made in a capture")
+        return 0.0
+    return 0.05 if asked is True else float(asked)
 
 
 class Kind(NamedTuple):
@@ -84,9 +97,10 @@ class Job:
         self.spec, self.kind, self.shows = spec, kind, bool(flags & lib.ALL_STATES)
         self.on_gpu, self.device, self.index = not x.is_cpu, x.device, x.device.index
         self.reads_y = self.on_gpu or spec.replays  # backward does
+        on = device_name(x.device)
         self.plan = spec.plans(batch_major, drop, flags).get(
-            device_name(x.device), (max(steps, 1), max(batch, 1)), (TYPES[dtype], TYPES[params]),
-            training)
+            on, (max(steps, 1), max(batch, 1)), (TYPES[dtype], TYPES[params]), training,
+            measure=functools.partial(measure_seconds, on))
         self.steps, self.batch = steps, batch
         self.workspace, self.reserve = self.plan.sizes(steps, batch)
         shapes = [(*spec.lead, *first, spec.out),
