@@ -24,19 +24,27 @@ void eco_unlock(enum eco_lock which)
     pthread_mutex_unlock(&locks[which]);
 }
 
+/* A measurement takes long, so a fork does not wait for it, and the child begins with a new lock.
+ */
 static void take_all(void)
 {
-    for (int k = 0; k < ECO_LOCKS; k++)
+    for (int k = ECO_LOCK_MEASURE + 1; k < ECO_LOCKS; k++)
         pthread_mutex_lock(&locks[k]);
 }
 
 static void give_all(void)
 {
-    for (int k = ECO_LOCKS - 1; k >= 0; k--)
+    for (int k = ECO_LOCKS - 1; k > ECO_LOCK_MEASURE; k--)
         pthread_mutex_unlock(&locks[k]);
+}
+
+static void give_child(void)
+{
+    give_all();
+    locks[ECO_LOCK_MEASURE] = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 __attribute__((constructor)) static void watch_forks(void)
 {
-    pthread_atfork(take_all, give_all, give_all);
+    pthread_atfork(take_all, give_all, give_child);
 }

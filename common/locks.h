@@ -1,7 +1,7 @@
 /*
  * The locks of the process: every mutex that outlives a call, except those of a GPU's device, which
- * the child of a fork cannot use.  A fork acquires all of them before and releases them after, so
- * that its child, which has one thread only, finds none held forever.
+ * the child of a fork cannot use.  A fork acquires all but ECO_LOCK_MEASURE before and releases
+ * them after, so that its child, which has one thread only, finds none held forever.
  */
 #ifndef ECO_COMMON_LOCKS_H
 #define ECO_COMMON_LOCKS_H

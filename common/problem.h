@@ -45,6 +45,7 @@ struct eco_problem {
     bool shared;                               /* ECORNN_SHARED_INPUT */
     bool int8;                                 /* ECORNN_INT8 */
     int32_t models;                            /* 1 or more */
+    bool alone;                                /* models at once, by a thread each */
     bool reverse;                              /* one direction, from the last step to the first */
     bool batch_major;                          /* ECORNN_BATCH_MAJOR */
     ecornn_type type, param_type, weight_type; /* as in ecornn_desc, with defaults filled in */

@@ -289,10 +289,13 @@ static ecornn_status begin_measuring(struct ecornn_device *device, struct eco_me
         status = eco_gpu_services->fail(ECORNN_UNSUPPORTED, "a stream is being captured");
     }
     if (status == ECORNN_OK)
-        status = ECO_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    eco_gpu_leave(&scope);
-    if (status == ECORNN_OK)
         status = ECO_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+    if (status == ECORNN_OK) {
+        status = ECO_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        if (status != ECORNN_OK)
+            cudaThreadExchangeStreamCaptureMode(&mode);
+    }
+    eco_gpu_leave(&scope);
     *own = (struct eco_measuring){stream, mode};
     return status;
 }
@@ -301,11 +304,11 @@ static void end_measuring(struct ecornn_device *device, const struct eco_measuri
 {
     enum cudaStreamCaptureMode mode = own->mode;
     struct eco_gpu_scope scope;
+    if (eco_gpu_enter(&scope, device) == ECORNN_OK) {
+        cudaStreamDestroy(own->stream);
+        eco_gpu_leave(&scope);
+    }
     cudaThreadExchangeStreamCaptureMode(&mode);
-    if (eco_gpu_enter(&scope, device) != ECORNN_OK)
-        return;
-    cudaStreamDestroy(own->stream);
-    eco_gpu_leave(&scope);
 }
 
 /* ---- the backend ----------------------------------------------------------------------------- */

@@ -60,8 +60,10 @@ static void list_guesses(struct measuring *measuring, const struct ecornn_plan *
                               ? eco_candidates(&eco_choices[row], plan, candidates)
                               : 0;
         for (int k = 0; k < count && measuring->guesses < MOST_GUESSES; k++) {
-            if ((measuring->late = elapsed(measuring) > measuring->limit / 4))
+            if (elapsed(measuring) > measuring->limit / 4) {
+                measuring->late = true;
                 return;
+            }
             struct guess *guess = &measuring->guess[measuring->guesses];
             struct eco_problem forced = *measuring->problem;
             memcpy(forced.force.text, candidates[k], sizeof forced.force.text);
@@ -115,8 +117,10 @@ static ecornn_status add_guesses(struct measuring *measuring)
         const int before = measuring->trials;
         if (used[guess->choice] == OF_A_CHOICE)
             continue;
-        if ((measuring->late = !has_time(measuring)))
+        if (!has_time(measuring)) {
+            measuring->late = true;
             break;
+        }
         status = add_trial(measuring, guess->choices);
         used[guess->choice] += measuring->trials - before;
     }
@@ -150,9 +154,11 @@ static ecornn_status measure(struct measuring *measuring, const struct ecornn_pl
         return status;
     list_guesses(measuring, plan);
     status = add_guesses(measuring);
-    if (status == ECORNN_OK && measuring->late && measuring->trials == 1)
+    if (status == ECORNN_OK && measuring->trials == 1 && measuring->late)
         return eco_fail(ECORNN_UNSUPPORTED, "%.3g ms are too few for a second plan",
                         1e3 * measuring->limit);
+    if (status == ECORNN_OK && measuring->trials == 1)
+        return eco_fail(ECORNN_UNSUPPORTED, "no second plan could run");
     return status == ECORNN_OK ? race(measuring) : status;
 }
 

@@ -110,14 +110,16 @@ ecornn_status eco_models_plan_in_part(struct ecornn_plan **plan, const struct ec
 /* Creates the plan of one model. On a CPU it has all threads if there are few models, else one. On
  * a GPU it has a partition or, if forced choices do not fit that, the whole device, and models run
  * one after the other. */
-static ecornn_status create_one(struct ecornn_plan *plan, const struct eco_problem *one)
+static ecornn_status create_one(struct ecornn_plan *plan, struct eco_problem *one)
 {
     struct ecornn_device *device = plan->device;
     const int models = plan->problem.models, threads = device->info.threads;
     struct eco_models_share share = {.concurrent = models >= threads ? threads : 1};
     char before[ECO_MAX_DETAIL];
     if (device->backend->share != NULL)
-        device->backend->share(device, &one, 1, models, &share);
+        device->backend->share(device, (const struct eco_problem *const *)&one, 1, models, &share);
+    else
+        one->alone = share.concurrent > 1;
     plan->concurrent = share.concurrent;
     if (share.algo == NULL)
         return eco_plan_create(&plan->one, device, one);

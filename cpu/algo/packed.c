@@ -112,7 +112,8 @@ static double forward_rows(const struct eco_problem *problem, const struct eco_c
     if (problem->N == 1 && has_own_accs(&problem->cell->lowered))
         return LONE;
     const double row = fmax(1, sizeof(float) * (double)problem->cell->lowered.n_accs * problem->H),
-                 threads = problem->weight_type == ECORNN_F32 ? caps->threads : 1,
+                 threads =
+                     problem->weight_type == ECORNN_F32 && !problem->alone ? caps->threads : 1,
                  cached = threads * (double)caps->cpu.cache_bytes / PART / row;
     return fmax(cached, fits_cache(problem, caps) ? LEAST : UNCACHED);
 }

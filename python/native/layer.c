@@ -207,6 +207,7 @@ static void write_problem(const struct arguments *is, const struct wish *wish, c
         bool is;
         const char *part;
     } parts[] = {{both, "/bi"},
+                 {grouped, "/grouped-input"},
                  {is->batch_major, "/batch-major"},
                  {is->flags & ECORNN_FAST_MATH, "/fast"},
                  {is->flags & ECORNN_ROW_INVARIANT, "/row-invariant"},
@@ -221,8 +222,7 @@ static void write_problem(const struct arguments *is, const struct wish *wish, c
     if (proj)
         end += snprintf(text + end, size - (size_t)end, "/P%d", (int)shape[SHAPE_PROJ]);
     if (shape[SHAPE_HEADS] > 1)
-        end += snprintf(text + end, size - (size_t)end, "/heads:%d%s", (int)shape[SHAPE_HEADS],
-                        grouped ? "/grouped-input" : "");
+        end += snprintf(text + end, size - (size_t)end, "/heads:%d", (int)shape[SHAPE_HEADS]);
     if (lower)
         end += snprintf(text + end, size - (size_t)end, "/%s-params", types[wish->param_type]);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -67,7 +67,9 @@ def test_wishes_of_another_version_make_no_job():
     for size in (0, ctypes.sizeof(_native.Wish) - 8, ctypes.sizeof(_native.Wish) + 8):
         wish = _native.Wish(plan=job.plan.handle, desc=ctypes.pointer(job.plan.desc), cell=b"lstm", bias=1,
                             steps=2, batch=1)
-        assert size != wish.size and _native._module.ecornn_torch_job(wish) > 0
+        number = _native._module.ecornn_torch_job(wish)
+        assert size != wish.size and number > 0
+        _native._module.ecornn_torch_job_free(number)
         wish.size = size
         assert _native._module.ecornn_torch_job(wish) == 0
     assert _native.Handle(_native.Wish(plan=job.plan.handle, desc=ctypes.pointer(job.plan.desc),

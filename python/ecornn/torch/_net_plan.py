@@ -16,7 +16,7 @@ class Plan(Made):
     """A plan of the library for runs of one shape, with data about its layers."""
 
     def __init__(self, on: str, text: str, cells: tuple[str, ...]):
-        seconds = measure_seconds(on)
+        seconds = 0.0 if "/measure" in text or on == "reference" else measure_seconds(on)
         super().__init__(on, text.replace(";", f"/measure:{seconds};", 1) if seconds else text, cells)
         self.layers = [self._layer(index) for index in range(self.most.layers)]
 
