@@ -98,11 +98,13 @@ static inline ecornn_status eco_check_count(const char *name, int32_t given, int
     return ECORNN_OK;
 }
 
-/* check_run.c: copy what the caller gives, T and N included; and only the arrays, of ecornn_io or
- * ecornn_gradient. */
+/* check_run.c: copy what the caller gives, T and N included. */
 void eco_args_read_io(struct eco_args *args, int32_t T, int32_t N, const ecornn_io *io);
 void eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient);
-void eco_args_read(struct eco_args *args, const void *given, bool gradient);
+/* check_run.c: takes and checks a part of the arrays, an ecornn_io or ecornn_gradient that a field
+ * of that `name` points at, or NULL.  params: also of a tangent. */
+ecornn_status eco_args_read_part(struct eco_args *args, const char *name, const void *given,
+                                 bool gradient, enum eco_part part);
 /* Checks steps and batch, and what only nets or tangents have.  gradient: NULL forward. */
 ecornn_status eco_check_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
                             const ecornn_io *io, const ecornn_gradient *gradient);

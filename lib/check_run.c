@@ -178,7 +178,7 @@ ecornn_status eco_args_check(const struct ecornn_plan *plan, const struct eco_ar
 
 /* ---- what the caller gives ------------------------------------------------------------------- */
 
-void eco_args_read(struct eco_args *args, const void *given, bool gradient)
+static void read_arrays(struct eco_args *args, const void *given, bool gradient)
 {
     const struct eco_run_array *array = eco_run_array + (gradient ? ECO_IO_ARRAYS : 0),
                                *const end =
@@ -204,14 +204,29 @@ void eco_args_read_io(struct eco_args *args, int32_t T, int32_t N, const ecornn_
                               .first_step = io->first_step,
                               .first_row = io->first_row,
                               .stream = io->stream};
-    eco_args_read(args, io, false);
+    read_arrays(args, io, false);
 }
 
 void eco_args_read_gradient(struct eco_args *args, const ecornn_gradient *gradient)
 {
     args->backward = true;
     args->accumulate = gradient->add != 0;
-    eco_args_read(args, gradient, true);
+    read_arrays(args, gradient, true);
+}
+
+ecornn_status eco_args_read_part(struct eco_args *args, const char *name, const void *given,
+                                 bool gradient, enum eco_part part)
+{
+    union eco_given own;
+    if (given == NULL)
+        return ECORNN_OK;
+    given = eco_take(name, given, &own, gradient ? sizeof own.gradient : sizeof own.io);
+    if (given == NULL)
+        return ECORNN_BAD_ARGUMENT;
+    read_arrays(args, given, gradient);
+    if (part == ECO_PART_TANGENT && !gradient)
+        args->params = ((const ecornn_io *)given)->params;
+    return eco_check_part(name, given, gradient, part);
 }
 
 /* Fields that plans of this kind do not have must be NULL. */

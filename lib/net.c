@@ -162,15 +162,8 @@ static ecornn_status read_layer(struct eco_args *states, const void *given, bool
                                 int layer)
 {
     char name[32];
-    union eco_given own;
     snprintf(name, sizeof name, "%s.layers[%d]", gradient ? "gradient" : "io", layer);
-    if (given == NULL)
-        return ECORNN_OK;
-    given = eco_take(name, given, &own, gradient ? sizeof own.gradient : sizeof own.io);
-    if (given == NULL)
-        return ECORNN_BAD_ARGUMENT;
-    eco_args_read(states, given, gradient);
-    return eco_check_part(name, given, gradient, ECO_PART_LAYER);
+    return eco_args_read_part(states, name, given, gradient, ECO_PART_LAYER);
 }
 
 ecornn_status eco_net_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,

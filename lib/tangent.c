@@ -239,22 +239,6 @@ static ecornn_status check(const struct eco_tangent_run *run)
                                : status;
 }
 
-/* Reads what io or gradient has as `tangent`, which may be NULL. */
-static ecornn_status read_tangent(struct eco_args *args, const void *given, bool gradient)
-{
-    const char *const name = gradient ? "gradient.tangent" : "io.tangent";
-    union eco_given own;
-    if (given == NULL)
-        return ECORNN_OK;
-    given = eco_take(name, given, &own, gradient ? sizeof own.gradient : sizeof own.io);
-    if (given == NULL)
-        return ECORNN_BAD_ARGUMENT;
-    eco_args_read(args, given, gradient);
-    if (!gradient)
-        args->params = ((const ecornn_io *)given)->params;
-    return eco_check_part(name, given, gradient, ECO_PART_TANGENT);
-}
-
 ecornn_status eco_tangent_plan_run(const ecornn_plan *plan, int32_t steps, int32_t batch,
                                    const ecornn_io *io, const ecornn_gradient *gradient)
 {
@@ -272,9 +256,11 @@ ecornn_status eco_tangent_plan_run(const ecornn_plan *plan, int32_t steps, int32
         run.dparams = gradient->dparams;
     }
     run.tangent.backward = run.args.backward;
-    ecornn_status status = read_tangent(&run.tangent, io->tangent, false);
+    ecornn_status status =
+        eco_args_read_part(&run.tangent, "io.tangent", io->tangent, false, ECO_PART_TANGENT);
     if (status == ECORNN_OK && gradient != NULL)
-        status = read_tangent(&run.tangent, gradient->tangent, true);
+        status = eco_args_read_part(&run.tangent, "gradient.tangent", gradient->tangent, true,
+                                    ECO_PART_TANGENT);
     if (status == ECORNN_OK)
         status = check_others(&run, io, gradient);
     if (status == ECORNN_OK)

@@ -10,7 +10,7 @@
 #include "common/seed.h"
 #include "common/caller.h"
 
-/* A pointer of which each model has its own part of so many bytes. */
+/* An array that is cut into one part of `bytes` for each model. */
 struct part {
     const struct eco_run_array *array;
     int s;

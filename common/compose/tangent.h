@@ -56,8 +56,8 @@ struct eco_tangent_areas {
 /* A run, and the layer that it has reached. */
 struct eco_tangent_run {
     const struct eco_tangent_plan *plan;
-    /* Of io and gradient, and of what these have as `tangent`; NULL: zeros, or an unneeded output.
-     * params are the caller's. */
+    /* args: from io and gradient.  tangent: from io.tangent and gradient.tangent.  An input that is
+     * NULL is zeros, an output that is NULL is not wanted.  The caller owns params. */
     struct eco_args args, tangent;
     void *const *dparams;
     int layer;

@@ -84,7 +84,7 @@ static void evaluate_mean(const struct node_at *at)
     }
 }
 
-/* Copies the values of stop(), which the run writes or holds if it is told to. */
+/* Copies the value of stop().  On request the run writes such values, or takes written ones. */
 static void evaluate_copy(const struct node_at *at, int from)
 {
     struct eco_arithmetic *arithmetic = &at->run->arithmetic;

@@ -105,9 +105,9 @@ static double step_work(const struct eco_problem *problem)
            problem->D * (problem->T - 1) * (problem->training ? 2 : 1);
 }
 
-/* Numbers that products of a layer add one after the other, however few rows there are: of the
- * input, or of dx, unless rows are so few that dx is grouped. Gradients of weights are split along
- * their rows. */
+/* The length of the sums of a layer's products, which few rows do not shorten: forward the input
+ * product, backward dx. Few rows have a grouped dx, without such a sum. Gradients of weights split
+ * their sums. */
 static double chains(const struct eco_problem *problem, const struct eco_caps *caps, int32_t layer,
                      bool backward, unsigned outside)
 {

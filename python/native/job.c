@@ -130,7 +130,7 @@ static const char *make_layout(struct plan *plan)
     const int64_t directions = plan->desc.flags & ECORNN_BIDIRECTIONAL ? 2 : 1;
     count *= plan->desc.layers * directions;
     if (count > MOST_WEIGHTS || plan->count > MOST_PARAMS)
-        return "so many layers need Python's ecornn.torch";
+        return "too many layers for one call: they need Python's ecornn.torch";
     struct layout *const layout = calloc(1, sizeof *layout + (size_t)count * sizeof(struct shape) +
                                                 2 * (size_t)plan->count * sizeof(struct place));
     if (!layout)

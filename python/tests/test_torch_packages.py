@@ -235,7 +235,7 @@ for wrong, text in ((dict(weights=weights[:1]), "another shape"), (dict(x=x[0]),
                       for wrong in (-1, 2, 2**40)), (shape(7, 0), "heads is 0, must be 1 to"),
                     *((dict(flags=wrong), f"flags is {wrong}, must") for wrong in (
                         2**32, -1, 1, 1 << 10, 1 << 16)), (dict(cell="gru\\0"), "zero byte"),
-                    (shape(2, 2**31 - 1), "layers is"), (shape(2, 60), "so many layers"), (dict(cell="cell a(h)\\nh' = W x +"), "2:"),
+                    (shape(2, 2**31 - 1), "layers is"), (shape(2, 60), "too many layers for one call"), (dict(cell="cell a(h)\\nh' = W x +"), "2:"),
                     (dict(states=[torch.ones(1, 4, 2).double().mT]), "another shape"),
                     (dict(lengths=torch.ones(4)[::2]), "another shape")):
     try:

@@ -79,6 +79,28 @@ START_TEST(every_choice_can_be_forced)
 }
 END_TEST
 
+START_TEST(forced_choices_are_printed)
+{
+    static const char forced[] =
+        "algorithm=packed,chunk=4,chunk-back=8,vectors=4,own-units=1,fuse=0,copy=0,grid=1x1x1,"
+        "block=8,pass-after=0,cached=1,strips=0,whole-rows=1,help=1,pack-rows=96";
+    char print[1 << 13], wanted[sizeof forced + 16];
+    ecornn_device *device;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
+    ck_assert_int_eq(parse_desc(&desc, "lstm/train/T9/N3/I8/H40", NULL), ECORNN_OK);
+    ck_assert_int_eq(setenv("ECORNN_FORCE", forced, 1), 0);
+    ck_assert_int_eq(ecornn_plan_create_desc(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+    ecornn_plan_print(plan, print, sizeof print);
+    snprintf(wanted, sizeof wanted, "ECORNN_FORCE=%s\n", forced);
+    ck_assert_msg(strstr(print, wanted) != NULL, "%s", print);
+    ecornn_plan_free(plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
 START_TEST(too_long_to_force)
 {
     char text[300];
@@ -98,4 +120,4 @@ START_TEST(too_long_to_force)
 END_TEST
 
 TEST_MAIN("force", {text_of_a_key, 1}, {number_of_a_key, 1}, {choices_make_the_same_plan, 1},
-          {every_choice_can_be_forced, 1}, {too_long_to_force, 1})
+          {every_choice_can_be_forced, 1}, {forced_choices_are_printed, 1}, {too_long_to_force, 1})

@@ -26,8 +26,8 @@ __all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "GRUCell", "In
            "Report", "ResetFirstGRU", "ZoneoutLSTM", "attention", "benchmark", "enabled", "fallbacks", "per_row_gradients",
            "quantize_dynamic", "register_opacus", "replace"]
 
-# True, or seconds up to 1000: plans made from now on are measured if wisdom has nothing for them, for
-# 0.05 or so many seconds.
+# Plans made from now on are measured if wisdom has nothing for them.  True: for 0.05 seconds.  A number:
+# for that many seconds, at most 1000.
 benchmark: bool | float = False
 
 
