@@ -3,6 +3,7 @@
  * forced, make the same plan again.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
