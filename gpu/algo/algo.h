@@ -79,29 +79,9 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
 /* Updates the requests that follow from chunks: eco_algo.fit. */
 void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
                   struct eco_layout_request *request);
-/* persistent_chunks.c: most steps of a chunk of algorithm persistent, ... */
-int32_t eco_persistent_most_steps(const struct eco_problem *problem, const struct eco_caps *caps,
-                                  bool backward, bool wavefront);
-/* ... its steps if layers follow each other, as forced or most; ... */
-int32_t eco_persistent_steps(const struct eco_problem *problem, const struct eco_caps *caps,
-                             bool backward);
-/* The least steps of a chunk of a replay; eco_persistent_fit_chunks() takes more if they fit. */
-int32_t eco_persistent_steps_back(const struct eco_problem *problem, const struct eco_caps *caps);
-/* At last, with all else requested: what shares memory, and chunks that fit in memory. */
-void eco_persistent_fit_chunks(const struct eco_problem *problem, const struct eco_caps *caps,
-                               struct eco_layout_request *request);
-/* run.c, eco_algo.run */
-ecornn_status eco_gpu_run_persistent(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                                     const struct eco_layout *layout, const struct eco_args *args);
-ecornn_status eco_gpu_run_fused(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                                const struct eco_layout *layout, const struct eco_args *args);
-ecornn_status eco_gpu_run_step(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                               const struct eco_layout *layout, const struct eco_args *args);
-ecornn_status eco_gpu_run_scan(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                               const struct eco_layout *layout, const struct eco_args *args);
 extern const struct eco_algo eco_algo_step;
-extern const struct eco_algo eco_algo_persistent; /* algo/persistent.c */
-extern const struct eco_algo eco_algo_fused;      /* algo/fused_step.c */
-extern const struct eco_algo eco_algo_scan;       /* algo/scan.c */
+extern const struct eco_algo eco_algo_persistent;
+extern const struct eco_algo eco_algo_fused;
+extern const struct eco_algo eco_algo_scan;
 
 #endif /* ECO_GPU_ALGO_ALGO_H */

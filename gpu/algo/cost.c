@@ -7,7 +7,7 @@
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
-#include "gpu/gemm/presplit.h"
+#include "gpu/gemm/emulated_f32/presplit.h"
 #include "gpu/algo/algo.h"
 #include "gpu/device/rates.h"
 #include "gpu/wide_step/wide_step.h"

@@ -6,8 +6,9 @@
 #include "gpu/gemm/emulated_f32/tiling.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/gemm.h"
-#include "gpu/gemm/presplit.h"
+#include "gpu/gemm/emulated_f32/presplit.h"
 #include "gpu/algo/algo.h"
+#include "gpu/run/run.h"
 #include "gpu/wide_step/wide_step.h"
 
 #include <math.h>

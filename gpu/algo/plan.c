@@ -8,7 +8,7 @@
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/wide_step/wide_step.h"
-#include "gpu/gemm/presplit.h"
+#include "gpu/gemm/emulated_f32/presplit.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/scan/scan.h"

@@ -73,11 +73,11 @@ struct eco_gpu_rates {
     double product_term;        /* a term of a sum, if there are few sums */
     double product_sums_bytes;  /* sums that are written in F32 */
     double launch;              /* a small kernel */
-    /* ---- algo/persistent.c ---- */
+    /* ---- persistent/algo.c ---- */
     double persistent_launch;
     double load_element; /* the first load of an element of R in F32; narrow loads are hidden */
     double accumulator_bytes; /* accumulators and saved values that the steps read and write */
-    /* ---- algo/scan.c ---- */
+    /* ---- scan/algo.c ---- */
     double scan_launch, scan_bytes; /* a chunk: its launch with a memset, and its bytes */
     /* ---- fused_step/tiling.c ---- */
     double fused_launch, fused_block; /* a step, and each further block of a multiprocessor */

@@ -49,7 +49,7 @@ void eco_fused_choose_all(const struct ecornn_plan *plan, struct eco_fused_kerne
 char *eco_fused_text(const struct eco_problem *problem, int shape);
 void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
 
-/* ---- launch.c -------------------------------------------------------------------------------- */
+/* ---- kernels.c ------------------------------------------------------------------------------- */
 
 /* Once for a device. usable: the module has code for it. */
 ecornn_status eco_fused_load(bool *usable);
@@ -58,9 +58,8 @@ void eco_fused_prepare(const struct ecornn_plan *plan);
 /* Prints the blocks of a full run's steps in the first layer. */
 void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text);
 
-/* All ops of a level. */
-void eco_fused_input(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
-void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
-void eco_fused_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
+/* launch.c, eco_algo.run */
+ecornn_status eco_gpu_run_fused(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                const struct eco_layout *layout, const struct eco_args *args);
 
 #endif /* ECO_GPU_FUSED_STEP_FUSED_STEP_H */

@@ -4,7 +4,7 @@
 #include "gpu/gemm/bytes/bytes.h"
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
-#include "gpu/gemm/presplit.h"
+#include "gpu/gemm/emulated_f32/presplit.h"
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  * The launches of algorithm persistent: one kernel runs all steps of the ops of a level.
  */
 #include "gpu/persistent/persistent.h"
+#include "gpu/run/run.h"
 
 _Static_assert((int)ECO_LEVEL_OPS <= (int)ECO_PERSISTENT_JOBS, "a launch takes all ops of a level");
 _Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_PERSISTENT_JOBS, "and prepares all of them");
@@ -227,7 +228,8 @@ static void run_part(struct eco_gpu_run *run, const struct part *part)
     eco_launch_serialize(&run->launch, ECO_SERIALIZED_EXCHANGE);
 }
 
-void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+/* Queues up to ECO_PERSISTENT_JOBS ops of one level, all ECO_STEP or all ECO_D_STEP. */
+static void run_ops(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     const struct eco_gpu_plan *own = run->plan->context;
     const int32_t rows = run->args->N, most = own->persistent[run->args->backward].need.rows;
@@ -242,4 +244,21 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
         const int32_t left = rows - first;
         run_part(run, &(struct part){bounds, n, first, left < most ? left : most});
     }
+}
+
+/* ---- the run of a plan ----------------------------------------------------------------------- */
+
+ecornn_status eco_gpu_run_persistent(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                     const struct eco_layout *layout, const struct eco_args *args)
+{
+    /* [forward has kernels][backward has kernels] */
+    static const eco_gpu_ops ops[2][2][ECO_OP_KINDS] = {
+        {{0}, {[ECO_D_STEP] = run_ops}},
+        {{[ECO_STEP] = run_ops}, {[ECO_STEP] = run_ops, [ECO_D_STEP] = run_ops}}};
+    const struct eco_gpu_plan *own = plan->context;
+    const ecornn_status status = eco_gpu_check_waits(plan->device->context);
+    if (status != ECORNN_OK)
+        return status;
+    return eco_gpu_run_plan(plan, tape, layout, args,
+                            ops[own->persistent[0].used][own->persistent[1].used]);
 }

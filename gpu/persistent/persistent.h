@@ -77,6 +77,21 @@ void eco_persistent_exchange(const struct eco_persistent_need *need, int32_t job
 void eco_persistent_choose(const struct eco_persistent_need *need, int32_t jobs,
                            struct eco_persistent_choices *choices);
 
+/* ---- chunks, chunks.c -------------------------------------------------------------------------
+ */
+
+/* Most steps of a chunk, ... */
+int32_t eco_persistent_most_steps(const struct eco_problem *problem, const struct eco_caps *caps,
+                                  bool backward, bool wavefront);
+/* ... its steps if layers follow each other, as forced or most; ... */
+int32_t eco_persistent_steps(const struct eco_problem *problem, const struct eco_caps *caps,
+                             bool backward);
+/* The least steps of a chunk of a replay; eco_persistent_fit_chunks() takes more if they fit. */
+int32_t eco_persistent_steps_back(const struct eco_problem *problem, const struct eco_caps *caps);
+/* At last, with all else requested: what shares memory, and chunks that fit in memory. */
+void eco_persistent_fit_chunks(const struct eco_problem *problem, const struct eco_caps *caps,
+                               struct eco_layout_request *request);
+
 /* ---- kernels, kernels.c ---------------------------------------------------------------------- */
 
 /* Once per device: allows its kernels all the shared memory there is. Sets caps.gpu.block_bytes to
@@ -125,8 +140,8 @@ struct eco_persistent_usual eco_persistent_usual(const struct eco_problem *probl
                                                  int place);
 /* Directions, or layers of a wavefront, in each launch of a full run. */
 int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward);
-/* Queues up to ECO_PERSISTENT_JOBS ops of one level, all ECO_STEP or all ECO_D_STEP. */
-void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
+ecornn_status eco_gpu_run_persistent(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                                     const struct eco_layout *layout, const struct eco_args *args);
 
 /* ---- kernels compiled at run time, source_text.c --------------------------------------------- */
 

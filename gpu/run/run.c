@@ -71,3 +71,9 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
     eco_gpu_leave(&scope);
     return status;
 }
+
+ecornn_status eco_gpu_run_step(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args)
+{
+    return eco_gpu_run_plan(plan, tape, layout, args, NULL);
+}

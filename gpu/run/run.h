@@ -13,6 +13,9 @@ ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu);
 ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,
                                const struct eco_layout *layout, const struct eco_args *args,
                                const eco_gpu_ops *level_ops);
+/* eco_algo.run of algorithm step: all ops one by one. */
+ecornn_status eco_gpu_run_step(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args);
 
 /* run/graph.c: queues a tape, or launches its graph. args and given are the run's, which reads
  * other addresses there while it is captured for comparison; afterwards they are as before. */

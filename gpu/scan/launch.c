@@ -6,6 +6,7 @@
 #include "gpu/jit/jit.h"
 #include "gpu/kernels.h"
 #include "gpu/ops/ops.h"
+#include "gpu/run/run.h"
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
@@ -177,13 +178,24 @@ static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
             "a scan");
 }
 
-void eco_scan_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+/* Queues STEP or D_STEP of all ops of a level. */
+static void run_ops(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     for (int i = 0; i < n; i++) {
         if (run->args->backward)
             eco_gpu_copy_history(run, &bounds[i]);
         launch(run, &bounds[i]);
     }
+}
+
+/* ---- the run of a plan ----------------------------------------------------------------------- */
+
+ecornn_status eco_gpu_run_scan(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args)
+{
+    static const eco_gpu_ops ops[ECO_OP_KINDS] = {[ECO_STEP] = run_ops, [ECO_D_STEP] = run_ops};
+    const struct eco_gpu_plan *own = plan->context;
+    return eco_gpu_run_plan(plan, tape, layout, args, own->scan.used ? ops : NULL);
 }
 
 /* ---- kernels of a plan ----------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ void eco_scan_prepare(const struct ecornn_plan *plan);
 void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text);
 /* Bytes of ECO_SCRATCH_EXCHANGE for a run of the problem. */
 size_t eco_scan_bytes(const struct eco_problem *problem);
-/* Queues STEP or D_STEP of all ops of a level. */
-void eco_scan_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
+ecornn_status eco_gpu_run_scan(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args);
 
 #endif /* ECO_GPU_SCAN_SCAN_H */

@@ -28,7 +28,7 @@ WITHOUT = {"common/compose/models.c", "common/compose/models_run.c", "common/com
            "common/compose/tangent_run.c", "common/compose/tangent_weights.c", "lib/net.c",
            "lib/tangent.c"}
 CHOOSE = re.compile(r"cpu/algo/(?!run\.c)|common/(force|plan/(planner|strategy)|tune/.*)\.c|"
-                    r"gpu/(algo/(?!run\.c)|.*/(choose|cost|kernels|rates|requirements|tiling)\.c)")
+                    r"gpu/(algo/|.*/(algo|choose|chunks|cost|kernels|rates|requirements|tiling)\.c)")
 LEAF = re.compile(r"cpu/isa/")  # kernels, which call nothing of ours
 
 

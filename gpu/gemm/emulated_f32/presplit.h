@@ -1,8 +1,8 @@
 /*
  * Recurrent products of steps with R prepared once in a run: which, and how.
  */
-#ifndef ECO_GPU_GEMM_PRESPLIT_H
-#define ECO_GPU_GEMM_PRESPLIT_H
+#ifndef ECO_GPU_GEMM_EMULATED_F32_PRESPLIT_H
+#define ECO_GPU_GEMM_EMULATED_F32_PRESPLIT_H
 
 #include "gpu/gemm/packed_weights.h"
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
@@ -24,4 +24,4 @@ void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, in
 bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *matmul,
                                const struct eco_acc_range *span, const struct eco_product *product);
 
-#endif /* ECO_GPU_GEMM_PRESPLIT_H */
+#endif /* ECO_GPU_GEMM_EMULATED_F32_PRESPLIT_H */

@@ -2,7 +2,7 @@
  * Prepares R for the products of steps (split_operands.cu and step_gemm.cu of gemm/emulated_f32):
  * once in a run R is stored in their order, and floats are split; states are split in every step.
  */
-#include "gpu/gemm/presplit.h"
+#include "gpu/gemm/emulated_f32/presplit.h"
 #include "gpu/device/rates.h"
 
 #include "common/util.h"

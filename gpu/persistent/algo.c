@@ -4,7 +4,7 @@
  * ICML 2016). Input products, weight gradients and dx are those of algorithm step, and so are
  * backward steps that do not fit.
  */
-#include "gpu/gemm/presplit.h"
+#include "gpu/gemm/emulated_f32/presplit.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/algo/algo.h"
 
