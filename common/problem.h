@@ -11,8 +11,16 @@
 #include "ecornn.h"
 #include "common/cell/cell.h"
 #include "common/force.h"
+#include "common/grammar.h"
 
-enum { ECO_MAX_PROBLEM_TEXT = 320, ECO_MAX_LAYERS = 255, ECO_MAX_MODELS = 4096 };
+/* ECO_MAX_EXTENT keeps every index an int32_t and the generator's coordinates (number.h) in range.
+ * Sizes in bytes are checked for overflow separately. */
+enum {
+    ECO_MAX_PROBLEM_TEXT = 320,
+    ECO_MAX_EXTENT = 1 << 24,
+    ECO_MAX_LAYERS = 255,
+    ECO_MAX_MODELS = 4096
+};
 
 /* What a training run keeps for its backward. */
 enum eco_save {
@@ -28,33 +36,28 @@ struct eco_saving {
     ecornn_type type; /* type of checkpoints, or of all; default filled in */
 };
 
+#define ITEM(...)
+#define COUNT(field, ...) int32_t field;
+#define FLAG(field, ...)  bool field;
 struct eco_problem {
     const struct ecornn_cell *cell;
-    int32_t T, N, I, H, P, L, D;
-    int32_t heads;  /* R reads H / heads units, those of the unit's own head */
-    bool grouped;   /* ECORNN_GROUPED_INPUT: W reads one head's part of the input */
-    bool projected; /* there is a projection; otherwise P == H */
-    bool training;
-    bool fast;                                 /* ECORNN_FAST_MATH */
-    bool row_invariant;                        /* ECORNN_ROW_INVARIANT */
-    bool resets;                               /* ECORNN_RESETS */
-    bool masks;                                /* ECORNN_MASK */
-    bool repeats;                              /* ECORNN_REPEAT_PADDING */
-    bool states;                               /* ECORNN_ALL_STATES */
-    bool streams;                              /* ECORNN_STREAMS */
-    bool shared;                               /* ECORNN_SHARED_INPUT */
+#include "common/option_rows.inc"
+    int32_t P, D;
+    bool projected;                            /* there is a projection; otherwise P == H */
     bool int8;                                 /* ECORNN_INT8 */
-    int32_t models;                            /* 1 or more */
     bool alone;                                /* models at once, by a thread each */
     bool reverse;                              /* one direction, from the last step to the first */
-    bool batch_major;                          /* ECORNN_BATCH_MAJOR */
     ecornn_type type, param_type, weight_type; /* as in ecornn_desc, with defaults filled in */
+    uint32_t flags;                            /* of the description */
     float dropout;
     struct eco_saving saving;
     uint64_t memory_limit;           /* bytes of reserve and workspace; 0: none */
     char text[ECO_MAX_PROBLEM_TEXT]; /* "lstm/f32/train/L2/bi/T100/N32/I512/H512" */
     struct eco_force force;          /* forced choices */
 };
+#undef ITEM
+#undef COUNT
+#undef FLAG
 
 /* The forced value of a key; or `usual`. */
 static inline int32_t eco_forced(const struct eco_problem *problem, enum eco_forced_key key,
@@ -96,11 +99,10 @@ void eco_problem_of_one(struct eco_problem *one, const struct eco_problem *probl
 /* Parses a problem string to a description (see ecornn_desc_parse). */
 ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell);
 
-/* Writes a decimal the same way in every locale; 0 < value < 2^24. */
-struct eco_text;
-void eco_problem_write_decimal(struct eco_text *text, float value);
-/* false: not a number. */
+/* The same number in every locale; false: it is none. */
 bool eco_problem_parse_decimal(const char *text, float *value);
+/* The rows of option_rows.inc. */
+extern const struct eco_grammar eco_problem_grammar;
 
 /* saving.c: backward chunk length near `steps` such that chunks begin at checkpoints. */
 int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps);
@@ -109,10 +111,10 @@ ecornn_status eco_saving_check(const ecornn_desc *desc);
 struct eco_saving eco_saving_of(const ecornn_desc *desc);
 /* ... writes a policy as strings have it: "all", "states", "every:16"; ... */
 void eco_saving_name(struct eco_text *text, enum eco_save policy, int32_t every);
-/* ... writes these parts of a problem string, ... */
-void eco_saving_write(struct eco_text *text, const struct eco_problem *problem);
-/* ... and parses "save:..." or "memory:...".  False: it is something else, or malformed. */
-bool eco_saving_parse(ecornn_desc *desc, const char *part);
+/* ... prints these options of a problem, and parses the value after "memory:". */
+void eco_saving_print(struct eco_text *text, const void *problem);
+ecornn_status eco_saving_parse_memory(struct eco_reading *reading, const char *part,
+                                      const char *value);
 
 /* parameters.c: what parameter number `index` of the block belongs to, and its shape. */
 struct eco_param_position {

@@ -78,11 +78,7 @@ struct eco_array_rules eco_array_rules(const struct eco_problem *problem,
                                     .plan = problem->text,
                                     .kind = "",
                                     .within = "",
-                                    .flags = (problem->training ? ECORNN_TRAINING : 0U) |
-                                             (problem->resets ? ECORNN_RESETS : 0) |
-                                             (problem->masks ? ECORNN_MASK : 0) |
-                                             (problem->states ? ECORNN_ALL_STATES : 0) |
-                                             (problem->streams ? ECORNN_STREAMS : 0),
+                                    .flags = problem->flags,
                                     .sizes = sizes,
                                     .required = is_empty(args)   ? ECO_NEVER_REQUIRED
                                                 : args->backward ? ECO_IN_RUNS | ECO_IN_BACKWARD

@@ -56,26 +56,16 @@ static ecornn_status parse_layer(ecornn_desc *desc, const struct making *making,
 /* Refuses items that all layers must share, or that a layer of a net cannot have. */
 static ecornn_status check_layer(const struct eco_problem *problem, const struct eco_problem *first)
 {
-    const struct {
-        const char *name;
-        int64_t value, other;
-    } alike[] = {
-        {"batch", problem->N, first->N},
-        {"type", problem->type, first->type},
-        {"param_type", problem->param_type, first->param_type},
-        {"batch-major", problem->batch_major, first->batch_major},
-        {"train", problem->training, first->training},
-        {"resets", problem->resets, first->resets},
-        {"mask", problem->masks, first->masks},
-        {"repeat-padding", problem->repeats, first->repeats},
-        {"models", problem->models, first->models},
-    };
-    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
-        if (alike[i].value != alike[i].other)
-            return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "its %s is %" PRId64 ", but that of layer 0 %" PRId64
-                            ": the first piece says it for all",
-                            alike[i].name, alike[i].value, alike[i].other);
+    for (int i = 0; i < eco_problem_grammar.options; i++) {
+        const struct eco_option *const option = &eco_problem_grammar.option[i];
+        if (!option->alike || eco_option_get(option, problem) == eco_option_get(option, first))
+            continue;
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "its %s is %" PRId32 ", but that of layer 0 %" PRId32
+                        ": the first piece says it for all",
+                        option->name != NULL ? option->name : option->word[0].word,
+                        eco_option_get(option, problem), eco_option_get(option, first));
+    }
     return ECORNN_OK;
 }
 

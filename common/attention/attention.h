@@ -21,11 +21,11 @@ struct eco_caps;
 enum { ECO_ATTENTION_TEXT = 192 };
 
 struct eco_attention {
+    char text[ECO_ATTENTION_TEXT]; /* "attention/additive/f32/train/T50/S50/N128/H512" */
     int32_t T, S, N, H, V;
     bool training;
     bool batch_major;
     ecornn_type type;
-    char text[ECO_ATTENTION_TEXT]; /* "attention/additive/f32/train/T50/S50/N128/H512" */
 };
 
 /* What a problem string says; 0: the default. */

@@ -91,8 +91,9 @@ static const struct unit {
 } unit[] = {{'G', 30}, {'M', 20}, {'K', 10}};
 enum { UNITS = sizeof unit / sizeof *unit };
 
-void eco_saving_write(struct eco_text *text, const struct eco_problem *problem)
+void eco_saving_print(struct eco_text *text, const void *of)
 {
+    const struct eco_problem *problem = of;
     const struct eco_saving *saving = &problem->saving;
     if ((saving->policy != ECO_SAVE_ALL && saving->policy != ECO_SAVE_NARROW) || saving->fixed) {
         eco_text_add(text, "/save:");
@@ -112,42 +113,21 @@ void eco_saving_write(struct eco_text *text, const struct eco_problem *problem)
         eco_text_add(text, "/memory:%" PRIu64, problem->memory_limit);
 }
 
-/* Parses digits and advances *text; false: none, or too large. */
-static bool parse_number(const char **text, uint64_t most, uint64_t *number)
+ecornn_status eco_saving_parse_memory(struct eco_reading *reading, const char *part,
+                                      const char *value)
 {
-    const size_t digits = strspn(*text, "0123456789");
+    char *rest;
     errno = 0;
-    *number = strtoull(*text, NULL, 10);
-    *text += digits;
-    return digits > 0 && errno == 0 && *number > 0 && *number <= most;
-}
-
-static bool parse_memory(ecornn_desc *desc, const char *value)
-{
-    uint64_t number;
-    if (!parse_number(&value, UINT64_MAX, &number))
-        return false;
+    uint64_t number = strtoull(value, &rest, 10);
+    bool good = value[0] >= '0' && value[0] <= '9' && errno == 0 && number > 0;
     for (int k = 0; k < UNITS; k++)
-        if (value[0] == unit[k].letter && number <= UINT64_MAX >> unit[k].shift) {
+        if (rest[0] == unit[k].letter && number <= UINT64_MAX >> unit[k].shift) {
             number <<= unit[k].shift;
-            value++;
+            rest++;
             break;
         }
-    desc->memory_limit = number;
-    return value[0] == '\0';
-}
-
-bool eco_saving_parse(ecornn_desc *desc, const char *part)
-{
-    static const char every[] = "save:every:", memory[] = "memory:";
-    uint64_t number;
-    if (strncmp(part, memory, sizeof memory - 1) == 0)
-        return parse_memory(desc, part + sizeof memory - 1);
-    if (strncmp(part, every, sizeof every - 1) != 0)
-        return false;
-    part += sizeof every - 1;
-    if (!parse_number(&part, INT32_MAX, &number) || part[0] != '\0')
-        return false;
-    desc->save_every = (int32_t)number;
-    return true;
+    good = good && rest[0] == '\0';
+    if (good)
+        ((ecornn_desc *)reading->desc)->memory_limit = number;
+    return good ? ECORNN_OK : eco_reading_fail(reading, part);
 }

@@ -104,5 +104,44 @@ START_TEST(broken_strings_are_refused)
 }
 END_TEST
 
-TEST_MAIN("problem", {strings_come_back, PROBLEMS}, {any_dropout_comes_back, 2},
-          {broken_strings_are_refused, BROKEN})
+/* A part of a problem string that sets this option to something: a word, or a number of one digit.
+ */
+static void add_option(struct eco_text *text, const struct eco_option *option, unsigned random)
+{
+    const char *const word = option->word[random / 16 % ECO_WORDS].word;
+    if (word != NULL)
+        eco_text_add(text, "/%s", word);
+    else if (option->key != NULL)
+        eco_text_add(text, "/%s%u", option->key, random % 16 % 10);
+}
+
+/* Every option, in any company: what is taken is printed, and printed strings come back. */
+START_TEST(random_options_come_back)
+{
+    const struct eco_grammar *const grammar = &eco_problem_grammar;
+    unsigned random = 1;
+    int taken = 0;
+    for (int k = 0; k < 30000; k++) {
+        char string[ECO_MAX_PROBLEM_TEXT];
+        struct eco_text text = {string, sizeof string, 0};
+        struct eco_problem problem, again;
+        ecornn_desc desc;
+        eco_text_add(&text, "lstm/T7/N3/I8/H8");
+        for (int count = k % 5; count >= 0; count--) {
+            random = random * 1664525U + 1013904223U;
+            const int row = (int)(random >> 16) % grammar->options;
+            add_option(&text, &grammar->option[row], random >> 8);
+        }
+        if (eco_problem_parse(&desc, string, NULL) != ECORNN_OK)
+            continue;
+        taken++;
+        ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+        problem_of(&again, problem.text);
+        ck_assert_str_eq(problem.text, again.text);
+    }
+    ck_assert_int_gt(taken, 3000);
+}
+END_TEST
+
+TEST_MAIN("problem", {random_options_come_back, 1}, {strings_come_back, PROBLEMS},
+          {any_dropout_comes_back, 2}, {broken_strings_are_refused, BROKEN})
