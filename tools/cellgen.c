@@ -123,8 +123,14 @@ static void print_numbers(const struct source *source, int n)
 /* Prints the stages of a scan for CPUs. A GPU compiles its own at run time. */
 static int print_scan(const struct source *source)
 {
-    if (!source->cell.lowered.linear.scans)
+    const struct eco_linear *linear = &source->cell.lowered.linear;
+    if (!linear->scans)
         return 0;
+    if (linear->n_factors > source->cell.recipe.n_states) {
+        fprintf(stderr, "%s: built-in cells with coupled states have no kernels of a scan\n",
+                source->cell.recipe.name);
+        return 1;
+    }
     puts("#ifdef CELL_SCANS");
     const int failed = print_stages(source, eco_cell_emit_scan_kernels);
     puts("#endif");

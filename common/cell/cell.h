@@ -66,8 +66,10 @@ enum eco_opcode {
                           */
     ECO_OP_STORE_LINEAR, /* scan: the factor a and the term b of state `index` */
     /* stop(a) of a text: the value of a, without a gradient.  A program has a's value instead.  It
-     * is the last opcode, so that compiled kernels keep the numbers of theirs. */
+     * and what follows come last, so that compiled kernels keep the numbers of theirs. */
     ECO_OP_STOP,
+    ECO_OP_STORE_COUPLED, /* scan: the factor a of state v in state s; index: s * ECO_MAX_STATES + v
+                           */
     ECO_OPCODES
 };
 
@@ -150,15 +152,19 @@ struct eco_program { /* instruction i may use the values of earlier instructions
 };
 
 /*
- * The form of a cell that is linear in its states, element by element.  For each state whose bit is
- * set in `states`, a program computes factor and term without reading states: next = factor *
- * before + term.  The backward program does the same for the gradient, dbefore = factor * dnext +
- * term, from saved values, states and the gradients of other next states.  A state without a bit is
- * read by no step.
+ * The form of a cell that is linear in its states, unit by unit.  For each state whose bit is set
+ * in `states`, a program computes factors and a term without reading states: next = the sum of
+ * factors * before, over the states of its group, + term.  The backward program does the same for
+ * the gradient, dbefore from dnext, from saved values, states and the gradients of next states
+ * without a bit, which no step reads.  Example: a complex state as a pair (h, g) is a group with
+ * four factors, numbers 0 and 1 on the diagonal, then 2 and 3; most cells have groups of one state.
  */
 struct eco_linear {
     bool scans; /* the cell is linear, and has one stage each way */
     unsigned states;
+    uint8_t group[ECO_MAX_STATES]; /* by state: bits of the states coupled with it, and its own */
+    int8_t factor[ECO_MAX_STATES][ECO_MAX_STATES]; /* [s][v]: number of v's factor in s, -1: none */
+    int n_factors;                                 /* the first n_states are the diagonal */
     struct eco_program program[2]; /* [forward, backward]: ends with ECO_OP_STORE_LINEAR */
 };
 

@@ -21,6 +21,7 @@ static const char *const store_word[ECO_OPCODES] = {
     [ECO_OP_STORE_OPERAND] = "store_operand", [ECO_OP_STORE_MEAN] = "store_mean",
     [ECO_OP_STORE_SAVE] = "store_save",       [ECO_OP_STORE_NEXT] = "store_next",
     [ECO_OP_STORE_DACC] = "store_dacc",       [ECO_OP_STORE_DSTATE] = "store_dstate",
+    [ECO_OP_STORE_COUPLED] = "store_coupled",
 };
 
 /* Prints a number exactly and independently of the locale: an integer times a power of two. */

@@ -95,6 +95,11 @@ static void print_nodes(struct eco_text *text, const struct eco_recipe *recipe,
                          node[i].b);
             continue;
         }
+        if (node[i].op == ECO_OP_STORE_COUPLED) {
+            eco_text_add(text, "  state %d: factor v%d of state %d\n",
+                         node[i].index / ECO_MAX_STATES, node[i].a, node[i].index % ECO_MAX_STATES);
+            continue;
+        }
         if (stores(node[i].op)) {
             eco_text_add(text, "  %s %d = v%d\n", leaf[node[i].op], node[i].index, node[i].a);
             continue;

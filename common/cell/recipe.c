@@ -48,6 +48,7 @@ const struct eco_opcode_info eco_opcode_info[ECO_OPCODES] = {
     [ECO_OP_STORE_DSTATE]  = {NULL, 1, false},
     [ECO_OP_STORE_LINEAR]  = {NULL, 2, false},
     [ECO_OP_STOP]          = {"stop", 1, true},
+    [ECO_OP_STORE_COUPLED] = {NULL, 1, false},
 };
 // clang-format on
 

@@ -1,5 +1,5 @@
 /*
- * Algorithm scan, for cells that are linear in their states, element by element: steps have no
+ * Algorithm scan, for cells that are linear in their states, unit by unit: steps have no
  * product. So each thread runs all steps of a chunk for units or rows of its own, without waiting.
  * If a step has too few of those, threads take blocks of time. No bit depends on the number of
  * threads. Products over all steps are those of algorithm packed, or of blas if packed refuses.

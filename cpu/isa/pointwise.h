@@ -70,13 +70,13 @@ struct eco_pointwise {
     const void *doperand;
     size_t doperand_row;
 
-    /* a scan's stage: all steps so far as one factor and one term for each state; read and
-     * written */
-    void *factor, *term; /* [rows,n_states,H] */
-    size_t linear_row;
+    /* a scan's stage: all steps so far as factors and one term for each state; read and written */
+    void *factor, *term; /* [rows,n_factors,H], [rows,n_states,H] */
+    size_t factor_row, term_row;
 
     /* for the interpreter only */
     const struct eco_program *program; /* the stage */
+    const struct eco_linear *linear;   /* a scan's: groups of states */
     void *dvector; /* [N,extra,H]: gradients of vectors, summed over steps, instead of dacc's
                       columns from first_vector on; NULL: those columns */
     size_t dvector_row;

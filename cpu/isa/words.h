@@ -106,8 +106,8 @@ ALWAYS_INLINE struct position place_of_row(const struct eco_pointwise *call, int
     at.mean = row_out(call->mean, call->mean_row * sizeof(real), row);
     at.y = row_out(call->y, call->y_row * sizeof(elem), outside);
     at.dacc = row_out(call->dacc, call->dacc_row * sizeof(elem), row);
-    at.factor = row_out(call->factor, call->linear_row * sizeof(real), row);
-    at.term = row_out(call->term, call->linear_row * sizeof(real), row);
+    at.factor = row_out(call->factor, call->factor_row * sizeof(real), row);
+    at.term = row_out(call->term, call->term_row * sizeof(real), row);
     return at;
 }
 
@@ -245,19 +245,62 @@ ALWAYS_INLINE void store_dstate(const struct position *at, int s, vec v)
         store_column(at, at->carry[s], 0, v);
 }
 
-/* A gradient of y is added to the output state before its backward step. A factor of 0 stays 0
- * even after an infinite one; a NaN stays a NaN. */
+/* A gradient of y is added to the output state before its backward step. */
+ALWAYS_INLINE vec add_dy(const struct position *at, vec factor, vec term)
+{
+    const bool wide = !NARROW || at->call->wide_dy;
+    return v_add(v_mul(factor, wide ? load_column(at, at->dy, 0) : fetch_column(at, at->dy, 0)),
+                 term);
+}
+
+/* A factor of 0 stays 0 even after an infinite one; a NaN stays a NaN. */
+ALWAYS_INLINE vec times(vec factor, vec factors)
+{
+    return v_select(v_abs(factor), v_mul(factor, factors), factor);
+}
+
 ALWAYS_INLINE void store_linear(const struct position *at, int s, vec factor, vec term)
 {
-    if (s == 0 && at->dy) {
-        const bool wide = !NARROW || at->call->wide_dy;
-        const vec dy = wide ? load_column(at, at->dy, 0) : fetch_column(at, at->dy, 0);
-        term = v_add(v_mul(factor, dy), term);
-    }
+    if (s == 0 && at->dy)
+        term = add_dy(at, factor, term);
     const vec factors = load_column(at, at->factor, s), terms = load_column(at, at->term, s);
-    const vec together = v_select(v_abs(factor), v_mul(factor, factors), factor);
-    store_column(at, at->factor, s, together);
+    store_column(at, at->factor, s, times(factor, factors));
     store_column(at, at->term, s, v_add(v_mul(factor, terms), term));
+}
+
+/* A group of n states in a scan: [i][k]: the column of the factor of its k-th state in its i-th,
+ * and [i][n] of the term. */
+struct group_columns {
+    int of[ECO_MAX_STATES][ECO_MAX_STATES + 1];
+};
+
+/* Multiplies the steps so far by the matrix factor [n,n] of one more, column by column, and adds
+ * term [n]. */
+ALWAYS_INLINE void store_group(const struct position *at, const struct group_columns *columns,
+                               const int n, const vec *factor, const vec *term)
+{
+    vec before[ECO_MAX_STATES], after[ECO_MAX_STATES];
+#pragma GCC unroll 5
+    for (int column = 0; column <= n; column++) {
+        const bool terms = column == n;
+        real *row = terms ? at->term : at->factor;
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++)
+            before[i] = load_column(at, row, columns->of[i][column]);
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++) {
+            const vec first = factor[i * n];
+            after[i] = terms ? v_add(v_mul(first, before[0]), term[i]) : times(first, before[0]);
+#pragma GCC unroll 4
+            for (int k = 1; k < n; k++) {
+                const vec f = factor[i * n + k];
+                after[i] = v_add(terms ? v_mul(f, before[k]) : times(f, before[k]), after[i]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++)
+            store_column(at, row, columns->of[i][column], after[i]);
+    }
 }
 
 /* ---- row means ------------------------------------------------------------------------------- */

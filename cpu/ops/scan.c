@@ -1,8 +1,8 @@
 /*
  * Steps of a cell that is linear in its states, in blocks of time. Each thread folds the steps of
- * each of its blocks into one factor and one term of each state. It applies these from block to
- * block, which gives the states at the beginning of its blocks, and runs the steps of its blocks
- * from there. Blocks do not depend on the number of threads, hence no bit does.
+ * each of its blocks into factors and a term of each state. It applies these from block to block,
+ * which gives the states at the beginning of its blocks, and runs the steps of its blocks from
+ * there. Blocks do not depend on the number of threads, hence no bit does.
  */
 #include "cpu/ops/scan_blocks.h"
 
@@ -33,18 +33,20 @@ static void take_values(const struct eco_scan_blocks *scan)
     }
 }
 
-/* Factors 1, terms 0. */
+/* The identity: factors 1 on the diagonal, else 0, and terms 0. */
 static void clear_linear(const struct eco_scan_blocks *scan)
 {
     const struct eco_cpu_run *run = scan->run;
     const ecornn_type sum = run->layout->sum;
-    const size_t width = (size_t)scan->call.n_states * (size_t)run->problem->H;
+    const size_t H = (size_t)run->problem->H, states = (size_t)scan->call.n_states,
+                 factors = (size_t)run->lowered->linear.n_factors;
     for (int32_t b = scan->own.from; b < scan->own.to; b++)
         for (int32_t n = 0; n < run->args->N; n++) {
-            char *factor = eco_cpu_scan_linear(scan, scan->factor, eco_cpu_scan_place(scan, b), n);
-            memset(eco_cpu_scan_linear(scan, scan->term, eco_cpu_scan_place(scan, b), n), 0,
-                   width * eco_type_bytes(sum));
-            for (size_t i = 0; i < width; i++)
+            char *factor = eco_cpu_scan_factors(scan, eco_cpu_scan_place(scan, b), n);
+            memset(factor, 0, factors * H * eco_type_bytes(sum));
+            memset(eco_cpu_scan_terms(scan, eco_cpu_scan_place(scan, b), n), 0,
+                   states * H * eco_type_bytes(sum));
+            for (size_t i = 0; i < states * H; i++)
                 if (sum == ECORNN_F64)
                     ((double *)(void *)factor)[i] = 1;
                 else
@@ -70,55 +72,78 @@ union sums {
     double f64[ECO_SCAN_MOST];
 };
 
-/* The product of a block's factors may be infinite; a value that is 0 then stays 0. */
-static void follow_f32(float *value, const float *factor, const float *term, size_t n)
+/* Adds factor times value. The product of a block's factors may be infinite; a value that is 0 then
+ * stays 0. */
+static void follow_f32(float *to, const float *value, const float *factor, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        value[i] = value[i] == 0 ? term[i] : factor[i] * value[i] + term[i];
+        to[i] = value[i] == 0 ? to[i] : factor[i] * value[i] + to[i];
 }
 
-static void follow_f64(double *value, const double *factor, const double *term, size_t n)
+static void follow_f64(double *to, const double *value, const double *factor, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        value[i] = value[i] == 0 ? term[i] : factor[i] * value[i] + term[i];
+        to[i] = value[i] == 0 ? to[i] : factor[i] * value[i] + to[i];
+}
+
+/* Computes state s after a block from the values before it. */
+static void follow_state(const struct eco_scan_blocks *scan, int s, int32_t place, int32_t n,
+                         const union sums *before, union sums *after)
+{
+    const struct eco_linear *linear = &scan->run->lowered->linear;
+    const size_t H = (size_t)scan->run->problem->H;
+    const ecornn_type sum = scan->run->layout->sum;
+    const char *factors = eco_cpu_scan_factors(scan, place, n);
+    memcpy(after, eco_cpu_after(sum, eco_cpu_scan_terms(scan, place, n), (size_t)s * H),
+           H * eco_type_bytes(sum));
+    for (int v = 0; v < scan->call.n_states; v++) {
+        if (!(linear->group[s] >> v & 1))
+            continue;
+        const void *factor = eco_cpu_after(sum, factors, (size_t)linear->factor[s][v] * H);
+        if (sum == ECORNN_F64)
+            follow_f64(after->f64, before[v].f64, factor, H);
+        else
+            follow_f32(after->f32, before[v].f32, factor, H);
+    }
 }
 
 /* Computes the values before the thread's blocks from those before the op, block by block. Each
  * thread computes them itself, which takes less time than waiting. */
-static void follow(const struct eco_scan_blocks *scan, int s, int32_t n)
+static void follow(const struct eco_scan_blocks *scan, unsigned group, int32_t n)
 {
-    const struct eco_cpu_run *run = scan->run;
-    const size_t H = (size_t)run->problem->H, before = (size_t)s * H;
-    const ecornn_type sum = run->layout->sum, type = scan->type[s];
-    union sums value;
-    eco_type_move(&value, sum, eco_cpu_scan_value(scan, s, -1, n), type, H);
+    const size_t H = (size_t)scan->run->problem->H;
+    const ecornn_type sum = scan->run->layout->sum;
+    union sums value[2][ECO_MAX_STATES];
+    for (int s = 0; s < scan->call.n_states; s++)
+        if (group >> s & 1)
+            eco_type_move(&value[0][s], sum, eco_cpu_scan_value(scan, s, -1, n), scan->type[s], H);
     for (int32_t b = 0; b < scan->own.to; b++) {
         const int32_t place = eco_cpu_scan_place(scan, b);
-        const char *factor = eco_cpu_after(sum, eco_cpu_scan_linear(scan, scan->factor, place, n),
-                                           before),
-                   *term =
-                       eco_cpu_after(sum, eco_cpu_scan_linear(scan, scan->term, place, n), before);
-        if (b >= scan->own.from)
-            eco_type_move(eco_cpu_scan_value(scan, s, place, n), type, &value, sum, H);
-        if (sum == ECORNN_F64)
-            follow_f64(value.f64, (const void *)factor, (const void *)term, H);
-        else
-            follow_f32(value.f32, (const void *)factor, (const void *)term, H);
+        for (int s = 0; s < scan->call.n_states; s++) {
+            if (!(group >> s & 1))
+                continue;
+            if (b >= scan->own.from)
+                eco_type_move(eco_cpu_scan_value(scan, s, place, n), scan->type[s],
+                              &value[b & 1][s], sum, H);
+            follow_state(scan, s, place, n, value[b & 1], &value[~b & 1][s]);
+        }
     }
 }
 
 /* Folding leaves meaningless values of output states, which are cleared. */
 static void follow_all(const struct eco_scan_blocks *scan)
 {
-    const unsigned linear = scan->run->lowered->linear.states;
+    const struct eco_linear *linear = &scan->run->lowered->linear;
     const size_t H = (size_t)scan->run->problem->H;
     for (int s = 0; s < scan->call.n_states; s++)
         for (int32_t n = 0; n < scan->run->args->N; n++)
-            if (linear >> s & 1)
-                follow(scan, s, n);
-            else if (scan->own.from == 0 && scan->own.to > 0)
-                memcpy(eco_cpu_scan_value(scan, s, eco_cpu_scan_place(scan, 0), n),
-                       eco_cpu_scan_value(scan, s, -1, n), H * eco_type_bytes(scan->type[s]));
+            if (!(linear->states >> s & 1)) {
+                if (scan->own.from == 0 && scan->own.to > 0)
+                    memcpy(eco_cpu_scan_value(scan, s, eco_cpu_scan_place(scan, 0), n),
+                           eco_cpu_scan_value(scan, s, -1, n), H * eco_type_bytes(scan->type[s]));
+            } else if (linear->group[s] >> s == 1) { /* the last state of its group */
+                follow(scan, linear->group[s], n);
+            }
 }
 
 /* Copies the last block's values to where the next op reads them, unless they were written there.

@@ -13,8 +13,10 @@ static size_t plane(const struct eco_problem *problem)
 size_t eco_cpu_scan_bytes(const struct eco_problem *problem, int32_t chunk, int32_t block_steps)
 {
     const size_t blocks = (size_t)(chunk + block_steps - 1) / (size_t)block_steps;
-    const size_t states = (size_t)problem->cell->recipe.n_states;
-    return (3 * blocks + 1) * states * plane(problem) * eco_type_bytes(eco_type_sum(problem->type));
+    const size_t states = (size_t)problem->cell->recipe.n_states,
+                 factors = (size_t)problem->cell->lowered.linear.n_factors;
+    return (blocks * (factors + states) + (1 + blocks) * states) * plane(problem) *
+           eco_type_bytes(eco_type_sum(problem->type));
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -43,11 +45,22 @@ char *eco_cpu_scan_value(const struct eco_scan_blocks *scan, int s, int32_t plac
                                  row * (size_t)scan->run->problem->H);
 }
 
-char *eco_cpu_scan_linear(const struct eco_scan_blocks *scan, char *first, int32_t place, int32_t n)
+static char *row_of(const struct eco_scan_blocks *scan, char *first, int width, int32_t place,
+                    int32_t n)
 {
     const size_t row = (size_t)place * (size_t)scan->run->args->N + (size_t)n;
     return eco_cpu_after_mutable(scan->run->layout->sum, first,
-                                 row * (size_t)scan->call.n_states * (size_t)scan->run->problem->H);
+                                 row * (size_t)width * (size_t)scan->run->problem->H);
+}
+
+char *eco_cpu_scan_factors(const struct eco_scan_blocks *scan, int32_t place, int32_t n)
+{
+    return row_of(scan, scan->factor, scan->run->lowered->linear.n_factors, place, n);
+}
+
+char *eco_cpu_scan_terms(const struct eco_scan_blocks *scan, int32_t place, int32_t n)
+{
+    return row_of(scan, scan->term, scan->call.n_states, place, n);
 }
 
 void *eco_cpu_scan_row(const struct eco_view *view, int32_t t, int32_t n)
@@ -92,7 +105,9 @@ static void point_at_arrays(struct eco_scan_blocks *scan)
     } else {
         call->y_row = stride(scan, &bound->y);
     }
-    call->linear_row = row * (size_t)call->n_states;
+    call->linear = &run->lowered->linear;
+    call->factor_row = row * (size_t)call->linear->n_factors;
+    call->term_row = row * (size_t)call->n_states;
     for (int s = 0; s < call->n_states; s++) {
         call->state_row[s] = call->next_row[s] = call->carry_row[s] = row;
         if (eco_cpu_scan_is_apart(&bound->next[s]))
@@ -116,7 +131,7 @@ struct eco_scan_blocks eco_cpu_scan_begin(const struct eco_cpu_run *run,
     const size_t blocks = (size_t)scan.blocks, states = (size_t)scan.call.n_states;
     char *room = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_EXCHANGE).first;
     scan.factor = room;
-    scan.term = scan.factor + blocks * states * all * sum;
+    scan.term = scan.factor + blocks * (size_t)run->lowered->linear.n_factors * all * sum;
     for (int s = 0; s < scan.call.n_states; s++) {
         scan.value[s] = scan.term + (blocks * states + (size_t)s * (1 + blocks)) * all * sum;
         scan.type[s] = eco_cpu_scan_carried(&scan, s, false)->type;
@@ -156,8 +171,8 @@ static void point_at_step(struct eco_scan_blocks *scan, int32_t from, int32_t ro
     call->row1 = rows;
     point_at_states(scan, from, t, k, n);
     call->save = eco_cpu_scan_row(&bound->save, t, n);
-    call->factor = eco_cpu_scan_linear(scan, scan->factor, from, n);
-    call->term = eco_cpu_scan_linear(scan, scan->term, from, n);
+    call->factor = eco_cpu_scan_factors(scan, from, n);
+    call->term = eco_cpu_scan_terms(scan, from, n);
     if (scan->back) {
         call->dacc = eco_cpu_scan_row(&bound->acc, t, n);
         call->dy = eco_cpu_scan_row(&bound->dy, t, n);

@@ -22,7 +22,7 @@ struct eco_scan_blocks {
      * block in the order of time, together [1 + blocks,N,H]. */
     char *value[ECO_MAX_STATES];
     ecornn_type type[ECO_MAX_STATES];
-    char *factor, *term; /* [blocks,N,n_states,H] sums */
+    char *factor, *term; /* sums: [blocks,N,n_factors,H], [blocks,N,n_states,H] */
 };
 
 /* Makes the blocks of an op, and the thread's part of them. */
@@ -42,9 +42,9 @@ int32_t eco_cpu_scan_place(const struct eco_scan_blocks *scan, int32_t block);
 int32_t eco_cpu_scan_time(const struct eco_scan_blocks *scan, int32_t place, int32_t k);
 /* A row of the values of a block, or with index -1 of those before the op. */
 char *eco_cpu_scan_value(const struct eco_scan_blocks *scan, int s, int32_t place, int32_t n);
-/* A row of a block in an array such as `factor` or `term`, which begins at `first`. */
-char *eco_cpu_scan_linear(const struct eco_scan_blocks *scan, char *first, int32_t place,
-                          int32_t n);
+/* A row's factors and terms of a block. */
+char *eco_cpu_scan_factors(const struct eco_scan_blocks *scan, int32_t place, int32_t n);
+char *eco_cpu_scan_terms(const struct eco_scan_blocks *scan, int32_t place, int32_t n);
 
 /* Runs a kernel over all steps of some blocks, and calls `after`, if it is not NULL, after their
  * first steps. */

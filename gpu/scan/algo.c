@@ -29,6 +29,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "does not support resets";
     if (problem->states)
         return "does not support ECORNN_ALL_STATES";
+    if (problem->cell->lowered.linear.n_factors > problem->cell->recipe.n_states)
+        return "does not support states that depend on each other";
     if ((double)problem->N * problem->H > MOST_UNITS)
         return "needs fewer rows: one launch has too few blocks";
     if (!eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))

@@ -154,6 +154,8 @@ static double *target(const struct eco_node *code)
     case ECO_OP_STORE_DSTATE:
         return memory.dstate[code->index];
     case ECO_OP_STORE_LINEAR:
+        return memory.factor[code->index * (ECO_MAX_STATES + 1)];
+    case ECO_OP_STORE_COUPLED:
         return memory.factor[code->index];
     default:
         return NULL;

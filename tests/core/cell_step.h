@@ -30,7 +30,7 @@ struct memory {
     plane acc[ECO_MAX_ACCS], operand[ECO_MAX_OPERANDS], save[ECO_MAX_SAVES];
     plane state[ECO_MAX_STATES], next[ECO_MAX_STATES];
     plane dacc[ECO_MAX_ACCS + ECO_MAX_PARAMS], doperand[ECO_MAX_OPERANDS], dstate[ECO_MAX_STATES];
-    plane factor[ECO_MAX_STATES], term[ECO_MAX_STATES]; /* of a scan */
+    plane factor[ECO_MAX_STATES * ECO_MAX_STATES], term[ECO_MAX_STATES]; /* of a scan */
     plane summand[ECO_MAX_MEANS]; /* the mean is computed when it is read, because the row must be
                                      complete */
     int stage, stored_at[ECO_MAX_MEANS];

@@ -131,7 +131,12 @@ static const struct {
     {"cell a(h)\nh' = W x + p * h + b", 1},
     {"cell a(h)\nh' = tanh(W x) * (h + 1) - h", 1},
     {"cell a(h, c)\nc' = x * c + b\nh' = tanh(c' * c)", 2},
-    {"cell a(h, c)\nc' = b - c\nh' = h / x - c * 0 + c * 0", -1},
+    {"cell a(h, c)\nc' = b - c\nh' = h / x - c * 0 + c * 0", 3},
+    {"cell a(h, c)\nc' = b - h\nh' = x * c - h", 3},
+    {"cell a(h, c)\nc' = b * h + c\nh' = W x - c' / x", 3},
+    {"cell a(h, c)\nc' = h\nh' = select(c, x, h)", -1},
+    {"cell a(h, c)\nc' = p * c\nh' = tanh(c) * h", -1},
+    {"cell a(h, c, d)\nc' = p * d\nd' = x * c\nh' = tanh(c * d)", 6},
     {"cell a(h, c)\nc' = b - c\nh' = h / x", 3},
     {"cell a(h)\nh' = x / h", -1},
     {"cell a(h)\nh' = h * h", -1},
@@ -282,9 +287,12 @@ static void check_linear(bool back)
     run_stage(&linear->program[back], false);
     for (int s = 0; s < cell.recipe.n_states; s++)
         for (int e = 0; (linear->states >> s & 1) && e < PLANE; e++) {
-            const double from = back ? in.dnext[s][e] : in.state[s][e];
-            const double to = back ? memory.dstate[s][e] : memory.next[s][e];
-            expect_close(memory.factor[s][e] * from + memory.term[s][e], to, "linear", e);
+            const plane *from = back ? in.dnext : in.state;
+            double sum = memory.term[s][e];
+            for (int v = 0; v < cell.recipe.n_states; v++)
+                if (linear->group[s] >> v & 1)
+                    sum += memory.factor[s * ECO_MAX_STATES + v][e] * from[v][e];
+            expect_close(sum, back ? memory.dstate[s][e] : memory.next[s][e], "linear", e);
         }
 }
 

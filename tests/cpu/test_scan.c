@@ -4,9 +4,11 @@
  * depends on threads.
  */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/plan.h"
+#include "common/util.h"
 #include "cpu/isa/isa.h"
 #include "tests/kit/calls.h"
 #include "tests/kit/planned.h"
@@ -149,4 +151,88 @@ START_TEST(has_blocks_or_not)
 }
 END_TEST
 
-TEST_MAIN("scan", {forgets_what_is_too_large, 1}, {has_blocks_or_not, PAIRS})
+/* ---- coupled states -------------------------------------------------------------------------- */
+
+static int pick(uint64_t *seed, int n)
+{
+    return (int)(uniform(seed) * n);
+}
+
+/* Texts with two to four states, each a sum of factors of x or of vectors times some states, old or
+ * new, and a term. The sums stay small. */
+static void draw_text(uint64_t seed, char *text, size_t size)
+{
+    static const char names[] = "hcde";
+    static const char *const factor[] = {"", "k * ", "0.5 * ", "m * ", "(1 - k) * ", "k * m * "},
+                             *const term[] = {"W x", "k", "b", "0.25", "m * k"};
+    struct eco_text out = {text, size, 0};
+    const int n = 2 + pick(&seed, 3);
+    eco_text_add(&out, "cell drawn(h");
+    for (int s = 1; s < n; s++)
+        eco_text_add(&out, ", %c", names[s]);
+    eco_text_add(&out, ")\nk = sigmoid(W x + b)\nm = tanh(p)\n");
+    for (int s = 0; s < n; s++) {
+        eco_text_add(&out, "%c' = 0.4 * (%s", names[s], term[pick(&seed, 5)]);
+        for (int v = 0; v < n; v++)
+            if (v == s || pick(&seed, 2) == 0)
+                eco_text_add(&out, " %c %s%c%s", "+-"[pick(&seed, 2)], factor[pick(&seed, 6)],
+                             names[v], v < s && pick(&seed, 2) == 0 ? "'" : "");
+        eco_text_add(&out, ") + 0 * (k + m)\n");
+    }
+}
+
+enum { DRAWN_T = 37, DRAWN_N = 2, DRAWN_H = 21, DRAWN = DRAWN_T * DRAWN_N * DRAWN_H };
+static const char drawn[] = "drawn/f64/train/bi/T37/N2/I21/H21";
+
+struct drawn_run {
+    double y[2 * DRAWN], dx[DRAWN];
+};
+
+static void run_drawn(const char *device, const ecornn_cell *cell, const double *numbers,
+                      struct drawn_run *run)
+{
+    struct planned of;
+    planned_open(&of, device, drawn, cell);
+    planned_pack(&of, numbers, of.weights);
+    ecornn_io io = planned_io(&of);
+    const ecornn_gradient gradient = {.size = sizeof gradient, .dy = numbers, .dx = run->dx};
+    io.x = numbers, io.y = run->y;
+    check_ok(forward_all(of.plan, &io));
+    check_ok(backward_all(of.plan, &io, &gradient));
+    planned_close(&of);
+}
+
+static void expect_near(const char *text, const char *what, const double *got,
+                        const double *expected, int n)
+{
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(fabs(got[i] - expected[i]) <= 1e-12 * (1 + fabs(expected[i])),
+                      "%s: %s[%d] is %.17g, not %.17g", text, what, i, got[i], expected[i]);
+}
+
+START_TEST(drawn_texts_agree)
+{
+    static double numbers[2 * DRAWN];
+    static struct drawn_run got, expected;
+    char text[1000];
+    uint64_t seed = (uint64_t)_i;
+    ecornn_cell *cell;
+    for (int i = 0; i < 2 * DRAWN; i++)
+        numbers[i] = 2 * uniform(&seed) - 1;
+    draw_text((uint64_t)_i, text, sizeof text);
+    check_ok(ecornn_cell_parse(&cell, text));
+    ck_assert_msg(cell->lowered.linear.scans, "%s", text);
+    run_drawn("reference", cell, numbers, &expected);
+    for (int k = 0; k < 2; k++) {
+        setenv("ECORNN_FORCE", k ? "algorithm=scan,block-steps=0" : "algorithm=scan,block-steps=4",
+               1);
+        run_drawn("cpu:2", cell, numbers, &got);
+        expect_near(text, "y", got.y, expected.y, 2 * DRAWN);
+        expect_near(text, "dx", got.dx, expected.dx, DRAWN);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+TEST_MAIN("scan", {forgets_what_is_too_large, 1}, {has_blocks_or_not, PAIRS},
+          {drawn_texts_agree, 24})

@@ -231,6 +231,14 @@ static const struct {
     {"block-steps=4", "qrnn/f32/infer/L2/rev/T25/N2/I5/H33/states"},
     {"block-steps=8", "two-memories/f32/train/bi/T21/N2/I9/H21/states"},
     {"block-steps=3", "decay/bf16/train/L2/T10/N3/I9/H40/states"},
+    {"block-steps=4", "rotation/f32/train/L2/bi/T19/N2/I5/H19/states"},
+    {"block-steps=3", "rotation/f64/train/rev/T20/N3/I5/H18/states"},
+    {"block-steps=5", "rotation/bf16/train/T23/N1/I5/H33/states/batch-major"},
+    {"block-steps=5,chunk=10", "tanks/f32/train/bi/T23/N2/I5/H35/states"},
+    {"block-steps=4", "tanks/f64/train/T18/N1/I5/H9/states"},
+    {"block-steps=4,chunk-back=8", "oscillators/f32/train/rev/T21/N2/I9/H21/states"},
+    {"block-steps=7", "oscillators/f64/train/bi/T16/N2/I4/H11/states"},
+    {"block-steps=2", "oscillators/bf16/train/T9/N3/I4/H20/states"},
 };
 enum { CHOICES = sizeof choice / sizeof *choice };
 
