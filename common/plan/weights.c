@@ -140,6 +140,8 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
                                   enum eco_form form)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, weight_id);
+    if (matrix->n == 0)
+        return eco_size_of(0);
     const bool panelled = layout->request.cpu.lanes > 0 && weight_id != ECO_WEIGHT_VECTORS;
     struct eco_size elements = eco_size_of((size_t)matrix->n);
     if (form != ECO_FORM_DENSE && panelled) {
@@ -188,7 +190,7 @@ static void shape_weights(struct eco_layout *layout, int later)
     for (int weight_id = 0; weight_id < ECO_WEIGHT_IDS; weight_id++) {
         struct eco_matrix *matrix = &layout->own_packing.matrix[later][weight_id];
         *matrix = eco_stored_matrix(layout->problem, &layout->request, later, weight_id);
-        for (int back = 0; back < 2 && layout->request.cpu.lanes > 0; back++)
+        for (int back = 0; back < 2 && matrix->n > 0 && layout->request.cpu.lanes > 0; back++)
             layout->own_packing.panels[later][back][weight_id] =
                 eco_panels_of(matrix, back, &layout->request);
     }
