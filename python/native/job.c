@@ -46,8 +46,9 @@ enum tensor_kind { WEIGHT_IH, WEIGHT_HH, BIAS_IH, BIAS_HH, WEIGHT_HR, TENSORS };
 
 struct layout {
     int64_t weights, copy;
-    bool adds, lacks;          /* does a parameter have one in `more`, is one in no tensor? */
+    bool adds;                 /* does a parameter have one in `more`? */
     struct place *from, *more; /* [params] */
+    const void *zeros;         /* [H] of any type; NULL: each parameter is in a tensor */
     struct shape weight[];     /* [weights]; then the places */
 };
 
@@ -81,10 +82,8 @@ static void place(struct layout *layout, const struct plan *plan, int i, int64_t
     const struct shape one = {2, {plan->param[i].rows, plan->param[i].cols}, {0}};
     const int64_t bytes = shape_bytes(&one, plan->desc.param_type);
     *from = *more = (struct place){-1, 0};
-    if (kind == BIAS_IH && plan->kind % 2 == 0) {
-        layout->lacks = true;
+    if (kind == BIAS_IH && plan->kind % 2 == 0)
         return;
-    }
     if (kind == BIAS_IH && twin) {
         const char source = twin->kind[turn];
         turn = twin->gate[turn];
@@ -131,12 +130,15 @@ static const char *make_layout(struct plan *plan)
     count *= plan->desc.layers * directions;
     if (count > MOST_WEIGHTS || plan->count > MOST_PARAMS)
         return "too many layers for one call: they need Python's ecornn.torch";
-    struct layout *const layout = calloc(1, sizeof *layout + (size_t)count * sizeof(struct shape) +
-                                                2 * (size_t)plan->count * sizeof(struct place));
+    const size_t zeros = plan->kind % 2 ? 0 : (size_t)plan->desc.hidden * sizeof(double);
+    struct layout *const layout =
+        calloc(1, sizeof *layout + (size_t)count * sizeof(struct shape) +
+                      2 * (size_t)plan->count * sizeof(struct place) + zeros);
     if (!layout)
         return "no memory";
     layout->from = (struct place *)(void *)(layout->weight + count);
     layout->more = layout->from + plan->count;
+    layout->zeros = zeros ? layout->more + plan->count : NULL;
     fill_layout(layout, plan, rows);
     plan->more = layout;
     return NULL;
@@ -146,28 +148,6 @@ static const char *make_layout(struct plan *plan)
 
 static void lock(void);
 static void unlock(void);
-
-/* Zeros on the job's device, which are shared, and never freed: a queued run may still read them.
- */
-static const void *find_zeros(const struct job *job, int64_t bytes)
-{
-    enum { DEVICES = 65 };
-    static struct {
-        torch_tensor *tensor;
-        int64_t bytes;
-    } all[DEVICES];
-    const int64_t number = job->cuda ? 1 + job->device : 0;
-    if (number < 0 || number >= DEVICES)
-        return NULL;
-    if (all[number].bytes < bytes) {
-        torch_tensor *const made = make_bytes(job, 2 * bytes);
-        if (!made || torch.aoti_torch_zero_(made) != TORCH_OK)
-            return NULL;
-        all[number].tensor = made;
-        all[number].bytes = 2 * bytes;
-    }
-    return data_of(all[number].tensor);
-}
 
 static struct shape shape_of(int64_t first, int64_t second, int64_t third)
 {
@@ -218,12 +198,10 @@ const char *job_of(struct job *job, struct plan *plan, const struct job_wish *wi
                         .from = layout->from,
                         .more = layout->more,
                         .adds = layout->adds,
+                        .zeros = layout->zeros,
                         .copy = layout->copy};
     set_shapes(job, &plan->desc);
-    lock();
-    job->zeros = layout->lacks ? find_zeros(job, (int64_t)plan->desc.hidden * 8) : NULL;
-    unlock();
-    return layout->lacks && !job->zeros ? "no memory" : NULL;
+    return NULL;
 }
 
 static void job_free(struct job *job)

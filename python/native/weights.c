@@ -24,15 +24,29 @@ static void point_at(const struct job *job, char *const *start, const struct pla
 /* The addresses of parameters in the caller's tensors. */
 struct sources {
     void *params[MOST_PARAMS], *added[MOST_PARAMS];
+    torch_tensor *zeros; /* to be dropped after the call; NULL: none */
 };
 
-static void sources_of(const struct job *job, char *const *start, struct sources *sources)
+/* Each call on a GPU makes its own zeros: its stream writes them before it reads them, also when a
+ * captured graph is replayed.  Zeros that calls share would be unset for another stream. */
+static bool sources_of(const struct job *job, char *const *start, struct sources *sources)
 {
+    const void *zeros = job->zeros;
+    sources->zeros = NULL;
+    if (zeros && job->cuda) {
+        sources->zeros = make_bytes(job, job->of->desc.hidden * (int64_t)sizeof(double));
+        zeros = data_of(sources->zeros);
+        if (!zeros || torch.aoti_torch_zero_(sources->zeros) != TORCH_OK) {
+            drop(sources->zeros);
+            return false;
+        }
+    }
     point_at(job, start, job->from, sources->params);
     for (int64_t i = 0; i < job->params; i++)
         if (!sources->params[i])
-            sources->params[i] = (void *)(uintptr_t)job->zeros;
+            sources->params[i] = (void *)(uintptr_t)zeros;
     point_at(job, start, job->more, sources->added);
+    return true;
 }
 
 /* start [job->weights]: addresses of the weights; false if one does not fit the job. */
@@ -59,22 +73,28 @@ bool pack_weights(const struct job *job, torch_tensor *const *weights, struct pa
         copy += bytes;
     }
     struct sources sources;
-    sources_of(job, start, &sources);
-    return library.pack(job->plan, (const void *const *)sources.params,
-                        (const void *const *)sources.added, packed.data, stream) == ECORNN_OK;
+    if (!sources_of(job, start, &sources))
+        return false;
+    const ecornn_status status =
+        library.pack(job->plan, (const void *const *)sources.params,
+                     (const void *const *)sources.added, packed.data, stream);
+    drop(sources.zeros);
+    return status == ECORNN_OK;
 }
 
 bool forward_with(const struct job *job, torch_tensor *const *weights, const ecornn_io *io)
 {
     char *start[MOST_TENSORS];
     struct sources sources;
-    if (!starts_of(job, weights, start))
+    if (!starts_of(job, weights, start) || !sources_of(job, start, &sources))
         return false;
-    sources_of(job, start, &sources);
     ecornn_io with = *io;
     with.params = (const void *const *)sources.params;
     with.added = (const void *const *)sources.added;
-    return library.forward(job->plan, (int32_t)job->steps, (int32_t)job->batch, &with) == ECORNN_OK;
+    const ecornn_status status =
+        library.forward(job->plan, (int32_t)job->steps, (int32_t)job->batch, &with);
+    drop(sources.zeros);
+    return status == ECORNN_OK;
 }
 
 bool weights_hold(const struct job *job, torch_tensor *const *weights, struct packed packed)

@@ -297,8 +297,9 @@ def test_compiled(device):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_a_graph_that_is_replayed():
-    module, x = et.LSTM(I, H).cuda(), torch.randn(5, 2, I, device="cuda")
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_graph_that_is_replayed(bias):
+    module, x = et.LSTM(I, H, bias=bias).cuda(), torch.randn(5, 2, I, device="cuda")
     with torch.no_grad():
         module(x)
         torch.cuda.synchronize()
@@ -326,3 +327,37 @@ def test_streams():
                     found.append(module(x)[0])
             torch.cuda.synchronize()
             assert all(torch.equal(y, right) for y in found)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_layers_without_biases_on_streams_at_once():
+    """The zeros of one stream, which is late, are not read by the other."""
+    late, stream, x = torch.cuda.Stream(), torch.cuda.Stream(), torch.randn(5, 2, I, device="cuda")
+    modules = [et.RNN(I, 4096, bias=False).cuda() for _ in range(2)]
+    with torch.cuda.stream(late):
+        old = [torch.full((1 << 16,), 255, dtype=torch.uint8, device="cuda") for _ in range(8)]
+    del old  # memory for new tensors of this stream, which holds NaNs
+    torch.cuda.synchronize()
+    with torch.no_grad():
+        with torch.cuda.stream(late):
+            torch.cuda._sleep(10**9)
+            modules[0](x)
+        with torch.cuda.stream(stream):
+            found = modules[1](x)[0]
+        torch.cuda.synchronize()
+        assert torch.equal(found, modules[1](x)[0])
+
+
+@pytest.mark.parametrize("cell", ["lstm", "mgu"])
+def test_layers_without_biases_of_growing_width_in_threads(in_threads, cell):
+    def work(k):
+        for hidden in (3, 40, 300):
+            module = et.Recurrent(I, hidden, bias=False, cell=cell)
+            like = et.Recurrent(I, hidden, cell=cell)
+            with torch.no_grad():
+                for name, weight in like.named_parameters():
+                    weight.copy_(getattr(module, name, torch.zeros(())))
+            x = torch.randn(4, 2, I)
+            assert torch.equal(module(x)[0], like(x)[0])
+
+    in_threads(work)
