@@ -315,7 +315,7 @@ def test_an_exported_program_runs_in_another_process(tmp_path):
     ("has 2 results, must have 3", {"results": 2}), ("`given`", {"given": 1 << 40}),
     ("device is a GPU", {"device": "cuda:0"}), ("attributes", {"other": "1"}),
     ("attributes", {"problem": "gru\0"}), ("none", {"problem": "none/T3"}), ("other", {"device": "other"}),
-    ("input is 0", {"problem": "none/T3", "cell": MGU, "device": "reference"})])
+    ("input is 0", {"problem": "none/T3/N2", "cell": MGU, "device": "reference"})])
 def test_a_program_that_does_not_fit_is_refused(says, changes):
     made = {"x": (5, 2, 3), "packed": (1 << 16,), "space": (1 << 16,), "results": 3, "cell": "", "given": 0,
             "device": "cpu", "problem": str(Layer("gru", 3, 4).plan(5, 2)).split(" ", 1)[0], **changes}
