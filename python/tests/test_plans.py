@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy
 import pytest
@@ -51,13 +52,18 @@ def test_twenty_shapes_take_as_many_plans_as_buckets():
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_sizes_are_those_of_the_run(training):
+def test_sizes_are_those_of_the_run(training, monkeypatch):
+    """Compared with a plan of its own that makes the same choices: chunks of the bucket's plan may have an
+    eighth more rows."""
     shape, draw = Shape("lstm", 24, 32), random.Random(3)
     for _ in range(40):
         steps, batch = draw.randint(1, 200), draw.randint(1, 300)
-        own = Plan("cpu:2", shape, (steps, batch), (lib.F32, lib.F32), training)
         near = Plans(shape).get("cpu:2", (steps, batch), (lib.F32, lib.F32), training)
-        assert sum(near.sizes(steps, batch)) <= 1.05 * sum(own.sizes(steps, batch)), (steps, batch)
+        with monkeypatch.context() as patch:
+            patch.setenv("ECORNN_FORCE", re.search('ECORNN_FORCE=(.*)', str(near))[1])
+            own = Plan("cpu:2", shape, (steps, batch), (lib.F32, lib.F32), training)
+        (workspace, reserve), alone = near.sizes(steps, batch), own.sizes(steps, batch)
+        assert workspace <= 9 / 8 * alone[0] and reserve == alone[1], (steps, batch)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])

@@ -116,14 +116,16 @@ static ecornn_plan *plan_like(ecornn_device *device, const struct shape *shape,
     return plan;
 }
 
-/* The runs that were compared, those that need more memory, of which a GPU, where not every choice
- * is forced, may have a few, and the most of one. */
+/* The runs that were compared, those that need more memory, and the most of one.  A GPU, where not
+ * every choice is forced, may have a few.  On a CPU the reserve is the same, and chunks of a bucket
+ * may have an eighth more rows. */
 struct memory {
     double most;
     int runs, more;
 };
 
-static void compare(ecornn_device *device, const struct shape *shape, struct memory *memory)
+static void compare(ecornn_device *device, bool gpu, const struct shape *shape,
+                    struct memory *memory)
 {
     ecornn_sizes own, run, all;
     ecornn_plan *near = plan_of(device, shape, ecornn_bucket(shape->T), ecornn_bucket(shape->N)),
@@ -137,12 +139,14 @@ static void compare(ecornn_device *device, const struct shape *shape, struct mem
         ck_assert(run.weight_bytes == all.weight_bytes && run.dweight_bytes == all.dweight_bytes);
         const double ratio = (double)(run.workspace_bytes + run.reserve_bytes) /
                              ((double)own.workspace_bytes + (double)own.reserve_bytes);
-        if (ratio > 1.05)
+        const double most = gpu ? 1.05 : 1.125;
+        ck_assert(gpu || run.reserve_bytes == own.reserve_bytes);
+        if (ratio > most)
             printf("# %s/T%d/N%d/%s: %zu + %zu bytes, alone %zu + %zu\n", shape->head,
                    (int)shape->T, (int)shape->N, shape->tail, run.workspace_bytes,
                    run.reserve_bytes, own.workspace_bytes, own.reserve_bytes);
         memory->runs++;
-        memory->more += ratio > 1.05;
+        memory->more += ratio > most;
         memory->most = ratio > memory->most ? ratio : memory->most;
     }
     ecornn_plan_free(exact);
@@ -154,17 +158,18 @@ START_TEST(runs_take_what_their_own_plan_would)
     ecornn_device *device;
     uint64_t state = (uint64_t)_i;
     struct memory memory = {0};
+    const bool gpu = strncmp(names[_i], "cuda", 4) == 0;
     if (suite_lacks(names[_i]))
         return;
     ck_assert_int_eq(ecornn_device_open(&device, names[_i]), ECORNN_OK);
     for (int round = 0; round < ROUNDS; round++) {
         const struct shape shape = draw(&state);
-        compare(device, &shape, &memory);
+        compare(device, gpu, &shape, &memory);
     }
     printf("# %s: %d runs of buckets take up to %.3f of the memory of their own plans\n", names[_i],
            memory.runs, memory.most);
     ck_assert_int_gt(memory.runs, ROUNDS / 2);
-    ck_assert_int_le(memory.more, strncmp(names[_i], "cuda", 4) == 0 ? ROUNDS / 100 : 0);
+    ck_assert_int_le(memory.more, gpu ? ROUNDS / 100 : 0);
     ecornn_device_close(device);
 }
 END_TEST
