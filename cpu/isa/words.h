@@ -246,23 +246,22 @@ ALWAYS_INLINE void store_dstate(const struct position *at, int s, vec v)
 }
 
 /* A gradient of y is added to the output state before its backward step. */
-ALWAYS_INLINE vec add_dy(const struct position *at, vec factor, vec term)
+ALWAYS_INLINE vec load_dy(const struct position *at)
 {
     const bool wide = !NARROW || at->call->wide_dy;
-    return v_add(v_mul(factor, wide ? load_column(at, at->dy, 0) : fetch_column(at, at->dy, 0)),
-                 term);
+    return wide ? load_column(at, at->dy, 0) : fetch_column(at, at->dy, 0);
 }
 
-/* A factor of 0 stays 0 even after an infinite one; a NaN stays a NaN. */
-ALWAYS_INLINE vec times(vec factor, vec factors)
+/* A factor of 0 gives 0, even times an infinite value; a NaN stays a NaN. */
+ALWAYS_INLINE vec times(vec factor, vec value)
 {
-    return v_select(v_abs(factor), v_mul(factor, factors), factor);
+    return v_select(v_abs(factor), v_mul(factor, value), factor);
 }
 
 ALWAYS_INLINE void store_linear(const struct position *at, int s, vec factor, vec term)
 {
     if (s == 0 && at->dy)
-        term = add_dy(at, factor, term);
+        term = v_add(v_mul(factor, load_dy(at)), term);
     const vec factors = load_column(at, at->factor, s), terms = load_column(at, at->term, s);
     store_column(at, at->factor, s, times(factor, factors));
     store_column(at, at->term, s, v_add(v_mul(factor, terms), term));
@@ -275,7 +274,8 @@ struct group_columns {
 };
 
 /* Multiplies the steps so far by the matrix factor [n,n] of one more, column by column, and adds
- * term [n]. */
+ * term [n].  Factors between states that do not depend on each other are 0: an infinite state
+ * changes only those that read it. */
 ALWAYS_INLINE void store_group(const struct position *at, const struct group_columns *columns,
                                const int n, const vec *factor, const vec *term)
 {
@@ -289,13 +289,11 @@ ALWAYS_INLINE void store_group(const struct position *at, const struct group_col
             before[i] = load_column(at, row, columns->of[i][column]);
 #pragma GCC unroll 4
         for (int i = 0; i < n; i++) {
-            const vec first = factor[i * n];
-            after[i] = terms ? v_add(v_mul(first, before[0]), term[i]) : times(first, before[0]);
+            const vec first = times(factor[i * n], before[0]);
+            after[i] = terms ? v_add(first, term[i]) : first;
 #pragma GCC unroll 4
-            for (int k = 1; k < n; k++) {
-                const vec f = factor[i * n + k];
-                after[i] = v_add(terms ? v_mul(f, before[k]) : times(f, before[k]), after[i]);
-            }
+            for (int k = 1; k < n; k++)
+                after[i] = v_add(times(factor[i * n + k], before[k]), after[i]);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < n; i++)

@@ -73,17 +73,17 @@ union sums {
 };
 
 /* Adds factor times value. The product of a block's factors may be infinite; a value that is 0 then
- * stays 0. */
+ * stays 0.  A factor of 0 forgets even an infinite value: states need not depend on each other. */
 static void follow_f32(float *to, const float *value, const float *factor, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        to[i] = value[i] == 0 ? to[i] : factor[i] * value[i] + to[i];
+        to[i] = value[i] == 0 || factor[i] == 0 ? to[i] : factor[i] * value[i] + to[i];
 }
 
 static void follow_f64(double *to, const double *value, const double *factor, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        to[i] = value[i] == 0 ? to[i] : factor[i] * value[i] + to[i];
+        to[i] = value[i] == 0 || factor[i] == 0 ? to[i] : factor[i] * value[i] + to[i];
 }
 
 /* Computes state s after a block from the values before it. */

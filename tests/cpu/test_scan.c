@@ -96,6 +96,42 @@ START_TEST(forgets_what_is_too_large)
 }
 END_TEST
 
+/* State c overflows, and h does not read it: y and dx are those of h alone. */
+static const char one_way[] = "cell one-way(h, c)\nh' = 0.5 * h + x\nc' = 32 * c + h\n";
+
+START_TEST(what_overflows_stays_in_its_state)
+{
+    static struct growth growth;
+    const struct eco_isa *isa;
+    ecornn_cell *cell;
+    for (int i = 0; i < SIZE; i++)
+        growth.x[i] = growth.dy[i] = 1;
+    setenv("ECORNN_FORCE", "algorithm=scan,block-steps=32", 1);
+    check_ok(ecornn_cell_parse(&cell, one_way));
+    for (int k = 0; (isa = eco_isa_supported(k)) != NULL; k++) {
+        struct planned of;
+        float state = 0, carry = 0;
+        setenv("ECORNN_ISA", isa->name, 1);
+        planned_open(&of, "cpu:2", "one-way/f32/train/T160/N1/I19/H19", cell);
+        ck_assert_int_eq(of.plan->request.cpu.block_steps, BLOCK);
+        run(&of, &growth);
+        for (int t = 0; t < STEPS; t++) {
+            const int i = t * UNITS, back = SIZE - UNITS - i;
+            state = 0.5F * state + 1;
+            carry = 0.5F * carry + 1;
+            for (int j = 0; j < UNITS; j++) {
+                ck_assert_msg(fabsf(growth.y[i + j] - state) < 1e-6F, "%s: y of step %d is %g",
+                              isa->name, t, (double)growth.y[i + j]);
+                ck_assert_msg(fabsf(growth.dx[back + j] - carry) < 1e-6F, "%s: dx of step %d is %g",
+                              isa->name, STEPS - 1 - t, (double)growth.dx[back + j]);
+            }
+        }
+        planned_close(&of);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
 /* ---- when there are some --------------------------------------------------------------------- */
 
 static void results_of(const char *text, const char *force, struct test_case *test,
@@ -181,18 +217,20 @@ static void draw_text(uint64_t seed, char *text, size_t size)
     }
 }
 
-enum { DRAWN_T = 37, DRAWN_N = 2, DRAWN_H = 21, DRAWN = DRAWN_T * DRAWN_N * DRAWN_H };
-static const char drawn[] = "drawn/f64/train/bi/T37/N2/I21/H21";
+/* More steps than a chunk of blocks has. */
+enum { DRAWN_T = 150, DRAWN_N = 2, DRAWN_H = 21, DRAWN = DRAWN_T * DRAWN_N * DRAWN_H };
+static const char drawn[] = "drawn/f64/train/bi/T150/N2/I21/H21";
 
 struct drawn_run {
     double y[2 * DRAWN], dx[DRAWN];
 };
 
-static void run_drawn(const char *device, const ecornn_cell *cell, const double *numbers,
-                      struct drawn_run *run)
+static void run_drawn(const char *device, int block_steps, const ecornn_cell *cell,
+                      const double *numbers, struct drawn_run *run)
 {
     struct planned of;
     planned_open(&of, device, drawn, cell);
+    ck_assert_int_eq(of.plan->request.cpu.block_steps, block_steps);
     planned_pack(&of, numbers, of.weights);
     ecornn_io io = planned_io(&of);
     const ecornn_gradient gradient = {.size = sizeof gradient, .dy = numbers, .dx = run->dx};
@@ -222,17 +260,18 @@ START_TEST(drawn_texts_agree)
     draw_text((uint64_t)_i, text, sizeof text);
     check_ok(ecornn_cell_parse(&cell, text));
     ck_assert_msg(cell->lowered.linear.scans, "%s", text);
-    run_drawn("reference", cell, numbers, &expected);
+    run_drawn("reference", 0, cell, numbers, &expected);
     for (int k = 0; k < 2; k++) {
         setenv("ECORNN_FORCE", k ? "algorithm=scan,block-steps=0" : "algorithm=scan,block-steps=4",
                1);
-        run_drawn("cpu:2", cell, numbers, &got);
+        run_drawn("cpu:2", k ? 0 : 4, cell, numbers, &got);
         expect_near(text, "y", got.y, expected.y, 2 * DRAWN);
         expect_near(text, "dx", got.dx, expected.dx, DRAWN);
     }
+    unsetenv("ECORNN_FORCE");
     ecornn_cell_free(cell);
 }
 END_TEST
 
-TEST_MAIN("scan", {forgets_what_is_too_large, 1}, {has_blocks_or_not, PAIRS},
-          {drawn_texts_agree, 24})
+TEST_MAIN("scan", {forgets_what_is_too_large, 1}, {what_overflows_stays_in_its_state, 1},
+          {has_blocks_or_not, PAIRS}, {drawn_texts_agree, 24})
