@@ -32,9 +32,10 @@ struct eco_option {
     const char *name;                /* of a number or type in the description, ... */
     size_t field;
     int32_t least, most, usual; /* ... its limits there, and what 0 stands for */
-    size_t at;  /* offset in the problem of this number, or of a flag's bool; or 0 */
+    size_t at;  /* offset in the problem of this number, or of a flag's bool; 0: none, so the
+                   problem's first field belongs to no option */
     bool alike; /* the layers of a net agree on it */
-    /* Others than these: parse a value after the key, ... */
+    /* For other options: parse a value after the key, ... */
     ecornn_status (*parse)(struct eco_reading *reading, const char *part, const char *value);
     /* ... and print "/" and what the problem has, or nothing. */
     void (*print)(struct eco_text *text, const void *problem);

@@ -39,6 +39,8 @@ static const struct eco_option options[] = {
     {.word = {WORD_FLAG("batch-major", BATCH_MAJOR)}, .at = AT(batch_major)},
 };
 
+_Static_assert(sizeof options / sizeof *options <= ECO_OPTIONS, "room for what is said");
+
 static const struct eco_grammar grammar = {
     .option = options, .options = sizeof options / sizeof *options, .flags = FIELD(flags)};
 

@@ -90,7 +90,7 @@ typedef void (*eco_pointwise_kernel)(const struct eco_pointwise *call);
 struct eco_cell_kernels {
     eco_pointwise_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
     eco_pointwise_kernel
-        scan[2]; /* [forward, backward]: steps of a linear cell to factor and term */
+        scan[2]; /* [forward, backward]: steps of a linear cell to factors and terms */
 };
 
 /* An array over steps: step i begins ((from + i) & mask) * step bytes after first; or from - i. */

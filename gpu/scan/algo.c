@@ -1,5 +1,5 @@
 /*
- * Algorithm scan, for cells that are linear in their states, element by element. The steps of a
+ * Algorithm scan, for cells that are linear in their states, each by itself. The steps of a
  * chunk are one launch, parallel over time, which reads and writes memory once. Products are those
  * of algorithm step.
  */

@@ -48,7 +48,7 @@ struct layout {
     int64_t weights, copy;
     bool adds;                 /* does a parameter have one in `more`? */
     struct place *from, *more; /* [params] */
-    const void *zeros;         /* [H] of any type; NULL: each parameter is in a tensor */
+    const void *zeros;         /* [H] of any type; NULL: the layer has biases */
     struct shape weight[];     /* [weights]; then the places */
 };
 

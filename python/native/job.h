@@ -35,7 +35,8 @@ struct job {
     int64_t cuda, device;                        /* is it a GPU, and its number */
     int64_t type, param_type;                    /* as ecornn_type */
     int64_t steps, batch, states, weights, params;
-    const void *zeros; /* [H] in host memory for parameters in no tensor; NULL: all are in one */
+    const void
+        *zeros; /* [H] in host memory for parameters in no tensor; NULL: the layer has biases */
     struct shape x, y, state[ECORNN_MAX_STATES];
     const struct shape *weight; /* [weights] */
     const struct place *from; /* [params] source of a parameter, and destination of its gradient */
