@@ -121,10 +121,10 @@ void *eco_bind_gradient(const struct eco_layout *layout, const struct eco_args *
 struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const struct eco_args *args,
                                       const struct eco_op *op, int s, const void *data);
 /* An array of the layout, from step `from` on. */
-struct eco_view eco_bind_array(const struct eco_array *array, const struct eco_args *args,
-                               int32_t from);
-/* A scratch array of the op, in this run's pass. */
-struct eco_view eco_bind_scratch(const struct eco_layout *layout, const struct eco_args *args,
-                                 const struct eco_op *op, enum eco_scratch scratch);
+struct eco_view eco_bind_view(const struct eco_array *array, const struct eco_args *args,
+                              int32_t from);
+/* An array of the op in this run's pass; index as in eco_layout_array. */
+struct eco_view eco_bind_array(const struct eco_layout *layout, const struct eco_args *args,
+                               const struct eco_op *op, enum eco_inner which, int index);
 
 #endif /* ECO_BOUND_H */

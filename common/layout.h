@@ -1,6 +1,6 @@
 /*
  * The layout: the offset, strides and type of every array in weights, workspace and reserve, a pure
- * function of problem, request, T and N.  plan/layout*.c, scratch.c, arrays.c.
+ * function of problem, request, T and N.  plan/layout*.c, shapes.c, arrays.c.
  *
  * Example, "lstm/f32/train/L2/T100/N32/I512/H512" on a CPU.  The reserve has for each layer the
  * planes of both states, [102,32,512], and the saved values [100,32,saves,512].  Step t reads plane
@@ -31,35 +31,28 @@ struct eco_array {
     size_t row;    /* elements from one batch row to the next */
     size_t wrap;   /* the step index is taken modulo this; 0: not */
     ecornn_type type;
-    bool chunked; /* steps, or planes, count from the first step of the current chunk */
+    enum eco_begins { ECO_BEGINS_RUN, ECO_BEGINS_CHUNK, ECO_BEGINS_SPAN } begins; /* its steps */
 };
 
-/* Arrays in the workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op.  An
- * array that a product reads has the layout's `type`, one that it adds to has `sum`. */
-enum eco_scratch {
-    ECO_SCRATCH_ACC,      /* forward  [chunk,N,accs,H]; a replay's may be in the memory of DACC */
-    ECO_SCRATCH_GATHER,   /* both     [chunk,N,I of the layer]: input rows in time order */
-    ECO_SCRATCH_DGATHER,  /* backward, in the same memory: dx in time order, as sums */
-    ECO_SCRATCH_OPERAND,  /* forward [N,slots,H]; backward [chunk,N,slots,H] */
-    ECO_SCRATCH_MEAN,     /* both     [N,heads,means]; one head if means are of rows */
-    ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H]; with sums_vectors without extra, */
-    ECO_SCRATCH_DVECTOR,  /* and [sums,N,extra,H] instead: one sum for ECO_SUM_STEPS steps */
-    ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
-    ECO_SCRATCH_STEP, /* with a projection: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
-    ECO_SCRATCH_DOUTPUT,  /* with a projection: backward [N,H], gradient of u */
-    ECO_SCRATCH_UNREAD,   /* backward, replay, not lean [N,H]: next states that are known already */
-    ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: output state, if y cannot be read */
-    ECO_SCRATCH_PACK,     /* backward [pack_rows, matrix columns, a panel each, + accs*H]: sums */
-    ECO_SCRATCH_GRADIENT, /* backward, with eco_layout_sums_by_group: one direction of dweights */
-    ECO_SCRATCH_PRODUCT,  /* both: scratch of product kernels */
-    ECO_SCRATCH_WIDENED,  /* both, on request: the matrices of a layer and direction, as packed */
-    ECO_SCRATCH_TRANSPOSED, /* both, on request: R of each operand, [row, n*height] */
-    ECO_SCRATCH_PREPARED,   /* both, on request: R of each operand, prepared for products */
-    ECO_SCRATCH_EXCHANGE,   /* both, on request: data that blocks of a kernel exchange */
-    ECO_SCRATCHES
+/* The rows of array_rows.inc: ECO_INNER_ACC is one array, ECO_INNER_STATE one for each state.
+ * ECO_SERIES_ACC is where struct eco_layout has it, or the first of several. */
+#define ARRAY(name, ...) ECO_INNER_##name,
+enum eco_inner {
+#include "common/array_rows.inc"
+    ECO_INNERS,
+    ECO_INNER_DGATHER /* GATHER of backward, as sums */
 };
+#undef ARRAY
+enum { ECO_ONE = 1, ECO_BOTH = 2, ECO_STATES = ECO_MAX_STATES };
+#define ARRAY(name, number, ...)                                                                   \
+    ECO_SERIES_##name, ECO_SERIES_END_##name = ECO_SERIES_##name + ECO_##number - 1,
+enum {
+#include "common/array_rows.inc"
+    ECO_SERIES
+};
+#undef ARRAY
 
-/* Steps that add to one sum of ECO_SCRATCH_DVECTOR; keeps chains of additions short. */
+/* Steps that add to one sum of ECO_INNER_DVECTOR; keeps chains of additions short. */
 enum { ECO_SUM_STEPS = 32 };
 
 /* Offsets of packed weights and their gradients, in bytes; independent of T and N. */
@@ -93,22 +86,11 @@ struct eco_layout {
     const struct eco_packing *packing; /* of the layout that this one was made from */
     struct eco_series {                /* arrays of equal size, one after the other */
         struct eco_array first;
-        size_t bytes;                   /* bytes from one array to the next */
-        int count;                      /* array k is stored at index k % count */
-    } state[ECO_MAX_STATES],            /* by layer; inference: for all layers but the last */
-        last_state[ECO_MAX_STATES],     /* by layer; inference: for the last layer */
-        checkpoint[ECO_MAX_STATES],     /* by layer; lean, or for the replay */
-        recent[ECO_MAX_STATES],         /* by layer's lane; lean, for one chunk */
-        scan[ECO_MAX_STATES],           /* the same in the type that steps use */
-        sequence,                       /* by layer, all but the last; may be `state` of 0 */
-        save, output,                   /* by (layer, direction) */
-        kept_save, kept_output,         /* the same in the save type, of all steps */
-        scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
-        carry[ECO_MAX_STATES],          /* by lane */
-        replaced[ECO_MAX_STATES],       /* by lane; with resets, forward */
-        with_resets[ECO_MAX_STATES],    /* by lane; with resets, backward */
-        dstart[ECO_MAX_STATES],         /* by lane; with resets, backward */
-        dinput, dx;                     /* by layer; of the first layer */
+        size_t bytes; /* bytes from one array to the next */
+        int count;    /* array k is stored at index k % count */
+        size_t
+            part; /* elements of a direction in rows of both, by layer; 0: by layer and direction */
+    } series[ECO_SERIES];
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
     int32_t threads;                    /* threads that have scratch */
     size_t team_offset; /* offset in the workspace of what threads share, on request */
@@ -133,7 +115,7 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
                        int32_t N);
 
-/* ---- replay: replay.c -------------------------------------------------------------------------
+/* ---- replay: arrays.c -------------------------------------------------------------------------
  *
  * With a policy other than ECO_SAVE_ALL and ECO_SAVE_NARROW the reserve keeps y of all layers but
  * the last, and checkpoints of the other states.  Forward uses alternating planes of states in the
@@ -145,35 +127,26 @@ bool eco_layout_replays(const struct eco_layout *layout);
 bool eco_layout_shares_exchange(const struct eco_layout *layout, bool backward);
 /* Is the state after step t a checkpoint?  For states other than the output state. */
 bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t);
-/* The index of that step in eco_layout_checkpoint. */
+/* The index of that step in ECO_INNER_CHECKPOINT. */
 size_t eco_layout_checkpoint_index(const struct eco_layout *layout, int d, int32_t t);
 /* Does the reserve keep saved values and u in the save type?  ECO_KEEP converts those of a chunk
  * from the workspace, and ECO_REPLAY converts them back. */
 bool eco_layout_narrows(const struct eco_layout *layout);
-struct eco_array eco_layout_kept_save(const struct eco_layout *layout, int layer, int d);
-struct eco_array eco_layout_kept_output(const struct eco_layout *layout, int layer, int d);
 /* Are all states of all steps known before a replay? */
 bool eco_layout_knows_states(const struct eco_layout *layout);
 /* In a lean run, do steps write checkpoints directly into the reserve, and does backward read them
- * there?  If not, both use the states of a chunk in the workspace, eco_layout_recent: forward has
- * the states after its steps, backward also the one before the first. */
+ * there?  If not, both use the states of a chunk, ECO_INNER_RECENT. */
 bool eco_layout_copies_direct(const struct eco_layout *layout);
-/* For a lean replay that computes states one after the other: the states of a chunk in the type
- * that steps use.  Each segment between two checkpoints has the state before its first step too. */
-struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state);
-struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state);
-/* Output of a layer below the last in a run that is not lean, both directions: step t is in plane
- * t + 1. */
-struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer);
 
-/* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c ------- */
+/* ---- workspace and reserve: arrays.c --------------------------------------------------------- */
 
-/* The states of all steps of (layer, d), in T+2 planes [N, width] with both directions side by side
- * in a row.  Step t writes plane t+1 and reads plane t (t+2 in a reversed direction), so that
- * planes 1..T of the output state are the layer's output [T,N,D*P], unless they are wide
- * (eco_problem_wide_output).  Two alternating planes are enough in inference, if no later layer
- * reads the sequence, and in a lean run. */
-struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state);
+/* An array of a layer and direction.  backward: which of two that each pass has its own of; index:
+ * the state, or the weight id in ECO_INNER_WIDENED and _TRANSPOSED. */
+struct eco_array eco_layout_array(const struct eco_layout *layout, enum eco_inner which,
+                                  bool backward, int layer, int d, int index);
+/* Are saved values kept, or those of a chunk? */
+bool eco_layout_saves(const struct eco_layout *layout);
+/* The plane of a state that step t reads, or, next, writes. */
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
 /* Does this run keep states as follows instead of in planes?  With resets also in inference,
  * because planes then hold states as the next step reads them, not as the next layer does; and if
@@ -186,17 +159,8 @@ static inline bool eco_layout_reads_y(const struct eco_layout *layout)
 }
 /* Does a lean run keep copies of states other than the output state? */
 bool eco_layout_copies_states(const struct eco_layout *layout);
-/* lean: the states [T,N,D*width] after each step.  For the output state only layers below the last
- * have one: y, with 0 past a row's length. */
-struct eco_array eco_layout_checkpoint(const struct eco_layout *layout, int layer, int d,
-                                       int state);
-/* [T,N,saves,H] in the reserve; for a replay, or to be narrowed, one chunk in the workspace. */
-bool eco_layout_saves(const struct eco_layout *layout);
-struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
-/* u of h = P u: [T,N,H] in the reserve; in inference one step in the workspace. */
-struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d);
 
-/* How the H units of an accumulator are stored in a row of ECO_SCRATCH_ACC: in one block, or on
+/* How the H units of an accumulator are stored in a row of ECO_INNER_ACC: in one block, or on
  * request in several, each of which holds all rows of a chunk and all accumulators. */
 struct eco_blocks {
     int32_t shift; /* a block is 1 << shift units */
@@ -210,7 +174,7 @@ struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
  * it. */
 bool eco_layout_copies_dx(const struct eco_problem *problem,
                           const struct eco_layout_request *request, bool later);
-/* Does the first layer's dx wait in eco_layout_dinput for the second direction, so that 16 bits are
+/* Does the first layer's dx wait in ECO_INNER_DX for the second direction, so that 16 bits are
  * rounded once? */
 bool eco_layout_sums_dx(const struct eco_problem *problem);
 /* May input rows of the first layer have to be copied?  Not with one row, whose steps are
@@ -224,33 +188,9 @@ static inline size_t eco_blocks_at(const struct eco_blocks *blocks, size_t unit)
     return (unit >> blocks->shift) * blocks->block + (unit & (((size_t)1 << blocks->shift) - 1));
 }
 
-struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
-                                    int d, enum eco_scratch scratch);
-/* On request: a matrix in the type of rows. */
-struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
-                                    int d, int weight_id);
-/* On request: a transposed matrix, [row, n*height]. */
-struct eco_array eco_layout_transposed(const struct eco_layout *layout, bool backward, int layer,
-                                       int d, int weight_id);
-/* backward [N,width]: gradient of a state between steps. */
-struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state);
-/* With resets, forward [N,width], not lean: the previous states of rows that a reset has replaced,
- * kept while a step reads the others. */
-struct eco_array eco_layout_replaced(const struct eco_layout *layout, int layer, int d, int state);
-/* With resets, backward [chunk,N,width]: the states that a step read, resets applied.  A state that
- * no product reads has one step only, and in a lean run none. */
-struct eco_array eco_layout_with_resets(const struct eco_layout *layout, int layer, int d,
-                                        int state);
-/* With resets, backward [N,width]: sums of the gradients of reset states. */
-struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, int d, int state);
-/* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */
-struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
-
 /* Elements of a carried column, with padding so that a whole vector may begin at any unit. */
 size_t eco_layout_carried_column(const struct eco_problem *problem);
 /* Are weight gradients summed in groups of rows, as requested? */
 bool eco_layout_sums_by_group(const struct eco_layout *layout);
-/* The index in dacc, in steps, at which a backward op begins. */
-size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op);
 
 #endif /* ECO_LAYOUT_H */

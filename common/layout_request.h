@@ -44,7 +44,7 @@ struct eco_layout_request {
     bool lockstep;   /* forward, layers overlap, and a level waits for the level before it */
     bool fuse_input; /* a step multiplies its input too: accumulators of one step only */
     int32_t chunk, chunk_backward;  /* steps whose acc or dacc are kept at a time; 0: all */
-    size_t exchange_bytes;          /* of ECO_SCRATCH_EXCHANGE; if steps exchange instead: */
+    size_t exchange_bytes;          /* of ECO_INNER_EXCHANGE; if steps exchange instead: */
     struct eco_by_rows exchange[2]; /* [forward, backward]: for each step of a chunk */
     struct eco_cpu_request {
         /* packed weights */
@@ -59,11 +59,11 @@ struct eco_layout_request {
         int32_t acc_units;     /* units in a block of accumulators, a power of two; 0: all */
         int32_t gradient_rows; /* rows whose weight gradients are summed separately before they join
                                   the total, if a run has more rows; 0: never */
-        int32_t pack_rows;     /* most rows of dacc and of operands in ECO_SCRATCH_PACK */
+        int32_t pack_rows;     /* most rows of dacc and of operands in ECO_INNER_PACK */
         int32_t threads;       /* threads with scratch for rows of a product; 0: none */
         /* threads with room for carried values, and rows of it [forward, backward]; 0: none */
         int32_t carried_threads, carried_rows[2];
-        bool sums_vectors;   /* steps sum gradients of vectors in ECO_SCRATCH_DVECTOR */
+        bool sums_vectors;   /* steps sum gradients of vectors in ECO_INNER_DVECTOR */
         int32_t run_threads; /* threads of a run, at most */
         size_t team_bytes;   /* bytes that these share */
         size_t alias_bytes;  /* rows that products read get ECO_ALIGNMENT bytes of padding if their
@@ -85,7 +85,7 @@ struct eco_layout_request {
         int32_t carry_planes;   /* the gradient of state 0 between steps is the sum of this many
                                    planes; 0: one plane */
         bool half_back;         /* backward, if a run allows it: rows of dacc are F16, with R in
-                                   ECO_SCRATCH_PREPARED */
+                                   ECO_INNER_PREPARED */
         bool rows_independent; /* forward, no row of an input product depends on other rows: rows of
                                   padding may be read, and batch-major input is not copied */
         bool lean; /* the reserve has no output state of the last layer, which backward reads from
@@ -96,14 +96,14 @@ struct eco_layout_request {
                          stays dense */
         bool padded;  /* needs aligned: products run over the padding too, and rows of the caller or
                          the reserve are copied to padded rows */
-        bool steps_exchange; /* all steps exchange states in ECO_SCRATCH_EXCHANGE, and none uses
-                                ECO_SCRATCH_PRODUCT */
+        bool steps_exchange; /* all steps exchange states in ECO_INNER_EXCHANGE, and none uses
+                                ECO_INNER_PRODUCT */
         bool shares[2]; /* [forward, backward]: with steps_exchange, the exchange is in the memory
                            of room of products and gathered rows */
-        bool widened;   /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
-        bool transposed[2]; /* [forward, backward]: keep a transposed R, ECO_SCRATCH_TRANSPOSED */
-        size_t prepared_bytes[2];   /* [forward, backward]: of ECO_SCRATCH_PREPARED */
-        struct eco_by_rows product; /* of ECO_SCRATCH_PRODUCT */
+        bool widened;   /* products read weights in the type of rows: ECO_INNER_WIDENED */
+        bool transposed[2]; /* [forward, backward]: keep a transposed R, ECO_INNER_TRANSPOSED */
+        size_t prepared_bytes[2];   /* [forward, backward]: of ECO_INNER_PREPARED */
+        struct eco_by_rows product; /* of ECO_INNER_PRODUCT */
         size_t product_bytes;       /* the same for this run */
     } gpu;
 };

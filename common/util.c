@@ -23,30 +23,6 @@
 #include <sched.h>
 #endif
 
-struct eco_size eco_size_of(size_t value)
-{
-    return (struct eco_size){value, value > PTRDIFF_MAX};
-}
-
-struct eco_size eco_size_add(struct eco_size a, struct eco_size b)
-{
-    const bool overflow = b.value > PTRDIFF_MAX || a.value > PTRDIFF_MAX - b.value;
-    return (struct eco_size){a.value + b.value, a.overflow || b.overflow || overflow};
-}
-
-struct eco_size eco_size_mul(struct eco_size a, size_t b)
-{
-    const bool overflow = b != 0 && a.value > PTRDIFF_MAX / b;
-    return (struct eco_size){a.value * b, a.overflow || overflow};
-}
-
-struct eco_size eco_size_align(struct eco_size a)
-{
-    struct eco_size up = eco_size_add(a, eco_size_of(ECO_ALIGNMENT - 1));
-    up.value -= up.value % ECO_ALIGNMENT;
-    return up;
-}
-
 /* Successes left before one fails; negative: none fails. */
 static _Atomic int allocations_left = -1, calls_left = -1;
 

@@ -61,11 +61,27 @@ struct eco_size {
     size_t value;
     bool overflow;
 };
-struct eco_size eco_size_of(size_t value);
-struct eco_size eco_size_add(struct eco_size a, struct eco_size b);
-struct eco_size eco_size_mul(struct eco_size a, size_t b);
+static inline struct eco_size eco_size_of(size_t value)
+{
+    return (struct eco_size){value, value > PTRDIFF_MAX};
+}
+static inline struct eco_size eco_size_add(struct eco_size a, struct eco_size b)
+{
+    const bool overflow = b.value > PTRDIFF_MAX || a.value > PTRDIFF_MAX - b.value;
+    return (struct eco_size){a.value + b.value, a.overflow || b.overflow || overflow};
+}
+static inline struct eco_size eco_size_mul(struct eco_size a, size_t b)
+{
+    const bool overflow = b != 0 && a.value > PTRDIFF_MAX / b;
+    return (struct eco_size){a.value * b, a.overflow || overflow};
+}
 /* Rounds up to a multiple of ECO_ALIGNMENT. */
-struct eco_size eco_size_align(struct eco_size a);
+static inline struct eco_size eco_size_align(struct eco_size a)
+{
+    struct eco_size up = eco_size_add(a, eco_size_of(ECO_ALIGNMENT - 1));
+    up.value -= up.value % ECO_ALIGNMENT;
+    return up;
+}
 
 /* Aligned to ECO_ALIGNMENT; NULL if there is no memory or bytes is 0.  All memory of the library is
  * allocated here, so that a test can make every allocation fail once. */

@@ -17,7 +17,7 @@ struct eco_starts {
     int fills; /* fills before the run */
 };
 
-/* Bytes of one state, [L*D,N,width] of the caller's type.  plan/scratch.c. */
+/* Bytes of one state, [L*D,N,width] of the caller's type.  plan/shapes.c. */
 struct eco_size eco_states_of(const struct eco_layout *layout, int state);
 /* Bytes in the workspace, after its other arrays: of one state, 0 if it starts at zero; of all; and
  * of states of streams, if the layout gathers them. */

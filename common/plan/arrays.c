@@ -1,240 +1,222 @@
-/* A run's arrays: those of a layout, how states are stored, and the rows of what callers give. */
+/*
+ * What runs ask of a layout: where its arrays are, and which states and values it keeps.  And the
+ * rows of the arrays that callers give.
+ */
 #include <stddef.h>
 
 #include "common/plan/shapes.h"
 #include "common/run_arrays.h"
 #include "common/tape.h"
 
-static struct eco_array series_get(const struct eco_series *series, int k)
+/* ---- what it keeps --------------------------------------------------------------------------- */
+
+bool eco_layout_replays(const struct eco_layout *layout)
 {
-    struct eco_array array = series->first;
-    array.offset += (size_t)(k < series->count ? k : k % series->count) * series->bytes;
-    return array;
+    return layout->training && layout->problem->saving.policy != ECO_SAVE_ALL &&
+           !layout->request.plain;
 }
 
-struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state)
+bool eco_layout_narrows(const struct eco_layout *layout)
+{
+    return eco_layout_replays(layout) && layout->problem->saving.policy == ECO_SAVE_NARROW;
+}
+
+bool eco_layout_saves(const struct eco_layout *layout)
+{
+    return layout->training &&
+           (layout->back || !eco_layout_replays(layout) || eco_layout_narrows(layout));
+}
+
+bool eco_layout_is_lean(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
-    const struct eco_series *series =
-        layer == problem->L - 1 ? &layout->last_state[state] : &layout->state[state];
-    struct eco_array array = series_get(series, layer);
-    /* a row for the layer above has no gap between directions */
-    const size_t before = array.wrap > 0 ? eco_layout_plane_part(layout, state)
-                                         : (size_t)eco_problem_width(problem, state);
-    array.offset += (size_t)d * before * eco_type_bytes(array.type);
-    return array;
+    return layout->request.gpu.lean && (layout->training || problem->resets || problem->states);
 }
-
-struct eco_array eco_layout_checkpoint(const struct eco_layout *layout, int layer, int d, int state)
-{
-    struct eco_array array = series_get(&layout->checkpoint[state], layer);
-    array.offset +=
-        (size_t)d * (size_t)eco_problem_width(layout->problem, state) * eco_type_bytes(array.type);
-    return array;
-}
-
-static int pair(const struct eco_layout *layout, int layer, int d)
-{
-    return layer * layout->problem->D + d;
-}
-
-struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d)
-{
-    return series_get(&layout->save, pair(layout, layer, d));
-}
-
-struct eco_array eco_layout_kept_save(const struct eco_layout *layout, int layer, int d)
-{
-    return series_get(&layout->kept_save, pair(layout, layer, d));
-}
-
-struct eco_array eco_layout_kept_output(const struct eco_layout *layout, int layer, int d)
-{
-    return series_get(&layout->kept_output, pair(layout, layer, d));
-}
-
-struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d)
-{
-    return series_get(&layout->output, pair(layout, layer, d));
-}
-
-struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
-                                    int d, enum eco_scratch scratch)
-{
-    const bool dx = scratch == ECO_SCRATCH_DGATHER;
-    struct eco_array array = series_get(
-        &layout->scratch[backward][dx ? ECO_SCRATCH_GATHER : scratch], pair(layout, layer, d));
-    if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows have this layer's input width */
-        const size_t input = (size_t)eco_problem_input(layout->problem, layer);
-        array.row = eco_layout_alias_padded(layout, eco_request_row(&layout->request, input));
-        array.step = array.row * (size_t)layout->N;
-        array.type = dx ? layout->sum : layout->type;
-    }
-    if (scratch == ECO_SCRATCH_ACC) { /* rows of one block */
-        array.row =
-            (size_t)layout->problem->cell->lowered.n_accs * eco_layout_acc_blocks(layout).column;
-        array.step = layout->fuse_input ? 0 : array.row * (size_t)layout->N;
-    }
-    return array;
-}
-
-size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op)
-{
-    return layout->request.gpu.weights_chunks > 1 ? (size_t)(op->t0 % layout->weights_steps) : 0;
-}
-
-struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
-                                    int d, int weight_id)
-{
-    struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_WIDENED);
-    array.offset += eco_layout_matrix_bytes(layout, layer, 0, weight_id).value;
-    array.row = (size_t)eco_layout_matrix(layout, layer, weight_id)->row;
-    array.type = layout->type;
-    return array;
-}
-
-struct eco_array eco_layout_transposed(const struct eco_layout *layout, bool backward, int layer,
-                                       int d, int weight_id)
-{
-    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, weight_id);
-    struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_TRANSPOSED);
-    array.offset += eco_layout_matrix_bytes(layout, layer, ECO_WEIGHT_RECURRENT, weight_id).value;
-    array.row = (size_t)matrix->n * (size_t)matrix->height;
-    array.type = layout->type;
-    return array;
-}
-
-struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state)
-{
-    return series_get(&layout->carry[state], pair(layout, layer, d));
-}
-
-struct eco_array eco_layout_replaced(const struct eco_layout *layout, int layer, int d, int state)
-{
-    return series_get(&layout->replaced[state], pair(layout, layer, d));
-}
-
-struct eco_array eco_layout_with_resets(const struct eco_layout *layout, int layer, int d,
-                                        int state)
-{
-    return series_get(&layout->with_resets[state], pair(layout, layer, d));
-}
-
-struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, int d, int state)
-{
-    return series_get(&layout->dstart[state], pair(layout, layer, d));
-}
-
-struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer)
-{
-    return series_get(layer == 0 ? &layout->dx : &layout->dinput, layer);
-}
-
-/* This direction's columns of an array by lanes. */
-static struct eco_array part_of(const struct eco_layout *layout, const struct eco_series *series,
-                                int layer, int d, int state)
-{
-    struct eco_array array = series->first;
-    const size_t before = (size_t)d * (size_t)eco_problem_width(layout->problem, state);
-    array.offset +=
-        (size_t)(layer % series->count) * series->bytes + before * eco_type_bytes(array.type);
-    return array;
-}
-
-struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state)
-{
-    return part_of(layout, &layout->recent[state], layer, d, state);
-}
-
-struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state)
-{
-    return part_of(layout, &layout->scan[state], layer, d, state);
-}
-
-struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer)
-{
-    return series_get(&layout->sequence, layer);
-}
-
-/* ---- states ---------------------------------------------------------------------------------- */
-
-/*
- * How states are stored: in planes over the steps, or, in a lean run, as copies.
- */
 
 bool eco_layout_copies_states(const struct eco_layout *layout)
 {
     return layout->request.gpu.lean && (layout->training || layout->problem->states);
 }
 
+bool eco_layout_knows_states(const struct eco_layout *layout)
+{
+    return layout->problem->cell->recipe.n_states == 1 || layout->problem->saving.every == 1;
+}
+
+bool eco_layout_copies_direct(const struct eco_layout *layout)
+{
+    const struct eco_saving *saving = &layout->problem->saving;
+    return !eco_layout_replays(layout) ||
+           (saving->every == 1 && saving->type == layout->problem->type);
+}
+
+/* A state that is saved in its own type is exact. */
+ecornn_type eco_layout_checkpoint_type(const struct eco_layout *layout)
+{
+    const struct eco_saving *saving = &layout->problem->saving;
+    const bool exact = saving->policy == ECO_SAVE_EVERY && saving->type == layout->problem->type;
+    return exact ? layout->sum : saving->type;
+}
+
+bool eco_layout_keeps_all(const struct eco_layout *layout)
+{
+    return layout->problem->saving.every == 1 &&
+           (eco_layout_is_lean(layout) || eco_layout_narrows(layout));
+}
+
+/* Rounded states need the last step too, because a row that ends before others has its last step
+ * among theirs. */
+int32_t eco_layout_followed(const struct eco_layout *layout)
+{
+    const bool any = eco_layout_is_lean(layout) && !layout->problem->row_invariant;
+    return layout->T - (any || eco_layout_checkpoint_type(layout) == layout->sum);
+}
+
+/* Steps done after step t.  Backward never reads the state after the last one. */
+static int32_t done(const struct eco_layout *layout, int d, int32_t t)
+{
+    return eco_problem_reversed(layout->problem, d) ? t : t + 1;
+}
+
+bool eco_layout_is_checkpoint(const struct eco_layout *layout, int d, int32_t t)
+{
+    const int32_t k = done(layout, d, t);
+    return eco_layout_keeps_all(layout) ||
+           (k > 0 && k <= eco_layout_followed(layout) && k % layout->problem->saving.every == 0);
+}
+
+size_t eco_layout_checkpoint_index(const struct eco_layout *layout, int d, int32_t t)
+{
+    const int32_t every = layout->problem->saving.every;
+    return (size_t)(eco_layout_keeps_all(layout) ? t : done(layout, d, t) / every - 1);
+}
+
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
 {
-    if (next)
-        return (size_t)t + 1;
-    return eco_problem_reversed(layout->problem, d) ? (size_t)t + 2 : (size_t)t;
+    return (size_t)t + (next ? 1 : eco_problem_reversed(layout->problem, d) ? 2 : 0);
 }
 
-/* Does a product read it: of this layer or, if planes of the output state are y, of the next? */
-static bool is_read(const struct eco_layout *layout, int state)
+bool eco_layout_sums_by_group(const struct eco_layout *layout)
 {
-    const struct eco_lowered *lowered = &layout->problem->cell->lowered;
-    for (int o = 0; o < lowered->n_operands; o++)
-        if (lowered->operand[o].state == state)
-            return true;
-    return state == 0 && !eco_problem_wide_output(layout->problem);
+    const int64_t rows = (int64_t)layout->T * layout->N;
+    return layout->request.cpu.gradient_rows > 0 && rows > layout->request.cpu.gradient_rows;
 }
 
-size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
+bool eco_layout_sums_dx(const struct eco_problem *problem)
 {
-    const size_t width = (size_t)eco_problem_width(layout->problem, state);
-    return is_read(layout, state) ? eco_request_row(&layout->request, width) : width;
+    return problem->row_invariant && problem->D > 1 && eco_type_narrow(problem->type);
 }
 
-/* Planes with rows of this width; rows that products read get alias padding. */
-static struct eco_layout_rows planes(const struct eco_layout *layout, int state, int32_t steps,
-                                     size_t width)
+bool eco_layout_shares_exchange(const struct eco_layout *layout, bool backward)
 {
-    if (!is_read(layout, state))
-        return (struct eco_layout_rows){layout->sum, steps, width};
-    return (struct eco_layout_rows){layout->type, steps, eco_layout_alias_padded(layout, width)};
+    return layout->request.gpu.steps_exchange && layout->request.gpu.shares[backward];
 }
 
-struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state, int32_t count)
+size_t eco_layout_carried_column(const struct eco_problem *problem)
 {
-    const struct eco_problem *problem = layout->problem;
-    const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
-    return planes(layout, state, count, eco_request_row(&layout->request, row));
+    enum { GROUP = 16 };
+    return ((size_t)problem->H + 2 * GROUP - 1) / GROUP * GROUP;
 }
 
-struct eco_layout_rows eco_layout_sequence_rows(const struct eco_layout *layout)
+/* ---- where its arrays are -------------------------------------------------------------------- */
+
+enum { ONE_BLOCK = 31 }; /* shift of a block with all units */
+
+struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
 {
-    const size_t row = (size_t)layout->problem->D * (size_t)layout->problem->P;
-    return (struct eco_layout_rows){
-        layout->type, layout->T + 2,
-        eco_layout_alias_padded(layout, eco_request_row(&layout->request, row))};
+    const size_t H = (size_t)layout->problem->H;
+    const int32_t steps = layout->fuse_input ? 1 : layout->chunk;
+    const size_t rows = (size_t)steps * (size_t)layout->N;
+    struct eco_blocks blocks = {ONE_BLOCK, eco_request_row(&layout->request, H), 0};
+    if (layout->request.cpu.acc_units == 0)
+        return blocks;
+    for (blocks.shift = 0; 1 << blocks.shift < layout->request.cpu.acc_units;)
+        blocks.shift++;
+    blocks.column = (size_t)layout->request.cpu.acc_units;
+    blocks.block = rows * (size_t)layout->problem->cell->lowered.n_accs * blocks.column;
+    return blocks;
 }
 
-struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, int state,
-                                              int32_t count)
+struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int layer, int from,
+                                        int before)
 {
-    const size_t D = (size_t)layout->problem->D;
-    return planes(layout, state, count, D * eco_layout_plane_part(layout, state));
+    struct eco_size bytes = eco_size_of(0);
+    for (int weight_id = from; weight_id < before; weight_id++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, weight_id);
+        if (weight_id != ECO_WEIGHT_VECTORS)
+            bytes = eco_size_add(bytes, eco_size_align(eco_layout_product_bytes(
+                                            layout->type, (size_t)matrix->n, (size_t)matrix->height,
+                                            (size_t)matrix->row)));
+    }
+    return bytes;
 }
 
-struct eco_layout_rows eco_layout_reset_rows(const struct eco_layout *layout, int state,
-                                             bool backward)
+/* A matrix of a copy of weights. */
+static void point_at_matrix(struct eco_array *array, const struct eco_layout *layout,
+                            enum eco_inner which, int layer, int weight_id)
 {
-    const bool lean = eco_layout_is_lean(layout), read = is_read(layout, state);
-    const size_t width = (size_t)eco_problem_width(layout->problem, state);
-    struct eco_layout_rows rows =
-        planes(layout, state, 0, eco_request_row(&layout->request, width));
-    if (lean)
-        rows.type = layout->type;
-    if (backward && read)
-        rows.steps = layout->weights_steps;
-    if (lean && !read)
-        rows.width = 0;
-    return rows;
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, weight_id);
+    const bool transposed = which == ECO_INNER_TRANSPOSED;
+    const int first = transposed ? ECO_WEIGHT_RECURRENT : 0;
+    array->offset += eco_layout_matrix_bytes(layout, layer, first, weight_id).value;
+    array->row = transposed ? (size_t)matrix->n * (size_t)matrix->height : (size_t)matrix->row;
+    array->type = layout->type;
+}
+
+bool eco_layout_planes_are_y(const struct eco_layout *layout)
+{
+    return layout->training && !eco_layout_replays(layout) &&
+           !eco_problem_wide_output(layout->problem);
+}
+
+/* Planes of the output state and y of a lower layer may be one array. */
+static enum eco_inner stored(const struct eco_layout *layout, enum eco_inner which, int layer,
+                             int index)
+{
+    const bool are_y = eco_layout_planes_are_y(layout),
+               lower = index == 0 && layer < layout->problem->L - 1;
+    if (which == ECO_INNER_SEQUENCE && are_y)
+        return ECO_INNER_STATE;
+    return which == ECO_INNER_STATE && lower && !are_y && !layout->back &&
+                   !eco_layout_is_lean(layout) && !eco_problem_wide_output(layout->problem)
+               ? ECO_INNER_SEQUENCE
+               : which;
+}
+
+#define ARRAY(name, number, ...) {ECO_SERIES_##name, ECO_##number},
+static const struct {
+    uint8_t series, number;
+} place[ECO_INNERS] = {
+#include "common/array_rows.inc"
+};
+#undef ARRAY
+
+struct eco_array eco_layout_array(const struct eco_layout *layout, enum eco_inner which,
+                                  bool backward, int layer, int d, int index)
+{
+    const bool both = layout->problem->L > 1 && which <= ECO_INNER_SEQUENCE;
+    const enum eco_inner at = both                         ? stored(layout, which, layer, index)
+                              : which == ECO_INNER_DGATHER ? ECO_INNER_GATHER
+                                                           : which;
+    const int number = place[at].number;
+    const struct eco_series *series =
+        &layout->series[place[at].series + (number == ECO_BOTH     ? backward
+                                            : number == ECO_STATES ? index
+                                                                   : 0)];
+    const int k = series->part > 0 ? layer : layer * layout->problem->D + d;
+    struct eco_array array = series->first;
+    array.offset += (size_t)(k < series->count ? k : k % series->count) * series->bytes;
+    if (d > 0)
+        array.offset += (size_t)d * series->part * eco_type_bytes(array.type);
+    if (at == ECO_INNER_GATHER) { /* rows have this layer's input width */
+        const size_t input = (size_t)eco_problem_input(layout->problem, layer);
+        array.row = eco_layout_alias_padded(layout, eco_request_row(&layout->request, input));
+        array.step = array.row * (size_t)layout->N;
+        array.type = which == ECO_INNER_DGATHER ? layout->sum : layout->type;
+    } else if (at == ECO_INNER_WIDENED || at == ECO_INNER_TRANSPOSED) {
+        point_at_matrix(&array, layout, at, layer, index);
+    }
+    return array;
 }
 
 /* ---- of callers ------------------------------------------------------------------------------ */

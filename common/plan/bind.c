@@ -16,8 +16,8 @@ struct binding {
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-struct eco_view eco_bind_array(const struct eco_array *array, const struct eco_args *args,
-                               int32_t from)
+struct eco_view eco_bind_view(const struct eco_array *array, const struct eco_args *args,
+                              int32_t from)
 {
     char *const block = array->block == ECO_BLOCK_RESERVE ? args->reserve : args->workspace;
     assert((array->wrap & (array->wrap - 1)) == 0);
@@ -29,33 +29,40 @@ struct eco_view eco_bind_array(const struct eco_array *array, const struct eco_a
                              .type = array->type};
 }
 
-/* Arrays that a replay fills begin with the first step of its chunk. */
-static struct eco_view array_of(const struct binding *b, const struct eco_array *array,
-                                int32_t from)
+/* The step at which the op's part of an array begins. */
+static int32_t begins(const struct eco_layout *layout, const struct eco_args *args,
+                      const struct eco_op *op, enum eco_begins begins)
 {
-    return eco_bind_array(array, b->args, from + (array->chunked ? b->op->t0 : 0));
+    const bool several = args->backward && layout->request.gpu.weights_chunks > 1;
+    return begins == ECO_BEGINS_RUN               ? 0
+           : begins == ECO_BEGINS_SPAN && several ? op->t0 - op->t0 % layout->weights_steps
+                                                  : op->t0;
 }
 
-/* Arrays over a chunk begin with the op's first step; in backward with the first step of the chunks
- * whose weight gradients are computed together. */
-static int32_t chunk_begin(const struct binding *b, enum eco_scratch scratch)
-{
-    const bool shared =
-        b->args->backward && scratch != ECO_SCRATCH_GATHER && scratch != ECO_SCRATCH_DGATHER;
-    return b->op->t0 - (shared ? (int32_t)eco_layout_dacc_step(b->layout, b->op) : 0);
-}
-
-static struct eco_view scratch_of(const struct binding *b, enum eco_scratch scratch)
+struct eco_view eco_bind_array(const struct eco_layout *layout, const struct eco_args *args,
+                               const struct eco_op *op, enum eco_inner which, int index)
 {
     const struct eco_array array =
-        eco_layout_scratch(b->layout, b->args->backward, b->op->layer, b->op->d, scratch);
-    return eco_bind_array(&array, b->args, chunk_begin(b, scratch));
+        eco_layout_array(layout, which, args->backward, op->layer, op->d, index);
+    return eco_bind_view(&array, args, begins(layout, args, op, array.begins));
 }
 
-struct eco_view eco_bind_scratch(const struct eco_layout *layout, const struct eco_args *args,
-                                 const struct eco_op *op, enum eco_scratch scratch)
+static struct eco_view array_of(const struct binding *b, enum eco_inner which, int index)
 {
-    return scratch_of(&(struct binding){.layout = layout, .args = args, .op = op}, scratch);
+    return eco_bind_array(b->layout, b->args, b->op, which, index);
+}
+
+static int states(const struct binding *b)
+{
+    return b->problem->cell->recipe.n_states;
+}
+
+/* One for each state, from state `first` on. */
+static void bind_arrays(const struct binding *b, struct eco_view view[ECO_MAX_STATES],
+                        enum eco_inner which, int first)
+{
+    for (int s = first; s < states(b); s++)
+        view[s] = array_of(b, which, s);
 }
 
 /* A caller's sequence of rows of `width` elements, from a column on. */
@@ -81,8 +88,9 @@ static struct eco_view output(const struct binding *b, const void *data)
     return sequence(b, data, (size_t)b->problem->D * P, b->op->d * P);
 }
 
-struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const struct eco_args *args,
-                                      const struct eco_op *op, int s, const void *data)
+/* N: rows of the caller's array, those of streams if it has these. */
+static struct eco_view state_of(const struct eco_layout *layout, const struct eco_op *op, int s,
+                                const void *data, int32_t N)
 {
     const struct eco_problem *problem = layout->problem;
     const size_t width = (size_t)eco_problem_width(problem, s);
@@ -92,12 +100,18 @@ struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const str
                             .row = width,
                             .type = layout->type,
                             .caller = true};
-    return eco_view_column(&view, before * (size_t)args->N * width);
+    return eco_view_column(&view, before * (size_t)N * width);
+}
+
+struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const struct eco_args *args,
+                                      const struct eco_op *op, int s, const void *data)
+{
+    return state_of(layout, op, s, data, args->N);
 }
 
 static struct eco_view caller_state(const struct binding *b, const void *data, int s)
 {
-    return eco_bind_caller_state(b->layout, b->args, b->op, s, data);
+    return state_of(b->layout, b->op, s, data, b->args->N);
 }
 
 const void *eco_bind_weights(const struct eco_layout *layout, const struct eco_args *args,
@@ -129,19 +143,14 @@ void *eco_bind_gradient(const struct eco_layout *layout, const struct eco_args *
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-static int states(const struct binding *b)
-{
-    return b->problem->cell->recipe.n_states;
-}
-
 static void bind_planes(const struct binding *b)
 {
     const int32_t before = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, false),
                   next = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, true);
     for (int s = 0; s < states(b); s++) {
-        const struct eco_array array = eco_layout_state(b->layout, b->op->layer, b->op->d, s);
-        b->bound->next[s] = array_of(b, &array, -next);
-        b->bound->before[s] = array_of(b, &array, -before);
+        b->bound->next[s] = b->bound->before[s] = array_of(b, ECO_INNER_STATE, s);
+        b->bound->next[s].from -= next;
+        b->bound->before[s].from -= before;
         b->bound->begins[s] = false;
     }
     b->bound->copied = false;
@@ -150,23 +159,21 @@ static void bind_planes(const struct binding *b)
 static void bind_caller_states(const struct binding *b, const void *const initial[ECO_MAX_STATES],
                                void *const final[ECO_MAX_STATES])
 {
-    struct eco_args args = *b->args;
-    struct binding of_streams = *b;
-    of_streams.args = &args;
-    args.N = args.rows != NULL ? args.streams : args.N;
+    const bool streams = b->args->rows != NULL;
+    const int32_t N = streams ? b->args->streams : b->args->N;
     for (int s = 0; s < states(b); s++) {
-        b->bound->initial[s] = caller_state(&of_streams, initial[s], s);
-        b->bound->final[s] = caller_state(&of_streams, final[s], s);
-        b->bound->initial[s].stream = b->bound->final[s].stream = args.rows != NULL;
+        b->bound->initial[s] = state_of(b->layout, b->op, s, initial[s], N);
+        b->bound->final[s] = state_of(b->layout, b->op, s, final[s], N);
+        b->bound->initial[s].stream = b->bound->final[s].stream = streams;
     }
 }
 
 /* What the layer above reads in a run that is not lean: this direction's columns. */
 static struct eco_view sequence_of(const struct binding *b, const struct eco_op *op)
 {
-    const struct eco_array array = eco_layout_sequence(b->layout, op->layer);
-    struct eco_view view = eco_bind_array(&array, b->args, -1);
-    return eco_view_column(&view, op->d * (size_t)b->problem->P);
+    struct eco_view view = eco_bind_array(b->layout, b->args, op, ECO_INNER_SEQUENCE, 0);
+    view.from = -1;
+    return view;
 }
 
 /* y of a direction; below the last layer, the copy that a lean run keeps, or a run with wide
@@ -179,27 +186,18 @@ static struct eco_view y_of(const struct binding *b, const struct eco_op *op)
         return output(&at, b->args->y);
     if (!eco_layout_is_lean(b->layout))
         return eco_problem_wide_output(b->problem) ? sequence_of(b, op) : output(&at, NULL);
-    const struct eco_array checkpoint = eco_layout_checkpoint(b->layout, op->layer, op->d, 0);
-    return eco_bind_array(&checkpoint, b->args, 0);
+    return array_of(&at, ECO_INNER_CHECKPOINT, 0);
 }
 
-static struct eco_view checkpoint_of(const struct binding *b, int s)
-{
-    const struct eco_array checkpoint = eco_layout_checkpoint(b->layout, b->op->layer, b->op->d, s);
-    return eco_bind_array(&checkpoint, b->args, 0);
-}
-
-/* States of the chunk in a lean run without all checkpoints; backward from one before it. */
-static struct eco_view recent_of(const struct binding *b, int s)
-{
-    const struct eco_array recent = eco_layout_recent(b->layout, b->op->layer, b->op->d, s);
-    const int32_t before = b->args->backward && !b->op->reversed ? 1 : 0;
-    return eco_bind_array(&recent, b->args, b->op->t0 - before);
-}
-
+/* Copies of states after steps; in a lean run without all checkpoints those of the chunk, backward
+ * from one before it. */
 static struct eco_view copies_of(const struct binding *b, int s)
 {
-    return (eco_layout_copies_direct(b->layout) ? checkpoint_of : recent_of)(b, s);
+    if (eco_layout_copies_direct(b->layout))
+        return array_of(b, ECO_INNER_CHECKPOINT, s);
+    struct eco_view recent = array_of(b, ECO_INNER_RECENT, s);
+    recent.from -= b->args->backward && !b->op->reversed;
+    return recent;
 }
 
 /* Must steps and products of backward read a copy of y?  Yes if its rows are not contiguous or not
@@ -219,7 +217,7 @@ static bool copies_y(const struct binding *b)
  * computed together.  In forward order the state before a step is one step earlier in the array. */
 static struct eco_view history_of(const struct binding *b)
 {
-    struct eco_view history = scratch_of(b, ECO_SCRATCH_HISTORY);
+    struct eco_view history = array_of(b, ECO_INNER_HISTORY, 0);
     history.from -= b->op->reversed ? 0 : 1;
     return history;
 }
@@ -253,39 +251,24 @@ static void bind_starts(const struct binding *b)
         b->bound->start[s] = caller_state(b, b->args->reset_state[s], s);
 }
 
-static void bind_replaced(const struct binding *b)
-{
-    bind_starts(b);
-    for (int s = 0; b->args->resets != NULL && !b->layout->request.gpu.lean && s < states(b); s++) {
-        const struct eco_array replaced = eco_layout_replaced(b->layout, b->op->layer, b->op->d, s);
-        b->bound->replaced[s] = eco_bind_array(&replaced, b->args, 0);
-    }
-}
-
-/* Arrays over the steps of dacc; a lean run has none if no product reads the state. */
-static struct eco_view with_resets_of(const struct binding *b, int s)
-{
-    const struct eco_array with_resets =
-        eco_layout_with_resets(b->layout, b->op->layer, b->op->d, s);
-    if (with_resets.row == 0)
-        return (struct eco_view){0};
-    return eco_bind_array(&with_resets, b->args, chunk_begin(b, ECO_SCRATCH_DACC));
-}
-
+/* A lean run has none if no product reads the state. */
 static void bind_with_resets(const struct binding *b)
 {
     bind_starts(b);
-    for (int s = 0; b->args->resets != NULL && s < states(b); s++)
-        b->bound->with_resets[s] = with_resets_of(b, s);
+    for (int s = 0; b->args->resets != NULL && s < states(b); s++) {
+        b->bound->with_resets[s] = array_of(b, ECO_INNER_WITH_RESETS, s);
+        if (b->bound->with_resets[s].row == 0)
+            b->bound->with_resets[s] = (struct eco_view){0};
+    }
 }
 
 static void bind_dstarts(const struct binding *b)
 {
-    for (int s = 0; b->problem->resets && s < states(b); s++) {
-        const struct eco_array sums = eco_layout_dstart(b->layout, b->op->layer, b->op->d, s);
-        b->bound->dstart[s] = eco_bind_array(&sums, b->args, 0);
+    if (!b->problem->resets)
+        return;
+    bind_arrays(b, b->bound->dstart, ECO_INNER_DSTART, 0);
+    for (int s = 0; s < states(b); s++)
         b->bound->dreset_state[s] = caller_state(b, b->args->dreset_state[s], s);
-    }
 }
 
 /* ---- states of every step -------------------------------------------------------------------- */
@@ -329,13 +312,13 @@ static struct eco_view x_of(const struct binding *b)
 static void bind_gather(const struct binding *b)
 {
     b->bound->x = x_of(b);
-    b->bound->gather = scratch_of(b, ECO_SCRATCH_GATHER);
+    b->bound->gather = array_of(b, ECO_INNER_GATHER, 0);
 }
 
 static void bind_input(const struct binding *b)
 {
     if (b->op->gathered) {
-        b->bound->input = scratch_of(b, ECO_SCRATCH_GATHER);
+        b->bound->input = array_of(b, ECO_INNER_GATHER, 0);
         return;
     }
     b->bound->input = x_of(b);
@@ -344,19 +327,19 @@ static void bind_input(const struct binding *b)
         b->bound->input.row = (size_t)b->problem->I;
 }
 
-/* Above the first layer: the gradient of y below. */
-static struct eco_view dinput_of(const struct binding *b, int layer)
+/* Above the first layer: the gradient of y below, both directions. */
+static struct eco_view dinput_of(const struct binding *b)
 {
-    const struct eco_array dinput = eco_layout_dinput(b->layout, layer);
-    return eco_bind_array(&dinput, b->args, 0);
+    const struct eco_op both = {.layer = b->op->layer};
+    return eco_bind_array(b->layout, b->args, &both, ECO_INNER_DINPUT, 0);
 }
 
 static struct eco_view dy_of(const struct binding *b)
 {
-    if (b->op->layer == b->problem->L - 1)
-        return output(b, b->args->dy);
-    struct eco_view dy = dinput_of(b, b->op->layer + 1);
-    return eco_view_column(&dy, b->op->d * (size_t)b->problem->P);
+    const struct eco_op above = {.layer = (uint8_t)(b->op->layer + 1), .d = b->op->d};
+    return b->op->layer == b->problem->L - 1
+               ? output(b, b->args->dy)
+               : eco_bind_array(b->layout, b->args, &above, ECO_INNER_DINPUT, 0);
 }
 
 /* ---- by kind --------------------------------------------------------------------------------- */
@@ -370,43 +353,41 @@ static void begin(const struct binding *b)
     if (!eco_layout_copies_states(b->layout))
         return;
     b->bound->y = y_of(b, b->op);
-    for (int s = 1; s < states(b) && eco_layout_copies_direct(b->layout); s++)
-        b->bound->checkpoint[s] = checkpoint_of(b, s);
+    if (eco_layout_copies_direct(b->layout))
+        bind_arrays(b, b->bound->checkpoint, ECO_INNER_CHECKPOINT, 1);
 }
 
 static void input(const struct binding *b)
 {
     bind_input(b);
-    b->bound->acc = scratch_of(b, ECO_SCRATCH_ACC);
+    b->bound->acc = array_of(b, ECO_INNER_ACC, 0);
 }
 
 static void bind_projection(const struct binding *b)
 {
     if (!b->problem->projected)
         return;
-    const struct eco_array u = eco_layout_output(b->layout, b->op->layer, b->op->d);
-    b->bound->u = array_of(b, &u, 0);
-    b->bound->h = scratch_of(b, ECO_SCRATCH_STEP);
+    b->bound->u = array_of(b, ECO_INNER_OUTPUT, 0);
+    b->bound->h = array_of(b, ECO_INNER_STEP, 0);
 }
 
 /* Nothing is saved in inference, nor in a forward whose backward replays. */
 static struct eco_view save_of(const struct binding *b)
 {
-    if (!eco_layout_saves(b->layout))
-        return (struct eco_view){0};
-    const struct eco_array save = eco_layout_save(b->layout, b->op->layer, b->op->d);
-    return array_of(b, &save, 0);
+    return eco_layout_saves(b->layout) ? array_of(b, ECO_INNER_SAVE, 0) : (struct eco_view){0};
 }
 
 static void step(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;
     bind_planes(b);
-    bind_replaced(b);
+    bind_starts(b);
+    if (b->args->resets != NULL && !b->layout->request.gpu.lean)
+        bind_arrays(b, bound->replaced, ECO_INNER_REPLACED, 0);
     input(b);
     bind_projection(b);
-    bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
-    bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
+    bound->operand = array_of(b, ECO_INNER_OPERAND, 0);
+    bound->mean = array_of(b, ECO_INNER_MEAN, 0);
     bound->save = save_of(b);
     bound->y = y_of(b, b->op);
     for (int s = 1; s < states(b) && eco_layout_copies_states(b->layout); s++)
@@ -414,17 +395,9 @@ static void step(const struct binding *b)
     bind_callers_states(b);
 }
 
-static void bind_carry(const struct binding *b)
-{
-    for (int s = 0; s < states(b); s++) {
-        const struct eco_array carry = eco_layout_carry(b->layout, b->op->layer, b->op->d, s);
-        b->bound->carry[s] = eco_bind_array(&carry, b->args, 0);
-    }
-}
-
 static void begin_back(const struct binding *b)
 {
-    bind_carry(b);
+    bind_arrays(b, b->bound->carry, ECO_INNER_CARRY, 0);
     bind_dstarts(b);
     bind_caller_states(b, b->args->dfinal, b->args->dinitial);
 }
@@ -432,8 +405,7 @@ static void begin_back(const struct binding *b)
 /* Indexed by sums, not by steps. */
 static struct eco_view dvector_of(const struct binding *b)
 {
-    struct eco_view sums = scratch_of(b, ECO_SCRATCH_DVECTOR);
-    sums.from = 0;
+    struct eco_view sums = array_of(b, ECO_INNER_DVECTOR, 0);
     if (!b->layout->request.cpu.sums_vectors)
         sums.first = NULL;
     return sums;
@@ -445,30 +417,30 @@ static void step_back(const struct binding *b)
     bind_states_back(b);
     bind_with_resets(b);
     bind_dstarts(b);
-    bind_carry(b);
+    bind_arrays(b, bound->carry, ECO_INNER_CARRY, 0);
     bind_projection(b);
-    bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
-    bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
-    bound->doperand = scratch_of(b, ECO_SCRATCH_DOPERAND);
+    bound->acc = array_of(b, ECO_INNER_DACC, 0);
+    bound->operand = array_of(b, ECO_INNER_OPERAND, 0);
+    bound->doperand = array_of(b, ECO_INNER_DOPERAND, 0);
     bound->dvector = dvector_of(b);
-    bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
+    bound->mean = array_of(b, ECO_INNER_MEAN, 0);
     bound->save = save_of(b);
     bound->dy = dy_of(b);
     bind_all_states(b, b->args->dstates);
     if (b->problem->projected)
-        bound->du = scratch_of(b, ECO_SCRATCH_DOUTPUT);
+        bound->du = array_of(b, ECO_INNER_DOUTPUT, 0);
 }
 
 /* Dense over the op's steps; NULL if the caller does not need it. */
 static void dx(const struct binding *b)
 {
-    b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
+    b->bound->acc = array_of(b, ECO_INNER_DACC, 0);
     if (b->op->layer == 0 && b->args->dx == NULL) {
         b->bound->dx = (struct eco_view){0};
     } else if (b->op->gathered) {
-        b->bound->dx = scratch_of(b, ECO_SCRATCH_DGATHER);
+        b->bound->dx = array_of(b, ECO_INNER_DGATHER, 0);
     } else if (b->op->layer > 0) {
-        b->bound->dx = dinput_of(b, b->op->layer);
+        b->bound->dx = dinput_of(b);
     } else {
         const size_t I = (size_t)b->problem->I;
         b->bound->dx = sequence(b, b->args->dx, I, 0);
@@ -479,11 +451,12 @@ static void dx(const struct binding *b)
 
 static void scatter(const struct binding *b)
 {
-    b->bound->dgather = scratch_of(b, ECO_SCRATCH_DGATHER);
-    b->bound->dsum = b->op->layer == 0 && eco_layout_sums_dx(b->problem) ? dinput_of(b, 0)
-                                                                         : (struct eco_view){0};
-    b->bound->dx = b->op->layer > 0 ? dinput_of(b, b->op->layer)
-                                    : sequence(b, b->args->dx, (size_t)b->problem->I, 0);
+    b->bound->dgather = array_of(b, ECO_INNER_DGATHER, 0);
+    b->bound->dsum = b->op->layer == 0 && eco_layout_sums_dx(b->problem)
+                         ? array_of(b, ECO_INNER_DX, 0)
+                         : (struct eco_view){0};
+    b->bound->dx =
+        b->op->layer > 0 ? dinput_of(b) : sequence(b, b->args->dx, (size_t)b->problem->I, 0);
 }
 
 static void weights(const struct binding *b)
@@ -497,20 +470,18 @@ static void weights(const struct binding *b)
         }
     bind_input(b);
     bind_projection(b);
-    b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
+    b->bound->acc = array_of(b, ECO_INNER_DACC, 0);
     b->bound->dvector = dvector_of(b);
-    b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
+    b->bound->operand = array_of(b, ECO_INNER_OPERAND, 0);
 }
 
 /* Binds saved values and u, and what the reserve keeps of them. */
 static void bind_narrowed(const struct binding *b)
 {
-    const struct eco_array save = eco_layout_kept_save(b->layout, b->op->layer, b->op->d),
-                           u = eco_layout_kept_output(b->layout, b->op->layer, b->op->d);
     b->bound->save = save_of(b);
     bind_projection(b);
-    b->bound->kept_save = eco_bind_array(&save, b->args, 0);
-    b->bound->kept_u = eco_bind_array(&u, b->args, 0);
+    b->bound->kept_save = array_of(b, ECO_INNER_KEPT_SAVE, 0);
+    b->bound->kept_u = array_of(b, ECO_INNER_KEPT_OUTPUT, 0);
 }
 
 static void keep(const struct binding *b)
@@ -521,7 +492,7 @@ static void keep(const struct binding *b)
     if (eco_layout_narrows(b->layout))
         bind_narrowed(b);
     for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++) {
-        b->bound->checkpoint[s] = checkpoint_of(b, s);
+        b->bound->checkpoint[s] = array_of(b, ECO_INNER_CHECKPOINT, s);
         if (lean)
             b->bound->next[s] = copies_of(b, s);
     }
@@ -538,8 +509,8 @@ static void replay(const struct binding *b)
     bind_caller_states(b, b->args->initial, b->args->final);
     bind_input(b);
     bind_projection(b);
-    bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
-    bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
+    bound->operand = array_of(b, ECO_INNER_OPERAND, 0);
+    bound->mean = array_of(b, ECO_INNER_MEAN, 0);
     bound->save = save_of(b);
     if (eco_layout_is_lean(b->layout))
         return;

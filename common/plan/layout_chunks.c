@@ -1,7 +1,7 @@
 /*
  * The lengths of a run's chunks.
  */
-#include "common/plan/cursor.h"
+#include "common/plan/shapes.h"
 
 bool eco_layout_is_replay(const struct eco_layout *layout)
 {

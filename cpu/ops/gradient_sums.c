@@ -28,7 +28,7 @@ static size_t offset_of(const struct eco_cpu_run *run, const struct eco_op *op)
 
 static void *sums_apart(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    return eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_GRADIENT).first;
+    return eco_bind_array(run->layout, run->args, op, ECO_INNER_GRADIENT, 0).first;
 }
 
 void *eco_cpu_gradient(const struct eco_cpu_run *run, const struct eco_op *op, int part)

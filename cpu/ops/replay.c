@@ -181,7 +181,7 @@ static void point_at_step(const struct part *part, struct eco_pointwise *call, i
     const struct eco_bound *bound = part->replay->bound;
     const struct eco_cpu_run *run = part->replay->run;
     const struct eco_view unread =
-        eco_bind_scratch(run->layout, run->args, bound->op, ECO_SCRATCH_UNREAD);
+        eco_bind_array(run->layout, run->args, bound->op, ECO_INNER_UNREAD, 0);
     call->t = t;
     call->row1 = eco_cpu_active(run, t);
     call->acc = eco_view_at(&part->bound.acc, t);

@@ -129,7 +129,7 @@ struct eco_scan_blocks eco_cpu_scan_begin(const struct eco_cpu_run *run,
     scan.own = eco_cpu_part(run, scan.blocks, 1);
     const size_t sum = eco_type_bytes(run->layout->sum), all = plane(run->problem);
     const size_t blocks = (size_t)scan.blocks, states = (size_t)scan.call.n_states;
-    char *room = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_EXCHANGE).first;
+    char *room = eco_bind_array(run->layout, run->args, op, ECO_INNER_EXCHANGE, 0).first;
     scan.factor = room;
     scan.term = scan.factor + blocks * (size_t)run->lowered->linear.n_factors * all * sum;
     for (int s = 0; s < scan.call.n_states; s++) {

@@ -73,7 +73,7 @@ bool eco_step_is_short(const struct eco_problem *problem, const struct eco_caps 
 /* algo/per_step.c; are rows padded? Yes if forced, or if products gain more than copies cost. */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps,
                     unsigned outside);
-/* Bytes of ECO_SCRATCH_PRODUCT, given the other requests: a wavefront, chunks. */
+/* Bytes of ECO_INNER_PRODUCT, given the other requests: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               const struct eco_layout_request *request);
 /* Updates the requests that follow from chunks: eco_algo.fit. */

@@ -75,7 +75,7 @@ size_t eco_gpu_room_for(const struct eco_gpu_run *run, const struct eco_product 
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes)
 {
     const uintptr_t at =
-        (uintptr_t)eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PRODUCT).first;
+        (uintptr_t)eco_bind_array(run->layout, run->args, op, ECO_INNER_PRODUCT, 0).first;
     const uintptr_t aligned =
         (at + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
     *bytes = run->layout->request.gpu.product_bytes - (aligned - at);

@@ -23,18 +23,16 @@ static void widen_bytes(struct eco_gpu_run *run, const struct eco_op *op, int pa
 static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
-    const struct eco_array array =
-        eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);
+    const struct eco_view view =
+        eco_bind_array(run->layout, run->args, op, ECO_INNER_WIDENED, part);
     if (run->layout->weight == ECORNN_S8) {
-        widen_bytes(run, op, part, eco_bind_array(&array, run->args, 0).first);
+        widen_bytes(run, op, part, view.first);
         return;
     }
     const struct eco_move_call call = {
-        .to = {.data = eco_bind_array(&array, run->args, 0).first,
-               .row = array.row,
-               .type = array.type},
+        .to = {.data = view.first, .row = view.row, .type = view.type},
         .from = {.data = (void *)(uintptr_t)eco_bind_weights(run->layout, run->args, op, part),
-                 .row = array.row,
+                 .row = view.row,
                  .type = run->layout->weight},
         .steps = 1,
         .rows = matrix->n * matrix->height,
@@ -46,13 +44,13 @@ static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
 static void transpose(struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
-    const struct eco_array array =
-        eco_layout_transposed(run->layout, run->args->backward, op->layer, op->d, part);
-    const struct eco_transpose_call call = {.to = eco_bind_array(&array, run->args, 0).first,
+    const struct eco_view view =
+        eco_bind_array(run->layout, run->args, op, ECO_INNER_TRANSPOSED, part);
+    const struct eco_transpose_call call = {.to = view.first,
                                             .from = eco_gpu_weights(run, op, part),
                                             .rows = matrix->n * matrix->height,
                                             .columns = matrix->row,
-                                            .bytes = eco_type_bytes(array.type)};
+                                            .bytes = eco_type_bytes(view.type)};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_transpose(&call, run->stream), "transposing R");
     eco_launch_concurrent(&run->launch);
@@ -114,9 +112,9 @@ static struct weights weights_of(const struct eco_gpu_run *run, const struct eco
         m->weight_id < ECO_WEIGHT_RECURRENT)
         return (struct weights){eco_gpu_weights(run, m->op, m->weight_id), false, row,
                                 height * row};
-    const struct eco_array array =
-        eco_layout_transposed(run->layout, back, m->op->layer, m->op->d, m->weight_id);
-    return (struct weights){eco_bind_array(&array, run->args, 0).first, true, array.row, height};
+    const struct eco_view view =
+        eco_bind_array(run->layout, run->args, m->op, ECO_INNER_TRANSPOSED, m->weight_id);
+    return (struct weights){view.first, true, view.row, height};
 }
 
 static ecornn_type c_type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)

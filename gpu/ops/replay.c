@@ -207,13 +207,12 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
     const int32_t chunk = run->layout->chunk;
-    const struct eco_array acc = eco_layout_scratch(run->layout, false, op->layer, op->d,
-                                                    ECO_SCRATCH_ACC),
-                           mean = eco_layout_scratch(run->layout, false, op->layer, op->d,
-                                                     ECO_SCRATCH_MEAN);
+    const struct eco_array mean =
+        eco_layout_array(run->layout, ECO_INNER_MEAN, false, op->layer, op->d, 0);
     struct eco_replay replay = {.run = run,
                                 .bound = bound,
-                                .mean = eco_bind_array(&mean, run->args, 0),
+                                .acc = eco_bind_array(run->layout, run->args, op, ECO_INNER_ACC, 0),
+                                .mean = eco_bind_view(&mean, run->args, 0),
                                 .knows = eco_layout_knows_states(run->layout)};
     replay.at_once = eco_cell_replays_at_once(run->problem->cell, replay.knows);
     /* with resets a checkpoint is not always the state before a step */
@@ -228,14 +227,13 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
     if (replay.at_once)
         eco_gpu_patch_states(run, bound, op->t0, op->t1);
     replay.t0 = op->t0;
-    replay.acc = eco_bind_array(&acc, run->args, op->t0);
     if (run_all_wide(&replay))
         return;
     for (int32_t k = 0; k < op->t1 - op->t0; k += chunk) {
         const int32_t steps = op->t1 - op->t0 - k < chunk ? op->t1 - op->t0 - k : chunk;
         replay.t0 = op->reversed ? op->t1 - k - steps : op->t0 + k;
         replay.t1 = replay.t0 + steps;
-        replay.acc = eco_bind_array(&acc, run->args, replay.t0);
+        replay.acc.from = replay.t0;
         run_part(&replay);
     }
     eco_replay_take_kept(&replay);

@@ -55,10 +55,11 @@ static void load_first(const struct eco_replay *replay, int s, const struct eco_
 static struct eco_view scanned(const struct eco_replay *replay, int s, bool next, int32_t t)
 {
     const struct eco_op *op = replay->bound->op;
-    const struct eco_array scan = eco_layout_scan(replay->run->layout, op->layer, op->d, s);
     const int32_t ahead = (t - op->t0) / replay->segment;
-    return eco_bind_array(&scan, replay->run->args,
-                          op->t0 - ahead - (int32_t)(next != op->reversed));
+    struct eco_view scan =
+        eco_bind_array(replay->run->layout, replay->run->args, op, ECO_INNER_SCAN, s);
+    scan.from -= ahead + (int32_t)(next != op->reversed);
+    return scan;
 }
 
 /* Copies the checkpoints from which the segments of the chunk begin, but for the first of them. */

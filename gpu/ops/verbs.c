@@ -138,10 +138,10 @@ static void fill(struct eco_gpu_run *run, const struct eco_view *view, size_t wi
 }
 
 /* Fills the padding of columns that are H wide, in `steps` steps. */
-static void fill_columns(struct eco_gpu_run *run, const struct eco_op *op, enum eco_scratch scratch,
+static void fill_columns(struct eco_gpu_run *run, const struct eco_op *op, enum eco_inner which,
                          int32_t steps)
 {
-    const struct eco_view view = eco_bind_scratch(run->layout, run->args, op, scratch);
+    const struct eco_view view = eco_bind_array(run->layout, run->args, op, which, 0);
     const size_t column = (size_t)eco_gpu_column(run);
     fill(run, &view, (size_t)run->problem->H, column,
          view.row / column * (size_t)steps * (size_t)run->layout->N);
@@ -181,13 +181,13 @@ void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound)
         if (read)
             fill_planes(run, bound->op, &bound->before[s], eco_problem_width(run->problem, s));
     }
-    fill_columns(run, bound->op, ECO_SCRATCH_OPERAND, 1);
+    fill_columns(run, bound->op, ECO_INNER_OPERAND, 1);
 }
 
 static void fill_all_columns(struct eco_gpu_run *run, const struct eco_op *op)
 {
-    fill_columns(run, op, ECO_SCRATCH_DACC, run->layout->weights_steps);
-    fill_columns(run, op, ECO_SCRATCH_OPERAND, run->layout->weights_steps);
+    fill_columns(run, op, ECO_INNER_DACC, run->layout->weights_steps);
+    fill_columns(run, op, ECO_INNER_OPERAND, run->layout->weights_steps);
 }
 
 /* ---- all verbs ------------------------------------------------------------------------------- */

@@ -64,8 +64,7 @@ static const void *weights_of(const struct eco_gpu_run *run, const struct eco_op
 {
     if (!run->args->backward)
         return eco_gpu_weights(run, op, part);
-    const struct eco_array array = eco_layout_transposed(run->layout, true, op->layer, op->d, part);
-    return eco_bind_array(&array, run->args, 0).first;
+    return eco_bind_array(run->layout, run->args, op, ECO_INNER_TRANSPOSED, part).first;
 }
 
 static void begin_at(int32_t row, struct eco_view *view)
@@ -109,7 +108,7 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
     const struct eco_view *y = backward ? &bound->dy : &bound->y, *acc = &bound->acc;
     struct eco_persistent_job job = {
         .vector = eco_gpu_weights(run, op, ECO_WEIGHT_VECTORS),
-        .exchange = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_EXCHANGE).first,
+        .exchange = eco_bind_array(run->layout, run->args, op, ECO_INNER_EXCHANGE, 0).first,
         .acc_step = along(&course, acc),
         .y = eco_view_at(y, course.first),
         .y_step = along(&course, y),

@@ -118,7 +118,7 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
 {
     const struct eco_op *op = bound->op;
     const bool backward = run->args->backward;
-    char *room = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_EXCHANGE).first;
+    char *room = eco_bind_array(run->layout, run->args, op, ECO_INNER_EXCHANGE, 0).first;
     struct eco_scan_call call = {
         .rows = run->args->N,
         .hidden = run->problem->H,

@@ -12,7 +12,7 @@ char *eco_scan_text(const struct ecornn_cell *cell, ecornn_type rows, bool backw
 /* launch.c: compiles the kernels of a plan, or stores the reason why not in the plan. */
 void eco_scan_prepare(const struct ecornn_plan *plan);
 void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text);
-/* Bytes of ECO_SCRATCH_EXCHANGE for a run of the problem. */
+/* Bytes of ECO_INNER_EXCHANGE for a run of the problem. */
 size_t eco_scan_bytes(const struct eco_problem *problem);
 ecornn_status eco_gpu_run_scan(const struct ecornn_plan *plan, const struct eco_tape *tape,
                                const struct eco_layout *layout, const struct eco_args *args);

@@ -27,9 +27,7 @@ const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *
 {
     if (!run->layout->request.gpu.widened || weight_id == ECO_WEIGHT_VECTORS)
         return eco_bind_weights(run->layout, run->args, op, weight_id);
-    const struct eco_array array =
-        eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, weight_id);
-    return eco_bind_array(&array, run->args, 0).first;
+    return eco_bind_array(run->layout, run->args, op, ECO_INNER_WIDENED, weight_id).first;
 }
 
 bool eco_gpu_reads_bytes(const struct eco_gpu_run *run)

@@ -3,6 +3,7 @@
  * block, and that a smaller run takes no more memory than the plan.
  */
 #include <check.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct map {
     unsigned char *owner[4];
     size_t bytes[4];
     unsigned char id;
+    enum eco_block block; /* other blocks are not painted; NONE: all are */
 };
 
 static void map_open(struct map *map, const struct eco_layout *layout, const char *text)
@@ -41,8 +43,16 @@ static void map_close(struct map *map)
         free(map->owner[i]);
 }
 
+/* What is painted from now on has another owner; 0 is none. */
+static void change_owner(struct map *map)
+{
+    map->id = map->id == UCHAR_MAX ? 1 : map->id + 1;
+}
+
 static void paint_bytes(struct map *map, enum eco_block block, size_t from, size_t bytes)
 {
+    if (map->block != ECO_BLOCK_NONE && map->block != block)
+        return;
     ck_assert_msg(from + bytes <= map->bytes[block], "%s: array %d ends at %zu of %zu", map->text,
                   map->id, from + bytes, map->bytes[block]);
     for (size_t i = from; i < from + bytes; i++) {
@@ -58,8 +68,6 @@ static void paint_bytes(struct map *map, enum eco_block block, size_t from, size
 static void paint_more(struct map *map, struct eco_array array, int32_t steps, size_t width)
 {
     const size_t element = eco_type_bytes(array.type);
-    if (width == 0)
-        return;
     if (array.wrap > 0)
         steps = (int32_t)array.wrap;
     for (int32_t t = 0; t < (array.step > 0 ? steps : 1); t++)
@@ -73,26 +81,6 @@ static void check_aligned(const struct map *map, size_t offset)
 {
     ck_assert_msg(offset % ECO_ALIGNMENT == 0, "%s: array %d begins at %zu", map->text, map->id,
                   offset);
-}
-
-/* Paints an array for a new owner. */
-static void paint(struct map *map, struct eco_array array, int32_t steps, size_t width)
-{
-    map->id++;
-    if (width > 0)
-        check_aligned(map, array.offset);
-    paint_more(map, array, steps, width);
-}
-
-/* Paints the planes of a state of one direction, which begin inside a row of both directions. */
-static void paint_planes(struct map *map, int layer, int d, int s)
-{
-    const struct eco_array planes = eco_layout_state(map->layout, layer, d, s);
-    map->id++;
-    if (d == 0)
-        check_aligned(map, planes.offset);
-    const int32_t steps = planes.chunked ? map->layout->chunk_backward : map->layout->T;
-    paint_more(map, planes, steps + 2, (size_t)eco_problem_width(map->layout->problem, s));
 }
 
 static void check_weights(const struct eco_layout *layout, const char *text)
@@ -110,7 +98,7 @@ static void check_weights(const struct eco_layout *layout, const char *text)
         const bool vectors = part == ECO_WEIGHT_VECTORS;
         const size_t element = eco_type_bytes(vectors ? layout->sum : layout->weight);
         const size_t dense = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
-        map.id++;
+        change_owner(&map);
         check_aligned(&map, eco_layout_gradient(layout, layer, d, part));
         check_aligned(&map, eco_layout_weights(layout, layer, d, part));
         paint_bytes(&map, ECO_BLOCK_NONE, eco_layout_gradient(layout, layer, d, part),
@@ -132,46 +120,16 @@ static void check_weights(const struct eco_layout *layout, const char *text)
     map_close(&map);
 }
 
-/* Paints what the layer above reads, if these are not the planes. */
-static void paint_sequence(struct map *map, int layer)
-{
-    const struct eco_problem *problem = map->layout->problem;
-    if (eco_problem_wide_output(problem) && layer + 1 < problem->L &&
-        !eco_layout_is_lean(map->layout) && !eco_layout_replays(map->layout))
-        paint(map, eco_layout_sequence(map->layout, layer), map->layout->T + 2,
-              (size_t)problem->D * (size_t)problem->P);
-}
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Paints the arrays of layers that are in use at the same time: all layers if the reserve keeps
- * them or there is a wavefront, else a layer and the one above it. */
-static void paint_states(struct map *map, int layer)
-{
-    const struct eco_problem *problem = map->layout->problem;
-    for (int s = 0; s < problem->cell->recipe.n_states; s++)
-        for (int d = 0; d < problem->D; d++)
-            paint_planes(map, layer, d, s);
-    paint_sequence(map, layer);
-}
-
-/* Paints the states of the present chunk, which a lean run does not keep. */
-static void paint_recent(struct map *map, int layer)
-{
-    const struct eco_layout *layout = map->layout;
-    const int32_t steps = layout->back ? layout->chunk_backward + 1 : layout->chunk;
-    if (!eco_layout_is_lean(layout) || eco_layout_copies_direct(layout))
-        return;
-    for (int s = 1; s < layout->problem->cell->recipe.n_states; s++)
-        for (int d = 0; d < layout->problem->D; d++) {
-            map->id++;
-            paint_more(map, eco_layout_recent(layout, layer, d, s), steps,
-                       (size_t)eco_problem_width(layout->problem, s));
-            map->id++;
-            if (layout->back && !eco_layout_knows_states(layout))
-                paint_more(map, eco_layout_scan(layout, layer, d, s),
-                           steps - 1 + (steps - 2) / layout->problem->saving.every + 1,
-                           (size_t)eco_problem_width(layout->problem, s));
-        }
-}
+enum pass { FORWARD = 1, BACKWARD = 2, BOTH = FORWARD | BACKWARD };
+#define ARRAY(name, number, pass, ...) {ECO_SERIES_##name, ECO_##number, pass},
+static const struct {
+    uint8_t series, number, pass;
+} inner[ECO_INNERS] = {
+#include "common/array_rows.inc"
+};
+#undef ARRAY
 
 /* Does this layout have arrays of a replay? */
 static bool is_replay(const struct eco_layout *layout)
@@ -179,105 +137,11 @@ static bool is_replay(const struct eco_layout *layout)
     return layout->back && eco_layout_replays(layout);
 }
 
-/* Paints every unit of every accumulator separately. */
-static void paint_acc(struct map *map, int layer, int d)
-{
-    const struct eco_blocks blocks = eco_layout_acc_blocks(map->layout);
-    const struct eco_array acc = eco_layout_scratch(map->layout, false, layer, d, ECO_SCRATCH_ACC);
-    const struct eco_series *dacc = &map->layout->scratch[1][ECO_SCRATCH_DACC];
-    if (is_replay(map->layout) && map->layout->request.gpu.lean &&
-        acc.offset >= dacc->first.offset) { /* the replay's share its memory */
-        ck_assert_uint_eq(acc.offset,
-                          eco_layout_scratch(map->layout, true, layer, d, ECO_SCRATCH_DACC).offset);
-        ck_assert_uint_ge(dacc->bytes,
-                          (size_t)map->layout->chunk * acc.step * eco_type_bytes(acc.type));
-        return;
-    }
-    map->id++;
-    for (int a = 0; a < map->layout->problem->cell->lowered.n_accs; a++)
-        for (int32_t u = 0; u < map->layout->problem->H; u++) {
-            struct eco_array unit = acc;
-            unit.offset += ((size_t)a * blocks.column + eco_blocks_at(&blocks, (size_t)u)) *
-                           eco_type_bytes(acc.type);
-            paint_more(map, unit, map->layout->chunk, 1);
-        }
-}
-
-/* Paints scratch memory that has no rows, by its number of bytes. */
-static void paint_room(struct map *map, bool backward, int layer, int d, enum eco_scratch scratch)
-{
-    const struct eco_array array = eco_layout_scratch(map->layout, backward, layer, d, scratch);
-    size_t bytes = map->layout->scratch[backward][scratch].bytes;
-    map->id++;
-    if (scratch == ECO_SCRATCH_PRODUCT) {
-        ck_assert_uint_ge(bytes, map->layout->request.gpu.product_bytes);
-        if (eco_layout_shares_exchange(map->layout, backward))
-            bytes = map->layout->request.gpu.product_bytes; /* gathered rows follow */
-    }
-    check_aligned(map, array.offset);
-    paint_bytes(map, array.block, array.offset, bytes);
-}
-
-/* The exchange begins where room of products does, and ends behind gathered rows. */
-static void check_shared(const struct map *map, bool backward, int layer, int d)
-{
-    const struct eco_layout *layout = map->layout;
-    const size_t steps = (size_t)(backward ? layout->chunk_backward : layout->chunk);
-    const struct eco_series *exchange = &layout->scratch[backward][ECO_SCRATCH_EXCHANGE];
-    const size_t offset =
-        eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_EXCHANGE).offset;
-    const struct eco_array gather =
-        eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_GATHER);
-    const size_t rows = steps * (size_t)layout->N * gather.row;
-    ck_assert_uint_eq(eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_PRODUCT).offset,
-                      offset);
-    ck_assert_uint_ge(exchange->bytes, layout->request.exchange[backward].most * steps);
-    ck_assert_uint_le(gather.offset + rows * eco_type_bytes(gather.type), offset + exchange->bytes);
-}
-
-/* Paints what the whole run shares: the order of rows, and the scratch memory of each thread. */
-static void paint_shared(struct map *map)
-{
-    const struct eco_layout *layout = map->layout;
-    map->id++;
-    if (layout->request.cpu.by_length)
-        paint_bytes(map, ECO_BLOCK_WORKSPACE, layout->order,
-                    sizeof(int32_t) * ((size_t)layout->N + (size_t)layout->T + 1));
-    for (int32_t k = 0; k < layout->threads; k++) {
-        const size_t from = layout->thread_offset + (size_t)k * layout->thread_bytes;
-        map->id++;
-        check_aligned(map, from);
-        paint_bytes(map, ECO_BLOCK_WORKSPACE, from, layout->thread_bytes);
-    }
-}
-
-/* Paints the transposed R of every operand. */
-static void paint_transposed(struct map *map, bool backward, int layer, int d)
-{
-    const struct eco_layout *layout = map->layout;
-    for (int o = 0; o < layout->problem->cell->lowered.n_operands; o++) {
-        const int part = ECO_WEIGHT_RECURRENT + o;
-        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-        const struct eco_array array = eco_layout_transposed(layout, backward, layer, d, part);
-        map->id++;
-        if (layout->request.gpu.transposed[backward])
-            paint_bytes(map, array.block, array.offset,
-                        array.row * (size_t)matrix->row * eco_type_bytes(array.type));
-    }
-}
-
-static void paint_widened(struct map *map, bool backward, int layer, int d)
-{
-    for (int part = 0; part < ECO_WEIGHT_IDS && map->layout->request.gpu.widened; part++) {
-        const struct eco_matrix *matrix = eco_layout_matrix(map->layout, layer, part);
-        const struct eco_array array = eco_layout_widened(map->layout, backward, layer, d, part);
-        map->id++;
-        if (part != ECO_WEIGHT_VECTORS)
-            paint_bytes(map, array.block, array.offset,
-                        array.row * (size_t)(matrix->n * matrix->height) *
-                            eco_type_bytes(array.type));
-    }
-}
+/* The steps and the elements of a row that code uses; width 0: none. */
+struct need {
+    int32_t steps;
+    size_t width;
+};
 
 /* Is there room for a copy of the output state? */
 static bool may_copy(const struct eco_layout *layout)
@@ -288,218 +152,340 @@ static bool may_copy(const struct eco_layout *layout)
             eco_request_needs_copy(&layout->request, (size_t)problem->P));
 }
 
-/* Paints the arrays of resets: the states that starts replace, states with starts in their place,
- * and the sums of the gradients of starts. */
-static void paint_resets(struct map *map, int layer, bool backward)
+/* Planes, if they are not the sequence that a layer below the last leaves. */
+static struct need state_need(const struct eco_layout *layout, int layer, int s)
+{
+    const struct eco_problem *problem = layout->problem;
+    const bool apart = layer == problem->L - 1 || s > 0 || is_replay(layout) ||
+                       !eco_layout_replays(layout) || eco_problem_wide_output(problem) ||
+                       eco_layout_is_lean(layout);
+    const bool chunk = is_replay(layout) && !eco_layout_is_lean(layout);
+    return (struct need){2 + (chunk ? layout->chunk_backward : layout->T),
+                         apart ? (size_t)eco_problem_width(problem, s) : 0};
+}
+
+static struct need checkpoint_need(const struct eco_layout *layout, int layer, int s)
+{
+    const struct eco_problem *problem = layout->problem;
+    const bool lean = eco_layout_is_lean(layout), replays = eco_layout_replays(layout);
+    const bool there = lean ? s == 0 ? layer + 1 < problem->L : eco_layout_copies_states(layout)
+                            : replays && s > 0;
+    int32_t steps = replays && s > 0 ? 0 : layout->T;
+    for (int d = 0; d < problem->D && replays && s > 0; d++)
+        for (int32_t t = 0; t < layout->T; t++)
+            if (eco_layout_is_checkpoint(layout, d, t) &&
+                (int32_t)eco_layout_checkpoint_index(layout, d, t) >= steps)
+                steps = (int32_t)eco_layout_checkpoint_index(layout, d, t) + 1;
+    return (struct need){steps, there && steps > 0 ? (size_t)eco_problem_width(problem, s) : 0};
+}
+
+/* Saved values, and u: of this width. */
+static struct need value_need(const struct eco_layout *layout, bool there, size_t width)
+{
+    const bool replays = eco_layout_replays(layout);
+    return (struct need){layout->training && !replays ? layout->T
+                         : layout->back               ? layout->chunk_backward
+                         : eco_layout_narrows(layout) ? layout->chunk
+                                                      : 1,
+                         there ? width : 0};
+}
+
+static struct need reset_need(const struct eco_layout *layout, enum eco_inner which, int s)
+{
+    const struct eco_problem *problem = layout->problem;
+    const size_t width = problem->resets ? (size_t)eco_problem_width(problem, s) : 0;
+    if (which == ECO_INNER_REPLACED)
+        return (struct need){1, layout->request.gpu.lean ? 0 : width};
+    if (which == ECO_INNER_DSTART)
+        return (struct need){1, width};
+    const size_t row = eco_layout_array(layout, which, true, 0, 0, s).row;
+    if (s == 0 && !eco_problem_wide_output(problem))
+        ck_assert_uint_ge(row, width);
+    return (struct need){layout->weights_steps, row > 0 ? width : 0};
+}
+
+static struct need need_of(const struct eco_layout *layout, enum eco_inner which, bool back,
+                           int layer, int s)
+{
+    const struct eco_problem *problem = layout->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const size_t H = (size_t)problem->H, P = (size_t)problem->P, D = (size_t)problem->D,
+                 u = problem->projected ? H : 0, saves = (size_t)lowered->n_saves * H,
+                 slots = (size_t)lowered->n_slots * H, extra = (size_t)lowered->n_extra * H,
+                 width = (size_t)eco_problem_width(problem, s);
+    const bool lean = eco_layout_is_lean(layout), sums = layout->request.cpu.sums_vectors,
+               narrows = eco_layout_narrows(layout), lower = layer + 1 < problem->L,
+               recent = lean && !eco_layout_copies_direct(layout) && s > 0,
+               scans = recent && layout->back && !eco_layout_knows_states(layout),
+               gathers = !is_replay(layout) && eco_layout_gathers(problem, &layout->request, false);
+    const int32_t T = layout->T, span = layout->weights_steps,
+                  steps = layout->back ? layout->chunk_backward + 1 : layout->chunk;
+    switch (which) {
+    case ECO_INNER_STATE:
+        return state_need(layout, layer, s);
+    case ECO_INNER_SEQUENCE:
+        return (struct need){
+            T + 2,
+            lower && !lean && (eco_layout_replays(layout) || eco_problem_wide_output(problem)) ? P
+                                                                                               : 0};
+    case ECO_INNER_CHECKPOINT:
+        return checkpoint_need(layout, layer, s);
+    case ECO_INNER_RECENT:
+        return (struct need){steps, recent ? width : 0};
+    case ECO_INNER_SCAN:
+        return (struct need){scans ? steps - 1 + (steps - 2) / problem->saving.every + 1 : 1,
+                             scans ? width : 0};
+    case ECO_INNER_SAVE:
+        return value_need(layout, eco_layout_saves(layout), saves);
+    case ECO_INNER_OUTPUT:
+        return value_need(layout, true, u);
+    case ECO_INNER_KEPT_SAVE:
+        return (struct need){T, narrows ? saves : 0};
+    case ECO_INNER_KEPT_OUTPUT:
+        return (struct need){T, narrows ? u : 0};
+    case ECO_INNER_GATHER:
+        return (struct need){layout->chunk,
+                             layer == 0 && !back && gathers ? (size_t)problem->I : 0};
+    case ECO_INNER_DGATHER:
+        return (struct need){layout->chunk_backward, layer == 0 ? (size_t)problem->I : 0};
+    case ECO_INNER_OPERAND:
+        return (struct need){back ? span : 1, slots};
+    case ECO_INNER_MEAN:
+        return (struct need){1, (size_t)lowered->n_means[back]};
+    case ECO_INNER_DACC:
+        return (struct need){span, (size_t)lowered->n_accs * H + (sums ? 0 : extra)};
+    case ECO_INNER_DVECTOR:
+        return (struct need){(span + ECO_SUM_STEPS - 1) / ECO_SUM_STEPS, sums ? extra : 0};
+    case ECO_INNER_DOPERAND:
+        return (struct need){1, slots};
+    case ECO_INNER_STEP:
+        return (struct need){back ? span : 1, problem->projected ? P : 0};
+    case ECO_INNER_DOUTPUT:
+        return (struct need){1, u};
+    case ECO_INNER_UNREAD:
+        return (struct need){1, is_replay(layout) && !lean ? H : 0};
+    case ECO_INNER_HISTORY:
+        return (struct need){span + 1, may_copy(layout) ? P : 0};
+    case ECO_INNER_REPLACED:
+    case ECO_INNER_WITH_RESETS:
+    case ECO_INNER_DSTART:
+        return reset_need(layout, which, s);
+    case ECO_INNER_CARRY:
+        return (struct need){1, width};
+    case ECO_INNER_DINPUT:
+        return (struct need){T, layer > 0 ? D * P : 0};
+    case ECO_INNER_DX:
+        return (struct need){T, layer == 0 && eco_layout_sums_dx(problem) ? (size_t)problem->I : 0};
+    default: /* no rows */
+        return (struct need){1, 0};
+    }
+}
+
+/* Paints an array for a new owner.  Directions side by side in a row share its first element. */
+static void paint(struct map *map, enum eco_inner which, bool back, int layer, int d, int s)
+{
+    const struct need need = need_of(map->layout, which, back, layer, s);
+    const struct eco_array array = eco_layout_array(map->layout, which, back, layer, d, s);
+    if (need.width == 0)
+        return;
+    change_owner(map);
+    if (d == 0)
+        check_aligned(map, array.offset);
+    paint_more(map, array, need.steps, need.width);
+}
+
+/* Are a replay's accumulators in the memory of DACC? */
+static bool is_in_dacc(const struct eco_layout *layout, const struct eco_array *acc, int layer,
+                       int d)
+{
+    if (!is_replay(layout) || !layout->request.gpu.lean ||
+        acc->offset != eco_layout_array(layout, ECO_INNER_DACC, true, layer, d, 0).offset)
+        return false;
+    ck_assert_uint_ge(layout->series[ECO_SERIES_DACC].bytes,
+                      (size_t)layout->chunk * acc->step * eco_type_bytes(acc->type));
+    return true;
+}
+
+/* Paints every unit of every accumulator separately. */
+static void paint_acc(struct map *map, int layer, int d)
 {
     const struct eco_layout *layout = map->layout;
-    const struct eco_problem *problem = layout->problem;
-    for (int d = 0; d < problem->D; d++)
-        for (int s = 0; problem->resets && s < problem->cell->recipe.n_states; s++) {
-            const size_t width = (size_t)eco_problem_width(problem, s);
-            if (!backward && !layout->request.gpu.lean)
-                paint(map, eco_layout_replaced(layout, layer, d, s), 1, width);
-            if (!backward)
-                continue;
-            const struct eco_array with_resets = eco_layout_with_resets(layout, layer, d, s);
-            paint(map, eco_layout_dstart(layout, layer, d, s), 1, width);
-            if (s == 0 && !eco_problem_wide_output(problem))
-                ck_assert_uint_ge(with_resets.row, width);
-            if (with_resets.row > 0)
-                paint(map, with_resets, layout->weights_steps, width);
+    const struct eco_blocks blocks = eco_layout_acc_blocks(layout);
+    const struct eco_array acc = eco_layout_array(layout, ECO_INNER_ACC, false, layer, d, 0);
+    if ((layout->back && eco_layout_narrows(layout)) || is_in_dacc(layout, &acc, layer, d))
+        return;
+    change_owner(map);
+    for (int a = 0; a < layout->problem->cell->lowered.n_accs; a++)
+        for (int32_t u = 0; u < layout->problem->H; u++) {
+            struct eco_array unit = acc;
+            unit.offset += ((size_t)a * blocks.column + eco_blocks_at(&blocks, (size_t)u)) *
+                           eco_type_bytes(acc.type);
+            paint_more(map, unit, layout->chunk, 1);
         }
 }
 
-static void paint_scratch(struct map *map, int layer, bool backward)
+/* Paints memory that has no rows, by its number of bytes. */
+static void paint_room(struct map *map, enum eco_inner which, bool back, int layer, int d)
 {
-    static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
-                                               ECO_SCRATCH_DGATHER};
-    const struct eco_problem *problem = map->layout->problem;
-    const struct eco_lowered *lowered = &problem->cell->lowered;
-    const size_t H = (size_t)problem->H;
-    const bool gathers = eco_layout_gathers(problem, &map->layout->request, backward) &&
-                         (backward || !is_replay(map->layout));
-    const bool sums = map->layout->request.cpu.sums_vectors;
-    const size_t width[ECO_SCRATCHES] = {
-        [ECO_SCRATCH_GATHER] = layer == 0 && !backward && gathers ? (size_t)problem->I : 0,
-        [ECO_SCRATCH_DGATHER] = layer == 0 && backward ? (size_t)problem->I : 0,
-        [ECO_SCRATCH_OPERAND] = (size_t)lowered->n_slots * H,
-        [ECO_SCRATCH_MEAN] = (size_t)lowered->n_means[backward],
-        [ECO_SCRATCH_DACC] =
-            backward ? (size_t)(lowered->n_accs + (sums ? 0 : lowered->n_extra)) * H : 0,
-        [ECO_SCRATCH_DVECTOR] = backward && sums ? (size_t)lowered->n_extra * H : 0,
-        [ECO_SCRATCH_DOPERAND] = backward ? (size_t)lowered->n_slots * H : 0,
-        [ECO_SCRATCH_STEP] = problem->projected ? (size_t)problem->P : 0,
-        [ECO_SCRATCH_DOUTPUT] = backward && problem->projected ? H : 0,
-        [ECO_SCRATCH_UNREAD] =
-            backward && is_replay(map->layout) && !eco_layout_is_lean(map->layout) ? H : 0,
-        [ECO_SCRATCH_HISTORY] = backward && may_copy(map->layout) ? (size_t)problem->P : 0,
-    };
-    const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
-    const bool rooms = backward || !is_replay(map->layout),
-               shared = rooms && eco_layout_shares_exchange(map->layout, backward);
-    for (int d = 0; d < problem->D && shared; d++)
-        check_shared(map, backward, layer, d);
-    for (int d = 0; d < problem->D; d++)
-        for (int i = 0; i < ECO_SCRATCHES; i++) {
-            if (i == ECO_SCRATCH_TRANSPOSED)
-                paint_transposed(map, backward, layer, d);
-            if (i == ECO_SCRATCH_WIDENED)
-                paint_widened(map, backward, layer, d);
-            const bool bytes = (i == ECO_SCRATCH_PRODUCT && rooms) || i == ECO_SCRATCH_PREPARED ||
-                               (i == ECO_SCRATCH_PACK && backward);
-            if (bytes)
-                paint_room(map, backward, layer, d, i);
-            int32_t steps = backward ? map->layout->weights_steps : 1;
-            for (size_t k = 0; k < sizeof chunked / sizeof *chunked; k++)
-                steps = chunked[k] == (enum eco_scratch)i ? chunk : steps;
-            steps += i == ECO_SCRATCH_HISTORY;
-            if (i == ECO_SCRATCH_DVECTOR)
-                steps = (steps + ECO_SUM_STEPS - 1) / ECO_SUM_STEPS;
-            if (i == ECO_SCRATCH_ACC && !backward)
-                paint_acc(map, layer, d);
-            else
-                paint(map, eco_layout_scratch(map->layout, backward, layer, d, i), steps, width[i]);
-        }
-    paint_resets(map, layer, backward);
+    const struct eco_layout *layout = map->layout;
+    const struct eco_array array = eco_layout_array(layout, which, back, layer, d, 0);
+    const bool shared = eco_layout_shares_exchange(layout, back);
+    size_t bytes =
+        layout->series[inner[which].series + (inner[which].number == ECO_BOTH ? back : 0)].bytes;
+    change_owner(map);
+    if (which == ECO_INNER_PRODUCT) {
+        ck_assert_uint_ge(bytes, layout->request.gpu.product_bytes);
+        if (shared)
+            bytes = layout->request.gpu.product_bytes; /* gathered rows follow */
+    }
+    if (which == ECO_INNER_EXCHANGE && shared)
+        return;
+    check_aligned(map, array.offset);
+    paint_bytes(map, array.block, array.offset, bytes);
 }
 
-static void paint_forward(struct map *map, int layer)
+/* The exchange begins where room of products does, and ends behind gathered rows. */
+static void check_shared(const struct map *map, bool back, int layer, int d)
 {
-    const struct eco_problem *problem = map->layout->problem;
-    const bool replays = eco_layout_replays(map->layout);
-    if (!map->layout->training || eco_layout_is_lean(map->layout) || replays)
-        paint_states(map, layer);
-    if (problem->projected && (!map->layout->training || (replays && !map->layout->back)))
-        for (int d = 0; d < problem->D; d++)
-            paint(map, eco_layout_output(map->layout, layer, d), 1, (size_t)problem->H);
-    paint_recent(map, layer);
-    paint_scratch(map, layer, false);
+    const struct eco_layout *layout = map->layout;
+    const size_t steps = (size_t)(back ? layout->chunk_backward : layout->chunk),
+                 bytes = layout->series[ECO_SERIES_EXCHANGE + back].bytes;
+    const struct eco_array exchange =
+                               eco_layout_array(layout, ECO_INNER_EXCHANGE, back, layer, d, 0),
+                           product = eco_layout_array(layout, ECO_INNER_PRODUCT, back, layer, d, 0),
+                           gather = eco_layout_array(layout, ECO_INNER_GATHER, back, layer, d, 0);
+    const size_t rows = steps * (size_t)layout->N * gather.row;
+    ck_assert_uint_eq(product.offset, exchange.offset);
+    ck_assert_uint_ge(bytes, layout->request.exchange[back].most * steps);
+    ck_assert_uint_le(gather.offset + rows * eco_type_bytes(gather.type), exchange.offset + bytes);
 }
 
-/* Paints saved values and u of this number of steps. */
-static void paint_values(struct map *map, int layer, int32_t steps)
+/* Paints what the whole run shares: the order of rows, and the scratch memory of each thread. */
+static void paint_shared(struct map *map)
 {
-    const struct eco_problem *problem = map->layout->problem;
-    const size_t H = (size_t)problem->H;
-    for (int d = 0; d < problem->D; d++) {
-        paint(map, eco_layout_save(map->layout, layer, d), steps,
-              (size_t)problem->cell->lowered.n_saves * H);
-        if (problem->projected)
-            paint(map, eco_layout_output(map->layout, layer, d), steps, H);
+    const struct eco_layout *layout = map->layout;
+    change_owner(map);
+    if (layout->request.cpu.by_length)
+        paint_bytes(map, ECO_BLOCK_WORKSPACE, layout->order,
+                    sizeof(int32_t) * ((size_t)layout->N + (size_t)layout->T + 1));
+    for (int32_t k = 0; k < layout->threads; k++) {
+        const size_t from = layout->thread_offset + (size_t)k * layout->thread_bytes;
+        change_owner(map);
+        check_aligned(map, from);
+        paint_bytes(map, ECO_BLOCK_WORKSPACE, from, layout->thread_bytes);
     }
 }
 
-static void paint_backward(struct map *map, int layer)
+/* Paints copies of the matrices of a layer and direction. */
+static void paint_copies(struct map *map, enum eco_inner which, bool back, int layer, int d)
 {
-    const struct eco_problem *problem = map->layout->problem;
-    if (is_replay(map->layout)) {
-        paint_forward(map, layer);
-        paint_values(map, layer, map->layout->chunk_backward);
+    const struct eco_layout *layout = map->layout;
+    const bool transposed = which == ECO_INNER_TRANSPOSED;
+    const int end = transposed ? ECO_WEIGHT_RECURRENT + layout->problem->cell->lowered.n_operands
+                               : ECO_WEIGHT_IDS;
+    if (!(transposed ? layout->request.gpu.transposed[back] : layout->request.gpu.widened))
+        return;
+    for (int id = transposed ? ECO_WEIGHT_RECURRENT : 0; id < end; id++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, id);
+        const struct eco_array array = eco_layout_array(layout, which, back, layer, d, id);
+        change_owner(map);
+        if (id != ECO_WEIGHT_VECTORS)
+            paint_bytes(map, array.block, array.offset,
+                        (size_t)matrix->n * (size_t)matrix->height * (size_t)matrix->row *
+                            eco_type_bytes(array.type));
     }
-    paint_scratch(map, layer, true);
-    for (int d = 0; d < problem->D; d++)
-        for (int s = 0; s < problem->cell->recipe.n_states; s++)
-            paint(map, eco_layout_carry(map->layout, layer, d, s), 1,
-                  (size_t)eco_problem_width(problem, s));
-    /* With one direction dx is in the place of dy, also of the layers in a wavefront. */
-    const bool overlaps = map->layout->request.wavefront, apart = problem->D == 2;
-    if (layer == 1 || (layer > 1 && (apart || !overlaps)))
-        paint(map, eco_layout_dinput(map->layout, layer), map->layout->T,
-              (size_t)problem->D * (size_t)problem->P);
-    if (layer + 1 < problem->L && apart && !overlaps)
-        paint(map, eco_layout_dinput(map->layout, layer + 1), map->layout->T,
-              (size_t)problem->D * (size_t)problem->P);
 }
 
-/* Paints the states that a lean backward run reads. The output state of the last layer is not among
- * them, because it is y. */
-static void paint_checkpoint(struct map *map, int layer)
+static void paint_row(struct map *map, enum eco_inner which, bool back, int layer, int d)
 {
     const struct eco_problem *problem = map->layout->problem;
-    for (int s = layer + 1 < problem->L ? 0 : 1; s < problem->cell->recipe.n_states; s++)
-        for (int d = 0; d < problem->D; d++) {
-            const struct eco_array kept = eco_layout_checkpoint(map->layout, layer, d, s);
-            const bool some = s > 0 && eco_layout_replays(map->layout) && problem->saving.every > 1;
-            const int32_t steps =
-                some ? (map->layout->T - 1) / problem->saving.every : map->layout->T;
-            map->id++;
-            paint_more(map, kept, steps, (size_t)eco_problem_width(problem, s));
-        }
+    const bool rooms = back || !is_replay(map->layout), wavefront = map->layout->request.wavefront;
+    switch (which) {
+    case ECO_INNER_ACC:
+        paint_acc(map, layer, d);
+        break;
+    case ECO_INNER_PRODUCT:
+    case ECO_INNER_EXCHANGE:
+        if (rooms)
+            paint_room(map, which, back, layer, d);
+        break;
+    case ECO_INNER_PREPARED:
+    case ECO_INNER_PACK:
+    case ECO_INNER_GRADIENT:
+        paint_room(map, which, back, layer, d);
+        break;
+    case ECO_INNER_WIDENED:
+    case ECO_INNER_TRANSPOSED:
+        paint_copies(map, which, back, layer, d);
+        break;
+    case ECO_INNER_GATHER:
+        paint(map, back ? ECO_INNER_DGATHER : which, back, layer, d, 0);
+        if (rooms && eco_layout_shares_exchange(map->layout, back))
+            check_shared(map, back, layer, d);
+        break;
+    case ECO_INNER_DINPUT: /* its rows have both directions */
+        /* With one direction dx is in the place of dy, also of the layers in a wavefront. */
+        if (d == 0 && (problem->D == 2 || layer == 1 || !wavefront))
+            paint(map, which, back, layer, 0, 0);
+        if (d == 1 && layer + 1 < problem->L && !wavefront)
+            paint(map, which, back, layer + 1, 0, 0);
+        break;
+    default:
+        for (int s = 0;
+             s < (inner[which].number == ECO_STATES ? problem->cell->recipe.n_states : 1); s++)
+            paint(map, which, back, layer, d, s);
+    }
 }
 
-/* Paints what a replay reads: the output of each layer except the last, and the other states of
- * some steps. */
-static void paint_replayed(struct map *map, int layer)
+/* Paints the arrays of a layer that a pass has. */
+static void paint_rows(struct map *map, bool back, int layer)
 {
-    const struct eco_problem *problem = map->layout->problem;
-    const int32_t T = map->layout->T;
-    if (layer + 1 < problem->L)
-        paint(map, eco_layout_sequence(map->layout, layer), T + 2,
-              (size_t)problem->D * (size_t)problem->P);
-    for (int d = 0; d < problem->D; d++)
-        for (int s = 1; s < problem->cell->recipe.n_states; s++) {
-            struct eco_array step = eco_layout_checkpoint(map->layout, layer, d, s);
-            const size_t first = step.offset;
-            map->id++;
-            for (int32_t t = 0; t < T; t++)
-                if (eco_layout_is_checkpoint(map->layout, d, t)) {
-                    step.offset = first + eco_layout_checkpoint_index(map->layout, d, t) *
-                                              step.step * eco_type_bytes(step.type);
-                    paint_more(map, step, 1, (size_t)problem->H);
-                }
-        }
+    for (int k = 0; k < ECO_INNERS && !map->layout->request.plain; k++)
+        for (int d = 0; d < map->layout->problem->D; d++)
+            if ((inner[k].pass & (back ? BACKWARD : FORWARD)) != 0)
+                paint_row(map, k, back, layer, d);
 }
 
 static void check_reserve(const struct eco_layout *layout, const char *text)
 {
-    const struct eco_problem *problem = layout->problem;
-    const bool replays = eco_layout_replays(layout);
     struct map map;
     map_open(&map, layout, text);
-    for (int layer = 0; layer < problem->L; layer++) {
-        (eco_layout_is_lean(layout) ? paint_checkpoint
-         : replays                  ? paint_replayed
-                                    : paint_states)(&map, layer);
-        if (!replays)
-            paint_values(&map, layer, layout->T);
-    }
+    map.block = ECO_BLOCK_RESERVE;
+    for (int layer = 0; layer < layout->problem->L; layer++)
+        paint_rows(&map, false, layer);
     map_close(&map);
 }
 
 /* Paints what a layer left to the one above it in inference. */
 static void paint_below(struct map *map, int layer)
 {
-    const struct eco_layout *layout = map->layout;
-    const struct eco_problem *problem = layout->problem;
-    paint_sequence(map, layer);
-    for (int d = 0; d < problem->D; d++)
-        if (eco_layout_is_lean(layout))
-            paint_more(map, eco_layout_checkpoint(layout, layer, d, 0), layout->T,
-                       (size_t)problem->P);
-        else if (!eco_problem_wide_output(problem))
-            paint_planes(map, layer, d, 0);
+    const bool wide = eco_problem_wide_output(map->layout->problem);
+    const enum eco_inner left = eco_layout_is_lean(map->layout) ? ECO_INNER_CHECKPOINT
+                                : wide                          ? ECO_INNER_SEQUENCE
+                                                                : ECO_INNER_STATE;
+    for (int d = 0; d < map->layout->problem->D; d++)
+        paint(map, left, false, layer, d, 0);
 }
 
-static void check_workspace(const struct eco_layout *layout, const char *text, bool backward)
+/* Layers that are in use at the same time: in a wavefront all, else one and what it reads. */
+static void check_workspace(const struct eco_layout *layout, const char *text, bool back)
 {
+    const bool together = layout->request.wavefront;
     struct map map;
-    const int L = layout->problem->L;
-    if (layout->request.wavefront) {
-        map_open(&map, layout, text);
-        paint_shared(&map);
-        for (int layer = 0; layer < L; layer++)
-            (backward ? paint_backward : paint_forward)(&map, layer);
-        map_close(&map);
-        return;
-    }
-    for (int layer = 0; layer < L; layer++) {
-        map_open(&map, layout, text);
-        paint_shared(&map);
-        (backward ? paint_backward : paint_forward)(&map, layer);
-        if (!backward && !layout->training && layer > 0)
+    for (int layer = 0; layer < layout->problem->L; layer++) {
+        if (layer == 0 || !together) {
+            map_open(&map, layout, text);
+            map.block = ECO_BLOCK_WORKSPACE;
+            paint_shared(&map);
+        }
+        if (!back || is_replay(layout))
+            paint_rows(&map, false, layer);
+        if (back)
+            paint_rows(&map, true, layer);
+        if (!back && !layout->training && layer > 0 && !together)
             paint_below(&map, layer - 1);
-        map_close(&map);
+        if (layer == layout->problem->L - 1 || !together)
+            map_close(&map);
     }
 }
 

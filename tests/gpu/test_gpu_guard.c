@@ -213,8 +213,8 @@ static ecornn_status run_and_erase(struct net *net)
 {
     const struct ecornn_plan *plan = net->session.plan;
     const struct eco_array exchange =
-        eco_layout_scratch(&plan->layout[0], false, 0, 0, ECO_SCRATCH_EXCHANGE);
-    const size_t half = plan->layout[0].scratch[0][ECO_SCRATCH_EXCHANGE].bytes / 2 & ~(size_t)15;
+        eco_layout_array(&plan->layout[0], ECO_INNER_EXCHANGE, false, 0, 0, 0);
+    const size_t half = plan->layout[0].series[ECO_SERIES_EXCHANGE].bytes / 2 & ~(size_t)15;
     char *words =
         (char *)buffer_inside(session_array(&net->session, "workspace")) + exchange.offset + half;
     void *stop, *args[] = {&words, &stop};

@@ -28,6 +28,7 @@ const char *const problems[PROBLEMS] = {
     "gru-reset-first/L3/rev/T5/N3/I2/H5/resets",
     "lstm/L3/bi/T5/N3/I2/H5/all-states",
     "lstm/f32/train/L2/bi/T9/N3/I4/H6/P4/dropout:0.5/save:every:2/bf16-save",
+    "lstm/f32/train/L2/bi/T9/N3/I4/H6/P4/save:all/bf16-save",
     "gru-reset-first/bf16/train/rev/T7/N3/I4/H6/save:every:3/memory:3M",
     "gru/f32/train/L2/bi/T3/N4/I6/H12/heads:3/grouped-input",
     "min-gru/bf16/L4/bi/T6/N3/I4/H5",

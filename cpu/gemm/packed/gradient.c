@@ -246,7 +246,7 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     const int32_t group = eco_cpu_gradient_rows(run) / most, often = group > 0 ? group : 1;
     for (int32_t i = 0; i < times; i++, g.add = true) { /* without rows it clears */
         take_rows(&g, (int32_t)((int64_t)rows * (i + 1) / times - (int64_t)rows * i / times),
-                  eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PACK).first);
+                  eco_bind_array(run->layout, run->args, op, ECO_INNER_PACK, 0).first);
         multiply_rows(&g);
         eco_gradient_skip(&g, &g.first, g.rows);
         if ((i + 1) % often == 0 && i + 1 < times)

@@ -198,7 +198,7 @@ bool eco_gpu_prepares(const struct eco_gpu_run *run)
 static char *place_of(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const bool backward = run->args->backward;
-    char *at = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PREPARED).first;
+    char *at = eco_bind_array(run->layout, run->args, op, ECO_INNER_PREPARED, 0).first;
     for (int before = ECO_WEIGHT_RECURRENT; before < part; before++)
         at += bytes_of(form_of(run->problem),
                        size_of(eco_layout_matrix(run->layout, op->layer, before), backward));

@@ -109,7 +109,7 @@ void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, b
     if (!dx && has_w && eco_gpu_wants_dx(run, op))
         return;
     struct room room = room_of(run, op);
-    const struct eco_view dacc = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_DACC);
+    const struct eco_view dacc = eco_bind_array(run->layout, run->args, op, ECO_INNER_DACC, 0);
     const struct eco_scaled_f16_dacc_call call = {.data = eco_view_at(&dacc, op->t0),
                                                   .row = dacc.row,
                                                   .rows = rows_of(run, op),
@@ -201,7 +201,7 @@ void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *m,
 
 /* ---- steps back that store F16 --------------------------------------------------------------- */
 
-/* Positions in ECO_SCRATCH_PREPARED. */
+/* Positions in ECO_INNER_PREPARED. */
 struct recurrent_places {
     size_t scalars, most, last[2], matrix, end;
 };
@@ -230,7 +230,7 @@ size_t eco_scaled_f16_recurrent_bytes(const struct eco_problem *problem)
 static char *recurrent_room(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     const uintptr_t at =
-        (uintptr_t)eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PREPARED).first;
+        (uintptr_t)eco_bind_array(run->layout, run->args, op, ECO_INNER_PREPARED, 0).first;
     return (char *)((at + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT);
 }
 

@@ -12,7 +12,7 @@
 
 /* ---- which products, cost.c ------------------------------------------------------------------ */
 
-/* Bytes of ECO_SCRATCH_PRODUCT for these products; 0: none is faster. */
+/* Bytes of ECO_INNER_PRODUCT for these products; 0: none is faster. */
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             const struct eco_layout_request *request);
 /* Seconds that an op of a layer saves over TF32, with the requested chunks; 0: none. */
@@ -67,7 +67,7 @@ enum { ECO_HALVES_STEPS = 4 /* at least */ };
 bool eco_scaled_f16_halves(const struct eco_problem *problem, const struct eco_caps *caps,
                            const struct eco_layout_request *request);
 bool eco_gpu_halves_back(const struct eco_gpu_run *run);
-/* Bytes of ECO_SCRATCH_PREPARED: R, what its conversion needs, and scales of two steps. */
+/* Bytes of ECO_INNER_PREPARED: R, what its conversion needs, and scales of two steps. */
 size_t eco_scaled_f16_recurrent_bytes(const struct eco_problem *problem);
 /* Converts R of a layer, scaled_f16.c. */
 void eco_gpu_scaled_f16_recurrent(struct eco_gpu_run *run, const struct eco_op *op);
