@@ -68,6 +68,12 @@ static inline int32_t eco_forced(const struct eco_problem *problem, enum eco_for
 
 /* Input width of a layer: I, then D*P. */
 int32_t eco_problem_input(const struct eco_problem *problem, int layer);
+/* Columns of W in a layer: its input without the parts of x, which are columns after these. */
+int32_t eco_problem_rest(const struct eco_problem *problem, int layer);
+/* The first column of x itself, 0, or of part copy - 1, in a row of x (eco_accumulator). */
+int32_t eco_problem_column(const struct eco_problem *problem, int copy);
+/* Is that a part of a single number for all units? */
+bool eco_problem_is_single(const struct eco_problem *problem, int copy);
 /* Width of state s: P for the output state, H for the others. */
 int32_t eco_problem_width(const struct eco_problem *problem, int state);
 /* Columns of R for an operand: P for the output state itself, else H. */

@@ -63,6 +63,8 @@ struct eco_move_call {
     int32_t steps, rows, width, t0;
     int32_t zeros; /* columns of `to` after these, which become 0 */
     const int32_t *lengths;
+    bool spreads; /* every column is the first of `from` */
+    bool sums;    /* the first column of `to` is the sum of those of `from` */
     bool add;
     bool drop; /* dropout by (layer, t, n, i): below the threshold 0, else multiplied by scale */
     uint32_t layer;

@@ -94,7 +94,7 @@ static void walk_part(struct walk *walk, int pair, enum eco_foreign_part part)
     if (!gates)
         return;
     const size_t G = strlen(gates);
-    const int32_t width[ECO_FOREIGN_PARTS] = {eco_problem_input(problem, pair / problem->D),
+    const int32_t width[ECO_FOREIGN_PARTS] = {eco_problem_rest(problem, pair / problem->D),
                                               problem->P, 1, 1, 1};
     const int32_t cols = width[part];
     const bool transposed =

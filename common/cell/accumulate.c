@@ -1,7 +1,7 @@
 /*
  * Decides which products are summed.  An accumulator is a maximal sum of values that are used once:
- * at most one W x, one R e per operand and one vector.  What else the sum contains is added
- * afterwards.  x itself is an accumulator of its own.
+ * at most one W x or part of x, one R e per operand and one vector.  What else the sum contains is
+ * added afterwards.  x itself, and a part without a product, are accumulators of their own.
  */
 #include "common/cell/lowering.h"
 
@@ -51,12 +51,16 @@ static int find_operand(const struct eco_adjoint *adjoint, int node)
     return k;
 }
 
-/* A node's position in an accumulator: 0 W, 1 vector, 2 + k R of operand k; -1: none. */
+/* A node's position in an accumulator: 0 W or a part of x, 1 vector, 2 + k R of operand k; -1:
+ * none.
+ */
 static int position(const struct eco_lowering *lowering, int node)
 {
     switch (lowering->recipe->node[node].op) {
     case ECO_OP_INPUT:
         return 0;
+    case ECO_OP_X:
+        return lowering->recipe->node[node].index > 0 ? 0 : -1;
     case ECO_OP_VECTOR:
         return 1;
     case ECO_OP_PRODUCT:
@@ -66,18 +70,23 @@ static int position(const struct eco_lowering *lowering, int node)
     }
 }
 
-/* The first member for each position joins the accumulator of root, if there is any product. */
+/* The first member for each position joins the accumulator of root, if there is any product.  A
+ * part leaves its place to a W, and a vector to a part: no product then begins from a bias. */
 static void join_sum(struct eco_lowering *lowering, int root)
 {
     int16_t leaf[ECO_MAX_SOURCE + 1];
-    bool taken[2 + ECO_MAX_OPERANDS] = {false}, product = false;
+    bool taken[2 + ECO_MAX_OPERANDS] = {false}, input = false, part = false, product = false;
     const int n = leaves(lowering, root, leaf);
-    for (int i = 0; i < n; i++)
-        product |= is_addend(lowering, leaf[i]) && position(lowering, leaf[i]) >= 0 &&
-                   position(lowering, leaf[i]) != 1;
+    for (int i = 0; i < n; i++) {
+        const int op = lowering->recipe->node[leaf[i]].op;
+        input |= is_addend(lowering, leaf[i]) && op == ECO_OP_INPUT;
+        part |= is_addend(lowering, leaf[i]) && op == ECO_OP_X && position(lowering, leaf[i]) == 0;
+        product |= is_addend(lowering, leaf[i]) && (op == ECO_OP_INPUT || op == ECO_OP_PRODUCT);
+    }
     for (int i = 0; product && i < n; i++) {
-        const int at = position(lowering, leaf[i]);
-        if (at < 0 || taken[at] || !is_addend(lowering, leaf[i]))
+        const int at = position(lowering, leaf[i]), op = lowering->recipe->node[leaf[i]].op;
+        const bool later = input ? op == ECO_OP_X : part && op == ECO_OP_VECTOR;
+        if (at < 0 || later || taken[at] || !is_addend(lowering, leaf[i]))
             continue;
         taken[at] = true;
         lowering->part_of[leaf[i]] = (int16_t)root;
@@ -86,20 +95,27 @@ static void join_sum(struct eco_lowering *lowering, int root)
 
 static bool is_raw(const struct eco_lowering *lowering, int node)
 {
-    return lowering->recipe->node[node].op == ECO_OP_X;
+    const struct eco_node *x = &lowering->recipe->node[node];
+    return x->op == ECO_OP_X && x->index == 0;
 }
 
 static void fill(struct eco_lowering *lowering, int root, struct eco_accumulator *acc)
 {
     memset(acc, -1, sizeof *acc);
-    if (is_raw(lowering, root))
+    if (is_raw(lowering, root)) {
+        acc->copy = 0;
         return;
+    }
     for (int i = 0; i < lowering->recipe->n_nodes; i++) {
         if (lowering->part_of[i] != root)
             continue;
-        const int at = position(lowering, i), param = lowering->recipe->node[i].index;
-        int16_t *to = at == 0 ? &acc->input : at == 1 ? &acc->vector : &acc->recurrent[at - 2];
-        *to = (int16_t)param;
+        const struct eco_node *node = &lowering->recipe->node[i];
+        const int at = position(lowering, i);
+        int16_t *to = node->op == ECO_OP_X ? &acc->copy
+                      : at == 0            ? &acc->input
+                      : at == 1            ? &acc->vector
+                                           : &acc->recurrent[at - 2];
+        *to = node->index;
     }
 }
 
@@ -175,6 +191,7 @@ static void order(struct eco_lowering *lowering, const int16_t *root)
             if (pattern(&acc[i]) == group[k]) {
                 lowering->acc[root[i]] = (int16_t)n;
                 lowered->raw = is_raw(lowering, root[i]) ? n : lowered->raw;
+                lowered->copies |= (uint32_t)(acc[i].copy >= 0) << n;
                 lowered->acc[n++] = acc[i];
             }
 }

@@ -22,10 +22,10 @@
 
 enum eco_opcode {
     /* leaves of the text */
-    ECO_OP_CONST,     /* value */
-    ECO_OP_STATE,     /* previous value of state `index` */
-    ECO_OP_VECTOR,    /* learned vector: parameter `index` */
-    ECO_OP_X,         /* the layer's input itself, which has H units */
+    ECO_OP_CONST,  /* value */
+    ECO_OP_STATE,  /* previous value of state `index` */
+    ECO_OP_VECTOR, /* learned vector: parameter `index` */
+    ECO_OP_X,      /* index 0: the layer's input itself, which has H units; else part index - 1 */
     ECO_OP_BERNOULLI, /* random: 1 with probability `value`, else 0, drawn by coordinates; outside
                          training its expectation `value`.  `index` numbers the bernoulli() of the
                          text; ECO_DRAW_ONCE is set in it if the draw is the same for all steps */
@@ -96,15 +96,25 @@ struct eco_recipe_param {
     char name[ECO_MAX_NAME + 4]; /* "W.i" "R.i" "b.i" "p.i" */
 };
 
+/* A part of x, declared in the head of a text: H numbers of a row, one for each unit, or a single
+ * one for all units.  Parts stand at the end of a row of x, in the order of the text; the numbers
+ * before them, the rest, go through W.  Example: `cell c(h; a[1], u[H])` with H = 4 and I = 8 has a
+ * rest of 3 numbers, then a in column 3, then u in columns 4 to 7. */
+struct eco_recipe_part {
+    bool single;
+    char name[ECO_MAX_NAME];
+};
+
 /*
  * The parsed cell.  params are in block order: every W in text order, then every R, then every
  * vector.
  */
 struct eco_recipe {
     char name[ECO_MAX_NAME];
-    int n_states, n_params, n_bernoulli, n_means;
+    int n_states, n_parts, n_params, n_bernoulli, n_means;
     bool head_means; /* all means are over one head */
     char state[ECO_MAX_STATES][ECO_MAX_NAME];
+    struct eco_recipe_part part[ECO_MAX_PARTS];
     int16_t next[ECO_MAX_STATES]; /* node of each next state */
     double start[ECO_MAX_STATES]; /* the value at which a state begins if the run gives none */
     struct eco_recipe_param param[ECO_MAX_PARAMS];
@@ -123,7 +133,9 @@ struct eco_accumulator {
     int16_t input;                       /* parameter W, or -1 */
     int16_t recurrent[ECO_MAX_OPERANDS]; /* by operand: parameter R, or -1 */
     int16_t vector;                      /* parameter added as bias, or -1 */
-    int16_t stage;                       /* the first forward stage that reads it */
+    int16_t
+        copy; /* begins as a copy of x, 0, or of part copy - 1, instead of W x; -1: of neither */
+    int16_t stage; /* the first forward stage that reads it */
 };
 
 /* The e of R e.  Its product runs before forward stage `forward`, R^T dacc before backward stage
@@ -182,6 +194,7 @@ struct eco_linear {
 struct eco_lowered {
     int n_accs, n_operands, n_slots, n_saves, n_extra;
     int raw;          /* the accumulator that is x itself, without a product; -1: none */
+    uint32_t copies;  /* bits of the accumulators that begin as copies of x or of parts of x */
     int n_means[2];   /* [0] forward, [1] backward: number of row means */
     int n_columns[2]; /* likewise: number of columns that carry values to later stages */
     int n_forward, n_backward;
@@ -223,7 +236,7 @@ struct eco_adjoint {
     int n_nodes;                       /* including the gradient's */
     int16_t product[ECO_MAX_PARAMS];   /* gradient of the product or vector of each parameter */
     int16_t state[ECO_MAX_STATES];     /* direct gradient of each previous state, -1: none */
-    int16_t x;                         /* gradient of x itself, -1: none */
+    int16_t x[1 + ECO_MAX_PARTS];      /* gradient of x itself, and of its parts; -1: none */
     int n_operands;                    /* operands in order of their first product */
     int16_t operand[ECO_MAX_OPERANDS]; /* node */
 };

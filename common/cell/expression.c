@@ -71,6 +71,14 @@ int eco_parse_find_state(const struct eco_parser *parser, const struct eco_token
     return -1;
 }
 
+int eco_parse_find_part(const struct eco_parser *parser, const struct eco_token *token)
+{
+    for (int k = 0; k < parser->recipe->n_parts; k++)
+        if (eco_token_equals(token, parser->recipe->part[k].name))
+            return k;
+    return -1;
+}
+
 int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token *token)
 {
     for (int i = 0; i < parser->n_lines; i++) {
@@ -135,15 +143,24 @@ static int parse_group(struct eco_parser *parser)
     return node < 0 || expect_close(parser, &open) < 0 ? -1 : node;
 }
 
+/* x itself, or a part of it, which is named by `part`; -1: itself. */
+static int add_x(struct eco_parser *parser, const struct eco_token *token, int part)
+{
+    if (part >= 0)
+        parser->part_used[part] = true;
+    return add_node(parser, token, (struct eco_node){ECO_OP_X, -1, -1, -1, (int16_t)(part + 1), 0});
+}
+
 static int parse_name(struct eco_parser *parser)
 {
     const struct eco_token token = parser->scan.token;
     const bool x = eco_token_equals(&token, "x");
+    const int part = token.primed ? -1 : eco_parse_find_part(parser, &token);
     if (eco_parse_reserved(&token) && !x)
         return eco_scan_fail(&parser->scan, &token, true, "expected a value");
     eco_scan_next(&parser->scan, false);
-    if (x)
-        return add_node(parser, &token, (struct eco_node){ECO_OP_X, -1, -1, -1, 0, 0});
+    if (x || part >= 0)
+        return add_x(parser, &token, part);
     const int line = eco_parse_find_line(parser, &token);
     if (line >= 0) {
         parser->line[line].used = true;

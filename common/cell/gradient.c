@@ -189,12 +189,12 @@ static void collect(const struct gradient *gradient, int n_nodes)
     for (int i = 0; i < recipe->n_params; i++)
         adjoint->product[i] = gradient->of[recipe->param[i].node];
     memset(adjoint->state, -1, sizeof adjoint->state);
-    adjoint->x = -1;
+    memset(adjoint->x, -1, sizeof adjoint->x);
     for (int i = 0; i < n_nodes; i++)
         if (recipe->node[i].op == ECO_OP_STATE)
             adjoint->state[recipe->node[i].index] = gradient->of[i];
         else if (recipe->node[i].op == ECO_OP_X)
-            adjoint->x = gradient->of[i];
+            adjoint->x[recipe->node[i].index] = gradient->of[i];
 }
 
 bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,

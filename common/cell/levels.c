@@ -24,7 +24,8 @@ void eco_lower_uses(struct eco_lowering *lowering)
     }
     for (int i = 0; i < recipe->n_params; i++)
         use(lowering, adjoint->product[i], -1);
-    use(lowering, adjoint->x, -1);
+    for (int k = 0; k <= recipe->n_parts; k++)
+        use(lowering, adjoint->x[k], -1);
     for (int i = adjoint->n_nodes - 1; i >= 0; i--) {
         if (lowering->uses[i] == 0)
             continue;

@@ -8,6 +8,7 @@
 enum {
     ECO_MAX_NAME = 24,    /* bytes of a line's, state's or cell's name, with the final 0 */
     ECO_MAX_STATES = 4,   /* as ECORNN_MAX_STATES */
+    ECO_MAX_PARTS = 8,    /* parts of x that a text declares */
     ECO_MAX_TEXT = 16384, /* bytes of a cell's text */
     ECO_MAX_SOURCE = 192, /* nodes of a text */
     ECO_MAX_NODES = 512,  /* nodes including the gradient's */

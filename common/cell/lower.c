@@ -158,8 +158,8 @@ static int acc_gradient(const struct eco_lowering *lowering, int acc)
 {
     const struct eco_accumulator *a = &lowering->lowered->acc[acc];
     int param = a->input;
-    if (acc == lowering->lowered->raw)
-        return lowering->adjoint->x;
+    if (a->copy >= 0)
+        return lowering->adjoint->x[a->copy];
     for (int k = 0; k < ECO_MAX_OPERANDS && param < 0; k++)
         param = a->recurrent[k];
     return lowering->adjoint->product[param];

@@ -76,7 +76,47 @@ static int parse_state(struct eco_parser *parser)
     return parser->scan.failed ? -1 : parse_start(parser, &recipe->start[recipe->n_states - 1]);
 }
 
-/* cell NAME(state, ...), each state with or without a start value */
+/* The place of a part's name is kept for errors. */
+static int check_part_name(struct eco_parser *parser, const struct eco_token *token)
+{
+    if (expect_name(parser, "the name of a part of x") < 0)
+        return -1;
+    if (token->primed)
+        return eco_scan_fail(&parser->scan, token, false, "a part's name has no '");
+    if (eco_parse_find_state(parser, token) >= 0 || eco_parse_find_part(parser, token) >= 0)
+        return eco_scan_fail(&parser->scan, token, false, "there is already a %s '%.*s'",
+                             eco_parse_find_state(parser, token) >= 0 ? "state" : "part",
+                             token->length, token->text);
+    if (parser->recipe->n_parts == ECO_MAX_PARTS)
+        return eco_scan_fail(&parser->scan, token, false, "x has more than %d parts",
+                             ECO_MAX_PARTS);
+    return 0;
+}
+
+/* NAME[1] or NAME[H] */
+static int parse_part(struct eco_parser *parser)
+{
+    struct eco_scanner *scan = &parser->scan;
+    const struct eco_token name = scan->token;
+    if (check_part_name(parser, &name) < 0)
+        return -1;
+    eco_scan_next(scan, false);
+    if (expect_symbol(parser, '[') < 0)
+        return -1;
+    const struct eco_token *size = &scan->token;
+    const bool single = size->kind == ECO_TOKEN_NUMBER && size->number == 1;
+    if (!single && (!eco_token_equals(size, "H") || size->primed))
+        return eco_scan_fail(scan, size, true,
+                             "expected 1, for a number a row, or H, for one a unit");
+    eco_scan_next(scan, false);
+    struct eco_recipe_part *part = &parser->recipe->part[parser->recipe->n_parts];
+    part->single = single;
+    memcpy(part->name, name.text, (size_t)name.length);
+    parser->part[parser->recipe->n_parts++] = name;
+    return expect_symbol(parser, ']');
+}
+
+/* cell NAME(state, ...), each state with or without a start value; after a semicolon parts of x */
 static int parse_head(struct eco_parser *parser)
 {
     struct eco_scanner *scan = &parser->scan;
@@ -98,6 +138,11 @@ static int parse_head(struct eco_parser *parser)
         if (parse_state(parser) < 0)
             return -1;
     }
+    for (bool more = eco_scan_is(scan, ';'); more; more = eco_scan_is(scan, ',')) {
+        eco_scan_next(scan, false);
+        if (parse_part(parser) < 0)
+            return -1;
+    }
     return expect_symbol(parser, ')') < 0 ? -1 : expect_line_end(parser);
 }
 
@@ -115,6 +160,9 @@ static int check_line_name(struct eco_parser *parser, const struct eco_token *to
                              token->text, token->length, token->text);
     if (state < 0 && token->primed)
         return eco_scan_fail(scan, token, false, "there is no state '%.*s'", token->length,
+                             token->text);
+    if (eco_parse_find_part(parser, token) >= 0)
+        return eco_scan_fail(scan, token, false, "'%.*s' is a part of x", token->length,
                              token->text);
     const int line = eco_parse_find_line(parser, token);
     if (line >= 0)
@@ -143,7 +191,7 @@ static int parse_line(struct eco_parser *parser)
     return expect_line_end(parser);
 }
 
-/* Checks that every line is used, hence has a gradient, and every state has a next value. */
+/* Checks that every line and part is used, and every state has a next value. */
 static int check_complete(struct eco_parser *parser)
 {
     const struct eco_recipe *recipe = parser->recipe;
@@ -158,6 +206,10 @@ static int check_complete(struct eco_parser *parser)
             return eco_scan_fail(&parser->scan, name, false, "'%.*s' is never used", name->length,
                                  name->text);
     }
+    for (int k = 0; k < recipe->n_parts; k++)
+        if (!parser->part_used[k])
+            return eco_scan_fail(&parser->scan, &parser->part[k], false,
+                                 "the part '%s' of x is never used", recipe->part[k].name);
     return 0;
 }
 

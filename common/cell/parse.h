@@ -19,15 +19,17 @@ struct eco_parser {
     struct eco_recipe *recipe;
     int n_lines, depth;
     struct eco_line line[ECO_MAX_SOURCE];
-    struct eco_token state[ECO_MAX_STATES];
+    struct eco_token state[ECO_MAX_STATES], part[ECO_MAX_PARTS];
+    bool part_used[ECO_MAX_PARTS];
 };
 
 /* expression.c: parses the right side of line n_lines; -1: failed. */
 int eco_parse_expression(struct eco_parser *parser);
 /* Is the name a word of the language, and so not available? */
 bool eco_parse_reserved(const struct eco_token *token);
-/* The state, or line, of this name; -1: none. */
+/* The state, part of x, or line, of this name; -1: none. */
 int eco_parse_find_state(const struct eco_parser *parser, const struct eco_token *token);
+int eco_parse_find_part(const struct eco_parser *parser, const struct eco_token *token);
 int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token *token);
 
 /* suggest.c: fails because there is no such function, and suggests what to write; returns -1. */

@@ -50,6 +50,12 @@ static const char *vector_name(const struct eco_recipe *recipe, int number)
     return recipe->param[first + number].name;
 }
 
+/* x itself, or a part of x. */
+static const char *name_of_x(const struct eco_recipe *recipe, int index)
+{
+    return index == 0 ? "x" : recipe->part[index - 1].name;
+}
+
 static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
                         const struct eco_node *node, bool stage)
 {
@@ -68,7 +74,7 @@ static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
     else if (node->op == ECO_OP_MEAN && stage)
         eco_text_add(text, "mean(%d", node->index);
     else if (node->op == ECO_OP_X)
-        eco_text_add(text, "x");
+        eco_text_add(text, "%s", name_of_x(recipe, node->index));
     else if (node->op == ECO_OP_INPUT)
         eco_text_add(text, "%s x", recipe->param[node->index].name);
     else if (node->op == ECO_OP_PRODUCT)
@@ -125,6 +131,9 @@ static void print_recipe(struct eco_text *text, const struct eco_recipe *recipe)
     eco_text_add(text, "cell %s:", recipe->name);
     for (int s = 0; s < recipe->n_states; s++)
         print_state(text, recipe, s);
+    for (int k = 0; k < recipe->n_parts; k++)
+        eco_text_add(text, "%s%s[%c]", k == 0 ? "\nparts of x: " : ", ", recipe->part[k].name,
+                     recipe->part[k].single ? '1' : 'H');
     eco_text_add(text, "\nparameters:");
     for (int k = 0; k < recipe->n_params; k++)
         eco_text_add(text, " %s", recipe->param[k].name);
@@ -142,8 +151,10 @@ static void print_gradient(struct eco_text *text, const struct eco_recipe *recip
     for (int k = 0; k < recipe->n_params; k++)
         if (adjoint->product[k] >= 0)
             eco_text_add(text, "  d %s from v%d\n", recipe->param[k].name, adjoint->product[k]);
-    if (adjoint->x >= 0)
-        eco_text_add(text, "  d x = v%d, and what products give\n", adjoint->x);
+    for (int k = 0; k <= recipe->n_parts; k++)
+        if (adjoint->x[k] >= 0)
+            eco_text_add(text, "  d %s = v%d%s\n", name_of_x(recipe, k), adjoint->x[k],
+                         k == 0 ? ", and what products give" : "");
     for (int s = 0; s < recipe->n_states; s++)
         if (adjoint->state[s] >= 0)
             eco_text_add(text, "  d %s = v%d, and what products give\n", recipe->state[s],
@@ -162,6 +173,10 @@ static void print_accumulators(struct eco_text *text, const struct eco_recipe *r
             eco_text_add(text, "%s x", recipe->param[acc->input].name);
             plus = " + ";
         }
+        if (acc->copy >= 0) {
+            eco_text_add(text, "%s", name_of_x(recipe, acc->copy));
+            plus = " + ";
+        }
         for (int o = 0; o < lowered->n_operands; o++)
             if (acc->recurrent[o] >= 0) {
                 eco_text_add(text, "%s%s operand %d", plus, recipe->param[acc->recurrent[o]].name,
@@ -170,8 +185,6 @@ static void print_accumulators(struct eco_text *text, const struct eco_recipe *r
             }
         if (acc->vector >= 0)
             eco_text_add(text, "%s%s", plus, recipe->param[acc->vector].name);
-        if (a == lowered->raw)
-            eco_text_add(text, "x");
         eco_text_add(text, ", read from stage %d on\n", acc->stage);
     }
     for (int o = 0; o < lowered->n_operands; o++)

@@ -35,7 +35,8 @@ static void find_needed(const struct eco_lowering *lowering, bool need[ECO_MAX_N
     const struct eco_adjoint *adjoint = lowering->adjoint;
     for (int i = 0; i < recipe->n_params; i++)
         mark(recipe, need, adjoint->product[i]);
-    mark(recipe, need, adjoint->x);
+    for (int k = 0; k <= recipe->n_parts; k++)
+        mark(recipe, need, adjoint->x[k]);
     for (int s = 0; s < recipe->n_states; s++)
         mark(recipe, need, adjoint->state[s]);
     for (int k = 0; k < adjoint->n_operands; k++)

@@ -281,6 +281,8 @@ bool eco_cell_tangent(struct eco_tangent *tangent, const struct ecornn_cell *cel
     if (2 * cell->recipe.n_states > ECO_MAX_STATES)
         return eco_cell_fail(error, "it has %d states, at most %d", cell->recipe.n_states,
                              ECO_MAX_STATES / 2);
+    if (cell->recipe.n_parts > 0)
+        return eco_cell_fail(error, "it has part '%s' of x", cell->recipe.part[0].name);
     if (cell->lowered.raw >= 0)
         return eco_cell_fail(error, "x stands in its text without W");
     find_active(&mode);

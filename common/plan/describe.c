@@ -75,7 +75,7 @@ static void describe_bytes(struct eco_text *text, const struct eco_problem *prob
             "weights of 8 bits: W x + R h of layer 0 within %.3g w r, of weights up to w and "
             "rows whose range, 0 included, is r, apart from rounding of sums; python -m ecornn "
             "check measures it on your data\n",
-            ((double)problem->I + problem->P / problem->heads) *
+            ((double)eco_problem_rest(problem, 0) + problem->P / problem->heads) *
                 (weight + number + weight * number));
 }
 

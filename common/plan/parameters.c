@@ -31,7 +31,7 @@ static void param_shape(const struct eco_problem *problem, int layer, int index,
         *rows = problem->P;
         *cols = problem->H;
     } else if (recipe->param[index].kind == ECO_PARAM_W) {
-        *cols = eco_problem_input(problem, layer);
+        *cols = eco_problem_rest(problem, layer);
     } else if (recipe->param[index].kind == ECO_PARAM_R) {
         const struct eco_node *e = &recipe->node[recipe->node[recipe->param[index].node].a];
         *cols = e->op == ECO_OP_STATE && e->index == 0 ? problem->P : problem->H;

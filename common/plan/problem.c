@@ -18,6 +18,34 @@ int32_t eco_problem_input(const struct eco_problem *problem, int layer)
     return layer == 0 ? problem->I : problem->D * problem->P;
 }
 
+/* Columns of the parts of x that come before part `end` of a cell's text. */
+static int64_t parts_width(const struct ecornn_cell *cell, int32_t H, int end)
+{
+    int64_t width = 0;
+    for (int k = 0; k < end; k++)
+        width += cell->recipe.part[k].single ? 1 : H;
+    return width;
+}
+
+int32_t eco_problem_rest(const struct eco_problem *problem, int layer)
+{
+    const struct ecornn_cell *cell = problem->cell;
+    const int n_parts = layer == 0 ? cell->recipe.n_parts : 0; /* sizes know layers that are not */
+    return eco_problem_input(problem, layer) - (int32_t)parts_width(cell, problem->H, n_parts);
+}
+
+int32_t eco_problem_column(const struct eco_problem *problem, int copy)
+{
+    return copy == 0 ? 0
+                     : eco_problem_rest(problem, 0) +
+                           (int32_t)parts_width(problem->cell, problem->H, copy - 1);
+}
+
+bool eco_problem_is_single(const struct eco_problem *problem, int copy)
+{
+    return copy > 0 && problem->cell->recipe.part[copy - 1].single;
+}
+
 int32_t eco_problem_width(const struct eco_problem *problem, int state)
 {
     return state == 0 ? problem->P : problem->H;
@@ -224,22 +252,54 @@ static ecornn_status check_types(const ecornn_desc *desc)
     return status == ECORNN_OK ? eco_saving_check(desc) : status;
 }
 
+/* Does the text of a cell read the rest of x, by W or unit by unit? */
+static bool reads_rest(const struct ecornn_cell *cell)
+{
+    const struct eco_recipe *recipe = &cell->recipe;
+    return cell->lowered.raw >= 0 || (recipe->n_params > 0 && recipe->param[0].kind == ECO_PARAM_W);
+}
+
+/* A cell with parts of x reads them in the first layer only; what is left of x must be read. */
+static ecornn_status check_parts(const ecornn_desc *desc)
+{
+    const struct eco_recipe *recipe = &desc->cell->recipe;
+    const int64_t parts = parts_width(desc->cell, desc->hidden, recipe->n_parts),
+                  rest = desc->input - parts;
+    if (desc->layers > 1)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "layers is %d, but cell %s has part '%s' of x, which layers above the "
+                        "first lack: must be 1",
+                        desc->layers, recipe->name, recipe->part[0].name);
+    if (rest < 0 || (rest == 0) == reads_rest(desc->cell))
+        return eco_fail(
+            ECORNN_BAD_ARGUMENT,
+            "input is %d, but the parts of x of cell %s, '%s' %s, are %" PRId64 " wide: must be %s",
+            desc->input, recipe->name, recipe->part[0].name,
+            recipe->n_parts > 1 ? "and others" : "alone", parts,
+            reads_rest(desc->cell) ? "larger, because its text reads the rest of x too"
+                                   : "that, because its text does not read the rest of x");
+    return ECORNN_OK;
+}
+
 /* A cell that reads x unit by unit needs as many inputs as units in every layer. */
 static ecornn_status check_raw_input(const ecornn_desc *desc)
 {
+    const struct eco_recipe *recipe = &desc->cell->recipe;
+    const int64_t rest = desc->input - parts_width(desc->cell, desc->hidden, recipe->n_parts);
     const int32_t D = (desc->flags & ECORNN_BIDIRECTIONAL) != 0 ? 2 : 1,
                   P = desc->proj != 0 ? desc->proj : desc->hidden;
     if (desc->cell->lowered.raw < 0)
         return ECORNN_OK;
-    if (desc->input != desc->hidden)
+    if (rest != desc->hidden)
         return eco_fail(ECORNN_UNSUPPORTED,
-                        "input is %d, but cell %s reads x unit by unit: must be hidden, %d",
-                        desc->input, desc->cell->recipe.name, desc->hidden);
+                        "input is %d, but cell %s reads x unit by unit: must be hidden, %d%s",
+                        desc->input, recipe->name, desc->hidden,
+                        recipe->n_parts > 0 ? ", and the parts of x" : "");
     if (desc->layers > 1 && (int64_t)D * P != desc->hidden)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "a layer's output is %" PRId64
                         " wide, but cell %s reads x unit by unit: must be hidden, %d",
-                        (int64_t)D * P, desc->cell->recipe.name, desc->hidden);
+                        (int64_t)D * P, recipe->name, desc->hidden);
     return ECORNN_OK;
 }
 
@@ -264,13 +324,15 @@ static ecornn_status check_heads(const ecornn_desc *desc)
     if (desc->heads > 1 && desc->proj != 0)
         return eco_fail(ECORNN_UNSUPPORTED, "proj is %d with %d heads: no projection joins heads",
                         desc->proj, desc->heads);
+    const struct ecornn_cell *cell = desc->cell;
+    const int64_t parts = parts_width(cell, desc->hidden, cell->recipe.n_parts);
     if ((desc->flags & ECORNN_GROUPED_INPUT) != 0 &&
-        (desc->heads <= 1 || desc->input % desc->heads != 0))
+        (desc->heads <= 1 || (desc->input - parts) % desc->heads != 0))
         return eco_fail(
             ECORNN_BAD_ARGUMENT,
-            "heads is %d with ECORNN_GROUPED_INPUT, must be 2 or more and divide input, "
-            "which is %d",
-            desc->heads, desc->input);
+            "heads is %d with ECORNN_GROUPED_INPUT, must be 2 or more and divide input%s, "
+            "which is %" PRId64,
+            desc->heads, parts > 0 ? " without the parts of x" : "", desc->input - parts);
     return ECORNN_OK;
 }
 
@@ -310,7 +372,8 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "memory_limit is %" PRIu64 ", must be 0 with models, which are %d",
                         desc->memory_limit, desc->models);
-    return check_raw_input(desc);
+    status = desc->cell->recipe.n_parts > 0 ? check_parts(desc) : ECORNN_OK;
+    return status == ECORNN_OK ? check_raw_input(desc) : status;
 }
 
 static void write_text(struct eco_problem *problem)

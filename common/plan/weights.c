@@ -32,7 +32,7 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
         for (int a = 0; a < lowered->n_accs; a++)
             matrix.n += uses_weight(&lowered->acc[a], weight_id);
         matrix.columns = weight_id == ECO_WEIGHT_INPUT
-                             ? eco_problem_input(problem, layer)
+                             ? eco_problem_rest(problem, layer)
                              : eco_problem_columns(problem, weight_id - ECO_WEIGHT_RECURRENT);
     }
     matrix.height = matrix.units;

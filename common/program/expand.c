@@ -240,19 +240,6 @@ static void d_scatter(const struct eco_target *target, const struct eco_bound *b
 
 /* ---- products over many steps ---------------------------------------------------------------- */
 
-/* The accumulator that is x itself, or its gradient, if there is one. */
-static void move_raw(const struct eco_target *target, struct eco_move move)
-{
-    if (target->layout->problem->cell->lowered.raw < 0)
-        return;
-    wait(target); /* for products that write the same rows */
-    move.to_t = move.t;
-    move.every = 1;
-    move.width = target->layout->problem->H;
-    move.rows = ECO_ROWS_LIVE;
-    emit(target, &move);
-}
-
 /* Elements of a row before an accumulator's gradient, or before an operand. */
 static size_t column(const struct eco_target *target, int number)
 {
@@ -260,6 +247,45 @@ static size_t column(const struct eco_target *target, int number)
     return number < 0
                ? 0
                : (size_t)number * eco_request_row(&layout->request, (size_t)layout->problem->H);
+}
+
+/* Copies x itself, and parts of x, into the accumulators that begin with them. */
+static void copy_x(const struct eco_target *target, const struct eco_move *all)
+{
+    const struct eco_problem *problem = target->layout->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const size_t column = eco_layout_acc_blocks(target->layout).column;
+    if (lowered->copies != 0)
+        wait(target); /* for products that write the same rows */
+    for (int a = 0; a < lowered->n_accs; a++) {
+        const int copy = lowered->acc[a].copy;
+        struct eco_move move = *all;
+        move.to = eco_view_column(&all->to, (size_t)a * column);
+        move.from = eco_view_column(&all->from, (size_t)eco_problem_column(problem, copy));
+        move.spreads = eco_problem_is_single(problem, copy);
+        if (copy >= 0)
+            emit(target, &move);
+    }
+}
+
+/* The gradients of these accumulators into dx: x itself may also be under W, and so has its sum
+ * there, but no product writes the columns of a part. */
+static void copy_dx(const struct eco_target *target, const struct eco_move *all)
+{
+    const struct eco_problem *problem = target->layout->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    if (lowered->copies != 0)
+        wait(target);
+    for (int a = 0; a < lowered->n_accs; a++) {
+        const int copy = lowered->acc[a].copy;
+        struct eco_move move = *all;
+        move.to = eco_view_column(&all->to, (size_t)eco_problem_column(problem, copy));
+        move.from = eco_view_column(&all->from, column(target, a));
+        move.sums = eco_problem_is_single(problem, copy);
+        move.add = all->add || copy == 0;
+        if (copy >= 0)
+            emit(target, &move);
+    }
 }
 
 void eco_expand_input(const struct eco_target *target, const struct eco_op *op,
@@ -272,15 +298,17 @@ void eco_expand_input(const struct eco_target *target, const struct eco_op *op,
                                                .a = *x,
                                                .c = *acc,
                                                .bias = true};
-    const int raw = target->layout->problem->cell->lowered.raw;
-    const size_t first = raw < 0 ? 0 : (size_t)raw * eco_layout_acc_blocks(target->layout).column;
     target->verbs->product(target->run, &product);
-    move_raw(target, (struct eco_move){.op = op,
-                                       .to = eco_view_column(acc, first),
-                                       .from = *x,
-                                       .t = t0,
-                                       .steps = t1 - t0,
-                                       .to_accs = true});
+    copy_x(target, &(struct eco_move){.op = op,
+                                      .to = *acc,
+                                      .to_t = t0,
+                                      .from = *x,
+                                      .t = t0,
+                                      .steps = t1 - t0,
+                                      .every = 1,
+                                      .width = target->layout->problem->H,
+                                      .rows = ECO_ROWS_LIVE,
+                                      .to_accs = true});
 }
 
 static void input(const struct eco_target *target, const struct eco_bound *bound)
@@ -304,17 +332,19 @@ static void d_input(const struct eco_target *target, const struct eco_bound *bou
                                                .back = true,
                                                .add = op->add && !op->gathered};
     move.to = bound->dx;
+    move.width = eco_problem_rest(layout->problem, op->layer);
     move.rows = ECO_ROWS_LIVE;
     move.drop = false;
     if (bound->dx.first == NULL)
         return;
     if (eco_layout_matrix(layout, op->layer, ECO_WEIGHT_INPUT)->n > 0)
         target->verbs->product(target->run, &product);
-    else if (!product.add) /* a cell without W: no product writes dx */
+    else if (!product.add && move.width > 0) /* a cell without W: no product writes dx */
         emit(target, &move);
-    move.add = true;
-    move.from = eco_view_column(&bound->acc, column(target, layout->problem->cell->lowered.raw));
-    move_raw(target, move);
+    move.add = product.add;
+    move.width = layout->problem->H;
+    move.from = bound->acc;
+    copy_dx(target, &move);
 }
 
 static void add_part(struct eco_gradients *gradients, int weight_id, int32_t t0, int32_t t1,

@@ -49,7 +49,7 @@ struct eco_reference {
     /* of the current layer and direction */
     int layer, d;
     int32_t state_rows;                /* rows of the caller's arrays of states: N, or of streams */
-    int32_t input;                     /* width of its input                                   */
+    int32_t input;                     /* columns of its W: without the parts of x             */
     size_t offset[ECO_MAX_PARAMS + 1]; /* offsets of its parameters, the projection last */
 };
 

@@ -23,7 +23,7 @@ static void choose_pair(struct eco_reference *run, int layer, int d)
     const int each = problem->cell->recipe.n_params + (problem->projected ? 1 : 0);
     run->layer = layer;
     run->d = d;
-    run->input = eco_problem_input(problem, layer);
+    run->input = eco_problem_rest(problem, layer);
     for (int i = 0; i < each; i++) {
         ecornn_param param;
         eco_problem_param(problem, (layer * problem->D + d) * each + i, &param);
@@ -63,7 +63,8 @@ static void drop(struct eco_reference *run, int layer, double *array, bool gradi
 static struct eco_reference_row row_of(const struct eco_reference *run, int32_t k, int32_t n)
 {
     const int32_t t = step_of(run, k);
-    const size_t at = ((size_t)t * (size_t)run->N + (size_t)n) * (size_t)run->input;
+    const size_t width = (size_t)eco_problem_input(run->problem, run->layer),
+                 at = ((size_t)t * (size_t)run->N + (size_t)n) * width;
     struct eco_reference_row row = {
         .t = t, .n = n, .x = eco_reference_input(run, run->layer) + at, .dx = run->dinput + at};
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
@@ -271,6 +272,15 @@ static void find_saved(struct eco_reference *run)
     }
 }
 
+/* The node of x itself, 0, or of part copy - 1. */
+static int node_of_x(const struct eco_recipe *recipe, int copy)
+{
+    int i = 0;
+    while (recipe->node[i].op != ECO_OP_X || recipe->node[i].index != copy)
+        i++;
+    return i;
+}
+
 /* The sums of several parts that a chained machine adds in one go. */
 static void find_chains(struct eco_reference *run)
 {
@@ -290,6 +300,8 @@ static void find_chains(struct eco_reference *run)
             if (node > run->last[a])
                 run->last[a] = node;
         }
+        if (acc->copy >= 0 && run->last[a] >= 0) /* else it stands by itself */
+            run->chain[node_of_x(recipe, acc->copy)] = (int8_t)a;
     }
 }
 

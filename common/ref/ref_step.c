@@ -158,7 +158,30 @@ static void add_product(const struct node_at *at, double *out)
                            eco_reference_operand(run, value_of(run, node->a), width), width);
 }
 
-/* Sums an accumulator in one chain: its bias, W x, each R e. */
+/* The first column of x itself, 0, or of part copy - 1: parts fill a row of x from its end. */
+static int32_t column_of(const struct eco_reference *run, int copy)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    int32_t column = copy == 0 ? 0 : eco_problem_input(run->problem, run->layer);
+    for (int k = recipe->n_parts; copy > 0 && k >= copy; k--)
+        column -= recipe->part[k - 1].single ? 1 : run->problem->H;
+    return column;
+}
+
+static bool is_single(const struct eco_reference *run, int copy)
+{
+    return copy > 0 && run->problem->cell->recipe.part[copy - 1].single;
+}
+
+static void copy_x(const struct eco_reference *run, const struct eco_reference_row *row, int copy,
+                   double *out)
+{
+    const double *from = row->x + column_of(run, copy);
+    for (int32_t j = 0; j < run->problem->H; j++)
+        out[j] = from[is_single(run, copy) ? 0 : j];
+}
+
+/* Sums an accumulator in one chain: its bias, W x or a part of x, each R e. */
 static void add_chain(const struct node_at *at, double *out)
 {
     struct eco_reference *run = at->run;
@@ -167,6 +190,8 @@ static void add_chain(const struct node_at *at, double *out)
     if (acc->vector >= 0)
         memcpy(out, run->weights + run->offset[acc->vector],
                (size_t)run->problem->H * sizeof(double));
+    if (acc->copy >= 0)
+        copy_x(run, at->row, acc->copy, out);
     for (int o = -1; o < run->problem->cell->lowered.n_operands; o++) {
         const int param = o < 0 ? acc->input : acc->recurrent[o];
         const int node = param < 0 ? -1 : recipe->param[param].node;
@@ -208,8 +233,10 @@ static void evaluate(struct eco_reference *run, const struct eco_reference_row *
             load_state(&at);
         else if (node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT)
             evaluate_product(&at);
+        else if (node->op == ECO_OP_X && run->chain[i] >= 0)
+            memset(value_of(run, i), 0, (size_t)run->problem->H * sizeof(double));
         else if (node->op == ECO_OP_X)
-            memcpy(value_of(run, i), row->x, (size_t)run->problem->H * sizeof(double));
+            copy_x(run, row, node->index, value_of(run, i));
         else if (node->op == ECO_OP_MEAN)
             evaluate_mean(&at);
         else
@@ -347,7 +374,10 @@ static void sweep_node(const struct node_at *at)
         break;
     case ECO_OP_X:
         for (int32_t j = 0; j < H; j++)
-            add_to(run, &at->row->dx[j], dvalue[j]);
+            add_to(
+                run,
+                &at->row->dx[column_of(run, node->index) + (is_single(run, node->index) ? 0 : j)],
+                dvalue[j]);
         break;
     case ECO_OP_INPUT:
         sweep_input(at, dvalue);

@@ -41,7 +41,7 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, const char 
         return "ECORNN_FORCE asks for block-steps, but the cell is not linear in its states";
     if (own_units > alone)
         return "ECORNN_FORCE: own-units is 1, but the cell has means or a projection";
-    if (fuse > 0 && problem->cell->lowered.raw >= 0)
+    if (fuse > 0 && problem->cell->lowered.copies != 0)
         return "ECORNN_FORCE: fuse is 1, but the cell reads x unit by unit";
     if (eco_forced(problem, ECO_FORCE_CARRIED, 0) > eco_cpu_carries_values(problem))
         return "ECORNN_FORCE: carried is 1, but no stage of the cell carries values";

@@ -89,7 +89,7 @@ static bool steps_once(const struct eco_problem *problem)
 /* Does a step multiply x too? */
 static bool fuses_input(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return problem->cell->lowered.raw < 0 &&
+    return problem->cell->lowered.copies == 0 &&
            (steps_once(problem) || (problem->N >= FUSED_ROWS && fits_cache(problem, caps)));
 }
 

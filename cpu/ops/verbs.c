@@ -57,6 +57,24 @@ static void move_plain(const struct eco_move *move, const struct rows_pair *row)
         memset(row->to, 0, row->width * eco_type_bytes(row->to_type));
 }
 
+/* A single number into all units of an accumulator. */
+static void spread(const struct eco_cpu_run *run, const struct rows_pair *row)
+{
+    const struct eco_blocks blocks = eco_layout_acc_blocks(run->layout);
+    const double value = get(row->from, 0, row->from_type);
+    for (size_t j = 0; j < row->width; j++)
+        set(row->to, eco_blocks_at(&blocks, j), row->to_type, value);
+}
+
+/* The sum of a row into a single number. */
+static void sum_up(const struct eco_move *move, const struct rows_pair *row)
+{
+    double sum = move->add ? get(row->to, 0, row->to_type) : 0;
+    for (size_t j = 0; j < row->width; j++)
+        sum += get(row->from, j, row->from_type);
+    set(row->to, 0, row->to_type, sum);
+}
+
 /* The units of an accumulator, block by block. */
 static void move_blocks(const struct eco_cpu_run *run, const struct eco_move *move,
                         const struct rows_pair *row)
@@ -93,6 +111,10 @@ static void move_row(const struct eco_cpu_run *run, const struct eco_move *move,
                                        .n = run->args->first_row + (uint32_t)row};
     if (move->drop)
         move_dropped(move, at, &pair);
+    else if (move->spreads)
+        spread(run, &pair);
+    else if (move->sums)
+        sum_up(move, &pair);
     else if (move->to_accs)
         move_blocks(run, move, &pair);
     else

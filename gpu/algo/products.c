@@ -85,7 +85,7 @@ static double input_time(const struct eco_problem *problem, const struct eco_cap
 {
     const double accs = eco_cost_accs(problem, false);
     return product_time(problem, caps,
-                        (struct size){ECO_NT, rows, accs, eco_problem_input(problem, layer)},
+                        (struct size){ECO_NT, rows, accs, eco_problem_rest(problem, layer)},
                         false) +
            rows * accs * (double)eco_type_bytes(eco_type_sum(problem->type)) /
                eco_gpu_rates_of(caps)->product_sums_bytes;
@@ -96,7 +96,7 @@ static double back_time(const struct eco_problem *problem, const struct eco_caps
                         int32_t layer, double rows)
 {
     const double accs = eco_cost_accs(problem, false), recurrent = eco_cost_accs(problem, true),
-                 input = eco_problem_input(problem, layer),
+                 input = eco_problem_rest(problem, layer),
                  later = rows * (problem->T - 1) / problem->T;
     const bool together = eco_gpu_grouped_follow(problem, caps);
     return product_time(problem, caps, (struct size){ECO_NN, rows, input, accs}, together) +

@@ -60,12 +60,31 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
         const size_t to = element_index(&call.to, t, n, i);
         double value = 0;
         if (!masked && call.from.data)
-            value = get(&call.from, element_index(&call.from, t, n, i));
+            value = get(&call.from, element_index(&call.from, t, n, call.spreads ? 0 : i));
         if (masked && !fills && call.padding.data)
             value = get(&call.padding, element_index(&call.padding, 0, n, i));
         if (!masked && call.drop)
             value = dropped(&call, t, n, i, value);
         set(&call.to, to, call.add ? get(&call.to, to) + value : value);
+    }
+}
+
+/* One warp sums a row, in an order that depends on its width alone. */
+static __global__ void sum_rows(const __grid_constant__ struct eco_move_call call)
+{
+    enum { WARP = 32 };
+    const int32_t lane = (int32_t)threadIdx.x;
+    const int64_t rows = (int64_t)call.steps * call.rows;
+    for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
+        const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
+        const size_t to = element_index(&call.to, t, n, 0);
+        double sum = 0;
+        for (int32_t i = lane; i < call.width; i += WARP)
+            sum += get(&call.from, element_index(&call.from, t, n, i));
+        for (int32_t half = WARP / 2; half > 0; half /= 2)
+            sum += __shfl_xor_sync(0xffffffffu, sum, half);
+        if (lane == 0)
+            set(&call.to, to, call.add ? get(&call.to, to) + sum : sum);
     }
 }
 
@@ -113,13 +132,16 @@ static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
                           call->t0,
                           call->lengths};
     return call->from.data && call->from.type == call->to.type && !call->padding.data &&
-           !call->add && !call->drop && places % piece == 0 && 0 < all && all <= INT32_MAX;
+           !call->add && !call->drop && !call->spreads && places % piece == 0 && 0 < all &&
+           all <= INT32_MAX;
 }
 
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream)
 {
     struct copy copy;
     void *argument[] = {&copy};
+    if (call->sums)
+        return launch((const void *)sum_rows, call, 1, (int64_t)call->steps * call->rows, stream);
     if (describe_copy(call, &copy))
         return cudaLaunchKernel((const void *)copy_rows,
                                 dim3((copy.all + MOVE_THREADS - 1) / MOVE_THREADS),

@@ -82,7 +82,10 @@ static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct e
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const bool whole = m->scaled != NULL || (run->layout->request.gpu.padded && !m->narrow);
+    /* in a row of x the rest is followed by parts, not by zeros */
+    const bool parts = m->weight_id == ECO_WEIGHT_INPUT && run->problem->cell->recipe.n_parts > 0;
+    const bool whole =
+        m->scaled != NULL || (run->layout->request.gpu.padded && !m->narrow && !parts);
     return whole ? matrix.row : matrix.columns;
 }
 

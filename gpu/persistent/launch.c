@@ -94,9 +94,10 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run, const s
     }
     call.beyond_l2 =
         (double)n * need->steps * call.rows * call.acc_row * sizeof(float) > ECO_L2_BYTES;
+    call.inputs = backward ? 0 : run->lowered->copies;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
-        call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0 || a == run->lowered->raw) << a;
+        call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0) << a;
     }
     for (int o = 0; o < need->products; o++) {
         const struct eco_matrix *matrix =

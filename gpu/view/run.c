@@ -119,6 +119,8 @@ static struct eco_move_call call_of(const struct eco_gpu_run *run, const struct 
                                  .width = move->width,
                                  .t0 = move->t,
                                  .zeros = move->pads ? (int32_t)move->to.row - move->width : 0,
+                                 .spreads = move->spreads,
+                                 .sums = move->sums,
                                  .add = move->add,
                                  .drop = move->drop,
                                  .layer = move->op->layer,

@@ -36,7 +36,7 @@ class Accumulator:
     input: str | None = None
     recurrent: dict[int, str] = field(default_factory=dict)  # by operand
     vector: str | None = None
-    raw: bool = False  # it is x itself
+    copy: str | None = None  # what it begins with: "x" itself, or a part of x
 
 
 @dataclass
@@ -46,6 +46,7 @@ class Compiled:
     states: list[str]
     accumulators: list[Accumulator]
     operands: dict[int, int]  # those that are states: operand, state; others are computed
+    parts: dict[str, bool]  # of x, in the order of a row: is it a single number?
     stages: list[list[tuple[str, str]]]  # instructions: what each sets, and its value
 
     def stage_of(self, operand: int) -> int:
@@ -66,8 +67,10 @@ def compiled(cell: Cell) -> Compiled:
     sums, *stages = re.split(r"\n\nforward, stage \d+\n", rest.partition("\n\nbackward, stage ")[0])
     states = [name.partition(" = ")[0]
               for name in head.partition("\n")[0].partition(": states ")[2].split(", ")]
+    parts = {part[1]: part[2] == "1" for part in re.finditer(
+        r"(\w+)\[([1H])\]", head.partition("\nparts of x: ")[2].partition("\n")[0])}
     lines = [[line.strip().split(" = ") for line in stage.splitlines()] for stage in stages]
-    found = Compiled(states, [], {}, [[(to, value) for to, value in stage] for stage in lines])
+    found = Compiled(states, [], {}, parts, [[(to, value) for to, value in stage] for stage in lines])
     for line in sums.splitlines():
         if state := re.fullmatch(r"  operand (\d+) is state (.*)", line):
             found.operands[int(state[1])] = states.index(state[2])
@@ -79,8 +82,8 @@ def compiled(cell: Cell) -> Compiled:
                 acc.recurrent[int(by.partition(" ")[2])] = name
             elif by:
                 acc.input = name
-            elif name == "x":
-                acc.raw = True
+            elif "." not in name:
+                acc.copy = name
             else:
                 acc.vector = name
         found.accumulators.append(acc)
@@ -316,9 +319,15 @@ class _Writer:
             self.constant(f"bias{layer}", bias)
         if any("vector" in arrays for _, arrays in self.texts):
             self.constant(f"vector{layer}", [self._parameter(layer, name) for name in self.vectors])
-        lines = [f"for (int u = 0; u < HIDDEN; u++)\n        acc[{a} * HIDDEN + u] = x[u];"
-                 for a, acc in enumerate(accs) if acc.raw]
-        started: set[int] = set()
+        first = {"x": "u"}  # a row of x ends with its parts
+        columns = shape.input - sum(1 if single else shape.hidden
+                                         for single in self.made.parts.values())
+        for part, single in self.made.parts.items():
+            first[part] = f"{columns}{'' if single else ' + u'}"
+            columns += 1 if single else shape.hidden
+        started = {a for a, acc in enumerate(accs) if acc.copy}
+        lines = [f"for (int u = 0; u < HIDDEN; u++)\n        acc[{a} * HIDDEN + u] = x[{first[accs[a].copy]}];"
+                 for a in sorted(started)]
         for k, (_, arrays) in enumerate(self.texts):
             lines += self._stage_products(layer, k, started)
             words = [f"vector{layer}" if name == "vector" else name for name in arrays]

@@ -47,6 +47,12 @@ static void product_back(double *x, const double *weights, const double *y)
 
 /* ---- the graph ---- */
 
+double *x_at(int copy, int e)
+{
+    const bool single = copy > 0 && cell.recipe.part[copy - 1].single;
+    return copy == 0 ? &in.x[e / H * I + e % H] : &in.part[copy - 1][single ? e / H * H : e];
+}
+
 static void evaluate_node(const struct eco_node *node, plane *value, plane *out)
 {
     if (node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT) {
@@ -72,7 +78,7 @@ static void evaluate_node(const struct eco_node *node, plane *value, plane *out)
             (*out)[e] = in.bernoulli[node->index % ECO_DRAW_ONCE][e];
             break;
         case ECO_OP_X:
-            (*out)[e] = in.x[e / H * I + e % H];
+            (*out)[e] = *x_at(node->index, e);
             break;
         case ECO_OP_MEAN:
             (*out)[e] = row_mean(value[node->a], e / H);
@@ -217,8 +223,8 @@ static void begin_acc(void)
             memory.acc[i][e] = acc->vector < 0 ? 0 : in.weights[acc->vector][e % H];
         if (acc->input >= 0)
             product(memory.acc[i], in.weights[acc->input], in.x, I);
-        for (int e = 0; i == cell.lowered.raw && e < PLANE; e++)
-            memory.acc[i][e] = in.x[e / H * I + e % H];
+        for (int e = 0; acc->copy >= 0 && e < PLANE; e++)
+            memory.acc[i][e] = *x_at(acc->copy, e);
     }
 }
 

@@ -14,12 +14,13 @@ enum {
     I = 6,
     PLANE = N * H,
     MAX_WEIGHTS = H * I
-}; /* a cell that reads x itself reads its first H elements */
+}; /* a cell that reads x itself reads its first H elements; its parts are arrays of their own */
 
 typedef double plane[PLANE]; /* [N,H] */
 
 struct inputs {
     double x[N * I];
+    plane part[ECO_MAX_PARTS]; /* of a single number: the first of each row */
     plane state[ECO_MAX_STATES], bernoulli[ECO_MAX_SOURCE];
     double weights[ECO_MAX_PARAMS][MAX_WEIGHTS]; /* W [H,I], R [H,H], vectors [H] */
     plane dnext[ECO_MAX_STATES]; /* gradients of the loss, which is the sum of dnext * next */
@@ -52,6 +53,8 @@ void run_backward(void);
 void run_stage(const struct eco_program *program, bool in_place);
 /* Stages take values that an earlier stage carries to them, instead of computing them again. */
 extern bool carries_values;
+/* What unit e % H of row e / H reads of x itself, 0, or of part copy - 1. */
+double *x_at(int copy, int e);
 /* The value [N,H] of operand k after run_forward or run_backward. */
 const double *operand_value(int k);
 

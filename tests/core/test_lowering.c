@@ -54,7 +54,10 @@ static void describe(struct eco_text *text)
                 eco_text_add(text, "%s%s", separator, cell.recipe.param[param[k]].name);
                 separator = "+";
             }
-        eco_text_add(text, "%s@%d", i == lowered->raw ? " x" : "", acc->stage);
+        if (acc->copy >= 0)
+            eco_text_add(text, "%s%s", separator,
+                         acc->copy == 0 ? "x" : cell.recipe.part[acc->copy - 1].name);
+        eco_text_add(text, "@%d", acc->stage);
     }
     eco_text_add(text, " | save");
     for (int i = 0; i < lowered->n_saves; i++)
@@ -120,6 +123,30 @@ START_TEST(builtins)
     eco_text_add(&text, "%s: ", cell.recipe.name);
     describe(&text);
     ck_assert_str_eq(data, known[_i]);
+}
+END_TEST
+
+/* Parts of x join a product, but not its W or bias; a part that is read twice, or by itself, is an
+ * accumulator of its own. */
+static const struct {
+    const char *text, *accs;
+} part_of_sum[] = {
+    {"cell a(h; u[H])\nh' = tanh(u + R h)", "R.h | acc R.h+u@0 | save"},
+    {"cell a(h; u[H])\nh' = tanh(R h + u + b)", "R.h b.h | acc R.h+u@0 | save"},
+    {"cell a(h; u[1])\nh' = tanh(W x + u + R h + b)", "W.h R.h b.h | acc u@0 W.h+b.h+R.h@0 | save"},
+    {"cell a(h; u[H], v[1])\nh' = tanh(u + R h + v)", "R.h | acc v@0 R.h+u@0 | save"},
+    {"cell a(h; u[H])\nh' = tanh(u - R h) * u", "R.h | acc u@0 R.h@0 | save"},
+    {"cell a(h; u[H])\nh' = h * u", "| acc u@0 | save"},
+};
+
+START_TEST(parts_of_sums)
+{
+    char data[1000];
+    struct eco_text text = {data, sizeof data, 0};
+    compile(part_of_sum[_i].text);
+    describe(&text);
+    ck_assert_msg(strncmp(data, part_of_sum[_i].accs, strlen(part_of_sum[_i].accs)) == 0, "%s: %s",
+                  part_of_sum[_i].text, data);
 }
 END_TEST
 
@@ -321,6 +348,19 @@ static double input_gradient(int e)
     return sum;
 }
 
+/* The gradient of a part of x: of its accumulator, which a single number sums up. */
+static void check_part(int acc, int copy)
+{
+    for (int e = 0; copy > 0 && e < PLANE; e++) {
+        const bool single = cell.recipe.part[copy - 1].single;
+        double sum = 0;
+        for (int j = 0; j < (single ? H : 1); j++)
+            sum += memory.dacc[acc][e + j];
+        if (!single || e % H == 0)
+            expect_close(sum, numeric_gradient(x_at(copy, e)), cell.recipe.part[copy - 1].name, e);
+    }
+}
+
 static void check_gradients(void)
 {
     const struct eco_lowered *lowered = &cell.lowered;
@@ -337,8 +377,10 @@ static void check_gradients(void)
     for (int i = 0; i < lowered->n_extra; i++)
         check_param(lowered->extra[i], memory.dacc[lowered->n_accs + i], NULL, 0);
     for (int e = 0; lowered->raw >= 0 && e < PLANE; e++)
-        expect_close(memory.dacc[lowered->raw][e] + input_gradient(e),
-                     numeric_gradient(&in.x[e / H * I + e % H]), "x", e);
+        expect_close(memory.dacc[lowered->raw][e] + input_gradient(e), numeric_gradient(x_at(0, e)),
+                     "x", e);
+    for (int i = 0; i < lowered->n_accs; i++)
+        check_part(i, lowered->acc[i].copy);
     for (int s = 0; s < cell.recipe.n_states; s++)
         for (int e = 0; e < PLANE; e++)
             expect_close(memory.dstate[s][e], numeric_gradient(&in.state[s][e]),
@@ -460,6 +502,7 @@ START_TEST(odd_cells)
 END_TEST
 
 TEST_MAIN("lowering", {builtins, sizeof known / sizeof *known}, {builtins_end, 1},
+          {parts_of_sums, sizeof part_of_sum / sizeof *part_of_sum},
           {builtin_cells, sizeof known / sizeof *known}, {example_cells, sweep_own_cells()},
           {odd_cells, sizeof odd_text / sizeof *odd_text},
           {projectable, sizeof projection / sizeof *projection},

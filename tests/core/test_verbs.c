@@ -231,6 +231,37 @@ START_TEST(move_is_its_equation)
 }
 END_TEST
 
+START_TEST(sum_is_its_equation)
+{
+    struct machine m;
+    memset(memory, 0, sizeof memory);
+    machine_make(&m, (uint32_t)_i);
+    struct eco_move move = {.op = &m.op,
+                            .t = below(m.args.T),
+                            .steps = 1,
+                            .width = 1 + below(MOST_WIDTH),
+                            .every = 1,
+                            .rows = ECO_ROWS_LIVE,
+                            .sums = true,
+                            .add = below(2)};
+    move.to_t = move.t;
+    move.to = view_of(&m, memory[0], MOST_T + 3, 1);
+    move.from = view_of(&m, memory[1], MOST_T + 1, move.width);
+    memcpy(expected, memory, sizeof memory);
+    const struct eco_view to = there(move.to), from = there(move.from);
+    for (int32_t place = 0; place < m.args.N; place++) {
+        const int32_t row = m.run.order != NULL ? m.order[place] : place;
+        double sum = move.add ? get(&m, &to, move.t, place, 0) : 0;
+        for (int32_t i = 0; i < move.width; i++)
+            sum += get(&m, &from, move.t, place, i);
+        if (m.run.order == NULL || move.t < m.lengths[row])
+            set(&m, &to, move.t, place, 0, sum);
+    }
+    BY_TEAM(&m, move, &move);
+    check_same((uint32_t)_i);
+}
+END_TEST
+
 START_TEST(cut_is_its_equation)
 {
     struct machine m;
@@ -443,5 +474,6 @@ START_TEST(gradients_are_their_equation)
 }
 END_TEST
 
-TEST_MAIN("verbs", {move_is_its_equation, CASES}, {cut_is_its_equation, CASES},
-          {product_is_its_equation, 4 * PROBLEMS}, {gradients_are_their_equation, PROBLEMS})
+TEST_MAIN("verbs", {move_is_its_equation, CASES}, {sum_is_its_equation, CASES},
+          {cut_is_its_equation, CASES}, {product_is_its_equation, 4 * PROBLEMS},
+          {gradients_are_their_equation, PROBLEMS})

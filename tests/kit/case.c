@@ -190,19 +190,35 @@ static bool parse_parts(struct test_case *test, const char *text, char problem[C
     return true;
 }
 
-/* A cell that reads x unit by unit needs as many inputs as units in every layer. */
-static void fit_input(char problem[CASE_TEXT])
+/* The input that a cell needs: as many numbers as units if it reads x unit by unit, else `given` if
+ * it has a W; and its parts. */
+static int32_t input_of(const struct ecornn_cell *cell, int32_t given, int32_t H)
+{
+    const struct eco_recipe *recipe = &cell->recipe;
+    const bool multiplies = recipe->n_params > 0 && recipe->param[0].kind == ECO_PARAM_W;
+    int32_t input = cell->lowered.raw >= 0 ? H : multiplies ? given : 0;
+    for (int k = 0; k < recipe->n_parts; k++)
+        input += recipe->part[k].single ? 1 : H;
+    return input;
+}
+
+/* A cell that reads x unit by unit needs as many inputs as units in every layer; one with parts of
+ * x is in the first layer only. */
+static void fit_input(const struct ecornn_cell *cell, char problem[CASE_TEXT])
 {
     char copy[CASE_TEXT];
-    int32_t H = 0;
-    const char *hidden = strstr(problem, "/H");
+    const bool parts = cell->recipe.n_parts > 0;
+    int32_t H = 0, I = 1;
+    const char *hidden = strstr(problem, "/H"), *given = strstr(problem, "/I");
     sscanf(hidden ? hidden : "", "/H%d", &H);
+    sscanf(given ? given : "", "/I%d", &I);
     snprintf(copy, sizeof copy, "%s", problem);
     problem[0] = '\0';
     for (char *part = strtok(copy, "/"); part; part = strtok(NULL, "/")) {
         char input[16];
-        snprintf(input, sizeof input, "I%d", H);
-        if (part[0] == 'P' || (strcmp(part, "bi") == 0 && strstr(problem, "/L")))
+        snprintf(input, sizeof input, "I%d", input_of(cell, I, H));
+        if (parts ? (part[0] == 'L' && part[1] <= '9') || strncmp(part, "dropout", 7) == 0
+                  : part[0] == 'P' || (strcmp(part, "bi") == 0 && strstr(problem, "/L")))
             continue;
         strcat(strcat(problem, problem[0] ? "/" : ""), part[0] == 'I' ? input : part);
     }
@@ -218,8 +234,8 @@ bool case_parse(struct test_case *test, const char *text)
     snprintf(cell, sizeof cell, "%.*s", (int)strcspn(problem, "/"), problem);
     if (!builtin_cell(cell) && !read_cell(&test->own, cell))
         return false;
-    if ((test->own ? test->own : builtin_cell(cell))->lowered.raw >= 0)
-        fit_input(problem);
+    if ((test->own ? test->own : builtin_cell(cell))->lowered.copies != 0)
+        fit_input(test->own ? test->own : builtin_cell(cell), problem);
     if (parse_desc(&test->desc, problem, test->own) != ECORNN_OK) {
         fprintf(stderr, "%s: %s\n", text, ecornn_error_detail());
         case_free(test);

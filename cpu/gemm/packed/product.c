@@ -56,12 +56,12 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->number_k = 0;
 }
 
-/* Has an accumulator a product that precedes this part's? */
+/* Has an accumulator a product, or a copy of x, that precedes this part's? */
 static bool has_earlier(const struct eco_lowered *lowered, int acc, int part)
 {
     const struct eco_accumulator *of = &lowered->acc[acc];
     const int o = part - ECO_WEIGHT_RECURRENT;
-    if (part == ECO_WEIGHT_INPUT || of->input >= 0)
+    if (part == ECO_WEIGHT_INPUT || of->input >= 0 || of->copy >= 0)
         return part != ECO_WEIGHT_INPUT;
     for (int k = 0; k < lowered->n_operands; k++) {
         const int before = lowered->operand[k].forward - lowered->operand[o].forward;

@@ -116,8 +116,8 @@ static void take(struct eco_gpu_run *run, const struct eco_grouped_job *job)
 void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
 {
     const bool never = eco_forced(run->problem, ECO_FORCE_GROUPED, 0) == ECO_GROUPED_NEVER;
-    const bool adds_raw = kind == ECO_D_INPUT && run->lowered->raw >= 0; /* to what is there */
-    const bool may_wait = (kind == ECO_D_INPUT && !adds_raw) || kind == ECO_D_WEIGHTS;
+    const bool copies = kind == ECO_D_INPUT && run->lowered->copies != 0; /* to what is there */
+    const bool may_wait = (kind == ECO_D_INPUT && !copies) || kind == ECO_D_WEIGHTS;
     if (!may_wait)
         flush(run);
     run->collects =

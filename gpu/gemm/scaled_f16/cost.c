@@ -186,7 +186,7 @@ bool eco_scaled_f16_halves(const struct eco_problem *problem, const struct eco_c
            eco_forced(problem, ECO_FORCE_STEP_TILE, ECO_NOT_FORCED) < 0 && problem->N >= ROWS &&
            problem->H <= UNITS && problem->H % ECO_WIDE_UNITS == 0 && problem->P == problem->H &&
            problem->weight_type == problem->type && problem->saving.policy == ECO_SAVE_ALL &&
-           eco_gpu_has_wide_back(problem, caps, problem->N) && lowered->raw < 0 &&
+           eco_gpu_has_wide_back(problem, caps, problem->N) && lowered->copies == 0 &&
            eco_gpu_has_one_span(lowered);
 }
 

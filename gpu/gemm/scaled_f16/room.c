@@ -133,5 +133,6 @@ bool eco_gpu_scales_back(const struct eco_gpu_run *run, const struct eco_op *op)
     const struct eco_gpu_plan *own = run->plan->context;
     const bool dx = eco_gpu_wants_dx(run, op), dweights = run->args->dweights != NULL;
     /* F16 overwrites dacc, but dx needs its floats if x is an accumulator */
-    return run->lowered->raw < 0 && fits(run, op, own->scaled_back[op->layer > 0][dx][dweights]);
+    return run->lowered->copies == 0 &&
+           fits(run, op, own->scaled_back[op->layer > 0][dx][dweights]);
 }
