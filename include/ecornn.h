@@ -478,7 +478,7 @@ typedef struct {
     uint32_t flags; /**< ECORNN_TRAINING and so on, combined by | */
     int32_t steps;  /**< the largest T a run will have: required */
     int32_t batch;  /**< the largest N: required */
-    int32_t input;  /**< I: required */
+    int32_t input;  /**< I, with the parts of x that the cell declares: required */
     int32_t hidden; /**< H: required */
     int32_t proj;   /**< P: h = P u, a product after the step; 0: no projection, P = H */
     int32_t layers; /**< L; 0: 1 */

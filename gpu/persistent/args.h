@@ -317,10 +317,11 @@ struct eco_persistent_call {
     bool beyond_l2; /* forward: acc may have left the L2 by the time it is read */
     /* elements of a row of R or R^T: a multiple of 16 bytes */
     int32_t recurrent_row[ECO_PERSISTENT_PRODUCTS];
-    bool words;      /* backward: what a step reads may be copied in words of 4 bytes */
-    bool wide_dy;    /* backward: dy has the type of sums */
-    bool keeps;      /* forward: job.save and job.kept may be there */
-    uint32_t inputs; /* forward: bits of accumulators that have a W or are x; acc has no others */
+    bool words;   /* backward: what a step reads may be copied in words of 4 bytes */
+    bool wide_dy; /* backward: dy has the type of sums */
+    bool keeps;   /* forward: job.save and job.kept may be there */
+    uint32_t
+        inputs; /* forward: bits of accumulators with a W, x or a part of x; acc has no others */
     int8_t bias[ECO_MAX_ACCS]; /* forward: the bias vector of each accumulator, or -1 */
     uint32_t fields;           /* backward: bits of the arrays that the cell reads in a step */
     uint64_t seed;

@@ -62,14 +62,27 @@ class Cell:
     def parameters(self) -> tuple[tuple[str, str], ...]:
         """Kind and line of each parameter, in the order of the block: ``('W', 'i')``.
 
-        Kinds are W [H,I], R [H,P], and the vectors b and p [H].
+        Kinds are W [H,I], without the parts of x, R [H,P], and the vectors b and p [H].
         """
         if self._parameters is None:
-            plan = _plan.Plan("reference", _plan.Shape(self.text, 1, 1), (1, 1), (lib.F32, lib.F32),
-                              False)
-            names = (parameter.name.split(".") for parameter in plan.parameters())
-            self._parameters = tuple((kind, line) for _, _, kind, line in names)
+            kind_and_line = (name.split(".") for name in self._printed("parameters:") if "." in name)
+            self._parameters = tuple((kind, line) for kind, line in kind_and_line)
         return self._parameters
+
+    @property
+    def parts(self) -> tuple[tuple[str, int | None], ...]:
+        """Name and size of each part of x, which are the last columns of a row: 1, or None for H.
+
+        >>> Cell("cell scored(h; a[1], u[H])\\nh' = tanh(a * u + R h)\\n").parts
+        (('a', 1), ('u', None))
+        """
+        return tuple((name.partition("[")[0], 1 if "[1]" in name else None)
+                     for name in self._printed("parts of x:"))
+
+    def _printed(self, head: str) -> list[str]:
+        """The words after `head` in what the library prints of the cell."""
+        line = _plan.cell_print(self.text).partition(f"\n{head} ")[2].partition("\n")[0]
+        return line.replace(",", "").split()
 
     def __repr__(self) -> str:
         return f"Cell({self.name!r}, states={self.states})"

@@ -46,7 +46,6 @@ class Compiled:
     states: list[str]
     accumulators: list[Accumulator]
     operands: dict[int, int]  # those that are states: operand, state; others are computed
-    parts: dict[str, bool]  # of x, in the order of a row: is it a single number?
     stages: list[list[tuple[str, str]]]  # instructions: what each sets, and its value
 
     def stage_of(self, operand: int) -> int:
@@ -67,10 +66,8 @@ def compiled(cell: Cell) -> Compiled:
     sums, *stages = re.split(r"\n\nforward, stage \d+\n", rest.partition("\n\nbackward, stage ")[0])
     states = [name.partition(" = ")[0]
               for name in head.partition("\n")[0].partition(": states ")[2].split(", ")]
-    parts = {part[1]: part[2] == "1" for part in re.finditer(
-        r"(\w+)\[([1H])\]", head.partition("\nparts of x: ")[2].partition("\n")[0])}
     lines = [[line.strip().split(" = ") for line in stage.splitlines()] for stage in stages]
-    found = Compiled(states, [], {}, parts, [[(to, value) for to, value in stage] for stage in lines])
+    found = Compiled(states, [], {}, [[(to, value) for to, value in stage] for stage in lines])
     for line in sums.splitlines():
         if state := re.fullmatch(r"  operand (\d+) is state (.*)", line):
             found.operands[int(state[1])] = states.index(state[2])
@@ -320,11 +317,10 @@ class _Writer:
         if any("vector" in arrays for _, arrays in self.texts):
             self.constant(f"vector{layer}", [self._parameter(layer, name) for name in self.vectors])
         first = {"x": "u"}  # a row of x ends with its parts
-        columns = shape.input - sum(1 if single else shape.hidden
-                                         for single in self.made.parts.values())
-        for part, single in self.made.parts.items():
-            first[part] = f"{columns}{'' if single else ' + u'}"
-            columns += 1 if single else shape.hidden
+        columns = shape.input - sum(size or shape.hidden for _, size in shape.cell.parts)
+        for part, size in shape.cell.parts:
+            first[part] = str(columns) if size else f"{columns} + u"
+            columns += size or shape.hidden
         started = {a for a, acc in enumerate(accs) if acc.copy}
         lines = [f"for (int u = 0; u < HIDDEN; u++)\n        acc[{a} * HIDDEN + u] = x[{first[accs[a].copy]}];"
                  for a in sorted(started)]

@@ -163,10 +163,13 @@ class Spec:
         return self._find_shapes(1)
 
     def _find_shapes(self, layer: int) -> list[tuple[int, ...]]:
-        width, hidden = self.input if layer == 0 else self.out, self.hidden
-        count = self.counts
+        hidden, count = self.hidden, self.counts
+        width = self.out // (self.heads if self.grouped_input else 1)
+        if layer == 0:  # without the parts of x
+            width = next((parameter.cols for parameter in self.parameters
+                          if parameter.name.startswith("0.fwd.W.")), 0)
         shape = {
-            "weight_ih": (count["W"] * hidden, width // (self.heads if self.grouped_input else 1)),
+            "weight_ih": (count["W"] * hidden, width),
             "weight_hh": (count["R"] * hidden, self.width // self.heads),
             "bias": (count["b"] * hidden,),
             "factor": (count["p"] * hidden,),

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.nn import Parameter
 
+from ..cell import Cell
 from ._forward import Forward
 
 
@@ -20,8 +21,8 @@ class Recurrent(Forward, torch.nn.Module):
     [L*D,N,H].  Arguments that torch.nn lacks are keyword arguments: ``cell`` and those below.
 
     Parameters, for each layer k and, with ``_reverse``, its other direction: ``weight_ih_lk``, the
-    text's W stacked [count*H,I]; ``weight_hh_lk``, its R [count*H,P]; ``bias_lk``, its b, and
-    ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
+    text's W stacked [count*H,I], I without the parts of x; ``weight_hh_lk``, its R [count*H,P];
+    ``bias_lk``, its b, and ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
 
     bias: with False every b of the text is 0, and there is no ``bias_lk``.
 
@@ -72,12 +73,14 @@ class Recurrent(Forward, torch.nn.Module):
                           stacklevel=2)
         if hidden_size % heads:
             raise ValueError(f"heads is {heads}, must divide hidden_size, which is {hidden_size}")
-        if grouped_input and (heads == 1 or input_size % heads):
-            raise ValueError(f"heads is {heads} with grouped_input, must be at least 2 and divide "
-                             f"input_size, which is {input_size}")
         self.cell_text = self.cell if cell is None else cell
         if not self.cell_text:
             raise ValueError("cell is missing: a cell's text, or the name of a built-in one")
+        parts = sum(size or hidden_size for _, size in Cell(self.cell_text).parts)
+        if grouped_input and (heads == 1 or (input_size - parts) % heads):
+            raise ValueError(f"heads is {heads} with grouped_input, must be at least 2 and divide "
+                             f"input_size, which is {input_size}" +
+                             f", without {parts} of parts" * (parts > 0))
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
