@@ -33,6 +33,13 @@ c' = f * c + log(1.5 + n)
 d = R c
 h' = max(n, d) + stop(x) * e + d * (n - stop(n)) + x
 """
+PARTS = """
+cell parts(h, c; a[1], u[H], e[1], v[H])
+i = sigmoid(u + R h + b)
+j = tanh(v + R (i * h) + W x + b)
+c' = a * c + i * tanh(e + R c)
+h' = c' * j - v
+"""
 # Name: cell, input, hidden, and more of Layer.
 NETS = {**{name.replace("-", "_"): (name, 7, 7, {"layers": 2}) for name in ecornn.cells()},
         "tiny": ("lstm", 1, 3, {}), "wide": ("gru", 9, 40, {"layers": 3}),
@@ -41,6 +48,7 @@ NETS = {**{name.replace("-", "_"): (name, 7, 7, {"layers": 2}) for name in ecorn
         "byte_weights": ("gru", 7, 21, {"layers": 2, "weights": "int8-weights"}),
         "projected_bytes": ("lstm", 3, 21, {"proj": 6, "weights": "int8"}),
         "order_bytes": (ORDER, 5, 5, {"layers": 2, "weights": "int8"}),
+        "parts": (PARTS, 9, 3, {}), "parts_bytes": (PARTS, 9, 2, {"weights": "int8"}),
         "means": (MEANS, 3, 19, {"layers": 2}), "order": (ORDER, 5, 5, {"layers": 2})}
 STEPS, X = 61, 61 * 9
 MAKE = """
